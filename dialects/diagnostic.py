@@ -1,0 +1,144 @@
+"""Diagnostics: one error class whose text is one sentence at a place in the user's file.
+
+Everything that polyc refuses ends as a ``PolycError``.  Its text reads
+
+    file:line:col: error[Kind]: sentence with the values and the way out
+
+and its ``as_dict`` is the same as JSON data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    LocationAttr,
+    NameLoc,
+)
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import DiagnosticException
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a source file; ``line`` and ``column`` count from 1, 0 means not known."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        text = self.file
+        if self.line:
+            text += f":{self.line}"
+            if self.column:
+                text += f":{self.column}"
+        return text
+
+
+def place_of(at: Operation | Attribute | Place | None) -> Place | None:
+    """The first file position in ``at``, or None when it holds none.
+
+    An operation without a position of its own takes that of the nearest op around it.
+    """
+    match at:
+        case None:
+            return None
+        case Place():
+            return at
+        case Operation():
+            op: Operation | None = at
+            while op is not None:
+                if (found := place_of(op.location)) is not None:
+                    return found
+                op = op.parent_op()
+            return None
+        case FileLineColLoc():
+            return Place(at.filename.data, at.line.data, at.column.data)
+        case NameLoc():
+            return place_of(at.location)
+        case CallSiteLoc():
+            return place_of(at.callee) or place_of(at.caller)
+        case FusedLoc():
+            for part in cast(ArrayAttr[Attribute], at.locations):
+                if (found := place_of(part)) is not None:
+                    return found
+            return None
+        case _:
+            return None
+
+
+def one_line(text: str) -> str:
+    """``text`` with every run of white space made one blank."""
+    return " ".join(text.split())
+
+
+class PolycError(DiagnosticException):
+    """A refusal of the user's input or options.
+
+    ``kind`` is one CamelCase word (``BroadcastMismatch``, ``NonSCoP``), ``message`` one
+    sentence that holds the values and says what to change, ``at`` the operation or
+    location it speaks of.  ``notes`` are further sentences, printed a line each.
+    """
+
+    kind: str
+    message: str
+    place: Place | None
+    notes: tuple[str, ...]
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        at: Operation | LocationAttr | Place | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(kind, message)
+        self.kind = kind
+        self.message = one_line(message)
+        self.place = place_of(at)
+        self.notes = tuple(map(one_line, notes))
+
+    def located(self, at: Operation | LocationAttr | Place | None) -> PolycError:
+        """This error, with the position of ``at`` when it has none yet."""
+        if self.place is None:
+            self.place = place_of(at)
+        return self
+
+    def format(self) -> str:
+        """``file:line:col: error[Kind]: sentence``, then a line a note."""
+        start = "" if self.place is None else f"{self.place}: "
+        lines = [f"{start}error[{self.kind}]: {self.message}"]
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, object]:
+        """The error as JSON data: kind, message, file, line, column, notes."""
+        place = self.place
+        return {
+            "kind": self.kind,
+            "message": self.message,
+            "file": None if place is None else place.file,
+            "line": None if place is None else place.line or None,
+            "column": None if place is None else place.column or None,
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        return self.format()
+
+
+def fail(
+    kind: str,
+    message: str,
+    at: Operation | LocationAttr | Place | None = None,
+    notes: Sequence[str] = (),
+) -> NoReturn:
+    """Raise a ``PolycError``."""
+    raise PolycError(kind, message, at, notes)

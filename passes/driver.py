@@ -1,0 +1,179 @@
+"""How patterns are run, how locations survive, and what holds after every pass.
+
+``rewrite`` is the one driver of the package: it runs a list of patterns, gives every
+new op the location of the op that its pattern matched, and lets a ``PolycError`` out
+without the dump of the module that the walker would add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp, UnknownLoc
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.irdl.dominance import DominanceInfo
+from xdsl.pattern_rewriter import (
+    GreedyRewritePatternApplier,
+    PatternRewriter,
+    PatternRewriterListener,
+    PatternRewriteWalker,
+    RewritePattern,
+)
+from xdsl.traits import IsolatedFromAbove
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.diagnostic import PolycError
+
+OperationT = TypeVar("OperationT", bound=Operation)
+
+
+def located(new_op: OperationT, like: Operation | LocationAttr) -> OperationT:
+    """``new_op``, it and the ops in its regions placed where ``like`` is.
+
+    Ops that have a location already keep it.
+    """
+    location = like.location if isinstance(like, Operation) else like
+    if not isinstance(location, UnknownLoc):
+        if isinstance(new_op.location, UnknownLoc):
+            new_op.location = location
+        if new_op.regions:
+            for op in new_op.walk():
+                if isinstance(op.location, UnknownLoc):
+                    op.location = location
+    return new_op
+
+
+class _Escape(BaseException):
+    """Carries an error past the walker, which would print the whole module into it."""
+
+    def __init__(self, error: PolycError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+@dataclass(eq=False, repr=False)
+class _Following(RewritePattern):
+    """Runs ``inner`` and remembers where the matched op is."""
+
+    inner: RewritePattern
+    location: LocationAttr = UNKNOWN_LOC
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        self.location = op.location
+        try:
+            self.inner.match_and_rewrite(op, rewriter)
+        except PolycError as error:
+            raise _Escape(error.located(self.location)) from error
+        except VerifyException as error:
+            raise _Escape(PolycError("InvalidIR", str(error), self.location)) from error
+
+    def inserted(self, op: Operation) -> None:
+        located(op, self.location)
+
+
+def rewrite(
+    scope: ModuleOp | Region | Operation,
+    patterns: Sequence[RewritePattern],
+    recursive: bool = False,
+) -> bool:
+    """Run ``patterns`` over ``scope`` in order, the first that fires on an op winning.
+
+    ``recursive`` repeats on new and changed ops until nothing fires; without it each
+    op that is there at the start is tried once.  Unused pure ops are left alone.
+    Returns whether anything changed.  Raises PolycError, at the matched op unless the
+    pattern said otherwise.
+    """
+    following = _Following(GreedyRewritePatternApplier(list(patterns), dce_enabled=False))
+    walker = PatternRewriteWalker(
+        following,
+        apply_recursively=recursive,
+        listener=PatternRewriterListener(operation_insertion_handler=[following.inserted]),
+    )
+    regions = [scope] if isinstance(scope, Region) else scope.regions
+    changed = False
+    try:
+        for region in regions:
+            changed |= walker.rewrite_region(region)
+    except _Escape as escape:
+        raise escape.error from escape.error.__cause__
+    return changed
+
+
+def verify(module: Operation) -> None:
+    """Verify ``module`` and the order of its definitions.
+
+    Raises PolycError at the op that does not verify; the text is the verifier's.
+    """
+    try:
+        module.verify()
+    except (VerifyException, ValueError) as error:
+        failing = _failing_op(module)
+        if failing is None:
+            raise PolycError("InvalidIR", str(error), module) from error
+        raise PolycError("InvalidIR", str(failing[1]), failing[0]) from error
+    verify_dominance(module)
+
+
+def _failing_op(op: Operation) -> tuple[Operation, Exception] | None:
+    """The innermost op that does not verify, with its error."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                if (found := _failing_op(inner)) is not None:
+                    return found
+    try:
+        op.verify(verify_nested_ops=False)
+        for region in op.regions:
+            for block in region.blocks:
+                if block.is_empty:
+                    block.verify()
+    except (VerifyException, ValueError) as error:
+        return op, error
+    return None
+
+
+def verify_dominance(module: Operation) -> None:
+    """Check that every value is defined before it is used and in a region around it.
+
+    xDSL does not check this.  Raises PolycError of kind ``UseBeforeDefinition``.
+    """
+    for region in module.regions:
+        _check_region(region, set())
+
+
+def _check_region(region: Region, outer: set[SSAValue]) -> None:
+    blocks = region.blocks
+    if len(blocks) <= 1:
+        for block in blocks:
+            _check_block(block, set(outer))
+        return
+    dominance = DominanceInfo(region)
+    for block in blocks:
+        seen = set(outer)
+        for other in blocks:
+            if dominance.strictly_dominates(other, block):
+                seen.update(other.args)
+                for op in other.ops:
+                    seen.update(op.results)
+        _check_block(block, seen)
+
+
+def _check_block(block: Block, seen: set[SSAValue]) -> None:
+    seen.update(block.args)
+    for op in block.ops:
+        for position, operand in enumerate(op.operands):
+            if operand not in seen:
+                hint = f" %{operand.name_hint}" if operand.name_hint else ""
+                raise PolycError(
+                    "UseBeforeDefinition",
+                    f"operand {position}{hint} of {op.name} is not defined before this op in a "
+                    "region around it; define it earlier",
+                    op,
+                )
+        if op.regions:
+            inner = set[SSAValue]() if op.has_trait(IsolatedFromAbove) else seen
+            for region in op.regions:
+                _check_region(region, inner)
+        seen.update(op.results)
