@@ -1,0 +1,47 @@
+"""Limits of the target architectures, as the plan verifier and the lowerings use them.
+
+The figures are from the CUDA C++ Programming Guide, "Technical Specifications per
+Compute Capability", and the PTX ISA (``setmaxnreg``, ``wgmma``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class Arch:
+    """What one architecture offers.
+
+    ``shared_bytes``        shared memory that one block may use (dynamic, opted in)
+    ``registers``           32-bit registers of one SM
+    ``registers_thread``    most registers of one thread
+    ``threads``             most threads of one block
+    ``cluster``             most blocks of one cluster; 1 where there are no clusters
+    """
+
+    name: str
+    shared_bytes: int
+    registers: int
+    registers_thread: int
+    threads: int
+    warp: int
+    cluster: int
+    tma: bool
+    wgmma: bool
+
+
+ARCHS: Mapping[str, Arch] = MappingProxyType(
+    {
+        "sm_80": Arch("sm_80", 163 * 1024, 64 * 1024, 255, 1024, 32, 1, False, False),
+        "sm_90a": Arch("sm_90a", 227 * 1024, 64 * 1024, 255, 1024, 32, 8, True, True),
+    }
+)
+"""The targets by the one spelling that is used everywhere (S0.1)."""
+
+
+def arch_names() -> str:
+    """The targets in a sentence: ``sm_80 or sm_90a``."""
+    return " or ".join(ARCHS)

@@ -1,0 +1,244 @@
+"""The fields of a ``plan.schedule``: their kinds, attributes and text.
+
+A field's value is known in three forms: plain values as JSON has them, the typed
+attribute that the op holds, and the text of the assembly format.  This file converts
+between them; ``dialects/plan.py`` says what the values mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+Scalar = bool | int | str
+Record = dict[str, Scalar]
+Value = bool | int | str | list[int] | list[str] | Record | list[Record]
+"""What a field holds outside the IR: plain values, as JSON has them."""
+
+# Values to attributes and back ------------------------------------------------------------
+
+
+def _scalar_attr(value: Scalar) -> Attribute:
+    if isinstance(value, bool):
+        return BoolAttr.from_bool(value)
+    return IntegerAttr(value, i64) if isinstance(value, int) else StringAttr(value)
+
+
+def _scalar_of(attr: Attribute) -> Scalar:
+    match attr:
+        case IntegerAttr():
+            return attr.value.data if attr.type == i64 else bool(attr.value.data)
+        case StringAttr(data=text):
+            return text
+        case _:
+            raise VerifyException(
+                f"a plan's record holds booleans, 64-bit integers and strings, not {attr}"
+            )
+
+
+def _record_attr(value: Mapping[str, Scalar]) -> DictionaryAttr:
+    for key, item in value.items():
+        if not isinstance(item, (bool, int, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"{key!r} is {item!r}, not a boolean, an integer or a string")
+    return DictionaryAttr({k: _scalar_attr(v) for k, v in value.items()})
+
+
+def record_of(attr: DictionaryAttr) -> Record:
+    """The plain values of a record; raises VerifyException when it holds others."""
+    return {k: _scalar_of(v) for k, v in attr.data.items()}
+
+
+def to_attr(value: Value, kind: str) -> Attribute:
+    """The attribute of a field's plain value; raises ValueError when it is of another kind."""
+    match kind, value:
+        case "bool", bool():
+            return BoolAttr.from_bool(value)
+        case "int", int() if not isinstance(value, bool):
+            return IntegerAttr(value, i64)
+        case "str", str():
+            return StringAttr(value)
+        case "ints", list() if all(type(v) is int for v in value):
+            return DenseArrayBase.from_list(i64, cast("list[int]", value))
+        case "strs", list() if all(isinstance(v, str) for v in value):
+            return ArrayAttr([StringAttr(cast("str", v)) for v in value])
+        case "record", dict():
+            return _record_attr(value)
+        case "records", list() if all(isinstance(v, dict) for v in value):
+            return ArrayAttr([_record_attr(v) for v in cast("list[Record]", value)])
+        case _:
+            raise ValueError(f"expected {_KIND_TEXT[kind]}, got {value!r}")
+
+
+_KIND_TEXT = {
+    "bool": "true or false",
+    "int": "an integer",
+    "str": "a string",
+    "ints": "a list of integers",
+    "strs": "a list of strings",
+    "record": "an object of booleans, integers and strings",
+    "records": "a list of objects of booleans, integers and strings",
+}
+
+
+def from_attr(attr: Attribute) -> Value:
+    """The plain value of a field's attribute."""
+    match attr:
+        case DenseArrayBase():
+            return [int(v) for v in cast("DenseArrayBase[IntegerType]", attr).get_values()]
+        case ArrayAttr():
+            items = attr.data
+            if all(isinstance(item, DictionaryAttr) for item in items) and items:
+                return [record_of(cast("DictionaryAttr", item)) for item in items]
+            return [cast("StringAttr", item).data for item in items]
+        case DictionaryAttr():
+            return record_of(attr)
+        case _:
+            return _scalar_of(attr)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a schedule: its name, its kind, and its value when it is left out."""
+
+    name: str
+    kind: str
+    default: Value | None = None
+    """None: the field must be given."""
+
+
+FIELDS: tuple[Field, ...] = (
+    Field("arch", "str"),
+    Field("tensorize", "str"),
+    Field("mma", "str"),
+    Field("loader", "str"),
+    Field("tile", "ints"),
+    Field("stages", "int"),
+    Field("warp_tile", "ints"),
+    Field("consumers", "int", 1),
+    Field("pingpong", "bool", False),
+    Field("registers", "ints", []),
+    Field("cluster", "ints", [1, 1]),
+    Field("multicast", "bool", False),
+    Field("raster", "str", "row"),
+    Field("group", "int", 1),
+    Field("split_k", "int", 1),
+    Field("persistent", "bool", False),
+    Field("vectorize", "int", 1),
+    Field("vectorize_axis", "str", ""),
+    Field("bind", "record", {}),
+    Field("cache", "records", []),
+    Field("predicate_tail", "strs", []),
+    Field("epilogue", "strs", []),
+    Field("layout_hints", "record", {}),
+    Field("algo_choice", "record", {}),
+    Field("local_edges", "records", []),
+    Field("notes", "strs", []),
+)
+"""The fields in the order in which the text prints them."""
+
+BY_NAME = {f.name: f for f in FIELDS}
+
+
+def check_kind(attr: Attribute, field: Field) -> None:
+    """Raises VerifyException when a property is of another type than its field.
+
+    Text in generic form can hold any attribute.
+    """
+    try:
+        same = to_attr(from_attr(attr), field.kind) == attr
+    except (ValueError, AttributeError):
+        same = False
+    if not same:
+        raise VerifyException(f"{field.name} is {attr}; it is {_KIND_TEXT[field.kind]}")
+
+
+# Text of the fields -----------------------------------------------------------------------
+
+
+def _parse_scalar(parser: Parser) -> Scalar:
+    if (flag := parser.parse_optional_boolean()) is not None:
+        return flag
+    if (text := parser.parse_optional_str_literal()) is not None:
+        return text
+    return parser.parse_integer(allow_boolean=False)
+
+
+def _parse_record(parser: Parser) -> Record:
+    def entry() -> tuple[str, Scalar]:
+        key = parser.parse_str_literal()
+        parser.parse_punctuation("=")
+        return key, _parse_scalar(parser)
+
+    return dict(parser.parse_comma_separated_list(parser.Delimiter.BRACES, entry))
+
+
+def _parse_list(parser: Parser, item: Callable[[], object]) -> list[object]:
+    return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, item)
+
+
+def parse_entry(parser: Parser) -> tuple[str, Value]:
+    """Parse ``field = value``."""
+    start = parser.pos
+    name = parser.parse_identifier("a field of the schedule")
+    if name not in BY_NAME:
+        parser.raise_error(
+            f"a schedule has no field {name!r}; its fields are "
+            + ", ".join(f.name for f in FIELDS),
+            start,
+        )
+    parser.parse_punctuation("=")
+    match BY_NAME[name].kind:
+        case "ints":
+            return name, cast(
+                "list[int]",
+                _parse_list(parser, lambda: parser.parse_integer(allow_boolean=False)),
+            )
+        case "strs":
+            return name, cast("list[str]", _parse_list(parser, parser.parse_str_literal))
+        case "record":
+            return name, _parse_record(parser)
+        case "records":
+            return name, cast("list[Record]", _parse_list(parser, lambda: _parse_record(parser)))
+        case _:
+            return name, _parse_scalar(parser)
+
+
+def print_value(printer: Printer, value: Value | Scalar) -> None:
+    """Print what ``parse_entry`` reads as the value."""
+    match value:
+        case bool():
+            printer.print_string("true" if value else "false")
+        case int():
+            printer.print_string(str(value))
+        case str():
+            printer.print_string_literal(value)
+        case list():
+            with printer.in_square_brackets():
+                printer.print_list(
+                    cast("list[Scalar | Record]", value), lambda v: print_value(printer, v)
+                )
+        case dict():
+            with printer.in_braces():
+                printer.print_list(value.items(), lambda item: _print_pair(printer, *item))
+
+
+def _print_pair(printer: Printer, key: str, value: Scalar) -> None:
+    printer.print_string_literal(key)
+    printer.print_string(" = ")
+    print_value(printer, value)
