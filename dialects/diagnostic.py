@@ -84,13 +84,15 @@ class PolycError(DiagnosticException):
 
     ``kind`` is one CamelCase word (``BroadcastMismatch``, ``NonSCoP``), ``message`` one
     sentence that holds the values and says what to change, ``at`` the operation or
-    location it speaks of.  ``notes`` are further sentences, printed a line each.
+    location it speaks of.  ``notes`` are further sentences, printed a line each, and
+    ``layer`` is the pass or dialect that refused, which the tools fill in (S14.1).
     """
 
     kind: str
     message: str
     place: Place | None
     notes: tuple[str, ...]
+    layer: str | None
 
     def __init__(
         self,
@@ -104,6 +106,7 @@ class PolycError(DiagnosticException):
         self.message = one_line(message)
         self.place = place_of(at)
         self.notes = tuple(map(one_line, notes))
+        self.layer = None
 
     def located(self, at: Operation | LocationAttr | Place | None) -> PolycError:
         """This error, with the position of ``at`` when it has none yet."""
@@ -119,7 +122,7 @@ class PolycError(DiagnosticException):
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, object]:
-        """The error as JSON data: kind, message, file, line, column, notes."""
+        """The error as JSON data: kind, message, file, line, column, layer, notes."""
         place = self.place
         return {
             "kind": self.kind,
@@ -127,6 +130,7 @@ class PolycError(DiagnosticException):
             "file": None if place is None else place.file,
             "line": None if place is None else place.line or None,
             "column": None if place is None else place.column or None,
+            "layer": self.layer,
             "notes": list(self.notes),
         }
 

@@ -1,0 +1,99 @@
+"""From any exception to one sentence on stderr and exit code 1.
+
+Bad input never shows a traceback.  An exception that no part of polyc meant to raise is
+a fault of polyc: it reads ``InternalError`` and the environment variable
+``POLYC_TRACEBACK=1`` shows the trace.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+from collections.abc import Callable
+
+from xdsl.utils.exceptions import (
+    ArgSpecParseError,
+    DiagnosticException,
+    ParseError,
+    VerifyException,
+)
+
+from polyc.dialects.diagnostic import Place, PolycError, one_line
+
+OS_KINDS = {
+    errno.ENOENT: ("FileNotFound", "there is no such file"),
+    errno.EISDIR: ("NotAFile", "it is a directory; name a file"),
+    errno.EACCES: ("NoPermission", "permission denied"),
+    errno.ENOTDIR: ("FileNotFound", "a part of the path is not a directory"),
+    errno.ENOSPC: ("DiskFull", "no space left on the device"),
+}
+
+
+def as_polyc_error(error: BaseException, file: str | None = None) -> PolycError:
+    """``error`` as a PolycError; ``file`` is the place when nothing better is known."""
+    at = None if file is None else Place(file)
+    match error:
+        case PolycError():
+            return error.located(at)
+        case ParseError():
+            where = error.span.get_location()
+            return PolycError("ParseError", error.msg, Place(where.file, where.line, where.col))
+        case VerifyException():
+            return PolycError("InvalidIR", str(error), at)
+        case DiagnosticException():
+            return PolycError("Failed", str(error), at)
+        case ArgSpecParseError():
+            reason = str(error).strip().splitlines()[-1].lstrip("^ ")
+            return PolycError(
+                "BadPipeline",
+                f"{reason}; write name,name{{option=value}} without blanks after commas",
+                at,
+            )
+        case OSError():
+            kind, text = OS_KINDS.get(
+                error.errno or 0, ("InputOutput", error.strerror or str(error))
+            )
+            name = error.filename
+            return PolycError(kind, text, Place(str(name)) if name is not None else at)
+        case RecursionError():
+            return PolycError(
+                "NestedTooDeep", "the program is nested deeper than polyc can follow", at
+            )
+        case MemoryError():
+            return PolycError("OutOfMemory", "not enough memory on the host", at)
+        case _:
+            return PolycError(
+                "InternalError",
+                f"{type(error).__name__}: {one_line(str(error))}; this is a fault of polyc, "
+                "POLYC_TRACEBACK=1 shows where",
+                at,
+            )
+
+
+def print_error(error: PolycError, as_json: bool = False) -> None:
+    """Print ``error`` on stderr, a sentence or a line of JSON."""
+    sys.stdout.flush()
+    print(json.dumps(error.as_dict()) if as_json else error.format(), file=sys.stderr)
+
+
+def guarded(main: Callable[[], int], as_json: Callable[[], bool] = lambda: False) -> int:
+    """Run ``main`` and return its exit code; any error is one sentence and code 1."""
+    try:
+        code = main()
+        sys.stdout.flush()
+        return code
+    except (SystemExit, GeneratorExit):
+        raise
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader went away (`| head`): the rest has nowhere to go, which is no error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except BaseException as error:
+        if os.environ.get("POLYC_TRACEBACK"):
+            raise
+        print_error(as_polyc_error(error), as_json())
+        return 1

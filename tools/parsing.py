@@ -1,0 +1,146 @@
+"""The parser of the tools: every op knows where it stands in the user's file.
+
+xDSL keeps only locations that the text spells out as ``loc(...)``.  ``LocatingParser``
+gives each op without one the position of its first character, names the nearest known
+op when one is unknown, and turns the refusal of an attribute or type, which xDSL
+raises without a place, into an error at the op that holds it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from polyc.dialects.diagnostic import Place, PolycError
+
+
+class LocatingParser(Parser):
+    """Parses ``text`` and stamps a ``FileLineColLoc`` on every op (lines and columns from 1).
+
+    ``line_offset`` is added to the lines, for a text that is a piece of a file.  Raises
+    ParseError for a text that is not well formed and PolycError for one that is refused.
+    """
+
+    def __init__(self, ctx: Context, text: str, name: str, line_offset: int = 0) -> None:
+        # xDSL's signature has no line offset, so the state is set before parsing starts.
+        self._file = StringAttr(name)
+        self._name = name
+        self._line_offset = line_offset
+        starts, at = [0], text.find("\n")
+        while at >= 0:
+            starts.append(at + 1)
+            at = text.find("\n", at + 1)
+        self._line_starts = starts
+        super().__init__(ctx, text, name)
+
+    def place(self, position: int) -> Place:
+        """The file position of a character position in the text."""
+        line = bisect_right(self._line_starts, position)
+        column = position - self._line_starts[line - 1] + 1
+        return Place(self._name, line + self._line_offset, column)
+
+    def here(self) -> Place:
+        """Where the parser stands."""
+        return self.place(self.pos)
+
+    def parse_operation(self) -> Operation:
+        start = self._current_token.span.start
+        try:
+            op = super().parse_operation()
+        except OverflowError as error:
+            reason = f"a number in this op does not fit its type: {error}"
+            raise PolycError("InvalidIR", reason, self.place(start)) from error
+        except (VerifyException, ValueError) as error:
+            raise PolycError("InvalidIR", str(error), self.place(start)) from error
+        if isinstance(op.location, UnknownLoc):
+            line = bisect_right(self._line_starts, start)
+            column = start - self._line_starts[line - 1] + 1
+            op.location = FileLineColLoc(
+                self._file, IntAttr(line + self._line_offset), IntAttr(column)
+            )
+        return op
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+        if found is not None:
+            return found
+        # The name is behind the parser: point at it, not at what follows.
+        start = max(0, self.lexer.input.content.rfind(name, 0, self.pos))
+        self.raise_error(self._unknown_op(name), start, start + len(name))
+
+    def _unknown_op(self, name: str) -> str:
+        from difflib import get_close_matches
+
+        dialect, dot, _ = name.partition(".")
+        known = [op.name for op in self.ctx.loaded_ops]
+        if dot and dialect not in self.ctx.registered_dialect_names:
+            names = sorted(self.ctx.registered_dialect_names)
+            close = get_close_matches(dialect, names, 1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            return f"Operation {name} is not registered: there is no dialect {dialect}{hint}"
+        if not dot:
+            ours = self._parser_state.dialect_stack
+            known = [op.partition(".")[2] for op in known if op.partition(".")[0] in ours] + known
+        close = get_close_matches(name, known, 1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        return f"Operation {name} is not registered{hint}"
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        try:
+            module = super().parse_module(allow_implicit_module)
+        except ParseError as error:
+            content = self.lexer.input.content
+            at_end = error.span.end >= len(content.rstrip())
+            if error.msg.startswith("Could not parse entire input"):
+                empty = not content.strip()
+                error.msg = "the text is empty" if empty else "expected an operation"
+            elif at_end and content.count("{") > content.count("}"):
+                error.msg = f"the text ends inside an operation, is it cut off? {error.msg}"
+            raise
+        except RecursionError as error:
+            raise PolycError(
+                "NestedTooDeep",
+                "the text is nested deeper than the parser can follow; take a level out",
+                self.here(),
+            ) from error
+        if isinstance(module.location, UnknownLoc):
+            module.location = FileLineColLoc(self._file, IntAttr(1 + self._line_offset), IntAttr(1))
+        return module
+
+
+def decode(data: bytes, name: str) -> str:
+    """``data`` as text.  Raises PolycError of kind ``NotText`` at the first bad byte."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        line = before.count(b"\n") + 1
+        column = len(before) - (before.rfind(b"\n") + 1) + 1
+        raise PolycError(
+            "NotText",
+            f"byte 0x{data[error.start]:02x} at offset {error.start} is not UTF-8; "
+            "save the file as UTF-8 text",
+            Place(name, line, column),
+        ) from error
+
+
+def parse_text(
+    ctx: Context, text: str, name: str, line_offset: int = 0, implicit_module: bool = True
+) -> ModuleOp:
+    """The module in ``text``, with locations in file ``name``.
+
+    A dialect that is not known is looked for once among the installed plug-ins.
+    """
+    try:
+        return LocatingParser(ctx, text, name, line_offset).parse_module(implicit_module)
+    except ParseError as error:
+        from polyc.tools.registry import load_plugin_dialects
+
+        if "is not registered" not in error.msg or not load_plugin_dialects(ctx):
+            raise
+    return LocatingParser(ctx, text, name, line_offset).parse_module(implicit_module)
