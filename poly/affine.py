@@ -1,0 +1,230 @@
+"""Affine expressions in one spelling: a sum of dims, symbols and ``floordiv`` terms.
+
+``canonical_expr`` brings any quasi-affine expression to the form that the index book
+holds (S4.2): no ``mod``, no ``ceildiv``, positive denominators reduced by the gcd.
+Pure Python, no isl: equal spelling proves equality, and ``poly/isl.py`` decides the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import Literal
+
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineConstraintExpr,
+    AffineConstraintKind,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+    AffineSet,
+    AffineSymExpr,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """``floor(num / den)`` with ``den > 1`` and nothing left to take out or cancel."""
+
+    num: Linear
+    den: int
+
+    def key(self) -> tuple[object, ...]:
+        return (2, self.den, self.num.key())
+
+
+Atom = tuple[Literal["d", "s"], int] | Floor
+
+
+def atom_key(atom: Atom) -> tuple[object, ...]:
+    if isinstance(atom, Floor):
+        return atom.key()
+    return (0 if atom[0] == "d" else 1, atom[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A sum of integer multiples of atoms (dims, symbols, floors) and a constant."""
+
+    terms: tuple[tuple[Atom, int], ...]
+    constant: int
+
+    def key(self) -> tuple[object, ...]:
+        return (tuple((atom_key(a), c) for a, c in self.terms), self.constant)
+
+    @staticmethod
+    def of(terms: Sequence[tuple[Atom, int]], constant: int) -> Linear:
+        total: dict[Atom, int] = {}
+        for atom, coef in terms:
+            total[atom] = total.get(atom, 0) + coef
+        kept = [(a, c) for a, c in total.items() if c]
+        kept.sort(key=lambda t: atom_key(t[0]))
+        return Linear(tuple(kept), constant)
+
+    def plus(self, other: Linear) -> Linear:
+        return Linear.of([*self.terms, *other.terms], self.constant + other.constant)
+
+    def times(self, factor: int) -> Linear:
+        return Linear.of([(a, c * factor) for a, c in self.terms], self.constant * factor)
+
+    def floordiv(self, den: int) -> Linear:
+        """Floor of the quotient: whole parts taken out, then reduced by the gcd."""
+        whole: list[tuple[Atom, int]] = []
+        rest: list[tuple[Atom, int]] = []
+        for atom, coef in self.terms:
+            quotient = abs(coef) // den * (1 if coef > 0 else -1)
+            whole.append((atom, quotient))
+            rest.append((atom, coef - quotient * den))
+        out = Linear.of(whole, self.constant // den)
+        num = Linear.of(rest, self.constant % den)
+        if not num.terms:
+            return out
+        common = den
+        for _, coef in num.terms:
+            common = gcd(common, coef)
+        if common > 1:
+            # floor((g*x + c) / (g*q)) = floor((x + floor(c / g)) / q) for integer x.
+            terms = [(a, c // common) for a, c in num.terms]
+            return out.plus(Linear.of(terms, num.constant // common).floordiv(den // common))
+        if den == 1:
+            return out.plus(num)
+        if len(num.terms) == 1 and not num.constant:
+            atom, coef = num.terms[0]
+            if coef == 1 and isinstance(atom, Floor):
+                # floor(floor(x / a) / b) = floor(x / (a*b))
+                return out.plus(atom.num.floordiv(atom.den * den))
+        return out.plus(Linear(((Floor(num, den), 1),), 0))
+
+
+def linear_of(expr: AffineExpr) -> Linear:
+    """The canonical sum of ``expr``; raises ValueError where it is not quasi-affine."""
+    match expr:
+        case AffineConstantExpr(value):
+            return Linear((), value)
+        case AffineDimExpr(position):
+            return Linear(((("d", position), 1),), 0)
+        case AffineSymExpr(position):
+            return Linear(((("s", position), 1),), 0)
+        case AffineBinaryOpExpr(kind, lhs, rhs):
+            a, b = linear_of(lhs), linear_of(rhs)
+            if kind is AffineBinaryOpKind.Add:
+                return a.plus(b)
+            if kind is AffineBinaryOpKind.Mul:
+                if not a.terms:
+                    return b.times(a.constant)
+                if not b.terms:
+                    return a.times(b.constant)
+                raise ValueError(f"{expr} multiplies two variables and is not affine")
+            if b.terms or b.constant <= 0:
+                raise ValueError(f"the divisor of {expr} is not a positive integer constant")
+            if kind is AffineBinaryOpKind.FloorDiv:
+                return a.floordiv(b.constant)
+            if kind is AffineBinaryOpKind.CeilDiv:
+                return a.plus(Linear((), b.constant - 1)).floordiv(b.constant)
+            return a.plus(a.floordiv(b.constant).times(-b.constant))
+        case _:
+            raise ValueError(f"{expr} is not an affine expression")
+
+
+def expr_of(linear: Linear) -> AffineExpr:
+    """``linear`` as an expression: dims, symbols, floors, then the constant."""
+    total: AffineExpr | None = None
+    for atom, coef in linear.terms:
+        term: AffineExpr
+        if isinstance(atom, Floor):
+            term = AffineBinaryOpExpr(
+                AffineBinaryOpKind.FloorDiv, expr_of(atom.num), AffineConstantExpr(atom.den)
+            )
+        else:
+            term = AffineDimExpr(atom[1]) if atom[0] == "d" else AffineSymExpr(atom[1])
+        if coef != 1:
+            term = AffineBinaryOpExpr(AffineBinaryOpKind.Mul, term, AffineConstantExpr(coef))
+        total = term if total is None else AffineBinaryOpExpr(AffineBinaryOpKind.Add, total, term)
+    constant = AffineConstantExpr(linear.constant)
+    if total is None:
+        return constant
+    if linear.constant:
+        return AffineBinaryOpExpr(AffineBinaryOpKind.Add, total, constant)
+    return total
+
+
+def canonical_expr(expr: AffineExpr) -> AffineExpr:
+    """The one spelling of ``expr``: a sum over dims, symbols and ``floordiv`` terms.
+
+    ``mod`` becomes ``e - q * (e floordiv q)`` and ``ceildiv`` a ``floordiv``;
+    denominators are positive and reduced by the gcd (S4.2).  Equal spelling proves
+    equality; the converse needs isl.  Raises ValueError on a product of variables or
+    a divisor that is not a positive constant.
+    """
+    return expr_of(linear_of(expr))
+
+
+def canonical_map(map: AffineMap) -> AffineMap:
+    """``map`` with each result in canonical form."""
+    return AffineMap(map.num_dims, map.num_symbols, tuple(canonical_expr(e) for e in map.results))
+
+
+def canonical_set(points: AffineSet) -> AffineSet:
+    """``points`` with each constraint as ``canonical >= 0`` or ``canonical == 0``."""
+    constraints = [
+        constraint_of(linear, equality) for linear, equality in rows_of(points) if linear.terms
+    ]
+    falsified = [
+        constraint_of(linear, equality)
+        for linear, equality in rows_of(points)
+        if not linear.terms and (linear.constant != 0 if equality else linear.constant < 0)
+    ]
+    kept = tuple(dict.fromkeys(falsified or constraints))
+    return AffineSet(points.num_dims, points.num_symbols, kept)
+
+
+def uses_dim(expr: AffineExpr, dim: int) -> bool:
+    """Whether ``dim`` is in the canonical text of ``expr`` (a necessary condition only)."""
+
+    def inside(linear: Linear) -> bool:
+        return any(
+            inside(atom.num) if isinstance(atom, Floor) else atom == ("d", dim)
+            for atom, _ in linear.terms
+        )
+
+    return inside(linear_of(expr))
+
+
+def constraint_of(linear: Linear, equality: bool) -> AffineConstraintExpr:
+    kind = AffineConstraintKind.eq if equality else AffineConstraintKind.ge
+    return AffineConstraintExpr(kind, expr_of(linear), AffineConstantExpr(0), canonicalize=False)
+
+
+def rows_of(points: AffineSet) -> Iterator[tuple[Linear, bool]]:
+    """Each constraint as ``(linear, is_equality)``, meaning ``linear >= 0`` or ``== 0``."""
+    for row in points.constraints:
+        difference = linear_of(row.lhs).plus(linear_of(row.rhs).times(-1))
+        if row.kind is AffineConstraintKind.le:
+            difference = difference.times(-1)
+        yield difference, row.kind is AffineConstraintKind.eq
+
+
+def expr_text(expr: AffineExpr, dims: Sequence[str], symbols: Sequence[str]) -> str:
+    """``expr`` in isl's notation with names: ``2*h + kh - 1``, ``floor((l)/4)``."""
+
+    def text(linear: Linear) -> str:
+        out = ""
+        for atom, coef in linear.terms:
+            if isinstance(atom, Floor):
+                name = f"floor(({text(atom.num)})/{atom.den})"
+            else:
+                name = dims[atom[1]] if atom[0] == "d" else symbols[atom[1]]
+            part = name if abs(coef) == 1 else f"{abs(coef)}*{name}"
+            sign = "-" if coef < 0 else "+"
+            out += f" {sign} {part}" if out else (f"-{part}" if coef < 0 else part)
+        if not out:
+            return str(linear.constant)
+        if linear.constant:
+            out += f" {'-' if linear.constant < 0 else '+'} {abs(linear.constant)}"
+        return out
+
+    return text(linear_of(expr))
