@@ -1,0 +1,47 @@
+# Everything installs into .venv on first use; Python 3.11 or later is all that is needed.
+# PYTHON=... chooses another interpreter, VENV=... another place, JOBS=... test processes.
+
+VENV ?= .venv
+JOBS ?= auto
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.polyc-installed
+DEMO := examples/gemm_bias_relu.mlir --set M=512 --set N=768 --set K=320
+
+.PHONY: demo test test-gpu bench format clean
+
+demo: $(STAMP)
+	@$(BIN)/polyc run $(DEMO)
+
+# Every check runs, also after one failed; pytest is last, so that its summary closes.
+test: $(STAMP)
+	@failed=""; \
+	step() { echo "== $$1"; shift; "$$@"; }; \
+	step "ruff check" $(BIN)/ruff check --quiet . || failed="$$failed ruff-check"; \
+	step "ruff format" $(BIN)/ruff format --check --quiet . || failed="$$failed ruff-format"; \
+	step "pyright" $(BIN)/pyright --pythonpath $(BIN)/python || failed="$$failed pyright"; \
+	step "lit" $(BIN)/lit -q test/filecheck || failed="$$failed lit"; \
+	step "pytest" $(BIN)/pytest -q -n $(JOBS) test/unit || failed="$$failed pytest"; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
+test-gpu: $(STAMP)
+	@$(BIN)/pytest -q test/gpu
+
+bench: $(STAMP)
+	@$(BIN)/python bench/compiler_speed.py
+	@$(BIN)/python bench/gemm.py
+
+format: $(STAMP)
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "polyc needs Python 3.11 or later on the PATH, or PYTHON=..." >&2; exit 1; }
+	@echo "installing polyc and its test tools into $(VENV) (once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --root-user-action ignore -e '.[test]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info
