@@ -1,0 +1,243 @@
+"""Compile CUDA C with NVRTC: a library, so that no toolkit, driver or GPU is needed.
+
+NVRTC is loaded at the first compilation (about 70 ms).  Results are kept on disk under
+``$XDG_CACHE_HOME/polyc`` by a hash of the source, the options and the compiler's
+version (T1); ``POLYC_CACHE=0`` turns that off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from polyc.dialects.arch import ARCHS, arch_names
+from polyc.dialects.diagnostic import PolycError
+
+Emit = Literal["cubin", "ptx"]
+
+OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v")
+"""Options of every compilation; ``-v`` makes ptxas report registers and spills."""
+
+_FORMAT = 1
+"""Changes when the layout of a cache entry does."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInfo:
+    """What ptxas says of one kernel; sizes are bytes a thread, ``smem`` bytes a block.
+
+    ``smem`` counts static shared memory alone; the dynamic part is set at launch.
+    """
+
+    registers: int
+    spill_bytes: int
+    stack: int
+    smem: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompileResult:
+    """The image of one compilation, the compiler's log, and its kernels by name.
+
+    ``kernels`` is empty for PTX, which ptxas has not seen.
+    """
+
+    image: bytes
+    log: str
+    kernels: Mapping[str, KernelInfo]
+    cached: bool = False
+
+    def warnings(self) -> tuple[str, ...]:
+        """Lines of the log that speak of lost performance or are warnings."""
+        return tuple(
+            line.strip()
+            for line in self.log.splitlines()
+            if "warning" in line.lower() or "performance loss" in line.lower()
+        )
+
+
+@cache
+def _nvrtc() -> Any:
+    """The bindings; raises PolycError when they or the library are not there."""
+    try:
+        bindings: Any = importlib.import_module("cuda.bindings.nvrtc")
+        bindings.nvrtcVersion()
+    except (ImportError, RuntimeError) as error:
+        raise PolycError(
+            "NoNVRTC",
+            f"NVRTC cannot be loaded ({error}); install the packages cuda-bindings and "
+            "nvidia-cuda-nvrtc",
+        ) from None
+    return bindings
+
+
+def _call(function: str, *args: object) -> Any:
+    """Call an NVRTC function; returns its result without the status."""
+    nvrtc = _nvrtc()
+    status, *rest = getattr(nvrtc, function)(*args)
+    if int(status) != 0:
+        text = cast("bytes", nvrtc.nvrtcGetErrorString(status)[1]).decode()
+        raise PolycError("CompilerFailed", f"{function} answered {text}")
+    return rest[0] if rest else None
+
+
+@cache
+def version() -> tuple[int, int]:
+    """NVRTC's version, major and minor."""
+    nvrtc = _nvrtc()
+    _, major, minor = nvrtc.nvrtcVersion()
+    return int(major), int(minor)
+
+
+def compile_cuda(
+    source: str, arch: str, emit: Emit = "cubin", name: str = "kernel.cu"
+) -> CompileResult:
+    """Compile ``source`` for ``arch`` (``sm_80`` or ``sm_90a``).
+
+    ``emit="ptx"`` targets the virtual architecture, which later chips also run (S0.1).
+    Raises PolycError: ``UnknownArch``, ``NoNVRTC``, and ``CompilerFailed`` with the log.
+    """
+    if arch not in ARCHS:
+        raise PolycError("UnknownArch", f"there is no architecture {arch!r}; use {arch_names()}")
+    target = arch if emit == "cubin" else arch.replace("sm_", "compute_")
+    options = (f"--gpu-architecture={target}", *OPTIONS)
+    entry = _entry(source, options, emit)
+    if entry is not None and (found := _load(entry)) is not None:
+        return found
+    result = _compile(source, options, emit, name)
+    if entry is not None:
+        _store(entry, result)
+    return result
+
+
+def _compile(source: str, options: tuple[str, ...], emit: Emit, name: str) -> CompileResult:
+    nvrtc = _nvrtc()
+    program = _call("nvrtcCreateProgram", source.encode(), name.encode(), 0, [], [])
+    try:
+        status = nvrtc.nvrtcCompileProgram(
+            program, len(options), [option.encode() for option in options]
+        )[0]
+        log = _read(program, "nvrtcGetProgramLog").rstrip(b"\0").decode(errors="replace")
+        if int(status) != 0:
+            lines = [line for line in log.splitlines() if line.strip()]
+            first = next((line for line in lines if "error" in line), "no message")
+            raise PolycError(
+                "CompilerFailed",
+                f"NVRTC refuses the generated code for {options[0].partition('=')[2]}: {first}",
+                notes=lines,
+            )
+        image = _read(program, "nvrtcGetCUBIN" if emit == "cubin" else "nvrtcGetPTX")
+        if emit == "ptx":
+            image = image.rstrip(b"\0")
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    return CompileResult(image, log, kernels_of(log))
+
+
+def _read(program: object, function: str) -> bytes:
+    size = int(_call(function + "Size", program))
+    data = b" " * size
+    _call(function, program, data)
+    return data
+
+
+_ENTRY = re.compile(r"Compiling entry function '([^']+)'")
+_PROPERTIES = re.compile(r"Function properties for (\S+)")
+_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+_SMEM = re.compile(r"(\d+) bytes smem")
+
+
+def kernels_of(log: str) -> dict[str, KernelInfo]:
+    """What ``ptxas -v`` says in a log, by kernel; spills count stores and loads together."""
+    found: dict[str, KernelInfo] = {}
+    frames: dict[str, tuple[int, int]] = {}
+    name = function = ""
+    for line in log.splitlines():
+        if entry := _ENTRY.search(line):
+            name = entry[1]
+        elif properties := _PROPERTIES.search(line):
+            function = properties[1]
+        elif sizes := _FRAME.search(line):
+            frames[function] = int(sizes[1]), int(sizes[2]) + int(sizes[3])
+        elif name and (used := _USED.search(line)):
+            stack, spill = frames.get(name, (0, 0))
+            smem = _SMEM.search(line)
+            found[name] = KernelInfo(int(used[1]), spill, stack, int(smem[1]) if smem else 0)
+            name = ""
+    return found
+
+
+# Cache on disk ----------------------------------------------------------------------------
+
+
+def cache_dir() -> Path | None:
+    """Where images are kept, or None with ``POLYC_CACHE=0``."""
+    if os.environ.get("POLYC_CACHE") == "0":
+        return None
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "polyc" / "nvrtc"
+
+
+def _entry(source: str, options: tuple[str, ...], emit: Emit) -> Path | None:
+    folder = cache_dir()
+    if folder is None:
+        return None
+    parts = (str(_FORMAT), ".".join(map(str, _wheel_version())), emit, *options, source)
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return folder / f"{digest}.{emit}"
+
+
+@cache
+def _wheel_version() -> tuple[str, ...]:
+    """The compiler's version, from the wheel's metadata so that a hit loads no library."""
+    from importlib import metadata
+
+    try:
+        return ("wheel", metadata.version("nvidia-cuda-nvrtc"))
+    except metadata.PackageNotFoundError:
+        major, minor = version()
+        return ("library", str(major), str(minor))
+
+
+def _load(entry: Path) -> CompileResult | None:
+    """A cache entry, or None when it is not there, cut off or not readable."""
+    try:
+        head, _, image = entry.read_bytes().partition(b"\n")
+        data = json.loads(head)
+        if hashlib.sha256(image).hexdigest() != data["sha256"]:
+            return None
+        kernels = {name: KernelInfo(**info) for name, info in data["kernels"].items()}
+        return CompileResult(image, data["log"], kernels, cached=True)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _store(entry: Path, result: CompileResult) -> None:
+    """Write an entry whole or not at all; a cache that cannot be written is no error."""
+    data = {
+        "sha256": hashlib.sha256(result.image).hexdigest(),
+        "log": result.log,
+        "kernels": {name: asdict(info) for name, info in result.kernels.items()},
+    }
+    part: str | None = None
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        handle, part = tempfile.mkstemp(dir=entry.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(json.dumps(data).encode() + b"\n" + result.image)
+        os.replace(part, entry)
+    except OSError:
+        if part is not None:
+            with suppress(OSError):
+                os.unlink(part)
