@@ -1,0 +1,43 @@
+"""What the unit tests share: reproducible hypothesis runs, paths, parsing, the example."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.tools.parsing import parse_text
+from polyc.tools.registry import make_context
+
+# A test must give the same verdict on a slow machine and on every run.
+settings.register_profile("polyc", deadline=None, derandomize=True)
+settings.load_profile("polyc")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def root() -> Path:
+    """The repository root."""
+    return ROOT
+
+
+@pytest.fixture
+def ctx() -> Context:
+    """A context that knows every dialect."""
+    return make_context()
+
+
+@pytest.fixture
+def example() -> Path:
+    """The path of examples/gemm_bias_relu.mlir."""
+    return ROOT / "examples" / "gemm_bias_relu.mlir"
+
+
+@pytest.fixture
+def example_module(ctx: Context, example: Path) -> ModuleOp:
+    """The example, parsed, with locations."""
+    return parse_text(ctx, example.read_text(), str(example))
