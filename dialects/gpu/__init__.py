@@ -1,0 +1,13 @@
+"""The gpu dialect: how a kernel runs, in two levels (requirements S9, T2, T3).
+
+``types`` has types and attributes, ``module`` the containers, ``tile`` the tile level that
+an author thinks in, ``hardware`` one op for each thing that an SM does.
+"""
+
+from xdsl.ir import Dialect
+
+from polyc.dialects.gpu.hardware import HARDWARE_OPS
+from polyc.dialects.gpu.module import MODULE_OPS
+from polyc.dialects.gpu.types import TYPES
+
+Gpu = Dialect("gpu", [*MODULE_OPS, *HARDWARE_OPS], TYPES)

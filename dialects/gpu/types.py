@@ -1,0 +1,519 @@
+"""Types and attributes of the gpu dialect.
+
+Two levels share them.  Tile level names whole tiles (``!gpu.shared``,
+``!gpu.fragment``); hardware level sees a fragment as a register ``memref`` of one
+thread and a shared tile as bytes at an address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    FixedBitwidthType,
+    IndexType,
+    IntAttr,
+    IntegerAttr,
+    MemRefType,
+    NoneAttr,
+    StringAttr,
+)
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import (
+    Attribute,
+    ParametrizedAttribute,
+    SpacedOpaqueSyntaxAttribute,
+    TypeAttribute,
+)
+from xdsl.ir.affine import AffineMap
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
+
+from polyc.dialects.dim import Dim, ShapeAttr, parse_shape, shape_text
+
+
+class Space(StrEnum):
+    """Where a memref of the hardware level lives."""
+
+    register = "register"
+    shared = "shared"
+
+
+@irdl_attr_definition
+class SpaceAttr(EnumAttribute[Space], SpacedOpaqueSyntaxAttribute):
+    """Memory space of a memref: ``#gpu<space register>``."""
+
+    name = "gpu.space"
+
+
+REGISTER = SpaceAttr(Space.register)
+
+
+def register_memref(size: int, element_type: Attribute) -> MemRefType[Attribute]:
+    """The type of ``size`` registers of one thread."""
+    return MemRefType(element_type, [size], memory_space=REGISTER)
+
+
+def register_count(memref: Attribute) -> int | None:
+    """How many registers a thread holds in a register memref; None for another type."""
+    if not isinstance(memref, MemRefType):
+        return None
+    typed = cast(MemRefType[Attribute], memref)
+    if typed.memory_space != REGISTER or len(typed.get_shape()) != 1:
+        return None
+    return typed.get_shape()[0]
+
+
+def element_bytes(element_type: Attribute) -> int:
+    """Size of one element in bytes; raises VerifyException for a type without a width."""
+    if not isinstance(element_type, FixedBitwidthType):
+        raise VerifyException(f"{element_type} has no fixed width")
+    return element_type.size
+
+
+IndexAttr = IntegerAttr[IndexType]
+"""An integer property, printed as the bare number."""
+
+
+def index_attr(value: int) -> IndexAttr:
+    return IntegerAttr.from_index_int_value(value)
+
+
+def _parse_ints(parser: AttrParser) -> ArrayAttr[IntAttr]:
+    return ArrayAttr(
+        IntAttr(i)
+        for i in parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+    )
+
+
+def _ints_text(values: Iterable[IntAttr]) -> str:
+    return "[" + ", ".join(str(v.data) for v in values) + "]"
+
+
+def _optional_clause(parser: AttrParser, word: str) -> bool:
+    """Consume ``, word`` when it is next; a comma is followed by some clause."""
+    return parser.parse_optional_keyword(word) is not None
+
+
+@irdl_attr_definition
+class GlobalType(ParametrizedAttribute, TypeAttribute):
+    """A dense row-major tensor in global memory: ``!gpu.global<[M, K], f16, align 16>``.
+
+    ``align`` is in bytes and holds for the base address *and* for the start of every
+    row, so that it bounds the width of a vector access (S8.1); 0 means no more than
+    the element's own size.
+    """
+
+    name = "gpu.global"
+    shape: ShapeAttr
+    element_type: Attribute
+    align: IntAttr
+
+    @staticmethod
+    def of(shape: Sequence[Dim | int | str], element_type: Attribute, align: int = 0) -> GlobalType:
+        return GlobalType(ShapeAttr.of(shape), element_type, IntAttr(align))
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        return self.shape.data
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            shape = parse_shape(parser)
+            parser.parse_punctuation(",")
+            element = parser.parse_type()
+            align = 0
+            if parser.parse_optional_punctuation(",") is not None:
+                parser.parse_keyword("align")
+                align = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        return (ShapeAttr(shape), element, IntAttr(align))
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{shape_text(self.dims)}, ")
+        printer.print_attribute(self.element_type)
+        printer.print_string(f", align {self.align.data}>" if self.align.data else ">")
+
+    def verify(self) -> None:
+        size, align = element_bytes(self.element_type), self.align.data
+        if align and (align & (align - 1) or align % size):
+            raise VerifyException(
+                f"align {align} is not a power of two that holds whole {size}-byte elements"
+            )
+
+
+@irdl_attr_definition
+class TensorMapType(ParametrizedAttribute, TypeAttribute):
+    """A TMA descriptor passed to the kernel: ``!gpu.tensor_map<[128, 64], f16, swizzle 128>``.
+
+    ``box`` is the shape of one transfer in the tensor's own (row-major) axis order;
+    ``swizzle`` is the span in bytes of the XOR pattern (0, 32, 64 or 128).
+    """
+
+    name = "gpu.tensor_map"
+    box: ArrayAttr[IntAttr]
+    element_type: Attribute
+    swizzle: IntAttr
+
+    @staticmethod
+    def of(box: Sequence[int], element_type: Attribute, swizzle: int) -> TensorMapType:
+        return TensorMapType(ArrayAttr(map(IntAttr, box)), element_type, IntAttr(swizzle))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(i.data for i in self.box)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            box = _parse_ints(parser)
+            parser.parse_punctuation(",")
+            element = parser.parse_type()
+            parser.parse_punctuation(",")
+            parser.parse_keyword("swizzle")
+            swizzle = parser.parse_integer()
+        return (box, element, IntAttr(swizzle))
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{_ints_text(self.box)}, ")
+        printer.print_attribute(self.element_type)
+        printer.print_string(f", swizzle {self.swizzle.data}>")
+
+    def verify(self) -> None:
+        size, swizzle = element_bytes(self.element_type), self.swizzle.data
+        if swizzle not in (0, 32, 64, 128):
+            raise VerifyException(f"a TMA swizzle is 0, 32, 64 or 128 bytes, not {swizzle}")
+        if not self.sizes or any(not 1 <= s <= 256 for s in self.sizes):
+            raise VerifyException(f"TMA box sizes are 1 to 256, not {list(self.sizes)}")
+        inner = self.sizes[-1] * size
+        if inner % 16 or (swizzle and inner > swizzle):
+            raise VerifyException(
+                f"the inner box is {inner} bytes; it must be a multiple of 16 and "
+                f"at most the swizzle's {swizzle}"
+            )
+
+
+@irdl_attr_definition
+class SharedType(ParametrizedAttribute, TypeAttribute):
+    """A tile in shared memory: ``!gpu.shared<[128, 64], f16, swizzle 128, ring 4>``.
+
+    Without ``swizzle`` the layout is still open.  With ``swizzle S`` (0, 32, 64, 128
+    bytes) the tile is cut along its last axis into panels of ``S`` bytes, each panel
+    holds its rows one after another, and the 16-byte chunk index of a row is XORed
+    with the row's position in the pattern: the hardware's own swizzle, so TMA, wgmma
+    and ldmatrix agree on it.  ``swizzle 0`` is plain row-major.  ``ring n`` says that
+    there are ``n`` such tiles, one after another, for a pipeline.
+    """
+
+    name = "gpu.shared"
+    shape: ArrayAttr[IntAttr]
+    element_type: Attribute
+    swizzle: IntAttr | NoneAttr
+    ring: IntAttr
+
+    @staticmethod
+    def of(
+        shape: Sequence[int], element_type: Attribute, swizzle: int | None = None, ring: int = 1
+    ) -> SharedType:
+        layout = NoneAttr() if swizzle is None else IntAttr(swizzle)
+        return SharedType(ArrayAttr(map(IntAttr, shape)), element_type, layout, IntAttr(ring))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(i.data for i in self.shape)
+
+    @property
+    def swizzle_bytes(self) -> int | None:
+        """The swizzle span in bytes, or None while the layout is open."""
+        return None if isinstance(self.swizzle, NoneAttr) else self.swizzle.data
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of one tile of the ring."""
+        total = element_bytes(self.element_type)
+        for s in self.sizes:
+            total *= s
+        return total
+
+    @property
+    def bytes(self) -> int:
+        return self.slot_bytes * self.ring.data
+
+    @property
+    def panel_columns(self) -> int:
+        """Elements of a row inside one panel; the row's length where nothing is swizzled."""
+        span = self.swizzle_bytes
+        return span // element_bytes(self.element_type) if span else self.sizes[-1]
+
+    @property
+    def panel_bytes(self) -> int:
+        rows = self.slot_bytes // (self.sizes[-1] * element_bytes(self.element_type))
+        return rows * self.panel_columns * element_bytes(self.element_type)
+
+    @property
+    def alignment(self) -> int:
+        """Bytes that the tile's start is a multiple of: the swizzle pattern repeats there."""
+        return {None: 16, 0: 16, 32: 256, 64: 512, 128: 1024}[self.swizzle_bytes]
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        swizzle: IntAttr | NoneAttr = NoneAttr()
+        ring = 1
+        with parser.in_angle_brackets():
+            shape = _parse_ints(parser)
+            parser.parse_punctuation(",")
+            element = parser.parse_type()
+            while parser.parse_optional_punctuation(",") is not None:
+                if _optional_clause(parser, "swizzle"):
+                    swizzle = IntAttr(parser.parse_integer())
+                else:
+                    parser.parse_keyword("ring")
+                    ring = parser.parse_integer()
+        return (shape, element, swizzle, IntAttr(ring))
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{_ints_text(self.shape)}, ")
+        printer.print_attribute(self.element_type)
+        if not isinstance(self.swizzle, NoneAttr):
+            printer.print_string(f", swizzle {self.swizzle.data}")
+        printer.print_string(f", ring {self.ring.data}>" if self.ring.data != 1 else ">")
+
+    def verify(self) -> None:
+        size, span = element_bytes(self.element_type), self.swizzle_bytes
+        if not self.sizes or min(self.sizes) < 1 or self.ring.data < 1:
+            raise VerifyException(
+                f"a shared tile has positive sizes and ring depth, not {list(self.sizes)} "
+                f"and {self.ring.data}"
+            )
+        if span not in (None, 0, 32, 64, 128):
+            raise VerifyException(f"a swizzle spans 0, 32, 64 or 128 bytes, not {span}")
+        if span and self.sizes[-1] * size % span:
+            raise VerifyException(
+                f"rows of {self.sizes[-1] * size} bytes do not split into panels of {span} bytes"
+            )
+
+
+@irdl_attr_definition
+class FragmentLayoutAttr(ParametrizedAttribute):
+    """Where each register of each thread stands in a tile.
+
+    ``map`` takes ``(thread, register)`` to the tile's coordinates, ``threads`` counts the
+    threads that hold the fragment, ``registers`` the elements each of them holds.
+    """
+
+    name = "gpu.fragment_layout"
+    threads: IntAttr
+    registers: IntAttr
+    map: AffineMapAttr
+
+    @staticmethod
+    def of(threads: int, registers: int, map: AffineMap) -> FragmentLayoutAttr:
+        return FragmentLayoutAttr(IntAttr(threads), IntAttr(registers), AffineMapAttr(map))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            parser.parse_keyword("threads")
+            threads = parser.parse_integer()
+            parser.parse_punctuation(",")
+            parser.parse_keyword("registers")
+            registers = parser.parse_integer()
+            parser.parse_punctuation(",")
+            layout = parser.parse_attribute()
+            if not isinstance(layout, AffineMapAttr):
+                parser.raise_error("a fragment layout ends in an affine_map")
+        return (IntAttr(threads), IntAttr(registers), layout)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<threads {self.threads.data}, registers {self.registers.data}, ")
+        printer.print_attribute(self.map)
+        printer.print_string(">")
+
+    def verify(self) -> None:
+        if self.map.data.num_dims != 2 or self.map.data.num_symbols:
+            raise VerifyException("a fragment layout maps (thread, register) to coordinates")
+
+
+@irdl_attr_definition
+class FragmentType(ParametrizedAttribute, TypeAttribute):
+    """A mutable tile spread over the registers of a group of threads.
+
+    ``!gpu.fragment<[128, 256], f32>`` while the layout is open, with a
+    ``#gpu.fragment_layout`` after layout inference (or where an author said it).
+    """
+
+    name = "gpu.fragment"
+    shape: ArrayAttr[IntAttr]
+    element_type: Attribute
+    layout: FragmentLayoutAttr | NoneAttr
+
+    @staticmethod
+    def of(
+        shape: Sequence[int], element_type: Attribute, layout: FragmentLayoutAttr | None = None
+    ) -> FragmentType:
+        return FragmentType(ArrayAttr(map(IntAttr, shape)), element_type, layout or NoneAttr())
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(i.data for i in self.shape)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        layout: Attribute = NoneAttr()
+        with parser.in_angle_brackets():
+            shape = _parse_ints(parser)
+            parser.parse_punctuation(",")
+            element = parser.parse_type()
+            if parser.parse_optional_punctuation(",") is not None:
+                layout = parser.parse_attribute()
+        return (shape, element, layout)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{_ints_text(self.shape)}, ")
+        printer.print_attribute(self.element_type)
+        if not isinstance(self.layout, NoneAttr):
+            printer.print_string(", ")
+            printer.print_attribute(self.layout)
+        printer.print_string(">")
+
+    def verify(self) -> None:
+        if not isinstance(self.layout, NoneAttr):
+            results = len(self.layout.map.data.results)
+            if results != len(self.sizes):
+                raise VerifyException(
+                    f"the layout gives {results} coordinates for a fragment of rank "
+                    f"{len(self.sizes)}"
+                )
+
+
+@irdl_attr_definition
+class MBarrierType(ParametrizedAttribute, TypeAttribute):
+    """An array of mbarriers in shared memory: ``!gpu.mbarrier<4>``, eight bytes each."""
+
+    name = "gpu.mbarrier"
+    count: IntAttr
+
+    @staticmethod
+    def of(count: int) -> MBarrierType:
+        return MBarrierType(IntAttr(count))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return (IntAttr(parser.parse_integer()),)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.count.data}>")
+
+    def verify(self) -> None:
+        if self.count.data < 1:
+            raise VerifyException(f"an mbarrier array has at least one, not {self.count.data}")
+
+
+@irdl_attr_definition
+class RingType(ParametrizedAttribute, TypeAttribute):
+    """The flow control of a ring of shared tiles: ``!gpu.ring<4>`` has four slots."""
+
+    name = "gpu.ring"
+    depth: IntAttr
+
+    @staticmethod
+    def of(depth: int) -> RingType:
+        return RingType(IntAttr(depth))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return (IntAttr(parser.parse_integer()),)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.depth.data}>")
+
+    def verify(self) -> None:
+        if not 1 <= self.depth.data <= 8:
+            raise VerifyException(f"a ring has 1 to 8 slots, not {self.depth.data}")
+
+
+class BindKind(Enum):
+    """What the host passes for a kernel argument."""
+
+    tensor = "tensor"
+    tensor_map = "tensor_map"
+    symbol = "symbol"
+
+
+@irdl_attr_definition
+class BindAttr(ParametrizedAttribute):
+    """The host's side of one kernel argument.
+
+    ``#gpu.bind<tensor 0>`` is the address of the signature's tensor 0,
+    ``#gpu.bind<tensor_map 0>`` a TMA descriptor over it (box and swizzle are in the
+    argument's type), ``#gpu.bind<symbol M>`` the value of a size.
+    """
+
+    name = "gpu.bind"
+    kind: StringAttr
+    source: IntAttr | StringAttr
+
+    @staticmethod
+    def tensor(index: int) -> BindAttr:
+        return BindAttr(StringAttr("tensor"), IntAttr(index))
+
+    @staticmethod
+    def tensor_map(index: int) -> BindAttr:
+        return BindAttr(StringAttr("tensor_map"), IntAttr(index))
+
+    @staticmethod
+    def symbol(name: str) -> BindAttr:
+        return BindAttr(StringAttr("symbol"), StringAttr(name))
+
+    @property
+    def tensor_index(self) -> int | None:
+        """The signature's tensor that the argument is made from, if it is one."""
+        return self.source.data if isinstance(self.source, IntAttr) else None
+
+    @classmethod
+    def parse_binding(cls, parser: AttrParser) -> BindAttr:
+        """Parse ``tensor 0``, ``tensor_map 0`` or ``symbol M``."""
+        kind = parser.parse_identifier()
+        if kind == "symbol":
+            return BindAttr.symbol(parser.parse_identifier())
+        index = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        return BindAttr(StringAttr(kind), IntAttr(index))
+
+    def text(self) -> str:
+        return f"{self.kind.data} {self.source.data}"
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            binding = cls.parse_binding(parser)
+        return (binding.kind, binding.source)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.text()}>")
+
+    def verify(self) -> None:
+        kinds = [k.value for k in BindKind]
+        if self.kind.data not in kinds:
+            raise VerifyException(f"an argument binds {', '.join(kinds)}, not {self.kind.data}")
+
+
+TYPES: list[type[Attribute]] = [
+    SpaceAttr,
+    GlobalType,
+    TensorMapType,
+    SharedType,
+    FragmentLayoutAttr,
+    FragmentType,
+    MBarrierType,
+    RingType,
+    BindAttr,
+]
