@@ -1,0 +1,585 @@
+"""Graph signatures: the ABI of a program, shared by the containers of every layer (S2.1).
+
+A signature names the inputs and outputs, their types, roles and promises, the symbols
+in the order in which they first appear, and the assumptions on them.  ``frontend.graph``
+and ``tiny.graph`` are ``SignatureOp``s; lower containers carry the same properties.
+
+The text is::
+
+    @name(%A: type {role = "param"}, …) -> (C: type, …) assuming (K mod 8 == 0) { … }
+
+Sizes are compared here too (S2.3): canonical equality first, isl where floors or
+assumptions can matter.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    IntegerAttr,
+    LocationAttr,
+    StringAttr,
+    SymbolNameConstraint,
+    UnitAttr,
+    i1,
+)
+from xdsl.ir import (
+    Attribute,
+    Block,
+    Operation,
+    ParametrizedAttribute,
+    Region,
+    SSAValue,
+    TypeAttribute,
+)
+from xdsl.ir.affine import (
+    AffineConstantExpr,
+    AffineConstraintExpr,
+    AffineConstraintKind,
+    AffineSet,
+    AffineSymExpr,
+)
+from xdsl.irdl import IRDLOperation, prop_def, region_def, traits_def
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.dim import (
+    Assumption,
+    AssumptionsAttr,
+    Dim,
+    Shape,
+    ShapeAttr,
+    parse_assumptions,
+    parse_shape,
+    shape_text,
+)
+
+# Tensor types --------------------------------------------------------------------------
+
+
+class SizedTensorType(ParametrizedAttribute, TypeAttribute, ABC):
+    """A tensor type with symbolic sizes, ``!dialect.tensor<[M, K], f16>``."""
+
+    shape: ShapeAttr
+    element_type: Attribute
+
+    @property
+    def dims(self) -> Shape:
+        """The sizes, outermost first."""
+        return self.shape.data
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape.data)
+
+    @classmethod
+    def element_types(cls) -> tuple[Attribute, ...]:
+        """The element types that the dialect has."""
+        raise NotImplementedError
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            start = parser.pos
+            shape = ShapeAttr(parse_shape(parser))
+            if (fault := _size_fault(shape.data)) is not None:
+                parser.raise_error(fault, start, parser.pos)
+            parser.parse_punctuation(",")
+            start = parser.pos
+            element = parser.parse_type()
+            if (fault := cls._element_fault(element)) is not None:
+                parser.raise_error(fault, start, parser.pos)
+        return [shape, element]
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{shape_text(self.dims)}, ")
+        printer.print_attribute(self.element_type)
+        printer.print_string(">")
+
+    def verify(self) -> None:
+        fault = _size_fault(self.dims) or self._element_fault(self.element_type)
+        if fault is not None:
+            raise VerifyException(fault)
+
+    @classmethod
+    def _element_fault(cls, element: Attribute) -> str | None:
+        known = cls.element_types()
+        if element in known:
+            return None
+        return (
+            f"{element} is not an element type of {cls.name}; it has {', '.join(map(str, known))}"
+        )
+
+
+def _size_fault(shape: Shape) -> str | None:
+    for position, size in enumerate(shape):
+        value = size.constant()
+        if value is not None and value < 0:
+            return (
+                f"size {value} of axis {position} in {shape_text(shape)} is negative; "
+                "a size is 0 or more"
+            )
+    return None
+
+
+# Sizes ---------------------------------------------------------------------------------
+
+
+def sizes_equal(
+    a: Dim, b: Dim, symbols: Sequence[str], assumptions: Sequence[Assumption] = ()
+) -> bool:
+    """Whether two sizes are equal for all symbols that satisfy ``assumptions`` (S2.3).
+
+    Polynomials without floors are equal exactly when their canonical forms are, unless
+    an assumption relates the symbols; what is left is isl's to decide.  A size that
+    multiplies symbols is beyond isl and is compared by its canonical form alone.
+    """
+    if a == b:
+        return True
+    difference = a - b
+    if difference.constant() is not None:
+        return False
+    floors = any(not isinstance(atom, str) for mono, _ in difference.terms for atom in mono)
+    if not floors and not assumptions:
+        return False
+    names = tuple(dict.fromkeys((*symbols, *a.symbols(), *b.symbols())))
+    left, right = a.as_affine(names), b.as_affine(names)
+    if left is None or right is None:
+        return False
+    from polyc.poly.isl import dims_equal
+
+    return dims_equal(left, right, len(names), symbol_space(names, assumptions))
+
+
+def symbol_space(symbols: Sequence[str], assumptions: Sequence[Assumption]) -> AffineSet:
+    """The symbols' values that can be: every symbol ≥ 0, and the affine assumptions."""
+    stated = AssumptionsAttr(tuple(assumptions)).as_affine_set(symbols)
+    natural = [
+        AffineConstraintExpr(AffineConstraintKind.ge, AffineSymExpr(i), AffineConstantExpr(0))
+        for i in range(len(symbols))
+    ]
+    return AffineSet(0, len(symbols), (*natural, *stated.constraints))
+
+
+def same_size(a: Dim, b: Dim, at: Operation) -> bool:
+    """``sizes_equal`` under the symbols and assumptions of the graph around ``at``."""
+    graph = graph_of(at)
+    if graph is None:
+        return sizes_equal(a, b, ())
+    return sizes_equal(a, b, graph.symbol_names, graph.facts)
+
+
+def same_shape(a: Shape, b: Shape, at: Operation) -> bool:
+    """Whether two shapes have one rank and equal sizes."""
+    return len(a) == len(b) and all(same_size(x, y, at) for x, y in zip(a, b, strict=True))
+
+
+def same_type(a: Attribute, b: Attribute, at: Operation) -> bool:
+    """Whether two tensor types have one class, one element type and equal shapes."""
+    if a == b:
+        return True
+    return (
+        isinstance(a, SizedTensorType)
+        and isinstance(b, SizedTensorType)
+        and a.name == b.name
+        and a.element_type == b.element_type
+        and same_shape(a.dims, b.dims, at)
+    )
+
+
+def tensor_symbols(types: Iterable[Attribute]) -> tuple[str, ...]:
+    """The symbols in the sizes of ``types``, in order of first appearance."""
+    found: dict[str, None] = {}
+    for t in types:
+        if isinstance(t, SizedTensorType):
+            for size in t.dims:
+                found.update(dict.fromkeys(size.symbols()))
+    return tuple(found)
+
+
+def graph_of(op: Operation) -> SignatureOp | None:
+    """The nearest ``SignatureOp`` around ``op``."""
+    around = op.parent_op()
+    while around is not None and not isinstance(around, SignatureOp):
+        around = around.parent_op()
+    return around
+
+
+def verify_symbols(op: Operation) -> None:
+    """Check that the results of ``op`` use symbols of the signature only (S4.8)."""
+    graph = graph_of(op)
+    if graph is None:
+        return
+    known = graph.symbol_names
+    for name in tensor_symbols(r.type for r in op.results):
+        if name not in known:
+            raise VerifyException(
+                f"symbol {name} of the result is not in the signature of "
+                f"@{graph.sym_name.data}, whose symbols are {_listed(known)}; "
+                "use one of these or add an input that has it"
+            )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+# Signatures ----------------------------------------------------------------------------
+
+ROLES = ("data", "param")
+MUTABILITIES = ("immutable", "mutable")
+STORAGES = ("const_pool",)
+_KEYS = ("role", "mutability", "storage", "align", "noalias")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """One input or output of a signature with its promises, defaults filled in (S2.1).
+
+    ``align`` is the promised alignment of the pointer in bytes; None promises nothing
+    beyond the element's own size.  ``noalias`` says that no output overlaps it.
+    """
+
+    name: str
+    type: SizedTensorType
+    role: str = "data"
+    mutability: str = "immutable"
+    storage: str | None = None
+    align: int | None = None
+    noalias: bool = True
+
+    @staticmethod
+    def of(name: str, type: Attribute, attrs: DictionaryAttr) -> TensorSpec:
+        """From a name, a tensor type and the dictionary of ``arg_attrs``/``res_attrs``."""
+        data = attrs.data
+        text = {k: v.data for k, v in data.items() if isinstance(v, StringAttr)}
+        align, noalias = data.get("align"), data.get("noalias")
+        return TensorSpec(
+            name,
+            cast(SizedTensorType, type),
+            text.get("role", "data"),
+            text.get("mutability", "immutable"),
+            text.get("storage"),
+            cast("IntegerAttr", align).value.data if align is not None else None,
+            _truth(noalias) if noalias is not None else True,
+        )
+
+
+def _truth(attr: Attribute) -> bool:
+    return isinstance(attr, UnitAttr) or bool(cast("IntegerAttr", attr).value.data)
+
+
+def _attr_fault(attrs: Mapping[str, Attribute]) -> str | None:
+    """What is wrong with an input's or output's dictionary, or None."""
+    for key, value in attrs.items():
+        choices = {"role": ROLES, "mutability": MUTABILITIES, "storage": STORAGES}.get(key)
+        if choices is not None:
+            if not isinstance(value, StringAttr) or value.data not in choices:
+                known = " or ".join(f'"{c}"' for c in choices)
+                return f"{key} is {known}, not {value}"
+        elif key == "align":
+            if not isinstance(value, IntegerAttr) or not _power_of_two(value.value.data):
+                return f"align is a power of two in bytes, such as 16, not {value}"
+        elif key == "noalias":
+            boolean = isinstance(value, IntegerAttr) and cast("IntegerAttr", value).type == i1
+            if not boolean and not isinstance(value, UnitAttr):
+                return f"noalias is true or false, not {value}"
+        else:
+            return f"{key} says nothing about a tensor; there are {', '.join(_KEYS)}"
+    return None
+
+
+def _power_of_two(value: int) -> bool:
+    return value > 0 and value & (value - 1) == 0
+
+
+def default_output_names(count: int) -> tuple[str, ...]:
+    """Names for outputs that the text gives none: ``C``, or ``out0, out1, …``."""
+    return ("C",) if count == 1 else tuple(f"out{i}" for i in range(count))
+
+
+class SignatureOp(IRDLOperation, ABC):
+    """A graph with its signature; the body is one block of pure ops and an output (S2.1).
+
+    ``arg_names``, ``res_names``, ``arg_attrs`` and ``res_attrs`` have one entry an input
+    or output, ``symbols`` is in order of first appearance in the types.
+    """
+
+    sym_name = prop_def(SymbolNameConstraint())
+    function_type = prop_def(FunctionType)
+    arg_names = prop_def(ArrayAttr[StringAttr])
+    res_names = prop_def(ArrayAttr[StringAttr])
+    arg_attrs = prop_def(ArrayAttr[DictionaryAttr])
+    res_attrs = prop_def(ArrayAttr[DictionaryAttr])
+    symbols = prop_def(ArrayAttr[StringAttr])
+    assumptions = prop_def(AssumptionsAttr)
+
+    body = region_def("single_block")
+
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[Attribute],
+        outputs: Sequence[Attribute],
+        body: Region | None = None,
+        *,
+        arg_names: Sequence[str] | None = None,
+        res_names: Sequence[str] | None = None,
+        arg_attrs: Sequence[Mapping[str, Attribute]] | None = None,
+        res_attrs: Sequence[Mapping[str, Attribute]] | None = None,
+        assumptions: Sequence[Assumption] = (),
+        location: LocationAttr | None = None,
+    ) -> None:
+        """A graph from its types; without ``body`` an empty block with the arguments."""
+        if arg_names is None:
+            arg_names = [f"arg{i}" for i in range(len(inputs))]
+        if res_names is None:
+            res_names = default_output_names(len(outputs))
+        if body is None:
+            body = Region(Block(arg_types=inputs))
+            for arg, hint in zip(body.block.args, arg_names, strict=False):
+                if SSAValue.is_valid_name(hint):
+                    arg.name_hint = hint
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(name),
+                "function_type": FunctionType.from_lists(inputs, outputs),
+                "arg_names": _strings(arg_names),
+                "res_names": _strings(res_names),
+                "arg_attrs": _dictionaries(arg_attrs, len(inputs)),
+                "res_attrs": _dictionaries(res_attrs, len(outputs)),
+                "symbols": _strings(tensor_symbols((*inputs, *outputs))),
+                "assumptions": AssumptionsAttr(tuple(assumptions)),
+            },
+            regions=[body],
+        )
+        if location is not None:
+            self.location = location
+
+    @property
+    def symbol_names(self) -> tuple[str, ...]:
+        """The symbols, in order of first appearance in the signature."""
+        return tuple(s.data for s in self.symbols)
+
+    @property
+    def facts(self) -> tuple[Assumption, ...]:
+        """The assumptions on the symbols."""
+        return self.assumptions.data
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The inputs with their promises."""
+        return tuple(
+            TensorSpec.of(n.data, t, a)
+            for n, t, a in zip(
+                self.arg_names, self.function_type.inputs, self.arg_attrs, strict=True
+            )
+        )
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """The outputs with their promises."""
+        return tuple(
+            TensorSpec.of(n.data, t, a)
+            for n, t, a in zip(
+                self.res_names, self.function_type.outputs, self.res_attrs, strict=True
+            )
+        )
+
+    def verify_(self) -> None:
+        name = self.sym_name.data
+        inputs, outputs = self.function_type.inputs.data, self.function_type.outputs.data
+        for what, count, lists in (
+            ("input", len(inputs), (self.arg_names, self.arg_attrs)),
+            ("output", len(outputs), (self.res_names, self.res_attrs)),
+        ):
+            for entries in lists:
+                if len(entries) != count:
+                    raise VerifyException(
+                        f"@{name} has {count} {what}s and {len(entries)} entries for them; "
+                        "names and attributes have one each"
+                    )
+        if not outputs:
+            raise VerifyException(f"@{name} has no output; a graph computes at least one")
+        if tuple(self.body.block.arg_types) != inputs:
+            raise VerifyException(
+                f"the block of @{name} takes {_types(self.body.block.arg_types)}, "
+                f"its signature {_types(inputs)}"
+            )
+        names = [n.data for n in (*self.arg_names, *self.res_names)]
+        for i, tensor in enumerate(names):
+            if tensor in names[:i]:
+                what = "output" if i >= len(inputs) else "input"
+                raise VerifyException(
+                    f"{what} name {tensor} of @{name} is taken; inputs and outputs have "
+                    "different names"
+                )
+        for tensor, attrs in zip(names, (*self.arg_attrs, *self.res_attrs), strict=True):
+            if (fault := _attr_fault(attrs.data)) is not None:
+                raise VerifyException(f"{tensor} of @{name}: {fault}")
+        expected = tensor_symbols((*inputs, *outputs))
+        if self.symbol_names != expected:
+            raise VerifyException(
+                f"@{name} lists the symbols {_listed(self.symbol_names)}; its types have "
+                f"{_listed(expected)}, in this order"
+            )
+        for fact in self.facts:
+            if (fault := _unknown_symbol(fact, expected)) is not None:
+                raise VerifyException(f"{fault} of @{name}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SignatureOp:
+        name = parser.parse_symbol_name().data
+        arguments = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: _parse_input(parser)
+        )
+        parser.parse_punctuation("->")
+        outputs = _parse_outputs(parser)
+        inputs = [argument.type for argument, _ in arguments]
+        symbols = tensor_symbols((*inputs, *(t for _, t, _ in outputs)))
+        facts: tuple[Assumption, ...] = ()
+        if parser.parse_optional_keyword("assuming") is not None:
+            start = parser.pos
+            facts = parse_assumptions(parser)
+            for fact in facts:
+                if (fault := _unknown_symbol(fact, symbols)) is not None:
+                    parser.raise_error(f"{fault} of @{name}", start, parser.pos)
+        extra = parser.parse_optional_attr_dict_with_keyword()
+        given = [n for n, _, _ in outputs]
+        defaults = default_output_names(len(outputs))
+        res_names = [n or d for n, d in zip(given, defaults, strict=True)]
+        body = parser.parse_region([argument for argument, _ in arguments])
+        op = cls(
+            name,
+            inputs,
+            [t for _, t, _ in outputs],
+            body,
+            arg_names=[
+                given if not (given := argument.name.text[1:]).isdigit() else f"arg{i}"
+                for i, (argument, _) in enumerate(arguments)
+            ],
+            res_names=res_names,
+            arg_attrs=[attrs for _, attrs in arguments],
+            res_attrs=[attrs for _, _, attrs in outputs],
+            assumptions=facts,
+        )
+        if extra is not None:
+            op.attributes |= extra.data
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        args = self.body.block.args
+        for arg, name in zip(args, self.arg_names, strict=True):
+            _fix_name(printer, arg, name.data)
+        with printer.in_parens():
+            for i, (arg, attrs) in enumerate(zip(args, self.arg_attrs, strict=True)):
+                if i:
+                    printer.print_string(", ")
+                printer.print_ssa_value(arg)
+                printer.print_string(": ")
+                printer.print_attribute(arg.type)
+                _print_attrs(printer, attrs)
+                if printer.print_debuginfo:
+                    printer.print_string(" ")
+                    printer.print_attribute(arg.location)
+        printer.print_string(" -> ")
+        with printer.in_parens():
+            outputs = zip(self.res_names, self.function_type.outputs, self.res_attrs, strict=True)
+            for i, (name, type, attrs) in enumerate(outputs):
+                printer.print_string((", " if i else "") + f"{name.data}: ")
+                printer.print_attribute(type)
+                _print_attrs(printer, attrs)
+        if self.facts:
+            printer.print_string(f" assuming {self.assumptions.text()}")
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+
+def _types(types: Iterable[Attribute]) -> str:
+    return "(" + ", ".join(map(str, types)) + ")"
+
+
+def _strings(names: Iterable[str]) -> ArrayAttr[StringAttr]:
+    return ArrayAttr([StringAttr(n) for n in names])
+
+
+def _dictionaries(
+    attrs: Sequence[Mapping[str, Attribute]] | None, count: int
+) -> ArrayAttr[DictionaryAttr]:
+    if attrs is None:
+        return ArrayAttr([DictionaryAttr({})] * count)
+    return ArrayAttr([DictionaryAttr(dict(a)) for a in attrs])
+
+
+def _unknown_symbol(fact: Assumption, symbols: Sequence[str]) -> str | None:
+    for name in fact.expr.symbols():
+        if name not in symbols:
+            return (
+                f"the assumption {fact} names {name}, which is not among the symbols "
+                f"{_listed(symbols)}"
+            )
+    return None
+
+
+def _parse_input(parser: Parser) -> tuple[Parser.Argument, dict[str, Attribute]]:
+    argument = parser.parse_argument()
+    attrs = _parse_attrs(parser)
+    argument.location = parser.parse_optional_location()
+    return argument, attrs
+
+
+def _parse_attrs(parser: Parser) -> dict[str, Attribute]:
+    start = parser.pos
+    attrs = parser.parse_optional_dictionary_attr_dict()
+    if (fault := _attr_fault(attrs)) is not None:
+        parser.raise_error(fault, start, parser.pos)
+    return attrs
+
+
+def _parse_outputs(parser: Parser) -> list[tuple[str | None, Attribute, dict[str, Attribute]]]:
+    def one() -> tuple[str | None, Attribute, dict[str, Attribute]]:
+        name = parser.parse_optional_identifier()
+        if name is not None:
+            parser.parse_punctuation(":")
+        return name, parser.parse_type(), _parse_attrs(parser)
+
+    several = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, one)
+    return [one()] if several is None else several
+
+
+def _print_attrs(printer: Printer, attrs: DictionaryAttr) -> None:
+    if attrs.data:
+        printer.print_string(" ")
+        printer.print_attribute(attrs)
+
+
+_NUMBERED = re.compile(r"(.+)_(\d+)")
+
+
+def _fix_name(printer: Printer, value: SSAValue, name: str) -> None:
+    """Make ``printer`` spell ``value`` exactly as ``name``.
+
+    A name hint drops a trailing ``_<digits>``; an input's name is the ABI and keeps it.
+    Later values with the same stem are numbered after it.
+    """
+    cast("dict[SSAValue, str]", vars(printer)["_ssa_values"])[value] = name
+    taken = printer.ssa_names
+    taken[name] = max(taken.get(name, 0), 1)
+    if (numbered := _NUMBERED.fullmatch(name)) is not None:
+        stem, number = numbered[1], int(numbered[2])
+        taken[stem] = max(taken.get(stem, 0), number + 1)

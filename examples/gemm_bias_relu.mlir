@@ -1,0 +1,14 @@
+// C = relu(A @ B + bias), the graph of the specification's section 2.2:
+// every size is known at launch only; fp16 operands, FP32 accumulation.
+frontend.graph @gemm_bias_relu(
+    %A: !frontend.tensor<[M, K], f16>,
+    %B: !frontend.tensor<[K, N], f16>,
+    %bias: !frontend.tensor<[N], f16> {role = "param", storage = "const_pool"})
+    -> (C: !frontend.tensor<[M, N], f16>) {
+  %0 = frontend.gemm %A, %B {acc = f32}
+      : (!frontend.tensor<[M, K], f16>, !frontend.tensor<[K, N], f16>) -> !frontend.tensor<[M, N], f16>
+  %1 = frontend.elementwise add %0, %bias
+      : (!frontend.tensor<[M, N], f16>, !frontend.tensor<[N], f16>) -> !frontend.tensor<[M, N], f16>
+  %2 = frontend.elementwise relu %1 : !frontend.tensor<[M, N], f16>
+  frontend.output %2 : !frontend.tensor<[M, N], f16>
+}
