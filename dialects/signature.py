@@ -484,7 +484,7 @@ class SignatureOp(IRDLOperation, ABC):
         printer.print_symbol_name(self.sym_name.data)
         args = self.body.block.args
         for arg, name in zip(args, self.arg_names, strict=True):
-            _fix_name(printer, arg, name.data)
+            fix_name(printer, arg, name.data)
         with printer.in_parens():
             for i, (arg, attrs) in enumerate(zip(args, self.arg_attrs, strict=True)):
                 if i:
@@ -571,7 +571,7 @@ def _print_attrs(printer: Printer, attrs: DictionaryAttr) -> None:
 _NUMBERED = re.compile(r"(.+)_(\d+)")
 
 
-def _fix_name(printer: Printer, value: SSAValue, name: str) -> None:
+def fix_name(printer: Printer, value: SSAValue, name: str) -> None:
     """Make ``printer`` spell ``value`` exactly as ``name``.
 
     A name hint drops a trailing ``_<digits>``; an input's name is the ABI and keeps it.
