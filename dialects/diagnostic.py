@@ -9,6 +9,7 @@ and its ``as_dict`` is the same as JSON data.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn, cast
@@ -136,6 +137,22 @@ class PolycError(DiagnosticException):
 
     def __str__(self) -> str:
         return self.format()
+
+
+def from_text(
+    text: str, at: Operation | LocationAttr | Place | None = None, kind: str = "InvalidIR"
+) -> PolycError:
+    """The error of a verifier's or parser's sentence.
+
+    xDSL's exceptions carry no kind, so ours may start with one: ``ResourceExceeded: …``.
+    """
+    text = one_line(text)
+    if (found := _KIND.match(text)) is not None:
+        kind, text = found[1], text[found.end() :]
+    return PolycError(kind, text, at)
+
+
+_KIND = re.compile(r"([A-Z]\w*[a-z]\w*): (?=\S)")
 
 
 def fail(

@@ -24,7 +24,7 @@ from xdsl.pattern_rewriter import (
 from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.diagnostic import PolycError, from_text
 
 OperationT = TypeVar("OperationT", bound=Operation)
 
@@ -67,7 +67,7 @@ class _Following(RewritePattern):
         except PolycError as error:
             raise _Escape(error.located(self.location)) from error
         except VerifyException as error:
-            raise _Escape(PolycError("InvalidIR", str(error), self.location)) from error
+            raise _Escape(from_text(str(error), self.location)) from error
 
     def inserted(self, op: Operation) -> None:
         located(op, self.location)
@@ -111,8 +111,8 @@ def verify(module: Operation) -> None:
     except (VerifyException, ValueError) as error:
         failing = _failing_op(module)
         if failing is None:
-            raise PolycError("InvalidIR", str(error), module) from error
-        raise PolycError("InvalidIR", str(failing[1]), failing[0]) from error
+            raise from_text(str(error), module) from error
+        raise from_text(str(failing[1]), failing[0]) from error
     verify_dominance(module)
 
 

@@ -20,7 +20,7 @@ from xdsl.utils.exceptions import (
     VerifyException,
 )
 
-from polyc.dialects.diagnostic import Place, PolycError, one_line
+from polyc.dialects.diagnostic import Place, PolycError, from_text, one_line
 
 OS_KINDS = {
     errno.ENOENT: ("FileNotFound", "there is no such file"),
@@ -39,9 +39,10 @@ def as_polyc_error(error: BaseException, file: str | None = None) -> PolycError:
             return error.located(at)
         case ParseError():
             where = error.span.get_location()
-            return PolycError("ParseError", error.msg, Place(where.file, where.line, where.col))
+            at = Place(where.file, where.line, where.col)
+            return from_text(error.msg, at, "ParseError")
         case VerifyException():
-            return PolycError("InvalidIR", str(error), at)
+            return from_text(str(error), at)
         case DiagnosticException():
             return PolycError("Failed", str(error), at)
         case ArgSpecParseError():

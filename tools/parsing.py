@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from polyc.dialects.diagnostic import Place, PolycError
+from polyc.dialects.diagnostic import Place, PolycError, from_text
 
 
 class LocatingParser(Parser):
@@ -56,7 +56,7 @@ class LocatingParser(Parser):
             reason = f"a number in this op does not fit its type: {error}"
             raise PolycError("InvalidIR", reason, self.place(start)) from error
         except (VerifyException, ValueError) as error:
-            raise PolycError("InvalidIR", str(error), self.place(start)) from error
+            raise from_text(str(error), self.place(start)) from error
         if isinstance(op.location, UnknownLoc):
             line = bisect_right(self._line_starts, start)
             column = start - self._line_starts[line - 1] + 1

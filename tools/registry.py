@@ -27,6 +27,7 @@ from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 
 from polyc.dialects.diagnostic import PolycError
+from polyc.passes.lower_to_gpu import BORDERS, gpu_passes, import_pass
 from polyc.tools.errors import as_polyc_error
 
 if TYPE_CHECKING:
@@ -45,17 +46,8 @@ DIALECTS: Mapping[str, str] = {
 }
 """Our dialects and the modules that hold their ``Dialect``; ``index`` and ``gpu`` are ours."""
 
-PASSES: Mapping[str, str] = {
-    "frontend-to-tiny": "polyc.lowering.frontend_to_tiny",
-    "tiny-to-index": "polyc.lowering.tiny_to_index",
-    "index-to-region": "polyc.lowering.index_to_region",
-    "region-srnf": "polyc.passes.region_srnf",
-    "region-inline-deferred": "polyc.passes.region_inline_deferred",
-    "plan-select": "polyc.passes.plan_select",
-    "region-to-gpu": "polyc.lowering.region_to_gpu",
-    "lower-to-gpu": "polyc.passes.lower_to_gpu",
-}
-"""The borders and the passes above ``gpu``, in pipeline order, and their modules."""
+PASSES: Mapping[str, str] = {**BORDERS, "lower-to-gpu": "polyc.passes.lower_to_gpu"}
+"""Our passes above ``gpu``; those of ``gpu`` have a table of their own, ``gpu_passes``."""
 
 UPSTREAM_PASSES = (
     "apply-pdl",
@@ -88,29 +80,6 @@ def _dialect(name: str, module: str) -> Dialect:
         if isinstance(value, Dialect) and value.name == name:
             return value
     raise PolycError("NotAvailable", f"module {module} has no dialect named {name}")
-
-
-def _pass(name: str, module: str) -> type[ModulePass]:
-    """The pass ``name`` of ``module``, or of ``module:Class``."""
-    module, _, attribute = module.partition(":")
-    loaded = _module(module, f"pass {name}")
-    for value in [getattr(loaded, attribute, None)] if attribute else vars(loaded).values():
-        if (
-            isinstance(value, type)
-            and issubclass(value, ModulePass)
-            and getattr(value, "name", None) == name
-        ):
-            return value
-    raise PolycError("NotAvailable", f"module {module} has no pass named {name}")
-
-
-def gpu_passes() -> dict[str, str]:
-    """The passes of the gpu dialect, name to ``module:Class``, from their own table."""
-    try:
-        table = import_module("polyc.passes.gpu_pipeline")
-    except ModuleNotFoundError:
-        return {}
-    return dict(cast(Mapping[str, str], table.GPU_PASSES))
 
 
 def register_dialects(ctx: Context) -> None:
@@ -236,13 +205,13 @@ class PassRegistry:
         if name in self.extra:
             return self.extra[name]
         if name in PASSES:
-            return _pass(name, PASSES[name])
+            return import_pass(name, PASSES[name])
         if name in UPSTREAM_PASSES:
             from xdsl.transforms import get_all_passes
 
             return get_all_passes()[name]()
         if (reference := gpu_passes().get(name)) is not None:
-            return _pass(name, reference)
+            return import_pass(name, reference)
         if (plugin := _plugin_passes().get(name)) is not None:
             return plugin()
         names = self.names(plugins=True)
