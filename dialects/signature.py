@@ -303,9 +303,21 @@ def _power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
 
 
-def default_output_names(count: int) -> tuple[str, ...]:
-    """Names for outputs that the text gives none: ``C``, or ``out0, out1, …``."""
-    return ("C",) if count == 1 else tuple(f"out{i}" for i in range(count))
+def default_output_names(count: int, taken: Iterable[str] = ()) -> tuple[str, ...]:
+    """Names for outputs that the text gives none: ``C``, or ``out0, out1, …``.
+
+    A name among ``taken`` is passed over.
+    """
+    used = set(taken)
+    if count == 1 and "C" not in used:
+        return ("C",)
+    names: list[str] = []
+    number = 0
+    while len(names) < count:
+        if (name := f"out{number}") not in used:
+            names.append(name)
+        number += 1
+    return tuple(names)
 
 
 class SignatureOp(IRDLOperation, ABC):
@@ -346,7 +358,7 @@ class SignatureOp(IRDLOperation, ABC):
         if arg_names is None:
             arg_names = [f"arg{i}" for i in range(len(inputs))]
         if res_names is None:
-            res_names = default_output_names(len(outputs))
+            res_names = default_output_names(len(outputs), arg_names)
         if body is None:
             body = Region(Block(arg_types=inputs))
             for arg, hint in zip(body.block.args, arg_names, strict=False):
@@ -457,8 +469,14 @@ class SignatureOp(IRDLOperation, ABC):
                 if (fault := _unknown_symbol(fact, symbols)) is not None:
                     parser.raise_error(f"{fault} of @{name}", start, parser.pos)
         extra = parser.parse_optional_attr_dict_with_keyword()
+        arg_names = [
+            f"arg{i}" if (text := argument.name.text[1:]).isdigit() else text
+            for i, (argument, _) in enumerate(arguments)
+        ]
         given = [n for n, _, _ in outputs]
-        defaults = default_output_names(len(outputs))
+        defaults = default_output_names(
+            len(outputs), (*arg_names, *(n for n in given if n is not None))
+        )
         res_names = [n or d for n, d in zip(given, defaults, strict=True)]
         body = parser.parse_region([argument for argument, _ in arguments])
         op = cls(
@@ -466,10 +484,7 @@ class SignatureOp(IRDLOperation, ABC):
             inputs,
             [t for _, t, _ in outputs],
             body,
-            arg_names=[
-                given if not (given := argument.name.text[1:]).isdigit() else f"arg{i}"
-                for i, (argument, _) in enumerate(arguments)
-            ],
+            arg_names=arg_names,
             res_names=res_names,
             arg_attrs=[attrs for _, attrs in arguments],
             res_attrs=[attrs for _, _, attrs in outputs],
@@ -559,7 +574,9 @@ def _parse_outputs(parser: Parser) -> list[tuple[str | None, Attribute, dict[str
         return name, parser.parse_type(), _parse_attrs(parser)
 
     several = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, one)
-    return [one()] if several is None else several
+    if several is None:  # a single bare type; attributes need the parentheses
+        return [(None, parser.parse_type(), {})]
+    return several
 
 
 def _print_attrs(printer: Printer, attrs: DictionaryAttr) -> None:
