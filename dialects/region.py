@@ -40,6 +40,9 @@ from xdsl.ir import (
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineConstraintExpr,
+    AffineConstraintKind,
     AffineDimExpr,
     AffineExpr,
     AffineMap,
@@ -81,23 +84,17 @@ from polyc.dialects.region_types import (
     scalar_text,
     val_type,
 )
+from polyc.dialects.signature import fix_name, sizes_equal, symbol_space
+from polyc.dialects.tiny import BINARY_FUNCTIONS, COMPARISONS, UNARY_FUNCTIONS
 
-UNARY_FNS = (
-    "neg",
-    "abs",
-    "exp",
-    "log",
-    "sqrt",
-    "rsqrt",
-    "reciprocal",
-    "tanh",
-    "sigmoid",
-    "erf",
-)
+UNARY_FNS = UNARY_FUNCTIONS
 """Functions of one value; ``docs/semantics.md`` says what each means."""
 
-BINARY_FNS = ("add", "sub", "mul", "div", "max", "min", "pow")
+BINARY_FNS = BINARY_FUNCTIONS
 """Functions of two values of the same type, to that type."""
+
+COMPARE_FNS = COMPARISONS
+"""Relations of two values of the same type, to i1."""
 
 REDUCE_FNS = ("sum", "max", "min")
 """Reductions; ``NEUTRAL`` holds what each gives over nothing."""
@@ -257,11 +254,9 @@ class KernelOp(IRDLOperation):
             },
             regions=[body],
         )
-        self._name_arguments()
-
-    def _name_arguments(self) -> None:
-        for arg, name in zip(self.body.block.args, self.arg_names, strict=False):
-            arg.name_hint = name.data
+        for arg, name in zip(self.ins, arg_names, strict=False):
+            if SSAValue.is_valid_name(name):
+                arg.name_hint = name
 
     @property
     def ins(self) -> tuple[BlockArgument, ...]:
@@ -292,7 +287,8 @@ class KernelOp(IRDLOperation):
         return derived_symbols(t.shape for t in types)
 
     def print(self, printer: Printer) -> None:
-        self._name_arguments()
+        for arg, name in zip(self.ins, self.arg_names, strict=True):
+            fix_name(printer, arg, name.data)
         printer.print_string(" ")
         printer.print_symbol_name(self.sym_name.data)
         printer.print_string(f" iters {axes_text(self.iters)}\n    ins(")
@@ -457,12 +453,7 @@ class KernelOp(IRDLOperation):
 
     def same_size(self, a: Dim, b: Dim) -> bool:
         """Whether two sizes are equal wherever the kernel's assumptions hold (S2.3)."""
-        return sizes_equal(a, b, self.symbol_names, self.assumptions)
-
-
-def sizes_equal(a: Dim, b: Dim, symbols: Sequence[str], assumptions: AssumptionsAttr) -> bool:
-    """Whether two sizes are equal for all symbols that satisfy ``assumptions``."""
-    return a == b
+        return sizes_equal(a, b, self.symbol_names, self.assumptions.data)
 
 
 def _print_dict(printer: Printer, data: DictionaryAttr) -> None:
@@ -639,20 +630,48 @@ class ReadOp(IRDLOperation):
         ):
             if isinstance(expr, AffineDimExpr) and result.shape[expr.position] == extent:
                 continue
-            where = _outside(kernel, result.shape, expr, extent, guard)
-            if where is not None:
+            if (fault := _outside(kernel, result, expr, extent, guard)) is not None:
                 raise VerifyException(
                     f"UnguardedAccess: coordinate {position} of the read, {expr} over "
-                    f"{axes_text(result.axes)}, {where} 0 <= {expr} < {extent}; guard the read "
-                    "(where affine_set<…> else fill) or change the map"
+                    f"{axes_text(result.axes)}, {fault}; 0 to {extent} - 1 is inside: guard the "
+                    "read (where affine_set<…> else fill) or change the map"
                 )
 
 
 def _outside(
-    kernel: KernelOp, sizes: Shape, expr: AffineExpr, extent: Dim, guard: AffineSet | None
+    kernel: KernelOp, value: ValType, expr: AffineExpr, extent: Dim, guard: AffineSet | None
 ) -> str | None:
-    """Why coordinate ``expr`` may be outside ``[0, extent)``; None when it never is."""
+    """How coordinate ``expr`` may leave ``[0, extent)``; None when isl proves that it does not."""
+    from polyc.poly.isl import IslLimitExceeded, sample_point
+
+    symbols = kernel.symbol_names
+    known = [] if guard is None else list(guard.constraints)
+    known += symbol_space(symbols, kernel.assumptions.data).constraints
+    for i, size in enumerate(value.shape):
+        known.append(_at_least(AffineExpr.dimension(i), 0))
+        # A size that multiplies symbols is beyond isl: its axis then has no upper bound here.
+        if (bound := size.as_affine(symbols)) is not None:
+            known.append(_at_least(bound - AffineExpr.dimension(i), 1))
+    limit = extent.as_affine(symbols)
+    if limit is None:
+        return f"is {expr}, which isl cannot compare with {extent}, a product of symbols"
+    for bad in (_at_least(-expr, 1), _at_least(expr - limit, 0)):
+        points = AffineSet(len(value.axes), len(symbols), (*known, bad))
+        try:
+            sample = sample_point(points)
+        except IslLimitExceeded as error:
+            return f"is {expr}, of which {error}"
+        if sample is not None:
+            at, where = sample
+            coordinate = expr.eval(list(at), list(where))
+            axes = ", ".join(f"{n} = {v}" for n, v in zip(value.labels, at, strict=True))
+            sizes = ", ".join(f"{n} = {v}" for n, v in zip(symbols, where, strict=True))
+            return f"is {coordinate} at [{axes}] when {sizes or 'run'}, outside the tensor"
     return None
+
+
+def _at_least(expr: AffineExpr, bound: int) -> AffineConstraintExpr:
+    return AffineConstraintExpr(AffineConstraintKind.ge, expr, AffineConstantExpr(bound))
 
 
 @irdl_op_definition
@@ -775,6 +794,43 @@ class BinaryOp(IRDLOperation):
 
 
 @irdl_op_definition
+class CompareOp(IRDLOperation):
+    """Whether a relation holds between the elements at the same point, as i1.
+
+    With a NaN every relation but ``ne`` is false.
+    """
+
+    name = "region.compare"
+
+    fn = prop_def(StringAttr)
+    lhs = operand_def(ValType)
+    rhs = operand_def(ValType)
+    result = result_def(ValType)
+
+    traits = traits_def(Pure())
+
+    def __init__(self, fn: str, lhs: SSAValue, rhs: SSAValue) -> None:
+        super().__init__(
+            operands=[lhs, rhs],
+            properties={"fn": StringAttr(fn)},
+            result_types=[cast(ValType, lhs.type).with_element(IntegerType(1))],
+        )
+
+    def print(self, printer: Printer) -> None:
+        _print_elementwise(self, printer, self.fn.data)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CompareOp:
+        fn = _parse_fn(parser, COMPARE_FNS).data
+        return _parse_elementwise(parser, 2, lambda ops: cls(fn, ops[0], ops[1]))
+
+    def verify_(self) -> None:
+        _check_fn(self, self.fn.data, COMPARE_FNS)
+        expected = val_type(self.lhs).with_element(IntegerType(1))
+        _check_equal_types(self, self.operands, self.result.type, expected)
+
+
+@irdl_op_definition
 class SelectOp(IRDLOperation):
     """``if_true`` where ``condition`` (i1) holds, else ``if_false``.
 
@@ -874,8 +930,16 @@ def _parse_elementwise(
     return op
 
 
-def _check_equal_types(op: Operation, operands: Sequence[SSAValue], result: Attribute) -> None:
-    """Operands and result agree in axes (BroadcastMismatch) and element type."""
+def _check_equal_types(
+    op: Operation,
+    operands: Sequence[SSAValue],
+    result: Attribute,
+    expected: ValType | None = None,
+) -> None:
+    """Operands agree in axes (BroadcastMismatch) and element type; the result follows.
+
+    ``expected`` is the result's type where it is not the operands'.
+    """
     types = [val_type(o) for o in operands]
     for other in types[1:]:
         _check_equal_axes(op, types[0], other)
@@ -884,8 +948,9 @@ def _check_equal_types(op: Operation, operands: Sequence[SSAValue], result: Attr
                 f"{op.name} has operands of {types[0].element_type} and {other.element_type}; "
                 "convert one with region.cast"
             )
-    if not isinstance(result, ValType) or result != types[0]:
-        raise VerifyException(f"{op.name} of {types[0]} gives {types[0]}, not {result}")
+    expected = expected or types[0]
+    if result != expected:
+        raise VerifyException(f"{op.name} of {types[0]} gives {expected}, not {result}")
 
 
 def _check_equal_axes(op: Operation, a: ValType, b: ValType) -> None:
@@ -1266,6 +1331,7 @@ RegionDialect = Dialect(
         ConstantOp,
         UnaryOp,
         BinaryOp,
+        CompareOp,
         SelectOp,
         CastOp,
         BroadcastInDimOp,
