@@ -38,7 +38,7 @@ from polyc.dialects.dim import (
     parse_shape,
     shape_text,
 )
-from polyc.dialects.gpu.types import BindAttr, GlobalType, IndexAttr, index_attr
+from polyc.dialects.gpu.types import BindAttr, GlobalType, IndexAttr, IntsAttr, index_attr
 
 
 def _parse_optional_assumptions(parser: Parser, word: str) -> AssumptionsAttr:
@@ -338,7 +338,7 @@ class LaunchOp(IRDLOperation):
     name = "gpu.launch"
     kernel = prop_def(SymbolRefAttr)
     when = prop_def(AssumptionsAttr)
-    align = prop_def(ArrayAttr[IndexAttr])
+    align = prop_def(IntsAttr)
     grid = prop_def(ShapeAttr)
     traits = traits_def(HasParent(DispatchOp))
 
@@ -353,7 +353,7 @@ class LaunchOp(IRDLOperation):
             properties={
                 "kernel": SymbolRefAttr(kernel),
                 "when": when,
-                "align": ArrayAttr(map(index_attr, align)),
+                "align": IntsAttr(tuple(align)),
                 "grid": ShapeAttr.of(grid),
             }
         )
@@ -372,15 +372,15 @@ class LaunchOp(IRDLOperation):
         printer.print_symbol_name(self.kernel.root_reference.data)
         if self.when.data:
             printer.print_string(f" when {self.when.text()}")
-        align = ", ".join(str(a.value.data) for a in self.align)
+        align = ", ".join(map(str, self.align.data))
         printer.print_string(f" align [{align}] grid {shape_text(self.grid.data)}")
 
     def verify_(self) -> None:
         dispatch = self.parent_op()
         assert isinstance(dispatch, DispatchOp)
-        if len(self.align) != len(dispatch.arg_types):
+        if len(self.align.data) != len(dispatch.arg_types):
             raise VerifyException(
-                f"{len(self.align)} alignments do not fit {len(dispatch.arg_types)} tensors"
+                f"{len(self.align.data)} alignments do not fit {len(dispatch.arg_types)} tensors"
             )
         module = dispatch.parent_op()
         assert isinstance(module, ModuleOp)

@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import (
     Attribute,
+    Data,
     ParametrizedAttribute,
     SpacedOpaqueSyntaxAttribute,
     TypeAttribute,
@@ -84,6 +85,22 @@ IndexAttr = IntegerAttr[IndexType]
 
 def index_attr(value: int) -> IndexAttr:
     return IntegerAttr.from_index_int_value(value)
+
+
+@irdl_attr_definition
+class IntsAttr(Data[tuple[int, ...]]):
+    """A short list of integers, such as a tile's sizes; prints as ``<128, 256>``."""
+
+    name = "gpu.ints"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[int, ...]:
+        return tuple(
+            parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parser.parse_integer)
+        )
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string("<" + ", ".join(map(str, self.data)) + ">")
 
 
 def _parse_ints(parser: AttrParser) -> ArrayAttr[IntAttr]:
@@ -507,6 +524,7 @@ class BindAttr(ParametrizedAttribute):
 
 
 TYPES: list[type[Attribute]] = [
+    IntsAttr,
     SpaceAttr,
     GlobalType,
     TensorMapType,
