@@ -29,9 +29,6 @@ BORDERS: Mapping[str, str] = {
 }
 """The borders and the passes above ``gpu`` in pipeline order, with their modules."""
 
-WITH_ARCH = ("plan-select",)
-"""Passes that take the architecture; below the plan the IR itself carries it."""
-
 
 def gpu_passes() -> dict[str, str]:
     """The passes of the gpu dialect in pipeline order, name to ``module:Class``."""
@@ -65,13 +62,17 @@ def import_pass(name: str, reference: str) -> type[ModulePass]:
     raise PolycError("NotAvailable", f"module {module} has no pass named {name}")
 
 
-def pipeline(arch: str) -> list[ModulePass]:
-    """All passes in order, for ``sm_80`` or ``sm_90a``."""
+def pipeline(arch: str, plan: str | None = None) -> list[ModulePass]:
+    """All passes in order, for ``sm_80`` or ``sm_90a``.
+
+    ``plan`` names a JSON file with fields of a schedule, for ``plan-select``.
+    """
+    options: Mapping[str, Mapping[str, str | None]] = {"plan-select": {"arch": arch, "plan": plan}}
     passes: list[ModulePass] = []
     for name, reference in {**BORDERS, **gpu_passes()}.items():
-        # The classes are found at run time; only plan-select's constructor takes a value.
+        # The classes are found at run time, so their options are not known to the checker.
         cls = cast(Any, import_pass(name, reference))
-        passes.append(cls(arch=arch) if name in WITH_ARCH else cls())
+        passes.append(cls(**options.get(name, {})))
     return passes
 
 
@@ -82,10 +83,11 @@ class LowerToGpu(ModulePass):
     name = "lower-to-gpu"
 
     arch: str = "sm_90a"
+    plan: str | None = None
 
     def expand(self) -> list[ModulePass]:
         """The passes that this one stands for."""
-        return pipeline(self.arch)
+        return pipeline(self.arch, self.plan)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for instance in self.expand():

@@ -1,14 +1,44 @@
-"""The pipeline as a library: a pass at a time, verified and timed."""
+"""The pipeline as a library: text in, a module at each layer, CUDA C out.
+
+``polyc-opt`` runs single passes through ``run_pass``; ``polyc`` runs the stages of
+``Compilation``.  A stage is named after the layer that it ends in.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
+from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException
 
+from polyc.dialects.arch import ARCHS, arch_names
 from polyc.dialects.diagnostic import PolycError
 from polyc.passes.driver import verify
+from polyc.passes.lower_to_gpu import BORDERS, gpu_passes, pipeline
+from polyc.tools.parsing import decode, parse_text
+from polyc.tools.registry import make_context
+from polyc.tools.steps import Steps, quiet
+
+if TYPE_CHECKING:
+    from polyc.dialects.signature import SignatureOp
+
+STAGES: Mapping[str, tuple[str, ...]] = {
+    "tiny": ("frontend-to-tiny",),
+    "index": ("tiny-to-index",),
+    "region": ("index-to-region", "region-srnf", "region-inline-deferred"),
+    "plan": ("plan-select",),
+    "gpu": ("region-to-gpu",),
+}
+"""The passes of each stage; the passes of the gpu dialect are the end of ``gpu``."""
 
 
 def run_pass(ctx: Context, instance: ModulePass, module: ModuleOp, check: bool = True) -> None:
@@ -30,3 +60,148 @@ def run_pass(ctx: Context, instance: ModulePass, module: ModuleOp, check: bool =
             error.layer = instance.name
             error.message = f"after {instance.name}: {error.message}"
             raise
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file.  Raises OSError, and PolycError when it is not UTF-8."""
+    with open(path, "rb") as file:
+        return decode(file.read(), str(path))
+
+
+def check_arch(arch: str) -> str:
+    """``arch`` itself.  Raises PolycError of kind ``UnknownArch``."""
+    if arch not in ARCHS:
+        raise PolycError("UnknownArch", f"there is no architecture {arch!r}; use {arch_names()}")
+    return arch
+
+
+def module_text(module: Operation, debuginfo: bool = False) -> str:
+    """The text of ``module``, with one line end at the end."""
+    out = StringIO()
+    Printer(stream=out, print_debuginfo=debuginfo).print_op(module)
+    return out.getvalue() + "\n"
+
+
+@dataclass
+class Compilation:
+    """One module on its way down for one architecture.
+
+    ``module`` is at the layer of the last stage; ``kept`` has clones of the layers that
+    ``keep`` names.  ``plan`` is a JSON file with fields of the user's own for ``plan-select``.
+    ``after`` is called with the module and the pass's name after every pass.
+    """
+
+    ctx: Context
+    module: ModuleOp
+    arch: str
+    plan: str | None = None
+    keep: Collection[str] = ()
+    steps: Steps = field(default_factory=quiet)
+    after: Callable[[ModuleOp, str], None] | None = None
+    kept: dict[str, ModuleOp] = field(default_factory=dict[str, ModuleOp])
+
+    @staticmethod
+    def of_file(path: str | Path, arch: str, steps: Steps | None = None) -> Compilation:
+        """Parse and verify ``path``."""
+        steps = steps or quiet()
+        check_arch(arch)
+        with steps.step("parse"):
+            text = read_text(path)
+            ctx = make_context()
+            module = parse_text(ctx, text, str(path))
+            verify(module)
+        return Compilation(ctx, module, arch, steps=steps)
+
+    def fresh(self, arch: str, steps: Steps | None = None) -> Compilation:
+        """The module as it is now, on a way of its own for ``arch``."""
+        return Compilation(self.ctx, self.module.clone(), check_arch(arch), steps=steps or quiet())
+
+    def run(self, until: str = "gpu") -> Compilation:
+        """Run the stages up to and with ``until``; each one is a step."""
+        self._keep("frontend")
+        by_name = {i.name: i for i in pipeline(self.arch, self.plan)}
+        rest = [n for n in by_name if n not in BORDERS]
+        for stage, names in STAGES.items():
+            names = (*names, *rest) if stage == "gpu" else names
+            with self.steps.step(f"to {stage}") as step:
+                for name in names:
+                    run_pass(self.ctx, by_name[name], self.module)
+                    if self.after is not None:
+                        self.after(self.module, name)
+                if len(names) > 1:
+                    step.note = f"{len(names)} passes"
+            self._keep(stage)
+            if stage == until:
+                break
+        return self
+
+    def _keep(self, stage: str) -> None:
+        if stage in self.keep:
+            self.kept[stage] = self.module.clone()
+
+    def cuda(self) -> str:
+        """The CUDA C of the module, which is at the hardware level of ``gpu``."""
+        from polyc.lowering.gpu_to_cuda import print_cuda
+
+        out = StringIO()
+        with self.steps.step("print CUDA C"):
+            print_cuda(self.module, out)
+        return out.getvalue()
+
+
+def graphs(module: ModuleOp) -> Iterator[SignatureOp]:
+    """The graphs of a module at the frontend or tiny layer."""
+    from polyc.dialects.signature import SignatureOp
+
+    for op in module.ops:
+        if isinstance(op, SignatureOp):
+            yield op
+
+
+# Dumps ---------------------------------------------------------------------------------
+
+DUMPS: Mapping[str, tuple[str, str]] = {
+    "frontend": ("frontend", "frontend.mlir"),
+    "tiny": ("tiny", "tiny.mlir"),
+    "indexbook": ("index", "indexbook.json"),
+    "poly_view": ("index", "poly_view.json"),
+    "region": ("region", "region.mlir"),
+    "plan": ("plan", "plan.json"),
+    "gpu": ("gpu", "gpu.mlir"),
+    "cu": ("cu", "kernel.cu"),
+}
+"""What ``--dump`` names (S13.1): the stage that it is taken after, and the file's name."""
+
+
+def dump_text(name: str, module: ModuleOp, cuda: str = "") -> str:
+    """The text of a dump: IR for layers that are IR, JSON with the specification's names."""
+    if name == "cu":
+        return cuda
+    if not DUMPS[name][1].endswith(".json"):
+        return module_text(module)
+    data: list[object] = []
+    if name == "plan":
+        from polyc.dialects.plan import ScheduleOp
+
+        data = [op.to_json() for op in module.walk() if isinstance(op, ScheduleOp)]
+    else:
+        from polyc.poly import view
+
+        make = view.indexbook_json if name == "indexbook" else view.poly_view_json
+        data = [make(graph) for graph in graphs(module)]
+    whole = data if name == "plan" or len(data) != 1 else data[0]
+    return json.dumps(whole, indent=2) + "\n"
+
+
+__all__ = [
+    "DUMPS",
+    "STAGES",
+    "Compilation",
+    "check_arch",
+    "dump_text",
+    "gpu_passes",
+    "graphs",
+    "module_text",
+    "read_text",
+    "run_pass",
+]

@@ -1,0 +1,97 @@
+"""``polyc compile``: a program to IR of the gpu layer, CUDA C, PTX or a cubin."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from polyc.dialects.diagnostic import Place, PolycError
+from polyc.tools.pipeline import DUMPS, Compilation, dump_text, module_text
+from polyc.tools.steps import on_stderr, on_stdout
+
+NAME = "compile"
+HELP = "Compile a program for one architecture."
+EMITS = ("mlir", "cuda", "ptx", "cubin")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="the program, textual IR")
+    parser.add_argument("--arch", required=True, help="sm_80 or sm_90a")
+    parser.add_argument("--emit", choices=EMITS, default="cuda", help="what to make")
+    parser.add_argument("-o", "--output", default="-", help="where to; - is stdout")
+    parser.add_argument(
+        "--plan", help="a JSON file with fields of the schedule, in place of what polyc chooses"
+    )
+    parser.add_argument(
+        "--dump", default="", help=f"layers to write, with commas between: {','.join(DUMPS)}"
+    )
+    parser.add_argument("--dump-dir", default="polyc-dump", help="the folder for --dump")
+
+
+def main(args: argparse.Namespace) -> int:
+    """The command; returns the exit code, raises PolycError and OSError."""
+    output: str = args.output
+    dumps = [name for name in str(args.dump).split(",") if name]
+    for name in dumps:
+        if name not in DUMPS:
+            raise PolycError("Usage", f"--dump has no {name!r}; it has {', '.join(DUMPS)}")
+    emit: str = args.emit
+    if emit == "cubin" and output == "-" and sys.stdout.isatty():
+        raise PolycError("Usage", "a cubin is binary; say where to with -o FILE")
+    steps = on_stderr() if output == "-" else on_stdout()
+    job = Compilation.of_file(args.file, args.arch, steps)
+    job.plan = args.plan
+    job.keep = {DUMPS[name][0] for name in dumps}
+    # What was reached is written even when a later stage fails: that is when it is read.
+    try:
+        job.run()
+        cuda = job.cuda() if emit != "mlir" or "cu" in dumps else ""
+    except Exception:
+        _dump(job, [name for name in dumps if DUMPS[name][0] in job.kept], "", args.dump_dir)
+        raise
+    _dump(job, dumps, cuda, args.dump_dir)
+    if emit == "mlir":
+        data = module_text(job.module).encode()
+    elif emit == "cuda":
+        data = cuda.encode()
+    else:
+        from polyc.runtime.nvrtc import compile_cuda
+
+        with steps.step(f"NVRTC {emit}") as step:
+            result = compile_cuda(cuda, job.arch, "cubin" if emit == "cubin" else "ptx")
+            step.note = "from the cache" if result.cached else ""
+        data = result.image
+    write(output, data)
+    if output != "-":
+        steps.say(f"wrote {output}, {len(data)} bytes")
+    return 0
+
+
+def _dump(job: Compilation, dumps: list[str], cuda: str, folder: str) -> None:
+    if not dumps:
+        return
+    with job.steps.step("dump") as step:
+        os.makedirs(folder, exist_ok=True)
+        for name in dumps:
+            stage, file = DUMPS[name]
+            text = dump_text(name, job.kept.get(stage, job.module), cuda)
+            write(str(Path(folder) / file), text.encode())
+        step.note = f"{', '.join(DUMPS[name][1] for name in dumps)} in {folder}"
+
+
+def write(path: str, data: bytes) -> None:
+    """Write ``data`` to ``path``, ``-`` being stdout.  Raises PolycError."""
+    if path == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        Path(path).write_bytes(data)
+    except FileNotFoundError as error:
+        folder = Path(path).parent
+        raise PolycError(
+            "FileNotFound", f"there is no folder {folder} to write to", Place(path)
+        ) from error

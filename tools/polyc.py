@@ -1,0 +1,59 @@
+"""``polyc``: compile a program to CUDA C, PTX or a cubin, and run it.
+
+    polyc compile FILE --arch sm_90a --emit cuda -o OUT
+    polyc run FILE --set M=512 --set N=768 --set K=320
+
+Each command is a module: ``compile_command``, ``run_command``.  An error is one sentence
+on stderr and exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.tools import compile_command, run_command
+from polyc.tools.errors import guarded
+
+
+class _Arguments(argparse.ArgumentParser):
+    """An argument parser whose errors are diagnostics."""
+
+    def error(self, message: str) -> NoReturn:
+        raise PolycError("Usage", f"{message}; {self.prog} --help shows the options")
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    parser = _Arguments(prog="polyc", description=(__doc__ or "").partition("\n")[0])
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for module in (compile_command, run_command):
+        command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
+        module.add_arguments(command)
+        command.add_argument(
+            "--diagnostics",
+            choices=["text", "json"],
+            default="text",
+            help="print an error as a sentence or as a line of JSON",
+        )
+        command.set_defaults(command=module.main)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The console script; returns the exit code."""
+    args = sys.argv[1:] if argv is None else list(argv)
+
+    def run() -> int:
+        parsed = arguments().parse_args(args)
+        command: Callable[[argparse.Namespace], int] = parsed.command
+        return command(parsed)
+
+    return guarded(run, lambda: "json" in args and "--diagnostics" in args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
