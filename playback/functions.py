@@ -1,0 +1,172 @@
+"""What the functions of every dialect do to NumPy arrays; one table for all layers (S0.6).
+
+Arrays are f32 inside a graph.  Rounding to f16 or bf16 is to nearest even and gives
+infinity beyond the largest finite value.  docs/semantics.md says the same in words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias, cast
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from xdsl.dialects.builtin import bf16, f16, f32, i1
+from xdsl.ir import Attribute
+
+from polyc.dialects.diagnostic import PolycError
+
+Array: TypeAlias = NDArray[Any]
+UnaryFunction = Callable[[Array], Array]
+BinaryFunction = Callable[[Array, Array], Array]
+
+# Element types -------------------------------------------------------------------------
+
+DTYPES: dict[Attribute, np.dtype[Any]] = {
+    f16: np.dtype(np.float16),
+    bf16: np.dtype(cast(DTypeLike, ml_dtypes.bfloat16)),
+    f32: np.dtype(np.float32),
+    i1: np.dtype(np.bool_),
+}
+"""The NumPy dtype of each element type."""
+
+MANTISSA_BITS: dict[Attribute, int] = {f16: 10, bf16: 7, f32: 23}
+"""Stored significand bits; one ulp of x is 2**(exponent of x - bits)."""
+
+MIN_EXPONENT: dict[Attribute, int] = {f16: -14, bf16: -126, f32: -126}
+"""The exponent of the smallest normal number."""
+
+
+def dtype_of(element_type: Attribute) -> np.dtype[Any]:
+    """The NumPy dtype of an element type; PolycError for one that polyc does not have."""
+    found = DTYPES.get(element_type)
+    if found is None:
+        known = ", ".join(map(str, DTYPES))
+        raise PolycError("UnsupportedProgram", f"{element_type} has no playback; {known} have")
+    return found
+
+
+def round_to(array: Array, element_type: Attribute) -> Array:
+    """``array`` rounded to ``element_type``, to nearest even, in that type's dtype."""
+    with np.errstate(all="ignore"):
+        return array.astype(dtype_of(element_type), copy=False)
+
+
+def widen(array: Array) -> Array:
+    """``array`` in f32, as values are inside a graph; exact for every stored type."""
+    return array.astype(np.float32, copy=False)
+
+
+def ulp(array: Array, element_type: Attribute) -> Array:
+    """The distance between neighbours of ``element_type`` around each value, in f64.
+
+    Not defined for infinities and NaN.
+    """
+    _, exponent = np.frexp(np.abs(array.astype(np.float64)))
+    lowest = MIN_EXPONENT[element_type]
+    return np.ldexp(1.0, np.maximum(exponent - 1, lowest) - MANTISSA_BITS[element_type])
+
+
+# Functions -----------------------------------------------------------------------------
+
+
+def _f32(value: float) -> np.float32:
+    return np.float32(value)
+
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+
+def erf(x: Array) -> Array:
+    """The error function, computed in f64 and rounded to f32."""
+    return np.asarray(_erf(x.astype(np.float64)), dtype=np.float64).astype(np.float32)
+
+
+def sigmoid(x: Array) -> Array:
+    """``1 / (1 + exp(-x))``."""
+    return _f32(1) / (_f32(1) + np.exp(-x))
+
+
+def relu(x: Array) -> Array:
+    """``max(x, 0)``; NaN stays."""
+    return np.maximum(x, _f32(0))
+
+
+def gelu(x: Array) -> Array:
+    """``0.5 x (1 + erf(x / sqrt 2))``."""
+    return (x * _f32(0.5)) * (erf(x * _f32(math.sqrt(0.5))) + _f32(1))
+
+
+def silu(x: Array) -> Array:
+    """``x * sigmoid(x)``; NaN at -inf, as the product is."""
+    return x * sigmoid(x)
+
+
+UNARY: dict[str, UnaryFunction] = {
+    "abs": np.abs,
+    "erf": erf,
+    "exp": np.exp,
+    "gelu": gelu,
+    "log": np.log,
+    "neg": np.negative,
+    "reciprocal": lambda x: _f32(1) / x,
+    "relu": relu,
+    "rsqrt": lambda x: _f32(1) / np.sqrt(x),
+    "sigmoid": sigmoid,
+    "silu": silu,
+    "sqrt": np.sqrt,
+    "tanh": np.tanh,
+}
+"""Functions of one f32 array."""
+
+BINARY: dict[str, BinaryFunction] = {
+    "add": np.add,
+    "div": np.divide,
+    "max": np.maximum,
+    "min": np.minimum,
+    "mul": np.multiply,
+    "pow": np.power,
+    "sub": np.subtract,
+}
+"""Functions of two f32 arrays; max and min give NaN where either is NaN."""
+
+COMPARE: dict[str, BinaryFunction] = {
+    "eq": np.equal,
+    "ge": np.greater_equal,
+    "gt": np.greater,
+    "le": np.less_equal,
+    "lt": np.less,
+    "ne": np.not_equal,
+}
+"""Relations of two f32 arrays; with a NaN all are false but ``ne``."""
+
+IDENTITY: dict[str, float] = {"sum": 0.0, "max": -math.inf, "min": math.inf}
+"""What a reduction over nothing gives."""
+
+
+def unary(fn: str, x: Array) -> Array:
+    """``UNARY[fn]`` in f32, without NumPy's warnings."""
+    with np.errstate(all="ignore"):
+        return widen(UNARY[fn](x))
+
+
+def binary(fn: str, x: Array, y: Array) -> Array:
+    """``BINARY[fn]`` in f32, without NumPy's warnings."""
+    with np.errstate(all="ignore"):
+        return widen(BINARY[fn](x, y))
+
+
+def compare(fn: str, x: Array, y: Array) -> Array:
+    """``COMPARE[fn]``, booleans."""
+    return COMPARE[fn](x, y)
+
+
+def reduce(fn: str, x: Array, axes: tuple[int, ...]) -> Array:
+    """Sum, max or min of an f32 array over ``axes``; ``IDENTITY[fn]`` where these are empty."""
+    with np.errstate(all="ignore"):
+        if fn == "sum":
+            return np.asarray(np.sum(x, axis=axes, dtype=np.float32))
+        joined = np.maximum if fn == "max" else np.minimum
+        return np.asarray(joined.reduce(x, axis=axes, initial=_f32(IDENTITY[fn])))
