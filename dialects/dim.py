@@ -206,9 +206,7 @@ class Dim:
                         AffineBinaryOpKind.Mul, term, AffineConstantExpr(coef)
                     )
             total = (
-                term
-                if total is None
-                else AffineBinaryOpExpr(AffineBinaryOpKind.Add, total, term)
+                term if total is None else AffineBinaryOpExpr(AffineBinaryOpKind.Add, total, term)
             )
         return AffineConstantExpr(0) if total is None else total
 
@@ -368,9 +366,7 @@ def parse_assumption(parser: AttrParser) -> Assumption:
 def parse_assumptions(parser: AttrParser) -> tuple[Assumption, ...]:
     """Parse ``(assumption, …)``."""
     return tuple(
-        parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, lambda: parse_assumption(parser)
-        )
+        parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_assumption(parser))
     )
 
 

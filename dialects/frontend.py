@@ -98,6 +98,7 @@ class GraphOp(SignatureOp):
     """A model's graph with its signature; inputs and outputs are not ops (S2.1)."""
 
     name = "frontend.graph"
+    tensor_type = TensorType
 
 
 @irdl_op_definition

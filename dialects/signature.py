@@ -18,7 +18,7 @@ import re
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -50,7 +50,7 @@ from xdsl.ir.affine import (
 from xdsl.irdl import IRDLOperation, prop_def, region_def, traits_def
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsolatedFromAbove, SymbolOpInterface
+from xdsl.traits import IsolatedFromAbove, IsTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.dim import (
@@ -338,6 +338,9 @@ class SignatureOp(IRDLOperation, ABC):
 
     body = region_def("single_block")
 
+    tensor_type: ClassVar[type[SizedTensorType]]
+    """The tensor type of the dialect's values."""
+
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
 
     def __init__(
@@ -431,6 +434,9 @@ class SignatureOp(IRDLOperation, ABC):
                 f"its signature {_types(inputs)}"
             )
         names = [n.data for n in (*self.arg_names, *self.res_names)]
+        for tensor, t in zip(names, (*inputs, *outputs), strict=True):
+            if (fault := self._type_fault(t)) is not None:
+                raise VerifyException(f"{tensor} of @{name}: {fault}")
         for i, tensor in enumerate(names):
             if tensor in names[:i]:
                 what = "output" if i >= len(inputs) else "input"
@@ -442,6 +448,12 @@ class SignatureOp(IRDLOperation, ABC):
             if (fault := _attr_fault(attrs.data)) is not None:
                 raise VerifyException(f"{tensor} of @{name}: {fault}")
         expected = tensor_symbols((*inputs, *outputs))
+        for word in (*names, *expected):
+            if _WORD.fullmatch(word) is None:
+                raise VerifyException(
+                    f"{word} of @{name} is not a name; tensors and symbols are named with "
+                    "letters, digits and _, and do not begin with a digit"
+                )
         if self.symbol_names != expected:
             raise VerifyException(
                 f"@{name} lists the symbols {_listed(self.symbol_names)}; its types have "
@@ -452,13 +464,24 @@ class SignatureOp(IRDLOperation, ABC):
                 raise VerifyException(f"{fault} of @{name}")
 
     @classmethod
+    def _type_fault(cls, t: Attribute) -> str | None:
+        """What is wrong with ``t`` as the type of an input or output, or None."""
+        if isinstance(t, cls.tensor_type) and t.element_type != i1:
+            return None
+        return f"inputs and outputs are !{cls.tensor_type.name} of f16, bf16 or f32, not {t}"
+
+    @classmethod
     def parse(cls, parser: Parser) -> SignatureOp:
         name = parser.parse_symbol_name().data
+        start = parser.pos
         arguments = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, lambda: _parse_input(parser)
         )
         parser.parse_punctuation("->")
         outputs = _parse_outputs(parser)
+        for t in (*(a.type for a, _ in arguments), *(t for _, t, _ in outputs)):
+            if (fault := cls._type_fault(t)) is not None:
+                parser.raise_error(fault, start, parser.pos)
         inputs = [argument.type for argument, _ in arguments]
         symbols = tensor_symbols((*inputs, *(t for _, t, _ in outputs)))
         facts: tuple[Assumption, ...] = ()
@@ -478,7 +501,12 @@ class SignatureOp(IRDLOperation, ABC):
             len(outputs), (*arg_names, *(n for n in given if n is not None))
         )
         res_names = [n or d for n, d in zip(given, defaults, strict=True)]
+        start = parser.pos
         body = parser.parse_region([argument for argument, _ in arguments])
+        last = body.block.last_op
+        if last is None or not last.has_trait(IsTerminator, value_if_unregistered=True):
+            dialect = cls.name.split(".")[0]
+            parser.raise_error(f"the body of @{name} does not end in {dialect}.output", start)
         op = cls(
             name,
             inputs,
@@ -585,6 +613,7 @@ def _print_attrs(printer: Printer, attrs: DictionaryAttr) -> None:
         printer.print_attribute(attrs)
 
 
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBERED = re.compile(r"(.+)_(\d+)")
 
 

@@ -108,16 +108,7 @@ class GraphOp(SignatureOp):
     """A pure value graph with its signature; argument types are as stored (S2.1, S3)."""
 
     name = "tiny.graph"
-
-    def verify_(self) -> None:
-        super().verify_()
-        types = (*self.function_type.inputs, *self.function_type.outputs)
-        for name, t in zip((*self.arg_names, *self.res_names), types, strict=True):
-            if not isinstance(t, TensorType) or t.element_type == i1:
-                raise VerifyException(
-                    f"{name.data} of @{self.sym_name.data} is {t}; inputs and outputs are "
-                    "tiny tensors of f16, bf16 or f32"
-                )
+    tensor_type = TensorType
 
 
 def _need_f32(what: str, values: Sequence[SSAValue]) -> None:

@@ -86,7 +86,8 @@ def tolerance_check(actual: Array, expected: Array, element_type: Attribute) -> 
         low = round_to(near - tolerance, element_type).astype(np.float64)
         high = round_to(near + tolerance, element_type).astype(np.float64)
         overflow = np.isinf(a) & ((a == low) | (a == high))
-        agree: Array = np.where(finite, within | overflow, (a == e) | (np.isnan(a) & np.isnan(e)))
+        same = (a == e) | (np.isnan(a) & np.isnan(e))
+        agree = (finite & (within | overflow)) | (~finite & same)
     differing = np.flatnonzero(~agree)
     if not differing.size:
         return None
