@@ -98,7 +98,7 @@ class GraphOp(SignatureOp):
     """A model's graph with its signature; inputs and outputs are not ops (S2.1)."""
 
     name = "frontend.graph"
-    tensor_type = TensorType
+    TENSOR: ClassVar[type[SizedTensorType]] = TensorType
 
 
 @irdl_op_definition

@@ -338,7 +338,7 @@ class SignatureOp(IRDLOperation, ABC):
 
     body = region_def("single_block")
 
-    tensor_type: ClassVar[type[SizedTensorType]]
+    TENSOR: ClassVar[type[SizedTensorType]]
     """The tensor type of the dialect's values."""
 
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
@@ -466,9 +466,9 @@ class SignatureOp(IRDLOperation, ABC):
     @classmethod
     def _type_fault(cls, t: Attribute) -> str | None:
         """What is wrong with ``t`` as the type of an input or output, or None."""
-        if isinstance(t, cls.tensor_type) and t.element_type != i1:
+        if isinstance(t, cls.TENSOR) and t.element_type != i1:
             return None
-        return f"inputs and outputs are !{cls.tensor_type.name} of f16, bf16 or f32, not {t}"
+        return f"inputs and outputs are !{cls.TENSOR.name} of f16, bf16 or f32, not {t}"
 
     @classmethod
     def parse(cls, parser: Parser) -> SignatureOp:

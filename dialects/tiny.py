@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import cast
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -108,7 +108,7 @@ class GraphOp(SignatureOp):
     """A pure value graph with its signature; argument types are as stored (S2.1, S3)."""
 
     name = "tiny.graph"
-    tensor_type = TensorType
+    TENSOR: ClassVar[type[SizedTensorType]] = TensorType
 
 
 def _need_f32(what: str, values: Sequence[SSAValue]) -> None:
