@@ -1,0 +1,454 @@
+"""``index-to-region``: a tiny graph and its index book as one kernel of pure values (S6.6).
+
+The lowering walks from the outputs to the leaves.  On the way it carries the axes of the
+kernel and the composed map from them to the value at hand, so movements leave nothing
+behind but that map.  A value is computed over the axes that it depends on and no others;
+before an elementwise op its operands are brought to common axes by
+``region.broadcast_in_dim`` or ``region.transpose`` (S6.3).  A value that is used several
+times at the same index is computed once (S6.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir.affine import (
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+)
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+
+from polyc.dialects import index, region, tiny
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.dim import Dim, shape_text
+from polyc.dialects.region_types import AxisAttr, MemRefType, ValType
+from polyc.dialects.signature import TensorSpec, same_shape
+from polyc.passes.driver import located, rewrite
+from polyc.poly import isl
+
+DEFAULT_ALIGN = 16
+"""Bytes that a tensor's address is a multiple of when the signature says nothing.
+
+It is what allocators give and what the widest access needs; the launch checks it.
+"""
+
+
+# What one kernel can hold --------------------------------------------------------------
+
+
+def contraction_operands(op: tiny.ReduceOp) -> tuple[SSAValue, ...]:
+    """The factors of a sum of products (S5.2); empty when ``op`` is something else."""
+    product = op.operand.owner
+    if op.function == "sum" and isinstance(product, tiny.BinaryOp) and product.function == "mul":
+        return (product.lhs, product.rhs)
+    return ()
+
+
+def _behind_views(value: SSAValue) -> SSAValue:
+    """The value behind movements and casts."""
+    owner = value.owner
+    while isinstance(owner, tiny.ExpandOp | tiny.PermuteOp | tiny.CastOp):
+        value = owner.operand
+        owner = value.owner
+    return value
+
+
+def check_one_kernel(graph: tiny.GraphOp) -> None:
+    """Raise PolycError unless one kernel can compute the graph.
+
+    One kernel holds one contraction whose operands are inputs, with elementwise work
+    after it, or any graph without a contraction.
+    """
+    needed: set[SSAValue] = set()
+    contractions: list[tiny.ReduceOp] = []
+    for op in reversed(tuple(graph.body.block.ops)):
+        if isinstance(op, tiny.OutputOp) or any(r in needed for r in op.results):
+            needed.update(op.operands)
+            if isinstance(op, tiny.ReduceOp) and contraction_operands(op):
+                contractions.insert(0, op)
+    for op in contractions:
+        for factor in contraction_operands(op):
+            source = _behind_views(factor)
+            if isinstance(source, BlockArgument) or isinstance(source.owner, tiny.ConstantOp):
+                continue
+            made = cast(Operation, source.owner)
+            raise PolycError(
+                "UnsupportedProgram",
+                f"this contraction multiplies a value that the graph computes ({made.name}); "
+                "several kernels for one graph are not there yet: give that value as an output "
+                "of a graph of its own and as an input of this one",
+                op,
+            )
+    if len(contractions) > 1:
+        raise PolycError(
+            "UnsupportedProgram",
+            f"the graph has {len(contractions)} contractions and one kernel holds one; several "
+            "kernels for one graph are not there yet: write a graph for each",
+            contractions[1],
+        )
+    if contractions:
+        _check_epilogue(contractions[0])
+
+
+def _check_epilogue(contraction: tiny.ReduceOp) -> None:
+    after: set[SSAValue] = {contraction.result}
+    op = contraction.next_op
+    while op is not None:
+        if any(o in after for o in op.operands):
+            if isinstance(op, tiny.ReduceOp):
+                raise PolycError(
+                    "UnsupportedProgram",
+                    f"this {op.function} reduces what a contraction made, over tiles that several "
+                    "blocks hold; several kernels for one graph are not there yet: give the "
+                    "contraction as an output of a graph of its own",
+                    op,
+                )
+            after.update(op.results)
+        op = op.next_op
+
+
+# Lowering ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where a tiny value is wanted: ``map`` takes the kernel axes to its own axes.
+
+    The map uses every axis, and the axes stand in the order in which it first does.
+    """
+
+    axes: tuple[AxisAttr, ...]
+    map: AffineMap
+
+    @staticmethod
+    def of(axes: Sequence[AxisAttr], results: Sequence[AffineExpr], symbols: int) -> Point:
+        """The point with the unused axes left out and the rest in order of use."""
+        order: list[int] = []
+        for expr in results:
+            for found in expr.dfs():
+                if isinstance(found, AffineDimExpr) and found.position not in order:
+                    order.append(found.position)
+        place = {old: new for new, old in enumerate(order)}
+        renamed: list[AffineExpr] = [
+            AffineDimExpr(place[i]) if i in place else AffineConstantExpr(0)
+            for i in range(len(axes))
+        ]
+        moved = tuple(e.replace_dims_and_symbols(renamed, ()) for e in results)
+        return Point(tuple(axes[i] for i in order), AffineMap(len(order), symbols, moved))
+
+
+Lowering: TypeAlias = Generator[tuple[SSAValue, Point], SSAValue, SSAValue]
+"""A lowering in progress: it asks for a value at a point and is sent the result."""
+
+
+@dataclass
+class _Kernel:
+    """One graph on its way to a kernel."""
+
+    graph: tiny.GraphOp
+    block: Block
+    tensors: Mapping[SSAValue, SSAValue]
+    made: dict[tuple[SSAValue, Point], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, Point], SSAValue]
+    )
+    reduced_at: dict[SSAValue, Point] = field(default_factory=dict[SSAValue, Point])
+    numbered: dict[str, Dim] = field(default_factory=dict[str, Dim])
+    reductions: int = 0
+    asking: Operation | None = None
+
+    @property
+    def symbols(self) -> int:
+        return len(self.graph.symbol_names)
+
+    def add(self, op: Operation, like: Operation, hint: str | None = None) -> SSAValue:
+        """Put ``op`` at the end, where ``like`` is in the source; its result."""
+        self.block.add_op(located(op, like))
+        op.results[0].name_hint = hint
+        return op.results[0]
+
+    # Axes
+
+    def iter_axes(self, sizes: Sequence[Dim]) -> tuple[AxisAttr, ...]:
+        """The axes of the output space: a symbol in lower case where it is free, else i<n>."""
+        axes: list[AxisAttr] = []
+        for i, size in enumerate(sizes):
+            label = _plain_label(size)
+            if label is None or any(a.label == label for a in axes):
+                label = f"i{i}"
+                self.numbered[label] = size
+            axes.append(AxisAttr.of(label, size))
+        return tuple(axes)
+
+    def reduced_axis(self, size: Dim, taken: Iterable[str]) -> AxisAttr:
+        """An axis to reduce over: the symbol in lower case where it is free, else r<n>."""
+        taken = set(taken)
+        label = _plain_label(size)
+        if label is None or label in taken:
+            number = 0
+            while (label := f"r{number}") in taken or self.numbered.get(label, size) != size:
+                number += 1
+            self.numbered[label] = size
+        return AxisAttr.of(label, size)
+
+    def spread(self, value: SSAValue, axes: Sequence[AxisAttr], like: Operation) -> SSAValue:
+        """``value`` over ``axes``, which contain its own."""
+        have = cast(ValType, value.type).labels
+        want = tuple(a.label for a in axes)
+        if have == want:
+            return value
+        if len(have) == len(want):
+            return self.add(region.TransposeOp(value, [have.index(w) for w in want]), like)
+        return self.add(region.BroadcastInDimOp(value, [want.index(h) for h in have], axes), like)
+
+    # Values
+
+    def value(self, wanted: SSAValue, point: Point) -> SSAValue:
+        """``wanted`` at ``point``; its axes are those of the point or fewer, in any order.
+
+        A loop with a stack of its own: graphs are deeper than Python's.
+        """
+        stack: list[tuple[tuple[SSAValue, Point], Lowering]] = []
+        key, result = (wanted, point), None
+        while True:
+            result = self.made.get(key)
+            if result is None:
+                if stack:
+                    self.asking = cast(Operation, stack[-1][0][0].owner)
+                stack.append((key, self._lower(*key)))
+            while stack:
+                done, running = stack[-1]
+                try:
+                    key = running.send(cast(SSAValue, result))
+                except StopIteration as stop:
+                    result = cast(SSAValue, stop.value)
+                    self.made[done] = result
+                    stack.pop()
+                    continue
+                break
+            if not stack:
+                return cast(SSAValue, result)
+
+    def _operand(self, op: Operation, position: int, point: Point) -> tuple[SSAValue, Point]:
+        """Operand ``position`` of ``op``, and where it is read for ``op`` at ``point``."""
+        return op.operands[position], self._through(op, position, point.axes, point.map.results)
+
+    def _through(
+        self,
+        op: Operation,
+        position: int,
+        axes: Sequence[AxisAttr],
+        into: Sequence[AffineExpr],
+    ) -> Point:
+        entry = self._entry(op.results[0])
+        if not entry.is_scop:
+            raise PolycError(
+                "NonSCoP",
+                f"{op.name} reads where its data says; several kernels for one graph are not "
+                "there yet: give what is before it as a graph of its own",
+                op,
+            )
+        piece = entry.pieces.data[0]
+        access = piece.entries[position]
+        if len(entry.pieces) != 1 or not isinstance(access, AffineMap):
+            raise PolycError(
+                "UnsupportedProgram",
+                f"{op.name} reads in {len(entry.pieces)} pieces; guarded reads do not come from "
+                "this lowering yet: write the graph without the padding",
+                op,
+            )
+        results = tuple(
+            isl.canonical_expr(e.replace_dims_and_symbols(into, ())) for e in access.results
+        )
+        return Point.of(axes, results, self.symbols)
+
+    def _entry(self, value: SSAValue) -> index.ValueOp:
+        entry = index.value_op(value)
+        if entry is None:
+            raise PolycError(
+                "MissingIndexBook",
+                f"%{value.name_hint or '?'} has no index.value beside it; run tiny-to-index first",
+                value.owner if isinstance(value.owner, Operation) else self.graph,
+            )
+        return entry
+
+    def _lower(self, value: SSAValue, point: Point) -> Lowering:
+        op = value.owner
+        if isinstance(op, Block):
+            return self._read(value, point)
+            yield
+        match op:
+            case tiny.ExpandOp() | tiny.PermuteOp():
+                return (yield self._operand(op, 0, point))
+            case tiny.ConstantOp():
+                return self.add(region.ConstantOp(op.number, f32), op, value.name_hint)
+            case tiny.ReduceOp():
+                return (yield from self._reduce(op, point))
+            case tiny.UnaryOp():
+                operand = yield self._operand(op, 0, point)
+                made: Operation = region.UnaryOp(op.function, operand)
+            case tiny.CastOp():
+                operand = yield self._operand(op, 0, point)
+                made = region.CastOp(operand, tiny.tensor_of(value).element_type)
+            case tiny.BinaryOp() | tiny.CompareOp() | tiny.SelectOp():
+                operands: list[SSAValue] = []
+                for i in range(len(op.operands)):
+                    operands.append((yield self._operand(op, i, point)))
+                made = self._joined(op, operands, point)
+            case _:
+                raise PolycError(
+                    "UnsupportedProgram",
+                    f"{op.name} has no form in a kernel; lower it to tiny ops first",
+                    op,
+                )
+        return self.add(made, op, value.name_hint)
+
+    def _read(self, tensor: SSAValue, point: Point) -> SSAValue:
+        read = region.ReadOp(self.tensors[tensor], point.map, point.axes)
+        return self.add(read, self.asking or self.graph)
+
+    def _joined(self, op: Operation, operands: Sequence[SSAValue], point: Point) -> Operation:
+        """An elementwise op over the axes that any operand has."""
+        types = [cast(ValType, o.type) for o in operands]
+        axes: Sequence[AxisAttr] = types[0].axes.data
+        if any(t.axes != types[0].axes for t in types):
+            labels = {label for t in types for label in t.labels}
+            axes = [a for a in point.axes if a.label in labels]
+        values = [self.spread(o, axes, op) for o in operands]
+        match op:
+            case tiny.BinaryOp():
+                return region.BinaryOp(op.function, *values)
+            case tiny.CompareOp():
+                return region.CompareOp(op.function, *values)
+            case _:
+                return region.SelectOp(*values)
+
+    def _reduce(self, op: tiny.ReduceOp, point: Point) -> Lowering:
+        if (before := self.reduced_at.setdefault(op.result, point)) != point:
+            raise PolycError(
+                "UnsupportedProgram",
+                f"the {op.function} is used at two indices, over {region.axes_text(before.axes)} "
+                f"and over {region.axes_text(point.axes)}, and a kernel computes a reduction "
+                "once; give it as an output of a graph of its own",
+                op,
+            )
+        entry = self._entry(op.result)
+        # The operand's axes in its own order, each reduced one where it stands there.
+        taken = [a.label for a in point.axes]
+        axes: list[AxisAttr] = list(point.axes)
+        fresh: list[AxisAttr] = []
+        for axis in entry.reduced:
+            fresh.append(self.reduced_axis(axis.dim, [*taken, *(a.label for a in fresh)]))
+        into = [
+            *point.map.results,
+            *(AffineDimExpr(len(axes) + i) for i in range(len(fresh))),
+        ]
+        inner = self._through(op, 0, [*axes, *fresh], into)
+        body = yield op.operand, inner
+        have = cast(ValType, body.type)
+        missing = [a for a in fresh if have.axis(a.label) is None]
+        if missing:
+            # The operand repeats along a reduced axis: the sum counts each of its points.
+            wanted = [a for a in inner.axes if have.axis(a.label) or a in missing]
+            wanted += [a for a in missing if a not in wanted]
+            body = self.spread(body, wanted, op)
+        label = "acc" if self.reductions == 0 else f"acc{self.reductions}"
+        self.reductions += 1
+        made = region.ReduceOp(
+            op.function, body, [a.label for a in fresh], acc=cast(AnyFloat, f32), label=label
+        )
+        return self.add(made, op, label)
+
+
+def _plain_label(size: Dim) -> str | None:
+    """The lower-case name of a size that is one symbol; None for any other."""
+    text = str(size)
+    if size.constant() is not None or (text,) != size.symbols():
+        return None
+    label = text.lower()
+    return None if label[:1] in ("i", "r") and label[1:].isdigit() else label
+
+
+def _memref(spec: TensorSpec) -> MemRefType:
+    align = DEFAULT_ALIGN if spec.align is None else spec.align
+    return MemRefType.of(spec.type.dims, spec.type.element_type, align, spec.noalias)
+
+
+class LowerTinyGraph(RewritePattern):
+    """``tiny.graph`` with its index book → ``region.kernel`` (S6.6).
+
+    Legal when one kernel can hold the graph (``check_one_kernel``), every output has the
+    same shape and every access is one affine map; otherwise PolycError says which part
+    is not there.  Exact: each value is computed by the same operations as before.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tiny.GraphOp, rewriter: PatternRewriter, /) -> None:
+        rewriter.replace(op, lower_graph(op), [])
+
+
+def lower_graph(graph: tiny.GraphOp) -> region.KernelOp:
+    """The kernel of a tiny graph; the graph stays as it is.
+
+    Raises PolycError of kind ``UnsupportedProgram``, ``NonSCoP`` or ``MissingIndexBook``.
+    """
+    check_one_kernel(graph)
+    outputs = graph.outputs
+    for other in outputs[1:]:
+        if not same_shape(outputs[0].type.dims, other.type.dims, graph):
+            raise PolycError(
+                "UnsupportedProgram",
+                f"outputs {outputs[0].name} {shape_text(outputs[0].type.dims)} and {other.name} "
+                f"{shape_text(other.type.dims)} have different shapes, and a kernel has one "
+                "output space; write a graph for each",
+                graph,
+            )
+    ins = [_memref(spec) for spec in graph.inputs]
+    block = Block(arg_types=ins)
+    tensors = dict(zip(graph.body.block.args, block.args, strict=True))
+    state = _Kernel(graph, block, cast("dict[SSAValue, SSAValue]", tensors))
+    iters = state.iter_axes(outputs[0].type.dims)
+    terminator = graph.body.block.last_op
+    assert isinstance(terminator, tiny.OutputOp)
+    identity = [AffineDimExpr(i) for i in range(len(iters))]
+    point = Point.of(iters, identity, state.symbols)
+    values = [state.value(v, point) for v in terminator.args]
+    values = [state.spread(v, iters, terminator) for v in values]
+    block.add_op(located(region.YieldOp(values), terminator))
+    kernel = region.KernelOp(
+        graph.sym_name.data,
+        iters,
+        ins,
+        [_memref(spec) for spec in outputs],
+        [spec.name for spec in graph.inputs],
+        [spec.name for spec in outputs],
+        body=Region(block),
+        symbols=graph.symbol_names,
+        assumptions=graph.assumptions,
+        arg_attrs=graph.arg_attrs.data,
+        res_attrs=graph.res_attrs.data,
+    )
+    kernel.attributes |= graph.attributes
+    kernel.location = graph.location
+    return kernel
+
+
+@dataclass(frozen=True)
+class IndexToRegion(ModulePass):
+    """Every ``tiny.graph`` as a ``region.kernel``; the index book is used up (S6.6)."""
+
+    name = "index-to-region"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [LowerTinyGraph()])
