@@ -417,7 +417,7 @@ class ScheduleOp(IRDLOperation):
                 )
             depth = edge.get("depth")
             if buffer == "smem_ring" and not (type(depth) is int and 2 <= depth <= 8):
-                raise VerifyException(f"an smem_ring has a depth of 2 to 8, got {depth}")
+                raise VerifyException(f"an smem_ring has a depth of 2 to 8, got {depth or 'none'}")
 
     def _verify_shared(self) -> None:
         needed, limit = self.shared_bytes(), self.target.shared_bytes

@@ -1,0 +1,133 @@
+// RUN: polyc-opt %s -p 'plan-select{arch=sm_90a}' --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
+
+// What has no schedule today is refused with the reason and the way out.
+
+// CHECK: error[UnsupportedProgram]: region @gemm has no schedule: A holds f32, and tensor cores take f16 or bf16; store it as f16 or bf16
+region.kernel @gemm iters [m: M, n: N]
+    ins(%A: !region.memref<[M, K], f32, align 16>, %B: !region.memref<[K, N], f32, align 16>)
+    outs(C: !region.memref<[M, N], f32, align 16> gmem) {
+  %a = region.read %A affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[M, K], f32, align 16> -> !region.val<[m: M, k: K], f32>
+  %ae = region.broadcast_in_dim %a dims [0, 1] : !region.val<[m: M, k: K], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %b = region.read %B affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[K, N], f32, align 16> -> !region.val<[k: K, n: N], f32>
+  %be = region.broadcast_in_dim %b dims [1, 2] : !region.val<[k: K, n: N], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %t = region.binary mul %ae, %be : !region.val<[m: M, k: K, n: N], f32>
+  %acc = region.reduce sum %t over [k] init 0.0 acc f32 name "acc" : !region.val<[m: M, k: K, n: N], f32> -> !region.val<[m: M, n: N], f32>
+  region.yield %acc : !region.val<[m: M, n: N], f32>
+}
+
+// -----
+
+// CHECK: error[UnsupportedProgram]: region @gemm has no schedule: its reduction has no name for the plan to speak of; write name "acc" after region.reduce
+region.kernel @gemm iters [m: M, n: N]
+    ins(%A: !region.memref<[M, K], f16, align 16>, %B: !region.memref<[K, N], f16, align 16>)
+    outs(C: !region.memref<[M, N], f16, align 16> gmem) {
+  %a = region.read %A affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[M, K], f16, align 16> -> !region.val<[m: M, k: K], f16>
+  %af = region.cast %a : !region.val<[m: M, k: K], f16> -> !region.val<[m: M, k: K], f32>
+  %ae = region.broadcast_in_dim %af dims [0, 1] : !region.val<[m: M, k: K], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %b = region.read %B affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[K, N], f16, align 16> -> !region.val<[k: K, n: N], f16>
+  %bf = region.cast %b : !region.val<[k: K, n: N], f16> -> !region.val<[k: K, n: N], f32>
+  %be = region.broadcast_in_dim %bf dims [1, 2] : !region.val<[k: K, n: N], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %t = region.binary mul %ae, %be : !region.val<[m: M, k: K, n: N], f32>
+  %acc = region.reduce sum %t over [k] init 0.0 acc f32 : !region.val<[m: M, k: K, n: N], f32> -> !region.val<[m: M, n: N], f32>
+  %c = region.cast %acc : !region.val<[m: M, n: N], f32> -> !region.val<[m: M, n: N], f16>
+  region.yield %c : !region.val<[m: M, n: N], f16>
+}
+
+// -----
+
+// CHECK: error[UnsupportedProgram]: region @gemm has no schedule: its reduction is not a sum of products; plan-select takes one gemm
+region.kernel @gemm iters [m: M, n: N]
+    ins(%A: !region.memref<[M, K], f16, align 16>, %B: !region.memref<[K, N], f16, align 16>)
+    outs(C: !region.memref<[M, N], f16, align 16> gmem) {
+  %a = region.read %A affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[M, K], f16, align 16> -> !region.val<[m: M, k: K], f16>
+  %af = region.cast %a : !region.val<[m: M, k: K], f16> -> !region.val<[m: M, k: K], f32>
+  %ae = region.broadcast_in_dim %af dims [0, 1] : !region.val<[m: M, k: K], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %b = region.read %B affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[K, N], f16, align 16> -> !region.val<[k: K, n: N], f16>
+  %bf = region.cast %b : !region.val<[k: K, n: N], f16> -> !region.val<[k: K, n: N], f32>
+  %be = region.broadcast_in_dim %bf dims [1, 2] : !region.val<[k: K, n: N], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %t = region.binary add %ae, %be : !region.val<[m: M, k: K, n: N], f32>
+  %acc = region.reduce sum %t over [k] init 0.0 acc f32 name "acc" : !region.val<[m: M, k: K, n: N], f32> -> !region.val<[m: M, n: N], f32>
+  %c = region.cast %acc : !region.val<[m: M, n: N], f32> -> !region.val<[m: M, n: N], f16>
+  region.yield %c : !region.val<[m: M, n: N], f16>
+}
+
+// -----
+
+// CHECK: error[UnsupportedProgram]: region @gemm has no schedule: its reduction is not a sum of products
+region.kernel @gemm iters [m: M, n: N]
+    ins(%A: !region.memref<[M, K], f16, align 16>, %B: !region.memref<[K, N], f16, align 16>)
+    outs(C: !region.memref<[M, N], f16, align 16> gmem) {
+  %a = region.read %A affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[M, K], f16, align 16> -> !region.val<[m: M, k: K], f16>
+  %af = region.cast %a : !region.val<[m: M, k: K], f16> -> !region.val<[m: M, k: K], f32>
+  %ae = region.broadcast_in_dim %af dims [0, 1] : !region.val<[m: M, k: K], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %b = region.read %B affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[K, N], f16, align 16> -> !region.val<[k: K, n: N], f16>
+  %bf = region.cast %b : !region.val<[k: K, n: N], f16> -> !region.val<[k: K, n: N], f32>
+  %be = region.broadcast_in_dim %bf dims [1, 2] : !region.val<[k: K, n: N], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %t = region.binary mul %ae, %be : !region.val<[m: M, k: K, n: N], f32>
+  %acc = region.reduce max %t over [k] init -inf acc f32 name "acc" : !region.val<[m: M, k: K, n: N], f32> -> !region.val<[m: M, n: N], f32>
+  %c = region.cast %acc : !region.val<[m: M, n: N], f32> -> !region.val<[m: M, n: N], f16>
+  region.yield %c : !region.val<[m: M, n: N], f16>
+}
+
+// -----
+
+// CHECK: error[UnsupportedProgram]: region @gemm has no schedule: a factor of its sum is computed by region.unary, and tensor cores read memory
+region.kernel @gemm iters [m: M, n: N]
+    ins(%A: !region.memref<[M, K], f16, align 16>, %B: !region.memref<[K, N], f16, align 16>)
+    outs(C: !region.memref<[M, N], f16, align 16> gmem) {
+  %a = region.read %A affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[M, K], f16, align 16> -> !region.val<[m: M, k: K], f16>
+  %af = region.cast %a : !region.val<[m: M, k: K], f16> -> !region.val<[m: M, k: K], f32>
+  %ag = region.unary exp %af : !region.val<[m: M, k: K], f32>
+  %ae = region.broadcast_in_dim %ag dims [0, 1] : !region.val<[m: M, k: K], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %b = region.read %B affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[K, N], f16, align 16> -> !region.val<[k: K, n: N], f16>
+  %bf = region.cast %b : !region.val<[k: K, n: N], f16> -> !region.val<[k: K, n: N], f32>
+  %be = region.broadcast_in_dim %bf dims [1, 2] : !region.val<[k: K, n: N], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %t = region.binary mul %ae, %be : !region.val<[m: M, k: K, n: N], f32>
+  %acc = region.reduce sum %t over [k] init 0.0 acc f32 name "acc" : !region.val<[m: M, k: K, n: N], f32> -> !region.val<[m: M, n: N], f32>
+  %c = region.cast %acc : !region.val<[m: M, n: N], f32> -> !region.val<[m: M, n: N], f16>
+  region.yield %c : !region.val<[m: M, n: N], f16>
+}
+
+// -----
+
+// CHECK: error[UnsupportedProgram]: region @gemm has no schedule: it reads A at (d0, d1)[s0, s1, s2] -> (d0, d0), not along its axes
+region.kernel @gemm iters [m: M, n: N]
+    ins(%A: !region.memref<[M, M], f16, align 16>, %B: !region.memref<[K, N], f16, align 16>)
+    outs(C: !region.memref<[M, N], f16, align 16> gmem) {
+  %a = region.read %A affine_map<(d0, d1)[s0, s1, s2] -> (d0, d0)> : !region.memref<[M, M], f16, align 16> -> !region.val<[m: M, k: K], f16>
+  %af = region.cast %a : !region.val<[m: M, k: K], f16> -> !region.val<[m: M, k: K], f32>
+  %ae = region.broadcast_in_dim %af dims [0, 1] : !region.val<[m: M, k: K], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %b = region.read %B affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[K, N], f16, align 16> -> !region.val<[k: K, n: N], f16>
+  %bf = region.cast %b : !region.val<[k: K, n: N], f16> -> !region.val<[k: K, n: N], f32>
+  %be = region.broadcast_in_dim %bf dims [1, 2] : !region.val<[k: K, n: N], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %t = region.binary mul %ae, %be : !region.val<[m: M, k: K, n: N], f32>
+  %acc = region.reduce sum %t over [k] init 0.0 acc f32 name "acc" : !region.val<[m: M, k: K, n: N], f32> -> !region.val<[m: M, n: N], f32>
+  %c = region.cast %acc : !region.val<[m: M, n: N], f32> -> !region.val<[m: M, n: N], f16>
+  region.yield %c : !region.val<[m: M, n: N], f16>
+}
+
+// -----
+
+// CHECK: error[UnsupportedProgram]: region @gemm has no schedule: A holds f16 and B bf16; store both in one type
+region.kernel @gemm iters [m: M, n: N]
+    ins(%A: !region.memref<[M, K], f16, align 16>, %B: !region.memref<[K, N], bf16, align 16>)
+    outs(C: !region.memref<[M, N], f16, align 16> gmem) {
+  %a = region.read %A affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[M, K], f16, align 16> -> !region.val<[m: M, k: K], f16>
+  %af = region.cast %a : !region.val<[m: M, k: K], f16> -> !region.val<[m: M, k: K], f32>
+  %ae = region.broadcast_in_dim %af dims [0, 1] : !region.val<[m: M, k: K], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %b = region.read %B affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[K, N], bf16, align 16> -> !region.val<[k: K, n: N], bf16>
+  %bf = region.cast %b : !region.val<[k: K, n: N], bf16> -> !region.val<[k: K, n: N], f32>
+  %be = region.broadcast_in_dim %bf dims [1, 2] : !region.val<[k: K, n: N], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %t = region.binary mul %ae, %be : !region.val<[m: M, k: K, n: N], f32>
+  %acc = region.reduce sum %t over [k] init 0.0 acc f32 name "acc" : !region.val<[m: M, k: K, n: N], f32> -> !region.val<[m: M, n: N], f32>
+  %c = region.cast %acc : !region.val<[m: M, n: N], f32> -> !region.val<[m: M, n: N], f16>
+  region.yield %c : !region.val<[m: M, n: N], f16>
+}
+
+// -----
+
+// CHECK: error[UnsupportedProgram]: region @copy has no schedule: it has 0 reductions; plan-select takes one gemm
+region.kernel @copy iters [m: M] ins(%A: !region.memref<[M], f16, align 16>) outs(C: !region.memref<[M], f16, align 16> gmem) {
+  %a = region.read %A affine_map<(d0)[s0] -> (d0)> : !region.memref<[M], f16, align 16> -> !region.val<[m: M], f16>
+  region.yield %a : !region.val<[m: M], f16>
+}
