@@ -62,18 +62,19 @@ def import_pass(name: str, reference: str) -> type[ModulePass]:
     raise PolycError("NotAvailable", f"module {module} has no pass named {name}")
 
 
-def pipeline(arch: str, plan: str | None = None) -> list[ModulePass]:
-    """All passes in order, for ``sm_80`` or ``sm_90a``.
+def names() -> list[str]:
+    """All passes of the pipeline in order."""
+    return [*BORDERS, *gpu_passes()]
+
+
+def build(name: str, arch: str, plan: str | None = None) -> ModulePass:
+    """The pass ``name`` of the pipeline, for ``sm_80`` or ``sm_90a``.
 
     ``plan`` names a JSON file with fields of a schedule, for ``plan-select``.
     """
-    options: Mapping[str, Mapping[str, str | None]] = {"plan-select": {"arch": arch, "plan": plan}}
-    passes: list[ModulePass] = []
-    for name, reference in {**BORDERS, **gpu_passes()}.items():
-        # The classes are found at run time, so their options are not known to the checker.
-        cls = cast(Any, import_pass(name, reference))
-        passes.append(cls(**options.get(name, {})))
-    return passes
+    # The class is found at run time, so its options are not known to the checker.
+    cls = cast(Any, import_pass(name, {**BORDERS, **gpu_passes()}[name]))
+    return cls(arch=arch, plan=plan) if name == "plan-select" else cls()
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class LowerToGpu(ModulePass):
 
     def expand(self) -> list[ModulePass]:
         """The passes that this one stands for."""
-        return pipeline(self.arch, self.plan)
+        return [build(name, self.arch, self.plan) for name in names()]
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for instance in self.expand():

@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from polyc.dialects.arch import ARCHS, arch_names
 from polyc.dialects.diagnostic import PolycError
 from polyc.passes.driver import verify
-from polyc.passes.lower_to_gpu import BORDERS, gpu_passes, pipeline
+from polyc.passes.lower_to_gpu import build, gpu_passes
 from polyc.tools.parsing import decode, parse_text
 from polyc.tools.registry import make_context
 from polyc.tools.steps import Steps, quiet
@@ -119,13 +119,12 @@ class Compilation:
     def run(self, until: str = "gpu") -> Compilation:
         """Run the stages up to and with ``until``; each one is a step."""
         self._keep("frontend")
-        by_name = {i.name: i for i in pipeline(self.arch, self.plan)}
-        rest = [n for n in by_name if n not in BORDERS]
         for stage, names in STAGES.items():
-            names = (*names, *rest) if stage == "gpu" else names
+            if stage == "gpu":
+                names = (*names, *gpu_passes())
             with self.steps.step(f"to {stage}") as step:
                 for name in names:
-                    run_pass(self.ctx, by_name[name], self.module)
+                    run_pass(self.ctx, build(name, self.arch, self.plan), self.module)
                     if self.after is not None:
                         self.after(self.module, name)
                 if len(names) > 1:
@@ -199,7 +198,6 @@ __all__ = [
     "Compilation",
     "check_arch",
     "dump_text",
-    "gpu_passes",
     "graphs",
     "module_text",
     "read_text",

@@ -18,6 +18,8 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.tools import compile_command, run_command
 from polyc.tools.errors import guarded
 
+ABOUT = "Compile a program to CUDA C, PTX or a cubin, and run it."
+
 
 class _Arguments(argparse.ArgumentParser):
     """An argument parser whose errors are diagnostics."""
@@ -28,7 +30,7 @@ class _Arguments(argparse.ArgumentParser):
 
 def arguments() -> argparse.ArgumentParser:
     """The parser of the command line."""
-    parser = _Arguments(prog="polyc", description=(__doc__ or "").partition("\n")[0])
+    parser = _Arguments(prog="polyc", description=ABOUT)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for module in (compile_command, run_command):
         command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)

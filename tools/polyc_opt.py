@@ -84,6 +84,11 @@ class PolycOptMain(xDSLOptMain):
             "--list-passes", action="store_true", help="print the names of all passes and stop"
         )
         arg_parser.add_argument(
+            "--check-each",
+            action="store_true",
+            help="play small random inputs back after every pass and compare",
+        )
+        arg_parser.add_argument(
             "--diagnostics",
             choices=["text", "json"],
             default="text",
@@ -152,6 +157,11 @@ class PolycOptMain(xDSLOptMain):
         checked = not self.args.disable_verify
         if checked:
             verify(prog)
+        check = None
+        if self.args.check_each:
+            from polyc.tools.check import EachPass
+
+            check = EachPass.of_module(prog)
         passes = self.pipeline.passes
         for number, instance in enumerate(passes):
             start = time.perf_counter()
@@ -159,6 +169,8 @@ class PolycOptMain(xDSLOptMain):
             if self.args.time_passes:
                 spent = (time.perf_counter() - start) * 1e3
                 print(f"{instance.name}: {spent:.1f} ms", file=sys.stderr)
+            if check is not None:
+                check.after(prog, instance.name)
             if self.args.print_between_passes and number + 1 < len(passes):
                 print(f"// IR after {instance.name}")
                 Printer(

@@ -9,12 +9,23 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects.arch import ARCHS
 from polyc.dialects.diagnostic import PolycError
+from polyc.tools.check import EachPass, Expected, sizes_text
+from polyc.tools.pipeline import Compilation, check_arch, graphs
+from polyc.tools.steps import Steps, on_stdout, quiet
 
 if TYPE_CHECKING:
     from polyc.dialects.signature import SignatureOp
+    from polyc.runtime.driver import Device
+    from polyc.runtime.program import Program
+
+LAYERS = ("frontend", "tiny", "region")
+"""The layers that are played back."""
 
 NAME = "run"
 HELP = "Run a program at given sizes and compare every layer with the FP32 reference."
@@ -50,6 +61,10 @@ def parse_sizes(settings: Sequence[str], graph: SignatureOp) -> dict[str, int]:
             raise PolycError(
                 "BadSize", f"--set {setting}: a size is 0 or more, {name} is {text}", graph
             )
+        if values[name] >= 2**31:
+            raise PolycError(
+                "BadSize", f"--set {setting}: kernels index with 32 bits; use a smaller size", graph
+            )
     missing = [name for name in symbols if name not in values]
     if missing:
         flags = " ".join(f"--set {name}=VALUE" for name in missing)
@@ -83,7 +98,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", choices=["cpu", "cuda"], help="where to run; the GPU when there is one"
     )
-    parser.add_argument("--arch", help="sm_80 or sm_90a; without it both, or what the GPU runs")
+    parser.add_argument("--arch", help="sm_80 or sm_90a; without it both")
+    parser.add_argument("--graph", help="the graph to run, when the file has several")
     parser.add_argument(
         "--check", action="store_true", help="play back after every pass, not only every layer"
     )
@@ -92,4 +108,117 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """The command; returns the exit code, raises PolycError and OSError."""
-    raise PolycError("NotAvailable", "run is not there yet")
+    archs = list(ARCHS) if args.arch is None else [check_arch(args.arch)]
+    steps = on_stdout()
+    gpu = find_gpu(args.device)
+    start = quiet()
+    source = Compilation.of_file(args.file, archs[0], start)
+    graph = the_graph(source.module, args.file, args.graph)
+    symbols = parse_sizes(args.set, graph)
+    if args.seed < 0:
+        raise PolycError("Usage", f"--seed {args.seed}: a seed is 0 or more")
+    steps.say(f"@{graph.sym_name.data} at {sizes_text(symbols)}, {_device_text(gpu, args.device)}")
+    steps.finish(start.done[0])
+    with steps.step("FP32 reference"):
+        expected = Expected.of(graph, symbols, args.seed)
+    kept: dict[str, ModuleOp] = {}
+    programs: list[Program] = []
+    for arch in archs:
+        job = source.fresh(arch)
+        if not kept:
+            # What lies above the plan is the same for every architecture.
+            job.keep, kept = LAYERS, job.kept
+        with steps.step(f"lower to {arch}") as step:
+            if args.check:
+                job.after = EachPass(expected).after
+                step.note = "each pass played back"
+            job.run()
+        programs.append(_compile(job, steps))
+    for layer in LAYERS:
+        with steps.step(f"play back {layer}") as step:
+            error = expected.check(kept[layer], f"the {layer} layer")
+            step.note = "no playback" if error is None else _agrees(error)
+    ran = [] if gpu is None else [p.arch for p in programs if _on_gpu(p, expected, steps, args)]
+    kernels = f"; so do the kernels of {' and '.join(ran)} on the GPU" if ran else ""
+    steps.say(
+        f"{', '.join(LAYERS[:-1])} and {LAYERS[-1]} agree with the FP32 reference{kernels}; "
+        f"{' and '.join(archs)} compiled to cubins"
+    )
+    return 0
+
+
+def the_graph(module: ModuleOp, file: str, name: str | None) -> SignatureOp:
+    """The frontend graph to run.  Raises PolycError of kind ``NothingToRun``."""
+    from polyc.dialects.frontend import GraphOp
+
+    found = {g.sym_name.data: g for g in graphs(module) if isinstance(g, GraphOp)}
+    listed = ", ".join(found)
+    if not found:
+        raise PolycError(
+            "NothingToRun", "the file has no frontend.graph; run takes the frontend layer", module
+        )
+    if name is None and len(found) > 1:
+        raise PolycError(
+            "NothingToRun", f"the file has the graphs {listed}; choose one with --graph", module
+        )
+    if name is not None and name not in found:
+        raise PolycError("NothingToRun", f"{file} has no graph {name!r}; it has {listed}", module)
+    return next(iter(found.values())) if name is None else found[name]
+
+
+def find_gpu(wanted: str | None) -> Device | None:
+    """The GPU to run on, or None.  Raises PolycError where ``cuda`` is asked and there is none."""
+    if wanted == "cpu":
+        return None
+    from polyc.runtime import driver
+
+    if not driver.available():
+        if wanted == "cuda":
+            raise PolycError(
+                "NoGPU",
+                "--device cuda needs a CUDA driver and a GPU, and there is none; use --device cpu",
+            )
+        return None
+    return driver.device()
+
+
+def _device_text(gpu: Device | None, asked: str | None) -> str:
+    if gpu is not None:
+        return gpu.name
+    return "on the CPU" if asked == "cpu" else "no GPU: on the CPU"
+
+
+def _agrees(error: float) -> str:
+    return f"agrees, largest error {error:.1e}"
+
+
+def _compile(job: Compilation, steps: Steps) -> Program:
+    from polyc.runtime.program import Program
+
+    with steps.step(f"compile {job.arch}") as step:
+        program = Program.compile(job.module)
+        kernels = program.kernels
+        spilled = [name for name, info in kernels.items() if info.spill_bytes]
+        plural = "" if len(kernels) == 1 else "s"
+        step.note = f"{len(kernels)} kernel{plural}, {len(program.result.image) // 1024} KiB"
+        if program.result.cached:
+            step.note += ", from the cache"
+        if spilled:
+            step.note += f", spills in {', '.join(spilled)}"
+    return program
+
+
+def _on_gpu(program: Program, expected: Expected, steps: Steps, args: argparse.Namespace) -> bool:
+    """Run and compare; False where this GPU does not run the code and nobody asked for it."""
+    with steps.step(f"run {program.arch}") as step:
+        try:
+            outputs = cast("list[Any]", program.run(expected.inputs, expected.symbols))
+        except PolycError as error:
+            if error.kind != "ArchMismatch" or args.arch is not None:
+                raise
+            step.note = "this GPU does not run it"
+            return False
+        error = expected.compare(f"the kernel for {program.arch}", outputs)
+        chosen = program.chosen(expected.symbols)
+        step.note = f"{_agrees(error)}, kernel {chosen}" if chosen else _agrees(error)
+        return True

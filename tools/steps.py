@@ -60,9 +60,14 @@ class Steps:
             step.milliseconds = (time.perf_counter() - start) * 1e3
             if timer is not None:
                 timer.cancel()
+        if live and out is not None:
+            out.write("\r\x1b[K")
+        self.finish(step)
+
+    def finish(self, step: Step) -> None:
+        """Print the line of a step that is over."""
         self.done.append(step)
-        clear = "\r\x1b[K" if live else ""
-        line = f"{clear}  {name:<{self.width}}{step.milliseconds:>8.0f} ms"
+        line = f"  {step.name:<{self.width}}{step.milliseconds:>8.0f} ms"
         self._say(f"{line}  {step.note}" if step.note else line)
 
     def say(self, text: str) -> None:
