@@ -200,10 +200,10 @@ class ValueOp(IRDLOperation):
     def verify_(self) -> None:
         _verify_axes(self)
         _verify_scop(self)
+        _verify_reduction(self)
         try:
             for piece in self.pieces:
                 _verify_piece(self, piece)
-            _verify_reduction(self)
             _verify_cover(self)
         except isl.IslLimitExceeded as error:
             raise VerifyException(f"{error}; use fewer pieces or simpler maps") from error

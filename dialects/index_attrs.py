@@ -104,7 +104,7 @@ class AxisAttr(ParametrizedAttribute):
 
 
 def parse_axis(parser: AttrParser, kind: AxisKind) -> AxisAttr:
-    label = parser.parse_identifier("an axis, such as i0(5): M")
+    label = parser.parse_identifier(" for an axis, such as i0(5): M")
     with parser.in_parens():
         number = parser.parse_integer(allow_boolean=False, allow_negative=False)
     parser.parse_punctuation(":")
