@@ -1,0 +1,186 @@
+"""Short spellings for the scalar code that the gpu passes make.
+
+An ``Emit`` collects detached ops, so that a pattern can build a piece of code in reading
+order and hand the list to the rewriter, which gives every op the matched op's location.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import affine, arith, memref, scf
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    UnitAttr,
+    f32,
+    i32,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
+
+from polyc.dialects.dim import Dim
+from polyc.dialects.gpu.types import register_memref
+
+INDEX = IndexType()
+
+UNROLL = "unroll"
+"""Attribute of an ``scf.for`` that is to be unrolled whole."""
+
+
+class Emit:
+    """A list of ops under construction; every method appends and returns the value."""
+
+    def __init__(self) -> None:
+        self.ops: list[Operation] = []
+
+    def op(self, new: Operation) -> Operation:
+        self.ops.append(new)
+        return new
+
+    def value(self, new: Operation, hint: str | None = None) -> SSAValue:
+        """Append an op of one result and return that, named ``hint`` in the text."""
+        self.ops.append(new)
+        result = new.results[0]
+        if hint is not None:
+            result.name_hint = hint
+        return result
+
+    def index(self, value: int, hint: str | None = None) -> SSAValue:
+        """A constant of type index."""
+        return self.value(arith.ConstantOp(IntegerAttr.from_index_int_value(value)), hint)
+
+    def int32(self, value: int) -> SSAValue:
+        return self.value(arith.ConstantOp(IntegerAttr(value, i32)))
+
+    def zero_f32(self) -> SSAValue:
+        return self.value(arith.ConstantOp(FloatAttr(0.0, f32)))
+
+    def apply(
+        self,
+        expr: AffineExpr,
+        dims: Sequence[SSAValue],
+        symbols: Sequence[SSAValue] = (),
+        hint: str | None = None,
+    ) -> SSAValue:
+        """``expr`` at these operands; operands that it does not use are dropped.
+
+        What simplifies to one operand or a constant becomes that; anything else stays as
+        written, since xDSL's simplified form spells ``mod`` out.
+        """
+        match expr.simplify(len(dims), len(symbols)):
+            case AffineConstantExpr(value):
+                return self.index(value)
+            case AffineDimExpr(position):
+                return dims[position]
+            case AffineSymExpr(position):
+                return symbols[position]
+            case _:
+                pass
+        used = {e for e in expr.dfs() if isinstance(e, AffineDimExpr | AffineSymExpr)}
+        kept_dims = [i for i in range(len(dims)) if AffineDimExpr(i) in used]
+        kept_symbols = [i for i in range(len(symbols)) if AffineSymExpr(i) in used]
+        compact = expr.replace_dims_and_symbols(
+            [
+                AffineExpr.dimension(kept_dims.index(i))
+                if i in kept_dims
+                else AffineExpr.constant(0)
+                for i in range(len(dims))
+            ],
+            [
+                AffineExpr.symbol(kept_symbols.index(i))
+                if i in kept_symbols
+                else AffineExpr.constant(0)
+                for i in range(len(symbols))
+            ],
+        )
+        operands = [*(dims[i] for i in kept_dims), *(symbols[i] for i in kept_symbols)]
+        map_attr = AffineMapAttr(AffineMap(len(kept_dims), len(kept_symbols), (compact,)))
+        return self.value(affine.ApplyOp(operands, map_attr), hint)
+
+    def dim(self, dim: Dim, symbols: Sequence[str], values: Sequence[SSAValue]) -> SSAValue:
+        """The value of a size expression, from the values of the symbols."""
+        expr = dim.as_affine(symbols)
+        if expr is not None:
+            return self.apply(expr, [], values)
+        total: SSAValue | None = None
+        for mono, coef in dim.terms:
+            product = self.index(coef)
+            for atom in mono:
+                factor = self.dim(Dim((((atom,), 1),)), symbols, values)
+                product = self.value(arith.MuliOp(product, factor))
+            total = product if total is None else self.value(arith.AddiOp(total, product))
+        return self.index(0) if total is None else total
+
+    def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        return self.value(arith.CmpiOp(lhs, rhs, predicate))
+
+    def both(self, lhs: SSAValue | None, rhs: SSAValue) -> SSAValue:
+        """The conjunction of two predicates; the first may be absent."""
+        return rhs if lhs is None else self.value(arith.AndIOp(lhs, rhs))
+
+    def loop(
+        self,
+        bound: SSAValue | int,
+        body: Callable[[Emit, SSAValue], None],
+        step: int = 1,
+        unroll: bool = False,
+        hint: str | None = None,
+    ) -> scf.ForOp:
+        """``scf.for`` from 0 to ``bound`` without carried values."""
+        low = self.index(0)
+        high = self.index(bound) if isinstance(bound, int) else bound
+        stride = self.index(step)
+        block = Block(arg_types=[INDEX])
+        block.args[0].name_hint = hint
+        inner = Emit()
+        body(inner, block.args[0])
+        block.add_ops([*inner.ops, scf.YieldOp()])
+        new = scf.ForOp(low, high, stride, [], block)
+        if unroll:
+            new.attributes[UNROLL] = UnitAttr()
+        self.ops.append(new)
+        return new
+
+    def when(self, condition: SSAValue, body: Callable[[Emit], None]) -> scf.IfOp:
+        """``scf.if`` without results or else branch."""
+        inner = Emit()
+        body(inner)
+        new = scf.IfOp(condition, [], [*inner.ops, scf.YieldOp()])
+        self.ops.append(new)
+        return new
+
+    def registers(self, count: int, element_type: Attribute, hint: str | None = None) -> SSAValue:
+        """A fresh array of registers."""
+        kind = register_memref(count, element_type)
+        return self.value(
+            memref.AllocaOp.get(element_type, shape=[count], memory_space=kind.memory_space),
+            hint,
+        )
+
+
+def region_of(ops: Sequence[Operation], arg_types: Sequence[Attribute] = ()) -> Region:
+    """A region of one block."""
+    return Region(Block(ops, arg_types=arg_types))
+
+
+def ceil_div(expr: AffineExpr, den: int) -> AffineExpr:
+    return (expr + (den - 1)) // den
+
+
+def affine_dim(position: int) -> AffineExpr:
+    return AffineExpr.dimension(position)
+
+
+def clone_into(ops: Sequence[Operation], values: dict[SSAValue, SSAValue], target: Emit) -> None:
+    """Append clones of ``ops`` with operands mapped by ``values``, which learns the results.
+
+    Locations and attributes are kept.
+    """
+    for op in ops:
+        copy = op.clone(value_mapper=values)
+        for old, new in zip(op.walk(), copy.walk(), strict=True):
+            new.location = old.location
+        target.ops.append(copy)

@@ -1,0 +1,92 @@
+"""``gpu-assumptions``: what the launch conditions say about alignment (T2, S2.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntAttr, ModuleOp
+from xdsl.ir.affine import AffineConstraintExpr, AffineConstraintKind, AffineExpr, AffineSet
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from polyc.dialects.dim import AssumptionsAttr, Dim
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.types import GlobalType, element_bytes
+from polyc.passes.driver import rewrite
+from polyc.poly import isl
+
+MAX_VECTOR_BYTES = 16
+"""Widest global access of one thread (S8.1)."""
+
+
+def divides(size: Dim, factor: int, facts: AssumptionsAttr, symbols: tuple[str, ...]) -> bool:
+    """Whether ``size`` is a multiple of ``factor`` wherever ``facts`` hold."""
+    if (constant := size.constant()) is not None:
+        return constant % factor == 0
+    if any(fact.kind == "==" and fact.expr.mod(factor) == size.mod(factor) for fact in facts.data):
+        return True
+    expr = size.as_affine(symbols)
+    if expr is None:
+        return False
+    zero = AffineConstraintExpr(AffineConstraintKind.eq, expr % factor, AffineExpr.constant(0))
+    return isl.implies(facts.as_affine_set(symbols), AffineSet(0, len(symbols), (zero,)))
+
+
+class AlignFromConditions(RewritePattern):
+    """Give each tensor argument of a kernel the alignment that all of its launches guarantee.
+
+    Legality: a row starts at a multiple of ``align`` when the base does (checked at dispatch)
+    and the row's length in bytes is one (implied by the conditions, decided by isl).
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: gpu.KernelOp, rewriter: PatternRewriter) -> None:
+        module = op.parent_op()
+        if not isinstance(module, gpu.ModuleOp):
+            return
+        launches = [
+            launch
+            for launch in module.dispatch().launches()
+            if launch.kernel.root_reference == op.sym_name
+        ]
+        for arg, binding in zip(op.body.block.args, op.bindings, strict=True):
+            if not isinstance(arg.type, GlobalType) or (index := binding.tensor_index) is None:
+                continue
+            known = min(
+                (self.alignment(arg.type, launch, index, module) for launch in launches),
+                default=0,
+            )
+            size = element_bytes(arg.type.element_type)
+            if known <= size or known <= arg.type.align.data:
+                continue
+            aligned = GlobalType(arg.type.shape, arg.type.element_type, IntAttr(known))
+            rewriter.replace_value_with_new_type(arg, aligned)
+
+    @staticmethod
+    def alignment(
+        tensor: GlobalType, launch: gpu.LaunchOp, index: int, module: gpu.ModuleOp
+    ) -> int:
+        """Bytes that base and row starts are multiples of at this launch; at most 16."""
+        facts = AssumptionsAttr((*module.assumptions.data, *launch.when.data))
+        base = launch.align.data[index]
+        size = element_bytes(tensor.element_type)
+        best = MAX_VECTOR_BYTES
+        while best > size:
+            rows = len(tensor.dims) < 2 or divides(
+                tensor.dims[-1], best // size, facts, module.symbol_names
+            )
+            if base % best == 0 and rows:
+                return best
+            best //= 2
+        return size
+
+
+@dataclass(frozen=True)
+class GpuAssumptions(ModulePass):
+    """Put the alignment that the launch conditions imply into the types of tensor arguments."""
+
+    name = "gpu-assumptions"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [AlignFromConditions()])

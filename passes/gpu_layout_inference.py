@@ -1,0 +1,120 @@
+"""``gpu-layout-inference``: how shared tiles are swizzled and who holds which element (T2).
+
+Strict level: a contract fixes the layouts of its operands and of its accumulator.  Common
+level: what is mapped over a fragment takes that fragment's layout.  An author's layout is
+kept, and refused where the instruction cannot work with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType, SharedType, element_bytes
+from polyc.passes.driver import rewrite
+from polyc.passes.gpu_layouts import mma_sync_accumulator, wgmma_accumulator
+
+
+def widest_swizzle(tile_type: SharedType) -> int:
+    """The widest swizzle whose panels the rows split into, in bytes; 0 when none fits."""
+    row = tile_type.sizes[-1] * element_bytes(tile_type.element_type)
+    return next((span for span in (128, 64, 32) if row % span == 0), 0)
+
+
+class LayOutContract(RewritePattern):
+    """Swizzle a contract's operands as wide as their rows allow, and place its accumulator.
+
+    With the hardware's swizzle, eight rows of 16-byte chunks fall into different banks, so
+    ldmatrix and wgmma read without conflicts, whichever axis is contiguous.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.ContractOp, rewriter: PatternRewriter) -> None:
+        for operand in (op.lhs, op.rhs):
+            self.lay_out_shared(op, operand, rewriter)
+        m, n, _ = op.sizes
+        rule = wgmma_accumulator if op.mma.data == "wgmma" else mma_sync_accumulator
+        try:
+            layout = rule(m, n, op.warp_sizes)
+        except ValueError as error:
+            raise PolycError("LayoutConflict", str(error), op) from None
+        set_fragment_layout(op.acc, layout, op, rewriter)
+
+    @staticmethod
+    def lay_out_shared(op: tile.ContractOp, operand: SSAValue, rewriter: PatternRewriter) -> None:
+        kind = operand.type
+        assert isinstance(kind, SharedType)
+        span = kind.swizzle_bytes
+        if span is None:
+            found = widest_swizzle(kind)
+            laid = SharedType.of(kind.sizes, kind.element_type, found, kind.ring.data)
+            rewriter.replace_value_with_new_type(operand, laid)
+            span = found
+        if op.mma.data == "wgmma" and span == 0:
+            raise PolycError(
+                "LayoutConflict",
+                f"wgmma reads swizzled operands here and {operand.type} has rows of "
+                f"{kind.sizes[-1] * element_bytes(kind.element_type)} bytes; make rows a "
+                "multiple of 32 bytes",
+                op,
+            )
+
+
+class LayOutMap(RewritePattern):
+    """Give the fragments that a map writes the layout of the fragment that it runs over."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.MapOp, rewriter: PatternRewriter) -> None:
+        assert isinstance(op.space.type, FragmentType)
+        layout = op.space.type.layout
+        if not isinstance(layout, FragmentLayoutAttr):
+            raise PolycError(
+                "NoLayout",
+                "nothing says which thread holds which element of this map's fragment; "
+                "annotate its type with a #gpu.fragment_layout",
+                op,
+            )
+        for output in op.outputs:
+            if isinstance(output.type, FragmentType):
+                set_fragment_layout(output, layout, op, rewriter)
+
+
+def set_fragment_layout(
+    value: SSAValue,
+    layout: FragmentLayoutAttr,
+    op: tile.ContractOp | tile.MapOp,
+    rewriter: PatternRewriter,
+) -> None:
+    """Set an open layout; raises PolycError ``LayoutConflict`` where another one is set."""
+    kind = value.type
+    assert isinstance(kind, FragmentType)
+    if kind.layout == layout:
+        return
+    if isinstance(kind.layout, FragmentLayoutAttr):
+        raise PolycError(
+            "LayoutConflict",
+            f"{op.name} needs the fragment in {layout} and it is in {kind.layout}; remove the "
+            "annotation or copy to another fragment",
+            op,
+        )
+    rewriter.replace_value_with_new_type(
+        value, FragmentType.of(kind.sizes, kind.element_type, layout)
+    )
+
+
+@dataclass(frozen=True)
+class GpuLayoutInference(ModulePass):
+    """Choose the layouts that the tile program leaves open."""
+
+    name = "gpu-layout-inference"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [LayOutContract()])
+        rewrite(op, [LayOutMap()])

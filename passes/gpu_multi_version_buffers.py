@@ -1,0 +1,85 @@
+"""``gpu-multi-version-buffers``: as many versions of a tile as a pipeline is deep (T2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
+
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import SharedType
+from polyc.passes.driver import rewrite
+from polyc.passes.emit import Emit, affine_dim
+
+
+class VersionTiles(RewritePattern):
+    """Turn the tiles that a pipeline's copies fill into rings, and address the slot.
+
+    Iteration ``i`` uses slot ``i mod stages``, so a copy may run ``stages - 1`` iterations
+    ahead.  Legality: the tile is filled in this loop only, anew in each iteration.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.PipelineOp, rewriter: PatternRewriter) -> None:
+        stages = op.stages.value.data
+        copies = [c for c in op.body.block.ops if isinstance(c, tile.CopyOp) and c.slot is None]
+        if stages == 1 or not copies:
+            return
+        versioned: set[SSAValue] = set()
+        emit = Emit()
+        slot = emit.apply(affine_dim(0) % stages, [op.iteration], hint="slot")
+        rewriter.insert(emit.ops, InsertPoint.at_start(op.body.block))
+        for target in dict.fromkeys(c.target for c in copies):
+            kind = target.type
+            assert isinstance(kind, SharedType)
+            ring = SharedType.of(kind.sizes, kind.element_type, kind.swizzle_bytes, stages)
+            versioned.add(rewriter.replace_value_with_new_type(target, ring))
+        for inner in list(op.body.block.ops):
+            if isinstance(inner, tile.CopyOp) and inner.target in versioned:
+                self.set_copy_slot(inner, slot, rewriter)
+            elif isinstance(inner, tile.ContractOp):
+                self.set_contract_slots(inner, slot, versioned, rewriter)
+
+    @staticmethod
+    def set_copy_slot(op: tile.CopyOp, slot: SSAValue, rewriter: PatternRewriter) -> None:
+        loader = None if op.loader is None else op.loader.data
+        new = tile.CopyOp(
+            op.source, op.indices, op.target, slot, op.signal, op.signal_index, loader
+        )
+        new.attributes.update(op.attributes)
+        new.location = op.location
+        rewriter.replace(op, new)
+
+    @staticmethod
+    def set_contract_slots(
+        op: tile.ContractOp, slot: SSAValue, tiles: set[SSAValue], rewriter: PatternRewriter
+    ) -> None:
+        new = tile.ContractOp(
+            op.lhs,
+            op.lhs_map.data,
+            op.rhs,
+            op.rhs_map.data,
+            op.acc,
+            op.mma.data,
+            op.warp_sizes,
+            slot if op.lhs in tiles else op.lhs_slot,
+            slot if op.rhs in tiles else op.rhs_slot,
+        )
+        new.attributes.update(op.attributes)
+        new.location = op.location
+        rewriter.replace(op, new)
+
+
+@dataclass(frozen=True)
+class GpuMultiVersionBuffers(ModulePass):
+    """Make rings of the shared tiles that pipelines fill."""
+
+    name = "gpu-multi-version-buffers"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [VersionTiles()])

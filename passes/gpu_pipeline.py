@@ -1,0 +1,35 @@
+"""The passes of the gpu dialect in their order; ``docs/gpu-passes.md`` is their table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+GPU_PASSES: Mapping[str, str] = MappingProxyType(
+    {
+        name: f"polyc.passes.{name.replace('-', '_')}"
+        for name in (
+            "gpu-bind-target",
+            "gpu-assumptions",
+            "gpu-pipeline-planning",
+            "gpu-layout-inference",
+            "gpu-multi-version-buffers",
+            "gpu-warp-specialize",
+            "gpu-inject-pipeline",
+            "gpu-lower-barriers",
+            "gpu-lower-copies",
+            "gpu-lower-contracts",
+            "gpu-wgmma-sync",
+            "gpu-lower-maps",
+            "gpu-legalize-access",
+            "gpu-vectorize",
+            "gpu-lower-coordinates",
+            "gpu-set-max-registers",
+            "gpu-lower-roles",
+            "gpu-linearize-access",
+            "gpu-lower-shared-layout",
+            "gpu-plan-shared-memory",
+        )
+    }
+)
+"""Name to module, in pipeline order."""

@@ -1,0 +1,55 @@
+"""The two halves of a pipeline's body: what loads, and what computes.
+
+Both ways of running a pipeline, on roles and in one instruction stream, cut it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import is_side_effect_free
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import tile
+from polyc.passes.emit import Emit, affine_dim, ceil_div, clone_into
+
+
+def iterations(op: tile.PipelineOp, emit: Emit) -> SSAValue:
+    """How many times the body runs: ceil(bound / step)."""
+    return emit.apply(ceil_div(affine_dim(0), op.step.value.data), [op.bound], hint="iterations")
+
+
+def split(op: tile.PipelineOp) -> tuple[list[Operation], list[Operation]]:
+    """``(loading, computing)``: the copies, and the rest, each with the pure ops it needs."""
+    body = [o for o in op.body.block.ops if not isinstance(o, tile.YieldOp)]
+    copies = [o for o in body if isinstance(o, tile.CopyOp)]
+    rest = [o for o in body if not isinstance(o, tile.CopyOp) and not is_side_effect_free(o)]
+    if not copies:
+        raise PolycError("NothingToPipeline", "this pipeline copies nothing; use scf.for", op)
+    return _with_needs(body, copies), _with_needs(body, rest)
+
+
+def _with_needs(body: Sequence[Operation], roots: Sequence[Operation]) -> list[Operation]:
+    """``roots`` and the ops of ``body`` that they depend on, in the body's order."""
+    needed: set[Operation] = set()
+    work = list(roots)
+    while work:
+        op = work.pop()
+        if op in needed:
+            continue
+        needed.add(op)
+        work.extend(v.owner for v in op.operands if isinstance(v.owner, Operation))
+    return [op for op in body if op in needed]
+
+
+def clone_iteration(
+    op: tile.PipelineOp, part: Sequence[Operation], iteration: SSAValue, emit: Emit
+) -> None:
+    """Append ``part`` of the body as it runs in iteration number ``iteration``."""
+    values: dict[SSAValue, SSAValue] = {op.iteration: iteration}
+    if op.position.uses.get_length():
+        values[op.position] = emit.apply(
+            affine_dim(0) * op.step.value.data, [iteration], hint=op.position.name_hint
+        )
+    clone_into(part, values, emit)

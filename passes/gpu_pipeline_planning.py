@@ -1,0 +1,87 @@
+"""``gpu-pipeline-planning``: how each tile travels, and at which stage (T2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from polyc.dialects.arch import ARCHS
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import GlobalType, element_bytes, index_attr
+from polyc.passes.driver import rewrite
+
+STAGE = "stage"
+"""Attribute of an op in a pipeline: how many iterations before its use it runs."""
+
+
+def module_of(op: tile.CopyOp | tile.PipelineOp) -> gpu.ModuleOp:
+    """The gpu.module around an op."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, gpu.ModuleOp):
+        parent = parent.parent_op()
+    if parent is None:
+        raise PolycError("NoTarget", "a tile program stands in a gpu.module", op)
+    return parent
+
+
+class ChooseLoader(RewritePattern):
+    """Say how a copy travels when its author did not.
+
+    TMA needs SM90 and 16-byte rows; cp.async 4-byte rows; registers take anything.  Raises
+    PolycError ``MisalignedCopy`` when the author's loader is narrower than the rows allow.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
+        assert isinstance(op.source.type, GlobalType)
+        align = max(op.source.type.align.data, element_bytes(op.source.type.element_type))
+        if op.loader is not None:
+            need = {"tma": 16, "cp_async": 4}.get(op.loader.data, 1)
+            if align < need:
+                raise PolycError(
+                    "MisalignedCopy",
+                    f"{op.loader.data} needs rows aligned to {need} bytes and {op.source.type} "
+                    f"promises {align}; use a narrower loader or assume the row length",
+                    op,
+                )
+            return
+        wide = ARCHS[module_of(op).arch.data].wgmma and align >= 16
+        loader = "tma" if wide else "cp_async" if align >= 4 else "register"
+        op.loader = StringAttr(loader)
+        rewriter.notify_op_modified(op)
+
+
+class PlanStages(RewritePattern):
+    """Run a pipeline's copies ``stages - 1`` iterations ahead of the ops that read them.
+
+    Legality: a copy depends on nothing in the loop but the position, which a copy's operands
+    show; the ring that ``gpu-multi-version-buffers`` makes holds as many tiles.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.PipelineOp, rewriter: PatternRewriter) -> None:
+        ahead = op.stages.value.data - 1
+        changed = False
+        for inner in op.body.block.ops:
+            if isinstance(inner, tile.CopyOp | tile.ContractOp) and STAGE not in inner.attributes:
+                copy = isinstance(inner, tile.CopyOp)
+                inner.attributes[STAGE] = index_attr(0 if copy else ahead)
+                changed = True
+        if changed:
+            rewriter.notify_op_modified(op)
+
+
+@dataclass(frozen=True)
+class GpuPipelinePlanning(ModulePass):
+    """Choose loaders and give each op of a pipeline its stage."""
+
+    name = "gpu-pipeline-planning"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [ChooseLoader(), PlanStages()])
