@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from polyc.dialects.diagnostic import Place, PolycError
-from polyc.tools.pipeline import DUMPS, Compilation, dump_text, module_text
+from polyc.tools.pipeline import DUMPS, Compilation, dump_text
+from polyc.tools.printing import module_text
 from polyc.tools.steps import on_stderr, on_stdout
 
 NAME = "compile"

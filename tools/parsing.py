@@ -9,6 +9,7 @@ raises without a place, into an error at the op that holds it.
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
@@ -136,11 +137,13 @@ def parse_text(
 
     A dialect that is not known is looked for once among the installed plug-ins.
     """
-    try:
-        return LocatingParser(ctx, text, name, line_offset).parse_module(implicit_module)
-    except ParseError as error:
-        from polyc.tools.registry import load_plugin_dialects
+    for last in (False, True):
+        try:
+            return LocatingParser(ctx, text, name, line_offset).parse_module(implicit_module)
+        except ParseError as error:
+            from polyc.tools.registry import load_plugin_dialects
 
-        if "is not registered" not in error.msg or not load_plugin_dialects(ctx):
-            raise
-    return LocatingParser(ctx, text, name, line_offset).parse_module(implicit_module)
+            if last or "is not registered" not in error.msg or not load_plugin_dialects(ctx):
+                error.span = replace(error.span, line_offset=line_offset)
+                raise
+    raise AssertionError

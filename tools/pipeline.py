@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException
 
 from polyc.dialects.arch import ARCHS, arch_names
@@ -25,6 +23,7 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.passes.driver import verify
 from polyc.passes.lower_to_gpu import build, gpu_passes
 from polyc.tools.parsing import decode, parse_text
+from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context
 from polyc.tools.steps import Steps, quiet
 
@@ -73,13 +72,6 @@ def check_arch(arch: str) -> str:
     if arch not in ARCHS:
         raise PolycError("UnknownArch", f"there is no architecture {arch!r}; use {arch_names()}")
     return arch
-
-
-def module_text(module: Operation, debuginfo: bool = False) -> str:
-    """The text of ``module``, with one line end at the end."""
-    out = StringIO()
-    Printer(stream=out, print_debuginfo=debuginfo).print_op(module)
-    return out.getvalue() + "\n"
 
 
 @dataclass
@@ -190,16 +182,3 @@ def dump_text(name: str, module: ModuleOp, cuda: str = "") -> str:
         data = [make(graph) for graph in graphs(module)]
     whole = data if name == "plan" or len(data) != 1 else data[0]
     return json.dumps(whole, indent=2) + "\n"
-
-
-__all__ = [
-    "DUMPS",
-    "STAGES",
-    "Compilation",
-    "check_arch",
-    "dump_text",
-    "graphs",
-    "module_text",
-    "read_text",
-    "run_pass",
-]

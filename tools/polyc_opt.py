@@ -19,8 +19,6 @@ from typing import IO, NoReturn
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
-from xdsl.printer import Printer
-from xdsl.targets.mlir import MLIRTarget
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
@@ -29,6 +27,7 @@ from polyc.passes.driver import verify
 from polyc.tools.errors import as_polyc_error, guarded
 from polyc.tools.parsing import decode, parse_text
 from polyc.tools.pipeline import run_pass
+from polyc.tools.printing import MLIRTarget, module_text
 from polyc.tools.registry import PassRegistry, load_dialect, register_dialects
 
 
@@ -131,8 +130,6 @@ class PolycOptMain(xDSLOptMain):
                     else self.args.parsing_diagnostics
                 )
                 if not shown or known.kind == "InternalError":
-                    if known.kind == "InternalError":
-                        raise
                     raise known from error
                 out.write(known.format() + "\n")
         if self.args.output_file is not None and isinstance(out, StringIO):
@@ -173,12 +170,8 @@ class PolycOptMain(xDSLOptMain):
                 check.after(prog, instance.name)
             if self.args.print_between_passes and number + 1 < len(passes):
                 print(f"// IR after {instance.name}")
-                Printer(
-                    stream=sys.stdout,
-                    print_generic_format=self.args.print_op_generic,
-                    print_debuginfo=self.args.print_debuginfo,
-                ).print_op(prog)
-                print()
+                debuginfo, generic = self.args.print_debuginfo, self.args.print_op_generic
+                print(module_text(prog, debuginfo, generic), end="")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

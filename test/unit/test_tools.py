@@ -175,7 +175,7 @@ def test_a_pass_from_a_module(
 ):
     write(tmp_path, OUTSIDE, "outside_module.py")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     code, out, _ = opt(capsys, EXAMPLE, "--load-pass", "outside_module:Mark", "-p", "mark")
     assert code == 0
     assert 'mark = "here"' in out
@@ -190,7 +190,7 @@ def test_a_pass_of_an_installed_package(
     info.mkdir()
     write(info, "Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n", "METADATA")
     write(info, "[polyc.passes]\nmark = outside_plugin:Mark\n", "entry_points.txt")
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     code, out, _ = opt(capsys, EXAMPLE, "-p", "mark")
     assert code == 0
     assert 'mark = "here"' in out
