@@ -1,0 +1,127 @@
+"""NVRTC: what compiles, what the log says, and the cache on disk.  Needs no GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.runtime import nvrtc
+
+SOURCE = """
+extern "C" __global__ __launch_bounds__(128) void twice(float *p) {
+  __shared__ float s[128];
+  s[threadIdx.x] = p[threadIdx.x];
+  __syncthreads();
+  p[threadIdx.x] = s[127 - threadIdx.x] * 2.0f;
+}
+extern "C" __global__ void idle() {}
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("POLYC_CACHE", raising=False)
+    return tmp_path / "polyc" / "nvrtc"
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_cubin_with_its_kernels(arch: str) -> None:
+    result = nvrtc.compile_cuda(SOURCE, arch)
+    assert result.image[:4] == b"\x7fELF"
+    assert set(result.kernels) == {"twice", "idle"}
+    info = result.kernels["twice"]
+    assert info.smem == 512
+    assert 0 < info.registers <= 32
+    assert (info.spill_bytes, info.stack) == (0, 0)
+    assert not result.warnings()
+
+
+def test_ptx_is_for_the_virtual_architecture() -> None:
+    image = nvrtc.compile_cuda(SOURCE, "sm_80", "ptx").image
+    assert b".target sm_80" in image
+    assert not image.endswith(b"\0")
+
+
+def test_an_error_is_one_sentence_with_the_log_as_notes() -> None:
+    with pytest.raises(PolycError) as caught:
+        nvrtc.compile_cuda("void f( {", "sm_80", name="gemm.cu")
+    assert caught.value.kind == "CompilerFailed"
+    assert "for sm_80: gemm.cu(1): error:" in caught.value.message
+    assert len(caught.value.notes) > 1
+
+
+@pytest.mark.parametrize(("arch", "kind"), [("sm90", "UnknownArch"), ("sm_10", "CompilerFailed")])
+def test_an_architecture_that_is_not_there(arch: str, kind: str) -> None:
+    with pytest.raises(PolycError) as caught:
+        nvrtc.compile_cuda(SOURCE, arch)
+    assert caught.value.kind == kind
+
+
+def test_the_log_of_ptxas_is_read_by_kernel() -> None:
+    """A function that is not inlined has a frame of its own, which is not the kernel's."""
+    log = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'gemm' for 'sm_90a'
+ptxas info    : Function properties for gemm
+    16 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads
+ptxas info    : Function properties for helper
+    96 bytes stack frame, 64 bytes spill stores, 32 bytes spill loads
+ptxas info    : Used 168 registers, used 3 barriers, 24 bytes smem, 560 bytes cmem[0]
+ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized
+"""
+    assert nvrtc.kernels_of(log) == {"gemm": nvrtc.KernelInfo(168, 12, 16, 24)}
+    assert len(nvrtc.CompileResult(b"", log, {}).warnings()) == 1
+
+
+def test_the_cache_answers_the_second_time(own_cache: Path) -> None:
+    first = nvrtc.compile_cuda(SOURCE, "sm_80")
+    again = nvrtc.compile_cuda(SOURCE, "sm_80")
+    assert not first.cached
+    assert again.cached
+    assert (again.image, again.log, again.kernels) == (first.image, first.log, first.kernels)
+    assert not nvrtc.compile_cuda(SOURCE, "sm_90a").cached
+    assert not nvrtc.compile_cuda(SOURCE, "sm_80", "ptx").cached
+    assert not nvrtc.compile_cuda(SOURCE + "\n", "sm_80").cached
+    assert len(list(own_cache.iterdir())) == 4
+
+
+def test_a_damaged_entry_is_compiled_anew(own_cache: Path) -> None:
+    first = nvrtc.compile_cuda(SOURCE, "sm_80")
+    (entry,) = own_cache.iterdir()
+    data = entry.read_bytes()
+    for damaged in (data[:-10], data[:20], b"", b"[]\n", b"\xff\xfe"):
+        entry.write_bytes(damaged)
+        result = nvrtc.compile_cuda(SOURCE, "sm_80")
+        assert not result.cached
+        assert result.image == first.image
+    assert nvrtc.compile_cuda(SOURCE, "sm_80").cached
+
+
+def test_the_cache_can_be_turned_off(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLYC_CACHE", "0")
+    for _ in range(2):
+        assert not nvrtc.compile_cuda(SOURCE, "sm_80").cached
+    assert not own_cache.exists()
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert not nvrtc.compile_cuda(SOURCE, "sm_80").cached
+
+
+def test_importing_the_runtime_loads_no_library(root: Path) -> None:
+    code = (
+        "import sys, polyc.runtime.nvrtc, polyc.runtime.driver, polyc.runtime.program; "
+        "sys.exit(any(m.startswith('cuda') for m in sys.modules))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(root / ".typecheck")}
+    done = subprocess.run([sys.executable, "-c", code], check=False, env=environment)
+    assert done.returncode == 0

@@ -1,0 +1,256 @@
+"""A program's host side: binding, dispatch, checks.  The driver is a recording stand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.runtime import driver
+from polyc.runtime.program import Program, gpu_module
+from polyc.tools.parsing import parse_text
+
+MODULE = """
+gpu.module @gemm arch "{arch}" symbols [M, K, N] assuming (M >= 2) {{
+  gpu.kernel @fast(%a: !gpu.tensor_map<[128, 64], f16, swizzle 128> = tensor_map 0,
+                   %c: !gpu.global<[M, N], f16> = tensor 2, %m: index = symbol M,
+                   %k: index = symbol K) threads 384 shared_bytes 100000 {{
+    gpu.return
+  }}
+  gpu.kernel @slow(%a: !gpu.global<[M, K], f16> = tensor 0,
+                   %b: !gpu.global<[K, N], f16> = tensor 1,
+                   %c: !gpu.global<[M, N], f16> = tensor 2, %n: index = symbol N)
+                   threads 128 {{
+    gpu.return
+  }}
+  gpu.dispatch (A: !gpu.global<[M, K], f16>, B: !gpu.global<[K, N], f16> {{align = 4 : i64}})
+      -> (C: !gpu.global<[M, N], f16>) {{
+    gpu.launch @fast when (K mod 8 == 0, K >= 1) align [16, 2, 2] grid [(M + 127) floordiv 128, N]
+    gpu.launch @slow when ({slow}) align [2, 2, 2] grid [M * N]
+  }}
+}}
+"""
+SOURCE = """
+extern "C" __global__ void fast() {}
+extern "C" __global__ void slow() {}
+"""
+
+
+class FakeFunction:
+    """Takes the place of a kernel: its launches are written to ``log``."""
+
+    def __init__(self, name: str, log: list[Any]) -> None:
+        self.name, self.log = name, log
+
+    def bind(
+        self, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Any]
+    ) -> FakeLaunch:
+        return FakeLaunch(self, (tuple(grid), tuple(block), shared, list(arguments)))
+
+
+class FakeLaunch:
+    def __init__(self, function: FakeFunction, config: tuple[Any, ...]) -> None:
+        self.function, self.config = function, config
+
+    def run(self, stream: int = 0) -> None:
+        self.function.log.append((self.function.name, *self.config, stream))
+
+
+class FakeBuffer:
+    """Device memory that is host memory."""
+
+    def __init__(self, size: int) -> None:
+        self.memory = np.zeros(max(size, 16) + 16, np.uint8)
+        self.size = size
+        start: int = self.memory.ctypes.data
+        self.pointer = start + (-start) % 16 if size else 0
+
+    def upload(self, address: int) -> None:
+        self.source = address
+
+    def download(self, address: int) -> None:
+        import ctypes
+
+        ctypes.memset(address, 1, self.size)
+
+
+def device(arch: str) -> driver.Device:
+    number = arch.removeprefix("sm_").removesuffix("a")
+    capability = int(number[:-1]), int(number[-1])
+    return driver.Device(0, "stand-in", capability, 132, 232448, 50 << 20, "13.0")
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
+    found: list[Any] = []
+
+    class FakeModule:
+        def __init__(self, image: bytes, index: int = 0) -> None:
+            self.image = image
+
+        def function(self, name: str) -> FakeFunction:
+            return FakeFunction(name, found)
+
+    def tensor_map(*args: object) -> object:
+        return type("Map", (), {"argument": ("map", *args[1:])})
+
+    def current(index: int = 0) -> driver.Device:
+        return device("sm_90a")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(driver, "Module", FakeModule)
+    monkeypatch.setattr(driver, "Buffer", FakeBuffer)
+    monkeypatch.setattr(driver, "tensor_map", tensor_map)
+    monkeypatch.setattr(driver, "activate", current)
+    monkeypatch.setattr(driver, "device", current)
+    monkeypatch.setattr(driver, "synchronize", lambda: None)
+    return found
+
+
+def program(ctx: Context, arch: str = "sm_90a", slow: str = "N >= 0") -> Program:
+    text = MODULE.format(arch=arch, slow=slow)
+    return Program(gpu_module(parse_text(ctx, text, "m.mlir")), SOURCE)
+
+
+def halves(*shape: int) -> np.ndarray[Any, Any]:
+    return np.zeros(shape, np.float16)
+
+
+def refused(call: Callable[[], object]) -> PolycError:
+    with pytest.raises(PolycError) as caught:
+        call()
+    return caught.value
+
+
+def test_the_first_launch_that_holds_runs(ctx: Context, log: list[Any]) -> None:
+    """Sizes come from the shapes; arguments are bound as the kernel says."""
+    (out,) = program(ctx).run([halves(300, 64), halves(64, 5)])
+    ((name, grid, block, shared, arguments, stream),) = log
+    assert (name, grid, block, shared, stream) == ("fast", (15,), (384,), 100000, 0)
+    assert arguments[0] == ("map", "f16", (300, 64), (64, 1), (128, 64), 128)
+    assert [a.value for a in arguments[2:]] == [300, 64]
+    result: Any = out
+    assert result.shape == (300, 5)
+    assert (result.view(np.uint8) == 1).all()
+
+
+@pytest.mark.parametrize("k", [0, 3, 12])
+def test_the_next_launch_takes_what_the_first_does_not(
+    ctx: Context, log: list[Any], k: int
+) -> None:
+    program(ctx).run([halves(3, k), halves(k, 5)])
+    ((name, grid, block, shared, arguments, _),) = log
+    assert (name, grid, block, shared) == ("slow", (15,), (128,), 0)
+    assert arguments[-1].value == 5
+    assert (arguments[0].value == 0) == (k == 0)
+
+
+def test_an_empty_output_launches_nothing(ctx: Context, log: list[Any]) -> None:
+    (out,) = program(ctx).run([halves(2, 64), halves(64, 0)])
+    result: Any = out
+    assert result.shape == (2, 0)
+    assert not log
+
+
+def test_a_variant_can_be_named_and_must_hold(ctx: Context, log: list[Any]) -> None:
+    job = program(ctx)
+    assert job.variants == ("fast", "slow")
+    job.run([halves(2, 64), halves(64, 8)], variant="slow")
+    assert log[0][0] == "slow"
+    error = refused(lambda: job.run([halves(2, 7), halves(7, 8)], variant="fast"))
+    assert error.kind == "NoVariant"
+    assert error.notes == ("fast: K mod 8 == 0 does not hold",)
+    error = refused(lambda: job.run([halves(2, 7), halves(7, 8)], variant="other"))
+    assert "has no kernel 'other'; it has fast, slow" in error.message
+
+
+def test_sizes_that_no_variant_takes(ctx: Context, log: list[Any]) -> None:
+    error = refused(lambda: program(ctx, slow="N >= 9").run([halves(2, 7), halves(7, 8)]))
+    assert error.kind == "NoVariant"
+    assert "no kernel of gemm takes M = 2, K = 7, N = 8" in error.message
+    assert error.notes[1] == "slow: N >= 9 does not hold"
+
+
+def test_outputs_may_be_given(ctx: Context, log: list[Any]) -> None:
+    out = halves(2, 8)
+    assert program(ctx).run([halves(2, 64), halves(64, 8)], out=[out])[0] is out
+    error = refused(lambda: program(ctx).run([halves(2, 64), halves(64, 8)], out=[halves(3, 8)]))
+    assert error.kind == "ShapeMismatch"
+    assert "dimension 0 of C is 3, the signature says M, which is 2" in error.message
+
+
+def test_refusals(ctx: Context, log: list[Any]) -> None:
+    job = program(ctx)
+    cases: list[tuple[list[object], str, str]] = [
+        ([halves(2, 8)], "BadArgument", "gemm takes 2 inputs (A, B), 1 are given"),
+        ([halves(2, 8), halves(9, 8)], "ShapeMismatch", "dimension 0 of B is 9"),
+        ([halves(1, 8), halves(8, 8)], "AssumptionBroken", "compiled assuming M >= 2, and M = 1"),
+        ([np.zeros((2, 8)), halves(8, 8)], "TypeMismatch", "A holds float64"),
+    ]
+    for inputs, kind, sentence in cases:
+        error = refused(lambda inputs=inputs: job.run(inputs))
+        assert error.kind == kind
+        assert sentence in error.message
+    assert not log
+
+
+@pytest.mark.parametrize(
+    ("arch", "runs", "does_not"),
+    [("sm_80", ["sm_80", "sm_86"], ["sm_75", "sm_90"]), ("sm_90a", ["sm_90"], ["sm_80", "sm_100"])],
+)
+def test_which_chip_runs_a_cubin(arch: str, runs: list[str], does_not: list[str]) -> None:
+    assert all(device(chip).runs(arch) for chip in runs)
+    assert not any(device(chip).runs(arch) for chip in does_not)
+
+
+def test_a_later_chip_gets_the_source_compiled_for_itself(ctx: Context, log: list[Any]) -> None:
+    """The sm_80 kernels run on sm_90; the sm_90a ones run nowhere else (S0.1)."""
+    job = program(ctx, "sm_80")
+    image = job._image(device("sm_90"))  # pyright: ignore[reportPrivateUsage]
+    assert image[:4] == b"\x7fELF"
+    assert image != job.result.image
+    # NVRTC knows no sm_30; PTX is for the driver to translate.
+    unknown = job._image(device("sm_199"))  # pyright: ignore[reportPrivateUsage]
+    assert b".target sm_80" in unknown
+    error = refused(
+        lambda: program(ctx)._image(device("sm_100"))  # pyright: ignore[reportPrivateUsage]
+    )
+    assert error.kind == "ArchMismatch"
+    assert "compiled for sm_90a, and GPU 0 (stand-in) is sm_100" in error.message
+
+
+def test_no_gpu_is_one_sentence(ctx: Context) -> None:
+    if driver.available():
+        pytest.skip("this machine has a GPU")
+    error = refused(lambda: program(ctx).run([halves(2, 64), halves(64, 8)]))
+    assert error.kind == "NoGPU"
+    assert "there is no NVIDIA driver here" in error.message
+
+
+def test_what_is_no_program(ctx: Context) -> None:
+    error = refused(lambda: gpu_module(parse_text(ctx, "builtin.module {}", "m.mlir")))
+    assert error.kind == "NothingToRun"
+    assert "expected one gpu.module, found none" in error.message
+    two = MODULE.format(arch="sm_80", slow="N >= 0")
+    both = parse_text(ctx, two + two.replace("@gemm", "@other"), "m.mlir")
+    assert "found gemm, other" in refused(lambda: gpu_module(both)).message
+    assert gpu_module(both, "other").sym_name.data == "other"
+
+
+def test_a_tensor_map_that_the_hardware_refuses_names_the_rule() -> None:
+    cases: list[tuple[tuple[Any, ...], str]] = [
+        ((8, "f16", (4, 8), (8, 1), (4, 8), 0), "0x8 is not a multiple of 16"),
+        ((16, "f16", (0, 8), (8, 1), (4, 8), 0), "the shape [0, 8] has an empty axis"),
+        ((16, "f16", (4, 7), (7, 1), (4, 8), 0), "the strides [7, 1] are not multiples of 16"),
+        ((16, "f16", (4, 8), (8, 1), (512, 8), 0), "the box [512, 8] does not fit"),
+        ((16, "f16", (4, 256), (256, 1), (4, 128), 128), "does not fit a swizzle of 128 bytes"),
+    ]
+    for arguments, sentence in cases:
+        error = refused(lambda arguments=arguments: driver.tensor_map(*arguments))
+        assert error.kind == "TensorMapFailed"
+        assert sentence in error.message
