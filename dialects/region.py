@@ -1169,6 +1169,11 @@ class ReduceOp(IRDLOperation):
         return tuple(a.data for a in self.axes)
 
     @property
+    def accumulator(self) -> Attribute:
+        """The element type in which it accumulates."""
+        return self.result.type.element_type
+
+    @property
     def label(self) -> str | None:
         """The reduction's own name."""
         return None if self.label_attr is None else self.label_attr.data

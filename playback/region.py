@@ -1,0 +1,315 @@
+"""NumPy semantics of the ``region`` dialect (S0.6, S6.9).
+
+Broadcasts and transposes are strided views.  A product that only sums read is not stored:
+where both factors have every summed axis, the sum is a matrix product of the factors, so
+the [m, k, n] of a contraction never exists.  This is an order of evaluation, which a sum
+leaves open, and no other meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineConstraintKind,
+    AffineDimExpr,
+    AffineExpr,
+    AffineSymExpr,
+)
+
+from polyc.dialects import region
+from polyc.dialects.diagnostic import fail
+from polyc.dialects.dim import shape_text
+from polyc.dialects.region_types import MemRefType, ValType
+from polyc.playback import functions
+from polyc.playback.functions import Array, dtype_of, round_to, widen
+from polyc.playback.signature import sizes
+
+
+def run(
+    kernel: region.KernelOp, inputs: Sequence[Array], symbols: Mapping[str, int]
+) -> list[Array]:
+    """The outputs of ``kernel``, each in its stored type.
+
+    ``inputs`` have the shapes of the signature at ``symbols`` and its dtypes.  Raises
+    PolycError of kind ``BadArgument`` when an argument does not fit, and of kind
+    ``UnguardedAccess`` when a read leaves its tensor.
+    """
+    values: dict[SSAValue, Array] = dict(
+        zip(kernel.ins, _bind(kernel, inputs, symbols), strict=True)
+    )
+    left: dict[SSAValue, int] = {
+        v: sum(1 for _ in v.uses) for op in kernel.body.block.ops for v in op.results
+    }
+    play = _Player(kernel, symbols, values)
+    for op in kernel.body.block.ops:
+        if isinstance(op, region.YieldOp):
+            return [np.array(values[v], order="C") for v in op.values]
+        play.step(op)
+        for operand in op.operands:
+            if operand in left:
+                left[operand] -= 1
+                if not left[operand]:
+                    play.drop(operand)
+    raise AssertionError("a verified kernel ends in region.yield")
+
+
+def _bind(
+    kernel: region.KernelOp, inputs: Sequence[Array], symbols: Mapping[str, int]
+) -> list[Array]:
+    name = kernel.sym_name.data
+    missing = [s for s in kernel.symbol_names if s not in symbols]
+    if missing:
+        fail("BadArgument", f"@{name} needs a size for {', '.join(missing)}", kernel)
+    for fact in kernel.assumptions.data:
+        if not fact.holds(symbols):
+            given = ", ".join(f"{s}={symbols[s]}" for s in fact.expr.symbols())
+            fail("BadArgument", f"@{name} assumes {fact}, which {given} does not satisfy", kernel)
+    if len(inputs) != len(kernel.ins):
+        fail("BadArgument", f"@{name} takes {len(kernel.ins)} inputs, not {len(inputs)}", kernel)
+    bound: list[Array] = []
+    for arg, label, array in zip(kernel.ins, kernel.arg_names, inputs, strict=True):
+        memref = cast(MemRefType, arg.type)
+        expected, dtype = sizes(memref.shape, symbols), dtype_of(memref.element_type)
+        if array.shape != expected or array.dtype != dtype:
+            fail(
+                "BadArgument",
+                f"input {label.data} of @{name} is {dtype} {shape_text(memref.shape)} = "
+                f"{list(expected)}; the array is {array.dtype} {list(array.shape)}",
+                kernel,
+            )
+        bound.append(np.asarray(array, order="C"))
+    return bound
+
+
+class _Player:
+    """The values computed so far."""
+
+    def __init__(
+        self,
+        kernel: region.KernelOp,
+        symbols: Mapping[str, int],
+        values: dict[SSAValue, Array],
+    ) -> None:
+        self.kernel = kernel
+        self.symbols = symbols
+        self.values = values
+        self.factors: dict[SSAValue, tuple[Array, Array]] = {}
+
+    def drop(self, value: SSAValue) -> None:
+        """Forget a value that nothing reads any more."""
+        self.values.pop(value, None)
+        self.factors.pop(value, None)
+
+    def shape(self, value: SSAValue) -> tuple[int, ...]:
+        return sizes(cast(ValType, value.type).shape, self.symbols)
+
+    def step(self, op: Operation) -> None:
+        """Compute the result of ``op``."""
+        result = op.results[0]
+        if isinstance(op, region.BinaryOp) and self._is_contracted(op):
+            self.factors[result] = (self.values[op.lhs], self.values[op.rhs])
+            return
+        element = cast(ValType, result.type).element_type
+        self.values[result] = round_to(self._evaluate(op), element)
+
+    def _is_contracted(self, op: region.BinaryOp) -> bool:
+        """Whether ``op`` is an f32 product that only sums over axes of both factors read."""
+        uses = list(op.result.uses)
+        if op.fn.data != "mul" or not uses or op.result.type.element_type != f32:
+            return False
+        labels = op.result.type.labels
+        moving = [
+            {a for a, repeats in zip(labels, _repeats(self.values[o]), strict=True) if not repeats}
+            for o in op.operands
+        ]
+        return all(
+            isinstance(u.operation, region.ReduceOp)
+            and u.operation.fn.data == "sum"
+            and u.operation.accumulator == f32
+            and all(label in m for label in u.operation.labels for m in moving)
+            for u in uses
+        )
+
+    def _evaluate(self, op: Operation) -> Array:
+        match op:
+            case region.ReadOp():
+                return self._read(op)
+            case region.ConstantOp():
+                return np.asarray(op.number, np.float32)
+            case region.UnaryOp():
+                return functions.unary(op.fn.data, widen(self.values[op.operand]))
+            case region.BinaryOp():
+                x, y = (widen(self.values[o]) for o in op.operands)
+                return functions.binary(op.fn.data, x, y)
+            case region.CompareOp():
+                x, y = (widen(self.values[o]) for o in op.operands)
+                return functions.compare(op.fn.data, x, y)
+            case region.SelectOp():
+                condition, x, y = (self.values[o] for o in op.operands)
+                return np.where(condition, x, y)
+            case region.CastOp():
+                return self.values[op.operand]
+            case region.BroadcastInDimOp():
+                return self._broadcast(op)
+            case region.TransposeOp():
+                return np.transpose(self.values[op.operand], op.permutation)
+            case region.ReduceOp():
+                return self._reduce(op)
+            case _:
+                fail("UnsupportedProgram", f"{op.name} has no playback in a kernel", op)
+
+    def _broadcast(self, op: region.BroadcastInDimOp) -> Array:
+        positions = op.positions
+        order = sorted(range(len(positions)), key=positions.__getitem__)
+        array = np.transpose(self.values[op.operand], order)
+        shape = self.shape(op.result)
+        where = tuple(slice(None) if i in positions else None for i in range(len(shape)))
+        return np.broadcast_to(array[where], shape)
+
+    # Reads
+
+    def _read(self, op: region.ReadOp) -> Array:
+        array = self.values[op.tensor]
+        map = op.map.data
+        shape = self.shape(op.result)
+        dims = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
+        if (
+            op.guard is None
+            and len(dims) == len(map.results) == len(shape)
+            and len(set(dims)) == len(dims)
+            and all(array.shape[i] == shape[d] for i, d in enumerate(dims))
+        ):
+            return np.transpose(array, np.argsort(dims)) if dims else array
+        return self._gather(op, array, shape)
+
+    def _gather(self, op: region.ReadOp, array: Array, shape: tuple[int, ...]) -> Array:
+        grid = np.ogrid[tuple(slice(0, n) for n in shape)] if shape else ()
+        names = [self.symbols[s] for s in self.kernel.symbol_names]
+        inside: Array = np.ones(shape, np.bool_)
+        if op.guard is not None:
+            for row in op.guard.data.constraints:
+                lhs, rhs = evaluate(row.lhs, grid, names), evaluate(row.rhs, grid, names)
+                match row.kind:
+                    case AffineConstraintKind.eq:
+                        holds = np.equal(lhs, rhs)
+                    case AffineConstraintKind.ge:
+                        holds = np.greater_equal(lhs, rhs)
+                    case _:
+                        holds = np.less_equal(lhs, rhs)
+                inside = inside & holds
+        coordinates: list[Array] = []
+        for position, (expr, extent) in enumerate(
+            zip(op.map.data.results, array.shape, strict=True)
+        ):
+            at = np.broadcast_to(evaluate(expr, grid, names), shape)
+            wrong = inside & ((at < 0) | (at >= extent))
+            if wrong.any():
+                fail(
+                    "UnguardedAccess",
+                    f"coordinate {position} of the read, {expr}, is {int(at[wrong][0])} in a "
+                    f"tensor of {extent} there",
+                    op,
+                )
+            coordinates.append(np.where(inside, at, 0))
+        if op.fill is None:
+            return np.broadcast_to(array[tuple(coordinates)], shape)
+        fill = np.asarray(op.fill.value.data, np.float32).astype(array.dtype)
+        if not array.size:
+            return np.broadcast_to(fill, shape)
+        return np.where(inside, array[tuple(coordinates)], fill)
+
+    # Reductions
+
+    def _reduce(self, op: region.ReduceOp) -> Array:
+        labels = cast(ValType, op.operand.type).labels
+        axes = tuple(labels.index(label) for label in op.labels)
+        fn, element = op.fn.data, op.accumulator
+        if op.operand in self.factors:
+            return sum_of_products(*self.factors[op.operand], axes)
+        array = self.values[op.operand]
+        if fn == "sum" and element != f32:
+            return narrow_sum(array, axes, element)
+        return functions.reduce(fn, widen(array), axes)
+
+
+def evaluate(expr: AffineExpr, dims: Sequence[Array], symbols: Sequence[int]) -> Array:
+    """A quasi-affine expression at arrays of dimension values."""
+    match expr:
+        case AffineConstantExpr(value):
+            return np.asarray(value)
+        case AffineDimExpr(position):
+            return dims[position]
+        case AffineSymExpr(position):
+            return np.asarray(symbols[position])
+        case AffineBinaryOpExpr(kind, lhs, rhs):
+            a, b = evaluate(lhs, dims, symbols), evaluate(rhs, dims, symbols)
+            match kind:
+                case AffineBinaryOpKind.Add:
+                    return a + b
+                case AffineBinaryOpKind.Mul:
+                    return a * b
+                case AffineBinaryOpKind.FloorDiv:
+                    return a // b
+                case AffineBinaryOpKind.CeilDiv:
+                    return -(-a // b)
+                case _:
+                    return a % b
+        case _:
+            raise ValueError(f"{expr} is not an affine expression")
+
+
+def _repeats(array: Array) -> list[bool]:
+    """For each axis, whether the array is a view that repeats along it."""
+    return [n != 1 and s == 0 for n, s in zip(array.shape, array.strides, strict=True)]
+
+
+def sum_of_products(x: Array, y: Array, axes: tuple[int, ...]) -> Array:
+    """``(x * y).sum(axes)`` in f32 by one matrix product, for views of one shape.
+
+    Neither factor repeats along ``axes``.  Kept axes along which neither repeats are
+    batches; those along which one repeats are rows or columns.
+    """
+    shape = x.shape
+    kept = [i for i in range(x.ndim) if i not in axes]
+    if 0 in shape:
+        return np.zeros([shape[i] for i in kept], np.float32)
+    in_x, in_y = ([not r for r in _repeats(a)] for a in (x, y))
+    rows = [i for i in kept if in_x[i] and not in_y[i]]
+    columns = [i for i in kept if in_y[i] and not in_x[i]]
+    batch = [i for i in kept if in_x[i] and in_y[i]]
+
+    def flat(array: Array, parts: Sequence[Sequence[int]]) -> Array:
+        used = [i for part in parts for i in part]
+        array = array[tuple(slice(None) if i in used else 0 for i in range(array.ndim))]
+        order = sorted(used)
+        array = np.transpose(array, [order.index(i) for i in used])
+        return array.reshape([prod(shape[i] for i in part) for part in parts])
+
+    with np.errstate(all="ignore"):
+        product = np.matmul(flat(x, (batch, rows, axes)), flat(y, (batch, axes, columns)))
+    computed = [*batch, *rows, *columns]
+    result = product.reshape([shape[i] for i in computed])
+    result = np.transpose(result, [computed.index(i) for i in kept if i in computed])
+    where = tuple(slice(None) if i in computed else None for i in kept)
+    return np.broadcast_to(result[where], [shape[i] for i in kept])
+
+
+def narrow_sum(array: Array, axes: tuple[int, ...], element_type: Attribute) -> Array:
+    """The sum in an accumulator of ``element_type``, rounded after each addition."""
+    kept = [i for i in range(array.ndim) if i not in axes]
+    terms = np.transpose(widen(array), [*axes, *kept])
+    terms = terms.reshape(prod(terms.shape[: len(axes)]), *terms.shape[len(axes) :])
+    total: Array = np.zeros(terms.shape[1:], np.float32)
+    with np.errstate(all="ignore"):
+        for term in terms:
+            total = widen(round_to(total + term, element_type))
+    return total
