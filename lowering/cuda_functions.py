@@ -1,0 +1,489 @@
+"""C types and device functions of the printer: the only place with inline PTX.
+
+A ``CType`` is how a value's type is spelled.  A ``DeviceFunction`` is one small
+``__device__ __forceinline__`` function around one instruction (or around integer
+arithmetic that C spells badly); the printer writes only those that a kernel uses.
+
+What the words of a vector are: an element of 4 or 8 bytes is a word of its own, smaller
+elements are packed into u32 words (u16 and u8 where the vector is that short), element 0
+in the lowest bits.
+
+Sources: PTX ISA sections 9.7.9 (data movement, cp.async, TMA, ldmatrix), 9.7.13 (barriers,
+mbarrier), 9.7.15 (mma), 9.7.16 (wgmma), 9.7.20 (setmaxnreg).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import cast
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IndexType, IntegerType
+from xdsl.dialects.builtin import VectorType as XVectorType
+from xdsl.ir import Attribute
+
+TYPEDEFS = {
+    "u8": "typedef unsigned char u8;",
+    "u16": "typedef unsigned short u16;",
+    "u32": "typedef unsigned int u32;",
+    "u64": "typedef unsigned long long u64;",
+    "i64": "typedef long long i64;",
+    "f16": "typedef u16 f16;",
+    "bf16": "typedef u16 bf16;",
+}
+"""Names of scalar types; f16 and bf16 are bits in storage, never operands of C arithmetic."""
+
+TENSOR_MAP = "struct __align__(64) TensorMap {\n  u64 v[16];\n};"
+
+
+@dataclass(frozen=True, slots=True)
+class CType:
+    """The C spelling of a type.
+
+    ``word`` is the C type of one register's worth; a scalar is one word of itself.  A
+    vector is a struct ``{ word v[words]; }`` with ``lanes`` elements in each word.
+    """
+
+    name: str
+    word: str
+    bytes: int
+    words: int = 1
+    lanes: int = 1
+    element: str = ""
+
+    @property
+    def is_vector(self) -> bool:
+        return bool(self.element)
+
+    @property
+    def definition(self) -> str:
+        """The struct's text."""
+        align = min(16, self.bytes & -self.bytes)
+        return f"struct __align__({align}) {self.name} {{\n  {self.word} v[{self.words}];\n}};"
+
+    def parts(self, value: str) -> list[str]:
+        """The words of ``value``."""
+        return [f"{value}.v[{i}]" for i in range(self.words)] if self.is_vector else [value]
+
+
+_INTEGERS = {1: "bool", 8: "u8", 16: "u16", 32: "u32", 64: "i64"}
+_SIZES = {"bool": 1, "u8": 1, "u16": 2, "f16": 2, "bf16": 2, "u32": 4, "int": 4, "float": 4}
+
+
+def _scalar(attribute: Attribute) -> str | None:
+    match attribute:
+        case IndexType():
+            return "int"
+        case IntegerType():
+            return _INTEGERS.get(attribute.width.data)
+        case Float16Type():
+            return "f16"
+        case BFloat16Type():
+            return "bf16"
+        case Float32Type():
+            return "float"
+        case _:
+            return None
+
+
+@cache
+def c_type(attribute: Attribute) -> CType | None:
+    """The C type of a scalar or one-dimensional vector; None where C has none here."""
+    if not isinstance(attribute, XVectorType):
+        name = _scalar(attribute)
+        return None if name is None else CType(name, name, _SIZES.get(name, 8))
+    vector = cast("XVectorType[Attribute]", attribute)
+    element, shape = _scalar(vector.element_type), vector.get_shape()
+    if element is None or element == "bool" or len(shape) != 1:
+        return None
+    size, (count,) = _SIZES.get(element, 8), shape
+    word, width = element, size
+    if size < 4:
+        width = next(w for w in (4, 2, 1) if size * count % w == 0)
+        word = {4: "u32", 2: "u16", 1: "u8"}[width]
+    short = {"float": "f32", "int": "i32"}.get(element, element)
+    total = size * count
+    return CType(f"{short}x{count}", word, total, total // width, width // size, element)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFunction:
+    """A function of the prelude: its name and its whole text."""
+
+    name: str
+    text: str
+
+
+def _function(signature: str, body: str, template: str = "") -> DeviceFunction:
+    name = signature[: signature.index("(")].split()[-1].lstrip("*")
+    head = f"template <{template}>\n" if template else ""
+    lines = "\n".join(f"  {line}" for line in body.strip("\n").splitlines())
+    text = f"{head}__device__ __forceinline__ {signature} {{\n{lines}\n}}"
+    return DeviceFunction(name, text)
+
+
+def _asm(
+    code: str, outs: str = "", ins: str = "", *, volatile: bool = True, memory: bool = True
+) -> str:
+    """An asm statement; ``code`` has an instruction a line."""
+    lines = code.strip().splitlines()
+    quoted = "\n      ".join(
+        f'"{line.strip()}"' if i == len(lines) - 1 else f'"{line.strip()}\\n"'
+        for i, line in enumerate(lines)
+    )
+    tail = f"\n      : {outs}" if outs else "\n      :"
+    tail += f"\n      : {ins}" if ins else "\n      :"
+    tail += '\n      : "memory"' if memory else ""
+    if not (outs or ins or memory):
+        tail = ""
+    return f"asm{' volatile' if volatile else ''}({quoted}{tail});"
+
+
+_TRY_WAIT = """{
+.reg .pred done;
+WAIT:
+mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1, 0x989680;
+@done bra DONE;
+bra WAIT;
+DONE:
+}"""
+
+_ELECT = """{
+.reg .pred p;
+elect.sync _|p, 0xffffffff;
+selp.b32 %0, 1, 0, p;
+}"""
+
+_WINDOW = """{
+.reg .u64 window;
+cvta.to.shared.u64 window, %1;
+cvt.u32.u64 %0, window;
+}"""
+
+
+def _fixed() -> list[DeviceFunction]:
+    u32 = '"r"(address)'
+    barrier = '"r"(barrier)'
+    return [
+        _function(
+            "u32 shared_window(const void* pointer)",
+            "u32 address;\n"
+            + _asm(_WINDOW, '"=r"(address)', '"l"(pointer)', volatile=False, memory=False)
+            + "\nreturn address;",
+        ),
+        _function(
+            "bool elect()",
+            "u32 chosen;\n" + _asm(_ELECT, '"=r"(chosen)', memory=False) + "\nreturn chosen;",
+        ),
+        # cp.async: with a false predicate nothing is read and zeros arrive.
+        *(
+            _function(
+                f"void cp_async_{n}(u32 address, const void* source)",
+                _asm(
+                    f"cp.async.{'cg' if n == 16 else 'ca'}.shared.global [%0], [%1], {n};",
+                    ins=f'{u32}, "l"(source)',
+                ),
+            )
+            for n in (4, 8, 16)
+        ),
+        *(
+            _function(
+                f"void cp_async_{n}_if(u32 address, const void* source, bool valid)",
+                _asm(
+                    f"cp.async.{'cg' if n == 16 else 'ca'}.shared.global [%0], [%1], {n}, %2;",
+                    ins=f'{u32}, "l"(source), "r"(valid ? {n} : 0)',
+                ),
+            )
+            for n in (4, 8, 16)
+        ),
+        _function("void cp_async_commit()", _asm("cp.async.commit_group;")),
+        _function(
+            "void cp_async_wait()",
+            _asm("cp.async.wait_group %0;", ins='"n"(pending)'),
+            "int pending",
+        ),
+        _function(
+            "void named_barrier()",
+            _asm("bar.sync %0, %1;", ins='"n"(id), "n"(threads)'),
+            "int id, int threads",
+        ),
+        _function(
+            "void mbarrier_init(u32 barrier, u32 count)",
+            _asm("mbarrier.init.shared::cta.b64 [%0], %1;", ins=f'{barrier}, "r"(count)'),
+        ),
+        _function(
+            "void mbarrier_expect(u32 barrier, u32 bytes)",
+            _asm(
+                "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;",
+                ins=f'{barrier}, "r"(bytes)',
+            ),
+        ),
+        _function(
+            "void mbarrier_arrive(u32 barrier)",
+            _asm("mbarrier.arrive.shared::cta.b64 _, [%0];", ins=barrier),
+        ),
+        _function(
+            "void mbarrier_wait(u32 barrier, u32 parity)",
+            _asm(_TRY_WAIT, ins=f'{barrier}, "r"(parity)'),
+        ),
+        _function(
+            "void fence_mbarrier_init()",
+            _asm("fence.mbarrier_init.release.cluster;"),
+        ),
+        _function("void fence_proxy_async()", _asm("fence.proxy.async.shared::cta;")),
+        *(
+            _function(
+                f"void {word}_registers()",
+                _asm(f"setmaxnreg.{short}.sync.aligned.u32 %0;", ins='"n"(count)', memory=False),
+                "int count",
+            )
+            for word, short in (("increase", "inc"), ("decrease", "dec"))
+        ),
+        _function(
+            "void prefetch_tensor_map(const TensorMap* map)",
+            _asm("prefetch.tensormap [%0];", ins='"l"(map)'),
+        ),
+        *(_tma_load(rank) for rank in range(1, 6)),
+        *(
+            _function(
+                f"void ldmatrix_x4{suffix}(u32* r, u32 address)",
+                _asm(
+                    f"ldmatrix.sync.aligned.m8n8.x4{word}.shared.b16 {{%0, %1, %2, %3}}, [%4];",
+                    ", ".join(f'"=r"(r[{i}])' for i in range(4)),
+                    u32,
+                ),
+            )
+            for suffix, word in (("", ""), ("_transposed", ".trans"))
+        ),
+        *(_mma(element) for element in ("f16", "bf16")),
+        # 14 bits each of start address, leading and stride byte offset, in units of 16 bytes.
+        _function(
+            "i64 wgmma_descriptor(u32 address, u32 leading, u32 stride, u32 swizzle)",
+            "u32 low = (address & 0x3ffff) >> 4 | leading >> 4 << 16;\n"
+            "u32 high = stride >> 4 | swizzle << 30;\n"
+            "return (i64)((u64)high << 32 | low);",
+        ),
+        _function("void wgmma_fence()", _asm("wgmma.fence.sync.aligned;")),
+        _function("void wgmma_commit()", _asm("wgmma.commit_group.sync.aligned;")),
+        _function(
+            "void wgmma_wait()",
+            _asm("wgmma.wait_group.sync.aligned %0;", ins='"n"(pending)'),
+            "int pending",
+        ),
+        # Accesses of these registers stay on their side of this line.
+        _function(
+            "void register_fence(float (&r)[count])",
+            "#pragma unroll\nfor (int i = 0; i < count; ++i)\n"
+            '  asm volatile("" : "+f"(r[i]) : : "memory");',
+            "int count",
+        ),
+        *_conversions(),
+        *_arithmetic(),
+    ]
+
+
+def _tma_load(rank: int) -> DeviceFunction:
+    names = [f"c{i}" for i in range(rank)]
+    places = ", ".join(f"%{3 + i}" for i in range(rank))
+    return _function(
+        f"void tma_load_{rank}d(u32 address, const TensorMap* map, u32 barrier, "
+        f"{', '.join(f'int {n}' for n in names)})",
+        _asm(
+            f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
+            f".mbarrier::complete_tx::bytes [%0], [%1, {{{places}}}], [%2];",
+            ins='"r"(address), "l"(map), "r"(barrier), ' + ", ".join(f'"r"({n})' for n in names),
+        ),
+    )
+
+
+def _mma(element: str) -> DeviceFunction:
+    return _function(
+        f"void mma_m16n8k16_{element}(float* d, const u32* a, const u32* b)",
+        _asm(
+            f"mma.sync.aligned.m16n8k16.row.col.f32.{element}.{element}.f32 "
+            "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};",
+            ", ".join(f'"+f"(d[{i}])' for i in range(4)),
+            ", ".join([f'"r"(a[{i}])' for i in range(4)] + [f'"r"(b[{i}])' for i in range(2)]),
+            memory=False,
+        ),
+    )
+
+
+def _conversions() -> list[DeviceFunction]:
+    found = [
+        _function(
+            "float f16_to_f32(f16 x)",
+            "float r;\n"
+            + _asm("cvt.f32.f16 %0, %1;", '"=f"(r)', '"h"(x)', volatile=False, memory=False)
+            + "\nreturn r;",
+        ),
+        _function("float bf16_to_f32(bf16 x)", "return __uint_as_float((u32)x << 16);"),
+    ]
+    for element in ("f16", "bf16"):
+        found.append(
+            _function(
+                f"{element} f32_to_{element}(float x)",
+                f"{element} r;\n"
+                + _asm(
+                    f"cvt.rn.{element}.f32 %0, %1;",
+                    '"=h"(r)',
+                    '"f"(x)',
+                    volatile=False,
+                    memory=False,
+                )
+                + "\nreturn r;",
+            )
+        )
+        found.append(
+            _function(
+                f"u32 f32_to_{element}x2(float low, float high)",
+                "u32 r;\n"
+                + _asm(
+                    f"cvt.rn.{element}x2.f32 %0, %1, %2;",
+                    '"=r"(r)',
+                    '"f"(high), "f"(low)',
+                    volatile=False,
+                    memory=False,
+                )
+                + "\nreturn r;",
+            )
+        )
+    return found
+
+
+def _arithmetic() -> list[DeviceFunction]:
+    found = [
+        _function(
+            f"float {name}_nan(float a, float b)",
+            "float r;\n"
+            + _asm(
+                f"{name}.NaN.f32 %0, %1, %2;",
+                '"=f"(r)',
+                '"f"(a), "f"(b)',
+                volatile=False,
+                memory=False,
+            )
+            + "\nreturn r;",
+        )
+        for name in ("max", "min")
+    ]
+    for t in ("int", "i64"):
+        suffix = "" if t == "int" else "_i64"
+        found += [
+            _function(
+                f"{t} floor_div{suffix}({t} a, {t} b)",
+                f"{t} q = a / b, r = a % b;\nreturn q - (r != 0 && (r < 0) != (b < 0));",
+            ),
+            _function(
+                f"{t} ceil_div{suffix}({t} a, {t} b)",
+                f"{t} q = a / b, r = a % b;\nreturn q + (r != 0 && (r < 0) == (b < 0));",
+            ),
+            _function(
+                f"{t} floor_mod{suffix}({t} a, {t} b)",
+                f"{t} r = a % b;\nreturn r != 0 && (r < 0) != (b < 0) ? r + b : r;",
+            ),
+        ]
+    return found
+
+
+@cache
+def functions() -> dict[str, DeviceFunction]:
+    """The functions that take no part of their text from a type, by name."""
+    return {f.name: f for f in _fixed()}
+
+
+_REGISTERS = {
+    "u8": ("r", "u8"),
+    "u16": ("h", "b16"),
+    "f16": ("h", "b16"),
+    "bf16": ("h", "b16"),
+    "u32": ("r", "b32"),
+    "int": ("r", "b32"),
+    "float": ("f", "f32"),
+    "i64": ("l", "b64"),
+}
+"""Constraint letter and PTX type of a word in memory; 8 bits travel in a 32-bit register."""
+
+
+def can_move(t: CType) -> bool:
+    """Whether one instruction loads or stores a value of this type."""
+    return t.word in _REGISTERS and t.words in (1, 2, 4) and t.bytes <= 16
+
+
+def _vector(t: CType, first: int) -> tuple[str, str]:
+    """The PTX suffix and operand list of the words of ``t`` from operand ``first``."""
+    _, kind = _REGISTERS[t.word]
+    places = [f"%{first + i}" for i in range(t.words)]
+    if t.words == 1:
+        return f".{kind}", places[0]
+    return f".v{t.words}.{kind}", "{" + ", ".join(places) + "}"
+
+
+@cache
+def load(space: str, t: CType, predicated: bool = False) -> DeviceFunction:
+    """Load a value from ``space``: ``global``, ``global.nc`` (read-only data) or ``shared``.
+
+    With ``predicated`` a false predicate reads nothing and gives zero.
+    """
+    letter, kind = _REGISTERS[t.word]
+    suffix, places = _vector(t, 0)
+    shared = space == "shared"
+    code = f"ld.{space}{suffix} {places}, [%{t.words}];"
+    ins = '"r"(address)' if shared else '"l"(pointer)'
+    if predicated:
+        width = "b" + kind.lstrip("ubf") if kind != "u8" else "b32"
+        zeros = "".join(f"mov.{width} %{i}, 0;\n" for i in range(t.words))
+        code = f"{{\n.reg .pred p;\nsetp.ne.b32 p, %{t.words + 1}, 0;\n{zeros}@p {code}\n}}"
+        ins += ', "r"((u32)valid)'
+    pure = space == "global.nc"
+    name = f"load_{space.replace('.', '_')}_{_short(t)}{'_if' if predicated else ''}"
+    argument = "u32 address" if shared else "const void* pointer"
+    local, result = (t.name, "r") if t.word != "u8" else ("u32", "(u8)r")
+    outs = ", ".join(f'"={letter}"({part})' for part in t.parts("r"))
+    return _function(
+        f"{t.name} {name}({argument}{', bool valid' if predicated else ''})",
+        f"{local} r;\n{_asm(code, outs, ins, volatile=not pure, memory=not pure)}\n"
+        f"return {result};",
+    )
+
+
+@cache
+def store(space: str, t: CType) -> DeviceFunction:
+    """Store a value to ``space``: ``global`` or ``shared``."""
+    letter, _ = _REGISTERS[t.word]
+    suffix, places = _vector(t, 1)
+    shared = space == "shared"
+    values = [f"(u32){p}" if t.word == "u8" else p for p in t.parts("value")]
+    ins = ['"r"(address)' if shared else '"l"(pointer)']
+    ins += [f'"{letter}"({v})' for v in values]
+    return _function(
+        f"void store_{space}_{_short(t)}"
+        f"({'u32 address' if shared else 'void* pointer'}, {t.name} value)",
+        _asm(f"st.{space}{suffix} [%0], {places};", ins=", ".join(ins)),
+    )
+
+
+def _short(t: CType) -> str:
+    return {"float": "f32", "int": "index"}.get(t.name, t.name)
+
+
+@cache
+def wgmma(n: int, element: str, transpose_a: bool, transpose_b: bool) -> DeviceFunction:
+    """``d += a · b`` for m64nNk16; ``d`` is N/2 registers, a and b are descriptors."""
+    count = n // 2
+    rows = [range(i, min(i + 8, count)) for i in range(0, count, 8)]
+    places = ",\n".join(", ".join(f"%{i}" for i in row) for row in rows)
+    code = (
+        f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{element}.{element}\n{{{places}}},\n"
+        f"%{count}, %{count + 1}, 1, 1, 1, {int(transpose_a)}, {int(transpose_b)};"
+    )
+    outs = ",\n        ".join(", ".join(f'"+f"(d[{i}])' for i in row) for row in rows)
+    suffix = ("_ta" if transpose_a else "") + ("_tb" if transpose_b else "")
+    return _function(
+        f"void wgmma_m64n{n}k16_{element}{suffix}(float (&d)[{count}], i64 a, i64 b)",
+        _asm(code, outs, '"l"(a), "l"(b)', memory=False),
+    )
+
+
+PREFIXES = ("load_global_", "load_shared_", "store_global_", "store_shared_", "wgmma_m64n")
+"""How the names of the functions made on demand begin."""

@@ -1,0 +1,501 @@
+"""CUDA C of the upstream ops that kernels use: arith, math, scf, affine.apply, memref.
+
+``index`` is a 32-bit int and i64 a long long, whose arithmetic must not overflow; other
+integers wrap.  Floating point is f32, as ``docs/semantics.md`` says: f16 and bf16 are only
+converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from xdsl.dialects import affine, arith, math, memref, scf
+from xdsl.dialects.builtin import (
+    Float32Type,
+    FloatAttr,
+    IndexType,
+    IntegerType,
+    MemRefType,
+    NoneAttr,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineSymExpr,
+)
+
+from polyc.dialects.gpu.hardware import scalar_type
+from polyc.dialects.gpu.types import REGISTER
+from polyc.lowering.cuda_writer import KernelWriter, not_lowered, prints
+
+Row = Sequence[str]
+"""The operands' elements at one place of a vector."""
+View = Callable[[str, str], str]
+"""Text and C type to the text of another view of the same bits."""
+
+
+def _elementwise(w: KernelWriter, op: Operation, function: Callable[[Row], str]) -> None:
+    """Define the one result by ``function`` of the operands' elements."""
+    (result,) = op.results
+    t = w.type(result.type, op)
+    rows = zip(*(w.elements(v) for v in op.operands), strict=True)
+    w.define(result, w.vector(t, [function(row) for row in rows]))
+
+
+# Integers ------------------------------------------------------------------------------
+
+_SIGNED = {"u8": "signed char", "u16": "short", "u32": "int"}
+_UNSIGNED = {"int": "u32", "i64": "u64"}
+
+
+def _kind(w: KernelWriter, value: SSAValue, op: Operation) -> str:
+    """The C type of a value's elements."""
+    t = w.type(value.type, op)
+    return t.element or t.name
+
+
+def signed(text: str, kind: str) -> str:
+    """``text`` of C type ``kind`` as a signed number."""
+    if kind == "bool":
+        return f"-(int){text}"
+    return f"({_SIGNED[kind]}){text}" if kind in _SIGNED else text
+
+
+def plain(text: str, kind: str) -> str:
+    """``text`` as it is."""
+    del kind
+    return text
+
+
+def unsigned(text: str, kind: str) -> str:
+    """``text`` of C type ``kind`` as an unsigned number."""
+    return f"({_UNSIGNED[kind]}){text}" if kind in _UNSIGNED else text
+
+
+def _narrow(text: str, kind: str) -> str:
+    """``text`` cut to C type ``kind`` where C's own arithmetic is wider."""
+    return f"({kind})({text})" if kind in ("u8", "u16") else text
+
+
+_INTEGER: dict[type[Operation], tuple[View, str]] = {
+    arith.AddiOp: (plain, "{a} + {b}"),
+    arith.SubiOp: (plain, "{a} - {b}"),
+    arith.MuliOp: (plain, "{a} * {b}"),
+    arith.DivSIOp: (signed, "{a} / {b}"),
+    arith.RemSIOp: (signed, "{a} % {b}"),
+    arith.DivUIOp: (unsigned, "{a} / {b}"),
+    arith.RemUIOp: (unsigned, "{a} % {b}"),
+    arith.AndIOp: (plain, "{a} & {b}"),
+    arith.OrIOp: (plain, "{a} | {b}"),
+    arith.XOrIOp: (plain, "{a} ^ {b}"),
+    arith.ShLIOp: (unsigned, "{a} << {y}"),
+    arith.ShRUIOp: (unsigned, "{a} >> {y}"),
+    arith.ShRSIOp: (signed, "{a} >> {y}"),
+    arith.MinSIOp: (signed, "{a} < {b} ? {x} : {y}"),
+    arith.MaxSIOp: (signed, "{a} > {b} ? {x} : {y}"),
+    arith.MinUIOp: (unsigned, "{a} < {b} ? {x} : {y}"),
+    arith.MaxUIOp: (unsigned, "{a} > {b} ? {x} : {y}"),
+}
+"""How the operands are seen, and the C: ``a`` and ``b`` as seen, ``x`` and ``y`` as they are."""
+
+_BOOLEAN: dict[type[Operation], str] = {
+    arith.AddiOp: "{a} ^ {b}",
+    arith.SubiOp: "{a} ^ {b}",
+    arith.MuliOp: "{a} & {b}",
+}
+"""Arithmetic of i1 is modulo 2."""
+
+
+def _integer(w: KernelWriter, op: Operation) -> None:
+    view, form = _INTEGER[type(op)]
+    kind = _kind(w, op.results[0], op)
+    if kind == "bool":
+        form = _BOOLEAN.get(type(op), form)
+
+    def element(row: Row) -> str:
+        x, y = row
+        text = form.format(a=view(x, kind), b=view(y, kind), x=x, y=y)
+        return _narrow(text, kind)
+
+    _elementwise(w, op, element)
+
+
+for _op in _INTEGER:
+    prints(_op)(_integer)
+
+
+@prints(arith.FloorDivSIOp)
+def _floor_div(w: KernelWriter, op: arith.FloorDivSIOp) -> None:
+    _division(w, op, "floor_div")
+
+
+@prints(arith.CeilDivSIOp)
+def _ceil_div(w: KernelWriter, op: arith.CeilDivSIOp) -> None:
+    _division(w, op, "ceil_div")
+
+
+def _division(w: KernelWriter, op: Operation, name: str) -> None:
+    kind = _kind(w, op.results[0], op)
+    function = f"{name}_i64" if kind == "i64" else name
+    a, b = (signed(w.text(v), kind) for v in op.operands)
+    w.define(op.results[0], w.call(function, a, b))
+
+
+_COMPARE = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
+
+
+@prints(arith.CmpiOp, "holds")
+def _compare_integers(w: KernelWriter, op: arith.CmpiOp) -> None:
+    predicate, kind = op.predicate.value.data, _kind(w, op.lhs, op)
+    view = plain if predicate < 2 else (signed if predicate < 6 else unsigned)
+    a, b = view(w.text(op.lhs), kind), view(w.text(op.rhs), kind)
+    w.define(op.result, f"{a} {_COMPARE[predicate]} {b}")
+
+
+@prints(arith.SelectOp)
+def _select(w: KernelWriter, op: arith.SelectOp) -> None:
+    if not isinstance(op.cond.type, IntegerType):
+        raise not_lowered(op, "chooses by a vector of conditions")
+    w.define(op.result, f"{w.text(op.cond)} ? {w.text(op.lhs)} : {w.text(op.rhs)}")
+
+
+def _convert_signed(w: KernelWriter, op: Operation) -> None:
+    (value,), (result,) = op.operands, op.results
+    source, target = _kind(w, value, op), _kind(w, result, op)
+    _elementwise(w, op, lambda row: f"({target}){signed(row[0], source)}")
+
+
+def _convert_unsigned(w: KernelWriter, op: Operation) -> None:
+    (value,), (result,) = op.operands, op.results
+    source, target = _kind(w, value, op), _kind(w, result, op)
+    _elementwise(w, op, lambda row: f"({target}){unsigned(row[0], source)}")
+
+
+prints(arith.IndexCastOp)(_convert_signed)
+prints(arith.ExtSIOp)(_convert_signed)
+prints(arith.ExtUIOp)(_convert_unsigned)
+prints(arith.SIToFPOp)(_convert_signed)
+prints(arith.UIToFPOp)(_convert_unsigned)
+
+
+@prints(arith.TruncIOp)
+def _truncate_integer(w: KernelWriter, op: arith.TruncIOp) -> None:
+    target = _kind(w, op.result, op)
+    if target == "bool":
+        _elementwise(w, op, lambda row: f"{row[0]} & 1")
+    else:
+        _elementwise(w, op, lambda row: f"({target}){row[0]}")
+
+
+_BITS = {
+    ("u32", "float"): "__uint_as_float({})",
+    ("float", "u32"): "__float_as_uint({})",
+    ("u16", "f16"): "{}",
+    ("f16", "u16"): "{}",
+    ("u16", "bf16"): "{}",
+    ("bf16", "u16"): "{}",
+    ("f16", "bf16"): "{}",
+    ("bf16", "f16"): "{}",
+}
+
+
+@prints(arith.BitcastOp)
+def _bitcast(w: KernelWriter, op: arith.BitcastOp) -> None:
+    source, target = _kind(w, op.input, op), _kind(w, op.result, op)
+    form = "{}" if source == target else _BITS.get((source, target))
+    if form is None:
+        raise not_lowered(op, f"takes the bits of {op.input.type} as {op.result.type}")
+    _elementwise(w, op, lambda row: form.format(*row))
+
+
+# Floating point ------------------------------------------------------------------------
+
+
+def _require_f32(op: Operation) -> None:
+    for value in (*op.operands, *op.results):
+        element = scalar_type(value.type)
+        if not isinstance(element, Float32Type | IntegerType | IndexType):
+            raise not_lowered(op, f"computes in {element}: kernels compute in f32, extend first")
+
+
+_FLOAT: dict[type[Operation], str] = {
+    arith.AddfOp: "{} + {}",
+    arith.SubfOp: "{} - {}",
+    arith.MulfOp: "{} * {}",
+    arith.DivfOp: "{} / {}",
+    arith.NegfOp: "-{}",
+    arith.MaxnumfOp: "fmaxf({}, {})",
+    arith.MinnumfOp: "fminf({}, {})",
+    math.AbsFOp: "fabsf({})",
+    math.CeilOp: "ceilf({})",
+    math.ErfOp: "erff({})",
+    math.Exp2Op: "exp2f({})",
+    math.ExpOp: "expf({})",
+    math.FloorOp: "floorf({})",
+    math.FmaOp: "fmaf({}, {}, {})",
+    math.Log2Op: "log2f({})",
+    math.LogOp: "logf({})",
+    math.PowFOp: "powf({}, {})",
+    math.RoundEvenOp: "rintf({})",
+    math.RsqrtOp: "rsqrtf({})",
+    math.SqrtOp: "sqrtf({})",
+    math.TanhOp: "tanhf({})",
+}
+
+
+def _float(w: KernelWriter, op: Operation) -> None:
+    _require_f32(op)
+    form = _FLOAT[type(op)]
+    _elementwise(w, op, lambda row: form.format(*row))
+
+
+for _op in _FLOAT:
+    prints(_op)(_float)
+
+
+@prints(arith.MaximumfOp)
+def _maximum(w: KernelWriter, op: arith.MaximumfOp) -> None:
+    _require_f32(op)
+    _elementwise(w, op, lambda row: w.call("max_nan", *row))
+
+
+@prints(arith.MinimumfOp)
+def _minimum(w: KernelWriter, op: arith.MinimumfOp) -> None:
+    _require_f32(op)
+    _elementwise(w, op, lambda row: w.call("min_nan", *row))
+
+
+_COMPARE_FLOATS = (
+    "false",
+    "{a} == {b}",
+    "{a} > {b}",
+    "{a} >= {b}",
+    "{a} < {b}",
+    "{a} <= {b}",
+    "{a} < {b} || {a} > {b}",
+    "{a} == {a} && {b} == {b}",
+    "!({a} < {b} || {a} > {b})",
+    "!({a} <= {b})",
+    "!({a} < {b})",
+    "!({a} >= {b})",
+    "!({a} > {b})",
+    "{a} != {b}",
+    "{a} != {a} || {b} != {b}",
+    "true",
+)
+"""By predicate number: false, ordered eq gt ge lt le ne, ord, unordered the same, uno, true."""
+
+
+@prints(arith.CmpfOp, "holds")
+def _compare_floats(w: KernelWriter, op: arith.CmpfOp) -> None:
+    _require_f32(op)
+    form = _COMPARE_FLOATS[op.predicate.value.data]
+    w.define(op.result, form.format(a=w.text(op.lhs), b=w.text(op.rhs)))
+
+
+@prints(arith.ExtFOp)
+def _extend_float(w: KernelWriter, op: arith.ExtFOp) -> None:
+    source, target = _kind(w, op.input, op), _kind(w, op.result, op)
+    if source not in ("f16", "bf16") or target != "float":
+        raise not_lowered(op, f"extends {op.input.type} to {op.result.type}")
+    _elementwise(w, op, lambda row: w.call(f"{source}_to_f32", *row))
+
+
+@prints(arith.TruncFOp)
+def _truncate_float(w: KernelWriter, op: arith.TruncFOp) -> None:
+    source, t = _kind(w, op.input, op), w.type(op.result.type, op)
+    target = t.element or t.name
+    if source != "float" or target not in ("f16", "bf16"):
+        raise not_lowered(op, f"rounds {op.input.type} to {op.result.type}")
+    if t.lanes != 2:
+        _elementwise(w, op, lambda row: w.call(f"f32_to_{target}", *row))
+        return
+    elements = iter(w.elements(op.input))
+    words = [w.call(f"f32_to_{target}x2", a, b) for a, b in zip(elements, elements, strict=True)]
+    w.define(op.result, f"{t.name}{{{{{', '.join(words)}}}}}")
+
+
+# Index arithmetic ----------------------------------------------------------------------
+
+_ATOM, _MUL, _ADD, _SHIFT, _AND = 5, 4, 3, 2, 1
+
+
+def affine_text(
+    w: KernelWriter, expr: AffineExpr, dims: Sequence[str], symbols: Sequence[str]
+) -> str:
+    """``expr`` as C; floordiv, ceildiv and mod are exact for any sign."""
+
+    def wrap(e: AffineExpr, least: int) -> str:
+        text, level = show(e)
+        return text if level >= least else f"({text})"
+
+    def show(e: AffineExpr) -> tuple[str, int]:
+        match e:
+            case AffineConstantExpr(value):
+                return str(value), _ATOM if value >= 0 else _MUL
+            case AffineDimExpr(position):
+                return dims[position], _ATOM
+            case AffineSymExpr(position):
+                return symbols[position], _ATOM
+            case AffineBinaryOpExpr(kind, lhs, rhs):
+                return binary(kind, lhs, rhs)
+            case _:
+                raise AssertionError(e)
+
+    def binary(kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> tuple[str, int]:
+        constant = rhs.value if isinstance(rhs, AffineConstantExpr) else None
+        if kind is AffineBinaryOpKind.Add:
+            match rhs:
+                case AffineConstantExpr(value) if value < 0:
+                    return f"{wrap(lhs, _ADD)} - {-value}", _ADD
+                case AffineBinaryOpExpr(
+                    AffineBinaryOpKind.Mul, factor, AffineConstantExpr(value)
+                ) if value < 0:
+                    scale = "" if value == -1 else f" * {-value}"
+                    return f"{wrap(lhs, _ADD)} - {wrap(factor, _MUL)}{scale}", _ADD
+                case _:
+                    return f"{wrap(lhs, _ADD)} + {wrap(rhs, _ADD)}", _ADD
+        if kind is AffineBinaryOpKind.Mul:
+            if constant == -1:
+                return f"-{wrap(lhs, _ATOM)}", _MUL
+            return f"{wrap(lhs, _MUL)} * {wrap(rhs, _ATOM)}", _MUL
+        power = constant is not None and constant > 0 and constant & (constant - 1) == 0
+        shift = constant.bit_length() - 1 if constant is not None else 0
+        if kind is AffineBinaryOpKind.Mod:
+            if power:
+                return f"{wrap(lhs, _ATOM)} & {cast(int, constant) - 1}", _AND
+            return w.call("floor_mod", show(lhs)[0], show(rhs)[0]), _ATOM
+        if kind is AffineBinaryOpKind.FloorDiv:
+            if power:
+                return f"{wrap(lhs, _ATOM)} >> {shift}", _SHIFT
+            return w.call("floor_div", show(lhs)[0], show(rhs)[0]), _ATOM
+        if power:
+            return f"-(-{wrap(lhs, _ATOM)} >> {shift})", _MUL
+        return w.call("ceil_div", show(lhs)[0], show(rhs)[0]), _ATOM
+
+    return show(expr)[0]
+
+
+@prints(affine.ApplyOp)
+def _apply(w: KernelWriter, op: affine.ApplyOp) -> None:
+    operands = [w.text(v) for v in op.mapOperands]
+    map_ = op.map.data
+    dims, symbols = operands[: map_.num_dims], operands[map_.num_dims :]
+    w.define(op.result, affine_text(w, map_.results[0], dims, symbols))
+
+
+# Registers -----------------------------------------------------------------------------
+
+
+@prints(memref.AllocaOp, "registers")
+def _alloca(w: KernelWriter, op: memref.AllocaOp) -> None:
+    t: MemRefType[Attribute] = op.memref.type
+    if t.memory_space not in (REGISTER, NoneAttr()) or -1 in t.get_shape():
+        raise not_lowered(op, f"allocates {t}; a kernel allocates registers of fixed number")
+    extents = "".join(f"[{size}]" for size in t.get_shape())
+    element = w.type(t.element_type, op)
+    w.line(f"{element.name} {w.name(op.memref, 'registers')}{extents};")
+
+
+def _place(w: KernelWriter, array: SSAValue, indices: Sequence[SSAValue]) -> str:
+    return w.text(array) + "".join(f"[{w.text(i)}]" for i in indices)
+
+
+@prints(memref.LoadOp)
+def _load(w: KernelWriter, op: memref.LoadOp) -> None:
+    w.define(op.res, _place(w, op.memref, op.indices))
+
+
+@prints(memref.StoreOp)
+def _store(w: KernelWriter, op: memref.StoreOp) -> None:
+    w.line(f"{_place(w, op.memref, op.indices)} = {w.text(op.value)};")
+
+
+# Control -------------------------------------------------------------------------------
+
+
+def _assign(w: KernelWriter, targets: Sequence[str], block: Block, op: Operation) -> None:
+    """``targets`` take what ``block`` yields, all at once; an empty target takes nothing."""
+    last = block.last_op
+    sources = last.arguments if isinstance(last, scf.YieldOp) else ()
+    pairs = [(t, s, w.text(s)) for t, s in zip(targets, sources, strict=True) if t]
+    pairs = [p for p in pairs if p[0] != p[2]]
+    saved: dict[str, str] = {}
+    for i, (target, _, _) in enumerate(pairs):
+        for _, source, text in pairs[i + 1 :]:
+            if text == target and text not in saved:
+                saved[text] = w.fresh(f"old_{text}")
+                w.line(f"{w.type(source.type, op).name} {saved[text]} = {text};")
+    for target, _, text in pairs:
+        w.line(f"{target} = {saved.get(text, text)};")
+
+
+@prints(scf.ForOp)
+def _for(w: KernelWriter, op: scf.ForOp) -> None:
+    induction, *carried = op.body.block.args
+    targets: list[str] = []
+    for argument, result, start in zip(carried, op.res, op.iter_args, strict=True):
+        if argument.first_use is None and result.first_use is None:
+            targets.append("")  # nothing reads it
+            continue
+        name = w.fresh(argument.name_hint or result.name_hint or "carried")
+        t = w.type(argument.type, op)
+        w.alias(argument, name)
+        w.alias(result, name)
+        w.line(f"{t.name} {name} = {w.text(start)};")
+        targets.append(name)
+    kind = _kind(w, induction, op)
+    low, high, step = (w.text(v) for v in (op.lb, op.ub, op.step))
+    i = w.name(induction, "i")
+    by = f"++{i}" if _is_one(op.step) else f"{i} += {step}"
+    if "unroll" in op.attributes:
+        w.line("#pragma unroll")
+    head = f"for ({kind} {i} = {low}; {signed(i, kind)} < {signed(high, kind)}; {by})"
+    with w.block(head):
+        w.ops(op.body.block)
+        _assign(w, targets, op.body.block, op)
+
+
+def _is_one(value: SSAValue) -> bool:
+    op = value.owner
+    if not isinstance(op, arith.ConstantOp):
+        return False
+    attribute = cast(Attribute, op.value)
+    return not isinstance(attribute, FloatAttr) and str(attribute).split(" ")[0] == "1"
+
+
+@prints(scf.IfOp)
+def _if(w: KernelWriter, op: scf.IfOp) -> None:
+    targets: list[str] = []
+    for result in op.output:
+        if result.first_use is None:
+            targets.append("")
+            continue
+        t = w.type(result.type, op)
+        targets.append(w.name(result, "chosen"))
+        w.line(f"{t.name} {targets[-1]};")
+    then, other = op.true_region.block, op.false_region.blocks.first
+    with w.block(f"if ({w.text(op.cond)})"):
+        w.ops(then)
+        _assign(w, targets, then, op)
+    if other is None or (not targets and all(isinstance(o, scf.YieldOp) for o in other.ops)):
+        return
+    w.lines.pop()
+    with w.block("} else"):
+        w.ops(other)
+        _assign(w, targets, other, op)
+
+
+@prints(scf.YieldOp)
+def _yield(w: KernelWriter, op: scf.YieldOp) -> None:
+    """Written by the op around it."""
+
+
+@prints(arith.ConstantOp)
+def _constant(w: KernelWriter, op: arith.ConstantOp) -> None:
+    w.constant(op)

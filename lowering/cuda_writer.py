@@ -1,0 +1,350 @@
+"""How a kernel becomes C text: names, literals, statements, and the table of ops.
+
+``prints`` puts a function into the table: it takes the writer and one op, and writes the
+op's statements.  Values are C variables named after the IR's own names; constants are
+written where they are used; a value that nothing needs is not computed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
+
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.traits import Pure
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import hardware
+from polyc.lowering import cuda_functions
+from polyc.lowering.cuda_functions import CType, DeviceFunction, c_type
+
+OperationT = TypeVar("OperationT", bound=Operation)
+Printer = Callable[["KernelWriter", Any], None]
+
+PRINTERS: dict[type[Operation], Printer] = {}
+"""Op class to the function that writes it."""
+
+NAMES: dict[type[Operation], str] = {}
+"""Op class to the variable name of a result without a name of its own."""
+
+
+def prints(
+    op: type[OperationT], name: str = "v"
+) -> Callable[
+    [Callable[[KernelWriter, OperationT], None]], Callable[[KernelWriter, OperationT], None]
+]:
+    """Decorator: this function writes ops of class ``op``; ``name`` is its results' name."""
+
+    def enter(
+        function: Callable[[KernelWriter, OperationT], None],
+    ) -> Callable[[KernelWriter, OperationT], None]:
+        PRINTERS[op] = function
+        NAMES[op] = name
+        return function
+
+    return enter
+
+
+LOWERED_BY: dict[str, str] = {}
+"""Op name to the pass that lowers it, for the diagnostic of an op that has no printer."""
+
+
+def not_lowered(op: Operation, why: str = "", by: str | None = None) -> PolycError:
+    """The error for an op that is not at hardware level, or not in a form that C has."""
+    by = by or LOWERED_BY.get(op.name)
+    way = f"run {by} first" if by else "lower it first (lower-to-gpu runs every pass)"
+    return PolycError("NotLowered", f"{op.name} {why or 'has no CUDA C'}; {way}", op)
+
+
+KEYWORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t
+    char32_t class compl const const_cast constexpr continue decltype default delete do double
+    dynamic_cast else enum explicit export extern false float for friend goto if inline int long
+    mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public
+    register reinterpret_cast return short signed sizeof static static_assert static_cast struct
+    switch template this thread_local throw true try typedef typeid typename union unsigned using
+    virtual void volatile wchar_t while xor xor_eq main min max abs
+    threadIdx blockIdx blockDim gridDim warpSize TensorMap
+    expf exp2f logf log2f sqrtf rsqrtf tanhf erff fabsf fmaf floorf ceilf rintf powf fmaxf fminf
+    u8 u16 u32 u64 i64 f16 bf16 shared shared_base""",
+    )
+)
+_VECTOR_NAME = re.compile(r"(u8|u16|u32|i32|i64|f16|bf16|f32)x\d+")
+_NOT_C = re.compile(r"[^A-Za-z0-9_]")
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a variable of this name would hide something that the text uses."""
+    return (
+        name in KEYWORDS
+        or name.startswith(("__", *cuda_functions.PREFIXES))
+        or name in cuda_functions.functions()
+        or _VECTOR_NAME.fullmatch(name) is not None
+    )
+
+
+def float_literal(value: float) -> str:
+    """The shortest C text whose value is ``value`` rounded to f32."""
+    try:
+        (rounded,) = struct.unpack("<f", struct.pack("<f", value))
+    except OverflowError:
+        rounded = math.copysign(math.inf, value)
+    if not math.isfinite(rounded):
+        (bits,) = struct.unpack("<I", struct.pack("<f", rounded))
+        return f"__uint_as_float(0x{bits:08x}u)"
+    for digits in range(1, 10):
+        text = f"{rounded:.{digits}g}"
+        try:
+            if struct.unpack("<f", struct.pack("<f", float(text)))[0] == rounded:
+                break
+        except OverflowError:  # the rounded text is above the largest float
+            continue
+    else:
+        text = repr(rounded)
+    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+
+
+def half_bits(value: float) -> int:
+    """The bits of ``value`` as f16, rounded to nearest even."""
+    try:
+        return struct.unpack("<H", struct.pack("<e", value))[0]
+    except OverflowError:
+        return 0x7C00 | (0x8000 if value < 0 else 0)
+
+
+def bfloat_bits(value: float) -> int:
+    """The bits of ``value`` as bf16, rounded to nearest even."""
+    if math.isnan(value):
+        return 0x7FC0
+    try:
+        (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    except OverflowError:
+        return 0x7F80 | (0x8000 if value < 0 else 0)
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+def literal(value: int | float, kind: str) -> str:
+    """A scalar constant of C type ``kind``."""
+    match kind:
+        case "float":
+            return float_literal(float(value))
+        case "f16":
+            return f"(f16)0x{half_bits(float(value)):04x}"
+        case "bf16":
+            return f"(bf16)0x{bfloat_bits(float(value)):04x}"
+        case "bool":
+            return "true" if value else "false"
+        case "u32":
+            return f"{int(value) & 0xFFFFFFFF}u"
+        case "u8" | "u16":
+            mask = 0xFF if kind == "u8" else 0xFFFF
+            return f"({kind}){int(value) & mask}"
+        case "i64":
+            whole = int(value)
+            whole = (whole + (1 << 63)) % (1 << 64) - (1 << 63)
+            return "(-9223372036854775807ll - 1)" if whole == -(1 << 63) else f"{whole}ll"
+        case _:
+            return "(-2147483647 - 1)" if value == -(1 << 31) else str(int(value))
+
+
+class KernelWriter:
+    """Writes the body of one kernel.
+
+    ``functions`` and ``types`` collect what the prelude must define; they are shared by the
+    kernels of one text.
+    """
+
+    def __init__(self, functions: dict[str, DeviceFunction], types: dict[str, CType]) -> None:
+        self.functions = functions
+        self.types = types
+        self.lines: list[str] = []
+        self.indent = 1
+        self.stored: set[SSAValue] = set()
+        """Global tensors that the kernel writes."""
+        self.accumulators: list[SSAValue] = []
+        """Register memrefs that wgmma adds to, in order of appearance."""
+        self.dead: set[Operation] = set()
+        self._names: dict[SSAValue, str] = {}
+        self._taken: set[str] = set()
+        self._counts: dict[str, int] = {}
+        self._elements: dict[SSAValue, list[str]] = {}
+
+    # Names and types
+
+    def fresh(self, hint: str) -> str:
+        """A C identifier like ``hint`` that the kernel does not use yet."""
+        base = _NOT_C.sub("_", hint)
+        if not base or base[0].isdigit():
+            base = "v" + base
+        if is_reserved(base):
+            base = base.lstrip("_") + "_"
+        name, count = base, self._counts.get(base, 0)
+        while name in self._taken:
+            count += 1
+            name = f"{base}_{count}"
+        self._counts[base] = count
+        self._taken.add(name)
+        return name
+
+    def name(self, value: SSAValue, fallback: str = "v") -> str:
+        """Give ``value`` a variable's name."""
+        name = self.fresh(value.name_hint or fallback)
+        self._names[value] = name
+        return name
+
+    def alias(self, value: SSAValue, text: str) -> None:
+        """``text`` (a name or a literal) stands for ``value``."""
+        self._names[value] = text
+
+    def text(self, value: SSAValue) -> str:
+        """The variable or literal of ``value``."""
+        return self._names[value]
+
+    def type(self, attribute: Attribute, at: Operation) -> CType:
+        """The C type of a value's type; PolycError where there is none."""
+        found = c_type(attribute)
+        if found is None:
+            raise not_lowered(at, f"has a value of type {attribute}, which a kernel cannot hold")
+        if found.is_vector:
+            self.types[found.name] = found
+        return found
+
+    # Statements
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self.indent + text)
+
+    @contextmanager
+    def block(self, head: str) -> Generator[None]:
+        """``head {`` … ``}`` around what is written inside."""
+        self.line(f"{head} {{")
+        self.indent += 1
+        yield
+        self.indent -= 1
+        self.line("}")
+
+    def define(self, value: SSAValue, expression: str) -> None:
+        """``type name = expression;``"""
+        op = value.owner
+        assert isinstance(op, Operation)
+        t = self.type(value.type, op)
+        self.line(f"{t.name} {self.name(value, NAMES.get(type(op), 'v'))} = {expression};")
+
+    def call(self, function: str | DeviceFunction, *arguments: str, template: str = "") -> str:
+        """The text of a call; the function goes into the prelude."""
+        if isinstance(function, str):
+            function = cuda_functions.functions()[function]
+        self.functions.setdefault(function.name, function)
+        return f"{function.name}{f'<{template}>' if template else ''}({', '.join(arguments)})"
+
+    def run(self, function: str | DeviceFunction, *arguments: str, template: str = "") -> None:
+        """A call as a statement."""
+        self.line(self.call(function, *arguments, template=template) + ";")
+
+    # Vectors
+
+    def elements(self, value: SSAValue) -> list[str]:
+        """The elements of a vector, or the scalar itself, as C expressions."""
+        if value in self._elements:
+            return self._elements[value]
+        op = value.owner
+        assert isinstance(op, Operation)
+        t, name = self.type(value.type, op), self.text(value)
+        if not t.is_vector:
+            return [name]
+        if t.lanes == 1:
+            return t.parts(name)
+        bits = 8 * t.bytes // (t.words * t.lanes)
+        return [
+            f"({t.element})({part} >> {bits * i})" if i else f"({t.element}){part}"
+            for part in t.parts(name)
+            for i in range(t.lanes)
+        ]
+
+    def vector(self, t: CType, elements: Sequence[str]) -> str:
+        """A vector (or scalar) from C expressions of its elements."""
+        if not t.is_vector:
+            return elements[0]
+        words: list[str] = []
+        bits = 8 * t.bytes // (t.words * t.lanes)
+        for w in range(t.words):
+            parts = elements[w * t.lanes : (w + 1) * t.lanes]
+            if t.lanes == 1:
+                words.append(parts[0])
+                continue
+            joined = " | ".join(
+                f"({t.word})({p}) << {bits * i}" if i else f"({t.word})({p})"
+                for i, p in enumerate(parts)
+            )
+            words.append(joined if t.word == "u32" else f"({t.word})({joined})")
+        return f"{t.name}{{{{{', '.join(words)}}}}}"
+
+    # Traversal
+
+    def constant(self, op: arith.ConstantOp) -> None:
+        """Constants are not variables: their literal stands where they are used."""
+        t = self.type(op.result.type, op)
+        attribute = cast(Attribute, op.value)
+        match attribute:
+            case IntegerAttr():
+                self.alias(op.result, literal(attribute.value.data, t.name))
+            case FloatAttr():
+                self.alias(op.result, literal(attribute.value.data, t.name))
+            case DenseIntOrFPElementsAttr() if t.is_vector:
+                values = list(cast(Sequence[int | float], attribute.get_values()))
+                count = t.words * t.lanes
+                values = values * count if len(values) == 1 else values
+                texts = [literal(v, t.element) for v in values]
+                self._elements[op.result] = texts
+                self.alias(op.result, self.vector(t, texts))
+            case _:
+                raise not_lowered(op, f"holds {attribute}, which C does not spell")
+
+    def ops(self, block: Block) -> None:
+        """Write the ops of a block."""
+        for op in block.ops:
+            if op in self.dead:
+                continue
+            function = PRINTERS.get(type(op))
+            if function is None:
+                raise not_lowered(op)
+            function(self, op)
+
+    def visible(self, value: SSAValue, at: Operation) -> bool:
+        """Whether the variable of ``value`` is in scope at ``at``."""
+        if value not in self._names:
+            return False
+        home = value.owner if isinstance(value.owner, Block) else value.owner.parent
+        block = at.parent
+        while block is not None:
+            if block is home:
+                return True
+            block = block.parent_block()
+        return False
+
+    def prepare(self, body: Block) -> None:
+        """Find what is never needed, which tensors are written, and the accumulators."""
+        reads = (hardware.LoadGlobalOp, hardware.LoadSharedOp, memref.LoadOp)
+        pure: dict[type[Operation], bool] = {}
+        for op in reversed(list(body.walk())):
+            kind = type(op)
+            if kind not in pure:
+                pure[kind] = kind in reads or (bool(op.results) and op.has_trait(Pure))
+            if pure[kind] and not op.regions and not self._needed(op):
+                self.dead.add(op)
+            elif isinstance(op, hardware.StoreGlobalOp):
+                self.stored.add(op.tensor)
+            elif isinstance(op, hardware.WgmmaOp) and op.acc not in self.accumulators:
+                self.accumulators.insert(0, op.acc)
+
+    def _needed(self, op: Operation) -> bool:
+        return any(use.operation not in self.dead for r in op.results for use in r.uses)
