@@ -13,9 +13,17 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, ModuleOp
 from xdsl.ir import Attribute, BlockArgument, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import (
+    AffineConstantExpr,
+    AffineConstraintExpr,
+    AffineConstraintKind,
+    AffineDimExpr,
+    AffineMap,
+    AffineSet,
+    AffineSymExpr,
+)
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
@@ -24,7 +32,7 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.dialects.arch import ARCHS, arch_names
 from polyc.dialects.diagnostic import PolycError, from_text
 from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
-from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan_fields import Record, Value
 from polyc.dialects.region import (
     BinaryOp,
@@ -40,6 +48,7 @@ from polyc.dialects.region import (
 from polyc.dialects.region_types import MemRefType, ValType
 from polyc.passes.driver import rewrite
 from polyc.poly import isl
+from polyc.poly.contraction import Refusal, classify
 
 Fields = dict[str, Value]
 
@@ -122,42 +131,95 @@ def find_contraction(kernel: KernelOp) -> Contraction:
             f"it has {len(kernel.yield_op.values)} outputs and reduces {len(reduce.labels)} axes",
             _WAY_OUT,
         )
-    sides = [_operand(kernel, value) for value in (product.lhs, product.rhs)]
-    left, right = sides
-    if _element(left) != _element(right):
+    element = product.result.type.element_type
+    if not isinstance(element, Float32Type):
         raise _unsupported(
             kernel,
-            f"{left.name} holds {_element(left)} and {right.name} {_element(right)}",
+            f"its products are {element}, and tensor cores do not round them",
+            "cast the factors to f32",
+        )
+    left, right = (_factor(kernel, value) for value in (product.lhs, product.rhs))
+    if left.element != right.element:
+        raise _unsupported(
+            kernel,
+            f"{left.name} holds {left.element} and {right.name} {right.element}",
             "store both in one type",
         )
-    k = reduce.labels[0]
-    output = cast("ValType", kernel.yield_op.values[0].type).labels
-    if len(output) == 2:
-        m, n = output
-        for lhs, rhs in ((left, right), (right, left)):
-            if set(lhs.axes) == {m, k} and set(rhs.axes) == {k, n}:
-                epilogue = _epilogue(kernel, reduce)
-                return Contraction(kernel, reduce, lhs, rhs, m, n, k, epilogue)
-    raise _unsupported(
-        kernel,
-        f"it contracts {_axes_text(left)} with {_axes_text(right)} into "
-        f"[{', '.join(output)}], which is no matrix product",
-        _WAY_OUT,
+    out = reduce.result.type.labels
+    names = (*out, *reduce.labels)
+    pattern = classify(
+        out,
+        reduce.labels,
+        _access(left.read, names),
+        _access(right.read, names),
+        _domain(reduce, names, kernel.symbol_names),
     )
+    if isinstance(pattern, Refusal):
+        raise _unsupported(kernel, pattern.reason, _WAY_OUT)
+    if pattern.batch or not len(pattern.lhs_axes) == len(pattern.rhs_axes) == 1:
+        raise _unsupported(
+            kernel,
+            f"it contracts {left.name} with {right.name} into [{', '.join(out)}], which is no "
+            "product of two matrices",
+            _WAY_OUT,
+        )
+    for side, found in ((left, pattern.lhs), (right, pattern.rhs)):
+        if not found.plain:
+            raise _unsupported(
+                kernel,
+                f"it reads {side.name} at {side.read.map.data}, not along its axes",
+                _WAY_OUT,
+            )
+    walked = [tuple(names[a] for a in o.axes if a is not None) for o in (pattern.lhs, pattern.rhs)]
+    sides = [Operand(s.name, s.read, axes) for s, axes in zip((left, right), walked, strict=True)]
+    # The innermost axis of the output is n, whichever factor carries it.
+    lhs, rhs = sides if pattern.lhs_axes == (0,) else sides[::-1]
+    m, n = out
+    return Contraction(kernel, reduce, lhs, rhs, m, n, reduce.labels[0], _epilogue(kernel, reduce))
 
 
-def _axes_text(side: Operand) -> str:
-    return f"{side.name}[{', '.join(side.axes)}]"
+@dataclass(frozen=True)
+class _Factor:
+    name: str
+    read: ReadOp
+
+    @property
+    def element(self) -> Attribute:
+        return self.read.result.type.element_type
 
 
-def _element(side: Operand) -> Attribute:
-    return side.read.result.type.element_type
+def _access(read: ReadOp, names: Sequence[str]) -> AffineMap:
+    """The read's map from the axes ``names``, by name."""
+    access = read.map.data
+    dims = [AffineDimExpr(names.index(label)) for label in read.result.type.labels]
+    symbols = [AffineSymExpr(i) for i in range(access.num_symbols)]
+    moved = tuple(e.replace_dims_and_symbols(dims, symbols) for e in access.results)
+    return AffineMap(len(names), access.num_symbols, moved)
 
 
-def _operand(kernel: KernelOp, value: SSAValue) -> Operand:
+def _domain(reduce: ReduceOp, names: Sequence[str], symbols: Sequence[str]) -> AffineSet:
+    """The points of the reduction: every axis from 0 to its size; sizes beyond isl are open."""
+    rows: list[AffineConstraintExpr] = []
+    zero = AffineConstantExpr(0)
+    for i, name in enumerate(names):
+        axis = cast("ValType", reduce.operand.type).axis(name)
+        assert axis is not None
+        point = AffineDimExpr(i)
+        rows.append(AffineConstraintExpr(AffineConstraintKind.ge, point, zero))
+        size = axis.size.as_affine(symbols)
+        if size is not None:
+            last = size + -point + -1
+            rows.append(AffineConstraintExpr(AffineConstraintKind.ge, last, zero))
+    return AffineSet(len(names), len(symbols), tuple(rows))
+
+
+def _factor(kernel: KernelOp, value: SSAValue) -> _Factor:
     """Follow a factor to its read; axis names are the same all along (S6.2)."""
     owner = value.owner
+    rounded: set[Attribute] = set()
     while isinstance(owner, CastOp | BroadcastInDimOp | TransposeOp):
+        if isinstance(owner, CastOp):
+            rounded.add(owner.result.type.element_type)
         value = owner.operand
         owner = value.owner
     if not isinstance(owner, ReadOp) or not isinstance(owner.tensor, BlockArgument):
@@ -170,30 +232,21 @@ def _operand(kernel: KernelOp, value: SSAValue) -> Operand:
     name = kernel.arg_names.data[owner.tensor.index].data
     if owner.guard is not None:
         raise _unsupported(kernel, f"it reads {name} under a guard", "pad the tensor outside")
-    axes = owner.result.type.labels
-    element = owner.result.type.element_type
-    if not isinstance(element, Float16Type | BFloat16Type):
+    found = _Factor(name, owner)
+    if not isinstance(found.element, Float16Type | BFloat16Type):
         raise _unsupported(
             kernel,
-            f"{name} holds {element}, and tensor cores take f16 or bf16",
+            f"{name} holds {found.element}, and tensor cores take f16 or bf16",
             "store it as f16 or bf16",
         )
-    walked = _pure_axes(owner.map.data, axes)
-    if walked is None:
-        raise _unsupported(
-            kernel, f"it reads {name} at {owner.map.data}, not along its axes", _WAY_OUT
-        )
-    return Operand(name, owner, walked)
-
-
-def _pure_axes(access: AffineMap, axes: Sequence[str]) -> tuple[str, ...] | None:
-    """The axis of each coordinate when every one is a single distinct axis, else None."""
-    found: list[str] = []
-    for result in access.results:
-        if not isinstance(result, AffineDimExpr) or axes[result.position] in found:
-            return None
-        found.append(axes[result.position])
-    return tuple(found)
+    for element in rounded:
+        if element != found.element and not isinstance(element, Float32Type):
+            raise _unsupported(
+                kernel,
+                f"it rounds {name} from {found.element} to {element} on its way to the product",
+                f"store it as {element}",
+            )
+    return found
 
 
 def _epilogue(kernel: KernelOp, reduce: ReduceOp) -> tuple[str, ...]:
@@ -322,6 +375,15 @@ def conditions(gemm: Contraction, variant: Variant) -> tuple[Assumption, ...] | 
     return tuple(fact for fact in facts if not holds_always(fact, known, symbols))
 
 
+def _pointers_promised(gemm: Contraction, variant: Variant) -> bool:
+    """Whether the signature's alignments are enough for the variant's accesses."""
+    wanted = variant.multiple * OPERAND_BYTES
+    reads = (gemm.lhs.read.tensor.type, gemm.rhs.read.tensor.type)
+    return all(
+        cast("MemRefType", type).align >= wanted for type in (*reads, gemm.kernel.outs.data[0])
+    )
+
+
 def schedule_fields(gemm: Contraction, arch: str, variant: Variant) -> Fields:
     """Every field of a variant's schedule for this contraction."""
     chosen = dict(variant.fields)
@@ -445,7 +507,7 @@ class SelectPlan(RewritePattern):
 
     Legality: it adds schedules and changes no value.  A condition that the graph's
     assumptions imply is dropped; a variant that they exclude is not emitted, nor is one
-    after a variant without conditions.
+    after a variant without conditions on sizes or addresses.
     """
 
     arch: str
@@ -468,7 +530,7 @@ class SelectPlan(RewritePattern):
                 continue
             fields = schedule_fields(gemm, self.arch, variant)
             schedules.append(fitted(name, variant.name, fields, when))
-            if not when:
+            if not when and _pointers_promised(gemm, variant):
                 break
         if self.given is not None and self.given.get("region", name) == name:
             self._apply(self.given, schedules)

@@ -12,7 +12,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from ctypes import c_int32, c_uint64
-from io import StringIO
 from typing import Any, cast
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
@@ -97,6 +96,8 @@ class Program:
 
         ``name`` picks one of several.  Needs no GPU.  Raises PolycError.
         """
+        from polyc.lowering.gpu_to_cuda import cuda_source
+
         found = gpu_module(module, name)
         return cls(found, cuda_source(found))
 
@@ -360,15 +361,6 @@ class Program:
             return nvrtc.compile_cuda(self.source, f"sm_{major}{minor}").image
         except PolycError:
             return nvrtc.compile_cuda(self.source, self.arch, "ptx").image
-
-
-def cuda_source(module: GpuModuleOp) -> str:
-    """The CUDA C of one ``gpu.module``."""
-    from polyc.lowering.gpu_to_cuda import print_cuda
-
-    text = StringIO()
-    print_cuda(ModuleOp([module.clone()]), text)
-    return text.getvalue()
 
 
 def gpu_module(module: Operation, name: str | None = None) -> GpuModuleOp:

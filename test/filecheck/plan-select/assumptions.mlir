@@ -167,3 +167,25 @@ region.kernel @sums iters [m: M, n: 2 * N]
 // SM90-LABEL: region.kernel @sums
 // SM90:       plan.schedule @sums variant "tma" when ((K + 1) mod 8 == 0, (2 * N) mod 8 == 0) {
 // SM90:       plan.schedule @sums variant "cp_async" when ((K + 1) mod 2 == 0) {
+
+// The sizes leave nothing open, but B's address need not be a multiple of 16 bytes.
+region.kernel @unaligned iters [m: 8, n: 8]
+    ins(%A: !region.memref<[8, 8], f16, align 16>, %B: !region.memref<[8, 8], f16, align 4>)
+    outs(C: !region.memref<[8, 8], f16, align 16> gmem) {
+  %a = region.read %A affine_map<(d0, d1) -> (d0, d1)> : !region.memref<[8, 8], f16, align 16> -> !region.val<[m: 8, k: 8], f16>
+  %af = region.cast %a : !region.val<[m: 8, k: 8], f16> -> !region.val<[m: 8, k: 8], f32>
+  %ae = region.broadcast_in_dim %af dims [0, 1] : !region.val<[m: 8, k: 8], f32> -> !region.val<[m: 8, k: 8, n: 8], f32>
+  %b = region.read %B affine_map<(d0, d1) -> (d0, d1)> : !region.memref<[8, 8], f16, align 4> -> !region.val<[k: 8, n: 8], f16>
+  %bf = region.cast %b : !region.val<[k: 8, n: 8], f16> -> !region.val<[k: 8, n: 8], f32>
+  %be = region.broadcast_in_dim %bf dims [1, 2] : !region.val<[k: 8, n: 8], f32> -> !region.val<[m: 8, k: 8, n: 8], f32>
+  %t = region.binary mul %ae, %be : !region.val<[m: 8, k: 8, n: 8], f32>
+  %acc = region.reduce sum %t over [k] init 0.0 acc f32 name "acc" : !region.val<[m: 8, k: 8, n: 8], f32> -> !region.val<[m: 8, n: 8], f32>
+  %c = region.cast %acc : !region.val<[m: 8, n: 8], f32> -> !region.val<[m: 8, n: 8], f16>
+  region.yield %c : !region.val<[m: 8, n: 8], f16>
+}
+
+// SM80-LABEL: region.kernel @unaligned
+// SM90-LABEL: region.kernel @unaligned
+// SM90:       plan.schedule @unaligned variant "tma" {
+// SM90:       plan.schedule @unaligned variant "cp_async" {
+// SM90-NOT:   variant

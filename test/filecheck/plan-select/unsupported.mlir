@@ -90,7 +90,7 @@ region.kernel @gemm iters [m: M, n: N]
 
 // -----
 
-// CHECK: error[UnsupportedProgram]: region @gemm has no schedule: it reads A at (d0, d1)[s0, s1, s2] -> (d0, d0), not along its axes
+// CHECK: error[UnsupportedProgram]: region @gemm has no schedule: only one operand reads the reduced axis k; plan-select takes one gemm
 region.kernel @gemm iters [m: M, n: N]
     ins(%A: !region.memref<[M, M], f16, align 16>, %B: !region.memref<[K, N], f16, align 16>)
     outs(C: !region.memref<[M, N], f16, align 16> gmem) {
@@ -117,6 +117,77 @@ region.kernel @gemm iters [m: M, n: N]
   %ae = region.broadcast_in_dim %af dims [0, 1] : !region.val<[m: M, k: K], f32> -> !region.val<[m: M, k: K, n: N], f32>
   %b = region.read %B affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[K, N], bf16, align 16> -> !region.val<[k: K, n: N], bf16>
   %bf = region.cast %b : !region.val<[k: K, n: N], bf16> -> !region.val<[k: K, n: N], f32>
+  %be = region.broadcast_in_dim %bf dims [1, 2] : !region.val<[k: K, n: N], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %t = region.binary mul %ae, %be : !region.val<[m: M, k: K, n: N], f32>
+  %acc = region.reduce sum %t over [k] init 0.0 acc f32 name "acc" : !region.val<[m: M, k: K, n: N], f32> -> !region.val<[m: M, n: N], f32>
+  %c = region.cast %acc : !region.val<[m: M, n: N], f32> -> !region.val<[m: M, n: N], f16>
+  region.yield %c : !region.val<[m: M, n: N], f16>
+}
+
+// -----
+
+// CHECK: error[UnsupportedProgram]: region @gemm has no schedule: it reads A at (d0, d1)[s0, s1, s2] -> (d0, (d1 + 1)), not along its axes
+region.kernel @gemm iters [m: M, n: N]
+    ins(%A: !region.memref<[M, K + 1], f16, align 16>, %B: !region.memref<[K, N], f16, align 16>)
+    outs(C: !region.memref<[M, N], f16, align 16> gmem) {
+  %a = region.read %A affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1 + 1)> : !region.memref<[M, K + 1], f16, align 16> -> !region.val<[m: M, k: K], f16>
+  %af = region.cast %a : !region.val<[m: M, k: K], f16> -> !region.val<[m: M, k: K], f32>
+  %ae = region.broadcast_in_dim %af dims [0, 1] : !region.val<[m: M, k: K], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %b = region.read %B affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[K, N], f16, align 16> -> !region.val<[k: K, n: N], f16>
+  %bf = region.cast %b : !region.val<[k: K, n: N], f16> -> !region.val<[k: K, n: N], f32>
+  %be = region.broadcast_in_dim %bf dims [1, 2] : !region.val<[k: K, n: N], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %t = region.binary mul %ae, %be : !region.val<[m: M, k: K, n: N], f32>
+  %acc = region.reduce sum %t over [k] init 0.0 acc f32 name "acc" : !region.val<[m: M, k: K, n: N], f32> -> !region.val<[m: M, n: N], f32>
+  %c = region.cast %acc : !region.val<[m: M, n: N], f32> -> !region.val<[m: M, n: N], f16>
+  region.yield %c : !region.val<[m: M, n: N], f16>
+}
+
+// -----
+
+// CHECK: error[UnsupportedProgram]: region @gemm has no schedule: coordinate 1 of the lhs mixes the axes m and k
+region.kernel @gemm iters [m: M, n: N]
+    ins(%A: !region.memref<[M, M + K], f16, align 16>, %B: !region.memref<[K, N], f16, align 16>)
+    outs(C: !region.memref<[M, N], f16, align 16> gmem) {
+  %a = region.read %A affine_map<(d0, d1)[s0, s1, s2] -> (d0, d0 + d1)> : !region.memref<[M, M + K], f16, align 16> -> !region.val<[m: M, k: K], f16>
+  %af = region.cast %a : !region.val<[m: M, k: K], f16> -> !region.val<[m: M, k: K], f32>
+  %ae = region.broadcast_in_dim %af dims [0, 1] : !region.val<[m: M, k: K], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %b = region.read %B affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[K, N], f16, align 16> -> !region.val<[k: K, n: N], f16>
+  %bf = region.cast %b : !region.val<[k: K, n: N], f16> -> !region.val<[k: K, n: N], f32>
+  %be = region.broadcast_in_dim %bf dims [1, 2] : !region.val<[k: K, n: N], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %t = region.binary mul %ae, %be : !region.val<[m: M, k: K, n: N], f32>
+  %acc = region.reduce sum %t over [k] init 0.0 acc f32 name "acc" : !region.val<[m: M, k: K, n: N], f32> -> !region.val<[m: M, n: N], f32>
+  %c = region.cast %acc : !region.val<[m: M, n: N], f32> -> !region.val<[m: M, n: N], f16>
+  region.yield %c : !region.val<[m: M, n: N], f16>
+}
+
+// -----
+
+// CHECK: error[UnsupportedProgram]: region @gemm has no schedule: its products are f16, and tensor cores do not round them; cast the factors to f32
+region.kernel @gemm iters [m: M, n: N]
+    ins(%A: !region.memref<[M, K], f16, align 16>, %B: !region.memref<[K, N], f16, align 16>)
+    outs(C: !region.memref<[M, N], f16, align 16> gmem) {
+  %a = region.read %A affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[M, K], f16, align 16> -> !region.val<[m: M, k: K], f16>
+  %ae = region.broadcast_in_dim %a dims [0, 1] : !region.val<[m: M, k: K], f16> -> !region.val<[m: M, k: K, n: N], f16>
+  %b = region.read %B affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[K, N], f16, align 16> -> !region.val<[k: K, n: N], f16>
+  %be = region.broadcast_in_dim %b dims [1, 2] : !region.val<[k: K, n: N], f16> -> !region.val<[m: M, k: K, n: N], f16>
+  %t = region.binary mul %ae, %be : !region.val<[m: M, k: K, n: N], f16>
+  %acc = region.reduce sum %t over [k] init 0.0 acc f32 name "acc" : !region.val<[m: M, k: K, n: N], f16> -> !region.val<[m: M, n: N], f32>
+  %c = region.cast %acc : !region.val<[m: M, n: N], f32> -> !region.val<[m: M, n: N], f16>
+  region.yield %c : !region.val<[m: M, n: N], f16>
+}
+
+// -----
+
+// CHECK: error[UnsupportedProgram]: region @gemm has no schedule: it rounds A from f16 to bf16 on its way to the product; store it as bf16
+region.kernel @gemm iters [m: M, n: N]
+    ins(%A: !region.memref<[M, K], f16, align 16>, %B: !region.memref<[K, N], f16, align 16>)
+    outs(C: !region.memref<[M, N], f16, align 16> gmem) {
+  %a = region.read %A affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[M, K], f16, align 16> -> !region.val<[m: M, k: K], f16>
+  %ab = region.cast %a : !region.val<[m: M, k: K], f16> -> !region.val<[m: M, k: K], bf16>
+  %af = region.cast %ab : !region.val<[m: M, k: K], bf16> -> !region.val<[m: M, k: K], f32>
+  %ae = region.broadcast_in_dim %af dims [0, 1] : !region.val<[m: M, k: K], f32> -> !region.val<[m: M, k: K, n: N], f32>
+  %b = region.read %B affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[K, N], f16, align 16> -> !region.val<[k: K, n: N], f16>
+  %bf = region.cast %b : !region.val<[k: K, n: N], f16> -> !region.val<[k: K, n: N], f32>
   %be = region.broadcast_in_dim %bf dims [1, 2] : !region.val<[k: K, n: N], f32> -> !region.val<[m: M, k: K, n: N], f32>
   %t = region.binary mul %ae, %be : !region.val<[m: M, k: K, n: N], f32>
   %acc = region.reduce sum %t over [k] init 0.0 acc f32 name "acc" : !region.val<[m: M, k: K, n: N], f32> -> !region.val<[m: M, n: N], f32>
