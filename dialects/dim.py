@@ -193,6 +193,8 @@ class Dim:
             else:
                 atom = mono[0]
                 if isinstance(atom, str):
+                    if atom not in symbols:
+                        raise ValueError(f"symbol {atom} is not among {', '.join(symbols)}")
                     term = AffineSymExpr(symbols.index(atom))
                 else:
                     num = atom.num.as_affine(symbols)
