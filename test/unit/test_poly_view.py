@@ -1,0 +1,273 @@
+"""Poly-View and the index book as JSON, with the specification's field names (S5, S13.1)."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import islpy
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects import tiny
+from polyc.dialects.diagnostic import PolycError
+from polyc.lowering.frontend_to_tiny import FrontendToTiny
+from polyc.lowering.tiny_to_index import TinyToIndex
+from polyc.poly import isl
+from polyc.poly.contraction import ContractionPattern
+from polyc.poly.view import find_contraction, indexbook_json, poly_view_json
+from polyc.tools.parsing import parse_text
+
+GEMM = """
+tiny.graph @gemm(%A: !tiny.tensor<[M, K], f16>, %B: !tiny.tensor<[K, N], f16>)
+    -> (C: !tiny.tensor<[M, N], f32>) {
+  %a = tiny.cast %A : !tiny.tensor<[M, K], f16> -> !tiny.tensor<[M, K], f32>
+  %b = tiny.cast %B : !tiny.tensor<[K, N], f16> -> !tiny.tensor<[K, N], f32>
+  %ae = tiny.expand %a dims [0, 1] : !tiny.tensor<[M, K], f32> -> !tiny.tensor<[M, K, N], f32>
+  %be = tiny.expand %b dims [1, 2] : !tiny.tensor<[K, N], f32> -> !tiny.tensor<[M, K, N], f32>
+  %T = tiny.binary mul %ae, %be : !tiny.tensor<[M, K, N], f32>
+  %C0 = tiny.reduce sum %T axes [1] : !tiny.tensor<[M, K, N], f32> -> !tiny.tensor<[M, N], f32>
+  tiny.output %C0 : !tiny.tensor<[M, N], f32>
+}
+"""
+
+
+def booked(ctx: Context, text: str) -> tiny.GraphOp:
+    module = parse_text(ctx, text, "f.mlir")
+    TinyToIndex().apply(ctx, module)
+    module.verify()
+    (graph,) = module.body.block.ops
+    assert isinstance(graph, tiny.GraphOp)
+    return graph
+
+
+def book_of(ctx: Context, text: str) -> Any:
+    return indexbook_json(booked(ctx, text))["index_book"]
+
+
+def view_of(ctx: Context, text: str) -> Any:
+    return poly_view_json(booked(ctx, text))["poly_view"]
+
+
+def test_the_specification_s_gemm_book(ctx: Context):
+    """Section 4.5, with the ids kept as S4.4 says."""
+    book = book_of(ctx, GEMM)
+    assert book["T"] == {
+        "axes": [
+            {"id": 6, "name": "i0", "size": "M", "kind": "iter"},
+            {"id": 7, "name": "i1", "size": "K", "kind": "iter"},
+            {"id": 8, "name": "i2", "size": "N", "kind": "iter"},
+        ],
+        "domain": {"constraints": [["0<=i0", "i0<M"], ["0<=i1", "i1<K"], ["0<=i2", "i2<N"]]},
+        "inputs": [
+            {"value_id": "A", "map": ["i0", "i1"], "through": ["ae", "a"]},
+            {"value_id": "B", "map": ["i1", "i2"], "through": ["be", "b"]},
+        ],
+    }
+    assert book["C0"]["axes"] == [
+        {"id": 6, "name": "i0", "size": "M", "kind": "iter"},
+        {"id": 8, "name": "i1", "size": "N", "kind": "iter"},
+    ]
+    assert book["C0"]["inputs"] == [{"value_id": "T", "map": ["i0", "k", "i1"]}]
+    assert book["C0"]["reduce_axes"] == [7]
+    assert book["A"]["inputs"] == []
+
+
+def test_the_specification_s_gemm_view(ctx: Context):
+    """Section 5, with the symbols before each set as isl writes them."""
+    view = view_of(ctx, GEMM)
+    (block,) = view["blocks"]
+    assert block["name"] == "C0"
+    assert block["kind"] == "contraction_pattern"
+    assert block["domain"] == {"set": "[M, K, N] -> { [m, n] : 0 <= m < M and 0 <= n < N }"}
+    assert block["accesses"] == [
+        {"tensor": "A", "map": "[M, K, N] -> { [m, n, k] -> A[m, k] }"},
+        {"tensor": "B", "map": "[M, K, N] -> { [m, n, k] -> B[k, n] }"},
+        {"tensor": "C0", "map": "[M, K, N] -> { [m, n] -> C0[m, n] }"},
+    ]
+    assert block["attrs"] == {
+        "pattern": "matmul",
+        "lhs_idx": ["m", "k"],
+        "rhs_idx": ["k", "n"],
+        "out_idx": ["m", "n"],
+        "reduce_idx": ["k"],
+        "batch": [],
+        "affine_offsets": {},
+    }
+    assert view["edges"] == []
+
+
+def test_the_example(ctx: Context, example_module: ModuleOp):
+    FrontendToTiny().apply(ctx, example_module)
+    TinyToIndex().apply(ctx, example_module)
+    (graph,) = example_module.body.block.ops
+    view: Any = poly_view_json(graph)["poly_view"]
+    kinds = [b["kind"] for b in view["blocks"]]
+    assert kinds == ["contraction_pattern", "elementwise", "elementwise", "elementwise"]
+    names = [b["name"] for b in view["blocks"]]
+    assert [(e["from"], e["to"]) for e in view["edges"]] == list(pairwise(names))
+    text = json.dumps([poly_view_json(graph), indexbook_json(graph)])
+    assert text == json.dumps([poly_view_json(graph), indexbook_json(graph)])
+    assert "bias[n]" in text
+
+
+def test_every_set_and_map_reads_back_in_isl(ctx: Context):
+    for block in view_of(ctx, GEMM)["blocks"]:
+        islpy.Set(block["domain"]["set"])
+        islpy.Set(block["iteration_domain"]["set"])
+        for access in block["accesses"]:
+            islpy.PwMultiAff(access["map"])
+
+
+TRANSPOSED = """
+tiny.graph @nt(%A: !tiny.tensor<[M, K], f16>, %B: !tiny.tensor<[N, K], f16>)
+    -> (C: !tiny.tensor<[N, M], f32>) {
+  %a = tiny.cast %A : !tiny.tensor<[M, K], f16> -> !tiny.tensor<[M, K], f32>
+  %e = tiny.unary exp %a : !tiny.tensor<[M, K], f32>
+  %h = tiny.cast %e : !tiny.tensor<[M, K], f32> -> !tiny.tensor<[M, K], f16>
+  %p = tiny.cast %h : !tiny.tensor<[M, K], f16> -> !tiny.tensor<[M, K], f32>
+  %pe = tiny.expand %p dims [0, 1] : !tiny.tensor<[M, K], f32> -> !tiny.tensor<[M, K, N], f32>
+  %bt = tiny.permute %B perm [1, 0] : !tiny.tensor<[N, K], f16> -> !tiny.tensor<[K, N], f16>
+  %b = tiny.cast %bt : !tiny.tensor<[K, N], f16> -> !tiny.tensor<[K, N], f32>
+  %be = tiny.expand %b dims [1, 2] : !tiny.tensor<[K, N], f32> -> !tiny.tensor<[M, K, N], f32>
+  %t = tiny.binary mul %pe, %be : !tiny.tensor<[M, K, N], f32>
+  %tt = tiny.permute %t perm [2, 1, 0]
+      : !tiny.tensor<[M, K, N], f32> -> !tiny.tensor<[N, K, M], f32>
+  %c = tiny.reduce sum %tt axes [1] : !tiny.tensor<[N, K, M], f32> -> !tiny.tensor<[N, M], f32>
+  tiny.output %c : !tiny.tensor<[N, M], f32>
+}
+"""
+
+
+def test_movements_casts_and_a_computed_operand(ctx: Context):
+    """The operand that was rounded is the rounded value; a permuted product is found."""
+    view = view_of(ctx, TRANSPOSED)
+    (block,) = [b for b in view["blocks"] if b["kind"] == "contraction_pattern"]
+    assert [a["tensor"] for a in block["accesses"]] == ["h", "B", "c"]
+    attrs = block["attrs"]
+    assert (attrs["lhs_idx"], attrs["rhs_idx"]) == (["m", "k"], ["n", "k"])
+    assert attrs["out_idx"] == ["n", "m"]
+    assert {"from": "h", "to": "c", "tensor": "h"} in view["edges"]
+    assert "t" not in [b["name"] for b in view["blocks"]]
+
+
+def refused(ctx: Context, product: str, rest: str = "") -> Any:
+    text = f"""
+tiny.graph @f(%A: !tiny.tensor<[M, K], f32>, %v: !tiny.tensor<[M], f32>)
+    -> (y: !tiny.tensor<[M], f32>) {{
+  %ve = tiny.expand %v dims [0] : !tiny.tensor<[M], f32> -> !tiny.tensor<[M, K], f32>
+  %t = tiny.binary {product} : !tiny.tensor<[M, K], f32>
+  %y = tiny.reduce sum %t axes [1] : !tiny.tensor<[M, K], f32> -> !tiny.tensor<[M], f32>
+  tiny.output %y : !tiny.tensor<[M], f32>
+}}"""
+    return view_of(ctx, text)
+
+
+def test_a_product_that_is_no_contraction_says_why(ctx: Context):
+    view = refused(ctx, "mul %A, %ve")
+    assert [b["kind"] for b in view["blocks"]] == ["elementwise", "reduce"]
+    assert view["blocks"][1]["attrs"] == {
+        "pattern": None,
+        "refused": "only one operand reads the reduced axis k",
+    }
+
+
+def test_a_sum_of_something_else_is_a_plain_reduction(ctx: Context):
+    view = refused(ctx, "add %A, %ve")
+    assert [b["kind"] for b in view["blocks"]] == ["elementwise", "reduce"]
+    assert "attrs" not in view["blocks"][1]
+
+
+def test_find_contraction(ctx: Context):
+    graph = booked(ctx, GEMM)
+    values = {v.name_hint: v for op in graph.body.block.ops for v in op.results}
+    found = find_contraction(values["C0"])
+    assert found is not None
+    assert isinstance(found.pattern, ContractionPattern)
+    assert found.product is values["T"]
+    assert found.lhs.source is graph.body.block.args[0]
+    assert find_contraction(values["T"]) is None
+    assert find_contraction(graph.body.block.args[0]) is None
+
+
+def test_a_product_with_another_reader_stays_a_block(ctx: Context):
+    text = GEMM.replace(
+        "tiny.output %C0 :",
+        "%C1 = tiny.reduce max %T axes [1] : "
+        "!tiny.tensor<[M, K, N], f32> -> !tiny.tensor<[M, N], f32>\n  tiny.output %C0 :",
+    )
+    names = {b["name"]: b["kind"] for b in view_of(ctx, text)["blocks"]}
+    assert names == {"T": "elementwise", "C0": "contraction_pattern", "C1": "reduce"}
+
+
+def test_names(ctx: Context):
+    """A symbol that an axis would be named after, unnamed values, constants as sizes."""
+    text = """
+tiny.graph @f(%x: !tiny.tensor<[M, m, 3], f32>) -> (y: !tiny.tensor<[M, m], f32>) {
+  %0 = tiny.unary neg %x : !tiny.tensor<[M, m, 3], f32>
+  %1 = tiny.reduce max %0 axes [2] : !tiny.tensor<[M, m, 3], f32> -> !tiny.tensor<[M, m], f32>
+  tiny.output %1 : !tiny.tensor<[M, m], f32>
+}"""
+    graph = booked(ctx, text)
+    book: Any = indexbook_json(graph)["index_book"]
+    assert list(book) == ["x", "v0", "v1"]
+    assert book["x"]["axes"][2]["size"] == 3
+    view: Any = poly_view_json(graph)["poly_view"]
+    assert [a["name"] for a in view["blocks"][1]["axes"]] == ["i0", "i1", "r0"]
+
+
+PIECES = """
+tiny.graph @f(%x: !tiny.tensor<[N], f32>) -> (y: !tiny.tensor<[N], f32>) {
+  index.value %x axes [i0(0): N] box : !tiny.tensor<[N], f32>
+  %y = tiny.unary neg %x : !tiny.tensor<[N], f32>
+  index.value %y axes [i0(0): N] pieces [
+      affine_set<(d0)[s0] : (d0 - 4 >= 0)> from [affine_map<(d0)[s0] -> (d0 - 4)>],
+      affine_set<(d0)[s0] : (-d0 + 3 >= 0)> from [fill 0.0]] : !tiny.tensor<[N], f32>
+  %z = tiny.unary neg %y : !tiny.tensor<[N], f32>
+  index.value %z axes [i0(1): N] non_scop : !tiny.tensor<[N], f32>
+  tiny.output %z : !tiny.tensor<[N], f32>
+}
+"""
+
+
+def test_pieces_and_boundaries(ctx: Context):
+    graph = booked(ctx, PIECES)
+    book: Any = indexbook_json(graph)["index_book"]
+    assert book["y"]["domain"]["pieces"] == [
+        {
+            "constraints": [["0<=i0", "i0<N"], ["0<=i0 - 4"]],
+            "inputs": [{"value_id": "x", "map": ["i0 - 4"]}],
+        },
+        {
+            "constraints": [["0<=i0", "i0<N"], ["0<=-i0 + 3"]],
+            "inputs": [{"value_id": "x", "fill": 0.0}],
+        },
+    ]
+    assert book["z"]["flags"] == {"non_scop": True}
+    view: Any = poly_view_json(graph)["poly_view"]
+    (block,) = view["blocks"]
+    assert block["domain"]["pieces"] == [
+        "[N] -> { [n] : 4 <= n < N }",
+        "[N] -> { [n] : 0 <= n <= 3 and n < N }",
+    ]
+    assert block["accesses"][0]["pieces"][0]["map"] == "[N] -> { [n] -> x[n - 4] }"
+    assert block["accesses"][0]["pieces"][1]["fill"] == 0.0
+    assert [b["value"] for b in view["boundaries"]] == ["z"]
+    assert view["boundaries"][0]["kind"] == "NonSCoP"
+
+
+def test_without_a_book_there_is_one_sentence(ctx: Context):
+    module = parse_text(ctx, GEMM, "f.mlir")
+    (graph,) = module.body.block.ops
+    for dump in (indexbook_json, poly_view_json):
+        with pytest.raises(PolycError, match=r"f.mlir:2:1: error\[MissingIndexBook\]: .*first"):
+            dump(graph)
+
+
+def test_the_operation_limit_is_a_diagnostic(ctx: Context):
+    text = GEMM.replace("K", "Kx").replace("M", "Mx")
+    graph = booked(ctx, text)
+    with isl.limited(3), pytest.raises(PolycError, match="PolyhedralLimit"):
+        poly_view_json(graph)
