@@ -1,0 +1,355 @@
+"""Which function may move out of which reduction: the legality table, as data (S6.5).
+
+``g(x)`` under a reduction becomes ``g`` of the reduction only where a row says so.  A row
+names the function, which of its operands varies along the reduced axes, the reduction
+before and after, the class of the change, and what must hold.  The classes, each
+allowing more than the one before:
+
+* ``exact``          the same values for every input, infinities and NaN included; the
+                     sign of a zero is not told apart
+* ``reassociating``  the same in real arithmetic; rounding may differ in the last bits
+* ``finite-only``    the same up to rounding where every value of both forms is finite
+
+``TABLE`` is polyc's; ``register`` adds rows from outside, and every pattern takes a
+table of its own if it is given one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineConstantExpr,
+    AffineConstraintExpr,
+    AffineConstraintKind,
+    AffineSet,
+)
+
+from polyc.dialects import region
+from polyc.dialects.region_types import ValType
+from polyc.dialects.signature import symbol_space
+
+ChangeClass = Literal["exact", "reassociating", "finite-only"]
+
+CLASSES: tuple[ChangeClass, ...] = ("exact", "reassociating", "finite-only")
+"""From the one that changes nothing to the one that asks for finite values."""
+
+DEFAULT_CLASSES: tuple[ChangeClass, ...] = ("exact", "reassociating")
+
+Varying = Literal["only", "lhs", "rhs"]
+"""Which operand of the function depends on the reduced axes; ``only`` for one operand."""
+
+
+# Candidates ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A function under a reduction, as a row sees it.
+
+    ``varying`` depends on the reduced axes.  ``other``, for two operands, is the value
+    that is repeated along them, before its broadcast.
+    """
+
+    reduce: region.ReduceOp
+    body: Operation
+    function: str
+    position: Varying
+    varying: SSAValue
+    other: SSAValue | None = None
+
+    @property
+    def constant(self) -> float | None:
+        """The number that ``other`` is, if it is one."""
+        if self.other is not None and isinstance(owner := self.other.owner, region.ConstantOp):
+            return owner.number
+        return None
+
+    def __str__(self) -> str:
+        inner = {"only": "x", "lhs": "x, c", "rhs": "c, x"}[self.position]
+        return f"{self.reduce.fn.data}({self.function}({inner}))"
+
+
+def candidate(reduce: region.ReduceOp) -> Candidate | None:
+    """The function whose value ``reduce`` takes, if apart from x it is k-invariant.
+
+    None when the operand is not a function of one varying value: a read, a select, a
+    product of two values that both vary.
+    """
+    match body := reduce.operand.owner:
+        case region.UnaryOp():
+            return Candidate(reduce, body, body.fn.data, "only", body.operand)
+        case region.CastOp():
+            return Candidate(reduce, body, "cast", "only", body.operand)
+        case region.BinaryOp():
+            left = invariant(body.lhs, reduce.labels)
+            right = invariant(body.rhs, reduce.labels)
+            if left is None and right is not None:
+                return Candidate(reduce, body, body.fn.data, "lhs", body.lhs, right)
+            if right is None and left is not None:
+                return Candidate(reduce, body, body.fn.data, "rhs", body.rhs, left)
+            return None
+        case _:
+            return None
+
+
+def invariant(value: SSAValue, labels: Iterable[str]) -> SSAValue | None:
+    """What ``value`` repeats along all of ``labels``; None when it depends on one."""
+    owner = value.owner
+    if isinstance(owner, region.BroadcastInDimOp):
+        source = cast(ValType, owner.operand.type)
+        if not set(labels) & set(source.labels):
+            return owner.operand
+    return None
+
+
+# Preconditions -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Need:
+    """A precondition: its words, complete after "needs", and its test."""
+
+    text: str
+    holds: Callable[[Candidate], bool]
+
+
+def never_empty(reduce: region.ReduceOp) -> bool:
+    """Whether isl proves that the reduction always has a point."""
+    kernel = region.kernel_of(reduce)
+    operand = cast(ValType, reduce.operand.type)
+    rows: list[AffineConstraintExpr] = []
+    symbols = () if kernel is None else kernel.symbol_names
+    for axis in operand.axes:
+        if axis.label not in reduce.labels:
+            continue
+        if (number := axis.size.constant()) is not None:
+            if number < 1:
+                return False
+            continue
+        size = axis.size.as_affine(symbols) if kernel is not None else None
+        if size is None:
+            return False
+        rows.append(AffineConstraintExpr(AffineConstraintKind.ge, size, AffineConstantExpr(1)))
+    if not rows:
+        return True
+    assert kernel is not None
+    from polyc.poly.isl import IslLimitExceeded, implies
+
+    try:
+        return implies(
+            symbol_space(symbols, kernel.assumptions.data),
+            AffineSet(0, len(symbols), tuple(rows)),
+        )
+    except IslLimitExceeded:
+        return False
+
+
+_NONNEGATIVE_OF_ANY = ("abs", "exp", "sigmoid", "sqrt")
+_NONNEGATIVE_OF_NONNEGATIVE = ("erf", "tanh")
+
+
+def nonnegative(value: SSAValue, depth: int = 32) -> bool:
+    """Whether each element of ``value`` is provably ``>= 0`` or NaN."""
+    if depth == 0:
+        return False
+
+    def all_of(values: Sequence[SSAValue]) -> bool:
+        return all(nonnegative(v, depth - 1) for v in values)
+
+    match owner := value.owner:
+        case region.ConstantOp():
+            return not owner.number < 0
+        case region.UnaryOp():
+            fn = owner.fn.data
+            if fn in _NONNEGATIVE_OF_ANY:
+                return True
+            return fn in _NONNEGATIVE_OF_NONNEGATIVE and all_of(owner.operands)
+        case region.BinaryOp():
+            match owner.fn.data:
+                case "max":
+                    return any(nonnegative(o, depth - 1) for o in owner.operands)
+                case "mul":
+                    return owner.lhs is owner.rhs or all_of(owner.operands)
+                case "add" | "min":
+                    return all_of(owner.operands)
+                case _:
+                    return False
+        case region.SelectOp():
+            return all_of((owner.if_true, owner.if_false))
+        case region.ReduceOp():
+            # A max over nothing is -inf.
+            return owner.fn.data != "max" and all_of((owner.operand,))
+        case region.CastOp() | region.BroadcastInDimOp() | region.TransposeOp():
+            return all_of((owner.operand,))
+        case _:
+            return False
+
+
+def _constant(test: Callable[[float], bool]) -> Callable[[Candidate], bool]:
+    return lambda c: c.constant is not None and test(c.constant)
+
+
+NONEMPTY = Need(
+    "a reduction that is never empty, since the function does not keep what an empty one gives",
+    lambda c: never_empty(c.reduce),
+)
+NONNEGATIVE = Need(
+    "an operand that is never negative, where the function is total and monotone",
+    lambda c: nonnegative(c.varying),
+)
+NONNEGATIVE_OTHER = Need(
+    "a factor that is never negative",
+    lambda c: c.other is not None and nonnegative(c.other),
+)
+FINITE = Need("a finite constant", _constant(math.isfinite))
+POSITIVE = Need("a finite constant above 0", _constant(lambda v: math.isfinite(v) and v > 0))
+NEGATIVE = Need("a finite constant below 0", _constant(lambda v: math.isfinite(v) and v < 0))
+NUMBER = Need("a constant that is not NaN", _constant(lambda v: not math.isnan(v)))
+
+
+def _same_type(c: Candidate) -> bool:
+    found = cast(ValType, c.reduce.operand.type).element_type
+    return c.reduce.accumulator == found
+
+
+SAME_ACCUMULATOR = Need(
+    "an accumulator of the function's own type, since another one rounds elsewhere", _same_type
+)
+"""Held for every row by ``judge``."""
+
+
+# Rows ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Row:
+    """``reduce(function(x))`` may become ``function(becomes(x))`` (S6.5).
+
+    ``varying`` is the operand that is reduced; ``needs`` are the preconditions.
+    """
+
+    function: str
+    varying: Varying
+    reduce: str
+    becomes: str
+    change: ChangeClass
+    needs: tuple[Need, ...] = ()
+
+    def fits(self, c: Candidate) -> bool:
+        """Whether the row speaks of ``c`` at all."""
+        return (self.function, self.varying, self.reduce) == (
+            c.function,
+            c.position,
+            c.reduce.fn.data,
+        )
+
+
+_FLIP = {"max": "min", "min": "max"}
+
+
+def _rows() -> Iterable[Row]:
+    # Rounding to a type is monotone and keeps infinities.
+    yield Row("cast", "only", "max", "max", "exact")
+    yield Row("cast", "only", "min", "min", "exact")
+    yield Row("neg", "only", "max", "min", "exact")
+    yield Row("neg", "only", "min", "max", "exact")
+    # Exact but for the sign of a sum that is 0, on which a reciprocal depends.
+    yield Row("neg", "only", "sum", "sum", "reassociating")
+    # Correctly rounded and monotone from 0 up; sqrt(+inf) is what an empty min gives.
+    yield Row("sqrt", "only", "max", "max", "exact", (NONNEGATIVE, NONEMPTY))
+    yield Row("sqrt", "only", "min", "min", "exact", (NONNEGATIVE,))
+    # Monotone functions whose implementations are so up to the last bits.
+    yield Row("log", "only", "max", "max", "reassociating", (NONNEGATIVE, NONEMPTY))
+    yield Row("log", "only", "min", "min", "reassociating", (NONNEGATIVE,))
+    yield Row("exp", "only", "max", "max", "reassociating", (NONEMPTY,))
+    yield Row("exp", "only", "min", "min", "reassociating")
+    for fn in ("tanh", "sigmoid", "erf"):
+        for op in ("max", "min"):
+            yield Row(fn, "only", op, op, "reassociating", (NONEMPTY,))
+    for op, flip in _FLIP.items():
+        for side in ("lhs", "rhs"):
+            # max and min against a bound distribute over each other.
+            yield Row(op, side, op, op, "exact", (NONEMPTY,))
+            yield Row(flip, side, op, op, "exact", (NUMBER,))
+            yield Row(flip, side, op, op, "exact", (NONEMPTY,))
+            yield Row("add", side, op, op, "exact", (FINITE,))
+            yield Row("add", side, op, op, "finite-only")
+            yield Row("mul", side, op, op, "exact", (POSITIVE,))
+            yield Row("mul", side, op, flip, "exact", (NEGATIVE,))
+            yield Row("mul", side, op, op, "finite-only", (NONNEGATIVE_OTHER, NONEMPTY))
+        yield Row("sub", "lhs", op, op, "exact", (FINITE,))
+        yield Row("sub", "lhs", op, op, "finite-only")
+        yield Row("sub", "rhs", op, flip, "exact", (FINITE,))
+        yield Row("sub", "rhs", op, flip, "finite-only")
+        yield Row("div", "lhs", op, op, "exact", (POSITIVE,))
+        yield Row("div", "lhs", op, flip, "exact", (NEGATIVE,))
+        yield Row("div", "lhs", op, op, "finite-only", (NONNEGATIVE_OTHER, NONEMPTY))
+    # A sum of scaled terms: the sum alone can overflow, and 0 * inf is NaN.
+    yield Row("mul", "lhs", "sum", "sum", "finite-only")
+    yield Row("mul", "rhs", "sum", "sum", "finite-only")
+    yield Row("div", "lhs", "sum", "sum", "finite-only")
+
+
+TABLE: list[Row] = list(_rows())
+"""The rows, tried in order; the first that fits, is allowed and has its needs fires."""
+
+JOIN: dict[str, ChangeClass] = {"sum": "reassociating", "max": "exact", "min": "exact"}
+"""R0: two reductions by the same function as one, and the class of that change."""
+
+KNOWN_WRONG: dict[tuple[str, str], str] = {
+    ("exp", "sum"): "sum(exp(x)) is not exp(sum(x))",
+    ("cast", "sum"): (
+        "the sum would accumulate in the other type: 4096 ones summed in fp16 are 2048"
+    ),
+    ("add", "sum"): "sum(x + c) holds c once for each point",
+    ("sub", "sum"): "sum(x - c) holds c once for each point",
+    ("max", "sum"): "sum(max(x, c)) is not max(sum(x), c)",
+    ("min", "sum"): "sum(min(x, c)) is not min(sum(x), c)",
+    ("abs", "max"): "abs is not monotone: max(abs(x)) over -3 and 1 is 3",
+    ("abs", "min"): "abs is not monotone: min(abs(x)) over -3 and 1 is 1",
+}
+"""Why some pairs have no row, for the refusal's words."""
+
+
+def register(*rows: Row) -> None:
+    """Add rows to ``TABLE`` for the rest of the process; a row that is there stays once."""
+    TABLE.extend(row for row in rows if row not in TABLE)
+
+
+# Judgement -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The row that allows a candidate, or why none does."""
+
+    row: Row | None
+    reason: str = ""
+
+
+def judge(
+    c: Candidate, classes: Sequence[str] = DEFAULT_CLASSES, table: Sequence[Row] | None = None
+) -> Verdict:
+    """The first row that allows ``c``; without one the reason of each that fits."""
+    if not SAME_ACCUMULATOR.holds(c):
+        return Verdict(None, f"{c} needs {SAME_ACCUMULATOR.text}")
+    reasons: list[str] = []
+    for row in TABLE if table is None else table:
+        if not row.fits(c):
+            continue
+        missing = [need.text for need in row.needs if not need.holds(c)]
+        if not missing and row.change in classes:
+            return Verdict(row)
+        if missing:
+            reasons.append("needs " + " and ".join(missing))
+        else:
+            reasons.append(f"is {row.change}, and only {', '.join(classes)} may fire")
+    if not reasons:
+        known = KNOWN_WRONG.get((c.function, c.reduce.fn.data))
+        reasons.append(f"has no row: {known}" if known else "has no row in the legality table")
+    return Verdict(None, f"{c} " + "; or ".join(dict.fromkeys(reasons)))
