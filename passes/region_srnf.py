@@ -206,6 +206,9 @@ class HoistFromReduction(RewritePattern):
         if self.report is not None:
             note = Note(row.change, f"{c.function} moved out of {c}", located(reduced, op))
             self.report.fired.append(note)
+        # The name stays with the reduction; what moved keeps the function's.
+        moved.results[0].name_hint = c.body.results[0].name_hint
+        op.result.name_hint = None
         rewriter.replace(op, moved)
         erase_unused(c.body, rewriter)
 

@@ -1,0 +1,94 @@
+"""``gpu-legalize-access``: guard global accesses that may leave their tensor (T2, S9.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.types import GlobalType
+from polyc.passes.driver import rewrite
+from polyc.passes.emit import Emit
+from polyc.passes.gpu_symbols import enclosing_kernel, size_value
+
+
+def in_bounds(
+    emit: Emit, op: Operation, tensor: SSAValue, indices: Sequence[SSAValue]
+) -> SSAValue | None:
+    """The predicate that each coordinate is below its size; None for linear or rank-0 access.
+
+    Coordinates are never negative here: tiles start at 0 and nothing is padded.
+    """
+    assert isinstance(tensor.type, GlobalType)
+    if any(not isinstance(i.type, IndexType) for i in indices):
+        return None
+    kernel = enclosing_kernel(op)
+    predicate: SSAValue | None = None
+    for index, dim in zip(indices, tensor.type.dims, strict=True):
+        inside = emit.compare("slt", index, size_value(emit, dim, kernel))
+        predicate = emit.both(predicate, inside)
+    return predicate
+
+
+class GuardLoad(RewritePattern):
+    """An element outside the tensor is not read; its value is 0.
+
+    A vector is guarded by its first element: rows hold whole vectors (``gpu-vectorize``).
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: hw.LoadGlobalOp, rewriter: PatternRewriter) -> None:
+        if op.predicate is not None:
+            return
+        emit = Emit()
+        guard = in_bounds(emit, op, op.tensor, op.indices)
+        if guard is not None:
+            new = hw.LoadGlobalOp(op.tensor, op.indices, op.result.type, guard)
+            rewriter.replace(op, [*emit.ops, new], [new.result])
+
+
+class GuardStore(RewritePattern):
+    """An element outside the tensor is not written."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: hw.StoreGlobalOp, rewriter: PatternRewriter) -> None:
+        if op.predicate is not None:
+            return
+        emit = Emit()
+        guard = in_bounds(emit, op, op.tensor, op.indices)
+        if guard is not None:
+            new = hw.StoreGlobalOp(op.value, op.tensor, op.indices, guard)
+            rewriter.replace(op, [*emit.ops, new], [])
+
+
+class GuardCpAsync(RewritePattern):
+    """A chunk outside the tensor arrives as zeros.
+
+    Chunks are as wide as the rows' alignment, so one is inside whole or outside whole.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: hw.CpAsyncOp, rewriter: PatternRewriter) -> None:
+        if op.predicate is not None:
+            return
+        emit = Emit()
+        guard = in_bounds(emit, op, op.tensor, op.indices)
+        if guard is not None:
+            new = hw.CpAsyncOp(op.address, op.tensor, op.indices, op.bytes.value.data, guard)
+            rewriter.replace(op, [*emit.ops, new], [])
+
+
+@dataclass(frozen=True)
+class GpuLegalizeAccess(ModulePass):
+    """Predicate every global access by the sizes of its tensor."""
+
+    name = "gpu-legalize-access"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [GuardLoad(), GuardStore(), GuardCpAsync()])

@@ -1,0 +1,40 @@
+"""``gpu-lower-tile-ops``: copies, contracts, fills and maps as hardware ops (T2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from polyc.passes.driver import rewrite
+from polyc.passes.gpu_tile_contracts import (
+    LowerFragment,
+    LowerMmaSyncContract,
+    LowerWgmmaContract,
+)
+from polyc.passes.gpu_tile_copies import LowerCpAsyncCopy, LowerRegisterCopy, LowerTmaCopy
+from polyc.passes.gpu_tile_maps import LowerFill, LowerMap
+
+
+@dataclass(frozen=True)
+class GpuLowerTileOps(ModulePass):
+    """Lower what works on tiles; afterwards fragments are registers of one thread."""
+
+    name = "gpu-lower-tile-ops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(
+            op,
+            [
+                LowerTmaCopy(),
+                LowerCpAsyncCopy(),
+                LowerRegisterCopy(),
+                LowerWgmmaContract(),
+                LowerMmaSyncContract(),
+                LowerFill(),
+                LowerMap(),
+            ],
+        )
+        rewrite(op, [LowerFragment()])

@@ -1,0 +1,42 @@
+"""Values of a kernel's sizes, for the passes that turn shapes into arithmetic."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.dim import Dim
+from polyc.dialects.gpu import module as gpu
+from polyc.passes.emit import Emit
+
+
+def enclosing_kernel(op: Operation) -> gpu.KernelOp:
+    """The kernel around ``op``; raises PolycError when there is none."""
+    parent: Operation | None = op
+    while parent is not None and not isinstance(parent, gpu.KernelOp):
+        parent = parent.parent_op()
+    if parent is None:
+        raise PolycError("NoKernel", f"{op.name} stands in a gpu.kernel", op)
+    return parent
+
+
+def size_value(emit: Emit, dim: Dim, kernel: gpu.KernelOp) -> SSAValue:
+    """The value of a size in a kernel, from its symbol arguments.
+
+    Raises PolycError ``MissingSymbol`` when the kernel has no argument for a symbol.
+    """
+    names: list[str] = []
+    values: list[SSAValue] = []
+    for arg, bound in zip(kernel.body.block.args, kernel.bindings, strict=True):
+        if bound.kind.data == "symbol":
+            names.append(str(bound.source.data))
+            values.append(arg)
+    for symbol in dim.symbols():
+        if symbol not in names:
+            raise PolycError(
+                "MissingSymbol",
+                f"kernel @{kernel.sym_name.data} needs the size {symbol}; add an argument bound "
+                f"to symbol {symbol}",
+                kernel,
+            )
+    return emit.dim(dim, names, values)

@@ -1,0 +1,179 @@
+"""Patterns that lower ``gpu.copy``: one a loader (S9.3)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from xdsl.dialects import arith
+from xdsl.ir import BlockArgument, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import (
+    BindAttr,
+    GlobalType,
+    MBarrierType,
+    SharedType,
+    TensorMapType,
+    element_bytes,
+)
+from polyc.passes.emit import Emit, affine_dim
+from polyc.passes.gpu_symbols import enclosing_kernel
+
+CHUNK_BYTES = 16
+"""What one thread moves at once where alignment allows: a swizzle permutes such chunks."""
+
+
+def _types(op: tile.CopyOp) -> tuple[GlobalType, SharedType]:
+    source, target = op.source.type, op.target.type
+    assert isinstance(source, GlobalType) and isinstance(target, SharedType)
+    if len(target.sizes) != 2:
+        raise PolycError("UnsupportedCopy", f"a copied tile has two axes, not {target}", op)
+    if target.swizzle_bytes is None:
+        raise PolycError("NoLayout", f"{target} has no layout; run gpu-layout-inference", op)
+    return source, target
+
+
+def tensor_map_argument(
+    kernel: gpu.KernelOp, source: SSAValue, kind: TensorMapType, op: tile.CopyOp
+) -> SSAValue:
+    """The kernel's argument for a tensor map over ``source``; added when it is not there."""
+    if not isinstance(source, BlockArgument) or source.block is not kernel.body.block:
+        raise PolycError("BadTmaSource", "TMA copies from a tensor argument of the kernel", op)
+    index = kernel.bindings.data[source.index].tensor_index
+    if index is None:
+        raise PolycError("BadTmaSource", "this argument is not bound to a tensor", op)
+    binding = BindAttr.tensor_map(index)
+    for arg, bound in zip(kernel.body.block.args, kernel.bindings, strict=True):
+        if bound == binding and arg.type == kind:
+            return arg
+    block = kernel.body.block
+    new = block.insert_arg(kind, len(block.args))
+    new.name_hint = f"{source.name_hint or f't{index}'}_map"
+    kernel.properties["bindings"] = type(kernel.bindings)([*kernel.bindings.data, binding])
+    return new
+
+
+class LowerTmaCopy(RewritePattern):
+    """One ``gpu.tma_load`` a panel of the tile, all on the copy's mbarrier.
+
+    The box is a whole panel: as many rows as the tile, as many columns as the swizzle spans.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
+        if op.loader is None or op.loader.data != "tma":
+            return
+        _, target = _types(op)
+        if op.signal is None or not isinstance(op.signal.type, MBarrierType):
+            raise PolycError("NoBarrier", "a TMA copy signals an mbarrier; none is given", op)
+        assert op.signal_index is not None
+        rows, columns = target.sizes
+        width = target.panel_columns
+        box = TensorMapType.of([rows, width], target.element_type, target.swizzle_bytes or 0)
+        map_arg = tensor_map_argument(enclosing_kernel(op), op.source, box, op)
+        emit = Emit()
+        base = emit.value(hw.SharedAddressOp(op.target, op.slot or emit.index(0)))
+        row, column = op.indices
+        for panel in range(columns // width):
+            address = base
+            start = column
+            if panel:
+                address = emit.value(arith.AddiOp(base, emit.int32(panel * target.panel_bytes)))
+                start = emit.apply(affine_dim(0) + panel * width, [column])
+            emit.op(hw.TmaLoadOp(map_arg, [row, start], address, op.signal, op.signal_index))
+        rewriter.replace(op, emit.ops, [])
+
+
+class _ThreadCopy(RewritePattern):
+    """All threads of the CTA copy chunks of a row, neighbours neighbouring chunks."""
+
+    loader: str
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
+        if op.loader is None or op.loader.data != self.loader:
+            return
+        source, target = _types(op)
+        rows, columns = target.sizes
+        elements = self.chunk_elements(source)
+        across = columns // elements
+        chunks = rows * across
+        threads = enclosing_kernel(op).threads.value.data
+        emit = Emit()
+        thread = emit.value(hw.ThreadIdOp(), "thread")
+        slot = op.slot or emit.index(0)
+
+        def body(inner: Emit, j: SSAValue) -> None:
+            chunk = affine_dim(0) + affine_dim(1) * threads
+            row = inner.apply(chunk // across, [thread, j], hint="row")
+            column = inner.apply(chunk % across * elements, [thread, j], hint="column")
+            at = [
+                inner.apply(affine_dim(0) + affine_dim(1), [op.indices[0], row]),
+                inner.apply(affine_dim(0) + affine_dim(1), [op.indices[1], column]),
+            ]
+
+            def move(then: Emit) -> None:
+                address = then.value(tile.ElementAddressOp(op.target, slot, row, column))
+                self.move(then, op, address, at, elements)
+
+            if chunks % threads:
+                number = inner.apply(chunk, [thread, j], hint="chunk")
+                inner.when(inner.compare("slt", number, inner.index(chunks)), move)
+            else:
+                move(inner)
+
+        emit.loop(-(-chunks // threads), body, unroll=True, hint="j")
+        rewriter.replace(op, emit.ops, [])
+
+    @abstractmethod
+    def chunk_elements(self, source: GlobalType) -> int:
+        """Elements that one thread moves at once."""
+
+    @abstractmethod
+    def move(
+        self, emit: Emit, op: tile.CopyOp, address: SSAValue, at: list[SSAValue], elements: int
+    ) -> None:
+        """Move the ``elements`` from coordinates ``at`` of the source to a shared address."""
+
+
+class LowerCpAsyncCopy(_ThreadCopy):
+    """Each thread issues cp.async of the widest chunk that the rows' alignment allows."""
+
+    loader = "cp_async"
+
+    def chunk_elements(self, source: GlobalType) -> int:
+        return min(CHUNK_BYTES, source.align.data) // element_bytes(source.element_type)
+
+    def move(
+        self, emit: Emit, op: tile.CopyOp, address: SSAValue, at: list[SSAValue], elements: int
+    ) -> None:
+        assert isinstance(op.source.type, GlobalType)
+        size = elements * element_bytes(op.source.type.element_type)
+        emit.op(hw.CpAsyncOp(address, op.source, at, size))
+
+
+class LowerRegisterCopy(_ThreadCopy):
+    """Each thread loads the elements of a 16-byte chunk one by one and stores them at once.
+
+    It takes rows of any alignment.
+    """
+
+    loader = "register"
+
+    def chunk_elements(self, source: GlobalType) -> int:
+        return CHUNK_BYTES // element_bytes(source.element_type)
+
+    def move(
+        self, emit: Emit, op: tile.CopyOp, address: SSAValue, at: list[SSAValue], elements: int
+    ) -> None:
+        assert isinstance(op.source.type, GlobalType)
+        values: list[SSAValue] = []
+        for e in range(elements):
+            column = emit.apply(affine_dim(0) + e, [at[1]])
+            load = hw.LoadGlobalOp(op.source, [at[0], column], op.source.type.element_type)
+            values.append(emit.value(load))
+        emit.op(hw.StoreSharedOp(emit.value(hw.PackOp(values)), address))

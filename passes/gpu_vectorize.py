@@ -1,0 +1,270 @@
+"""``gpu-vectorize``: neighbouring elements of a thread in one access (T2, S8.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import affine, arith, scf
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, VectorType
+from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineConstraintExpr,
+    AffineConstraintKind,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+    AffineSet,
+)
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import GlobalType, element_bytes
+from polyc.passes.driver import rewrite
+from polyc.passes.emit import UNROLL, Emit, affine_dim, clone_into
+from polyc.poly import isl
+
+WIDTHS = (8, 4, 2)
+"""Elements that one access may take, widest first."""
+
+
+def constant_of(value: SSAValue) -> int | None:
+    """The integer of an ``arith.constant``, or None."""
+    if isinstance(value.owner, arith.ConstantOp) and isinstance(value.owner.value, IntegerAttr):
+        return cast(IntegerAttr[IndexType], value.owner.value).value.data
+    return None
+
+
+def divisor(value: SSAValue) -> int:
+    """A number that ``value`` is known to be a multiple of, from the op that defines it."""
+    owner = value.owner
+    if isinstance(owner, tile.TileCoordinatesOp) and isinstance(value, OpResult):
+        return owner.tile_sizes[value.index]
+    if isinstance(owner, affine.ApplyOp):
+        divisors = [divisor(v) for v in owner.mapOperands]
+        return _expr_divisor(owner.map.data.results[0], divisors, owner.map.data.num_dims)
+    if (constant := constant_of(value)) is not None:
+        return abs(constant)
+    return 1
+
+
+def _expr_divisor(expr: AffineExpr, divisors: list[int], dims: int) -> int:
+    match expr:
+        case AffineConstantExpr(value):
+            return abs(value)
+        case AffineDimExpr(position):
+            return divisors[position]
+        case AffineBinaryOpExpr(kind, lhs, rhs):
+            a, b = _expr_divisor(lhs, divisors, dims), _expr_divisor(rhs, divisors, dims)
+            if kind is AffineBinaryOpKind.Add:
+                return gcd(a, b)
+            return a * b if kind is AffineBinaryOpKind.Mul else 1
+        case _:
+            return 1
+
+
+@dataclass(frozen=True)
+class Access:
+    """Coordinates of an access as affine functions of a loop's variable and of other values."""
+
+    exprs: tuple[AffineExpr, ...]
+    values: tuple[SSAValue, ...]
+    """What the dimensions stand for; dimension 0 is the loop's variable."""
+
+    @staticmethod
+    def of(indices: list[SSAValue], variable: SSAValue) -> Access:
+        values: list[SSAValue] = [variable]
+
+        def position(value: SSAValue) -> AffineExpr:
+            if value not in values:
+                values.append(value)
+            return affine_dim(values.index(value))
+
+        exprs: list[AffineExpr] = []
+        for index in indices:
+            owner = index.owner
+            if isinstance(owner, affine.ApplyOp):
+                m = owner.map.data
+                operands = [position(v) for v in owner.mapOperands]
+                exprs.append(
+                    m.results[0].replace_dims_and_symbols(
+                        operands[: m.num_dims], operands[m.num_dims :]
+                    )
+                )
+            else:
+                exprs.append(position(index))
+        return Access(tuple(exprs), tuple(values))
+
+    def is_vector(self, width: int, bound: int) -> bool:
+        """Whether ``width`` steps of the variable from any multiple of it are one vector.
+
+        The last coordinate goes up by one a step from a multiple of ``width``, the others stay.
+        Decided by isl over all values of the other operands.
+        """
+        first = self._at(affine_dim(0) * width)
+        results = [first[-1] % width]
+        for lane in range(1, width):
+            here = self._at(affine_dim(0) * width + lane)
+            results += [a - b for a, b in zip(here[:-1], first[:-1], strict=True)]
+            results.append(here[-1] - first[-1] - lane)
+        dims = len(self.values)
+        zero = AffineExpr.constant(0)
+        ge, eq = AffineConstraintKind.ge, AffineConstraintKind.eq
+        domain = [AffineConstraintExpr(ge, affine_dim(d), zero) for d in range(dims)]
+        domain.append(AffineConstraintExpr(ge, -affine_dim(0) + (bound // width - 1), zero))
+        for d, value in enumerate(self.values[1:], 1):
+            if (known := divisor(value)) > 1:
+                domain.append(AffineConstraintExpr(eq, affine_dim(d) % known, zero))
+        target = AffineSet(
+            len(results),
+            0,
+            tuple(AffineConstraintExpr(eq, affine_dim(i), zero) for i in range(len(results))),
+        )
+        return isl.image_within(
+            AffineMap(dims, 0, tuple(results)), AffineSet(dims, 0, tuple(domain)), target
+        )
+
+    def _at(self, variable: AffineExpr) -> list[AffineExpr]:
+        dims = [variable, *(affine_dim(d) for d in range(1, len(self.values)))]
+        return [e.replace_dims_and_symbols(dims, []) for e in self.exprs]
+
+
+class VectorizeLoop(RewritePattern):
+    """Run an unrolled loop ``width`` iterations at a time, with one access for neighbours.
+
+    Legality: isl proves that each store of the loop (and each load that becomes a vector)
+    touches consecutive elements that start at a multiple of ``width``, and rows hold whole
+    vectors (the tensor type's alignment), so that the first element's guard holds for all.
+    Iterations are independent: the body has no other effect than these accesses and
+    registers addressed by the loop's variable.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
+        bound = constant_of(op.ub)
+        if UNROLL not in op.attributes or op.iter_args or bound is None:
+            return
+        if constant_of(op.lb) != 0 or constant_of(op.step) != 1:
+            return
+        stores = [o for o in op.body.block.ops if isinstance(o, hw.StoreGlobalOp)]
+        if not stores or any(o.regions for o in op.body.block.ops):
+            return
+        variable = op.body.block.args[0]
+        for width in WIDTHS:
+            if bound % width == 0 and all(
+                self.is_vector(s, list(s.indices), variable, width, bound, s.value.type)
+                for s in stores
+            ):
+                self.widen(op, width, bound, rewriter)
+                return
+
+    @staticmethod
+    def is_vector(
+        op: hw.StoreGlobalOp | hw.LoadGlobalOp,
+        indices: list[SSAValue],
+        variable: SSAValue,
+        width: int,
+        bound: int,
+        value_type: object,
+    ) -> bool:
+        tensor = op.tensor.type
+        assert isinstance(tensor, GlobalType)
+        if isinstance(value_type, VectorType):
+            return False
+        if len(tensor.dims) == 0 or width * element_bytes(tensor.element_type) > max(
+            tensor.align.data, 1
+        ):
+            return False
+        return Access.of(indices, variable).is_vector(width, bound)
+
+    def widen(self, op: scf.ForOp, width: int, bound: int, rewriter: PatternRewriter) -> None:
+        variable = op.body.block.args[0]
+        body = [o for o in op.body.block.ops if not isinstance(o, scf.YieldOp)]
+        wide_loads = {
+            o
+            for o in body
+            if isinstance(o, hw.LoadGlobalOp)
+            and self.is_vector(o, list(o.indices), variable, width, bound, o.result.type)
+        }
+        emit = Emit()
+
+        def lanes(inner: Emit, first: SSAValue) -> None:
+            maps: list[dict[SSAValue, SSAValue]] = []
+            for lane in range(width):
+                at = first if lane == 0 else inner.apply(affine_dim(0) + lane, [first])
+                maps.append({variable: at})
+            for o in body:
+                self.clone_lanes(o, maps, o in wide_loads, inner)
+
+        new = emit.loop(bound, lanes, step=width, unroll=True, hint=variable.name_hint)
+        new.location = op.location
+        rewriter.replace(op, emit.ops, [])
+
+    @staticmethod
+    def clone_lanes(
+        op: Operation, maps: list[dict[SSAValue, SSAValue]], wide: bool, emit: Emit
+    ) -> None:
+        def at(value: SSAValue, lane: int) -> SSAValue:
+            return maps[lane].get(value, value)
+
+        def first(value: SSAValue | None) -> SSAValue | None:
+            return None if value is None else at(value, 0)
+
+        if isinstance(op, hw.LoadGlobalOp) and wide:
+            vector = VectorType(op.result.type, [len(maps)])
+            load = hw.LoadGlobalOp(
+                op.tensor, [at(i, 0) for i in op.indices], vector, first(op.predicate)
+            )
+            loaded = emit.value(load, op.result.name_hint)
+            for lane, values in enumerate(maps):
+                values[op.result] = emit.value(hw.UnpackOp(loaded, lane))
+        elif isinstance(op, hw.StoreGlobalOp):
+            packed = emit.value(hw.PackOp([at(op.value, lane) for lane in range(len(maps))]))
+            emit.op(
+                hw.StoreGlobalOp(
+                    packed, op.tensor, [at(i, 0) for i in op.indices], first(op.predicate)
+                )
+            )
+        else:
+            for values in maps:
+                clone_into([op], values, emit)
+
+
+class PackThenRound(RewritePattern):
+    """Round a whole vector where its elements were rounded one by one.
+
+    Exact: rounding is element by element; the hardware rounds two at once.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: hw.PackOp, rewriter: PatternRewriter) -> None:
+        rounds = [v.owner for v in op.values]
+        sources: list[SSAValue] = []
+        for owner in rounds:
+            if not isinstance(owner, arith.TruncFOp):
+                return
+            sources.append(owner.input)
+        wide = hw.PackOp(sources)
+        rounded = arith.TruncFOp(wide.result, op.result.type)
+        rewriter.replace(op, [wide, rounded], [rounded.result])
+        for owner in dict.fromkeys(rounds):
+            if isinstance(owner, Operation) and not any(r.uses.get_length() for r in owner.results):
+                rewriter.erase(owner)
+
+
+@dataclass(frozen=True)
+class GpuVectorize(ModulePass):
+    """Widen global accesses as far as alignment and layout allow."""
+
+    name = "gpu-vectorize"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [VectorizeLoop()])
+        rewrite(op, [PackThenRound()])
