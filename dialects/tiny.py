@@ -230,7 +230,7 @@ class ConstantOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def __init__(self, value: float, result_type: TensorType | None = None) -> None:
-        """``value`` is rounded to f32."""
+        """``value`` is rounded to f32; OverflowError when it is finite and too large."""
         super().__init__(
             properties={"value": FloatAttr(value, f32)},
             result_types=[result_type or tensor((), f32)],
@@ -248,6 +248,7 @@ class ConstantOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> ConstantOp:
+        start = parser.pos
         negative = parser.parse_optional_punctuation("-") is not None
         if parser.parse_optional_keyword("inf") is not None:
             value = math.inf
@@ -255,6 +256,10 @@ class ConstantOp(IRDLOperation):
             value = math.nan
         else:
             value = float(parser.parse_number(allow_boolean=False))
+        if _single(value) is None:
+            parser.raise_error(
+                f"{value:g} is beyond the largest f32, 3.4028235e+38; write inf", start, parser.pos
+            )
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         op = cls(-value if negative else value, _parse_tensor(parser))
@@ -268,16 +273,24 @@ class ConstantOp(IRDLOperation):
         printer.print_attribute(self.result.type)
 
 
+def _single(value: float) -> float | None:
+    """``value`` rounded to f32, None where a finite value is too large for that."""
+    try:
+        return FloatAttr(value, f32).value.data
+    except OverflowError:
+        return None
+
+
 def number_text(value: float) -> str:
     """The shortest decimal text that reads back as the f32 ``value``; inf, -inf or nan."""
     if math.isnan(value):
         return "nan"
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    single = FloatAttr(value, f32).value.data
+    single = _single(value)
     for digits in range(1, 18):
         text = f"{value:.{digits}g}"
-        if FloatAttr(float(text), f32).value.data == single:
+        if _single(float(text)) == single:
             break
     else:
         text = repr(value)

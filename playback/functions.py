@@ -64,9 +64,10 @@ def ulp(array: Array, element_type: Attribute) -> Array:
 
     Not defined for infinities and NaN.
     """
-    _, exponent = np.frexp(np.abs(array.astype(np.float64)))
+    values = array.astype(np.float64)
     lowest = MIN_EXPONENT[element_type]
-    return np.ldexp(1.0, np.maximum(exponent - 1, lowest) - MANTISSA_BITS[element_type])
+    exponent = np.where(values == 0, lowest, np.frexp(values)[1] - 1)
+    return np.ldexp(1.0, np.maximum(exponent, lowest) - MANTISSA_BITS[element_type])
 
 
 # Functions -----------------------------------------------------------------------------
