@@ -127,13 +127,13 @@ def _asm(
 ) -> str:
     """An asm statement; ``code`` has an instruction a line."""
     lines = code.strip().splitlines()
-    quoted = "\n      ".join(
+    quoted = "\n    ".join(
         f'"{line.strip()}"' if i == len(lines) - 1 else f'"{line.strip()}\\n"'
         for i, line in enumerate(lines)
     )
-    tail = f"\n      : {outs}" if outs else "\n      :"
-    tail += f"\n      : {ins}" if ins else "\n      :"
-    tail += '\n      : "memory"' if memory else ""
+    tail = f"\n    : {outs}" if outs else "\n    :"
+    tail += f"\n    : {ins}" if ins else "\n    :"
+    tail += '\n    : "memory"' if memory else ""
     if not (outs or ins or memory):
         tail = ""
     return f"asm{' volatile' if volatile else ''}({quoted}{tail});"
@@ -309,45 +309,33 @@ def _mma(element: str) -> DeviceFunction:
     )
 
 
+_F = '"=f"(r)'
+
+_ONE_HALF = """{{
+.reg .b32 pair;
+.reg .b16 high;
+cvt.rn.{0}x2.f32 pair, %1, %2;
+mov.b32 {{%0, high}}, pair;
+}}"""
+"""Rounds one f32.  The scalar ``cvt.rn.f16.f32`` is the same machine instruction, but on a
+wgmma accumulator it makes ptxas 13 serialise the loop before it (C7514)."""
+
+
+def _pure(result: str, code: str, outs: str, ins: str) -> str:
+    """A body that defines ``r`` by an asm statement without side effects."""
+    return f"{result} r;\n{_asm(code, outs, ins, volatile=False, memory=False)}\nreturn r;"
+
+
 def _conversions() -> list[DeviceFunction]:
     found = [
-        _function(
-            "float f16_to_f32(f16 x)",
-            "float r;\n"
-            + _asm("cvt.f32.f16 %0, %1;", '"=f"(r)', '"h"(x)', volatile=False, memory=False)
-            + "\nreturn r;",
-        ),
+        _function("float f16_to_f32(f16 x)", _pure("float", "cvt.f32.f16 %0, %1;", _F, '"h"(x)')),
         _function("float bf16_to_f32(bf16 x)", "return __uint_as_float((u32)x << 16);"),
     ]
-    for element in ("f16", "bf16"):
-        found.append(
-            _function(
-                f"{element} f32_to_{element}(float x)",
-                f"{element} r;\n"
-                + _asm(
-                    f"cvt.rn.{element}.f32 %0, %1;",
-                    '"=h"(r)',
-                    '"f"(x)',
-                    volatile=False,
-                    memory=False,
-                )
-                + "\nreturn r;",
-            )
-        )
-        found.append(
-            _function(
-                f"u32 f32_to_{element}x2(float low, float high)",
-                "u32 r;\n"
-                + _asm(
-                    f"cvt.rn.{element}x2.f32 %0, %1, %2;",
-                    '"=r"(r)',
-                    '"f"(high), "f"(low)',
-                    volatile=False,
-                    memory=False,
-                )
-                + "\nreturn r;",
-            )
-        )
+    for t in ("f16", "bf16"):
+        one = _pure(t, _ONE_HALF.format(t), '"=h"(r)', '"f"(0.0f), "f"(x)')
+        two = _pure("u32", f"cvt.rn.{t}x2.f32 %0, %1, %2;", '"=r"(r)', '"f"(high), "f"(low)')
+        found.append(_function(f"{t} f32_to_{t}(float x)", one))
+        found.append(_function(f"u32 f32_to_{t}x2(float low, float high)", two))
     return found
 
 
@@ -355,15 +343,7 @@ def _arithmetic() -> list[DeviceFunction]:
     found = [
         _function(
             f"float {name}_nan(float a, float b)",
-            "float r;\n"
-            + _asm(
-                f"{name}.NaN.f32 %0, %1, %2;",
-                '"=f"(r)',
-                '"f"(a), "f"(b)',
-                volatile=False,
-                memory=False,
-            )
-            + "\nreturn r;",
+            _pure("float", f"{name}.NaN.f32 %0, %1, %2;", _F, '"f"(a), "f"(b)'),
         )
         for name in ("max", "min")
     ]
@@ -477,7 +457,7 @@ def wgmma(n: int, element: str, transpose_a: bool, transpose_b: bool) -> DeviceF
         f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{element}.{element}\n{{{places}}},\n"
         f"%{count}, %{count + 1}, 1, 1, 1, {int(transpose_a)}, {int(transpose_b)};"
     )
-    outs = ",\n        ".join(", ".join(f'"+f"(d[{i}])' for i in row) for row in rows)
+    outs = ",\n      ".join(", ".join(f'"+f"(d[{i}])' for i in row) for row in rows)
     suffix = ("_ta" if transpose_a else "") + ("_tb" if transpose_b else "")
     return _function(
         f"void wgmma_m64n{n}k16_{element}{suffix}(float (&d)[{count}], i64 a, i64 b)",

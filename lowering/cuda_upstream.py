@@ -440,8 +440,8 @@ def _for(w: KernelWriter, op: scf.ForOp) -> None:
     induction, *carried = op.body.block.args
     targets: list[str] = []
     for argument, result, start in zip(carried, op.res, op.iter_args, strict=True):
-        if argument.first_use is None and result.first_use is None:
-            targets.append("")  # nothing reads it
+        if argument not in w.live and result not in w.live:
+            targets.append("")  # nothing needs it
             continue
         name = w.fresh(argument.name_hint or result.name_hint or "carried")
         t = w.type(argument.type, op)
@@ -473,7 +473,7 @@ def _is_one(value: SSAValue) -> bool:
 def _if(w: KernelWriter, op: scf.IfOp) -> None:
     targets: list[str] = []
     for result in op.output:
-        if result.first_use is None:
+        if result not in w.live:
             targets.append("")
             continue
         t = w.type(result.type, op)

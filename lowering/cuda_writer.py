@@ -14,9 +14,9 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
-from xdsl.dialects import arith, memref
+from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.traits import Pure
 
 from polyc.dialects.diagnostic import PolycError
@@ -156,6 +156,10 @@ def literal(value: int | float, kind: str) -> str:
             return "(-2147483647 - 1)" if value == -(1 << 31) else str(int(value))
 
 
+_READS = (hardware.LoadGlobalOp, hardware.LoadSharedOp, memref.LoadOp)
+"""Ops that are not written when nothing needs what they read."""
+
+
 class KernelWriter:
     """Writes the body of one kernel.
 
@@ -172,7 +176,10 @@ class KernelWriter:
         """Global tensors that the kernel writes."""
         self.accumulators: list[SSAValue] = []
         """Register memrefs that wgmma adds to, in order of appearance."""
+        self.live: set[SSAValue] = set()
+        """Values that some effect depends on."""
         self.dead: set[Operation] = set()
+        """Ops that need not be written."""
         self._names: dict[SSAValue, str] = {}
         self._taken: set[str] = set()
         self._counts: dict[str, int] = {}
@@ -256,9 +263,9 @@ class KernelWriter:
         """The elements of a vector, or the scalar itself, as C expressions."""
         if value in self._elements:
             return self._elements[value]
-        op = value.owner
-        assert isinstance(op, Operation)
-        t, name = self.type(value.type, op), self.text(value)
+        owner = value.owner.parent_op() if isinstance(value.owner, Block) else value.owner
+        assert owner is not None
+        t, name = self.type(value.type, owner), self.text(value)
         if not t.is_vector:
             return [name]
         if t.lanes == 1:
@@ -332,19 +339,61 @@ class KernelWriter:
         return False
 
     def prepare(self, body: Block) -> None:
-        """Find what is never needed, which tensors are written, and the accumulators."""
-        reads = (hardware.LoadGlobalOp, hardware.LoadSharedOp, memref.LoadOp)
-        pure: dict[type[Operation], bool] = {}
-        for op in reversed(list(body.walk())):
+        """Find which values are needed, which tensors are written, and the accumulators."""
+        needed: list[SSAValue] = []
+        droppable: dict[type[Operation], bool] = {}
+        for op in body.walk():
             kind = type(op)
-            if kind not in pure:
-                pure[kind] = kind in reads or (bool(op.results) and op.has_trait(Pure))
-            if pure[kind] and not op.regions and not self._needed(op):
+            if kind not in droppable:
+                droppable[kind] = kind in _READS or (bool(op.results) and op.has_trait(Pure))
+            if isinstance(op, scf.ForOp):
+                needed += (op.lb, op.ub, op.step)
+            elif isinstance(op, scf.IfOp):
+                needed.append(op.cond)
+            elif droppable[kind]:
                 self.dead.add(op)
-            elif isinstance(op, hardware.StoreGlobalOp):
+            elif not isinstance(op, scf.YieldOp):
+                needed += op.operands
+            if isinstance(op, hardware.StoreGlobalOp):
                 self.stored.add(op.tensor)
             elif isinstance(op, hardware.WgmmaOp) and op.acc not in self.accumulators:
-                self.accumulators.insert(0, op.acc)
+                self.accumulators.append(op.acc)
+        while needed:
+            value = needed.pop()
+            if value not in self.live:
+                self.live.add(value)
+                needed += self._sources(value)
 
-    def _needed(self, op: Operation) -> bool:
-        return any(use.operation not in self.dead for r in op.results for use in r.uses)
+    def _sources(self, value: SSAValue) -> Sequence[SSAValue]:
+        """What a needed value is made from; a carried value is one variable with its result."""
+        if isinstance(value, BlockArgument):
+            loop = value.owner.parent_op()
+            if not isinstance(loop, scf.ForOp) or value.index == 0:
+                return ()
+            return _carried(loop, value.index - 1)
+        op = value.owner
+        assert isinstance(op, Operation) and isinstance(value, OpResult)
+        match op:
+            case scf.ForOp():
+                return _carried(op, value.index)
+            case scf.IfOp():
+                blocks = (*op.true_region.blocks, *op.false_region.blocks)
+                return [o for b in blocks for o in _yielded(b)[value.index : value.index + 1]]
+            case _:
+                self.dead.discard(op)
+                return op.operands
+
+
+def _yielded(block: Block) -> Sequence[SSAValue]:
+    last = block.last_op
+    return last.arguments if isinstance(last, scf.YieldOp) else ()
+
+
+def _carried(loop: scf.ForOp, index: int) -> Sequence[SSAValue]:
+    block = loop.body.block
+    return (
+        loop.iter_args[index],
+        block.args[index + 1],
+        loop.res[index],
+        *_yielded(block)[index : index + 1],
+    )

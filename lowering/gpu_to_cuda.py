@@ -56,8 +56,7 @@ def _elect(w: KernelWriter, op: hw.ElectOp) -> None:
 def _shared_tile(w: KernelWriter, op: hw.SharedTileOp) -> None:
     if op.offset is None:
         raise not_lowered(op, "has no offset", "gpu-plan-shared-memory")
-    name = w.name(op.tile, "tile")
-    w.line(f"u32 {name} = shared_base + {op.offset.value.data};")
+    w.line(f"u32 {w.name(op.tile, 'tile')} = {_at('shared_base', '1', op.offset.value.data)};")
 
 
 @prints(hw.MBarrierOp, "barriers")
@@ -65,13 +64,13 @@ def _mbarrier(w: KernelWriter, op: hw.MBarrierOp) -> None:
     if op.offset is None:
         raise not_lowered(op, "has no offset", "gpu-plan-shared-memory")
     name = w.name(op.barrier, "barriers")
-    w.line(f"u32 {name} = shared_base + {op.offset.value.data};")
+    w.line(f"u32 {name} = {_at('shared_base', '1', op.offset.value.data)};")
 
 
 def _at(base: str, index: str, size: int) -> str:
     """``base + index * size`` in bytes; a literal index is multiplied here."""
     if index.isdigit():
-        return f"{base} + {int(index) * size}" if int(index) else base
+        return f"{base} + {int(index) * size}" if int(index) * size else base
     return f"{base} + {index} * {size}"
 
 

@@ -2,8 +2,8 @@
 
 // CHECK: gpu.module @m arch "sm_90a" symbols [M, K] assuming (K mod 8 == 0) {
 gpu.module @m arch "sm_90a" symbols [M, K] assuming (K mod 8 == 0) {
-  // CHECK-NEXT: gpu.kernel @every_op(%A : !gpu.global<[M, K], f16, align 16> = tensor 0, %C : !gpu.global<[M], f32, align 16> = tensor 1, %map : !gpu.tensor_map<[128, 64], f16, swizzle 128> = tensor_map 0, %M : index = symbol M) threads 384 blocks_per_sm 2 shared_bytes 65600 {
-  gpu.kernel @every_op(%A : !gpu.global<[M, K], f16, align 16> = tensor 0, %C : !gpu.global<[M], f32, align 16> = tensor 1, %map : !gpu.tensor_map<[128, 64], f16, swizzle 128> = tensor_map 0, %M : index = symbol M) threads 384 blocks_per_sm 2 shared_bytes 65600 {
+  // CHECK-NEXT: gpu.kernel @every_op(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %C: !gpu.global<[M], f32, align 16> = tensor 1, %map: !gpu.tensor_map<[128, 64], f16, swizzle 128> = tensor_map 0, %M: index = symbol M) threads 384 blocks_per_sm 2 shared_bytes 65600 {
+  gpu.kernel @every_op(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %C: !gpu.global<[M], f32, align 16> = tensor 1, %map: !gpu.tensor_map<[128, 64], f16, swizzle 128> = tensor_map 0, %M: index = symbol M) threads 384 blocks_per_sm 2 shared_bytes 65600 {
     // CHECK-NEXT: %thread = gpu.thread_id
     %thread = gpu.thread_id
     // CHECK-NEXT: %block = gpu.block_id
