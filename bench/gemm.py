@@ -1,0 +1,354 @@
+"""Time polyc's GEMM + bias + ReLU beside cuBLAS on one GPU, in one process.
+
+Contestants take turns: in every round each is timed once, over a batch of launches
+between two CUDA events, and the order rotates from round to round.  Inputs are random;
+where they would fit the L2 cache, launches walk over several copies of them.  What is
+reported is the median over the rounds.  Before it is timed, each kernel's result is
+compared with an FP32 product.
+
+    python bench/gemm.py [--shapes 4096 8192x8192x1024] [--dtype f16] [--archs sm_90a sm_80]
+
+Needs an NVIDIA GPU and PyTorch, which brings cuBLAS.  Writes bench/results/*.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.runtime import driver, nvrtc
+from polyc.runtime.program import Program
+from polyc.tools.pipeline import Compilation
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = {"f16": "gemm_bias_relu.mlir", "bf16": "gemm_bias_relu_bf16.mlir"}
+SHAPES = [
+    "512",
+    "1024",
+    "2048",
+    "4096",
+    "8192",
+    "4096x14336x4096",
+    "16x14336x4096",
+    "128x14336x4096",
+    "1000",
+    "4095",
+    "4097x4104x4100",
+    "128x128x65536",
+]
+BATCH_SECONDS = 0.01
+"""A batch has as many launches as take about this long."""
+
+Shape = tuple[int, int, int]
+Inputs = tuple[Any, Any, Any, Any]
+"""A, B, bias and the output."""
+
+
+@dataclass
+class Contestant:
+    """``run(i)`` launches once, on copy ``i`` of the inputs."""
+
+    name: str
+    run: Callable[[int], object]
+    fused: bool
+    milliseconds: list[float]
+
+
+def parse_shape(text: str) -> Shape:
+    """``4096`` is 4096x4096x4096; else MxNxK."""
+    sizes = [int(size) for size in text.split("x")]
+    if len(sizes) == 1:
+        sizes *= 3
+    if len(sizes) != 3 or min(sizes) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a size or MxNxK")
+    return sizes[0], sizes[1], sizes[2]
+
+
+def load_torch() -> Any:
+    """PyTorch with a GPU; exits with one sentence when it is not there."""
+    try:
+        torch: Any = importlib.import_module("torch")
+    except ImportError:
+        sys.exit("bench/gemm.py compares with cuBLAS through PyTorch, which is not installed")
+    if not torch.cuda.is_available():
+        sys.exit("bench/gemm.py needs an NVIDIA GPU, and PyTorch finds none")
+    return torch
+
+
+def make_inputs(torch: Any, shape: Shape, dtype: Any, l2_bytes: int) -> list[Inputs]:
+    """Random inputs, in as many copies as make four times the L2 cache, at most 32."""
+    m, n, k = shape
+    one = 2 * (m * k + k * n + m * n)
+    copies = max(1, min(32, -(-4 * l2_bytes // one)))
+    found: list[Inputs] = []
+    for _ in range(copies):
+        a = torch.randn(m, k, device="cuda", dtype=dtype)
+        b = torch.randn(k, n, device="cuda", dtype=dtype)
+        bias = torch.randn(n, device="cuda", dtype=dtype)
+        found.append((a, b, bias, torch.empty(m, n, device="cuda", dtype=dtype)))
+    return found
+
+
+def check(torch: Any, inputs: Inputs, run: Callable[[int], object], fused: bool) -> float:
+    """The largest error in units of ``1e-3 + 1e-3 |x| + ulp``; over 1 is wrong (S0.6)."""
+    a, b, bias, out = inputs
+    out.fill_(float("nan"))
+    run(0)
+    bits = 10 if out.dtype == torch.float16 else 7
+    worst = 0.0
+    rows = max(1, (1 << 26) // max(1, b.shape[1]))
+    for start in range(0, a.shape[0], rows):
+        want = a[start : start + rows].float() @ b.float()
+        if fused:
+            want = torch.relu(want + bias.float())
+        ulp = torch.exp2(torch.floor(torch.log2(want.abs().clamp_min(2.0**-14))) - bits)
+        allowed = 1e-3 + 1e-3 * want.abs() + ulp
+        error = ((out[start : start + rows].float() - want).abs() / allowed).max().item()
+        worst = max(worst, float("inf") if error != error else error)
+    return worst
+
+
+def contestants(
+    torch: Any, programs: dict[str, Program], sets: Sequence[Inputs]
+) -> list[Contestant]:
+    """polyc's kernels and cuBLAS's for one shape."""
+    found: list[Contestant] = []
+    count = len(sets)
+    for arch, program in programs.items():
+        launches = [program.launch([a, b, bias], [out]) for a, b, bias, out in sets]
+        stream = torch.cuda.current_stream().cuda_stream
+
+        def polyc(i: int, launches: Any = launches, stream: int = stream) -> None:
+            launches[i % count].run(stream)
+
+        name = launches[0].function.name
+        found.append(Contestant(f"polyc {arch} {name}", polyc, True, []))
+
+    def plain(i: int) -> None:
+        a, b, _, out = sets[i % count]
+        torch.mm(a, b, out=out)
+
+    def fused(i: int) -> None:
+        a, b, bias, out = sets[i % count]
+        torch._addmm_activation(bias, a, b, use_gelu=False, out=out)
+
+    def two_steps(i: int) -> None:
+        a, b, bias, out = sets[i % count]
+        torch.addmm(bias, a, b, out=out).relu_()
+
+    found.append(Contestant("cuBLAS matmul", plain, False, []))
+    found.append(Contestant("cuBLASLt bias+relu", fused, True, []))
+    found.append(Contestant("cuBLAS addmm, relu", two_steps, True, []))
+    return found
+
+
+def time_batch(torch: Any, contestant: Contestant, launches: int) -> float:
+    """Milliseconds a launch."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for i in range(launches):
+        contestant.run(i)
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / launches
+
+
+def measure(torch: Any, racers: Sequence[Contestant], rounds: int) -> None:
+    """Time every contestant ``rounds`` times, in turns."""
+    launches: dict[str, int] = {}
+    for racer in racers:
+        time_batch(torch, racer, 5)
+        milliseconds = time_batch(torch, racer, 10)
+        launches[racer.name] = max(3, min(1000, int(BATCH_SECONDS * 1e3 / milliseconds)))
+    for turn in range(rounds):
+        for i in range(len(racers)):
+            racer = racers[(turn + i) % len(racers)]
+            racer.milliseconds.append(time_batch(torch, racer, launches[racer.name]))
+
+
+def launch_overhead(torch: Any, program: Program) -> dict[str, float]:
+    """Host microseconds a call on 128³ tensors, each the median of 20 batches (J4).
+
+    A batch of 100 calls fits the launch queue, so that the host never waits for the GPU.
+    """
+    a, b, bias, out = make_inputs(torch, (128, 128, 128), torch.float16, 1)[0]
+    launch = program.launch([a, b, bias], [out])
+    stream = torch.cuda.current_stream().cuda_stream
+    calls: dict[str, Callable[[], object]] = {
+        "Launch.run": lambda: launch.run(stream),
+        "Program.run, out=": lambda: program.run([a, b, bias], out=[out]),
+        "Program.run": lambda: program.run([a, b, bias]),
+        "torch.add, out=": lambda: torch.add(a, b, out=out),
+        "torch.mm, out=": lambda: torch.mm(a, b, out=out),
+    }
+    found: dict[str, float] = {}
+    for name, call in calls.items():
+        times: list[float] = []
+        for _ in range(20):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(100):
+                call()
+            times.append((time.perf_counter() - start) * 1e4)
+        found[name] = statistics.median(times)
+    return found
+
+
+def commit() -> str:
+    """The checkout's commit, with a mark when files differ from it."""
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=12", "--dirty"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return done.stdout.strip()
+
+
+def surroundings(torch: Any, programs: dict[str, Program], args: argparse.Namespace) -> Any:
+    """What a reader needs to trust the numbers."""
+    gpu = driver.device()
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "commit": args.commit or commit(),
+        "device": gpu.name,
+        "capability": f"sm_{gpu.capability[0]}{gpu.capability[1]}",
+        "multiprocessors": gpu.multiprocessors,
+        "l2_bytes": gpu.l2_bytes,
+        "driver_cuda": gpu.driver,
+        "torch": torch.__version__,
+        "torch_cuda": torch.version.cuda,
+        "nvrtc": ".".join(map(str, nvrtc.version())),
+        "dtype": args.dtype,
+        "rounds": args.rounds,
+        "reduced_precision_reduction": bool(
+            torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction
+        ),
+        "kernels": {
+            arch: {
+                name: {
+                    "registers": info.registers,
+                    "spill_bytes": info.spill_bytes,
+                    "static_shared_bytes": info.smem,
+                }
+                for name, info in program.kernels.items()
+            }
+            for arch, program in programs.items()
+        },
+    }
+
+
+def compile_programs(args: argparse.Namespace) -> dict[str, Program]:
+    """The example for each architecture that this GPU runs."""
+    text = ROOT / "examples" / EXAMPLES[args.dtype]
+    found: dict[str, Program] = {}
+    for arch in args.archs:
+        if arch.endswith("a") and not driver.device().runs(arch):
+            print(f"{driver.device().name} does not run {arch}; left out")
+            continue
+        job = Compilation.of_file(text, arch)
+        job.plan = args.plan if arch == args.plan_arch else None
+        start = time.perf_counter()
+        program = Program.compile(job.run().module)
+        print(f"compiled for {arch} in {time.perf_counter() - start:.2f} s")
+        for line in program.result.warnings():
+            print(f"  {line}")
+        found[arch] = program
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Time polyc's GEMM beside cuBLAS.")
+    parser.add_argument("--shapes", nargs="+", type=parse_shape, metavar="MxNxK")
+    parser.add_argument("--dtype", choices=EXAMPLES, default="f16")
+    parser.add_argument("--archs", nargs="+", default=["sm_90a", "sm_80"])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--plan", help="a plan in JSON instead of plan-select's")
+    parser.add_argument("--plan-arch", default="sm_90a", help="the architecture of --plan")
+    parser.add_argument(
+        "--out", default=str(ROOT / "bench" / "results"), help="folder, or - for none"
+    )
+    parser.add_argument("--commit", help="what to record where there is no git")
+    args = parser.parse_args(argv)
+    torch = load_torch()
+    try:
+        return run(torch, args)
+    except PolycError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def run(torch: Any, args: argparse.Namespace) -> int:
+    programs = compile_programs(args)
+    dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[args.dtype]
+    report = surroundings(torch, programs, args)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.manual_seed(0)
+    shapes: list[Shape] = args.shapes or [parse_shape(text) for text in SHAPES]
+    print(f"{report['device']}, driver CUDA {report['driver_cuda']}, torch {report['torch']}, ")
+    print(
+        f"NVRTC {report['nvrtc']}, {args.dtype}, commit {report['commit']}; TFLOP/s, median of "
+        f"{args.rounds} rounds, ms a launch"
+    )
+    rows: list[dict[str, Any]] = []
+    wrong = False
+    for shape in shapes:
+        m, n, k = shape
+        sets = make_inputs(torch, shape, dtype, report["l2_bytes"])
+        racers = contestants(torch, programs, sets)
+        errors = {r.name: check(torch, sets[0], r.run, r.fused) for r in racers}
+        measure(torch, racers, args.rounds)
+        print(f"{m}x{n}x{k}, {len(sets)} copies")
+        for racer in racers:
+            middle = statistics.median(racer.milliseconds)
+            tflops = 2 * m * n * k / middle / 1e9
+            good = errors[racer.name] <= 1.0
+            wrong |= not good and racer.name.startswith("polyc")
+            mark = "" if good else f"  WRONG by {errors[racer.name]:.3g} of the tolerance"
+            print(f"  {racer.name:36} {tflops:8.1f} {middle:9.4f}{mark}", flush=True)
+            rows.append(
+                {
+                    "m": m,
+                    "n": n,
+                    "k": k,
+                    "contestant": racer.name,
+                    "fused": racer.fused,
+                    "copies": len(sets),
+                    "tflops": round(tflops, 2),
+                    "milliseconds": middle,
+                    "milliseconds_min": min(racer.milliseconds),
+                    "milliseconds_max": max(racer.milliseconds),
+                    "error_of_tolerance": errors[racer.name],
+                }
+            )
+        del racers, sets
+    report["rows"] = rows
+    report["launch_overhead_us"] = overhead = launch_overhead(torch, next(iter(programs.values())))
+    print("host time a call, µs: " + ", ".join(f"{k} {v:.1f}" for k, v in overhead.items()))
+    if args.out != "-":
+        stamp = report["date"][:19].replace(":", "").replace("-", "")
+        folder = Path(args.out)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"gemm-{report['capability']}-{args.dtype}-{stamp}.json"
+        path.write_text(json.dumps(report, indent=1) + "\n")
+        print(f"wrote {path}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

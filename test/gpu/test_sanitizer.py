@@ -1,0 +1,36 @@
+"""compute-sanitizer over the small shapes: no stray access, no race.
+
+Each tool runs the ``small`` tests of ``test_gemm.py`` in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "initcheck", "synccheck"])
+def test_small_shapes_are_clean(root: Path, tool: str, arch: str) -> None:
+    sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    if not os.path.exists(sanitizer):
+        pytest.skip("compute-sanitizer is not on the PATH")
+    chosen = f"every_variant and small and {arch} and not bf16"
+    tests = [str(root / "test" / "gpu" / "test_gemm.py"), "-k", chosen]
+    done = subprocess.run(
+        [
+            *(sanitizer, "--tool", tool, "--error-exitcode", "86", "--print-limit", "5"),
+            *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests),
+        ],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root / ".typecheck")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
