@@ -140,6 +140,7 @@ class Program:
             outputs = list(out)
         results = self._views(outputs, self.num_inputs, len(self.names), "outputs")
         values = self._bind([*views, *results], symbols)
+        self._check_apart(views, results)
         if any(view.size == 0 for view in results):
             return outputs
         homes = {view.gpu for view in (*views, *results)}
@@ -175,6 +176,7 @@ class Program:
         views = self._views(inputs, 0, self.num_inputs, "inputs")
         results = self._views(out, self.num_inputs, len(self.names), "outputs")
         values = self._bind([*views, *results], symbols)
+        self._check_apart(views, results)
         home = views[0].gpu if views else results[0].gpu
         if home is None or any(view.gpu != home for view in (*views, *results)):
             raise PolycError("DeviceMismatch", "a launch is bound to tensors on one GPU")
@@ -225,6 +227,21 @@ class Program:
             if value > MAX_INDEX:
                 raise PolycError("BadArgument", f"{symbol} is {value}; kernels index with 32 bits")
         return values
+
+    def _check_apart(self, inputs: Sequence[TensorView], outputs: Sequence[TensorView]) -> None:
+        """An output overlaps no other tensor: kernels read and write in any order."""
+        views = [*inputs, *outputs]
+        for i, out in enumerate(outputs, len(inputs)):
+            for j, other in enumerate(views[:i]):
+                if (
+                    out.pointer < other.pointer + other.bytes
+                    and other.pointer < out.pointer + out.bytes
+                ):
+                    raise PolycError(
+                        "Overlap",
+                        f"{self.names[i]} and {self.names[j]} share memory; give the output its "
+                        "own",
+                    )
 
     def _outputs(self, inputs: Sequence[object], values: Mapping[str, int]) -> list[object]:
         """Uninitialised outputs of the library that the first input is of."""

@@ -184,6 +184,19 @@ def test_outputs_may_be_given(ctx: Context, log: list[Any]) -> None:
     assert "dimension 0 of C is 3, the signature says M, which is 2" in error.message
 
 
+def test_an_output_has_memory_of_its_own(ctx: Context, log: list[Any]) -> None:
+    space = halves(64)
+    a, b = space[:16].reshape(2, 8), halves(8, 8)
+    for start, kind in ((8, "Overlap"), (15, "Overlap"), (16, "")):
+        out = space[start : start + 16].reshape(2, 8)
+        if kind:
+            error = refused(lambda out=out: program(ctx).run([a, b], out=[out]))
+            assert error.kind == kind
+            assert "C and A share memory" in error.message
+        else:
+            program(ctx).run([a, b], out=[out])
+
+
 def test_refusals(ctx: Context, log: list[Any]) -> None:
     job = program(ctx)
     cases: list[tuple[list[object], str, str]] = [
