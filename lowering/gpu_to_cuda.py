@@ -288,16 +288,13 @@ def _wgmma(w: KernelWriter, op: hw.WgmmaOp) -> None:
     w.run(function, w.text(op.acc), a, b)
 
 
-def _fence_accumulators(w: KernelWriter, op: Operation) -> None:
-    """Keep C's accesses of accumulators on their side: wgmma writes them behind its back."""
-    for acc in w.accumulators:
-        if w.visible(acc, op):
-            w.run("register_fence", w.text(acc))
+@prints(hw.RegisterFenceOp)
+def _register_fence(w: KernelWriter, op: hw.RegisterFenceOp) -> None:
+    w.run("register_fence", w.text(op.registers))
 
 
 @prints(hw.WgmmaFenceOp)
 def _wgmma_fence(w: KernelWriter, op: hw.WgmmaFenceOp) -> None:
-    _fence_accumulators(w, op)
     w.run("wgmma_fence")
 
 
@@ -309,8 +306,6 @@ def _wgmma_commit(w: KernelWriter, op: hw.WgmmaCommitOp) -> None:
 @prints(hw.WgmmaWaitOp)
 def _wgmma_wait(w: KernelWriter, op: hw.WgmmaWaitOp) -> None:
     w.run("wgmma_wait", template=str(op.pending.value.data))
-    if op.pending.value.data == 0:
-        _fence_accumulators(w, op)
 
 
 # Kernels and modules -------------------------------------------------------------------

@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnitAttr,
     VectorType,
+    f32,
     i1,
     i32,
     i64,
@@ -75,8 +76,12 @@ def scalar_type(value_type: Attribute) -> Attribute:
 def vector_length(value_type: Attribute) -> int:
     """Elements of a one-dimensional vector type; 1 for a scalar."""
     if isinstance(value_type, VectorType):
-        (count,) = cast(VectorType[Attribute], value_type).get_shape()
-        return count
+        shape = cast(VectorType[Attribute], value_type).get_shape()
+        if len(shape) != 1:
+            raise VerifyException(
+                f"a thread's vectors have one axis, {value_type} has {len(shape)}"
+            )
+        return shape[0]
     return 1
 
 
@@ -121,9 +126,12 @@ def _verify_global_vector(tensor: SSAValue, value_type: Attribute) -> None:
         )
 
 
-def _verify_registers(memref: SSAValue, what: str) -> None:
-    if register_count(memref.type) is None:
-        raise VerifyException(f"{what} is a memref of registers, not {memref.type}")
+def _verify_registers(memref: SSAValue, what: str, element: Attribute) -> None:
+    registers = memref.type
+    if register_count(registers) is None or (
+        cast(MemRefType[Attribute], registers).element_type != element
+    ):
+        raise VerifyException(f"{what} is a memref of {element} registers, not {registers}")
 
 
 # Who and where -------------------------------------------------------------------------
@@ -297,7 +305,7 @@ class LoadGlobalOp(IRDLOperation):
     """Load one element or a vector of consecutive elements.
 
     Where ``predicate`` is given and false nothing is read and the result is zero.
-    ``cache`` names a cache hint of the PTX ISA (``nc`` for read-only data).
+    A tensor that the kernel never stores to is read as read-only data (``ld.global.nc``).
     """
 
     name = "gpu.load_global"
@@ -701,7 +709,7 @@ class LdmatrixOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        _verify_registers(self.registers, "the destination of ldmatrix")
+        _verify_registers(self.registers, "the destination of ldmatrix", i32)
 
 
 @irdl_op_definition
@@ -740,8 +748,9 @@ class MmaSyncOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        for value, what in ((self.a, "operand a"), (self.b, "operand b"), (self.acc, "acc")):
-            _verify_registers(value, what)
+        _verify_registers(self.a, "operand a of mma", i32)
+        _verify_registers(self.b, "operand b of mma", i32)
+        _verify_registers(self.acc, "the accumulator of mma", f32)
         _verify_operand_element(self.element)
 
 
@@ -845,7 +854,7 @@ class WgmmaOp(IRDLOperation):
         n = self.n.value.data
         if n % 8 or not 8 <= n <= 256:
             raise VerifyException(f"wgmma's N is 8 to 256 in steps of 8, not {n}")
-        _verify_registers(self.acc, "the accumulator of wgmma")
+        _verify_registers(self.acc, "the accumulator of wgmma", f32)
         if register_count(self.acc.type) != n // 2:
             raise VerifyException(
                 f"m64n{n}k16 accumulates in {n // 2} registers a thread, not {self.acc.type}"
@@ -865,6 +874,26 @@ class WgmmaFenceOp(IRDLOperation):
 
     def __init__(self) -> None:
         super().__init__()
+
+
+@irdl_op_definition
+class RegisterFenceOp(IRDLOperation):
+    """Registers hold what the program says at this point.
+
+    wgmma writes accumulators behind the compiler's back; this keeps it from moving their
+    reads and writes across.  It costs no instruction, but inside a pipeline of wgmma it makes
+    ptxas serialise them (its message C7515).
+    """
+
+    name = "gpu.register_fence"
+    registers = operand_def(base(MemRefType))
+    assembly_format = "$registers attr-dict `:` type($registers)"
+
+    def __init__(self, registers: SSAValue) -> None:
+        super().__init__(operands=[registers])
+
+    def verify_(self) -> None:
+        _verify_registers(self.registers, "what a register fence settles", f32)
 
 
 @irdl_op_definition
@@ -927,6 +956,7 @@ HARDWARE_OPS: list[type[Operation]] = [
     WgmmaDescriptorOp,
     WgmmaOp,
     WgmmaFenceOp,
+    RegisterFenceOp,
     WgmmaCommitOp,
     WgmmaWaitOp,
 ]

@@ -60,7 +60,7 @@ from polyc.dialects.gpu.types import (
 LOADERS = ("tma", "cp_async", "register")
 """How a tile travels from global to shared memory (S9.3)."""
 
-MMA_KINDS = ("wgmma", "mma_sync")
+MMA_KINDS = ("wgmma", "mma.sync")
 """The tensor-core instructions that a contract can become."""
 
 
@@ -232,7 +232,7 @@ class ContractOp(IRDLOperation):
 
     ``lhs`` and ``rhs`` map ``(m, n, k)`` to the tiles' own axes, so that either operand may
     be stored transposed.  ``mma`` names the instruction, ``warp_tile`` the part of the tile
-    that one warp (``mma_sync``) or one warpgroup (``wgmma``) computes.  A ``wgmma`` contract is
+    that one warp (``mma.sync``) or one warpgroup (``wgmma``) computes.  A ``wgmma`` contract is
     asynchronous: the accumulator is ready after a ``gpu.await``.
     """
 

@@ -499,7 +499,11 @@ class BindAttr(ParametrizedAttribute):
     @classmethod
     def parse_binding(cls, parser: AttrParser) -> BindAttr:
         """Parse ``tensor 0``, ``tensor_map 0`` or ``symbol M``."""
+        pos = parser.pos
         kind = parser.parse_identifier()
+        if kind not in (k.value for k in BindKind):
+            kinds = ", ".join(k.value for k in BindKind)
+            parser.raise_error(f"an argument binds {kinds}, not {kind}", pos, parser.pos)
         if kind == "symbol":
             return BindAttr.symbol(parser.parse_identifier())
         index = parser.parse_integer(allow_boolean=False, allow_negative=False)
