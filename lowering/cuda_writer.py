@@ -51,7 +51,26 @@ def prints(
     return enter
 
 
-LOWERED_BY: dict[str, str] = {}
+LOWERED_BY: dict[str, str] = {
+    "gpu.pipeline": "gpu-inject-pipeline or gpu-warp-specialize",
+    "gpu.ring": "gpu-lower-barriers",
+    "gpu.ring_acquire": "gpu-lower-barriers",
+    "gpu.ring_wait": "gpu-lower-barriers",
+    "gpu.ring_release": "gpu-lower-barriers",
+    "gpu.fragment": "gpu-lower-tile-ops",
+    "gpu.fill": "gpu-lower-tile-ops",
+    "gpu.copy": "gpu-lower-tile-ops",
+    "gpu.contract": "gpu-lower-tile-ops",
+    "gpu.map": "gpu-lower-tile-ops",
+    "gpu.await": "gpu-wgmma-sync",
+    "gpu.tile_coordinates": "gpu-lower-coordinates",
+    "gpu.roles": "gpu-lower-roles",
+    "gpu.element_address": "gpu-lower-shared-layout",
+    "affine.for": "lower-affine",
+    "affine.if": "lower-affine",
+    "affine.load": "lower-affine",
+    "affine.store": "lower-affine",
+}
 """Op name to the pass that lowers it, for the diagnostic of an op that has no printer."""
 
 
