@@ -13,7 +13,6 @@ function under it stays.  Applied to its own result the pass changes nothing.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -30,7 +29,7 @@ from xdsl.pattern_rewriter import (
 from xdsl.traits import Pure
 
 from polyc.dialects import region
-from polyc.dialects.diagnostic import PolycError, place_of
+from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.region_types import AxisAttr, ValType
 from polyc.passes.driver import located, rewrite
 from polyc.passes.legality import (
@@ -42,22 +41,9 @@ from polyc.passes.legality import (
     candidate,
     judge,
 )
+from polyc.passes.notes import Note, show
 
 # What happened -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Note:
-    """One use of a rule, or one refusal, at an operation."""
-
-    kind: str
-    text: str
-    at: Operation
-
-    def format(self) -> str:
-        """``file:line:col: remark[Kind]: sentence``."""
-        place = place_of(self.at)
-        return f"{'' if place is None else f'{place}: '}remark[{self.kind}]: {self.text}"
 
 
 @dataclass
@@ -363,5 +349,4 @@ class RegionSrnf(ModulePass):
                 )
         done = normalise(op, self.classes)
         notes = [n for n in done.fired if self.report or n.kind == "finite-only"]
-        for note in notes + (done.refused if self.report else []):
-            print(note.format(), file=sys.stderr)
+        show(notes + (done.refused if self.report else []))
