@@ -160,7 +160,7 @@ def _compare_integers(w: KernelWriter, op: arith.CmpiOp) -> None:
 @prints(arith.SelectOp)
 def _select(w: KernelWriter, op: arith.SelectOp) -> None:
     if not isinstance(op.cond.type, IntegerType):
-        raise not_lowered(op, "chooses by a vector of conditions")
+        raise not_lowered(op, "chooses by a vector", "choose element by element")
     w.define(op.result, f"{w.text(op.cond)} ? {w.text(op.lhs)} : {w.text(op.rhs)}")
 
 
@@ -209,7 +209,11 @@ def _bitcast(w: KernelWriter, op: arith.BitcastOp) -> None:
     source, target = _kind(w, op.input, op), _kind(w, op.result, op)
     form = "{}" if source == target else _BITS.get((source, target))
     if form is None:
-        raise not_lowered(op, f"takes the bits of {op.input.type} as {op.result.type}")
+        raise not_lowered(
+            op,
+            f"takes the bits of {op.input.type} as {op.result.type}",
+            "it can change between i32 and f32, and among 16-bit types",
+        )
     _elementwise(w, op, lambda row: form.format(*row))
 
 
@@ -220,7 +224,9 @@ def _require_f32(op: Operation) -> None:
     for value in (*op.operands, *op.results):
         element = scalar_type(value.type)
         if not isinstance(element, Float32Type | IntegerType | IndexType):
-            raise not_lowered(op, f"computes in {element}: kernels compute in f32, extend first")
+            raise not_lowered(
+                op, f"computes in {element}", "kernels compute in f32: extend the operands first"
+            )
 
 
 _FLOAT: dict[type[Operation], str] = {
@@ -302,7 +308,9 @@ def _compare_floats(w: KernelWriter, op: arith.CmpfOp) -> None:
 def _extend_float(w: KernelWriter, op: arith.ExtFOp) -> None:
     source, target = _kind(w, op.input, op), _kind(w, op.result, op)
     if source not in ("f16", "bf16") or target != "float":
-        raise not_lowered(op, f"extends {op.input.type} to {op.result.type}")
+        raise not_lowered(
+            op, f"extends {op.input.type} to {op.result.type}", "it can extend f16 and bf16 to f32"
+        )
     _elementwise(w, op, lambda row: w.call(f"{source}_to_f32", *row))
 
 
@@ -311,7 +319,9 @@ def _truncate_float(w: KernelWriter, op: arith.TruncFOp) -> None:
     source, t = _kind(w, op.input, op), w.type(op.result.type, op)
     target = t.element or t.name
     if source != "float" or target not in ("f16", "bf16"):
-        raise not_lowered(op, f"rounds {op.input.type} to {op.result.type}")
+        raise not_lowered(
+            op, f"rounds {op.input.type} to {op.result.type}", "it can round f32 to f16 and bf16"
+        )
     if t.lanes != 2:
         _elementwise(w, op, lambda row: w.call(f"f32_to_{target}", *row))
         return
@@ -396,7 +406,9 @@ def _apply(w: KernelWriter, op: affine.ApplyOp) -> None:
 def _alloca(w: KernelWriter, op: memref.AllocaOp) -> None:
     t: MemRefType[Attribute] = op.memref.type
     if t.memory_space not in (REGISTER, NoneAttr()) or -1 in t.get_shape():
-        raise not_lowered(op, f"allocates {t}; a kernel allocates registers of fixed number")
+        raise not_lowered(
+            op, f"allocates {t}", "a kernel allocates registers, as many as the type says"
+        )
     extents = "".join(f"[{size}]" for size in t.get_shape())
     element = w.type(t.element_type, op)
     w.line(f"{element.name} {w.name(op.memref, 'registers')}{extents};")

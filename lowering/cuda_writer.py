@@ -74,11 +74,15 @@ LOWERED_BY: dict[str, str] = {
 """Op name to the pass that lowers it, for the diagnostic of an op that has no printer."""
 
 
-def not_lowered(op: Operation, why: str = "", by: str | None = None) -> PolycError:
-    """The error for an op that is not at hardware level, or not in a form that C has."""
-    by = by or LOWERED_BY.get(op.name)
-    way = f"run {by} first" if by else "lower it first (lower-to-gpu runs every pass)"
-    return PolycError("NotLowered", f"{op.name} {why or 'has no CUDA C'}; {way}", op)
+def not_lowered(op: Operation, why: str = "has no CUDA C", way: str | None = None) -> PolycError:
+    """The error for an op that is not at hardware level, or not in a form that C has.
+
+    ``way`` says what to do; without it the pass that lowers the op is named.
+    """
+    if way is None:
+        by = LOWERED_BY.get(op.name)
+        way = f"run {by} first" if by else "lower it first (lower-to-gpu runs every pass)"
+    return PolycError("NotLowered", f"{op.name} {why}; {way}", op)
 
 
 KEYWORDS = frozenset(
@@ -163,7 +167,7 @@ def literal(value: int | float, kind: str) -> str:
         case "bool":
             return "true" if value else "false"
         case "u32":
-            return f"{int(value) & 0xFFFFFFFF}u"
+            return f"{int(value)}u" if value >= 0 else f"(u32){int(value)}"
         case "u8" | "u16":
             mask = 0xFF if kind == "u8" else 0xFFFF
             return f"({kind}){int(value) & mask}"
@@ -175,8 +179,8 @@ def literal(value: int | float, kind: str) -> str:
             return "(-2147483647 - 1)" if value == -(1 << 31) else str(int(value))
 
 
-_READS = (hardware.LoadGlobalOp, hardware.LoadSharedOp, memref.LoadOp)
-"""Ops that are not written when nothing needs what they read."""
+_DROPPED = (hardware.LoadGlobalOp, hardware.LoadSharedOp, memref.LoadOp, memref.AllocaOp)
+"""Ops without Pure that are not written when nothing needs their result."""
 
 
 class KernelWriter:
@@ -193,8 +197,6 @@ class KernelWriter:
         self.indent = 1
         self.stored: set[SSAValue] = set()
         """Global tensors that the kernel writes."""
-        self.accumulators: list[SSAValue] = []
-        """Register memrefs that wgmma adds to, in order of appearance."""
         self.live: set[SSAValue] = set()
         """Values that some effect depends on."""
         self.dead: set[Operation] = set()
@@ -208,11 +210,11 @@ class KernelWriter:
 
     def fresh(self, hint: str) -> str:
         """A C identifier like ``hint`` that the kernel does not use yet."""
-        base = _NOT_C.sub("_", hint)
+        base = _NOT_C.sub("_", hint).lstrip("_")
         if not base or base[0].isdigit():
             base = "v" + base
         if is_reserved(base):
-            base = base.lstrip("_") + "_"
+            base = f"{base}_" if not is_reserved(f"{base}_") else f"v_{base}"
         name, count = base, self._counts.get(base, 0)
         while name in self._taken:
             count += 1
@@ -239,7 +241,11 @@ class KernelWriter:
         """The C type of a value's type; PolycError where there is none."""
         found = c_type(attribute)
         if found is None:
-            raise not_lowered(at, f"has a value of type {attribute}, which a kernel cannot hold")
+            raise not_lowered(
+                at,
+                f"has a value of type {attribute}",
+                "a kernel holds index, i1 to i64, f16, bf16, f32 and vectors of these",
+            )
         if found.is_vector:
             self.types[found.name] = found
         return found
@@ -333,7 +339,7 @@ class KernelWriter:
                 self._elements[op.result] = texts
                 self.alias(op.result, self.vector(t, texts))
             case _:
-                raise not_lowered(op, f"holds {attribute}, which C does not spell")
+                raise not_lowered(op, f"is {attribute}", "write a scalar or a vector constant")
 
     def ops(self, block: Block) -> None:
         """Write the ops of a block."""
@@ -345,26 +351,14 @@ class KernelWriter:
                 raise not_lowered(op)
             function(self, op)
 
-    def visible(self, value: SSAValue, at: Operation) -> bool:
-        """Whether the variable of ``value`` is in scope at ``at``."""
-        if value not in self._names:
-            return False
-        home = value.owner if isinstance(value.owner, Block) else value.owner.parent
-        block = at.parent
-        while block is not None:
-            if block is home:
-                return True
-            block = block.parent_block()
-        return False
-
     def prepare(self, body: Block) -> None:
-        """Find which values are needed, which tensors are written, and the accumulators."""
+        """Find which values are needed, and which tensors are written."""
         needed: list[SSAValue] = []
         droppable: dict[type[Operation], bool] = {}
         for op in body.walk():
             kind = type(op)
             if kind not in droppable:
-                droppable[kind] = kind in _READS or (bool(op.results) and op.has_trait(Pure))
+                droppable[kind] = kind in _DROPPED or (bool(op.results) and op.has_trait(Pure))
             if isinstance(op, scf.ForOp):
                 needed += (op.lb, op.ub, op.step)
             elif isinstance(op, scf.IfOp):
@@ -375,8 +369,6 @@ class KernelWriter:
                 needed += op.operands
             if isinstance(op, hardware.StoreGlobalOp):
                 self.stored.add(op.tensor)
-            elif isinstance(op, hardware.WgmmaOp) and op.acc not in self.accumulators:
-                self.accumulators.append(op.acc)
         while needed:
             value = needed.pop()
             if value not in self.live:

@@ -55,14 +55,14 @@ def _elect(w: KernelWriter, op: hw.ElectOp) -> None:
 @prints(hw.SharedTileOp, "tile")
 def _shared_tile(w: KernelWriter, op: hw.SharedTileOp) -> None:
     if op.offset is None:
-        raise not_lowered(op, "has no offset", "gpu-plan-shared-memory")
+        raise not_lowered(op, "has no offset", "run gpu-plan-shared-memory first")
     w.line(f"u32 {w.name(op.tile, 'tile')} = {_at('shared_base', '1', op.offset.value.data)};")
 
 
 @prints(hw.MBarrierOp, "barriers")
 def _mbarrier(w: KernelWriter, op: hw.MBarrierOp) -> None:
     if op.offset is None:
-        raise not_lowered(op, "has no offset", "gpu-plan-shared-memory")
+        raise not_lowered(op, "has no offset", "run gpu-plan-shared-memory first")
     name = w.name(op.barrier, "barriers")
     w.line(f"u32 {name} = {_at('shared_base', '1', op.offset.value.data)};")
 
@@ -111,7 +111,9 @@ def _unpack(w: KernelWriter, op: hw.UnpackOp) -> None:
 def _movable(w: KernelWriter, op: Operation, value: SSAValue) -> CType:
     t = w.type(value.type, op)
     if not can_move(t):
-        raise not_lowered(op, f"moves {value.type}, for which there is no one instruction")
+        raise not_lowered(
+            op, f"moves {value.type}", "one access is of 1, 2, 4, 8 or 16 bytes and not of i1"
+        )
     return t
 
 
@@ -121,9 +123,12 @@ def _pointer(w: KernelWriter, op: Operation, tensor: SSAValue, indices: Sequence
         return w.text(tensor)
     if len(indices) > 1:
         raise not_lowered(
-            op, f"names {len(indices)} coordinates of a tensor", "gpu-linearize-access"
+            op,
+            f"names {len(indices)} coordinates of a tensor",
+            "run gpu-linearize-access first",
         )
-    return f"{w.text(tensor)} + {w.text(indices[0])}"
+    offset = w.text(indices[0])
+    return w.text(tensor) if offset in ("0", "0ll") else f"{w.text(tensor)} + {offset}"
 
 
 @prints(hw.LoadGlobalOp, "loaded")
@@ -229,7 +234,7 @@ def _prefetch_tensor_map(w: KernelWriter, op: hw.PrefetchTensorMapOp) -> None:
 def _tma_load(w: KernelWriter, op: hw.TmaLoadOp) -> None:
     inner_first = [w.text(c) for c in reversed(op.coordinates)]
     if len(inner_first) > 5:
-        raise not_lowered(op, f"names {len(inner_first)} coordinates; TMA takes up to 5")
+        raise not_lowered(op, f"names {len(inner_first)} coordinates", "TMA takes up to 5")
     w.run(
         f"tma_load_{len(inner_first)}d",
         w.text(op.address),
@@ -359,7 +364,7 @@ def kernel_text(
     joined = ", ".join(parameters)
     if len(name) + len(joined) > 96:
         joined = "\n    " + ",\n    ".join(parameters)
-    return f"{head}{joined}) {{\n" + "\n".join(w.lines) + "\n}\n"
+    return "\n".join([f"{head}{joined}) {{", *w.lines, "}\n"])
 
 
 def _prelude(text: str, functions: dict[str, DeviceFunction], types: dict[str, CType]) -> str:

@@ -84,6 +84,8 @@ gpu.module @m arch "sm_90a" symbols [M, K] assuming (K mod 8 == 0) {
     gpu.mma_sync %a[%thread], %b[%thread], %acc[%thread] element bf16 : memref<4xi32, #gpu<space register>>, memref<2xi32, #gpu<space register>>, memref<128xf32, #gpu<space register>>
     // CHECK-NEXT: %d = gpu.wgmma_descriptor %address leading 16 stride 1024 swizzle 128
     %d = gpu.wgmma_descriptor %address leading 16 stride 1024 swizzle 128
+    // CHECK-NEXT: gpu.register_fence %acc : memref<128xf32, #gpu<space register>>
+    gpu.register_fence %acc : memref<128xf32, #gpu<space register>>
     // CHECK-NEXT: gpu.wgmma_fence
     gpu.wgmma_fence
     // CHECK-NEXT: gpu.wgmma n 256 %d plus 32, %d plus 2048 transpose_b, %acc element f16 : memref<128xf32, #gpu<space register>>

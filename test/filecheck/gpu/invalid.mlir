@@ -377,6 +377,17 @@ gpu.module @m arch "sm_90a" symbols [M, K] {
 
 // -----
 
+// CHECK: what a register fence settles is a memref of f32 registers, not memref<4xi32, #gpu<space register>>
+gpu.module @m arch "sm_90a" symbols [M, K] {
+  gpu.kernel @k() threads 128 {
+    %a = memref.alloca() : memref<4xi32, #gpu<space register>>
+    gpu.register_fence %a : memref<4xi32, #gpu<space register>>
+    gpu.return
+  }
+}
+
+// -----
+
 // CHECK: wgmma waits for 0 to 7 groups, not 8
 gpu.module @m arch "sm_90a" symbols [M, K] {
   gpu.kernel @k() threads 128 {

@@ -1,0 +1,53 @@
+// RUN: polyc-opt %s -t cuda | filecheck %s
+
+// floordiv, mod and ceildiv are exact for any sign; powers of two are shifts and masks.
+gpu.module @affine arch "sm_80" symbols [M] {
+  gpu.kernel @every(%O: !gpu.global<[M], i32> = tensor 0, %i: index = symbol M, %j: index = symbol M) threads 32 {
+    %c3 = arith.constant 3 : index
+    %0 = affine.apply affine_map<(d0) -> (d0 floordiv 32)>(%i)
+    %1 = affine.apply affine_map<(d0) -> (d0 mod 32)>(%0)
+    %2 = affine.apply affine_map<(d0) -> (d0 ceildiv 128)>(%1)
+    %3 = affine.apply affine_map<(d0) -> (d0 floordiv 3)>(%2)
+    %4 = affine.apply affine_map<(d0) -> (d0 mod 3)>(%3)
+    %5 = affine.apply affine_map<(d0) -> (d0 ceildiv 3)>(%4)
+    %6 = affine.apply affine_map<(d0)[s0] -> ((d0 + s0 * 2) * 4 - 7)>(%5)[%j]
+    %7 = affine.apply affine_map<(d0, d1) -> ((d0 floordiv 4) * 8 + d1 mod 8 - d0 * 3 - d1)>(%6, %j)
+    %8 = affine.apply affine_map<(d0, d1) -> ((d0 mod 16) floordiv 4 + (d1 + 1) ceildiv 2)>(%7, %c3)
+    %9 = affine.apply affine_map<(d0) -> (-d0)>(%8)
+    %10 = affine.apply affine_map<() -> (-4)>()
+    %11 = arith.addi %9, %10 : index
+    %r = arith.index_cast %11 : index to i32
+    gpu.store_global %r, %O[%i : index] : i32, !gpu.global<[M], i32>
+    gpu.return
+  }
+}
+
+// CHECK: __device__ __forceinline__ int floor_div(int a, int b) {
+// CHECK-NEXT:   int q = a / b, r = a % b;
+// CHECK-NEXT:   return q - (r != 0 && (r < 0) != (b < 0));
+// CHECK-NEXT: }
+// CHECK: __device__ __forceinline__ int floor_mod(int a, int b) {
+// CHECK-NEXT:   int r = a % b;
+// CHECK-NEXT:   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+// CHECK-NEXT: }
+// CHECK: __device__ __forceinline__ int ceil_div(int a, int b) {
+// CHECK-NEXT:   int q = a / b, r = a % b;
+// CHECK-NEXT:   return q + (r != 0 && (r < 0) == (b < 0));
+// CHECK-NEXT: }
+// CHECK: extern "C" __global__ void __launch_bounds__(32, 1)
+// CHECK-NEXT: every(u32* __restrict__ O, int i, int j) {
+// CHECK-NEXT:   int v = i >> 5;
+// CHECK-NEXT:   int v_1 = v & 31;
+// CHECK-NEXT:   int v_2 = -(-v_1 >> 7);
+// CHECK-NEXT:   int v_3 = floor_div(v_2, 3);
+// CHECK-NEXT:   int v_4 = floor_mod(v_3, 3);
+// CHECK-NEXT:   int v_5 = ceil_div(v_4, 3);
+// CHECK-NEXT:   int v_6 = v_5 * 4 + j * 8 - 7;
+// CHECK-NEXT:   int v_7 = (v_6 >> 2) * 8 + (j & 7) - v_6 * 3 - j;
+// CHECK-NEXT:   int v_8 = ((v_7 & 15) >> 2) + -(-(3 + 1) >> 1);
+// CHECK-NEXT:   int v_9 = -v_8;
+// CHECK-NEXT:   int v_10 = -4;
+// CHECK-NEXT:   int v_11 = v_9 + v_10;
+// CHECK-NEXT:   u32 r = (u32)v_11;
+// CHECK-NEXT:   store_global_u32(O + i, r);
+// CHECK-NEXT: }

@@ -1,0 +1,372 @@
+"""The printer: what it prints compiles, says what the IR says, and is the same every time."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.context import Context
+from xdsl.dialects import affine, arith, math, memref, scf
+from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.ir import Block, Operation
+from xdsl.ir.affine import AffineExpr
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.hardware import HARDWARE_OPS
+from polyc.lowering.cuda_functions import DeviceFunction
+from polyc.lowering.cuda_upstream import affine_text
+from polyc.lowering.cuda_writer import (
+    KEYWORDS,
+    PRINTERS,
+    KernelWriter,
+    bfloat_bits,
+    float_literal,
+    half_bits,
+    is_reserved,
+    literal,
+    prints,
+)
+from polyc.lowering.gpu_to_cuda import cuda_source, kernel_text, print_cuda
+from polyc.runtime.nvrtc import compile_cuda
+from polyc.tools.parsing import parse_text
+from polyc.tools.registry import make_context
+
+TEXTS = Path(__file__).resolve().parent.parent / "filecheck" / "cuda"
+FILES = sorted(p for p in TEXTS.glob("*.mlir") if p.stem != "invalid")
+
+
+def gpu_module(text: str, name: str = "test.mlir") -> gpu.ModuleOp:
+    module = parse_text(make_context(), text, name)
+    (found,) = (op for op in module.ops if isinstance(op, gpu.ModuleOp))
+    return found
+
+
+def kernel(body: str, arguments: str = "") -> gpu.ModuleOp:
+    return gpu_module(
+        f'gpu.module @m arch "sm_80" symbols [M] {{\n  gpu.kernel @k({arguments}) threads 32 {{\n'
+        f"{body}\n    gpu.return\n  }}\n}}"
+    )
+
+
+# What is printed ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_text_compiles_clean(path: Path, arch: str) -> None:
+    module = gpu_module(path.read_text(), str(path))
+    if module.arch.data > arch:
+        pytest.skip(f"{path.stem} is for {module.arch.data}")
+    source = cuda_source(module)
+    assert "#include" not in source
+    result = compile_cuda(source, arch)
+    assert result.warnings() == ()
+    assert set(result.kernels) == {k.sym_name.data for k in module.kernels()}
+    for name, info in result.kernels.items():
+        assert (info.spill_bytes, info.stack) == (0, 0), (name, info)
+
+
+def test_texts_use_every_op() -> None:
+    used: set[type[Operation]] = set()
+    for path in FILES:
+        used |= {type(op) for op in gpu_module(path.read_text()).walk()}
+    assert set(PRINTERS) - used == set()
+
+
+def test_every_hardware_op_has_a_printer() -> None:
+    assert [op.name for op in HARDWARE_OPS if op not in PRINTERS] == []
+
+
+def test_upstream_ops_have_a_printer() -> None:
+    """What the passes of the gpu dialect make beside hardware ops."""
+    made = (affine.ApplyOp, arith.ConstantOp, arith.SelectOp, math.ExpOp, memref.AllocaOp)
+    for op in (*made, memref.LoadOp, memref.StoreOp, scf.ForOp, scf.IfOp, scf.YieldOp):
+        assert op in PRINTERS
+
+
+def test_same_bytes_in_every_process() -> None:
+    code = (
+        "import sys; from io import StringIO\n"
+        "from polyc.lowering.gpu_to_cuda import print_cuda\n"
+        "from polyc.tools.parsing import parse_text\n"
+        "from polyc.tools.registry import make_context\n"
+        "for path in sys.argv[1:]:\n"
+        "    print_cuda(parse_text(make_context(), open(path).read(), path), sys.stdout)\n"
+    )
+
+    def run(seed: str) -> str:
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+        paths = [str(p) for p in FILES]
+        command = [sys.executable, "-c", code, *paths]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+        return done.stdout
+
+    first = run("1")
+    assert first == run("2")
+    assert first.count("__global__") == sum(len(gpu_module(p.read_text()).kernels()) for p in FILES)
+
+
+def test_modules_share_one_prelude(ctx: Context) -> None:
+    text = """gpu.module @{0} arch "sm_80" symbols [] {{
+  gpu.kernel @{0}_kernel() threads 32 {{
+    gpu.cp_async_commit
+    gpu.return
+  }}
+}}"""
+    module = parse_text(ctx, text.format("a") + text.format("b"), "two.mlir")
+    out = StringIO()
+    print_cuda(module, out)
+    assert out.getvalue().count("void cp_async_commit()") == 1
+    assert set(compile_cuda(out.getvalue(), "sm_80").kernels) == {"a_kernel", "b_kernel"}
+
+
+def test_nothing_to_print_is_an_error() -> None:
+    with pytest.raises(PolycError, match="NotLowered"):
+        print_cuda(ModuleOp([]), StringIO())
+
+
+def test_an_op_from_outside_can_be_printed() -> None:
+    before = PRINTERS[arith.NegfOp]
+    try:
+
+        @prints(arith.NegfOp)
+        def negate(w: KernelWriter, op: arith.NegfOp) -> None:
+            w.define(op.result, f"0.0f - {w.text(op.operand)}")
+
+        source = cuda_source(
+            kernel(
+                "    %y = arith.negf %x : f32\n    gpu.store_shared %y, %a : f32",
+                "%x: f32 = symbol M, %a: i32 = symbol M",
+            )
+        )
+        assert negate is PRINTERS[arith.NegfOp]
+    finally:
+        PRINTERS[arith.NegfOp] = before
+    assert "float y = 0.0f - x;" in source
+
+
+def test_dead_values_are_not_printed() -> None:
+    source = cuda_source(
+        kernel(
+            """    %dead = arith.addi %i, %i : index
+    %deader = arith.addi %dead, %i : index
+    %loaded = gpu.load_global %A[%deader : index] : !gpu.global<[M], f32> -> f32
+    gpu.barrier""",
+            "%A: !gpu.global<[M], f32> = tensor 0, %i: index = symbol M",
+        )
+    )
+    assert "dead" not in source and "load" not in source
+
+
+def test_stored_tensors_are_neither_const_nor_nc() -> None:
+    source = cuda_source(
+        kernel(
+            """    %x = gpu.load_global %A[%i : index] : !gpu.global<[M], f32> -> f32
+    %y = gpu.load_global %B[%i : index] : !gpu.global<[M], f32> -> f32
+    gpu.store_global %y, %A[%i : index] : f32, !gpu.global<[M], f32>
+    gpu.store_global %x, %A[%i : index] : f32, !gpu.global<[M], f32>""",
+            "%A: !gpu.global<[M], f32> = tensor 0, %B: !gpu.global<[M], f32> = tensor 1, "
+            "%i: index = symbol M",
+        )
+    )
+    assert "float* __restrict__ A, const float* __restrict__ B" in source.replace("\n    ", " ")
+    assert "x = load_global_f32(A + i)" in source and "y = load_global_nc_f32(B + i)" in source
+
+
+def test_printing_is_fast() -> None:
+    lines = [
+        f"    %v{i} = arith.addi %v{i - 1}, %i : index\n"
+        f"    %w{i} = affine.apply affine_map<(d0)[s0] -> (d0 floordiv 4 + s0 * 2)>(%v{i})[%i]"
+        for i in range(1, 300)
+    ]
+    body = "\n".join(["    %v0 = gpu.thread_id", *lines])
+    module = kernel(
+        f"{body}\n    %r = arith.index_cast %w299 : index to i32\n"
+        "    gpu.store_shared %r, %a : i32\n"
+        + "\n".join(
+            f"    %x{i} = arith.index_cast %w{i} : index to i32\n"
+            f"    gpu.store_shared %x{i}, %a : i32"
+            for i in range(1, 20)
+        ),
+        "%i: index = symbol M, %a: i32 = symbol M",
+    )
+    ops = sum(1 for _ in module.walk())
+    best = min(_timed(lambda: cuda_source(module)) for _ in range(5))
+    assert best < 0.03 * ops / 600, f"{1e3 * best:.1f} ms for {ops} ops"
+
+
+def _timed(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+# Literals -------------------------------------------------------------------------------
+
+
+def as_f32(value: float) -> float:
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_float_literals_are_exact(value: float) -> None:
+    text = float_literal(value)
+    assert re.fullmatch(r"-?\d+(\.\d+)?(e[+-]\d+)?f", text), text
+    read = as_f32(float(text.removesuffix("f")))
+    assert struct.pack("<f", read) == struct.pack("<f", value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0f"),
+        (-0.0, "-0.0f"),
+        (1.0, "1.0f"),
+        (0.1, "0.1f"),
+        (1e10, "1e+10f"),
+        (16777216.0, "16777216.0f"),
+        (3.4028234663852886e38, "3.4028235e+38f"),
+        (float("inf"), "__uint_as_float(0x7f800000u)"),
+        (float("-inf"), "__uint_as_float(0xff800000u)"),
+        (1e300, "__uint_as_float(0x7f800000u)"),
+        (float("nan"), "__uint_as_float(0x7fc00000u)"),
+    ],
+)
+def test_float_literals(value: float, text: str) -> None:
+    assert float_literal(value) == text
+
+
+@given(st.floats(width=32, allow_nan=False))
+def test_half_and_bfloat_bits_round_to_nearest_even(value: float) -> None:
+    with np.errstate(over="ignore"):
+        assert half_bits(value) == int(np.float32(value).astype(np.float16).view(np.uint16))
+        bfloat = np.array(value, np.float32).astype(ml_dtypes.bfloat16).view(np.uint16)
+    assert bfloat_bits(value) == int(bfloat)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (-1, "int", "-1"),
+        (-(1 << 31), "int", "(-2147483647 - 1)"),
+        (-1, "u32", "(u32)-1"),
+        (4000000000, "u32", "4000000000u"),
+        (-1, "u8", "(u8)255"),
+        (5, "i64", "5ll"),
+        (-(1 << 63), "i64", "(-9223372036854775807ll - 1)"),
+        (1, "bool", "true"),
+        (0.5, "f16", "(f16)0x3800"),
+        (1.0, "bf16", "(bf16)0x3f80"),
+    ],
+)
+def test_literals(value: float, kind: str, text: str) -> None:
+    assert literal(value, kind) == text
+
+
+# Index arithmetic -----------------------------------------------------------------------
+
+LEAVES = st.one_of(
+    st.integers(-9, 9).map(AffineExpr.constant),
+    st.integers(0, 1).map(AffineExpr.dimension),
+    st.just(AffineExpr.symbol(0)),
+)
+DIVISORS = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 32, 128])
+
+
+def _combine(kind: str, a: AffineExpr, b: AffineExpr, factor: int, divisor: int) -> AffineExpr:
+    match kind:
+        case "add":
+            return a + b
+        case "sub":
+            return a + b * -1
+        case "mul":
+            return a * factor
+        case "floordiv":
+            return a // divisor
+        case "mod":
+            return a % divisor
+        case _:
+            return a.ceil_div(divisor)
+
+
+def _compound(inner: st.SearchStrategy[AffineExpr]) -> st.SearchStrategy[AffineExpr]:
+    kinds = st.sampled_from(["add", "sub", "mul", "floordiv", "mod", "ceildiv"])
+    return st.builds(_combine, kinds, inner, inner, st.integers(-5, 5), DIVISORS)
+
+
+def _c_quotient(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _floor_div(a: int, b: int) -> int:
+    q = _c_quotient(a, b)
+    r = a - q * b
+    return q - (r != 0 and (r < 0) != (b < 0))
+
+
+def _ceil_div(a: int, b: int) -> int:
+    q = _c_quotient(a, b)
+    r = a - q * b
+    return q + (r != 0 and (r < 0) == (b < 0))
+
+
+def _floor_mod(a: int, b: int) -> int:
+    r = a - _c_quotient(a, b) * b
+    return r + b if r != 0 and (r < 0) != (b < 0) else r
+
+
+@given(
+    st.recursive(LEAVES, _compound, max_leaves=8),
+    st.integers(-1000, 1000),
+    st.integers(-1000, 1000),
+    st.integers(-1000, 1000),
+)
+def test_affine_text_is_exact_for_any_sign(expr: AffineExpr, i: int, j: int, n: int) -> None:
+    """C's ``+ - * >> &`` read as Python's; the device functions are C's, transcribed."""
+    text = affine_text(KernelWriter({}, {}), expr, ["i", "j"], ["n"])
+    functions = {"floor_div": _floor_div, "ceil_div": _ceil_div, "floor_mod": _floor_mod}
+    assert eval(text, {**functions, "i": i, "j": j, "n": n}) == expr.eval([i, j], [n]), text
+
+
+# Names ----------------------------------------------------------------------------------
+
+
+RESERVED = [*sorted(KEYWORDS), "load_global_f16", "u32x4", "elect", "__x", "wgmma_m64n8k16_f16"]
+
+
+@given(st.lists(st.one_of(st.text(max_size=6), st.sampled_from(RESERVED)), max_size=12))
+def test_names_are_unique_and_fit_c(hints: list[str]) -> None:
+    w = KernelWriter({}, {})
+    names = [w.fresh(hint) for hint in hints]
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and not is_reserved(name), name
+
+
+def test_values_without_a_name_get_one() -> None:
+    block = Block(arg_types=[IndexType(), IndexType()])
+    w = KernelWriter({}, {})
+    assert [w.name(a, "size") for a in block.args] == ["size", "size_1"]
+    assert w.text(block.args[1]) == "size_1"
+
+
+def test_kernel_text_collects_what_the_prelude_needs() -> None:
+    module = kernel("    gpu.cp_async_commit\n    gpu.cp_async_wait 0")
+    functions: dict[str, DeviceFunction] = {}
+    text = kernel_text(module.kernels()[0], functions, {})
+    assert list(functions) == ["cp_async_commit", "cp_async_wait"]
+    assert text.endswith("  cp_async_commit();\n  cp_async_wait<0>();\n}\n")
