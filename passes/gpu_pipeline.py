@@ -26,6 +26,7 @@ GPU_PASSES: Mapping[str, str] = MappingProxyType(
             "gpu-lower-roles",
             "gpu-linearize-access",
             "gpu-lower-shared-layout",
+            "gpu-hoist-invariants",
             "gpu-plan-shared-memory",
         )
     }

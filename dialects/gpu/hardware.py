@@ -48,7 +48,7 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.traits import MemoryAllocEffect, MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.gpu.types import (
@@ -196,13 +196,14 @@ class ElectOp(IRDLOperation):
 class SharedTileOp(IRDLOperation):
     """A shared tile (or a ring of them) at byte ``offset`` of the CTA's dynamic shared memory.
 
-    The offset is absent until ``gpu-plan-shared-memory`` places it.
+    The offset is absent until ``gpu-plan-shared-memory`` places it.  Two of these are two
+    places, however alike they read.
     """
 
     name = "gpu.shared_tile"
     offset = opt_prop_def(IndexAttr)
     tile = result_def(base(SharedType))
-    traits = traits_def(Pure())
+    traits = traits_def(MemoryAllocEffect())
     assembly_format = "(`at` $offset^)? attr-dict `:` type($tile)"
 
     def __init__(self, tile_type: SharedType, offset: int | None = None) -> None:
@@ -214,12 +215,15 @@ class SharedTileOp(IRDLOperation):
 
 @irdl_op_definition
 class MBarrierOp(IRDLOperation):
-    """An array of mbarriers at byte ``offset`` of the CTA's dynamic shared memory."""
+    """An array of mbarriers at byte ``offset`` of the CTA's dynamic shared memory.
+
+    Two of these are two arrays, however alike they read.
+    """
 
     name = "gpu.mbarrier"
     offset = opt_prop_def(IndexAttr)
     barrier = result_def(base(MBarrierType))
-    traits = traits_def(Pure())
+    traits = traits_def(MemoryAllocEffect())
     assembly_format = "(`at` $offset^)? attr-dict `:` type($barrier)"
 
     def __init__(self, count: int, offset: int | None = None) -> None:
@@ -694,7 +698,7 @@ class LdmatrixOp(IRDLOperation):
     registers = operand_def(base(MemRefType))
     offset = operand_def(IndexType)
     transpose = opt_prop_def(UnitAttr)
-    traits = traits_def(MemoryReadEffect())
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = (
         "(`transpose` $transpose^)? $address `to` $registers `[` $offset `]` attr-dict "
         "`:` type($registers)"
