@@ -6,7 +6,7 @@ before and after, the class of the change, and what must hold.  The classes, eac
 allowing more than the one before:
 
 * ``exact``          the same values for every input, infinities and NaN included; the
-                     sign of a zero is not told apart
+                     sign of a zero is as open as max and min leave it
 * ``reassociating``  the same in real arithmetic; rounding may differ in the last bits
 * ``finite-only``    the same up to rounding where every value of both forms is finite
 
