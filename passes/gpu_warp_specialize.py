@@ -13,6 +13,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.traits import is_side_effect_free
 
 from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import IntsAttr
@@ -97,7 +98,7 @@ class SpecializeWarps(RewritePattern):
             return False
         return isinstance(candidate, tile.FragmentOp | tile.FillOp) or (
             not is_side_effect_free(candidate)
-            and not isinstance(candidate, tile.RingOp | tile.CopyOp)
+            and not isinstance(candidate, tile.RingOp | tile.CopyOp | hw.SharedTileOp)
         )
 
     @staticmethod
