@@ -179,7 +179,14 @@ def literal(value: int | float, kind: str) -> str:
             return "(-2147483647 - 1)" if value == -(1 << 31) else str(int(value))
 
 
-_DROPPED = (hardware.LoadGlobalOp, hardware.LoadSharedOp, memref.LoadOp, memref.AllocaOp)
+_DROPPED = (
+    hardware.LoadGlobalOp,
+    hardware.LoadSharedOp,
+    hardware.SharedTileOp,
+    hardware.MBarrierOp,
+    memref.LoadOp,
+    memref.AllocaOp,
+)
 """Ops without Pure that are not written when nothing needs their result."""
 
 
