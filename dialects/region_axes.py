@@ -1,0 +1,566 @@
+"""Ops of the ``region`` dialect that give, move and take axes; see ``polyc.dialects.region``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AffineSetAttr,
+    AnyFloat,
+    ArrayAttr,
+    DenseArrayBase,
+    Float32Type,
+    FloatAttr,
+    StringAttr,
+    i64,
+)
+from xdsl.ir import (
+    Attribute,
+    Operation,
+    SSAValue,
+)
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineConstraintExpr,
+    AffineConstraintKind,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+    AffineSet,
+)
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.dim import (
+    Dim,
+    shape_text,
+)
+from polyc.dialects.region_scope import (
+    NEUTRAL,
+    REDUCE_FNS,
+    KernelScope,
+    OpT,
+    check_fn,
+    float_type,
+    ints_of,
+    parse_fn,
+    parse_ints,
+    parse_types,
+    print_types,
+    same_size,
+    scope_of,
+    set_type,
+)
+from polyc.dialects.region_types import (
+    AxisAttr,
+    MemRefType,
+    ValType,
+    axes_text,
+    check_element,
+    parse_scalar,
+    scalar_text,
+    val_type,
+)
+from polyc.dialects.signature import symbol_space
+
+# Leaves --------------------------------------------------------------------------------
+
+
+def _not_quasi_affine(expr: AffineExpr) -> str | None:
+    """The first operator in ``expr`` that S4.2 does not allow."""
+    if isinstance(expr, AffineBinaryOpExpr):
+        if expr.kind is AffineBinaryOpKind.Mod:
+            return "mod"
+        if expr.kind is AffineBinaryOpKind.CeilDiv:
+            return "ceildiv"
+        return _not_quasi_affine(expr.lhs) or _not_quasi_affine(expr.rhs)
+    return None
+
+
+@irdl_op_definition
+class ReadOp(IRDLOperation):
+    """Element ``map(axes)`` of a tensor, for every point of the result's axes.
+
+    ``map`` takes the result's axes in order and the kernel's symbols, and gives one
+    coordinate a dimension of the tensor; it is affine with floordiv (S4.2).  With a guard,
+    points outside ``guard`` give ``fill`` and are not read: the form of a pad or mask
+    (S6.4).  Every other point lies inside the tensor, which isl proves (UnguardedAccess).
+    """
+
+    name = "region.read"
+
+    tensor = operand_def(MemRefType)
+    map = prop_def(AffineMapAttr)
+    guard = opt_prop_def(AffineSetAttr)
+    fill = opt_prop_def(FloatAttr)
+    result = result_def(ValType)
+
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        tensor: SSAValue,
+        map: AffineMap,
+        axes: Iterable[AxisAttr],
+        guard: AffineSet | None = None,
+        fill: float | None = None,
+    ) -> None:
+        element = cast(MemRefType, tensor.type).element_type
+        super().__init__(
+            operands=[tensor],
+            properties={
+                "map": AffineMapAttr(map),
+                "guard": None if guard is None else AffineSetAttr(guard),
+                "fill": None if fill is None else FloatAttr(fill, cast(Float32Type, element)),
+            },
+            result_types=[ValType.of(axes, element)],
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.tensor)
+        printer.print_string(" ")
+        printer.print_attribute(self.map)
+        if self.guard is not None and self.fill is not None:
+            printer.print_string(" where ")
+            printer.print_attribute(self.guard)
+            printer.print_string(f" else {scalar_text(self.fill.value.data, self.fill.type)}")
+        printer.print_op_attributes(self.attributes)
+        print_types(printer, [self.tensor], self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ReadOp:
+        tensor = parser.parse_unresolved_operand()
+        pos = parser.pos
+        map = parser.parse_attribute()
+        if not isinstance(map, AffineMapAttr):
+            parser.raise_error(f"expected an affine_map, got {map}", pos)
+        guard: AffineSet | None = None
+        fill: float | None = None
+        if parser.parse_optional_keyword("where") is not None:
+            pos = parser.pos
+            found = parser.parse_attribute()
+            if not isinstance(found, AffineSetAttr):
+                parser.raise_error(f"expected an affine_set, got {found}", pos)
+            guard = found.data
+            parser.parse_keyword("else")
+            fill = parse_scalar(parser)
+        extra = parser.parse_optional_attr_dict()
+        pos = parser.pos
+        operands, result = parse_types(parser, [tensor])
+        if not isinstance(operands[0].type, MemRefType):
+            parser.raise_error(f"expected a !region.memref, got {operands[0].type}", pos)
+        if not isinstance(result, ValType):
+            parser.raise_error(f"expected a !region.val, got {result}", pos)
+        op = cls(operands[0], map.data, result.axes, guard, fill)
+        set_type(op, result)
+        op.attributes |= extra
+        return op
+
+    def verify_(self) -> None:
+        memref = cast(MemRefType, self.tensor.type)
+        result = val_type(self.result)
+        map = self.map.data
+        if result.element_type != memref.element_type:
+            raise VerifyException(
+                f"a read of {memref} gives {memref.element_type}, not {result.element_type}; "
+                "convert with region.cast"
+            )
+        if len(map.results) != len(memref.shape):
+            raise VerifyException(
+                f"the map gives {len(map.results)} coordinates and the tensor has "
+                f"{len(memref.shape)} dimensions {shape_text(memref.shape)}; give one each"
+            )
+        if map.num_dims != len(result.axes):
+            raise VerifyException(
+                f"the map takes {map.num_dims} axes and the value has {len(result.axes)}, "
+                f"{axes_text(result.axes)}; give one dimension an axis"
+            )
+        for expr in map.results:
+            if (operator := _not_quasi_affine(expr)) is not None:
+                raise VerifyException(
+                    f"MissingDivGuard: the map has {operator} in {expr}; write it with floordiv "
+                    "(e mod q is e - q * (e floordiv q))"
+                )
+        if (self.guard is None) != (self.fill is None):
+            raise VerifyException("a guard and its fill stand together; give both or none")
+        kernel = scope_of(self)
+        if kernel is None:
+            return
+        symbols = kernel.symbol_names
+        if map.num_symbols != len(symbols):
+            raise VerifyException(
+                f"the map has {map.num_symbols} symbols and the kernel {len(symbols)}, "
+                f"[{', '.join(symbols)}]; align it to the kernel's"
+            )
+        guard = None if self.guard is None else self.guard.data
+        if guard is not None and (guard.num_dims, guard.num_symbols) != (
+            map.num_dims,
+            map.num_symbols,
+        ):
+            raise VerifyException(
+                f"the guard has {guard.num_dims} dimensions and {guard.num_symbols} symbols, the "
+                f"map {map.num_dims} and {map.num_symbols}; give both the same"
+            )
+        self._verify_inside(kernel, memref, result, guard)
+
+    def _verify_inside(
+        self, kernel: KernelScope, memref: MemRefType, result: ValType, guard: AffineSet | None
+    ) -> None:
+        for position, (expr, extent) in enumerate(
+            zip(self.map.data.results, memref.shape, strict=True)
+        ):
+            if isinstance(expr, AffineDimExpr) and result.shape[expr.position] == extent:
+                continue
+            if (fault := _outside(kernel, result, expr, extent, guard)) is not None:
+                raise VerifyException(
+                    f"UnguardedAccess: coordinate {position} of the read, {expr} over "
+                    f"{axes_text(result.axes)}, {fault}; 0 to {extent} - 1 is inside: guard the "
+                    "read (where affine_set<…> else fill) or change the map"
+                )
+
+
+def _outside(
+    kernel: KernelScope, value: ValType, expr: AffineExpr, extent: Dim, guard: AffineSet | None
+) -> str | None:
+    """How coordinate ``expr`` may leave ``[0, extent)``; None when isl proves that it does not."""
+    from polyc.poly.isl import IslLimitExceeded, sample_point
+
+    symbols = kernel.symbol_names
+    known = [] if guard is None else list(guard.constraints)
+    known += symbol_space(symbols, kernel.assumptions.data).constraints
+    for i, size in enumerate(value.shape):
+        known.append(_at_least(AffineExpr.dimension(i), 0))
+        # A size that multiplies symbols is beyond isl: its axis then has no upper bound here.
+        if (bound := size.as_affine(symbols)) is not None:
+            known.append(_at_least(bound - AffineExpr.dimension(i), 1))
+    limit = extent.as_affine(symbols)
+    if limit is None:
+        return f"is {expr}, which isl cannot compare with {extent}, a product of symbols"
+    for bad in (_at_least(-expr, 1), _at_least(expr - limit, 0)):
+        points = AffineSet(len(value.axes), len(symbols), (*known, bad))
+        try:
+            sample = sample_point(points)
+        except IslLimitExceeded as error:
+            return f"is {expr}, of which {error}"
+        if sample is not None:
+            at, where = sample
+            coordinate = expr.eval(list(at), list(where))
+            axes = ", ".join(f"{n} = {v}" for n, v in zip(value.labels, at, strict=True))
+            sizes = ", ".join(f"{n} = {v}" for n, v in zip(symbols, where, strict=True))
+            return f"is {coordinate} at [{axes}] when {sizes or 'run'}, outside the tensor"
+    return None
+
+
+def _at_least(expr: AffineExpr, bound: int) -> AffineConstraintExpr:
+    return AffineConstraintExpr(AffineConstraintKind.ge, expr, AffineConstantExpr(bound))
+
+
+# Axes ----------------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class BroadcastInDimOp(IRDLOperation):
+    """The operand repeated along new axes; nothing is stored (S6.3).
+
+    ``dims[i]`` is the position in the result of the operand's axis ``i``; that axis keeps
+    its name and size.  Axes of the result that no entry names are new.  The entries need
+    not rise: ``b[n, k]`` in ``[m, k, n]`` has dims ``[2, 1]``.
+    """
+
+    name = "region.broadcast_in_dim"
+
+    operand = operand_def(ValType)
+    dims = prop_def(DenseArrayBase.constr(i64))
+    result = result_def(ValType)
+
+    traits = traits_def(Pure())
+
+    def __init__(self, operand: SSAValue, dims: Sequence[int], axes: Iterable[AxisAttr]) -> None:
+        super().__init__(
+            operands=[operand],
+            properties={"dims": DenseArrayBase.from_list(i64, list(dims))},
+            result_types=[ValType.of(axes, cast(ValType, operand.type).element_type)],
+        )
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """For each operand axis, its position in the result."""
+        return ints_of(self.dims)
+
+    def print(self, printer: Printer) -> None:
+        _print_axes_op(self, printer, "dims", self.positions)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> BroadcastInDimOp:
+        return _parse_axes_op(parser, "dims", lambda o, ints, axes: cls(o, ints, axes))
+
+    def verify_(self) -> None:
+        operand, result = val_type(self.operand), val_type(self.result)
+        positions = self.positions
+        if len(positions) != len(operand.axes):
+            raise VerifyException(
+                f"dims {list(positions)} has {len(positions)} entries and the operand "
+                f"{len(operand.axes)} axes {axes_text(operand.axes)}; give one each"
+            )
+        if len(set(positions)) != len(positions) or any(
+            not 0 <= p < len(result.axes) for p in positions
+        ):
+            raise VerifyException(
+                f"dims {list(positions)} is not a choice of distinct positions of "
+                f"{axes_text(result.axes)}"
+            )
+        _check_element_kept(self, operand, result)
+        for axis, position in zip(operand.axes, positions, strict=True):
+            _check_aligned(self, axis, result.axes.data[position])
+
+
+@irdl_op_definition
+class TransposeOp(IRDLOperation):
+    """The operand with its axes in another order; nothing is moved (S6.3).
+
+    Axis ``i`` of the result is axis ``perm[i]`` of the operand.
+    """
+
+    name = "region.transpose"
+
+    operand = operand_def(ValType)
+    perm = prop_def(DenseArrayBase.constr(i64))
+    result = result_def(ValType)
+
+    traits = traits_def(Pure())
+
+    def __init__(self, operand: SSAValue, perm: Sequence[int]) -> None:
+        source = cast(ValType, operand.type)
+        axes = source.axes.data
+        kept = [axes[p] for p in perm if 0 <= p < len(axes)]
+        super().__init__(
+            operands=[operand],
+            properties={"perm": DenseArrayBase.from_list(i64, list(perm))},
+            result_types=[ValType.of(dict.fromkeys(kept), source.element_type)],
+        )
+
+    @property
+    def permutation(self) -> tuple[int, ...]:
+        """For each result axis, its position in the operand."""
+        return ints_of(self.perm)
+
+    def print(self, printer: Printer) -> None:
+        _print_axes_op(self, printer, "perm", self.permutation)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> TransposeOp:
+        return _parse_axes_op(parser, "perm", lambda o, ints, _: cls(o, ints))
+
+    def verify_(self) -> None:
+        operand, result = val_type(self.operand), val_type(self.result)
+        perm = self.permutation
+        if sorted(perm) != list(range(len(operand.axes))) or len(result.axes) != len(perm):
+            raise VerifyException(
+                f"perm {list(perm)} is not a permutation of the axes {axes_text(operand.axes)}"
+            )
+        _check_element_kept(self, operand, result)
+        for axis, position in zip(result.axes, perm, strict=True):
+            _check_aligned(self, operand.axes.data[position], axis)
+
+
+def _check_element_kept(op: Operation, operand: ValType, result: ValType) -> None:
+    if operand.element_type != result.element_type:
+        raise VerifyException(
+            f"{op.name} keeps the element type {operand.element_type}, and its result has "
+            f"{result.element_type}; convert with region.cast"
+        )
+
+
+def _check_aligned(op: Operation, source: AxisAttr, target: AxisAttr) -> None:
+    if source.label != target.label or not same_size(op, source.size, target.size):
+        raise VerifyException(
+            f"AxisAlignmentMismatch: {op.name} puts the operand's axis {source} on the result's "
+            f"axis {target}; name and size stay the same"
+        )
+
+
+def _print_axes_op(op: IRDLOperation, printer: Printer, word: str, ints: Sequence[int]) -> None:
+    printer.print_string(" ")
+    printer.print_operand(op.operands[0])
+    printer.print_string(f" {word} {list(ints)}")
+    printer.print_op_attributes(op.attributes)
+    print_types(printer, op.operands, op.results[0].type)
+
+
+def _parse_axes_op(
+    parser: Parser,
+    word: str,
+    build: Callable[[SSAValue, tuple[int, ...], ArrayAttr[AxisAttr]], OpT],
+) -> OpT:
+    unresolved = parser.parse_unresolved_operand()
+    parser.parse_keyword(word)
+    ints = ints_of(parse_ints(parser))
+    extra = parser.parse_optional_attr_dict()
+    pos = parser.pos
+    operands, result = parse_types(parser, [unresolved])
+    for found in (operands[0].type, result):
+        if not isinstance(found, ValType):
+            parser.raise_error(f"expected a !region.val, got {found}", pos)
+    op = build(operands[0], ints, cast(ValType, result).axes)
+    set_type(op, result)
+    op.attributes |= extra
+    return op
+
+
+# Reduction -----------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class ReduceOp(IRDLOperation):
+    """``fn`` over some axes of the operand, which the result lacks.
+
+    ``init`` is the neutral value of ``fn`` (sum 0, max -inf, min +inf) and what a
+    reduction over nothing gives.  ``acc`` is the type in which it accumulates, and the
+    result's element type; without it that is the operand's.  ``name`` is how a plan
+    speaks of the reduction (S6.7).
+    """
+
+    name = "region.reduce"
+
+    fn = prop_def(StringAttr)
+    operand = operand_def(ValType)
+    axes = prop_def(ArrayAttr[StringAttr])
+    init = prop_def(FloatAttr)
+    acc = opt_prop_def(Attribute)
+    label_attr = opt_prop_def(StringAttr, prop_name="label")
+    result = result_def(ValType)
+
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        fn: str,
+        operand: SSAValue,
+        axes: Sequence[str],
+        *,
+        init: float | None = None,
+        acc: AnyFloat | None = None,
+        label: str | None = None,
+    ) -> None:
+        source = cast(ValType, operand.type)
+        element = acc or cast(AnyFloat, source.element_type)
+        start = NEUTRAL[fn] if init is None else init
+        super().__init__(
+            operands=[operand],
+            properties={
+                "fn": StringAttr(fn),
+                "axes": ArrayAttr(StringAttr(a) for a in axes),
+                "init": FloatAttr(start, element),
+                "acc": acc,
+                "label": None if label is None else StringAttr(label),
+            },
+            result_types=[ValType.of((a for a in source.axes if a.label not in axes), element)],
+        )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the reduced axes."""
+        return tuple(a.data for a in self.axes)
+
+    @property
+    def accumulator(self) -> Attribute:
+        """The element type in which it accumulates."""
+        return self.result.type.element_type
+
+    @property
+    def label(self) -> str | None:
+        """The reduction's own name."""
+        return None if self.label_attr is None else self.label_attr.data
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.fn.data} ")
+        printer.print_operand(self.operand)
+        init = scalar_text(self.init.value.data, self.init.type)
+        printer.print_string(f" over [{', '.join(self.labels)}] init {init}")
+        if self.acc is not None:
+            printer.print_string(" acc ")
+            printer.print_attribute(self.acc)
+        if self.label is not None:
+            printer.print_string(" name ")
+            printer.print_string_literal(self.label)
+        printer.print_op_attributes(self.attributes)
+        print_types(printer, [self.operand], self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ReduceOp:
+        fn = parse_fn(parser, REDUCE_FNS).data
+        unresolved = parser.parse_unresolved_operand()
+        parser.parse_keyword("over")
+        axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_identifier)
+        parser.parse_keyword("init")
+        init = parse_scalar(parser)
+        acc = float_type(parser) if parser.parse_optional_keyword("acc") is not None else None
+        label: str | None = None
+        if parser.parse_optional_keyword("name") is not None:
+            label = parser.parse_str_literal()
+        extra = parser.parse_optional_attr_dict()
+        pos = parser.pos
+        operands, result = parse_types(parser, [unresolved])
+        source = operands[0].type
+        if not isinstance(source, ValType) or not isinstance(source.element_type, AnyFloat):
+            parser.raise_error(f"expected a !region.val of floats, got {source}", pos)
+        op = cls(fn, operands[0], axes, init=init, acc=acc, label=label)
+        set_type(op, result)
+        op.attributes |= extra
+        return op
+
+    def verify_(self) -> None:
+        check_fn(self, self.fn.data, REDUCE_FNS)
+        operand, result = val_type(self.operand), val_type(self.result)
+        if not self.labels or len(set(self.labels)) != len(self.labels):
+            raise VerifyException(
+                f"a reduction is over one or more distinct axes, not over "
+                f"[{', '.join(self.labels)}]"
+            )
+        for label in self.labels:
+            if operand.axis(label) is None:
+                raise VerifyException(
+                    f"the reduction is over {label}, and its operand has the axes "
+                    f"{axes_text(operand.axes)}; name axes of the operand"
+                )
+        self._verify_accumulator(operand)
+        element = operand.element_type if self.acc is None else self.acc
+        expected = ValType.of((a for a in operand.axes if a.label not in self.labels), element)
+        if result != expected:
+            raise VerifyException(f"the reduction gives {expected}, not {result}")
+
+    def _verify_accumulator(self, operand: ValType) -> None:
+        if not isinstance(operand.element_type, AnyFloat):
+            raise VerifyException(f"a reduction of {operand.element_type} is not there")
+        if self.acc is not None:
+            check_element(self.acc)
+        fn = self.fn.data
+        if fn == "sum" and self.acc is None and not isinstance(operand.element_type, Float32Type):
+            raise VerifyException(
+                f"AccDtypeMissing: a sum of {operand.element_type} does not say what it "
+                "accumulates in; write acc f32"
+            )
+        neutral, init = NEUTRAL[fn], self.init.value.data
+        if init != neutral or math.copysign(1.0, init) != math.copysign(1.0, neutral):
+            raise VerifyException(
+                f"NeutralInvalid: init of a {fn} is {neutral}, what it gives over nothing, not "
+                f"{scalar_text(init, self.init.type)}; a finite number in its place changes the "
+                "result"
+            )
