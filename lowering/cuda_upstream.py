@@ -125,16 +125,30 @@ def _integer(w: KernelWriter, op: Operation) -> None:
     _elementwise(w, op, element)
 
 
+_INTEGER_NAMES: dict[type[Operation], str] = {
+    arith.AddiOp: "sum",
+    arith.SubiOp: "difference",
+    arith.MuliOp: "product",
+    arith.DivSIOp: "quotient",
+    arith.DivUIOp: "quotient",
+    arith.RemSIOp: "remainder",
+    arith.RemUIOp: "remainder",
+    arith.MinSIOp: "least",
+    arith.MinUIOp: "least",
+    arith.MaxSIOp: "most",
+    arith.MaxUIOp: "most",
+}
+
 for _op in _INTEGER:
-    prints(_op)(_integer)
+    prints(_op, _INTEGER_NAMES.get(_op, "bits"))(_integer)
 
 
-@prints(arith.FloorDivSIOp)
+@prints(arith.FloorDivSIOp, "quotient")
 def _floor_div(w: KernelWriter, op: arith.FloorDivSIOp) -> None:
     _division(w, op, "floor_div")
 
 
-@prints(arith.CeilDivSIOp)
+@prints(arith.CeilDivSIOp, "quotient")
 def _ceil_div(w: KernelWriter, op: arith.CeilDivSIOp) -> None:
     _division(w, op, "ceil_div")
 
@@ -157,7 +171,7 @@ def _compare_integers(w: KernelWriter, op: arith.CmpiOp) -> None:
     w.define(op.result, f"{a} {_COMPARE[predicate]} {b}")
 
 
-@prints(arith.SelectOp)
+@prints(arith.SelectOp, "chosen")
 def _select(w: KernelWriter, op: arith.SelectOp) -> None:
     if not isinstance(op.cond.type, IntegerType):
         raise not_lowered(op, "chooses by a vector", "choose element by element")
@@ -176,14 +190,14 @@ def _convert_unsigned(w: KernelWriter, op: Operation) -> None:
     _elementwise(w, op, lambda row: f"({target}){unsigned(row[0], source)}")
 
 
-prints(arith.IndexCastOp)(_convert_signed)
-prints(arith.ExtSIOp)(_convert_signed)
-prints(arith.ExtUIOp)(_convert_unsigned)
-prints(arith.SIToFPOp)(_convert_signed)
-prints(arith.UIToFPOp)(_convert_unsigned)
+prints(arith.IndexCastOp, "wide")(_convert_signed)
+prints(arith.ExtSIOp, "wide")(_convert_signed)
+prints(arith.ExtUIOp, "wide")(_convert_unsigned)
+prints(arith.SIToFPOp, "x")(_convert_signed)
+prints(arith.UIToFPOp, "x")(_convert_unsigned)
 
 
-@prints(arith.TruncIOp)
+@prints(arith.TruncIOp, "low")
 def _truncate_integer(w: KernelWriter, op: arith.TruncIOp) -> None:
     target = _kind(w, op.result, op)
     if target == "bool":
@@ -204,7 +218,7 @@ _BITS = {
 }
 
 
-@prints(arith.BitcastOp)
+@prints(arith.BitcastOp, "bits")
 def _bitcast(w: KernelWriter, op: arith.BitcastOp) -> None:
     source, target = _kind(w, op.input, op), _kind(w, op.result, op)
     form = "{}" if source == target else _BITS.get((source, target))
@@ -261,16 +275,16 @@ def _float(w: KernelWriter, op: Operation) -> None:
 
 
 for _op in _FLOAT:
-    prints(_op)(_float)
+    prints(_op, "x")(_float)
 
 
-@prints(arith.MaximumfOp)
+@prints(arith.MaximumfOp, "x")
 def _maximum(w: KernelWriter, op: arith.MaximumfOp) -> None:
     _require_f32(op)
     _elementwise(w, op, lambda row: w.call("max_nan", *row))
 
 
-@prints(arith.MinimumfOp)
+@prints(arith.MinimumfOp, "x")
 def _minimum(w: KernelWriter, op: arith.MinimumfOp) -> None:
     _require_f32(op)
     _elementwise(w, op, lambda row: w.call("min_nan", *row))
@@ -304,7 +318,7 @@ def _compare_floats(w: KernelWriter, op: arith.CmpfOp) -> None:
     w.define(op.result, form.format(a=w.text(op.lhs), b=w.text(op.rhs)))
 
 
-@prints(arith.ExtFOp)
+@prints(arith.ExtFOp, "x")
 def _extend_float(w: KernelWriter, op: arith.ExtFOp) -> None:
     source, target = _kind(w, op.input, op), _kind(w, op.result, op)
     if source not in ("f16", "bf16") or target != "float":
@@ -314,7 +328,7 @@ def _extend_float(w: KernelWriter, op: arith.ExtFOp) -> None:
     _elementwise(w, op, lambda row: w.call(f"{source}_to_f32", *row))
 
 
-@prints(arith.TruncFOp)
+@prints(arith.TruncFOp, "rounded")
 def _truncate_float(w: KernelWriter, op: arith.TruncFOp) -> None:
     source, t = _kind(w, op.input, op), w.type(op.result.type, op)
     target = t.element or t.name
@@ -374,9 +388,13 @@ def affine_text(
             if constant == -1:
                 return f"-{wrap(lhs, _ATOM)}", _MUL
             return f"{wrap(lhs, _MUL)} * {wrap(rhs, _ATOM)}", _MUL
+        if constant == 1 and kind is not AffineBinaryOpKind.Mod:
+            return show(lhs)
         power = constant is not None and constant > 0 and constant & (constant - 1) == 0
         shift = constant.bit_length() - 1 if constant is not None else 0
         if kind is AffineBinaryOpKind.Mod:
+            if constant == 1:
+                return "0", _ATOM
             if power:
                 return f"{wrap(lhs, _ATOM)} & {cast(int, constant) - 1}", _AND
             return w.call("floor_mod", show(lhs)[0], show(rhs)[0]), _ATOM
@@ -391,7 +409,7 @@ def affine_text(
     return show(expr)[0]
 
 
-@prints(affine.ApplyOp)
+@prints(affine.ApplyOp, "index")
 def _apply(w: KernelWriter, op: affine.ApplyOp) -> None:
     operands = [w.text(v) for v in op.mapOperands]
     map_ = op.map.data
@@ -418,7 +436,7 @@ def _place(w: KernelWriter, array: SSAValue, indices: Sequence[SSAValue]) -> str
     return w.text(array) + "".join(f"[{w.text(i)}]" for i in indices)
 
 
-@prints(memref.LoadOp)
+@prints(memref.LoadOp, "x")
 def _load(w: KernelWriter, op: memref.LoadOp) -> None:
     w.define(op.res, _place(w, op.memref, op.indices))
 

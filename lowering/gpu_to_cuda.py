@@ -80,7 +80,7 @@ def _shared_address(w: KernelWriter, op: hw.SharedAddressOp) -> None:
     w.define(op.result, _at(w.text(op.tile), w.text(op.slot), op.tile.type.slot_bytes))
 
 
-@prints(hw.LoadSharedOp)
+@prints(hw.LoadSharedOp, "loaded")
 def _load_shared(w: KernelWriter, op: hw.LoadSharedOp) -> None:
     function = cuda_functions.load("shared", _movable(w, op, op.result))
     w.define(op.result, w.call(function, w.text(op.address)))

@@ -14,7 +14,7 @@ gpu.module @affine arch "sm_80" symbols [M] {
     %7 = affine.apply affine_map<(d0, d1) -> ((d0 floordiv 4) * 8 + d1 mod 8 - d0 * 3 - d1)>(%6, %j)
     %8 = affine.apply affine_map<(d0, d1) -> ((d0 mod 16) floordiv 4 + (d1 + 1) ceildiv 2)>(%7, %c3)
     %9 = affine.apply affine_map<(d0) -> (-d0)>(%8)
-    %10 = affine.apply affine_map<() -> (-4)>()
+    %10 = affine.apply affine_map<(d0) -> ((d0 floordiv 1) * 2 + d0 mod 1 - 4)>(%9)
     %11 = arith.addi %9, %10 : index
     %r = arith.index_cast %11 : index to i32
     gpu.store_global %r, %O[%i : index] : i32, !gpu.global<[M], i32>
@@ -36,18 +36,18 @@ gpu.module @affine arch "sm_80" symbols [M] {
 // CHECK-NEXT: }
 // CHECK: extern "C" __global__ void __launch_bounds__(32, 1)
 // CHECK-NEXT: every(u32* __restrict__ O, int i, int j) {
-// CHECK-NEXT:   int v = i >> 5;
-// CHECK-NEXT:   int v_1 = v & 31;
-// CHECK-NEXT:   int v_2 = -(-v_1 >> 7);
-// CHECK-NEXT:   int v_3 = floor_div(v_2, 3);
-// CHECK-NEXT:   int v_4 = floor_mod(v_3, 3);
-// CHECK-NEXT:   int v_5 = ceil_div(v_4, 3);
-// CHECK-NEXT:   int v_6 = v_5 * 4 + j * 8 - 7;
-// CHECK-NEXT:   int v_7 = (v_6 >> 2) * 8 + (j & 7) - v_6 * 3 - j;
-// CHECK-NEXT:   int v_8 = ((v_7 & 15) >> 2) + -(-(3 + 1) >> 1);
-// CHECK-NEXT:   int v_9 = -v_8;
-// CHECK-NEXT:   int v_10 = -4;
-// CHECK-NEXT:   int v_11 = v_9 + v_10;
-// CHECK-NEXT:   u32 r = (u32)v_11;
+// CHECK-NEXT:   int index = i >> 5;
+// CHECK-NEXT:   int index_1 = index & 31;
+// CHECK-NEXT:   int index_2 = -(-index_1 >> 7);
+// CHECK-NEXT:   int index_3 = floor_div(index_2, 3);
+// CHECK-NEXT:   int index_4 = floor_mod(index_3, 3);
+// CHECK-NEXT:   int index_5 = ceil_div(index_4, 3);
+// CHECK-NEXT:   int index_6 = index_5 * 4 + j * 8 - 7;
+// CHECK-NEXT:   int index_7 = (index_6 >> 2) * 8 + (j & 7) - index_6 * 3 - j;
+// CHECK-NEXT:   int index_8 = ((index_7 & 15) >> 2) + -(-(3 + 1) >> 1);
+// CHECK-NEXT:   int index_9 = -index_8;
+// CHECK-NEXT:   int index_10 = index_9 * 2 + 0 - 4;
+// CHECK-NEXT:   int sum = index_9 + index_10;
+// CHECK-NEXT:   u32 r = (u32)sum;
 // CHECK-NEXT:   store_global_u32(O + i, r);
 // CHECK-NEXT: }

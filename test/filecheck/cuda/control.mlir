@@ -62,8 +62,8 @@ gpu.module @control arch "sm_80" symbols [M] {
 // CHECK-NEXT:   }
 // CHECK-NEXT:   u32 x;
 // CHECK-NEXT:   if (p) {
-// CHECK-NEXT:     u32 v = old + count;
-// CHECK-NEXT:     x = v;
+// CHECK-NEXT:     u32 sum = old + count;
+// CHECK-NEXT:     x = sum;
 // CHECK-NEXT:   } else {
 // CHECK-NEXT:     x = a;
 // CHECK-NEXT:   }

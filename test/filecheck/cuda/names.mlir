@@ -30,9 +30,9 @@ gpu.module @names arch "sm_80" symbols [M] {
 // CHECK-NEXT:   int floor_div_ = a_b_1 + M;
 // CHECK-NEXT:   int v_store_global_u32 = floor_div_ + M;
 // CHECK-NEXT:   int f16x2_ = v_store_global_u32 + M;
-// CHECK-NEXT:   int v = f16x2_ + M;
-// CHECK-NEXT:   int v_1 = v + M;
-// CHECK-NEXT:   u32 r = (u32)v_1;
+// CHECK-NEXT:   int sum = f16x2_ + M;
+// CHECK-NEXT:   int sum_1 = sum + M;
+// CHECK-NEXT:   u32 r = (u32)sum_1;
 // CHECK-NEXT:   store_global_u32(int_ + M, r);
 // CHECK-NEXT: }
 // CHECK: extern "C" __global__ void __launch_bounds__(32, 1)

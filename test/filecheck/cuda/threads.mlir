@@ -33,9 +33,9 @@ gpu.module @threads arch "sm_90a" symbols [M] {
 // CHECK-NEXT:   int block = (int)blockIdx.x;
 // CHECK-NEXT:   int uniform = __shfl_sync(0xffffffffu, thread, 0);
 // CHECK-NEXT:   bool elected = elect();
-// CHECK-NEXT:   int v = block + uniform;
-// CHECK-NEXT:   u32 v_1 = (u32)v;
-// CHECK-NEXT:   if (elected) store_global_u32(A + thread, v_1);
-// CHECK-NEXT:   store_global_u32(A + offset, v_1);
-// CHECK-NEXT:   store_global_u32(A + M, v_1);
+// CHECK-NEXT:   int sum = block + uniform;
+// CHECK-NEXT:   u32 wide = (u32)sum;
+// CHECK-NEXT:   if (elected) store_global_u32(A + thread, wide);
+// CHECK-NEXT:   store_global_u32(A + offset, wide);
+// CHECK-NEXT:   store_global_u32(A + M, wide);
 // CHECK-NEXT: }
