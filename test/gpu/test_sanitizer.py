@@ -20,6 +20,7 @@ def test_small_shapes_are_clean(root: Path, tool: str, arch: str) -> None:
     sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if not os.path.exists(sanitizer):
         pytest.skip("compute-sanitizer is not on the PATH")
+    path = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     chosen = f"every_variant and small and {arch} and not bf16"
     tests = [str(root / "test" / "gpu" / "test_gemm.py"), "-k", chosen]
     done = subprocess.run(
@@ -28,7 +29,7 @@ def test_small_shapes_are_clean(root: Path, tool: str, arch: str) -> None:
             *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests),
         ],
         cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root / ".typecheck")},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root / ".typecheck"), *path])},
         capture_output=True,
         text=True,
         check=False,
