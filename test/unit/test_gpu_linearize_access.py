@@ -1,0 +1,121 @@
+"""``gpu-linearize-access``: offsets are NumPy's row-major ones, and 64 bits wide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import i64
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.module import KernelOp
+from polyc.test.unit.evaluate import Machine
+from polyc.test.unit.gpu_text import body_of, kernel, only, run, unchanged
+
+SYMBOLS = "%M: index = symbol M, %K: index = symbol K, %N: index = symbol N"
+PASS = "gpu-linearize-access"
+
+LOAD = """
+    %x = gpu.load_global %T[{at}] : {kind} -> f32
+    gpu.store_shared %x, %a : f32"""
+STORE = """
+    %x = arith.constant 1.0 : f32
+    gpu.store_global %x, %T[{at}] : f32, {kind}"""
+CP_ASYNC = """
+    gpu.cp_async %a, %T[{at}] bytes 4 : {kind}"""
+
+
+def program(access: str, shape: str, rank: int) -> str:
+    names = [f"%i{d}" for d in range(rank)]
+    kind = f"!gpu.global<[{shape}], f32>"
+    at = f"{', '.join(names)} : {', '.join(['index'] * rank)}"
+    args = "".join(f", {name}: index = symbol M" for name in names)
+    return kernel(
+        "    %a = arith.constant 0 : i32" + access.format(at=at, kind=kind),
+        f"%T: {kind} = tensor 0, {SYMBOLS}{args}",
+    )
+
+
+def offset(access: str, shape: str, sizes: Sequence[int], at: Sequence[int]) -> int:
+    """The one offset that the access has after the pass."""
+    module = run(program(access, shape, len(at)), PASS)
+    machine = Machine(handlers={hw.LoadGlobalOp: lambda event: [np.zeros(1, np.float32)]})
+    args = only(module, KernelOp).body.block.args
+    for arg, value in zip(args[1:], [*sizes, *at], strict=True):
+        machine.set(arg, value)
+    machine.run(body_of(module))
+    (event,) = (e for e in machine.events if not isinstance(e.op, hw.StoreSharedOp))
+    assert isinstance(event.op, hw.LoadGlobalOp | hw.StoreGlobalOp | hw.CpAsyncOp)
+    (index,) = event.op.indices
+    assert index.type == i64
+    return int(event[index][0])
+
+
+@pytest.mark.parametrize(
+    "access",
+    [LOAD, STORE, CP_ASYNC],
+    ids=["linearize_load", "linearize_store", "linearize_cp_async"],
+)
+@given(data=st.data())
+def test_the_offset_is_numpys(access: str, data: st.DataObject) -> None:
+    m, k, n = (data.draw(st.integers(1, 9)) for _ in range(3))
+    shape, sizes = data.draw(
+        st.sampled_from(
+            [
+                ("M", (m,)),
+                ("M, N", (m, n)),
+                ("M, K, N", (m, k, n)),
+                ("N, 5, M", (n, 5, m)),
+                ("2*M, N + 3, K", (2 * m, n + 3, k)),
+                ("M, K*N", (m, k * n)),
+                ("M, (N + 3) floordiv 4", (m, (n + 3) // 4)),
+            ]
+        )
+    )
+    at = [data.draw(st.integers(0, size - 1)) for size in sizes]
+    assert offset(access, shape, (m, k, n), at) == np.ravel_multi_index(at, sizes)
+
+
+@pytest.mark.parametrize("access", ACCESSES.values(), ids=ACCESSES)
+def test_products_are_64_bits_wide(access: str) -> None:
+    """More than 2^31 elements, with coordinates of 32 bits; the machine checks both widths."""
+    m, n = 60_000, 70_001
+    assert offset(access, "M, N", (m, 1, n), (m - 1, n - 1)) == m * n - 1 > 2**31
+    big = 2**31 - 1
+    assert offset(access, "M, K, N", (2, big, big), (1, 2**30, 5)) == (big + 2**30) * big + 5
+
+
+def test_a_scalar_is_at_offset_0() -> None:
+    kind = "!gpu.global<[], f32>"
+    text = kernel(f"    %x = gpu.load_global %T[ : ] : {kind} -> f32", f"%T: {kind} = tensor 0")
+    load = only(run(text, PASS), hw.LoadGlobalOp)
+    assert [i.type for i in load.indices] == [i64]
+
+
+def test_a_linear_access_and_its_predicate_are_left_alone() -> None:
+    kind = "!gpu.global<[M, N], f32>"
+    unchanged(
+        kernel(
+            f"""
+    %a = arith.constant 0 : i32
+    %x = gpu.load_global %T[%o : i64] if %p : {kind} -> f32
+    gpu.store_global %x, %T[%o : i64] if %p : f32, {kind}
+    gpu.cp_async %a, %T[%o : i64] bytes 4 if %p : {kind}""",
+            f"%T: {kind} = tensor 0, %o: i64 = symbol M, %p: i1 = symbol K",
+        ),
+        PASS,
+    )
+
+
+def test_the_predicate_is_kept() -> None:
+    kind = "!gpu.global<[M, N], f32>"
+    text = kernel(
+        f"    gpu.store_global %x, %T[%M, %N : index, index] if %p : f32, {kind}",
+        f"%T: {kind} = tensor 0, {SYMBOLS}, %x: f32 = symbol M, %p: i1 = symbol M",
+    )
+    module = run(text, PASS)
+    store = only(module, hw.StoreGlobalOp)
+    assert store.predicate is only(module, KernelOp).body.block.args[-1]
