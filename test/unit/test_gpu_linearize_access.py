@@ -26,6 +26,7 @@ STORE = """
     gpu.store_global %x, %T[{at}] : f32, {kind}"""
 CP_ASYNC = """
     gpu.cp_async %a, %T[{at}] bytes 4 : {kind}"""
+ACCESSES = {"linearize_load": LOAD, "linearize_store": STORE, "linearize_cp_async": CP_ASYNC}
 
 
 def program(access: str, shape: str, rank: int) -> str:
@@ -54,11 +55,7 @@ def offset(access: str, shape: str, sizes: Sequence[int], at: Sequence[int]) -> 
     return int(event[index][0])
 
 
-@pytest.mark.parametrize(
-    "access",
-    [LOAD, STORE, CP_ASYNC],
-    ids=["linearize_load", "linearize_store", "linearize_cp_async"],
-)
+@pytest.mark.parametrize("access", ACCESSES.values(), ids=ACCESSES)
 @given(data=st.data())
 def test_the_offset_is_numpys(access: str, data: st.DataObject) -> None:
     m, k, n = (data.draw(st.integers(1, 9)) for _ in range(3))
