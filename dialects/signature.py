@@ -582,7 +582,7 @@ def _unknown_symbol(fact: Assumption, symbols: Sequence[str]) -> str | None:
 def _parse_input(parser: Parser) -> tuple[Parser.Argument, dict[str, Attribute]]:
     argument = parser.parse_argument()
     attrs = _parse_attrs(parser)
-    argument.location = parser.parse_optional_location()
+    argument.location = parser.parse_optional_location() or argument.location
     return argument, attrs
 
 

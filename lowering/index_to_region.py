@@ -417,6 +417,8 @@ def lower_graph(graph: tiny.GraphOp) -> region.KernelOp:
     ins = [_memref(spec) for spec in graph.inputs]
     block = Block(arg_types=ins)
     tensors = dict(zip(graph.body.block.args, block.args, strict=True))
+    for tensor, argument in tensors.items():
+        argument.location = tensor.location
     state = _Kernel(graph, block, cast("dict[SSAValue, SSAValue]", tensors))
     iters = state.iter_axes(outputs[0].type.dims)
     terminator = graph.body.block.last_op

@@ -211,6 +211,8 @@ class KernelBuilder:
         self.block = Block(arg_types=[*self.types, *(INDEX for _ in symbols)])
         for arg, name in zip(self.block.args, (*names, *symbols), strict=True):
             arg.name_hint = name
+        for arg, tensor in zip(self.block.args, kernel.ins, strict=False):
+            arg.location = tensor.location
         self.symbols = dict(zip(symbols, self.block.args[len(names) :], strict=True))
         self.emit = Emit()
 

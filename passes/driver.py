@@ -30,9 +30,9 @@ OperationT = TypeVar("OperationT", bound=Operation)
 
 
 def located(new_op: OperationT, like: Operation | LocationAttr) -> OperationT:
-    """``new_op``, it and the ops in its regions placed where ``like`` is.
+    """``new_op``, it and the ops and arguments in its regions placed where ``like`` is.
 
-    Ops that have a location already keep it.
+    What has a location already keeps it.
     """
     location = like.location if isinstance(like, Operation) else like
     if not isinstance(location, UnknownLoc):
@@ -42,6 +42,11 @@ def located(new_op: OperationT, like: Operation | LocationAttr) -> OperationT:
             for op in new_op.walk():
                 if isinstance(op.location, UnknownLoc):
                     op.location = location
+                for region in op.regions:
+                    for block in region.blocks:
+                        for arg in block.args:
+                            if isinstance(arg.location, UnknownLoc):
+                                arg.location = location
     return new_op
 
 

@@ -1,7 +1,7 @@
 """The parser of the tools: every op knows where it stands in the user's file.
 
 xDSL keeps only locations that the text spells out as ``loc(...)``.  ``LocatingParser``
-gives each op without one the position of its first character, names the nearest known
+gives each op and argument without one the position of its first character, names the nearest known
 op when one is unknown, and turns the refusal of an attribute or type, which xDSL
 raises without a place, into an error at the op that holds it.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import replace
+from typing import Literal, overload
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
@@ -59,12 +60,38 @@ class LocatingParser(Parser):
         except (VerifyException, ValueError) as error:
             raise from_text(str(error), self.place(start)) from error
         if isinstance(op.location, UnknownLoc):
-            line = bisect_right(self._line_starts, start)
-            column = start - self._line_starts[line - 1] + 1
-            op.location = FileLineColLoc(
-                self._file, IntAttr(line + self._line_offset), IntAttr(column)
-            )
+            op.location = self._location(start)
         return op
+
+    @overload
+    def parse_optional_argument(
+        self, expect_type: Literal[True] = True
+    ) -> Parser.Argument | None: ...
+
+    @overload
+    def parse_optional_argument(
+        self, expect_type: Literal[False]
+    ) -> Parser.UnresolvedArgument | None: ...
+
+    @overload
+    def parse_optional_argument(
+        self, expect_type: bool = True
+    ) -> Parser.UnresolvedArgument | Parser.Argument | None: ...
+
+    def parse_optional_argument(
+        self, expect_type: bool = True
+    ) -> Parser.UnresolvedArgument | Parser.Argument | None:
+        """An argument; ``loc(...)`` may follow its type, as the printer writes it."""
+        start = self._current_token.span.start
+        argument = super().parse_optional_argument(expect_type)
+        if isinstance(argument, Parser.Argument):
+            argument.location = self.parse_optional_location() or self._location(start)
+        return argument
+
+    def _location(self, position: int) -> FileLineColLoc:
+        line = bisect_right(self._line_starts, position)
+        column = position - self._line_starts[line - 1] + 1
+        return FileLineColLoc(self._file, IntAttr(line + self._line_offset), IntAttr(column))
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
         found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)

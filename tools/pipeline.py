@@ -80,7 +80,8 @@ class Compilation:
 
     ``module`` is at the layer of the last stage; ``kept`` has clones of the layers that
     ``keep`` names.  ``plan`` is a JSON file with fields of the user's own for ``plan-select``.
-    ``after`` is called with the module and the pass's name after every pass.
+    ``after`` is called with the module and the pass's name after every pass.  Modules are
+    verified after every stage, with ``check_each`` after every pass, as ``polyc-opt`` does.
     """
 
     ctx: Context
@@ -90,6 +91,7 @@ class Compilation:
     keep: Collection[str] = ()
     steps: Steps = field(default_factory=quiet)
     after: Callable[[ModuleOp, str], None] | None = None
+    check_each: bool = False
     kept: dict[str, ModuleOp] = field(default_factory=dict[str, ModuleOp])
 
     @staticmethod
@@ -115,8 +117,9 @@ class Compilation:
             if stage == "gpu":
                 names = (*names, *gpu_passes())
             with self.steps.step(f"to {stage}") as step:
-                for name in names:
-                    run_pass(self.ctx, build(name, self.arch, self.plan), self.module)
+                for number, name in enumerate(names, 1):
+                    check = self.check_each or number == len(names)
+                    run_pass(self.ctx, build(name, self.arch, self.plan), self.module, check)
                     if self.after is not None:
                         self.after(self.module, name)
                 if len(names) > 1:

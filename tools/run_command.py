@@ -130,7 +130,7 @@ def main(args: argparse.Namespace) -> int:
             job.keep, kept = LAYERS, job.kept
         with steps.step(f"lower to {arch}") as step:
             if args.check:
-                job.after = EachPass(expected).after
+                job.after, job.check_each = EachPass(expected).after, True
                 step.note = "each pass played back"
             job.run()
         programs.append(_compile(job, steps))

@@ -1,0 +1,146 @@
+"""The pipeline's texts: each reads back to the same bytes, and carries all there is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+
+from polyc.dialects.arch import ARCHS
+from polyc.dialects.diagnostic import place_of
+from polyc.passes.driver import verify
+from polyc.passes.lower_to_gpu import build, names
+from polyc.tools import polyc_opt
+from polyc.tools.parsing import parse_text
+from polyc.tools.pipeline import run_pass
+from polyc.tools.printing import module_text
+from polyc.tools.registry import make_context
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.mlir"))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_every_text_reads_back_and_carries_everything(example: Path, arch: str):
+    """Each pass runs on the text that the one before printed: what a pass knows is there."""
+    ctx = make_context()
+    module = parse_text(ctx, example.read_text(), "x.mlir")
+    for name in ("", *names()):
+        if name:
+            run_pass(ctx, build(name, arch), module)
+        text = module_text(module)
+        module = parse_text(ctx, text, "y.mlir")
+        verify(module)
+        assert module_text(module) == text, f"after {name}"
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_every_text_with_locations_reads_back(arch: str):
+    ctx = make_context()
+    module = parse_text(ctx, EXAMPLES[0].read_text(), "x.mlir")
+    for name in names():
+        run_pass(ctx, build(name, arch), module, check=False)
+        text = module_text(module, debuginfo=True)
+        back = parse_text(ctx, text, "y.mlir")
+        assert module_text(back, debuginfo=True) == text, f"after {name}"
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_text_between_passes_changes_nothing(arch: str):
+    """All passes on one module in memory give what they give one by one over text."""
+    ctx = make_context()
+    memory = parse_text(ctx, EXAMPLES[0].read_text(), "x.mlir")
+    texts = memory.clone()
+    for name in names():
+        run_pass(ctx, build(name, arch), memory, check=False)
+        run_pass(ctx, build(name, arch), texts)
+        text = module_text(texts)
+        assert module_text(memory) == text, f"after {name}"
+        texts = parse_text(make_context(), text, "y.mlir")
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_generic_form_reads_back(arch: str):
+    ctx = make_context()
+    module = parse_text(ctx, EXAMPLES[0].read_text(), "x.mlir")
+    for name in names():
+        run_pass(ctx, build(name, arch), module, check=False)
+        if name in ("frontend-to-tiny", "plan-select", "region-to-gpu", names()[-1]):
+            generic = module_text(module, generic=True)
+            assert module_text(parse_text(ctx, generic, "y.mlir")) == module_text(module)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_hardware_ops_carry_the_place_of_the_users_text(arch: str):
+    ctx = make_context()
+    module = parse_text(ctx, EXAMPLES[0].read_text(), "x.mlir")
+    lines = EXAMPLES[0].read_text().splitlines()
+    for name in names():
+        run_pass(ctx, build(name, arch), module)
+        for op in module.walk():
+            assert isinstance(op.location, FileLineColLoc), f"{op.name} after {name}"
+    text = module_text(module, debuginfo=True)
+    gemm = next(i for i, line in enumerate(lines, 1) if "frontend.gemm" in line)
+    for hardware in ("gpu.wgmma n", "gpu.mma_sync") if arch == "sm_90a" else ("gpu.mma_sync",):
+        found = [line for line in text.splitlines() if hardware in line]
+        assert found, hardware
+        assert all(f'loc("x.mlir":{gemm}:3)' in line for line in found), found[0]
+    assert place_of(module) is not None
+
+
+def test_arguments_have_a_place_of_their_own():
+    text = EXAMPLES[0].read_text()
+    lines = text.splitlines()
+    module = parse_text(make_context(), text, "x.mlir")
+    (graph,) = module.ops
+    for arg in graph.regions[0].block.args:
+        place = place_of(arg.location)
+        assert place is not None and place.file == "x.mlir"
+        assert lines[place.line - 1][place.column - 1 :].startswith(f"%{arg.name_hint}:")
+
+
+def all_texts(seed: int, example: Path, arch: str) -> bytes:
+    """What a process with the hash seed ``seed`` prints after every pass, and the CUDA C."""
+    args = ["-p", f"lower-to-gpu{{arch={arch}}}", "--print-between-passes", "-t", "cuda"]
+    return subprocess.run(
+        [sys.executable, "-m", "polyc.tools.polyc_opt", str(example), *args],
+        check=True,
+        capture_output=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT / ".typecheck"), "PYTHONHASHSEED": str(seed)},
+    ).stdout
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_same_bytes_in_every_process(arch: str):
+    first = all_texts(1, EXAMPLES[0], arch)
+    assert first.count(b"// IR after ") == len(names()) - 1
+    assert all_texts(4321, EXAMPLES[0], arch) == first
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_passes_by_name_are_lower_to_gpu(arch: str, capsys: pytest.CaptureFixture[str]):
+    pipeline = ",".join(names()).replace("plan-select", f"plan-select{{arch={arch}}}")
+    texts: list[str] = []
+    for passes in (pipeline, f"lower-to-gpu{{arch={arch}}}"):
+        assert polyc_opt.main([str(EXAMPLES[0]), "-p", passes]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+    assert isinstance(parse_text(make_context(), texts[0], "y.mlir"), ModuleOp)
+
+
+def test_borders_are_in_the_order_of_the_pipeline():
+    assert names()[:7] == [
+        "frontend-to-tiny",
+        "tiny-to-index",
+        "index-to-region",
+        "region-srnf",
+        "region-inline-deferred",
+        "plan-select",
+        "region-to-gpu",
+    ]
