@@ -37,7 +37,8 @@ class AlignFromConditions(RewritePattern):
     """Give each tensor argument of a kernel the alignment that all of its launches guarantee.
 
     Legality: a row starts at a multiple of ``align`` when the base does (checked at dispatch)
-    and the row's length in bytes is one (implied by the conditions, decided by isl).
+    and the row's length in bytes is one (implied by the conditions, decided by isl).  The one
+    row of a vector counts too: it has to end with a whole access.
     """
 
     @op_type_rewrite_pattern
@@ -73,7 +74,7 @@ class AlignFromConditions(RewritePattern):
         size = element_bytes(tensor.element_type)
         best = MAX_VECTOR_BYTES
         while best > size:
-            rows = len(tensor.dims) < 2 or divides(
+            rows = not tensor.dims or divides(
                 tensor.dims[-1], best // size, facts, module.symbol_names
             )
             if base % best == 0 and rows:

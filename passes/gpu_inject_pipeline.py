@@ -15,7 +15,14 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.passes.driver import rewrite
 from polyc.passes.emit import Emit, affine_dim
-from polyc.passes.gpu_pipeline_parts import clone_iteration, iterations, split
+from polyc.passes.gpu_pipeline_parts import (
+    check_stages,
+    check_threads,
+    clone_iteration,
+    iterations,
+    split,
+)
+from polyc.passes.gpu_symbols import enclosing_kernel
 
 
 class InjectPipeline(RewritePattern):
@@ -27,8 +34,8 @@ class InjectPipeline(RewritePattern):
     ahead, and computes.  One cp.async group is closed an iteration, also an empty one, so
     that the number of groups in flight is known.
 
-    Legality: the copies are ``cp_async`` or ``register``; tiles are rings of at least
-    ``stages`` slots (``gpu-multi-version-buffers``), at least 2.
+    Legality: the copies are ``cp_async`` or ``register`` and the contracts ``mma.sync``; tiles are
+    rings of at least ``stages`` slots (``gpu-multi-version-buffers``), at least 2.
     """
 
     @op_type_rewrite_pattern
@@ -42,13 +49,16 @@ class InjectPipeline(RewritePattern):
                 "contracts; choose cp_async or register copies for mma.sync",
                 op,
             )
-        stages = op.stages.value.data
-        if stages < 2:
+        if any(isinstance(o, tile.ContractOp) and o.mma.data == "wgmma" for o in computing):
             raise PolycError(
-                "PipelineTooShallow",
-                "a pipeline of 1 stage overwrites the tile that is being read; give it 2 to 8",
+                "NoRoles",
+                "wgmma reads tiles that TMA brought (gpu-warp-specialize), since it does not see "
+                "what threads wrote; choose tma copies, or mma.sync contracts",
                 op,
             )
+        check_stages(op)
+        check_threads(op, enclosing_kernel(op).threads.value.data)
+        stages = op.stages.value.data
         asynchronous = "cp_async" in loaders
         emit = Emit()
         count = iterations(op, emit)

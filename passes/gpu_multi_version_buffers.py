@@ -11,6 +11,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
+from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import SharedType
 from polyc.passes.driver import rewrite
@@ -21,7 +22,9 @@ class VersionTiles(RewritePattern):
     """Turn the tiles that a pipeline's copies fill into rings, and address the slot.
 
     Iteration ``i`` uses slot ``i mod stages``, so a copy may run ``stages - 1`` iterations
-    ahead.  Legality: the tile is filled in this loop only, anew in each iteration.
+    ahead.  Legality: the tile is filled in this loop only, anew in each iteration, and
+    nothing but the loop's own copies and contracts uses it; raises PolycError
+    ``TileShared`` otherwise.
     """
 
     @op_type_rewrite_pattern
@@ -37,6 +40,16 @@ class VersionTiles(RewritePattern):
         for target in dict.fromkeys(c.target for c in copies):
             kind = target.type
             assert isinstance(kind, SharedType)
+            for use in target.uses:
+                user = use.operation
+                inside = user.parent_block() is op.body.block
+                if not (inside and isinstance(user, tile.CopyOp | tile.ContractOp)):
+                    raise PolycError(
+                        "TileShared",
+                        f"{user.name} uses a tile that the pipeline keeps {stages} versions of; "
+                        "only copies and contracts of the loop itself can",
+                        user,
+                    )
             ring = SharedType.of(kind.sizes, kind.element_type, kind.swizzle_bytes, stages)
             versioned.add(rewriter.replace_value_with_new_type(target, ring))
         for inner in list(op.body.block.ops):

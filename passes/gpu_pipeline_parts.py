@@ -12,12 +12,47 @@ from xdsl.traits import is_side_effect_free
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType
 from polyc.passes.emit import Emit, affine_dim, ceil_div, clone_into
 
 
 def iterations(op: tile.PipelineOp, emit: Emit) -> SSAValue:
     """How many times the body runs: ceil(bound / step)."""
     return emit.apply(ceil_div(affine_dim(0), op.step.value.data), [op.bound], hint="iterations")
+
+
+def check_stages(op: tile.PipelineOp) -> None:
+    """Refuse a pipeline whose copies have no slot to run ahead into.
+
+    Raises PolycError ``PipelineTooShallow``.
+    """
+    if op.stages.value.data < 2:
+        raise PolycError(
+            "PipelineTooShallow",
+            "a pipeline of 1 stage overwrites the tile that is being read; give it 2 to 8",
+            op,
+        )
+
+
+def check_threads(op: tile.PipelineOp, computing: int) -> None:
+    """Refuse a pipeline that more or fewer threads compute than its fragments are laid out for.
+
+    ``computing`` is how many threads run the contracts.  Raises PolycError ``ThreadMismatch``.
+    """
+    for contract in op.body.block.ops:
+        if not isinstance(contract, tile.ContractOp):
+            continue
+        kind = contract.acc.type
+        assert isinstance(kind, FragmentType)
+        if not isinstance(kind.layout, FragmentLayoutAttr):
+            continue
+        if (holders := kind.layout.threads.data) != computing:
+            raise PolycError(
+                "ThreadMismatch",
+                f"{holders} threads hold the accumulator and {computing} compute it; change the "
+                "kernel's threads, the tile or the warp_tile",
+                contract,
+            )
 
 
 def split(op: tile.PipelineOp) -> tuple[list[Operation], list[Operation]]:

@@ -100,6 +100,13 @@ class _ThreadCopy(RewritePattern):
         source, target = _types(op)
         rows, columns = target.sizes
         elements = self.chunk_elements(source)
+        if columns % elements:
+            raise PolycError(
+                "UnsupportedCopy",
+                f"{self.loader} moves {elements} elements at once and rows of {target} have "
+                f"{columns}; make rows a multiple of {elements}",
+                op,
+            )
         across = columns // elements
         chunks = rows * across
         threads = enclosing_kernel(op).threads.value.data
@@ -146,7 +153,8 @@ class LowerCpAsyncCopy(_ThreadCopy):
     loader = "cp_async"
 
     def chunk_elements(self, source: GlobalType) -> int:
-        return min(CHUNK_BYTES, source.align.data) // element_bytes(source.element_type)
+        size = element_bytes(source.element_type)
+        return min(CHUNK_BYTES, max(source.align.data, size)) // size
 
     def move(
         self, emit: Emit, op: tile.CopyOp, address: SSAValue, at: list[SSAValue], elements: int

@@ -7,7 +7,7 @@ from math import gcd
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects import affine, arith, scf
+from xdsl.dialects import affine, arith, memref, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, VectorType
 from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.ir.affine import (
@@ -23,6 +23,7 @@ from xdsl.ir.affine import (
 )
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.traits import is_side_effect_free
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
@@ -33,6 +34,9 @@ from polyc.poly import isl
 
 WIDTHS = (8, 4, 2)
 """Elements that one access may take, widest first."""
+
+LESS = 2
+"""``slt`` as arith.cmpi holds it."""
 
 
 def constant_of(value: SSAValue) -> int | None:
@@ -68,6 +72,26 @@ def _expr_divisor(expr: AffineExpr, divisors: list[int], dims: int) -> int:
             return a * b if kind is AffineBinaryOpKind.Mul else 1
         case _:
             return 1
+
+
+def guards_bounds(op: hw.LoadGlobalOp | hw.StoreGlobalOp) -> bool:
+    """Whether what guards an access in its own block bounds the access's coordinates.
+
+    A guard from outside the block is the same for all iterations.
+    """
+    work = [] if op.predicate is None else [op.predicate]
+    while work:
+        owner = work.pop().owner
+        match owner:
+            case arith.AndIOp():
+                work += owner.operands
+            case arith.CmpiOp() if owner.lhs in op.indices and owner.predicate.value.data == LESS:
+                pass
+            case Operation() if owner.parent is not op.parent:
+                pass
+            case _:
+                return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -143,7 +167,8 @@ class VectorizeLoop(RewritePattern):
     touches consecutive elements that start at a multiple of ``width``, and rows hold whole
     vectors (the tensor type's alignment), so that the first element's guard holds for all.
     Iterations are independent: the body has no other effect than these accesses and
-    registers addressed by the loop's variable.
+    registers addressed by the loop's variable, it reads no tensor that it stores to, and an
+    access is guarded by nothing but its own coordinates' bounds.
     """
 
     @op_type_rewrite_pattern
@@ -157,6 +182,8 @@ class VectorizeLoop(RewritePattern):
         if not stores or any(o.regions for o in op.body.block.ops):
             return
         variable = op.body.block.args[0]
+        if not self.independent(op, stores):
+            return
         for width in WIDTHS:
             if bound % width == 0 and all(
                 self.is_vector(s, list(s.indices), variable, width, bound, s.value.type)
@@ -164,6 +191,24 @@ class VectorizeLoop(RewritePattern):
             ):
                 self.widen(op, width, bound, rewriter)
                 return
+
+    @staticmethod
+    def independent(op: scf.ForOp, stores: list[hw.StoreGlobalOp]) -> bool:
+        """Whether iterations may run side by side, and a first element's guard be all's."""
+        variable, stored = op.body.block.args[0], {s.tensor for s in stores}
+        for inner in op.body.block.ops:
+            match inner:
+                case hw.LoadGlobalOp():
+                    fine = inner.tensor not in stored and guards_bounds(inner)
+                case hw.StoreGlobalOp():
+                    fine = guards_bounds(inner)
+                case memref.LoadOp() | memref.StoreOp():
+                    fine = list(inner.indices) == [variable]
+                case _:
+                    fine = is_side_effect_free(inner) or isinstance(inner, scf.YieldOp)
+            if not fine:
+                return False
+        return True
 
     @staticmethod
     def is_vector(

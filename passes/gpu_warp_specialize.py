@@ -19,7 +19,13 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import IntsAttr
 from polyc.passes.driver import rewrite
 from polyc.passes.emit import Emit, affine_dim, region_of
-from polyc.passes.gpu_pipeline_parts import clone_iteration, iterations, split
+from polyc.passes.gpu_pipeline_parts import (
+    check_stages,
+    check_threads,
+    clone_iteration,
+    iterations,
+    split,
+)
 
 WARPGROUP = 128
 """Threads of a warpgroup."""
@@ -36,7 +42,9 @@ class SpecializeWarps(RewritePattern):
     before has finished (at most one stays pending) releases that one's slot.
 
     Legality: all copies are ``loader "tma"`` and all contracts ``wgmma``; the pipeline stands
-    in the kernel's own block; everything after it reads fragments, which consumers own.
+    in the kernel's own block; everything after it reads fragments, which consumers own.  The
+    ring has 2 slots or more: a slot is released one iteration late, and the producer of a ring
+    of 1 would wait for ever.
     """
 
     @op_type_rewrite_pattern
@@ -61,6 +69,8 @@ class SpecializeWarps(RewritePattern):
                 "specialised kernel has 128 more than its consumers",
                 kernel,
             )
+        check_stages(op)
+        check_threads(op, consumers * WARPGROUP)
         block = op.parent_block()
         assert block is not None
         emit = Emit()

@@ -123,9 +123,9 @@ def _optional_clause(parser: AttrParser, word: str) -> bool:
 class GlobalType(ParametrizedAttribute, TypeAttribute):
     """A dense row-major tensor in global memory: ``!gpu.global<[M, K], f16, align 16>``.
 
-    ``align`` is in bytes and holds for the base address *and* for the start of every
-    row, so that it bounds the width of a vector access (S8.1); 0 means no more than
-    the element's own size.
+    ``align`` is in bytes and holds for the base address *and* for the length of a row,
+    so that every row starts aligned and ends with a whole access: it bounds the width
+    of a vector access (S8.1).  0 means no more than the element's own size.
     """
 
     name = "gpu.global"
@@ -314,6 +314,11 @@ class SharedType(ParametrizedAttribute, TypeAttribute):
         if span and self.sizes[-1] * size % span:
             raise VerifyException(
                 f"rows of {self.sizes[-1] * size} bytes do not split into panels of {span} bytes"
+            )
+        if span and self.panel_bytes % (8 * span) and self.bytes > self.panel_bytes:
+            raise VerifyException(
+                f"a swizzle repeats every 8 rows, and panels of {self.panel_bytes // span} rows "
+                "after one another do not start where it does; make the rows a multiple of 8"
             )
 
 
