@@ -1,8 +1,8 @@
 """The printer: kernels at the hardware level of the gpu dialect as CUDA C (design rule 2).
 
-One function an op, in the table of ``cuda_writer``; the upstream ops are in
-``cuda_upstream``, the inline PTX in ``cuda_functions``.  The text includes no header, and
-the same IR gives the same bytes.
+One function an op, in the table of ``gpu_to_cuda_writer``; the upstream ops are in
+``gpu_to_cuda_upstream``, the inline PTX in ``gpu_to_cuda_functions``.  The text includes no
+header, and the same IR gives the same bytes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.module import KernelOp, ModuleOp, ReturnOp
 from polyc.dialects.gpu.types import GlobalType, SharedType, TensorMapType
-from polyc.lowering import cuda_functions, cuda_upstream
-from polyc.lowering.cuda_functions import TENSOR_MAP, TYPEDEFS, CType, DeviceFunction, can_move
-from polyc.lowering.cuda_writer import KernelWriter, is_reserved, not_lowered, prints
+from polyc.lowering import gpu_to_cuda_functions, gpu_to_cuda_upstream
+from polyc.lowering.gpu_to_cuda_functions import (
+    TENSOR_MAP,
+    TYPEDEFS,
+    CType,
+    DeviceFunction,
+    can_move,
+)
+from polyc.lowering.gpu_to_cuda_writer import KernelWriter, is_reserved, not_lowered, prints
 
-UPSTREAM = cuda_upstream
+UPSTREAM = gpu_to_cuda_upstream
 """Imported for what it enters into the table of printers."""
 
 
@@ -82,13 +88,13 @@ def _shared_address(w: KernelWriter, op: hw.SharedAddressOp) -> None:
 
 @prints(hw.LoadSharedOp, "loaded")
 def _load_shared(w: KernelWriter, op: hw.LoadSharedOp) -> None:
-    function = cuda_functions.load("shared", _movable(w, op, op.result))
+    function = gpu_to_cuda_functions.load("shared", _movable(w, op, op.result))
     w.define(op.result, w.call(function, w.text(op.address)))
 
 
 @prints(hw.StoreSharedOp)
 def _store_shared(w: KernelWriter, op: hw.StoreSharedOp) -> None:
-    function = cuda_functions.store("shared", _movable(w, op, op.value))
+    function = gpu_to_cuda_functions.store("shared", _movable(w, op, op.value))
     w.run(function, w.text(op.address), w.text(op.value))
 
 
@@ -137,16 +143,16 @@ def _load_global(w: KernelWriter, op: hw.LoadGlobalOp) -> None:
     pointer = _pointer(w, op, op.tensor, op.indices)
     t = _movable(w, op, op.result)
     if op.predicate is None:
-        w.define(op.result, w.call(cuda_functions.load(space, t), pointer))
+        w.define(op.result, w.call(gpu_to_cuda_functions.load(space, t), pointer))
         return
-    function = cuda_functions.load(space, t, True)
+    function = gpu_to_cuda_functions.load(space, t, True)
     w.define(op.result, w.call(function, pointer, w.text(op.predicate)))
 
 
 @prints(hw.StoreGlobalOp)
 def _store_global(w: KernelWriter, op: hw.StoreGlobalOp) -> None:
     pointer = _pointer(w, op, op.tensor, op.indices)
-    function = cuda_functions.store("global", _movable(w, op, op.value))
+    function = gpu_to_cuda_functions.store("global", _movable(w, op, op.value))
     call = w.call(function, pointer, w.text(op.value))
     w.line(f"{call};" if op.predicate is None else f"if ({w.text(op.predicate)}) {call};")
 
@@ -280,7 +286,7 @@ def _wgmma_descriptor(w: KernelWriter, op: hw.WgmmaDescriptorOp) -> None:
 
 @prints(hw.WgmmaOp)
 def _wgmma(w: KernelWriter, op: hw.WgmmaOp) -> None:
-    function = cuda_functions.wgmma(
+    function = gpu_to_cuda_functions.wgmma(
         op.n.value.data,
         str(op.element),
         op.transpose_a is not None,

@@ -25,8 +25,12 @@ from polyc.dialects.diagnostic import PolycError
 
 Emit = Literal["cubin", "ptx"]
 
-OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v")
-"""Options of every compilation; ``-v`` makes ptxas report registers and spills."""
+OPTIONS = ("-std=c++17", "-default-device", "--fmad=false", "--ptxas-options=-v")
+"""Options of every compilation.
+
+``-v`` makes ptxas report registers and spills; without ``fmad`` a product and a sum that the
+IR rounds one by one are not fused (S0.6).
+"""
 
 _FORMAT = 1
 """Changes when the layout of a cache entry does."""

@@ -26,9 +26,10 @@ from xdsl.ir.affine import AffineExpr
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.hardware import HARDWARE_OPS
-from polyc.lowering.cuda_functions import DeviceFunction
-from polyc.lowering.cuda_upstream import affine_text
-from polyc.lowering.cuda_writer import (
+from polyc.lowering.gpu_to_cuda import cuda_source, kernel_text, print_cuda
+from polyc.lowering.gpu_to_cuda_functions import DeviceFunction
+from polyc.lowering.gpu_to_cuda_upstream import affine_text
+from polyc.lowering.gpu_to_cuda_writer import (
     KEYWORDS,
     PRINTERS,
     KernelWriter,
@@ -39,7 +40,6 @@ from polyc.lowering.cuda_writer import (
     literal,
     prints,
 )
-from polyc.lowering.gpu_to_cuda import cuda_source, kernel_text, print_cuda
 from polyc.runtime.nvrtc import compile_cuda
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context

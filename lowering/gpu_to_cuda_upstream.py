@@ -31,7 +31,7 @@ from xdsl.ir.affine import (
 
 from polyc.dialects.gpu.hardware import scalar_type
 from polyc.dialects.gpu.types import REGISTER
-from polyc.lowering.cuda_writer import KernelWriter, not_lowered, prints
+from polyc.lowering.gpu_to_cuda_writer import KernelWriter, not_lowered, prints
 
 Row = Sequence[str]
 """The operands' elements at one place of a vector."""

@@ -1,0 +1,98 @@
+"""Checks that the hardware ops share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    IndexType,
+    IntegerType,
+    MemRefType,
+    VectorType,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.gpu.types import (
+    GlobalType,
+    element_bytes,
+    register_count,
+)
+
+I32 = IntegerType(32)
+I64 = IntegerType(64)
+
+
+def scalar_type(value_type: Attribute) -> Attribute:
+    """The element type of a vector, or the type itself."""
+    if isinstance(value_type, VectorType):
+        return cast(VectorType[Attribute], value_type).element_type
+    return value_type
+
+
+def vector_length(value_type: Attribute) -> int:
+    """Elements of a one-dimensional vector type; 1 for a scalar."""
+    if isinstance(value_type, VectorType):
+        shape = cast(VectorType[Attribute], value_type).get_shape()
+        if len(shape) != 1:
+            raise VerifyException(
+                f"a thread's vectors have one axis, {value_type} has {len(shape)}"
+            )
+        return shape[0]
+    return 1
+
+
+def access_bytes(value_type: Attribute) -> int:
+    """Bytes that one access of this scalar or vector type moves."""
+    return vector_length(value_type) * element_bytes(scalar_type(value_type))
+
+
+def verify_width(what: str, size: int) -> None:
+    if size not in (1, 2, 4, 8, 16):
+        raise VerifyException(f"{what} moves {size} bytes; it can move 1, 2, 4, 8 or 16")
+
+
+def verify_indices(tensor: SSAValue, indices: Sequence[SSAValue]) -> None:
+    if not isinstance(tensor.type, GlobalType):
+        return
+    rank = len(tensor.type.dims)
+    if len(indices) == 1 and indices[0].type == i64:
+        return
+    if len(indices) != rank or any(not isinstance(i.type, IndexType) for i in indices):
+        given = ", ".join(str(i.type) for i in indices)
+        raise VerifyException(
+            f"a tensor of rank {rank} is accessed at {rank} coordinates of type index, or at "
+            f"one i64 offset, not at ({given})"
+        )
+
+
+def verify_global_vector(tensor: SSAValue, value_type: Attribute) -> None:
+    assert isinstance(tensor.type, GlobalType)
+    if scalar_type(value_type) != tensor.type.element_type:
+        raise VerifyException(
+            f"elements of {tensor.type} are {tensor.type.element_type}, not "
+            f"{scalar_type(value_type)}"
+        )
+    size = access_bytes(value_type)
+    verify_width("a global access", size)
+    known = max(tensor.type.align.data, element_bytes(tensor.type.element_type))
+    if size > known:
+        raise VerifyException(
+            f"an access of {size} bytes needs rows aligned to {size}; "
+            f"{tensor.type} promises {known}"
+        )
+
+
+def verify_registers(memref: SSAValue, what: str, element: Attribute) -> None:
+    registers = memref.type
+    if register_count(registers) is None or (
+        cast(MemRefType[Attribute], registers).element_type != element
+    ):
+        raise VerifyException(f"{what} is a memref of {element} registers, not {registers}")
+
+
+def verify_operand_element(element: Attribute) -> None:
+    if str(element) not in ("f16", "bf16"):
+        raise VerifyException(f"tensor-core operands are f16 or bf16, not {element}")

@@ -1,0 +1,268 @@
+"""Hardware level: global and shared memory, cp.async and TMA.
+
+Sources: PTX ISA sections 9.7.9 (data movement), S9.1, S9.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    I1,
+    IndexType,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    base,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.gpu.hw_checks import (
+    I32,
+    access_bytes,
+    verify_global_vector,
+    verify_indices,
+    verify_width,
+)
+from polyc.dialects.gpu.types import (
+    GlobalType,
+    IndexAttr,
+    MBarrierType,
+    TensorMapType,
+    element_bytes,
+    index_attr,
+)
+
+
+@irdl_op_definition
+class LoadGlobalOp(IRDLOperation):
+    """Load one element or a vector of consecutive elements.
+
+    Where ``predicate`` is given and false nothing is read and the result is zero.
+    A tensor that the kernel never stores to is read as read-only data (``ld.global.nc``).
+    """
+
+    name = "gpu.load_global"
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    tensor = operand_def(base(GlobalType))
+    indices = var_operand_def()
+    predicate = opt_operand_def(I1)
+    result = result_def()
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = (
+        "$tensor `[` $indices `:` type($indices) `]` (`if` $predicate^)? attr-dict "
+        "`:` type($tensor) `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        result_type: Attribute,
+        predicate: SSAValue | None = None,
+    ) -> None:
+        super().__init__(operands=[tensor, list(indices), predicate], result_types=[result_type])
+
+    def verify_(self) -> None:
+        verify_indices(self.tensor, self.indices)
+        verify_global_vector(self.tensor, self.result.type)
+
+
+@irdl_op_definition
+class StoreGlobalOp(IRDLOperation):
+    """Store one element or a vector of consecutive elements, if ``predicate`` holds."""
+
+    name = "gpu.store_global"
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    value = operand_def()
+    tensor = operand_def(base(GlobalType))
+    indices = var_operand_def()
+    predicate = opt_operand_def(I1)
+    traits = traits_def(MemoryWriteEffect())
+    assembly_format = (
+        "$value `,` $tensor `[` $indices `:` type($indices) `]` (`if` $predicate^)? attr-dict "
+        "`:` type($value) `,` type($tensor)"
+    )
+
+    def __init__(
+        self,
+        value: SSAValue,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        predicate: SSAValue | None = None,
+    ) -> None:
+        super().__init__(operands=[value, tensor, list(indices), predicate])
+
+    def verify_(self) -> None:
+        verify_indices(self.tensor, self.indices)
+        verify_global_vector(self.tensor, self.value.type)
+
+
+@irdl_op_definition
+class LoadSharedOp(IRDLOperation):
+    """Load a scalar or vector at a shared address, aligned to its own size."""
+
+    name = "gpu.load_shared"
+    address = operand_def(I32)
+    result = result_def()
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = "$address attr-dict `:` type($result)"
+
+    def __init__(self, address: SSAValue, result_type: Attribute) -> None:
+        super().__init__(operands=[address], result_types=[result_type])
+
+    def verify_(self) -> None:
+        verify_width("a shared access", access_bytes(self.result.type))
+
+
+@irdl_op_definition
+class StoreSharedOp(IRDLOperation):
+    """Store a scalar or vector at a shared address, aligned to its own size."""
+
+    name = "gpu.store_shared"
+    value = operand_def()
+    address = operand_def(I32)
+    traits = traits_def(MemoryWriteEffect())
+    assembly_format = "$value `,` $address attr-dict `:` type($value)"
+
+    def __init__(self, value: SSAValue, address: SSAValue) -> None:
+        super().__init__(operands=[value, address])
+
+    def verify_(self) -> None:
+        verify_width("a shared access", access_bytes(self.value.type))
+
+
+@irdl_op_definition
+class CpAsyncOp(IRDLOperation):
+    """Asynchronous copy of ``bytes`` (4, 8, 16) from global to shared memory (SM80).
+
+    Where ``predicate`` is false the destination is filled with zeros and nothing is read.
+    """
+
+    name = "gpu.cp_async"
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    address = operand_def(I32)
+    tensor = operand_def(base(GlobalType))
+    indices = var_operand_def()
+    predicate = opt_operand_def(I1)
+    bytes = prop_def(IndexAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "$address `,` $tensor `[` $indices `:` type($indices) `]` `bytes` $bytes "
+        "(`if` $predicate^)? attr-dict `:` type($tensor)"
+    )
+
+    def __init__(
+        self,
+        address: SSAValue,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        bytes: int,
+        predicate: SSAValue | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[address, tensor, list(indices), predicate],
+            properties={"bytes": index_attr(bytes)},
+        )
+
+    def verify_(self) -> None:
+        verify_indices(self.tensor, self.indices)
+        assert isinstance(self.tensor.type, GlobalType)
+        known = max(self.tensor.type.align.data, element_bytes(self.tensor.type.element_type))
+        size = self.bytes.value.data
+        if size not in (4, 8, 16):
+            raise VerifyException(f"cp.async copies 4, 8 or 16 bytes, not {size}")
+        if size > known:
+            raise VerifyException(
+                f"cp.async of {size} bytes needs rows aligned to {size}; {self.tensor.type} "
+                f"promises {known}: use a narrower copy or the register loader"
+            )
+
+
+@irdl_op_definition
+class CpAsyncCommitOp(IRDLOperation):
+    """Close the thread's current cp.async group."""
+
+    name = "gpu.cp_async_commit"
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
+class CpAsyncWaitOp(IRDLOperation):
+    """Wait until at most ``pending`` of the thread's newest groups are unfinished."""
+
+    name = "gpu.cp_async_wait"
+    pending = prop_def(IndexAttr)
+    assembly_format = "$pending attr-dict"
+
+    def __init__(self, pending: int) -> None:
+        super().__init__(properties={"pending": index_attr(pending)})
+
+    def verify_(self) -> None:
+        if self.pending.value.data < 0:
+            raise VerifyException(f"{self.pending.value.data} groups cannot be pending")
+
+
+@irdl_op_definition
+class PrefetchTensorMapOp(IRDLOperation):
+    """Bring a tensor map into the descriptor cache."""
+
+    name = "gpu.prefetch_tensor_map"
+    map = operand_def(base(TensorMapType))
+    assembly_format = "$map attr-dict `:` type($map)"
+
+    def __init__(self, map: SSAValue) -> None:
+        super().__init__(operands=[map])
+
+
+@irdl_op_definition
+class TmaLoadOp(IRDLOperation):
+    """Copy one box to ``address``; its bytes complete on barrier ``index`` of ``barrier``.
+
+    ``coordinates`` are the box's first element in the tensor's own axis order; elements
+    outside the tensor arrive as zeros, and count as bytes all the same.
+    """
+
+    name = "gpu.tma_load"
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    map = operand_def(base(TensorMapType))
+    coordinates = var_operand_def(IndexType)
+    address = operand_def(I32)
+    barrier = operand_def(base(MBarrierType))
+    index = operand_def(IndexType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "$map `[` $coordinates `]` `to` $address `,` $barrier `[` $index `]` attr-dict "
+        "`:` type($map) `,` type($barrier)"
+    )
+
+    def __init__(
+        self,
+        map: SSAValue,
+        coordinates: Sequence[SSAValue],
+        address: SSAValue,
+        barrier: SSAValue,
+        index: SSAValue,
+    ) -> None:
+        super().__init__(operands=[map, list(coordinates), address, barrier, index])
+
+    def verify_(self) -> None:
+        assert isinstance(self.map.type, TensorMapType)
+        rank = len(self.map.type.sizes)
+        if len(self.coordinates) != rank:
+            raise VerifyException(
+                f"a box of rank {rank} starts at {rank} coordinates, not {len(self.coordinates)}"
+            )

@@ -1,0 +1,171 @@
+"""Hardware level: barriers, mbarriers, fences and register budgets.
+
+Source: PTX ISA sections 9.7.13 (barriers and mbarrier), 9.7.19 (setmaxnreg).
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import (
+    IndexType,
+    StringAttr,
+)
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    base,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.gpu.types import (
+    IndexAttr,
+    MBarrierType,
+    index_attr,
+)
+
+
+@irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """All threads of the CTA meet; shared and global writes before it are seen after it."""
+
+    name = "gpu.barrier"
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
+class NamedBarrierOp(IRDLOperation):
+    """``threads`` threads meet at hardware barrier ``id`` (1 to 15; 0 is gpu.barrier's)."""
+
+    name = "gpu.named_barrier"
+    id = prop_def(IndexAttr)
+    threads = prop_def(IndexAttr)
+    assembly_format = "$id `threads` $threads attr-dict"
+
+    def __init__(self, id: int, threads: int) -> None:
+        super().__init__(properties={"id": index_attr(id), "threads": index_attr(threads)})
+
+    def verify_(self) -> None:
+        if not 1 <= self.id.value.data <= 15:
+            raise VerifyException(f"a named barrier is 1 to 15, not {self.id.value.data}")
+        if self.threads.value.data % 32 or not 32 <= self.threads.value.data <= 1024:
+            raise VerifyException(
+                f"{self.threads.value.data} threads do not meet at a barrier: "
+                "whole warps, 32 to 1024"
+            )
+
+
+@irdl_op_definition
+class MBarrierInitOp(IRDLOperation):
+    """Make barrier ``index`` ready for phases of ``count`` arrivals."""
+
+    name = "gpu.mbarrier_init"
+    barrier = operand_def(base(MBarrierType))
+    index = operand_def(IndexType)
+    count = prop_def(IndexAttr)
+    assembly_format = "$barrier `[` $index `]` `count` $count attr-dict `:` type($barrier)"
+
+    def __init__(self, barrier: SSAValue, index: SSAValue, count: int) -> None:
+        super().__init__(operands=[barrier, index], properties={"count": index_attr(count)})
+
+    def verify_(self) -> None:
+        if not 1 <= self.count.value.data < 1 << 20:
+            raise VerifyException(f"an mbarrier counts 1 to 2^20 - 1, not {self.count.value.data}")
+
+
+@irdl_op_definition
+class MBarrierExpectOp(IRDLOperation):
+    """Arrive once, and add ``bytes`` to what the phase's asynchronous copies must deliver."""
+
+    name = "gpu.mbarrier_expect"
+    barrier = operand_def(base(MBarrierType))
+    index = operand_def(IndexType)
+    bytes = prop_def(IndexAttr)
+    assembly_format = "$barrier `[` $index `]` `bytes` $bytes attr-dict `:` type($barrier)"
+
+    def __init__(self, barrier: SSAValue, index: SSAValue, bytes: int) -> None:
+        super().__init__(operands=[barrier, index], properties={"bytes": index_attr(bytes)})
+
+    def verify_(self) -> None:
+        if not 0 <= self.bytes.value.data < 1 << 20:
+            raise VerifyException(
+                f"an mbarrier expects 0 to 2^20 - 1 bytes, not {self.bytes.value.data}"
+            )
+
+
+@irdl_op_definition
+class MBarrierArriveOp(IRDLOperation):
+    """Arrive once at barrier ``index``."""
+
+    name = "gpu.mbarrier_arrive"
+    barrier = operand_def(base(MBarrierType))
+    index = operand_def(IndexType)
+    assembly_format = "$barrier `[` $index `]` attr-dict `:` type($barrier)"
+
+    def __init__(self, barrier: SSAValue, index: SSAValue) -> None:
+        super().__init__(operands=[barrier, index])
+
+
+@irdl_op_definition
+class MBarrierWaitOp(IRDLOperation):
+    """Block until the phase of parity ``parity`` (0 or 1) of barrier ``index`` has completed."""
+
+    name = "gpu.mbarrier_wait"
+    barrier = operand_def(base(MBarrierType))
+    index = operand_def(IndexType)
+    parity = operand_def(IndexType)
+    assembly_format = "$barrier `[` $index `]` `parity` $parity attr-dict `:` type($barrier)"
+
+    def __init__(self, barrier: SSAValue, index: SSAValue, parity: SSAValue) -> None:
+        super().__init__(operands=[barrier, index, parity])
+
+
+@irdl_op_definition
+class FenceMBarrierInitOp(IRDLOperation):
+    """Make mbarrier initialisations visible to the async proxy and the cluster."""
+
+    name = "gpu.fence_mbarrier_init"
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
+class FenceProxyAsyncOp(IRDLOperation):
+    """Order this thread's shared accesses before later ones through the async proxy."""
+
+    name = "gpu.fence_proxy_async"
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
+class SetMaxRegistersOp(IRDLOperation):
+    """Change the warpgroup's registers a thread (``setmaxnreg``; 24 to 256 in steps of 8)."""
+
+    name = "gpu.set_max_registers"
+    direction = prop_def(StringAttr)
+    count = prop_def(IndexAttr)
+    assembly_format = "$direction $count attr-dict"
+
+    def __init__(self, direction: str, count: int) -> None:
+        super().__init__(
+            properties={"direction": StringAttr(direction), "count": index_attr(count)}
+        )
+
+    def verify_(self) -> None:
+        if self.direction.data not in ("increase", "decrease"):
+            raise VerifyException(
+                f'registers "increase" or "decrease", not "{self.direction.data}"'
+            )
+        if self.count.value.data % 8 or not 24 <= self.count.value.data <= 256:
+            raise VerifyException(
+                f"setmaxnreg takes 24 to 256 in steps of 8, not {self.count.value.data}"
+            )
