@@ -460,7 +460,7 @@ class SignatureOp(IRDLOperation, ABC):
                 f"{_listed(expected)}, in this order"
             )
         for fact in self.facts:
-            if (fault := _unknown_symbol(fact, expected)) is not None:
+            if (fault := unknown_symbol(fact, expected)) is not None:
                 raise VerifyException(f"{fault} of @{name}")
 
     @classmethod
@@ -489,7 +489,7 @@ class SignatureOp(IRDLOperation, ABC):
             start = parser.pos
             facts = parse_assumptions(parser)
             for fact in facts:
-                if (fault := _unknown_symbol(fact, symbols)) is not None:
+                if (fault := unknown_symbol(fact, symbols)) is not None:
                     parser.raise_error(f"{fault} of @{name}", start, parser.pos)
         extra = parser.parse_optional_attr_dict_with_keyword()
         arg_names = [
@@ -569,7 +569,8 @@ def _dictionaries(
     return ArrayAttr([DictionaryAttr(dict(a)) for a in attrs])
 
 
-def _unknown_symbol(fact: Assumption, symbols: Sequence[str]) -> str | None:
+def unknown_symbol(fact: Assumption, symbols: Sequence[str]) -> str | None:
+    """What is wrong with a fact that names something beside ``symbols``, or None."""
     for name in fact.expr.symbols():
         if name not in symbols:
             return (

@@ -46,6 +46,7 @@ from polyc.dialects.region import (
     UnaryOp,
 )
 from polyc.dialects.region_types import MemRefType, ValType
+from polyc.dialects.signature import unknown_symbol
 from polyc.passes.driver import rewrite
 from polyc.poly import isl
 from polyc.poly.contraction import Refusal, classify
@@ -462,11 +463,14 @@ def _check(op: ScheduleOp) -> None:
 # The user's plan --------------------------------------------------------------------------
 
 
-def read_plan(path: str) -> dict[str, object]:
-    """The JSON object in ``path``; raises PolycError when it is not there or is not one."""
+def read_plan(path: str) -> list[dict[str, object]]:
+    """The schedules in a JSON file: an object, or a list of them as ``--dump=plan`` writes.
+
+    Raises PolycError when the file is not there or holds something else.
+    """
     try:
         with open(path, encoding="utf-8") as file:
-            data = json.load(file)
+            data: object = json.load(file)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise PolycError("BadPlan", f"the plan {path} cannot be read: {reason}") from error
@@ -474,9 +478,17 @@ def read_plan(path: str) -> dict[str, object]:
         raise PolycError(
             "BadPlan", f"the plan {path} is not JSON: {error.msg} at line {error.lineno}"
         ) from error
-    if not isinstance(data, dict):
-        raise PolycError("BadPlan", f"the plan {path} holds no JSON object")
-    return cast("dict[str, object]", data)
+    except ValueError as error:
+        raise PolycError("BadPlan", f"the plan {path} cannot be read: {error}") from error
+    schedules = cast("list[object]", data) if isinstance(data, list) else [data]
+    for schedule in schedules:
+        if not isinstance(schedule, dict):
+            raise PolycError(
+                "BadPlan",
+                f"the plan {path} holds {type(schedule).__name__} where a schedule's object "
+                "belongs; write one object, or a list of them",
+            )
+    return cast("list[dict[str, object]]", schedules)
 
 
 def user_schedule(base: ScheduleOp, given: Mapping[str, object]) -> ScheduleOp:
@@ -498,6 +510,17 @@ def user_schedule(base: ScheduleOp, given: Mapping[str, object]) -> ScheduleOp:
     return merged
 
 
+def _name_of(given: Mapping[str, object], key: str, default: str, known: Sequence[str]) -> str:
+    """The region or variant that the user's schedule names; raises PolycError for others."""
+    name = given.get(key, default)
+    if name not in known:
+        raise PolycError(
+            "BadPlan",
+            f"there is no {key} {name!r} to schedule; the {key}s are {', '.join(known)}",
+        )
+    return cast("str", name)
+
+
 # The pass ---------------------------------------------------------------------------------
 
 
@@ -511,7 +534,7 @@ class SelectPlan(RewritePattern):
     """
 
     arch: str
-    given: Mapping[str, object] | None = None
+    given: Sequence[Mapping[str, object]] = ()
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
@@ -532,22 +555,31 @@ class SelectPlan(RewritePattern):
             schedules.append(fitted(name, variant.name, fields, when))
             if not when and _pointers_promised(gemm, variant):
                 break
-        if self.given is not None and self.given.get("region", name) == name:
-            self._apply(self.given, schedules)
+        for given in self.given:
+            if given.get("region", name) == name:
+                self._apply(given, schedules, gemm)
         rewriter.insert(schedules, InsertPoint.after(op))
 
-    def _apply(self, given: Mapping[str, object], schedules: list[ScheduleOp]) -> None:
+    def _apply(
+        self, given: Mapping[str, object], schedules: list[ScheduleOp], gemm: Contraction
+    ) -> None:
         """Put the user's fields over the variant that they name, or over the first."""
-        wanted = given.get("variant", schedules[0].variant.data)
-        for i, schedule in enumerate(schedules):
-            if schedule.variant.data == wanted:
-                schedules[i] = user_schedule(schedule, given)
-                return
-        raise PolycError(
-            "BadPlan",
-            f"there is no variant {wanted!r} to schedule; the variants are "
-            + ", ".join(s.variant.data for s in schedules),
-        )
+        names = [s.variant.data for s in schedules]
+        i = names.index(_name_of(given, "variant", names[0], names))
+        schedules[i] = chosen = user_schedule(schedules[i], given)
+        for fact in chosen.when.data:
+            if (fault := unknown_symbol(fact, gemm.kernel.symbol_names)) is not None:
+                raise PolycError("BadPlan", f"plan {names[i]!r}: {fault}")
+        known = AssumptionsAttr((*gemm.kernel.assumptions.data, *chosen.when.data))
+        filled = Assumption(gemm.size(gemm.k) - 1, ">=")
+        if chosen.loader.data == "tma" and not holds_always(
+            filled, known, gemm.kernel.symbol_names
+        ):
+            raise PolycError(
+                "BadPlan",
+                f"plan {names[i]!r} loads by tma, and a tensor map has no empty axis; "
+                f'add "{filled}" to its when',
+            )
 
 
 @dataclass(frozen=True)
@@ -555,7 +587,7 @@ class PlanSelectPass(ModulePass):
     """Choose the schedules of every region for ``arch``.
 
     ``plan`` names a JSON file with fields of the user's own (S8.1), laid over the variant
-    that it names or over the first.
+    that it names or over the first; a list of such objects is taken one by one.
     """
 
     name = "plan-select"
@@ -568,5 +600,9 @@ class PlanSelectPass(ModulePass):
             raise PolycError(
                 "UnknownArch", f"there is no architecture {self.arch!r}; use {arch_names()}"
             )
-        given = None if self.plan is None else read_plan(self.plan)
+        given = [] if self.plan is None else read_plan(self.plan)
+        regions = [kernel.sym_name.data for kernel in op.ops if isinstance(kernel, KernelOp)]
+        for schedule in given:
+            if regions:
+                _name_of(schedule, "region", regions[0], regions)
         rewrite(op, [SelectPlan(self.arch, given)])

@@ -10,7 +10,7 @@ from pathlib import Path
 from polyc.dialects.diagnostic import Place, PolycError
 from polyc.tools.pipeline import DUMPS, Compilation, dump_text
 from polyc.tools.printing import module_text
-from polyc.tools.steps import on_stderr, on_stdout
+from polyc.tools.steps import on_stderr, on_stdout, quiet
 
 NAME = "compile"
 HELP = "Compile a program for one architecture."
@@ -23,7 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--emit", choices=EMITS, default="cuda", help="what to make")
     parser.add_argument("-o", "--output", default="-", help="where to; - is stdout")
     parser.add_argument(
-        "--plan", help="a JSON file with fields of the schedule, in place of what polyc chooses"
+        "--plan",
+        help="a JSON file with schedules, or some fields of one, in place of what polyc chooses",
     )
     parser.add_argument(
         "--dump", default="", help=f"layers to write, with commas between: {','.join(DUMPS)}"
@@ -41,7 +42,9 @@ def main(args: argparse.Namespace) -> int:
     emit: str = args.emit
     if emit == "cubin" and output == "-" and sys.stdout.isatty():
         raise PolycError("Usage", "a cubin is binary; say where to with -o FILE")
-    steps = on_stderr() if output == "-" else on_stdout()
+    # With the text on stdout, steps are for the eyes of someone who waits at a terminal.
+    on_terminal = on_stderr() if sys.stderr.isatty() else quiet()
+    steps = on_terminal if output == "-" else on_stdout()
     job = Compilation.of_file(args.file, args.arch, steps)
     job.plan = args.plan
     job.keep = {DUMPS[name][0] for name in dumps}
