@@ -1,0 +1,289 @@
+"""Mutants of a right kernel, to measure what a checker of kernels catches.
+
+A mutant differs from the kernel in one place, by one of the mistakes that break kernels in
+silence: a barrier, fence or wait that is missing or too weak, a shifted phase or stage, a
+wrong byte or arrival count, a wrong swizzle or descriptor field, a dropped predicate.
+``mutants`` lists them in a fixed order; ``mutated`` makes one from a fresh copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from polyc.dialects.diagnostic import place_of
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.module import KernelOp, ModuleOp
+from polyc.dialects.gpu.types import (
+    IndexAttr,
+    MBarrierType,
+    SharedType,
+    TensorMapType,
+    index_attr,
+)
+from polyc.passes.emit import Emit, affine_dim
+
+REMOVABLE = (
+    hw.BarrierOp,
+    hw.NamedBarrierOp,
+    hw.CpAsyncOp,
+    hw.CpAsyncCommitOp,
+    hw.CpAsyncWaitOp,
+    hw.MBarrierInitOp,
+    hw.MBarrierExpectOp,
+    hw.MBarrierArriveOp,
+    hw.MBarrierWaitOp,
+    hw.FenceMBarrierInitOp,
+    hw.FenceProxyAsyncOp,
+    hw.TmaLoadOp,
+    hw.StoreSharedOp,
+    hw.StoreGlobalOp,
+    hw.LdmatrixOp,
+    hw.MmaSyncOp,
+    hw.WgmmaOp,
+    hw.WgmmaFenceOp,
+    hw.WgmmaCommitOp,
+    hw.WgmmaWaitOp,
+)
+"""Ops without a result whose absence is a mistake.
+
+``gpu.register_fence`` is not among them: it speaks to the compiler, the machine has no such
+thing.
+"""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake: in ``kernel``, at the ``site``-th op of a walk, change ``change``."""
+
+    kernel: str
+    site: int
+    change: str
+    op: str
+    place: str
+
+    def __str__(self) -> str:
+        return f"@{self.kernel} op {self.site} ({self.op}, {self.place}): {self.change}"
+
+
+Change = tuple[str, Callable[[], None]]
+"""What a change says of itself, and the change."""
+
+
+def _replace_operand(op: Operation, old: SSAValue, new: SSAValue) -> None:
+    for i, operand in enumerate(op.operands):
+        if operand is old:
+            op.operands[i] = new
+            return
+
+
+def _shifted(op: Operation, value: SSAValue, modulus: int) -> Callable[[], None]:
+    """Replace an index operand by the next one, modulo ``modulus``."""
+
+    def change() -> None:
+        emit = Emit()
+        new = emit.apply((affine_dim(0) + 1) % modulus, [value])
+        Rewriter.insert_op(emit.ops, InsertPoint.before(op))
+        _replace_operand(op, value, new)
+
+    return change
+
+
+def _set(op: Operation, name: str, value: int) -> Callable[[], None]:
+    def change() -> None:
+        op.properties[name] = index_attr(value)
+
+    return change
+
+
+def _number(attr: IndexAttr) -> int:
+    return attr.value.data
+
+
+def _toggle(op: Operation, name: str) -> Callable[[], None]:
+    def change() -> None:
+        if name in op.properties:
+            del op.properties[name]
+        else:
+            op.properties[name] = UnitAttr()
+
+    return change
+
+
+def _removals(op: Operation) -> Iterator[Change]:
+    if isinstance(op, REMOVABLE):
+        yield "remove it", lambda: Rewriter.erase_op(op)
+
+
+def _waits(op: Operation) -> Iterator[Change]:
+    match op:
+        case hw.CpAsyncWaitOp() | hw.WgmmaWaitOp():
+            pending = _number(op.pending)
+            yield f"pending {pending} -> {pending + 1}", _set(op, "pending", pending + 1)
+        case hw.MBarrierWaitOp():
+            yield "the other parity", _shifted(op, op.parity, 2)
+        case _:
+            return
+
+
+def _slots(op: Operation) -> Iterator[Change]:
+    match op:
+        case hw.SharedAddressOp():
+            assert isinstance(op.tile.type, SharedType)
+            depth = op.tile.type.ring.data
+            if depth > 1:
+                yield "the next slot", _shifted(op, op.slot, depth)
+        case (
+            hw.MBarrierWaitOp()
+            | hw.MBarrierArriveOp()
+            | hw.MBarrierExpectOp()
+            | hw.MBarrierInitOp()
+            | hw.TmaLoadOp()
+        ):
+            assert isinstance(op.barrier.type, MBarrierType)
+            depth = op.barrier.type.count.data
+            if depth > 1:
+                yield "the next barrier", _shifted(op, op.index, depth)
+        case _:
+            return
+
+
+def _counts(op: Operation) -> Iterator[Change]:
+    match op:
+        case hw.MBarrierExpectOp():
+            size = _number(op.bytes)
+            for wrong in (size - 16, size + 16):
+                yield f"bytes {size} -> {wrong}", _set(op, "bytes", wrong)
+        case hw.MBarrierInitOp():
+            count = _number(op.count)
+            for wrong in (count - 1, count + 1):
+                if wrong > 0:
+                    yield f"count {count} -> {wrong}", _set(op, "count", wrong)
+        case hw.NamedBarrierOp():
+            threads = _number(op.threads)
+            yield f"threads {threads} -> {threads + 32}", _set(op, "threads", threads + 32)
+        case _:
+            return
+
+
+def _layouts(op: Operation) -> Iterator[Change]:
+    match op:
+        case arith.XOrIOp():
+            yield "no swizzle", lambda: op.result.replace_all_uses_with(op.lhs)
+        case hw.WgmmaDescriptorOp():
+            for name in ("leading", "stride"):
+                value = _number(getattr(op, name))
+                yield f"{name} {value} -> {2 * value}", _set(op, name, 2 * value)
+            span = _number(op.swizzle)
+            wrong = 64 if span == 128 else 128
+            yield f"swizzle {span} -> {wrong}", _set(op, "swizzle", wrong)
+        case hw.WgmmaOp():
+            for name in ("a_offset", "b_offset"):
+                value = _number(getattr(op, name))
+                yield f"{name} {value} -> {value + 16}", _set(op, name, value + 16)
+            for name in ("transpose_a", "transpose_b"):
+                yield f"toggle {name}", _toggle(op, name)
+        case hw.LdmatrixOp():
+            yield "toggle transpose", _toggle(op, "transpose")
+        case hw.TmaLoadOp():
+            first = op.coordinates[0]
+            yield "one row on", _shifted(op, first, 1 << 30)
+        case _:
+            return
+
+
+def _unguarded(op: hw.LoadGlobalOp | hw.StoreGlobalOp | hw.CpAsyncOp) -> Operation:
+    match op:
+        case hw.LoadGlobalOp():
+            new: Operation = hw.LoadGlobalOp(op.tensor, op.indices, op.result.type)
+        case hw.StoreGlobalOp():
+            new = hw.StoreGlobalOp(op.value, op.tensor, op.indices)
+        case hw.CpAsyncOp():
+            new = hw.CpAsyncOp(op.address, op.tensor, op.indices, _number(op.bytes))
+    new.location = op.location
+    return new
+
+
+def _predicates(op: Operation) -> Iterator[Change]:
+    match op:
+        case hw.LoadGlobalOp() | hw.StoreGlobalOp() | hw.CpAsyncOp():
+            if op.predicate is not None:
+                yield "drop the predicate", lambda: Rewriter.replace_op(op, _unguarded(op))
+        case arith.CmpiOp() if op.predicate.value.data == 2:
+
+            def loosen() -> None:
+                op.properties["predicate"] = arith.CmpiOp(op.lhs, op.rhs, "sle").predicate
+
+            yield "slt -> sle", loosen
+        case _:
+            return
+
+
+CHANGES: tuple[Callable[[Operation], Iterator[Change]], ...] = (
+    _removals,
+    _waits,
+    _slots,
+    _counts,
+    _layouts,
+    _predicates,
+)
+
+
+def _tensor_maps(kernel: KernelOp) -> Iterator[Change]:
+    """A tensor map whose swizzle is not the one that the readers expect."""
+    for arg in kernel.body.block.args:
+        kind = arg.type
+        if isinstance(kind, TensorMapType) and kind.swizzle.data == 128:
+            wrong = TensorMapType.of(kind.sizes, kind.element_type, 0)
+            name = arg.name_hint or f"argument {arg.index}"
+            yield (
+                f"swizzle of {name} 128 -> 0",
+                lambda arg=arg, wrong=wrong: _retype(arg, wrong),
+            )
+
+
+def _retype(value: SSAValue, kind: TensorMapType) -> None:
+    Rewriter.replace_value_with_new_type(value, kind)
+
+
+def _sites(module: ModuleOp) -> Iterator[tuple[KernelOp, int, Operation, str, Callable[[], None]]]:
+    for kernel in module.kernels():
+        for text, change in _tensor_maps(kernel):
+            yield kernel, 0, kernel, text, change
+        for site, op in enumerate(kernel.walk()):
+            for rule in CHANGES:
+                for text, change in rule(op):
+                    yield kernel, site, op, text, change
+
+
+def mutants(module: ModuleOp) -> list[Mutant]:
+    """Every mutant of the module's kernels, in the order of the text."""
+    found: list[Mutant] = []
+    for kernel, site, op, text, _ in _sites(module):
+        place = place_of(op)
+        found.append(
+            Mutant(kernel.sym_name.data, site, text, op.name, str(place) if place else "?")
+        )
+    return found
+
+
+def mutated(module: ModuleOp, mutant: Mutant) -> ModuleOp:
+    """A copy of ``module`` with the mistake in it.
+
+    Raises ValueError when the mutant is of another module.  The copy may not verify: a
+    mistake that the verifier refuses is caught there.
+    """
+    copy = module.clone()
+    for old, new in zip(module.walk(), copy.walk(), strict=True):
+        new.location = old.location
+    for kernel, site, op, text, change in _sites(copy):
+        key = (kernel.sym_name.data, site, text, op.name)
+        if key == (mutant.kernel, mutant.site, mutant.change, mutant.op):
+            change()
+            return copy
+    raise ValueError(f"the module has no place for {mutant}")
