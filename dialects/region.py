@@ -343,6 +343,12 @@ class KernelOp(KernelScope):
                 f"the signature uses {', '.join(missing)}, which the kernel's symbols "
                 f"[{', '.join(self.symbol_names)}] lack"
             )
+        for fact in self.assumptions.data:
+            if fact not in self.facts:
+                raise VerifyException(
+                    f"the assumption {fact} names a symbol that is not one of the kernel's, "
+                    f"[{', '.join(self.symbol_names)}]"
+                )
         if not isinstance(self.body.block.last_op, YieldOp):
             raise VerifyException("the body ends with region.yield")
         self._verify_body()

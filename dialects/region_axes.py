@@ -244,7 +244,7 @@ def _outside(
 
     symbols = kernel.symbol_names
     known = [] if guard is None else list(guard.constraints)
-    known += symbol_space(symbols, kernel.assumptions.data).constraints
+    known += symbol_space(symbols, kernel.facts).constraints
     for i, size in enumerate(value.shape):
         known.append(_at_least(AffineExpr.dimension(i), 0))
         # A size that multiplies symbols is beyond isl: its axis then has no upper bound here.

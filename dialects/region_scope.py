@@ -29,10 +29,7 @@ from xdsl.printer import Printer
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import (
-    AssumptionsAttr,
-    Dim,
-)
+from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.region_types import (
     ValType,
 )
@@ -143,9 +140,15 @@ class KernelScope(IRDLOperation, ABC):
         """The size names, in the order in which every affine map has them."""
         return tuple(s.data for s in self.symbols)
 
+    @property
+    def facts(self) -> tuple[Assumption, ...]:
+        """The assumptions about the kernel's symbols."""
+        known = set(self.symbol_names)
+        return tuple(f for f in self.assumptions.data if known.issuperset(f.expr.symbols()))
+
     def same_size(self, a: Dim, b: Dim) -> bool:
         """Whether two sizes are equal wherever the kernel's assumptions hold (S2.3)."""
-        return sizes_equal(a, b, self.symbol_names, self.assumptions.data)
+        return sizes_equal(a, b, self.symbol_names, self.facts)
 
 
 def scope_of(op: Operation) -> KernelScope | None:

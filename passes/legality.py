@@ -142,7 +142,7 @@ def never_empty(reduce: region.ReduceOp) -> bool:
 
     try:
         return implies(
-            symbol_space(symbols, kernel.assumptions.data),
+            symbol_space(symbols, kernel.facts),
             AffineSet(0, len(symbols), tuple(rows)),
         )
     except IslLimitExceeded:

@@ -465,3 +465,14 @@ region.kernel @f iters [m: M, k: K]
   %b = region.binary add %y : !region.val<[m: M, k: K], f32>
   region.yield %y : !region.val<[m: M, k: K], f32>
 }
+
+// -----
+
+// CHECK: the assumption P >= 1 names a symbol that is not one of the kernel's, [M, K]
+region.kernel @f iters [m: M, k: K]
+    ins(%x: !region.memref<[M, K], f32, align 4>)
+    outs(y: !region.memref<[M, K], f32, align 4> gmem)
+    assuming (P >= 1) {
+  %y = region.read %x affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : !region.memref<[M, K], f32, align 4> -> !region.val<[m: M, k: K], f32>
+  region.yield %y : !region.val<[m: M, k: K], f32>
+}
