@@ -8,6 +8,7 @@ raises without a place, into an error at the op that holds it.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import replace
 from typing import Literal, overload
@@ -16,9 +17,21 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
 from xdsl.ir import Operation
 from xdsl.parser import Parser
+from xdsl.parser.generic_parser import ParserState
 from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.lexer import Input
+from xdsl.utils.mlir_lexer import MLIRLexer
 
 from polyc.dialects.diagnostic import Place, PolycError, from_text
+
+
+class LinearLexer(MLIRLexer):
+    """xDSL's lexer with a string literal that is matched in linear time.
+
+    Upstream's expression backtracks exponentially on a string that is not closed.
+    """
+
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
 class LocatingParser(Parser):
@@ -38,7 +51,9 @@ class LocatingParser(Parser):
             starts.append(at + 1)
             at = text.find("\n", at + 1)
         self._line_starts = starts
-        super().__init__(ctx, text, name)
+        # Empty first: making a state reads the first token, with upstream's lexer.
+        super().__init__(ctx, "", name)
+        self._resume_from(ParserState(LinearLexer(Input(text, name))))
 
     def place(self, position: int) -> Place:
         """The file position of a character position in the text."""
