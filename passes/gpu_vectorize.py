@@ -9,7 +9,7 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects import affine, arith, memref, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, VectorType
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
@@ -88,6 +88,8 @@ def guards_bounds(op: hw.LoadGlobalOp | hw.StoreGlobalOp) -> bool:
             case arith.CmpiOp() if owner.lhs in op.indices and owner.predicate.value.data == LESS:
                 pass
             case Operation() if owner.parent is not op.parent:
+                pass
+            case Block() if owner is not op.parent:
                 pass
             case _:
                 return False

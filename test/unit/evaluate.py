@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     MemRefType,
+    VectorType,
     i1,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -47,12 +48,13 @@ class Event:
 
     op: Operation
     operands: tuple[Array, ...]
-    """A row an operand, a column a thread; a token that stands for no number is zeros."""
+    """An array over threads for each operand; a vector has a row an element, and a token
+    that stands for no number is zeros."""
     active: NDArray[np.bool_]
 
     def __getitem__(self, operand: SSAValue) -> Array:
         """The values of ``operand`` in the active threads."""
-        return self.operands[list(self.op.operands).index(operand)][self.active]
+        return self.operands[list(self.op.operands).index(operand)][..., self.active]
 
 
 Handler = Callable[[Event], Sequence[Array]]
@@ -107,6 +109,11 @@ def affine_value(expr: AffineExpr, dims: Sequence[Array], symbols: Sequence[Arra
             raise AssertionError(expr)
 
 
+def element_of(kind: Attribute) -> Attribute:
+    """The type of a vector's elements, or the type itself."""
+    return cast(VectorType[Attribute], kind).element_type if isinstance(kind, VectorType) else kind
+
+
 def dtype(kind: Attribute) -> np.dtype[Any]:
     """How a scalar is held; bf16 as f32, which holds its values."""
     if kind == i1:
@@ -141,8 +148,10 @@ class Machine:
 
     def get(self, value: SSAValue) -> Array:
         """``value`` in every thread."""
-        found = self.values.get(value)
-        return np.broadcast_to(np.asarray(0) if found is None else found, (self.threads,))
+        found = self.values.get(value, np.asarray(0))
+        if isinstance(value.type, VectorType | MemRefType):
+            return found
+        return np.broadcast_to(found, (self.threads,))
 
     def run(self, ops: Iterable[Operation], active: NDArray[np.bool_] | None = None) -> Machine:
         """Run ``ops`` in the threads of ``active``; returns the machine."""
@@ -223,7 +232,11 @@ class Machine:
             case arith.ExtFOp() | arith.TruncFOp() if not isinstance(
                 op.results[0].type, BFloat16Type
             ):
-                return operands[0].astype(dtype(op.results[0].type))
+                return operands[0].astype(dtype(element_of(op.results[0].type)))
+            case hw.PackOp():
+                return np.stack(operands)
+            case hw.UnpackOp():
+                return operands[0][op.index.value.data]
             case affine.ApplyOp():
                 mapped = op.map.data
                 dims, symbols = operands[: mapped.num_dims], operands[mapped.num_dims :]

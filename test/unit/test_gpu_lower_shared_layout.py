@@ -19,6 +19,7 @@ from polyc.dialects.gpu.types import SharedType, element_bytes
 from polyc.passes.gpu_layout_inference import widest_swizzle
 from polyc.test.unit.evaluate import Machine
 from polyc.test.unit.gpu_text import assert_refused, body_of, find, kernel, only, run
+from polyc.test.unit.simulate import place
 
 Ints = NDArray[Any]
 ARGS = "%s: index = symbol M, %r: index = symbol K, %c: index = symbol N"
@@ -50,23 +51,6 @@ def addresses(kind: SharedType, slot: Ints, row: Ints, column: Ints, base: int =
     return event[event.op.address]
 
 
-def swizzled(address: Ints, span: int) -> Ints:
-    """The hardware's swizzle: address bits 4 and up XOR bits 7 and up, as many as the span has."""
-    chunks = span // 16 if span else 1
-    return address ^ ((address >> 7) % chunks << 4)
-
-
-def linear(kind: SharedType, slot: Ints, row: Ints, column: Ints, base: int = 0) -> Ints:
-    """The address before the swizzle: panels one after another, rows of ``span`` bytes."""
-    size = element_bytes(kind.element_type)
-    rows, columns = kind.sizes
-    span = kind.swizzle_bytes or columns * size
-    byte = column * size
-    return (
-        base + slot * rows * columns * size + byte // span * span * rows + row * span + byte % span
-    )
-
-
 def everywhere(kind: SharedType) -> tuple[Ints, Ints, Ints]:
     rows, columns = kind.sizes
     s, r, c = np.meshgrid(
@@ -78,7 +62,7 @@ def everywhere(kind: SharedType) -> tuple[Ints, Ints, Ints]:
 def check(kind: SharedType, base: int) -> None:
     slot, row, column = everywhere(kind)
     found = addresses(kind, slot, row, column, base)
-    expected = swizzled(linear(kind, slot, row, column, base), kind.swizzle_bytes or 0)
+    expected = place(kind, slot, row, column, base)
     assert (found == expected).all()
     # Every element has bytes of its own, and they fill the ring.
     size = element_bytes(kind.element_type)

@@ -1,0 +1,246 @@
+"""``gpu-vectorize``: what becomes one access, what must not, and that the numbers stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.module import KernelOp
+from polyc.test.unit.gpu_text import find, kernel, only, run, unchanged
+from polyc.test.unit.simulate import Simulator
+
+PASS = "gpu-vectorize"
+SYMBOLS = "%M: index = symbol M, %N: index = symbol N, %p: i1 = symbol P"
+
+
+def loop(
+    body: str,
+    align: int = 16,
+    bound: int = 16,
+    attributes: str = "{unroll}",
+    step: int = 1,
+    element: str = "f32",
+    before: str = "",
+    arrays: str = "",
+) -> str:
+    """A loop over r of thread t; it may store to C [M, N] and load from A [M, N] and b [N]."""
+    c, v = f"!gpu.global<[M, N], {element}, align {align}>", f"!gpu.global<[N], f32, align {align}>"
+    return kernel(
+        f"""
+    %t = gpu.thread_id
+    %x = arith.constant 1.0 : f32
+    %low = arith.constant 0 : index
+    %high = arith.constant {bound} : index
+    %step = arith.constant {step} : index
+    %registers = memref.alloca() : memref<16xf32, #gpu<space register>>
+    {before}
+    scf.for %r = %low to %high step %step {{
+{body}
+    }} {attributes}""",
+        f"%C: {c} = tensor 0, %A: {c} = tensor 1, %b: {v} = tensor 2, {SYMBOLS}",
+        threads=32,
+        symbols="M, N",
+    )
+
+
+C = "!gpu.global<[M, N], f32, align 16>"
+B = "!gpu.global<[N], f32, align 16>"
+COLUMN = "%c = affine.apply affine_map<(t, r) -> (t * 16 + r)>(%t, %r)\n"
+STORE = f"gpu.store_global %x, %C[%M, %c : index, index] : f32, {C}"
+
+
+def widths(module: ModuleOp) -> list[int]:
+    """Elements of each global access, in the order of the text."""
+    return [
+        hw.vector_length(op.value.type if isinstance(op, hw.StoreGlobalOp) else op.result.type)
+        for op in module.walk()
+        if isinstance(op, hw.StoreGlobalOp | hw.LoadGlobalOp)
+    ]
+
+
+def bounds(module: ModuleOp) -> tuple[int, int]:
+    """Upper bound and step of the one loop."""
+    op = only(module, scf.ForOp)
+    numbers: list[int] = []
+    for value in (op.ub, op.step):
+        assert isinstance(value.owner, arith.ConstantOp)
+        numbers.append(int(str(value.owner.value).split()[0]))
+    return numbers[0], numbers[1]
+
+
+def test_vectorize_loop_fires() -> None:
+    module = run(loop(COLUMN + STORE), PASS)
+    assert widths(module) == [4]
+    assert bounds(module) == (16, 4)
+
+
+@pytest.mark.parametrize(
+    ("element", "align", "width"),
+    [("f32", 16, 4), ("f32", 8, 2), ("f32", 4, 1), ("f16", 16, 8), ("f16", 8, 4), ("f16", 4, 2)],
+)
+def test_the_alignment_of_rows_bounds_the_width(element: str, align: int, width: int) -> None:
+    kind = f"!gpu.global<[M, N], {element}, align {align}>"
+    body = (
+        f"{COLUMN}%y = arith.constant 1.0 : {element}\n"
+        f"gpu.store_global %y, %C[%M, %c : index, index] : {element}, {kind}"
+    )
+    assert widths(run(loop(body, align, element=element), PASS)) == [width]
+
+
+COORDINATES = {
+    "from a multiple of the width": ("(t, r) -> (t * 8 + r)", 4),
+    "by two's": ("(t, r) -> (t * 2 + r mod 2 + r floordiv 2 * 64)", 2),
+    "reordered within four": ("(t, r) -> (t * 16 + r floordiv 4 * 4 + r mod 4)", 4),
+    "from an odd place": ("(t, r) -> (t * 16 + r + 1)", 1),
+    "from the thread's own place": ("(t, r) -> (t + r)", 1),
+    "with a stride": ("(t, r) -> (t * 64 + r * 2)", 1),
+    "backwards": ("(t, r) -> (t * 16 + 15 - r)", 1),
+    "the same one": ("(t, r) -> (t * 16)", 1),
+    "pairs exchanged": ("(t, r) -> (t * 16 + r + 1 - (r mod 2) * 2)", 1),
+}
+
+
+@pytest.mark.parametrize(("access", "width"), COORDINATES.values(), ids=COORDINATES)
+def test_isl_decides_which_coordinates_are_a_vector(access: str, width: int) -> None:
+    column = f"%c = affine.apply affine_map<{access}>(%t, %r)\n"
+    assert widths(run(loop(column + STORE), PASS)) == [width]
+
+
+def test_a_row_that_changes_is_no_vector() -> None:
+    row = "%q = affine.apply affine_map<(r) -> (r floordiv 2)>(%r)\n"
+    store = STORE.replace("[%M, %c", "[%q, %c")
+    assert widths(run(loop(COLUMN + row + store), PASS)) == [2]
+    assert widths(run(loop(COLUMN + STORE.replace("[%M, %c", "[%r, %c")), PASS)) == [1]
+
+
+def test_the_tiles_place_is_a_multiple_of_its_size() -> None:
+    """What gpu.tile_coordinates gives counts; an argument may be anything."""
+    column = "%c = affine.apply affine_map<(t, r)[n] -> (t * 16 + r + n)>(%t, %r)[{}]\n"
+    tile = '%m0, %n0 = gpu.tile_coordinates[%M, %N] tile <16, {}> raster "grouped" 8'
+    for size, width in ((64, 4), (4, 4), (6, 2), (5, 1)):
+        text = loop(column.format("%n0") + STORE, before=tile.format(size))
+        assert widths(run(text, PASS)) == [width]
+    assert widths(run(loop(column.format("%N") + STORE), PASS)) == [1]
+
+
+LEFT_ALONE = {
+    "not unrolled": loop(COLUMN + STORE, attributes=""),
+    "a step of 2": loop(COLUMN + STORE, step=2),
+    "an odd number of iterations": loop(COLUMN + STORE, bound=15),
+    "no store": loop("%c = arith.addf %x, %x : f32"),
+    "a branch inside": loop(f"{COLUMN}scf.if %p {{ {STORE} }}"),
+    "vectors already": loop(
+        f"{COLUMN}%y = gpu.pack %x, %x : f32, f32 -> vector<2xf32>\n"
+        + STORE.replace("%x", "%y").replace(": f32", ": vector<2xf32>")
+    ),
+    "a barrier inside": loop(f"{COLUMN}{STORE}\ngpu.barrier"),
+    "a register that every iteration changes": loop(
+        f"""{COLUMN}%old = memref.load %registers[%low] : memref<16xf32, #gpu<space register>>
+        %new = arith.addf %old, %x : f32
+        memref.store %new, %registers[%low] : memref<16xf32, #gpu<space register>>
+        {STORE.replace("%x", "%new")}"""
+    ),
+    "a tensor that it stores to is read": loop(
+        f"""{COLUMN}%y = gpu.load_global %C[%M, %c : index, index] : {C} -> f32
+        {STORE.replace("%x", "%y")}"""
+    ),
+    "a guard of each element's own": loop(
+        f"""{COLUMN}%even = affine.apply affine_map<(r) -> (r mod 2)>(%r)
+        %q = arith.cmpi eq, %even, %low : index
+        {STORE.replace("] :", "] if %q :")}"""
+    ),
+    "a guard on another value than the coordinate": loop(
+        f"""{COLUMN}%q = arith.cmpi slt, %r, %N : index
+        {STORE.replace("] :", "] if %q :")}"""
+    ),
+}
+
+
+@pytest.mark.parametrize("text", LEFT_ALONE.values(), ids=LEFT_ALONE)
+def test_vectorize_loop_leaves_alone(text: str) -> None:
+    unchanged(text, PASS)
+
+
+GUARDS = {
+    "bounds": (
+        f"""{COLUMN}%q = arith.cmpi slt, %c, %N : index
+        {STORE.replace("] :", "] if %q :")}"""
+    ),
+    "both bounds": (
+        f"""{COLUMN}%row = affine.apply affine_map<(m) -> (m + 1)>(%M)
+        %q = arith.cmpi slt, %row, %M : index
+        %w = arith.cmpi slt, %c, %N : index
+        %both = arith.andi %q, %w : i1
+        {STORE.replace("] :", "] if %both :").replace("[%M", "[%row")}"""
+    ),
+    "one from outside the loop": COLUMN + STORE.replace("] :", "] if %p :"),
+}
+
+
+@pytest.mark.parametrize("body", GUARDS.values(), ids=GUARDS)
+def test_a_guard_that_holds_for_the_whole_vector(body: str) -> None:
+    assert widths(run(loop(body), PASS)) == [4]
+
+
+def test_a_load_is_wide_where_its_own_place_allows() -> None:
+    """Of three loads one has the store's columns, one an odd place, one the same element."""
+    body = f"""{COLUMN}%odd = affine.apply affine_map<(c) -> (c + 1)>(%c)
+    %y = gpu.load_global %b[%c : index] : {B} -> f32
+    %z = gpu.load_global %b[%odd : index] : {B} -> f32
+    %w = gpu.load_global %b[%N : index] : {B} -> f32
+    %s = arith.addf %y, %z : f32
+    %u = arith.addf %s, %w : f32
+    {STORE.replace("%x", "%u")}"""
+    assert widths(run(loop(body), PASS)) == [4] + [1] * 8 + [4]
+
+
+@pytest.mark.parametrize("columns", [480, 500, 512, 1000])
+def test_the_numbers_are_those_of_the_loop(columns: int) -> None:
+    """C = (A + b) · register, guarded, before and after, and with tails."""
+    body = f"""{COLUMN}%y = gpu.load_global %A[%t, %c : index, index] : {C} -> f32
+    %z = gpu.load_global %b[%c : index] : {B} -> f32
+    memref.store %z, %registers[%r] : memref<16xf32, #gpu<space register>>
+    %w = memref.load %registers[%r] : memref<16xf32, #gpu<space register>>
+    %s = arith.addf %y, %w : f32
+    gpu.store_global %s, %C[%t, %c : index, index] : f32, {C}"""
+    a = np.random.default_rng(0).normal(size=(20, columns)).astype(np.float32)
+    b = np.arange(columns, dtype=np.float32)
+    column, thread = np.arange(columns), np.arange(20)
+    expected = np.where(column // 16 == thread[:, None], a + b, 0)
+    for passes in ((), (PASS,)):
+        module = run(loop(body), "gpu-legalize-access", *passes, "gpu-linearize-access")
+        out = np.zeros_like(a)
+        symbols = {"M": 20, "N": columns, "P": 1}
+        Simulator(only(module, KernelOp), [out, a, b], symbols).run()
+        assert (out == expected).all()
+        assert set(widths(module)) == ({4} if passes else {1})
+
+
+def test_pack_then_round_rounds_the_vector() -> None:
+    body = f"""{COLUMN}%h = arith.truncf %x : f32 to f16
+    gpu.store_global %h, %C[%M, %c : index, index] : f16, {C.replace("f32", "f16")}"""
+    module = run(loop(body, element="f16"), PASS)
+    (rounded,) = find(module, arith.TruncFOp)
+    assert (str(rounded.input.type), str(rounded.result.type)) == ("vector<8xf32>", "vector<8xf16>")
+    assert rounded.input.owner is only(module, hw.PackOp)
+
+
+ROUND = """
+    %x = arith.constant 1.0 : f32
+    %h = arith.truncf %x : f32 to f16
+    %g = arith.constant 1.0 : f16
+    %v = gpu.pack {} : f16, f16 -> vector<2xf16>
+    gpu.store_shared %v, %a : vector<2xf16>"""
+
+
+def test_pack_then_round_keeps_a_rounded_value_that_is_used_elsewhere() -> None:
+    body = ROUND.format("%h, %h") + "\n    gpu.store_shared %h, %a : f16"
+    module = run(kernel(body, "%a: i32 = symbol M"), PASS)
+    assert [str(op.result.type) for op in find(module, arith.TruncFOp)] == ["f16", "vector<2xf16>"]
+
+
+def test_pack_then_round_leaves_a_mixed_vector_alone() -> None:
+    unchanged(kernel(ROUND.format("%h, %g"), "%a: i32 = symbol M"), PASS)
