@@ -250,6 +250,51 @@ def _tma_load(w: KernelWriter, op: hw.TmaLoadOp) -> None:
     )
 
 
+@prints(hw.TmaStoreOp)
+def _tma_store(w: KernelWriter, op: hw.TmaStoreOp) -> None:
+    inner_first = [w.text(c) for c in reversed(op.coordinates)]
+    if len(inner_first) > 5:
+        raise not_lowered(op, f"names {len(inner_first)} coordinates", "TMA takes up to 5")
+    name = f"tma_store_{len(inner_first)}d"
+    w.run(name, w.text(op.address), f"&{w.text(op.map)}", *inner_first)
+
+
+@prints(hw.BulkCommitOp)
+def _bulk_commit(w: KernelWriter, op: hw.BulkCommitOp) -> None:
+    w.run("bulk_commit")
+
+
+@prints(hw.BulkWaitOp)
+def _bulk_wait(w: KernelWriter, op: hw.BulkWaitOp) -> None:
+    name = "bulk_wait" if op.read is None else "bulk_wait_read"
+    w.run(name, template=str(op.pending.value.data))
+
+
+# Between lanes, and atomics ------------------------------------------------------------
+
+
+@prints(hw.ShuffleOp, "shuffled")
+def _shuffle(w: KernelWriter, op: hw.ShuffleOp) -> None:
+    name = {"xor": "__shfl_xor_sync", "up": "__shfl_up_sync", "down": "__shfl_down_sync"}.get(
+        op.kind.data, "__shfl_sync"
+    )
+    w.define(op.result, f"{name}(0xffffffffu, {w.text(op.value)}, {w.text(op.lane)})")
+
+
+@prints(hw.AtomicGlobalOp)
+def _atomic_global(w: KernelWriter, op: hw.AtomicGlobalOp) -> None:
+    pointer = _pointer(w, op, op.tensor, op.indices)
+    name = gpu_to_cuda_functions.reduction("global", op.function.data, str(op.value.type))
+    call = w.call(name, pointer, w.text(op.value))
+    w.line(f"{call};" if op.predicate is None else f"if ({w.text(op.predicate)}) {call};")
+
+
+@prints(hw.AtomicSharedOp)
+def _atomic_shared(w: KernelWriter, op: hw.AtomicSharedOp) -> None:
+    name = gpu_to_cuda_functions.reduction("shared", op.function.data, str(op.value.type))
+    w.run(name, w.text(op.address), w.text(op.value))
+
+
 # Tensor cores --------------------------------------------------------------------------
 
 
@@ -262,6 +307,12 @@ def _registers(w: KernelWriter, array: SSAValue, offset: SSAValue) -> str:
 def _ldmatrix(w: KernelWriter, op: hw.LdmatrixOp) -> None:
     name = "ldmatrix_x4" if op.transpose is None else "ldmatrix_x4_transposed"
     w.run(name, _registers(w, op.registers, op.offset), w.text(op.address))
+
+
+@prints(hw.StmatrixOp)
+def _stmatrix(w: KernelWriter, op: hw.StmatrixOp) -> None:
+    name = "stmatrix_x4" if op.transpose is None else "stmatrix_x4_transposed"
+    w.run(name, w.text(op.address), _registers(w, op.registers, op.offset))
 
 
 @prints(hw.MmaSyncOp)

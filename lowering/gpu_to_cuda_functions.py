@@ -255,6 +255,26 @@ def _fixed() -> list[DeviceFunction]:
             )
             for suffix, word in (("", ""), ("_transposed", ".trans"))
         ),
+        *(
+            _function(
+                f"void stmatrix_x4{suffix}(u32 address, const u32* r)",
+                _asm(
+                    f"stmatrix.sync.aligned.m8n8.x4{word}.shared.b16 [%0], {{%1, %2, %3, %4}};",
+                    ins=", ".join([u32, *(f'"r"(r[{i}])' for i in range(4))]),
+                ),
+            )
+            for suffix, word in (("", ""), ("_transposed", ".trans"))
+        ),
+        *(_tma_store(rank) for rank in range(1, 6)),
+        _function("void bulk_commit()", _asm("cp.async.bulk.commit_group;")),
+        *(
+            _function(
+                f"void bulk_wait{suffix}()",
+                _asm(f"cp.async.bulk.wait_group{word} %0;", ins='"n"(pending)'),
+                "int pending",
+            )
+            for suffix, word in (("", ""), ("_read", ".read"))
+        ),
         *(_mma(element) for element in ("f16", "bf16")),
         # 14 bits each of start address, leading and stride byte offset, in units of 16 bytes.
         _function(
@@ -292,6 +312,21 @@ def _tma_load(rank: int) -> DeviceFunction:
             f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
             f".mbarrier::complete_tx::bytes [%0], [%1, {{{places}}}], [%2];",
             ins='"r"(address), "l"(map), "r"(barrier), ' + ", ".join(f'"r"({n})' for n in names),
+        ),
+    )
+
+
+def _tma_store(rank: int) -> DeviceFunction:
+    coordinates = ", ".join(f"%{i + 2}" for i in range(rank))
+    names = [f"c{i}" for i in range(rank)]
+    return _function(
+        f"void tma_store_{rank}d(u32 address, const TensorMap* map, "
+        + ", ".join(f"int {n}" for n in names)
+        + ")",
+        _asm(
+            f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group "
+            f"[%1, {{{coordinates}}}], [%0];",
+            ins=", ".join(['"r"(address)', '"l"(map)', *(f'"r"({n})' for n in names)]),
         ),
     )
 
@@ -448,6 +483,27 @@ def _short(t: CType) -> str:
 
 
 @cache
+def reduction(space: str, function: str, element: str) -> DeviceFunction:
+    """Atomic update without a result in ``space``: ``global`` or ``shared`` (PTX ``red``)."""
+    word, letter, kind = {
+        ("f32", "add"): ("float", "f", "f32"),
+        ("i32", "add"): ("u32", "r", "u32"),
+        ("i32", "max"): ("u32", "r", "s32"),
+        ("i32", "min"): ("u32", "r", "s32"),
+    }[element, function]
+    shared = space == "shared"
+    place = '"r"(address)' if shared else '"l"(pointer)'
+    return _function(
+        f"void reduce_{space}_{function}_{element}"
+        f"({'u32 address' if shared else 'void* pointer'}, {word} value)",
+        _asm(
+            f"red.relaxed.{'cta' if shared else 'gpu'}.{space}.{function}.{kind} [%0], %1;",
+            ins=f'{place}, "{letter}"(value)',
+        ),
+    )
+
+
+@cache
 def wgmma(n: int, element: str, transpose_a: bool, transpose_b: bool) -> DeviceFunction:
     """``d += a · b`` for m64nNk16; ``d`` is N/2 registers, a and b are descriptors."""
     count = n // 2
@@ -465,5 +521,12 @@ def wgmma(n: int, element: str, transpose_a: bool, transpose_b: bool) -> DeviceF
     )
 
 
-PREFIXES = ("load_global_", "load_shared_", "store_global_", "store_shared_", "wgmma_m64n")
+PREFIXES = (
+    "load_global_",
+    "load_shared_",
+    "store_global_",
+    "store_shared_",
+    "reduce_",
+    "wgmma_m64n",
+)
 """How the names of the functions made on demand begin."""

@@ -374,7 +374,7 @@ class KernelWriter:
                 self.dead.add(op)
             elif not isinstance(op, scf.YieldOp):
                 needed += op.operands
-            if isinstance(op, hardware.StoreGlobalOp):
+            if isinstance(op, hardware.StoreGlobalOp | hardware.AtomicGlobalOp):
                 self.stored.add(op.tensor)
         while needed:
             value = needed.pop()

@@ -20,7 +20,10 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from polyc.dialects.gpu.hw_checks import access_bytes, scalar_type, vector_length
+from polyc.dialects.gpu.hw_exchange import AtomicGlobalOp, AtomicSharedOp, ShuffleOp
 from polyc.dialects.gpu.hw_memory import (
+    BulkCommitOp,
+    BulkWaitOp,
     CpAsyncCommitOp,
     CpAsyncOp,
     CpAsyncWaitOp,
@@ -30,6 +33,7 @@ from polyc.dialects.gpu.hw_memory import (
     StoreGlobalOp,
     StoreSharedOp,
     TmaLoadOp,
+    TmaStoreOp,
 )
 from polyc.dialects.gpu.hw_sync import (
     BarrierOp,
@@ -46,6 +50,7 @@ from polyc.dialects.gpu.hw_tensor_cores import (
     LdmatrixOp,
     MmaSyncOp,
     RegisterFenceOp,
+    StmatrixOp,
     WgmmaCommitOp,
     WgmmaDescriptorOp,
     WgmmaFenceOp,
@@ -100,12 +105,23 @@ HARDWARE_OPS: list[type[Operation]] = [
     RegisterFenceOp,
     WgmmaCommitOp,
     WgmmaWaitOp,
+    ShuffleOp,
+    AtomicGlobalOp,
+    AtomicSharedOp,
+    TmaStoreOp,
+    BulkCommitOp,
+    BulkWaitOp,
+    StmatrixOp,
 ]
 
 __all__ = [
     "HARDWARE_OPS",
+    "AtomicGlobalOp",
+    "AtomicSharedOp",
     "BarrierOp",
     "BlockIdOp",
+    "BulkCommitOp",
+    "BulkWaitOp",
     "CpAsyncCommitOp",
     "CpAsyncOp",
     "CpAsyncWaitOp",
@@ -128,10 +144,13 @@ __all__ = [
     "SetMaxRegistersOp",
     "SharedAddressOp",
     "SharedTileOp",
+    "ShuffleOp",
+    "StmatrixOp",
     "StoreGlobalOp",
     "StoreSharedOp",
     "ThreadIdOp",
     "TmaLoadOp",
+    "TmaStoreOp",
     "UnpackOp",
     "WarpUniformOp",
     "WgmmaCommitOp",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import (
     I1,
     IndexType,
+    UnitAttr,
 )
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
@@ -19,6 +20,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -266,3 +268,67 @@ class TmaLoadOp(IRDLOperation):
             raise VerifyException(
                 f"a box of rank {rank} starts at {rank} coordinates, not {len(self.coordinates)}"
             )
+
+
+@irdl_op_definition
+class TmaStoreOp(IRDLOperation):
+    """Copy one box from ``address`` to the tensor, asynchronously, in the thread's bulk group.
+
+    ``coordinates`` are as for ``gpu.tma_load``; elements outside the tensor are not written.
+    What the box reads must have been made visible to the async proxy.
+    """
+
+    name = "gpu.tma_store"
+    address = operand_def(I32)
+    map = operand_def(base(TensorMapType))
+    coordinates = var_operand_def(IndexType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$address `to` $map `[` $coordinates `]` attr-dict `:` type($map)"
+
+    def __init__(self, address: SSAValue, map: SSAValue, coordinates: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[address, map, list(coordinates)])
+
+    def verify_(self) -> None:
+        assert isinstance(self.map.type, TensorMapType)
+        rank = len(self.map.type.sizes)
+        if len(self.coordinates) != rank:
+            raise VerifyException(
+                f"a box of rank {rank} starts at {rank} coordinates, not {len(self.coordinates)}"
+            )
+
+
+@irdl_op_definition
+class BulkCommitOp(IRDLOperation):
+    """Close the thread's current group of bulk stores."""
+
+    name = "gpu.bulk_commit"
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
+class BulkWaitOp(IRDLOperation):
+    """Wait until at most ``pending`` of the thread's newest bulk groups are unfinished.
+
+    With ``read`` it waits only until they have read their shared memory, which may then be
+    overwritten; without it, until their writes are done.
+    """
+
+    name = "gpu.bulk_wait"
+    pending = prop_def(IndexAttr)
+    read = opt_prop_def(UnitAttr)
+    assembly_format = "(`read` $read^)? $pending attr-dict"
+
+    def __init__(self, pending: int, read: bool = False) -> None:
+        super().__init__(
+            properties={
+                "pending": index_attr(pending),
+                "read": UnitAttr() if read else None,
+            }
+        )
+
+    def verify_(self) -> None:
+        if self.pending.value.data < 0:
+            raise VerifyException(f"{self.pending.value.data} groups cannot be pending")

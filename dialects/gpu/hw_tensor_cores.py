@@ -73,6 +73,37 @@ class LdmatrixOp(IRDLOperation):
 
 
 @irdl_op_definition
+class StmatrixOp(IRDLOperation):
+    """Store four 8x8 blocks of 16-bit elements from ``registers[offset .. offset + 3]`` (SM90).
+
+    The inverse of ``gpu.ldmatrix``: lane ``l`` gives the address of row ``l mod 8`` of block
+    ``l / 8``; with ``transpose`` each block is stored transposed.
+    """
+
+    name = "gpu.stmatrix"
+    registers = operand_def(base(MemRefType))
+    offset = operand_def(IndexType)
+    address = operand_def(I32)
+    transpose = opt_prop_def(UnitAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "(`transpose` $transpose^)? $registers `[` $offset `]` `to` $address attr-dict "
+        "`:` type($registers)"
+    )
+
+    def __init__(
+        self, registers: SSAValue, offset: SSAValue, address: SSAValue, transpose: bool = False
+    ) -> None:
+        super().__init__(
+            operands=[registers, offset, address],
+            properties={"transpose": UnitAttr() if transpose else None},
+        )
+
+    def verify_(self) -> None:
+        verify_registers(self.registers, "the source of stmatrix", i32)
+
+
+@irdl_op_definition
 class MmaSyncOp(IRDLOperation):
     """``acc += a · b`` for m16n8k16 by one warp (``mma.sync``; row-major a, column-major b).
 

@@ -1,0 +1,126 @@
+"""Hardware level: values between lanes, and atomic updates of memory.
+
+Source: PTX ISA sections 9.7.9 (shfl) and 9.7.14 (atom, red).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import I1, IndexType, StringAttr
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    base,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.gpu.hw_checks import I32, verify_global_vector, verify_indices
+from polyc.dialects.gpu.types import GlobalType
+
+SHUFFLES = ("xor", "up", "down", "index")
+"""How a lane names the lane that it reads from."""
+
+ATOMICS = ("add", "max", "min")
+"""Read-modify-write functions; on f32 only add."""
+
+
+@irdl_op_definition
+class ShuffleOp(IRDLOperation):
+    """The value that another lane of the warp holds (``shfl.sync`` over all 32 lanes).
+
+    ``lane`` is an XOR mask (``xor``), a distance (``up``, ``down``) or a lane (``index``).  Where
+    ``up`` or ``down`` leaves the warp, a lane gets its own value.  All lanes must take part.
+    """
+
+    name = "gpu.shuffle"
+    kind = prop_def(StringAttr)
+    value = operand_def()
+    lane = operand_def(IndexType)
+    result = result_def()
+    assembly_format = "$kind $value `,` $lane attr-dict `:` type($value) `->` type($result)"
+
+    def __init__(self, kind: str, value: SSAValue, lane: SSAValue) -> None:
+        super().__init__(
+            operands=[value, lane],
+            properties={"kind": StringAttr(kind)},
+            result_types=[value.type],
+        )
+
+    def verify_(self) -> None:
+        if self.kind.data not in SHUFFLES:
+            raise VerifyException(f'a shuffle is {", ".join(SHUFFLES)}, not "{self.kind.data}"')
+        if str(self.value.type) not in ("f32", "i32") or self.result.type != self.value.type:
+            raise VerifyException(
+                f"a shuffle moves one f32 or i32, not {self.value.type} to {self.result.type}"
+            )
+
+
+def _verify_atomic(function: str, element: str) -> None:
+    if function not in ATOMICS:
+        raise VerifyException(f'an atomic is {", ".join(ATOMICS)}, not "{function}"')
+    if element not in ("f32", "i32") or (element == "f32" and function != "add"):
+        raise VerifyException(f"atomic {function} works on i32 (add also on f32), not {element}")
+
+
+@irdl_op_definition
+class AtomicGlobalOp(IRDLOperation):
+    """Update one element of a tensor atomically, with no order between updates (``red``)."""
+
+    name = "gpu.atomic_global"
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    function = prop_def(StringAttr)
+    value = operand_def()
+    tensor = operand_def(base(GlobalType))
+    indices = var_operand_def()
+    predicate = opt_operand_def(I1)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "$function $value `,` $tensor `[` $indices `:` type($indices) `]` (`if` $predicate^)? "
+        "attr-dict `:` type($value) `,` type($tensor)"
+    )
+
+    def __init__(
+        self,
+        function: str,
+        value: SSAValue,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        predicate: SSAValue | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[value, tensor, list(indices), predicate],
+            properties={"function": StringAttr(function)},
+        )
+
+    def verify_(self) -> None:
+        _verify_atomic(self.function.data, str(self.value.type))
+        verify_indices(self.tensor, self.indices)
+        verify_global_vector(self.tensor, self.value.type)
+
+
+@irdl_op_definition
+class AtomicSharedOp(IRDLOperation):
+    """Update the 4 bytes at a shared address atomically (``red.shared``)."""
+
+    name = "gpu.atomic_shared"
+    function = prop_def(StringAttr)
+    value = operand_def()
+    address = operand_def(I32)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$function $value `,` $address attr-dict `:` type($value)"
+
+    def __init__(self, function: str, value: SSAValue, address: SSAValue) -> None:
+        super().__init__(operands=[value, address], properties={"function": StringAttr(function)})
+
+    def verify_(self) -> None:
+        _verify_atomic(self.function.data, str(self.value.type))

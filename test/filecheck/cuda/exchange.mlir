@@ -1,0 +1,49 @@
+// RUN: polyc-opt %s -t cuda | filecheck %s
+
+gpu.module @exchange arch "sm_90a" symbols [M] {
+  gpu.kernel @every(%C: !gpu.global<[M], f32> = tensor 0, %O: !gpu.global<[M], i32> = tensor 1, %map: !gpu.tensor_map<[64, 64], f16, swizzle 128> = tensor_map 2, %i: index = symbol M) threads 128 {
+    %tile = gpu.shared_tile at 0 : !gpu.shared<[64, 64], f16, swizzle 128>
+    %zero = arith.constant 0 : index
+    %x = gpu.load_global %C[%i : index] : !gpu.global<[M], f32> -> f32
+    %one = arith.constant 1 : index
+    %s = gpu.shuffle "xor" %x, %one : f32 -> f32
+    %t = gpu.shuffle "up" %s, %one : f32 -> f32
+    %u = gpu.shuffle "down" %t, %one : f32 -> f32
+    %v = gpu.shuffle "index" %u, %zero : f32 -> f32
+    %holds = arith.cmpi slt, %i, %one : index
+    gpu.atomic_global "add" %v, %C[%i : index] if %holds : f32, !gpu.global<[M], f32>
+    %n = arith.index_cast %i : index to i32
+    gpu.atomic_global "min" %n, %O[%i : index] : i32, !gpu.global<[M], i32>
+    %a = gpu.shared_address %tile[%zero] : !gpu.shared<[64, 64], f16, swizzle 128>
+    gpu.atomic_shared "max" %n, %a : i32
+    %r = memref.alloca() : memref<4xi32, #gpu<space register>>
+    gpu.ldmatrix %a to %r[%zero] : memref<4xi32, #gpu<space register>>
+    gpu.stmatrix %r[%zero] to %a : memref<4xi32, #gpu<space register>>
+    gpu.stmatrix transpose %r[%zero] to %a : memref<4xi32, #gpu<space register>>
+    gpu.fence_proxy_async
+    gpu.barrier
+    gpu.tma_store %a to %map[%i, %zero] : !gpu.tensor_map<[64, 64], f16, swizzle 128>
+    gpu.bulk_commit
+    gpu.bulk_wait read 1
+    gpu.bulk_wait 0
+    gpu.return
+  }
+}
+
+// CHECK: void reduce_global_add_f32(void* pointer, float value) {
+// CHECK-NEXT: asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;"
+// CHECK: void tma_store_2d(u32 address, const TensorMap* map, int c0, int c1) {
+// CHECK-NEXT: asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%1, {%2, %3}], [%0];"
+// CHECK: float s = __shfl_xor_sync(0xffffffffu, x, 1);
+// CHECK-NEXT: float t = __shfl_up_sync(0xffffffffu, s, 1);
+// CHECK-NEXT: float u = __shfl_down_sync(0xffffffffu, t, 1);
+// CHECK-NEXT: float v = __shfl_sync(0xffffffffu, u, 0);
+// CHECK: if (holds) reduce_global_add_f32(C + i, v);
+// CHECK: reduce_global_min_i32(O + i, n);
+// CHECK: reduce_shared_max_i32(a, n);
+// CHECK: stmatrix_x4(a, r);
+// CHECK-NEXT: stmatrix_x4_transposed(a, r);
+// CHECK: tma_store_2d(a, &map, 0, i);
+// CHECK-NEXT: bulk_commit();
+// CHECK-NEXT: bulk_wait_read<1>();
+// CHECK-NEXT: bulk_wait<0>();
