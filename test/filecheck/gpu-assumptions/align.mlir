@@ -1,0 +1,32 @@
+// RUN: polyc-opt %s -p gpu-assumptions | filecheck %s
+
+// An argument's alignment is what all launches of its kernel promise: the least of the
+// base's and of the row length's, which isl takes from the conditions.
+
+gpu.module @m arch "sm_90a" symbols [M, K, N] assuming (K mod 8 == 0) {
+  // CHECK: gpu.kernel @wide(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %B: !gpu.global<[M, N + 4], f16, align 8> = tensor 1, %v: !gpu.global<[K], f16, align 16> = tensor 2, %M: index = symbol M)
+  gpu.kernel @wide(%A: !gpu.global<[M, K], f16> = tensor 0, %B: !gpu.global<[M, N + 4], f16> = tensor 1, %v: !gpu.global<[K], f16> = tensor 2, %M: index = symbol M) threads 128 {
+    gpu.return
+  }
+  // Two launches: the weaker one counts.
+  // CHECK: gpu.kernel @both(%A: !gpu.global<[M, K], f16, align 4> = tensor 0, %B: !gpu.global<[M, N + 4], f16> = tensor 1)
+  gpu.kernel @both(%A: !gpu.global<[M, K], f16> = tensor 0, %B: !gpu.global<[M, N + 4], f16> = tensor 1) threads 128 {
+    gpu.return
+  }
+  // What the author promised is kept where the launches promise less; nothing launches this one.
+  // CHECK: gpu.kernel @kept(%A: !gpu.global<[M, N], f16, align 32> = tensor 0, %B: !gpu.global<[M, N], f16> = tensor 1)
+  gpu.kernel @kept(%A: !gpu.global<[M, N], f16, align 32> = tensor 0, %B: !gpu.global<[M, N], f16> = tensor 1) threads 128 {
+    gpu.return
+  }
+  // A vector ends like a row: N is not known to be even.
+  // CHECK: gpu.kernel @vector(%v: !gpu.global<[N], f16> = tensor 2)
+  gpu.kernel @vector(%v: !gpu.global<[N], f16> = tensor 2) threads 128 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M, K], f16>, B: !gpu.global<[M, N + 4], f16>) -> (v: !gpu.global<[K], f16>) {
+    gpu.launch @wide when (N mod 4 == 0) align [16, 16, 16] grid [1]
+    gpu.launch @both when (N mod 4 == 0) align [16, 16, 16] grid [1]
+    gpu.launch @both align [4, 2, 2] grid [1]
+    gpu.launch @vector align [16, 16, 16] grid [1]
+  }
+}
