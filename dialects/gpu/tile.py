@@ -225,6 +225,8 @@ class CopyOp(IRDLOperation):
             )
         if source.element_type != target.element_type:
             raise VerifyException(f"a copy does not convert {source} to {target}")
+        if (self.signal is None) != (self.signal_index is None):
+            raise VerifyException("a copy signals a ring or an mbarrier at an index: give both")
         if self.loader is not None and self.loader.data not in LOADERS:
             raise VerifyException(
                 f'a loader is one of {", ".join(LOADERS)}, not "{self.loader.data}"'
@@ -327,6 +329,10 @@ class ContractOp(IRDLOperation):
             )
         if str(acc.element_type) != "f32":
             raise VerifyException(f"the accumulator is f32, not {acc.element_type}")
+        if len(self.warp_tile.data) != 2 or min(self.warp_tile.data) < 1:
+            raise VerifyException(
+                f"a warp_tile is [rows, columns], not {list(self.warp_tile.data)}"
+            )
         wm, wn = self.warp_sizes
         unit = (64, 8) if self.mma.data == "wgmma" else (16, 16)
         if m % wm or n % wn or wm % unit[0] or wn % unit[1] or k % 16:

@@ -1,0 +1,602 @@
+// RUN: polyc-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
+
+// CHECK: a tile is [rows, columns], not [16]
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%M: index = symbol M) threads 128 {
+    %a, %b = gpu.tile_coordinates[%M, %M] tile <16> raster "row" 8
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a tile is [rows, columns], not [16, 0]
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%M: index = symbol M) threads 128 {
+    %a, %b = gpu.tile_coordinates[%M, %M] tile <16, 0> raster "row" 8
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a raster is "grouped" or "row", not "column"
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%M: index = symbol M) threads 128 {
+    %a, %b = gpu.tile_coordinates[%M, %M] tile <16, 16> raster "column" 8
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a raster group has 1 or more rows, not 0
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%M: index = symbol M) threads 128 {
+    %a, %b = gpu.tile_coordinates[%M, %M] tile <16, 16> raster "grouped" 0
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: f16 does not fill !gpu.fragment<[16, 16], f32>
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %x = arith.constant 1.0 : f16
+    %f = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    "gpu.fill"(%x, %f) : (f16, !gpu.fragment<[16, 16], f32>) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: gpu.fill sets a !gpu.fragment
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %x = arith.constant 1.0 : f32
+    gpu.fill %x, %x : f32
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a tensor of rank 2 is copied at 2 coordinates to a tile of rank 2, not at 1 to !gpu.shared<[16, 16], f16>
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
+    %t = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    gpu.copy %A[%M] to %t : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[16, 16], f16>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a tensor of rank 2 is copied at 2 coordinates to a tile of rank 2, not at 2 to !gpu.shared<[16], f16>
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
+    %t = gpu.shared_tile : !gpu.shared<[16], f16>
+    gpu.copy %A[%M, %M] to %t : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[16], f16>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a copy does not convert !gpu.global<[M, K], f16, align 16> to !gpu.shared<[16, 16], f32>
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
+    %t = gpu.shared_tile : !gpu.shared<[16, 16], f32>
+    gpu.copy %A[%M, %M] to %t : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[16, 16], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a loader is one of tma, cp_async, register, not "dma"
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
+    %t = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    gpu.copy %A[%M, %M] to %t loader "dma" : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[16, 16], f16>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: mma is wgmma or mma.sync, not "dp4a"
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %b = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %c = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "dp4a" warp_tile <16, 16> : !gpu.shared<[16, 16], f16>, !gpu.shared<[16, 16], f16>, !gpu.fragment<[16, 16], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: the maps take (m, n, k) to (m, k) or (k, m) on the left and to (k, n) or (n, k) on the right, not (d0, d1, d2) -> (d0, d1) and (d0, d1, d2) -> (d2, d1)
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %b = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %c = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, n)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "mma.sync" warp_tile <16, 16> : !gpu.shared<[16, 16], f16>, !gpu.shared<[16, 16], f16>, !gpu.fragment<[16, 16], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: !gpu.shared<[16], f16> and !gpu.shared<[16, 16], f16> are not two matrices
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[16], f16>
+    %b = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %c = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "mma.sync" warp_tile <16, 16> : !gpu.shared<[16], f16>, !gpu.shared<[16, 16], f16>, !gpu.fragment<[16, 16], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: [16, 16] times [32, 16] does not add to [16, 16]
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %b = gpu.shared_tile : !gpu.shared<[32, 16], f16>
+    %c = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "mma.sync" warp_tile <16, 16> : !gpu.shared<[16, 16], f16>, !gpu.shared<[32, 16], f16>, !gpu.fragment<[16, 16], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: [16, 16] times [16, 16] does not add to [16, 32]
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %b = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %c = gpu.fragment : !gpu.fragment<[16, 32], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "mma.sync" warp_tile <16, 16> : !gpu.shared<[16, 16], f16>, !gpu.shared<[16, 16], f16>, !gpu.fragment<[16, 32], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: [32, 16] times [16, 16] does not add to [16, 16]
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[16, 32], f16>
+    %b = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %c = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (k, m)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "mma.sync" warp_tile <16, 16> : !gpu.shared<[16, 32], f16>, !gpu.shared<[16, 16], f16>, !gpu.fragment<[16, 16], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: operands are both f16 or both bf16, not f16 and bf16
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %b = gpu.shared_tile : !gpu.shared<[16, 16], bf16>
+    %c = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "mma.sync" warp_tile <16, 16> : !gpu.shared<[16, 16], f16>, !gpu.shared<[16, 16], bf16>, !gpu.fragment<[16, 16], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: operands are both f16 or both bf16, not f32 and f32
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[16, 16], f32>
+    %b = gpu.shared_tile : !gpu.shared<[16, 16], f32>
+    %c = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "mma.sync" warp_tile <16, 16> : !gpu.shared<[16, 16], f32>, !gpu.shared<[16, 16], f32>, !gpu.fragment<[16, 16], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: the accumulator is f32, not f16
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %b = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %c = gpu.fragment : !gpu.fragment<[16, 16], f16>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "mma.sync" warp_tile <16, 16> : !gpu.shared<[16, 16], f16>, !gpu.shared<[16, 16], f16>, !gpu.fragment<[16, 16], f16>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a tile of 16x16x16 does not split into mma.sync work of 32x16x16
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %b = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %c = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "mma.sync" warp_tile <32, 16> : !gpu.shared<[16, 16], f16>, !gpu.shared<[16, 16], f16>, !gpu.fragment<[16, 16], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a tile of 16x16x16 does not split into mma.sync work of 16x8x16
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %b = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %c = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "mma.sync" warp_tile <16, 8> : !gpu.shared<[16, 16], f16>, !gpu.shared<[16, 16], f16>, !gpu.fragment<[16, 16], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a tile of 16x16x8 does not split into mma.sync work of 16x16x16
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[16, 8], f16>
+    %b = gpu.shared_tile : !gpu.shared<[8, 16], f16>
+    %c = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "mma.sync" warp_tile <16, 16> : !gpu.shared<[16, 8], f16>, !gpu.shared<[8, 16], f16>, !gpu.fragment<[16, 16], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a tile of 96x16x16 does not split into wgmma work of 32x16x16
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[96, 16], f16>
+    %b = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %c = gpu.fragment : !gpu.fragment<[96, 16], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "wgmma" warp_tile <32, 16> : !gpu.shared<[96, 16], f16>, !gpu.shared<[16, 16], f16>, !gpu.fragment<[96, 16], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a warp_tile is [rows, columns], not [16]
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %b = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %c = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "mma.sync" warp_tile <16> : !gpu.shared<[16, 16], f16>, !gpu.shared<[16, 16], f16>, !gpu.fragment<[16, 16], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: -1 contracts cannot be pending
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    gpu.await pending -1
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: (d0, d1)[s0] -> (d0) does not take 2 tile axes and 1 origins to the 2 axes of !gpu.global<[M, K], f16, align 16>
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
+    %f = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.map %f : !gpu.fragment<[16, 16], f32> origin [%M] ins(%A : !gpu.global<[M, K], f16, align 16> affine_map<(i, j)[r] -> (i)>) outs() {
+    ^bb0(%x : f32, %y : f16):
+      gpu.yield
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: (d0)[s0] -> (d0, (d0 + s0)) does not take 2 tile axes and 1 origins to the 2 axes of
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
+    %f = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.map %f : !gpu.fragment<[16, 16], f32> origin [%M] ins(%A : !gpu.global<[M, K], f16, align 16> affine_map<(i)[r] -> (i, i + r)>) outs() {
+    ^bb0(%x : f32, %y : f16):
+      gpu.yield
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: (d0, d1) -> (d0, d1) does not take 2 tile axes and 1 origins to the 2 axes of
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
+    %f = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.map %f : !gpu.fragment<[16, 16], f32> origin [%M] ins(%A : !gpu.global<[M, K], f16, align 16> affine_map<(i, j) -> (i, j)>) outs() {
+    ^bb0(%x : f32, %y : f16):
+      gpu.yield
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: the body takes one scalar an input: f32, f16
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
+    %f = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.map %f : !gpu.fragment<[16, 16], f32> origin [%M] ins(%A : !gpu.global<[M, K], f16, align 16> affine_map<(i, j)[r] -> (i, j)>) outs() {
+    ^bb0(%x : f32):
+      gpu.yield
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: the body takes one scalar an input: f32
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
+    %f = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.map %f : !gpu.fragment<[16, 16], f32> origin [%M] ins() outs() {
+    ^bb0(%x : f16):
+      gpu.yield
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: the body ends in a gpu.yield of one scalar an output: f16
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
+    %f = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.map %f : !gpu.fragment<[16, 16], f32> origin [%M] ins() outs(%A : !gpu.global<[M, K], f16, align 16> affine_map<(i, j)[r] -> (i, j)>) {
+    ^bb0(%x : f32):
+      gpu.yield %x : f32
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: the body ends in a gpu.yield of one scalar an output: f32
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
+    %f = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.map %f : !gpu.fragment<[16, 16], f32> origin [%M] ins() outs(%f : !gpu.fragment<[16, 16], f32> affine_map<(i, j)[r] -> (i, j)>) {
+    ^bb0(%x : f32):
+      gpu.yield
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: an affine_map says which element
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
+    %f = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.map %f : !gpu.fragment<[16, 16], f32> origin [%M] ins(%A : !gpu.global<[M, K], f16, align 16> 3 : i32) outs() {
+    ^bb0(%x : f32):
+      gpu.yield
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: 1 maps do not fit 0 operands
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %f = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    "gpu.map"(%f) <{maps = [affine_map<(i, j) -> (i, j)>], operandSegmentSizes = array<i32: 1, 0, 0, 0>}> ({
+    ^bb0(%x : f32):
+      gpu.yield
+    }) : (!gpu.fragment<[16, 16], f32>) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a pipeline steps forward, not by 0
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%M: index = symbol M) threads 128 {
+    gpu.pipeline %k, %i = to %M step 0 stages 2 {
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a pipeline has 1 to 8 stages, not 0
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%M: index = symbol M) threads 128 {
+    gpu.pipeline %k, %i = to %M step 16 stages 0 {
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a pipeline has 1 to 8 stages, not 9
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%M: index = symbol M) threads 128 {
+    gpu.pipeline %k, %i = to %M step 16 stages 9 {
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a pipeline's body takes the position and the iteration
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%M: index = symbol M) threads 128 {
+    "gpu.pipeline"(%M) <{step = 16 : index, stages = 2 : index}> ({
+    ^bb0(%k : index):
+      gpu.yield
+    }) : (index) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: registers are [producer, consumer]
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    gpu.roles consumers 2 registers [40] producer {
+      gpu.yield
+    } consumer {
+      gpu.yield
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a register budget is 24 to 256 in steps of 8, or 0, not 20
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    gpu.roles consumers 2 registers [20, 232] producer {
+      gpu.yield
+    } consumer {
+      gpu.yield
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a register budget is 24 to 256 in steps of 8, or 0, not 236
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    gpu.roles consumers 2 registers [40, 236] producer {
+      gpu.yield
+    } consumer {
+      gpu.yield
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: 1 to 3 consumer warpgroups, not 4
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    gpu.roles consumers 4 registers [40, 232] producer {
+      gpu.yield
+    } consumer {
+      gpu.yield
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: 1 to 3 consumer warpgroups, not 0
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    gpu.roles consumers 0 registers [40, 232] producer {
+      gpu.yield
+    } consumer {
+      gpu.yield
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a fragment layout maps (thread, register) to coordinates
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %f = gpu.fragment : !gpu.fragment<[16], f32, #gpu.fragment_layout<threads 32, registers 1, affine_map<(t) -> (t)>>>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: the layout gives 1 coordinates for a fragment of rank 2
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %f = gpu.fragment : !gpu.fragment<[16, 16], f32, #gpu.fragment_layout<threads 32, registers 1, affine_map<(t, r) -> (t)>>>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a fragment layout ends in an affine_map
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %f = gpu.fragment : !gpu.fragment<[16], f32, #gpu.fragment_layout<threads 32, registers 1, 3 : i32>>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a swizzle repeats every 8 rows, and panels of 4 rows after one another do not start where it does; make the rows a multiple of 8
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %t = gpu.shared_tile : !gpu.shared<[4, 128], f16, swizzle 128>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a swizzle repeats every 8 rows, and panels of 12 rows after one another do not start where it does; make the rows a multiple of 8
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 128 {
+    %t = gpu.shared_tile : !gpu.shared<[12, 16], f16, swizzle 32, ring 2>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a copy signals a ring or an mbarrier at an index: give both
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
+    %t = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %ring = gpu.ring consumers 1 : !gpu.ring<2>
+    "gpu.copy"(%A, %M, %M, %t, %ring) <{loader = "tma", operandSegmentSizes = array<i32: 1, 2, 1, 0, 1, 0>}> : (!gpu.global<[M, K], f16, align 16>, index, index, !gpu.shared<[16, 16], f16>, !gpu.ring<2>) -> ()
+    gpu.return
+  }
+}
