@@ -24,7 +24,9 @@ def divides(size: Dim, factor: int, facts: AssumptionsAttr, symbols: tuple[str, 
     """Whether ``size`` is a multiple of ``factor`` wherever ``facts`` hold."""
     if (constant := size.constant()) is not None:
         return constant % factor == 0
-    if any(fact.kind == "==" and fact.expr.mod(factor) == size.mod(factor) for fact in facts.data):
+    # What isl cannot read, a product of symbols, is compared by its canonical form.
+    said = [size.mod(factor * times) for times in (1, 2, 4, 8)]
+    if any(fact.kind == "==" and fact.expr in said for fact in facts.data):
         return True
     expr = size.as_affine(symbols)
     if expr is None:
