@@ -274,6 +274,17 @@ class SharedType(ParametrizedAttribute, TypeAttribute):
         rows = self.slot_bytes // (self.sizes[-1] * element_bytes(self.element_type))
         return rows * self.panel_columns * element_bytes(self.element_type)
 
+    def offset(self, row: int, column: int) -> int:
+        """Byte offset of an element of a matrix tile from the start of its slot.
+
+        The address has bits 4 and up XORed with bits 7 and up, as far as the swizzle spans.
+        """
+        size, span = element_bytes(self.element_type), self.swizzle_bytes or 0
+        panel, inner = divmod(column, self.panel_columns)
+        linear = row * self.panel_columns * size + inner * size
+        chunks = max(1, span // 16)
+        return panel * self.panel_bytes + (linear ^ (linear >> 7) % chunks << 4)
+
     @property
     def alignment(self) -> int:
         """Bytes that the tile's start is a multiple of: the swizzle pattern repeats there."""
