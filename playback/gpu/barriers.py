@@ -1,0 +1,246 @@
+"""Barriers: mbarriers with phases and transaction counts, and the CTA's hardware barriers.
+
+PTX ISA 9.7.13 (barrier, mbarrier).  Next to its counts an mbarrier holds the clocks that its
+arrivals release and that a completed wait learns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import Operation
+
+from polyc.playback.gpu.clocks import Clocks
+from polyc.playback.gpu.findings import Report, threads_text
+
+Array = NDArray[Any]
+
+
+class MBarrier:
+    """One mbarrier.
+
+    ``phase`` numbers the phase that is not complete yet.  A phase completes when ``pending``
+    arrivals have become 0 and ``transactions``, expected bytes less delivered ones, are 0.
+    ``waits`` has for each thread the clock at which it last saw the newest complete phase.
+    """
+
+    def __init__(self, name: str, component: int, address: int, clocks: Clocks, report: Report):
+        self.name = name
+        self.component = component
+        self.address = address
+        self.clocks = clocks
+        self.report = report
+        self.ready = False
+        self.count = 0
+        self.pending = 0
+        self.transactions = 0
+        self.phase = 0
+        self.made: tuple[int, int] = (0, 0)
+        self.published: tuple[int, int] | None = None
+        self.op: Operation | None = None
+        width = clocks.components.count
+        self.gathered: Array = np.zeros(width, np.int32)
+        self.gathered_proxied: Array = np.zeros(width, np.int32)
+        self.released: Array = np.zeros(width, np.int32)
+        self.released_proxied: Array = np.zeros(width, np.int32)
+        self.waits: Array = np.zeros(clocks.components.threads, np.int32)
+
+    def find(self, kind: str, text: str, op: Operation, threads: list[int]) -> None:
+        self.report.add(kind, f"{self.name}: {text}", op, self.op, threads, "shared", self.address)
+
+    def initialise(self, op: Operation, thread: int, count: int) -> None:
+        if self.ready:
+            self.find(
+                "MBarrierInit",
+                f"thread {thread} makes it ready for {count} arrivals, and it was ready before; "
+                "one thread does it once",
+                op,
+                [thread],
+            )
+        self.ready = True
+        self.op = op
+        self.count = self.pending = count
+        self.transactions = 0
+        self.phase = 0
+        clock = int(self.clocks.now[thread, thread])
+        self.made, self.published = (thread, clock), None
+
+    def publish(self, thread: int) -> None:
+        """``thread`` fences mbarrier initialisations; it counts if it knows of this one."""
+        maker, clock = self.made
+        if self.ready and self.clocks.now[thread, maker] >= clock:
+            self.published = (thread, int(self.clocks.now[thread, thread]))
+
+    def usable(self, op: Operation, threads: list[int], asynchronous: bool = False) -> bool:
+        """Whether ``threads`` may use the barrier; what is wrong is reported."""
+        if not self.ready:
+            self.find("MBarrierInit", "it is used before it was made ready", op, threads)
+            return False
+        now = self.clocks.now
+        maker, clock = self.made
+        late = [t for t in threads if now[t, maker] < clock]
+        if late:
+            self.find(
+                "MBarrierInit",
+                f"nothing orders its use by {threads_text(late)} after thread {maker} made it "
+                "ready; put a barrier between",
+                op,
+                late,
+            )
+        elif asynchronous:
+            known = self.published
+            if known is None or any(now[t, known[0]] < known[1] for t in threads):
+                self.find(
+                    "MBarrierInit",
+                    "a TMA copy signals it, and no fence made its initialisation visible to the "
+                    "async proxy",
+                    op,
+                    threads,
+                )
+        return True
+
+    def check_phase(self, op: Operation, thread: int, what: str) -> None:
+        """What ``thread`` adds to this phase must not be able to come before the last one ended."""
+        known = int(self.clocks.now[thread, self.component])
+        if known < self.phase:
+            self.find(
+                "MBarrierPhase",
+                f"{what} of thread {thread} counts for phase {self.phase}, and the thread has not "
+                f"learnt that phase {self.phase - 1} ended: on another run it counts for that one",
+                op,
+                [thread],
+            )
+
+    def arrive(self, op: Operation, thread: int, expected: int = 0) -> None:
+        """One arrival of ``thread``, which expects ``expected`` bytes more."""
+        self.check_phase(op, thread, "the arrival")
+        self.transactions += expected
+        if self.pending == 0:
+            self.find(
+                "MBarrierCount",
+                f"thread {thread} is arrival number {self.count + 1} of phase {self.phase}, which "
+                f"counts {self.count}",
+                op,
+                [thread],
+            )
+        else:
+            self.pending -= 1
+        clocks = self.clocks
+        np.maximum(self.gathered, clocks.now[thread], out=self.gathered)
+        np.maximum(self.gathered_proxied, clocks.proxied[thread], out=self.gathered_proxied)
+        clocks.tick(np.array([thread]))
+        self._complete(op)
+
+    def deliver(self, op: Operation, thread: int, size: int, phase: int) -> None:
+        """``size`` bytes have come of a copy that ``thread`` issued in ``phase``."""
+        if not self.ready:
+            return
+        if phase != self.phase:
+            self.find(
+                "MBarrierBytes",
+                f"a copy of phase {phase} delivers {size} bytes in phase {self.phase}: phase "
+                f"{phase} expected fewer bytes than its copies bring",
+                op,
+                [thread],
+            )
+        self.transactions -= size
+        if self.transactions < 0 and self.pending == 0:
+            self.find(
+                "MBarrierBytes",
+                f"phase {self.phase} gets {-self.transactions} bytes more than it expects",
+                op,
+                [thread],
+            )
+            self.transactions = 0
+        self._complete(op)
+
+    def _complete(self, op: Operation) -> None:
+        if self.pending or self.transactions:
+            return
+        threads = self.clocks.components.threads
+        lost = np.nonzero(self.waits > self.gathered[:threads])[0]
+        if lost.size:
+            self.find(
+                "MBarrierPhase",
+                f"phase {self.phase} ends, and nothing orders that after "
+                f"{threads_text(lost.tolist())} saw the end of phase {self.phase - 1}: a wait by "
+                "parity can miss it",
+                op,
+                lost.tolist(),
+            )
+        self.phase += 1
+        self.gathered[self.component] = self.phase
+        self.released, self.released_proxied = self.gathered, self.gathered_proxied
+        self.gathered = np.zeros_like(self.released)
+        self.gathered_proxied = np.zeros_like(self.released)
+        self.waits[:] = 0
+        self.pending = self.count
+
+    def passes(self, parity: int) -> bool:
+        """Whether a wait for ``parity`` goes on: the hardware knows no more than the parity."""
+        return not self.ready or self.phase & 1 != parity
+
+    def check_wait(self, op: Operation, threads: Array, parity: int) -> None:
+        """Report threads whose wait by parity meets a later phase than the one that they mean."""
+        known = self.clocks.now[threads, self.component]
+        meant = known - 1 + ((known - 1 - parity) & 1)
+        lost = threads[self.phase > meant + 1]
+        if lost.size:
+            self.find(
+                "MBarrierPhase",
+                f"{threads_text(lost.tolist())} waits with parity {parity} for phase "
+                f"{int(meant.min())}, and phase {self.phase - 1} has ended already: the parity "
+                "stands for another phase by now",
+                op,
+                lost.tolist(),
+            )
+
+    def observe(self, threads: Array) -> None:
+        """``threads`` have waited: they learn what the newest complete phase released."""
+        clocks = self.clocks
+        clocks.learn(threads, self.released, self.released_proxied)
+        self.waits[threads] = clocks.clock(threads)
+
+    @property
+    def made_by(self) -> Operation:
+        """The op that made it ready."""
+        assert self.op is not None
+        return self.op
+
+    def state(self) -> str:
+        """What the current phase still needs."""
+        text = f"{self.name} is in phase {self.phase}"
+        needs: list[str] = []
+        if self.pending:
+            needs.append(f"{self.pending} of {self.count} arrivals")
+        if self.transactions:
+            needs.append(f"{self.transactions} bytes")
+        return f"{text}, which needs {' and '.join(needs)}" if needs else text
+
+
+@dataclass
+class NamedBarrier:
+    """Hardware barrier ``number``: ``arrived`` are the warps' threads that wait at it."""
+
+    number: int
+    expected: int = 0
+    arrived: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    generation: int = 0
+
+    def come(self, clocks: Clocks, threads: Array, expected: int) -> bool:
+        """A warp arrives; True when it is the last one, and then all have met."""
+        self.expected = expected
+        self.arrived = np.concatenate([self.arrived, threads])
+        if self.arrived.size < expected:
+            return False
+        clocks.meet(self.arrived)
+        self.arrived = np.zeros(0, np.int64)
+        self.generation += 1
+        return True
+
+    def state(self) -> str:
+        name = "the barrier of the CTA" if self.number == 0 else f"barrier {self.number}"
+        return f"{name} has {self.arrived.size} of {self.expected} threads"

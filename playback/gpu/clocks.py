@@ -1,0 +1,353 @@
+"""Happens-before: vector clocks, and what every byte of memory knows of its last accesses.
+
+Every thread of a cluster has a vector clock.  Its components are the threads themselves and
+the asynchronous agents that work for them:
+
+* one for each thread: its own events;
+* one for each thread's ``cp.async``: the number of its newest group that is known complete;
+* one for each warp's part of ``wgmma``: the same for wgmma groups;
+* one for each mbarrier: the number of its phases that are known complete, which is also the
+  clock of the TMA copies that complete on it.
+
+An access is an epoch ``(component, clock)``.  It happens before what a thread does now if
+the thread's clock of that component has reached it.  Because this is a relation and not an
+order of what ran first, a missing wait is found in every interleaving.
+
+A second vector, ``proxied``, is what of the first one is visible to the async proxy: a
+proxy fence copies the first into it, and synchronisation passes both on.
+
+Shared memory is shadowed in granules of the smallest access of the kernel.  The method is
+that of FastTrack (Flanagan and Freund, PLDI 2009) with full read sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Components:
+    """Which component of a clock belongs to whom."""
+
+    threads: int
+    copies: bool
+    """Whether threads have a component for their cp.async."""
+    warps: int
+    """Warps with a component for wgmma; 0 where the kernel has none."""
+    barriers: tuple[str, ...]
+    """The mbarriers by name."""
+
+    @property
+    def first_warp(self) -> int:
+        return self.threads * (2 if self.copies else 1)
+
+    @property
+    def first_barrier(self) -> int:
+        return self.first_warp + self.warps
+
+    @property
+    def count(self) -> int:
+        return self.first_barrier + len(self.barriers)
+
+    def who(self, component: int) -> str:
+        """The agent in words."""
+        if component < self.threads:
+            return f"thread {component}"
+        if component < self.first_warp:
+            return f"the cp.async of thread {component - self.threads}"
+        if component < self.first_barrier:
+            return f"the wgmma of warp {component - self.first_warp}"
+        return f"the TMA copy that signals {self.barriers[component - self.first_barrier]}"
+
+    def thread(self, component: int) -> int | None:
+        """The thread that the agent works for, where it is one thread's."""
+        if component < self.threads:
+            return component
+        return component - self.threads if component < self.first_warp else None
+
+    def is_thread(self, component: int) -> bool:
+        return component < self.threads
+
+
+class Clocks:
+    """The vector clocks of a cluster's threads, a row a thread."""
+
+    def __init__(self, components: Components) -> None:
+        self.components = components
+        n = components.threads
+        self.now: Array = np.zeros((n, components.count), np.int32)
+        self.own = np.arange(n)
+        self.now[self.own, self.own] = 1
+        self.proxied: Array = np.zeros_like(self.now)
+
+    def tick(self, threads: Array) -> None:
+        """A new epoch for each of ``threads``: what follows is not part of what was released."""
+        self.now[threads, threads] += 1
+
+    def clock(self, threads: Array) -> Array:
+        return self.now[threads, threads]
+
+    def meet(self, threads: Array) -> None:
+        """A barrier of ``threads``: each learns what any of them knows."""
+        self.now[threads] = self.now[threads].max(axis=0)
+        self.proxied[threads] = self.proxied[threads].max(axis=0)
+        self.tick(threads)
+
+    def learn(self, threads: Array, now: Array, proxied: Array) -> None:
+        """``threads`` learn what was released as ``now`` and ``proxied``."""
+        self.now[threads] = np.maximum(self.now[threads], now)
+        self.proxied[threads] = np.maximum(self.proxied[threads], proxied)
+
+    def fence(self, threads: Array) -> None:
+        """``fence.proxy.async``: what the threads know is visible to the async proxy."""
+        self.proxied[threads] = self.now[threads]
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """An access that nothing orders after an earlier one.
+
+    ``reader`` says whether the earlier access read; ``proxied`` that it is ordered and only
+    the proxy fence is missing; ``row`` and ``granule`` where it was found, ``component`` and
+    ``op`` who made the earlier access.
+    """
+
+    reader: bool
+    proxied: bool
+    row: int
+    granule: int
+    component: int
+    op: int
+    times: int
+
+
+class Shadow:
+    """What is known of each granule of one CTA's shared memory."""
+
+    def __init__(self, components: Components, size: int, granule: int) -> None:
+        n = max(1, -(-size // granule))
+        self.components = components
+        self.granule = granule
+        self.writer: Array = np.zeros(n, np.int32)
+        self.written: Array = np.zeros(n, np.int32)
+        self.write_op: Array = np.zeros(n, np.int32)
+        # Rows that nobody reads are never touched, so these cost only what is used.
+        self.reads: Array = np.zeros((n, components.count), np.int32)
+        self.read_op: Array = np.zeros((n, components.count), np.int16)
+        self.was_read: Array = np.zeros(n, np.bool_)
+        self.barrier: Array = np.zeros(n, np.bool_)
+        self.has_barriers = False
+
+    def granules(self, addresses: Array, width: int) -> Array:
+        """The granules of accesses of ``width`` bytes, a row an access."""
+        first = addresses // self.granule
+        if width <= self.granule:
+            return first[:, None]
+        return first[:, None] + np.arange(width // self.granule)
+
+    def reserve(self, start: int, size: int) -> None:
+        """The bytes of mbarriers, which are not data."""
+        self.barrier[start // self.granule : -(-(start + size) // self.granule)] = True
+        self.has_barriers = True
+
+    # Reads
+
+    def unwritten(self, granules: Array) -> Array:
+        """Where nothing was ever written."""
+        return self.written[granules] == 0
+
+    def read(
+        self, now: Array, own: Array, clocks: Array, granules: Array, op: int
+    ) -> Conflict | None:
+        """Accesses by threads: row ``i`` reads ``granules[i]`` knowing ``now[i]``."""
+        writers = self.writer[granules]
+        known = now[np.arange(len(granules))[:, None], writers] >= self.written[granules]
+        self.reads[granules, own[:, None]] = clocks[:, None]
+        self.read_op[granules, own[:, None]] = op
+        self.was_read[granules] = True
+        if known.all():
+            return None
+        return self._writer_conflict(granules, ~known, False)
+
+    def read_async(
+        self, now: Array, proxied: Array, component: int, clock: int, granules: Array, op: int
+    ) -> Conflict | None:
+        """One agent of the async proxy that started knowing ``now`` reads ``granules``."""
+        writers, written = self.writer[granules], self.written[granules]
+        conflict = self._async_conflict(now, proxied, granules, writers, written)
+        self.reads[granules, component] = clock
+        self.read_op[granules, component] = op
+        self.was_read[granules] = True
+        return conflict
+
+    def _async_conflict(
+        self, now: Array, proxied: Array, granules: Array, writers: Array, written: Array
+    ) -> Conflict | None:
+        known = now[writers] >= written
+        if not known.all():
+            return self._writer_conflict(granules[:, None], ~known[:, None], False)
+        generic = writers < self.components.first_barrier
+        visible = ~generic | (proxied[writers] >= written)
+        if not visible.all():
+            return self._writer_conflict(granules[:, None], ~visible[:, None], True)
+        return None
+
+    def _writer_conflict(self, granules: Array, wrong: Array, proxied: bool) -> Conflict:
+        rows, columns = np.nonzero(wrong)
+        row, granule = int(rows[0]), int(granules[rows[0], columns[0]])
+        return Conflict(
+            False,
+            proxied,
+            row,
+            granule,
+            int(self.writer[granule]),
+            int(self.write_op[granule]),
+            int(np.unique(rows).size),
+        )
+
+    # Writes
+
+    def write(
+        self, now: Array, components: Array, clocks: Array, granules: Array, op: int
+    ) -> Conflict | None:
+        """Accesses by threads, or by their cp.async: row ``i`` writes ``granules[i]``.
+
+        ``components`` and ``clocks`` are the epochs of the writes.
+        """
+        rows = np.arange(len(granules))[:, None]
+        known = now[rows, self.writer[granules]] >= self.written[granules]
+        conflict = None if known.all() else self._writer_conflict(granules, ~known, False)
+        touched = self.was_read[granules]
+        if touched.any():
+            if conflict is None:
+                late: Array = np.any(self.reads[granules] > now[:, None, :], axis=2)
+                if late.any():
+                    conflict = self._reader_conflict(granules, late, now)
+            self.reads[granules[touched]] = 0
+            self.was_read[granules] = False
+        self.writer[granules] = components[:, None]
+        self.written[granules] = clocks[:, None]
+        self.write_op[granules] = op
+        return conflict
+
+    def write_async(
+        self, now: Array, proxied: Array, component: int, clock: int, granules: Array, op: int
+    ) -> Conflict | None:
+        """One agent of the async proxy writes ``granules``."""
+        writers, written = self.writer[granules], self.written[granules]
+        conflict = self._async_conflict(now, proxied, granules, writers, written)
+        touched = granules[self.was_read[granules]]
+        if touched.size:
+            if conflict is None:
+                late: Array = np.any(self.reads[touched] > now, axis=1)
+                if late.any():
+                    conflict = self._reader_conflict(touched[:, None], late[:, None], now[None])
+            self.reads[touched] = 0
+            self.was_read[touched] = False
+        self.writer[granules] = component
+        self.written[granules] = clock
+        self.write_op[granules] = op
+        return conflict
+
+    def _reader_conflict(self, granules: Array, wrong: Array, now: Array) -> Conflict:
+        rows, columns = np.nonzero(wrong)
+        row, granule = int(rows[0]), int(granules[rows[0], columns[0]])
+        knows = now[row] if len(now) > 1 else now[0]
+        component = int(np.nonzero(self.reads[granule] > knows)[0][0])
+        return Conflict(
+            True,
+            False,
+            row,
+            granule,
+            component,
+            int(self.read_op[granule, component]),
+            int(np.unique(rows).size),
+        )
+
+
+class GlobalShadow:
+    """What is known of each element of a tensor in global memory that a kernel stores to.
+
+    Nothing orders the CTAs of different clusters within a launch, so an element that one of
+    them writes is no other's.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.cluster: Array = np.full(size, -1, np.int32)
+        self.thread: Array = np.zeros(size, np.int32)
+        self.written: Array = np.zeros(size, np.int32)
+        self.write_op: Array = np.zeros(size, np.int32)
+        self.readers: dict[int, dict[tuple[int, int], tuple[int, int]]] = {}
+
+    def _writers(self, cluster: int, now: Array, elements: Array) -> Conflict | None:
+        writer, owner = self.thread[elements], self.cluster[elements]
+        rows = np.arange(len(elements))[:, None]
+        known = (owner == -1) | ((owner == cluster) & (now[rows, writer] >= self.written[elements]))
+        if known.all():
+            return None
+        at, column = np.nonzero(~known)
+        element = int(elements[at[0], column[0]])
+        return Conflict(
+            False,
+            False,
+            int(at[0]),
+            element,
+            int(self.thread[element]),
+            int(self.write_op[element]),
+            int(np.unique(at).size),
+        )
+
+    def read(
+        self, cluster: int, now: Array, threads: Array, clocks: Array, elements: Array, op: int
+    ) -> Conflict | None:
+        """Row ``i``: thread ``threads[i]`` reads ``elements[i]``."""
+        for thread, clock, row in zip(
+            threads.tolist(), clocks.tolist(), elements.tolist(), strict=True
+        ):
+            for element in row:
+                self.readers.setdefault(element, {})[cluster, thread] = (clock, op)
+        return self._writers(cluster, now, elements)
+
+    def write(
+        self, cluster: int, now: Array, threads: Array, clocks: Array, elements: Array, op: int
+    ) -> Conflict | None:
+        """Row ``i``: thread ``threads[i]`` writes ``elements[i]``."""
+        conflict = self._writers(cluster, now, elements)
+        if self.readers:
+            for i, row in enumerate(elements.tolist()):
+                for element in row:
+                    readers = self.readers.pop(element, {})
+                    for (home, thread), (clock, by) in readers.items():
+                        if conflict is None and (home != cluster or now[i, thread] < clock):
+                            conflict = Conflict(True, False, i, element, thread, by, 1)
+        self.cluster[elements] = cluster
+        self.thread[elements] = threads[:, None]
+        self.written[elements] = clocks[:, None]
+        self.write_op[elements] = op
+        return conflict
+
+    def home(self, element: int) -> int:
+        """The cluster of the last write."""
+        return int(self.cluster[element])
+
+
+def repeated(granules: Array) -> int | None:
+    """The first granule that two rows share, or None: two lanes of one store collide there."""
+    flat = granules.ravel()
+    if flat.size < 2:
+        return None
+    ordered = np.sort(flat)
+    same = ordered[1:] == ordered[:-1]
+    return int(ordered[1:][same][0]) if same.any() else None
+
+
+def rows_of(granules: Array, granule: int) -> Sequence[int]:
+    """The rows that hold ``granule``."""
+    return [int(i) for i in np.nonzero((granules == granule).any(axis=1))[0]]

@@ -1,0 +1,98 @@
+"""Asynchronous operations on their way: cp.async, TMA loads and wgmma."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import Operation
+
+from polyc.playback.gpu import tensor_core
+from polyc.playback.gpu.barriers import MBarrier
+from polyc.playback.gpu.lanes import Array
+from polyc.playback.gpu.memory import Registers, SharedMemory
+
+
+class Copy:
+    """An asynchronous operation on its way."""
+
+    done = False
+
+    def complete(self) -> None:
+        raise NotImplementedError
+
+
+class CpAsync(Copy):
+    """One cp.async instruction of a warp: ``values[i]`` goes to ``addresses[i]``."""
+
+    def __init__(
+        self, shared: SharedMemory, lanes: Array, groups: Array, addresses: Array, values: Array
+    ):
+        self.shared = shared
+        self.lanes = lanes
+        self.groups = groups
+        self.addresses = addresses
+        self.values = values
+
+    def complete(self) -> None:
+        if not self.done:
+            self.done = True
+            self.shared.store(self.addresses, self.values)
+
+
+class TmaCopy(Copy):
+    """One TMA load: ``chunks`` of 16 bytes go to ``addresses``, then ``barrier`` is told."""
+
+    def __init__(
+        self,
+        shared: SharedMemory,
+        op: Operation,
+        thread: int,
+        addresses: Array,
+        chunks: Array,
+        barrier: MBarrier,
+    ):
+        self.shared = shared
+        self.op = op
+        self.thread = thread
+        self.addresses = addresses
+        self.chunks = chunks
+        self.barrier = barrier
+        self.phase = barrier.phase
+
+    def complete(self) -> None:
+        if not self.done:
+            self.done = True
+            self.shared.store(self.addresses, self.chunks)
+            self.barrier.deliver(self.op, self.thread, self.chunks.size, self.phase)
+
+
+class WgmmaCall(Copy):
+    """One wgmma of a warpgroup; ready to run when all four warps have issued it."""
+
+    def __init__(
+        self, shared: SharedMemory, op: Operation, what: tuple[Any, ...], a: Array, b: Array
+    ) -> None:
+        self.shared = shared
+        self.op = op
+        self.what = what
+        self.a = a
+        self.b = b
+        self.registers: list[Registers | None] = [None] * 4
+        self.groups = [0] * 4
+
+    @property
+    def issued(self) -> bool:
+        return all(r is not None for r in self.registers)
+
+    def complete(self) -> None:
+        if self.done:
+            return
+        self.done = True
+        _, _, n, transpose_a, transpose_b, dtype = self.what
+        rows = self.shared.rows[16]
+        a = tensor_core.operand(rows[self.a >> 4], 64, transpose_a, dtype)
+        b = tensor_core.operand(rows[self.b >> 4], n, transpose_b, dtype)
+        parts = tensor_core.accumulator_layout(a @ b.T)
+        for registers, part in zip(self.registers, parts, strict=True):
+            assert registers is not None
+            registers.data += part

@@ -1,0 +1,201 @@
+"""One CTA: its shared memory, its barriers, its clocks and what is on its way."""
+
+from __future__ import annotations
+
+import random
+
+from xdsl.ir import Operation
+
+from polyc.playback.gpu.barriers import MBarrier, NamedBarrier
+from polyc.playback.gpu.clocks import Clocks, Conflict, Shadow
+from polyc.playback.gpu.copies import Copy, CpAsync, TmaCopy, WgmmaCall
+from polyc.playback.gpu.counters import Counters
+from polyc.playback.gpu.findings import Report
+from polyc.playback.gpu.kernel import KernelInfo
+from polyc.playback.gpu.lanes import Array
+from polyc.playback.gpu.memory import WINDOW, SharedMemory
+
+
+class Cta:
+    """One CTA of a running kernel."""
+
+    def __init__(
+        self,
+        kernel: KernelInfo,
+        block: int,
+        counters: Counters,
+        report: Report,
+        completion: str,
+        dice: random.Random,
+    ) -> None:
+        self.kernel = kernel
+        self.block = block
+        self.counters = counters
+        self.report = report
+        self.completion = completion
+        self.dice = dice
+        report.kernel, report.block = kernel.name, block
+        components = kernel.components()
+        self.components = components
+        self.clocks = Clocks(components)
+        self.shared = SharedMemory(kernel.shared_bytes)
+        self.shadow = Shadow(components, kernel.shared_bytes, kernel.granule)
+        self.mbarriers = [
+            MBarrier(
+                f"{b.name}[{i}]",
+                components.first_barrier + b.first + i,
+                WINDOW + b.offset + 8 * i,
+                self.clocks,
+                report,
+            )
+            for b in kernel.barriers
+            for i in range(b.count)
+        ]
+        for b in kernel.barriers:
+            self.shadow.reserve(b.offset, 8 * b.count)
+        self.named = {i: NamedBarrier(i) for i in range(16)}
+        self.calls: list[list[WgmmaCall]] = [[] for _ in range(-(-kernel.threads // 128))]
+        """The wgmma of each warpgroup in order."""
+        self.loads: dict[int, list[TmaCopy]] = {}
+        """The TMA loads by the component of the mbarrier that they signal."""
+        self.flying: list[Copy] = []
+        """TMA copies and wgmma that may complete at any time."""
+        self.copying: list[Copy] = []
+        """cp.async of all warps that have not completed."""
+        per_thread = min(255, 65536 // (kernel.threads * kernel.blocks_per_sm)) // 8 * 8
+        self.register_pool = 0
+        self.registers = [per_thread] * len(self.calls)
+
+    # Places
+
+    def place(self, relative: int) -> str:
+        """A shared byte in words: ``A_tile, slot 2, byte 64``."""
+        for tile in self.kernel.tiles:
+            at = relative - tile.offset
+            if 0 <= at < tile.slot * tile.slots:
+                slot = f", slot {at // tile.slot}" if tile.slots > 1 else ""
+                return f"{tile.name}{slot}, byte {at % tile.slot}"
+        for barrier in self.kernel.barriers:
+            at = relative - barrier.offset
+            if 0 <= at < 8 * barrier.count:
+                return f"mbarrier {barrier.name}[{at // 8}]"
+        return f"shared byte {relative}"
+
+    def conflict(
+        self,
+        found: Conflict,
+        op: Operation,
+        who: str,
+        threads: Array,
+        writes: bool,
+        asynchronous: bool,
+    ) -> None:
+        """Report a conflict in shared memory; ``who`` and ``writes`` are the later access."""
+        components = self.components
+        earlier = components.who(found.component)
+        by_thread = components.is_thread(found.component)
+        relative = found.granule * self.shadow.granule
+        place = self.place(relative)
+        verb = "writes" if writes else "reads"
+        if found.proxied:
+            kind = "ProxyFence"
+            text = (
+                f"{who} {verb} {place} through the async proxy, and what {earlier} wrote there "
+                "is not visible to it: a fence.proxy.async is missing between"
+            )
+        elif found.reader:
+            kind = "DataRace" if by_thread and not asynchronous else "StageOverwritten"
+            text = f"{who} writes {place}, and nothing orders that after {earlier} has read it"
+        elif by_thread:
+            kind = "DataRace"
+            text = f"{who} {verb} {place}, and nothing orders that after {earlier} wrote it"
+        else:
+            kind = "UnwaitedCopy"
+            text = f"{who} {verb} {place}, and has not waited for {earlier}, which fills it"
+        other = components.thread(found.component)
+        involved = [int(t) for t in threads] + ([] if other is None else [other])
+        self.report.add(
+            kind,
+            text,
+            op,
+            self.kernel.ops[found.op],
+            involved,
+            "shared",
+            WINDOW + relative,
+            found.times,
+        )
+
+    # Asynchronous operations
+
+    def launch(self, copy: Copy) -> None:
+        """An asynchronous operation begins, and may complete from now on."""
+        if self.completion == "early":
+            copy.complete()
+        elif isinstance(copy, CpAsync):
+            self.copying.append(copy)
+        else:
+            self.flying.append(copy)
+
+    def complete_some(self) -> None:
+        """With random completion: perhaps something completes now."""
+        if self.completion != "random" or self.dice.random() > 0.3:
+            return
+        queue = self.flying if self.flying and self.dice.random() < 0.5 else self.copying
+        if queue:
+            self._complete(queue, self.dice.randrange(len(queue)))
+
+    def complete_one(self) -> bool:
+        """No warp can go on: the next copy arrives.  False when there is none."""
+        if not self.flying:
+            return False
+        last = len(self.flying) - 1
+        self._complete(
+            self.flying, self.dice.randint(0, last) if self.completion == "random" else 0
+        )
+        return True
+
+    def _complete(self, queue: list[Copy], index: int) -> None:
+        copy = queue[index]
+        if isinstance(copy, WgmmaCall):
+            # Those of a warpgroup run in order.
+            copy = next(c for c in queue if isinstance(c, WgmmaCall))
+        queue.remove(copy)
+        copy.complete()
+
+    def finish(self) -> None:
+        """The CTA ends: nothing may be on its way, no barrier half full."""
+        self.counters.peak_shared_bytes = max(
+            self.counters.peak_shared_bytes, self.kernel.shared_bytes
+        )
+        for copy in self.flying:
+            copy.complete()
+        for barrier in self.mbarriers:
+            known = int(self.clocks.now[:, barrier.component].max())
+            late = [c for c in self.loads.get(barrier.component, ()) if c.phase >= known]
+            if late:
+                barrier.find(
+                    "Unfinished",
+                    f"no thread waits for {len(late)} TMA loads into it, and the CTA may end "
+                    "before they arrive",
+                    late[0].op,
+                    [late[0].thread],
+                )
+        for barrier in self.mbarriers:
+            if not barrier.ready:
+                continue
+            if 0 < barrier.pending < barrier.count:
+                barrier.find(
+                    "MBarrierCount",
+                    f"the CTA ends with {barrier.count - barrier.pending} of the {barrier.count} "
+                    f"arrivals of phase {barrier.phase}",
+                    barrier.made_by,
+                    [],
+                )
+            elif barrier.transactions or not barrier.pending:
+                barrier.find(
+                    "MBarrierBytes",
+                    f"the CTA ends while phase {barrier.phase} waits for "
+                    f"{barrier.transactions} bytes",
+                    barrier.made_by,
+                    [],
+                )

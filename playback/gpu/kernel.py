@@ -1,0 +1,68 @@
+"""What the machine must know of a kernel besides its code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.ir import Operation
+
+from polyc.playback.gpu.clocks import Components
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A shared tile for messages: its name, place and slot size in bytes."""
+
+    name: str
+    offset: int
+    slot: int
+    slots: int
+
+
+@dataclass(frozen=True)
+class BarrierArray:
+    """An array of mbarriers: its place and its first number among the kernel's mbarriers."""
+
+    name: str
+    offset: int
+    count: int
+    first: int
+
+
+@dataclass
+class KernelInfo:
+    """What the machine must know of a kernel besides its code."""
+
+    name: str
+    threads: int
+    blocks_per_sm: int
+    shared_bytes: int
+    granule: int
+    copies: bool
+    wgmma: bool
+    ops: list[Operation]
+    tiles: list[Tile]
+    barriers: list[BarrierArray]
+
+    def components(self) -> Components:
+        return Components(
+            self.threads,
+            self.copies,
+            self.threads // 32 if self.wgmma else 0,
+            tuple(f"{b.name}[{i}]" for b in self.barriers for i in range(b.count)),
+        )
+
+
+@dataclass
+class Wait:
+    """A warp's reason to stand still; ``kind`` is what it is when it never ends."""
+
+    op: Operation
+    ready: Callable[[], bool]
+    text: Callable[[], str]
+    barrier: bool = False
+
+
+Steps: TypeAlias = Generator["Wait | None", None, None]

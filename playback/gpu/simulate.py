@@ -1,0 +1,281 @@
+"""``simulate``: run a ``gpu.module`` as its host would, on NumPy, and say what is wrong with it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.ir import Operation
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu.module import DispatchOp, KernelOp, LaunchOp, ModuleOp
+from polyc.dialects.gpu.types import GlobalType, TensorMapType
+from polyc.playback.functions import dtype_of
+from polyc.playback.gpu.counters import Counters
+from polyc.playback.gpu.cta import Cta
+from polyc.playback.gpu.findings import Finding, Report
+from polyc.playback.gpu.memory import GlobalTensor, TensorMap
+from polyc.playback.gpu.schedule import SCHEDULES, Running, Scheduler
+from polyc.playback.gpu.translate import translate
+from polyc.playback.gpu.warp import Warp
+
+Array = NDArray[Any]
+
+COMPLETIONS = ("late", "early", "random")
+"""When asynchronous operations complete.
+
+``late`` is only when nothing can go on without them (cp.async: at the wait), ``early`` the
+moment that they are issued, ``random`` at any time between.
+"""
+
+BASE = 0x7F00_0000_0000
+"""Where the first tensor lies; each has 2^32 bytes to itself."""
+
+
+@dataclass
+class SimulationResult:
+    """What a simulated launch gave.
+
+    ``variant`` is the kernel that ran, None where every output is empty; ``findings`` what is
+    wrong with it, none for a right kernel.
+    """
+
+    outputs: list[Array]
+    counters: Counters
+    findings: list[Finding]
+    variant: str | None
+    grid: int
+    seconds: float
+
+    def check(self) -> None:
+        """Raise the first finding as a PolycError; the others are its notes."""
+        if self.findings:
+            error = self.findings[0].error()
+            more = [f.error().format() for f in self.findings[1:]]
+            raise PolycError(error.kind, error.message, error.place, [*error.notes, *more])
+
+
+def gpu_module_of(module: Operation, name: str | None = None) -> ModuleOp:
+    """The ``gpu.module`` that ``module`` is or holds.  Raises PolycError when not just one."""
+    if isinstance(module, ModuleOp):
+        return module
+    found = [
+        op
+        for op in (module.ops if isinstance(module, BuiltinModuleOp) else ())
+        if isinstance(op, ModuleOp) and name in (None, op.sym_name.data)
+    ]
+    if len(found) != 1:
+        names = ", ".join(op.sym_name.data for op in found) or "none"
+        raise PolycError(
+            "NothingToRun",
+            f"the simulator runs one gpu.module, and there is {names}; lower the program, and "
+            "name one of several",
+            module,
+        )
+    return found[0]
+
+
+def choose_launch(
+    module: ModuleOp, symbols: Mapping[str, int], addresses: Sequence[int], variant: str | None
+) -> LaunchOp:
+    """The first launch of the dispatch whose conditions hold, as the runtime takes it.
+
+    Raises PolycError ``NoVariant``, with what each kernel refuses, or ``BadArgument``.
+    """
+    reasons: list[str] = []
+    for launch in module.dispatch().launches():
+        name = launch.kernel.root_reference.data
+        if variant is not None and name != variant:
+            continue
+        broken = [str(fact) for fact in launch.when.data if not fact.holds(symbols)]
+        aligned = all(
+            not align or address % align == 0
+            for align, address in zip(launch.align.data, addresses, strict=True)
+        )
+        if not broken and aligned:
+            return launch
+        reasons.append(f"{name}: {broken[0]} does not hold" if broken else f"{name}: alignment")
+    if variant is not None and not reasons:
+        known = ", ".join(k.sym_name.data for k in module.kernels())
+        raise PolycError("BadArgument", f"there is no kernel {variant!r}; there are {known}")
+    raise PolycError(
+        "NoVariant",
+        f"no kernel of {module.sym_name.data} takes {_sizes(symbols)}",
+        module,
+        notes=reasons,
+    )
+
+
+def _sizes(symbols: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in symbols.items())
+
+
+def _shape(kind: GlobalType, symbols: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(dim.evaluate(symbols) for dim in kind.dims)
+
+
+def _tensors(
+    dispatch: DispatchOp, inputs: Sequence[Array], symbols: Mapping[str, int], alignment: int
+) -> list[GlobalTensor]:
+    """The signature's tensors in global memory; outputs are poison until they are written."""
+    count = dispatch.num_inputs.value.data
+    names = [n.data for n in dispatch.arg_names]
+    if len(inputs) != count:
+        raise PolycError(
+            "BadArgument",
+            f"the program takes {count} inputs ({', '.join(names[:count])}), {len(inputs)} are "
+            "given",
+        )
+    tensors: list[GlobalTensor] = []
+    for i, (name, kind) in enumerate(zip(names, dispatch.arg_types, strict=True)):
+        dtype, shape = dtype_of(kind.element_type), _shape(kind, symbols)
+        if i < count:
+            array = np.ascontiguousarray(inputs[i])
+            if array.shape != shape or array.dtype != dtype:
+                raise PolycError(
+                    "BadArgument",
+                    f"{name} is {list(shape)} of {dtype}, and {list(array.shape)} of "
+                    f"{array.dtype} is given",
+                )
+        else:
+            array = np.empty(shape, dtype)
+            array.reshape(-1).view(np.uint8).fill(0xFF)
+        base = BASE + (i << 32) + alignment % 256
+        tensors.append(GlobalTensor(name, array, base, i >= count))
+    return tensors
+
+
+def _argument(
+    kind: str,
+    source: int | str,
+    argument: object,
+    tensors: Sequence[GlobalTensor],
+    symbols: Mapping[str, int],
+) -> object:
+    if isinstance(source, str):
+        return symbols[source]
+    if kind == "tensor":
+        return tensors[source]
+    assert isinstance(argument, TensorMapType)
+    return TensorMap(tensors[source], argument.sizes, argument.swizzle.data)
+
+
+def _options(schedule: str, completion: str) -> None:
+    for what, value, known in (
+        ("schedule", schedule, SCHEDULES),
+        ("completion", completion, COMPLETIONS),
+    ):
+        if value not in known:
+            raise PolycError("Usage", f"there is no {what} {value!r}; use {', '.join(known)}")
+
+
+def simulate(
+    gpu_module: Operation,
+    inputs: Sequence[Array],
+    symbols: Mapping[str, int],
+    variant: str | None = None,
+    schedule: str = "round-robin",
+    seed: int = 0,
+    completion: str = "late",
+    alignment: int = 256,
+    progress: Callable[[int, int], None] | None = None,
+) -> SimulationResult:
+    """Run a ``gpu.module`` at hardware level on ``inputs`` with the sizes ``symbols``.
+
+    The kernel is chosen by the dispatch as the runtime does, with tensors at multiples of
+    ``alignment`` bytes, or is ``variant``, whose conditions must hold too.  ``schedule`` and
+    ``completion`` choose the interleaving, and with ``seed`` a run repeats exactly.
+    ``progress`` is called with the CTAs done and in all.
+
+    Raises PolycError for inputs that do not fit, sizes that no kernel takes, and ops that the
+    simulator does not have; faults of the kernel are findings.
+    """
+    _options(schedule, completion)
+    start = time.perf_counter()
+    module = gpu_module_of(gpu_module)
+    dispatch = module.dispatch()
+    tensors = _tensors(dispatch, inputs, symbols, alignment)
+    outputs = [t for t in tensors if t.is_output]
+    counters, report = Counters(), Report()
+    result = SimulationResult([], counters, report.findings, None, 0, 0.0)
+    if not any(t.size == 0 for t in outputs):
+        launch = choose_launch(module, symbols, [t.base for t in tensors], variant)
+        name = launch.kernel.root_reference.data
+        kernel = next(k for k in module.kernels() if k.sym_name.data == name)
+        result.variant = name
+        result.grid = prod(extent.evaluate(symbols) for extent in launch.grid.data)
+        arguments = [
+            _argument(bind.kind.data, bind.source.data, argument.type, tensors, symbols)
+            for bind, argument in zip(kernel.bindings, kernel.body.block.args, strict=True)
+        ]
+        with np.errstate(all="ignore"):
+            _run(kernel, arguments, result, report, schedule, seed, completion, progress)
+        _unwritten(kernel, outputs, report)
+    result.outputs = [t.data.reshape(t.shape) for t in outputs]
+    result.seconds = time.perf_counter() - start
+    return result
+
+
+def _run(
+    kernel: KernelOp,
+    arguments: Sequence[object],
+    result: SimulationResult,
+    report: Report,
+    schedule: str,
+    seed: int,
+    completion: str,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    body, info = translate(kernel)
+    report.kernel = info.name
+    stored = [
+        argument
+        for argument, value in zip(arguments, kernel.body.block.args, strict=True)
+        if any(use.operation.name == "gpu.store_global" for use in value.uses)
+    ]
+    for argument in stored:
+        if isinstance(argument, GlobalTensor):
+            argument.track()
+    for argument in arguments:
+        if isinstance(argument, TensorMap) and (fault := argument.fault()) is not None:
+            report.add("DescriptorMisaligned", f"a tensor map cannot be made: {fault}", kernel)
+            return
+    counters = result.counters
+    for block in range(result.grid):
+        dice = random.Random(f"{seed} {block}")
+        cta = Cta(info, block, counters, report, completion, dice)
+        warps = [Warp(cta, i) for i in range(info.threads // 32)]
+        running = [Running(warp, body(warp, *arguments)) for warp in warps]
+        Scheduler(schedule, seed, dice).run(cta, running)
+        cta.finish()
+        for warp in warps:
+            warp.finish()
+        counters.ctas += 1
+        counters.threads += info.threads
+        if progress is not None:
+            progress(block + 1, result.grid)
+
+
+def _unwritten(kernel: KernelOp, outputs: Sequence[GlobalTensor], report: Report) -> None:
+    for tensor in outputs:
+        tensor.track()
+        assert tensor.shadow is not None
+        missing = np.nonzero(tensor.shadow.cluster < 0)[0]
+        if missing.size:
+            report.add(
+                "Unwritten",
+                f"{missing.size} of {tensor.size} elements of the output {tensor.name} are never "
+                f"written, the first is {tensor.element_text(int(missing[0]))}",
+                kernel,
+                None,
+                (),
+                "global",
+                tensor.base + int(missing[0]) * tensor.itemsize,
+            )

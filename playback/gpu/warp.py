@@ -1,0 +1,287 @@
+"""A warp of the machine: one method for each op with an effect.
+
+A method that can block is a generator and yields a ``Wait``; the scheduler in ``schedule``
+decides who goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from polyc.playback.gpu import tensor_core
+from polyc.playback.gpu.copies import WgmmaCall
+from polyc.playback.gpu.kernel import Steps, Wait
+from polyc.playback.gpu.lanes import LANES, Array, Mask, Value, is_lanes
+from polyc.playback.gpu.memory import WINDOW, Registers
+from polyc.playback.gpu.warp_sync import SyncWarp
+
+
+class Warp(SyncWarp):
+    """Thirty-two threads of a CTA."""
+
+    # Tensor cores
+
+    def ldmatrix(
+        self,
+        number: int,
+        address: Value,
+        registers: Registers,
+        offset: Value,
+        transpose: bool,
+        m: Mask,
+    ) -> None:
+        lanes, relative = self._addresses(number, address, LANES, 16)
+        if lanes.size == 32:
+            self._read_shared(number, lanes, relative, 16)
+            rows = self.cta.shared.rows[16][relative >> 4]
+        else:
+            rows = np.zeros((32, 16), np.uint8)
+        if not self.collective(number, m):
+            return
+        first = self._range(number, registers, offset, 4, m)
+        if first is not None:
+            registers.data[first : first + 4] = tensor_core.ldmatrix_fragments(rows, transpose)
+            registers.initialised[first : first + 4] = True
+
+    def mma(
+        self,
+        number: int,
+        a: tuple[Registers, Value],
+        b: tuple[Registers, Value],
+        acc: tuple[Registers, Value],
+        dtype: np.dtype[Any],
+        m: Mask,
+    ) -> None:
+        if not self.collective(number, m):
+            return
+        self.counters.mma += 1
+        self.products += 1
+        places: list[int] = []
+        for (registers, offset), count in ((a, 4), (b, 2), (acc, 4)):
+            first = self._range(number, registers, offset, count, m)
+            if first is None:
+                return
+            places.append(first)
+            if registers.tracked:
+                self._touch(number, registers, registers is acc[0])
+            if not registers.full:
+                self._written(number, registers, registers.initialised[first : first + count], m)
+        i, j, k = places
+        product = tensor_core.mma_a(a[0].data[i : i + 4], dtype) @ tensor_core.mma_b(
+            b[0].data[j : j + 2], dtype
+        )
+        target = acc[0].data
+        target[k : k + 4] = tensor_core.mma_accumulate(target[k : k + 4], product)
+
+    def descriptor(
+        self, number: int, address: Value, leading: int, stride: int, span: int, m: Mask
+    ) -> Value:
+        if is_lanes(address):
+            address = self._scalar(number, address, m)
+        if address % 16 or not 0 <= address < 1 << 18:
+            self.find(
+                number,
+                "DescriptorMisaligned",
+                f"a descriptor starts at {address:#x}; it holds multiples of 16 below 2^18",
+                space="shared",
+                address=int(address),
+            )
+        return tensor_core.encode_descriptor(int(address), leading, stride, span)
+
+    def wgmma_fence(self, number: int, m: Mask) -> None:
+        self.collective(number, m)
+        self.moment += 1
+        self.fenced = self.moment
+
+    def register_fence(self, registers: Registers) -> None:
+        self.moment += 1
+        registers.fenced = self.moment
+
+    def wgmma(
+        self,
+        number: int,
+        a: Value,
+        b: Value,
+        registers: Registers,
+        n: int,
+        offsets: tuple[int, int],
+        transposes: tuple[bool, bool],
+        dtype: np.dtype[Any],
+        m: Mask,
+    ) -> None:
+        op = self.op(number)
+        whole = self.collective(number, m)
+        bits = [
+            self._scalar(number, d, m) + (o >> 4) & (1 << 64) - 1
+            for d, o in zip((a, b), offsets, strict=True)
+        ]
+        self._check_accumulator(number, registers)
+        self.counters.wgmma += 1 if self.index % 4 == 0 else 0
+        self.products += 1
+        places: list[Array] = []
+        for which, descriptor, rows, transpose in zip(
+            "ab", map(tensor_core.decode_descriptor, bits), (64, n), transposes, strict=True
+        ):
+            fault = tensor_core.descriptor_fault(descriptor)
+            if fault is not None:
+                self.find(
+                    number,
+                    "DescriptorMisaligned",
+                    f"the descriptor of operand {which} {fault}",
+                    space="shared",
+                    address=descriptor.start,
+                )
+            found = tensor_core.operand_addresses(descriptor, rows, transpose) - WINDOW
+            if (found < 0).any() or (found > self.cta.shared.size - 16).any():
+                bad = int(found[(found < 0) | (found > self.cta.shared.size - 16)].flat[0])
+                self.find(
+                    number,
+                    "OutOfBounds",
+                    f"operand {which} of wgmma reaches byte {bad} of shared memory, and the CTA "
+                    f"has {self.cta.shared.size}",
+                    space="shared",
+                    address=bad + WINDOW,
+                )
+                found = np.clip(found, 0, max(0, self.cta.shared.size - 16) // 16 * 16)
+            places.append(found)
+        part = self.index % 4
+        quarter = (
+            slice(2 * part, 2 * part + 2) if transposes[0] else slice(16 * part, 16 * part + 16)
+        )
+        chunks = np.unique(np.concatenate([places[0][quarter].ravel(), places[1].ravel()]))
+        self._read_operands(number, chunks)
+        self.counters.wgmma_shared_bytes += int(chunks.size) * 16
+        group = self.closed + 1
+        self.open += 1
+        registers.group = group
+        what = (number, tuple(bits), n, *transposes, dtype)
+        calls = self.cta.calls[self.group]
+        if self.issued == len(calls):
+            calls.append(WgmmaCall(self.cta.shared, op, what, places[0], places[1]))
+        call = calls[self.issued]
+        self.issued += 1
+        if call.what != what or not whole:
+            self.find(
+                number,
+                "WgmmaGroup",
+                f"warp {self.index} issues another wgmma than the other warps of warpgroup "
+                f"{self.group}",
+                other=call.op,
+            )
+        call.registers[part] = registers
+        call.groups[part] = group
+        if call.issued:
+            self.cta.launch(call)
+
+    def _check_accumulator(self, number: int, registers: Registers) -> None:
+        if not registers.full:
+            self._written(number, registers, registers.initialised, None)
+        if registers.touched >= self.fenced:
+            self.find(
+                number,
+                "WgmmaFence",
+                f"wgmma accumulates in {registers.name}, which code touched since the last "
+                "wgmma.fence of the warp",
+                space="register",
+            )
+        elif registers.written >= registers.fenced or (
+            registers.written >= registers.issued and registers.fenced > self.fenced
+        ):
+            self.find(
+                number,
+                "RegisterFence",
+                f"nothing keeps the compiler from moving writes of {registers.name} past "
+                "wgmma.fence; put gpu.register_fence between them and the fence",
+                space="register",
+            )
+        registers.issued = self.moment
+
+    def _read_operands(self, number: int, chunks: Array) -> None:
+        """This warp's part of a wgmma reads ``chunks`` of 16 bytes, from now until its wait."""
+        granules = self.shadow.granules(chunks, 16).ravel()
+        component = self.clocks.components.first_warp + self.index
+        now = self.clocks.now[self.threads].max(axis=0)
+        proxied = self.clocks.proxied[self.threads].max(axis=0)
+        found = self.shadow.read_async(now, proxied, component, self.closed + 1, granules, number)
+        if found is not None:
+            who = self.cta.components.who(component)
+            self.cta.conflict(found, self.op(number), who, self.threads, False, True)
+        self._uninitialised(number, granules, self.threads, "wgmma")
+
+    def wgmma_commit(self, number: int, m: Mask) -> None:
+        self.collective(number, m)
+        self.closed += 1
+        self.open = 0
+
+    def wgmma_wait(self, number: int, pending: int, m: Mask) -> Steps:
+        self.collective(number, m)
+        done = max(0, self.closed - pending)
+        part = self.index % 4
+        calls = self.cta.calls[self.group]
+
+        def unfinished() -> WgmmaCall | None:
+            for call in calls[self.seen : self.issued]:
+                if call.groups[part] <= done and not call.done:
+                    return call
+            return None
+
+        def text() -> str:
+            call = unfinished()
+            if call is None or call.issued:
+                return f"wgmma groups up to {done}"
+            missing = [4 * self.group + i for i, r in enumerate(call.registers) if r is None]
+            return f"a wgmma that warps {missing} of the warpgroup have not issued"
+
+        if unfinished() is not None:
+            yield Wait(self.op(number), lambda: unfinished() is None, text)
+        self.moment += 1
+        first = self.clocks.components.first_warp + 4 * self.group
+        now = self.clocks.now
+        while self.seen < self.issued and calls[self.seen].groups[part] <= done:
+            call = calls[self.seen]
+            for sibling, group in enumerate(call.groups):
+                column = first + sibling
+                if column < self.clocks.components.first_barrier:
+                    now[self.threads, column] = np.maximum(now[self.threads, column], group)
+            self.seen += 1
+        if done > self.settled:
+            for registers in self.accumulators:
+                if self.settled < registers.group <= done:
+                    registers.issued = self.moment
+            self.settled = done
+        yield None
+
+    def finish(self) -> None:
+        """The warp's threads have ended."""
+        for copy in self.pending:
+            copy.complete()
+        if self.last_copy is not None:
+            columns = self.clocks.components.threads + self.threads
+            late = np.nonzero(self.clocks.now[self.threads, columns] < self.copied)[0]
+            if late.size:
+                self.report.add(
+                    "Unfinished",
+                    "the kernel ends with cp.async that their threads have not waited for",
+                    self.op(self.last_copy),
+                    None,
+                    self.threads[late].tolist(),
+                )
+        if self.settled < self.closed:
+            self.report.add(
+                "Unfinished",
+                f"warp {self.index} ends without waiting for its wgmma groups from "
+                f"{self.settled + 1} on",
+                self.cta.calls[self.group][-1].op,
+                None,
+                self.threads.tolist(),
+            )
+        if self.open:
+            self.report.add(
+                "WgmmaGroup",
+                f"warp {self.index} ends with {self.open} wgmma in a group that was never closed",
+                self.cta.calls[self.group][-1].op,
+                None,
+                self.threads.tolist(),
+            )

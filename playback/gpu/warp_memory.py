@@ -1,0 +1,404 @@
+"""Accesses of global and shared memory by a warp, and its cp.async."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyc.playback.gpu.clocks import Conflict, repeated, rows_of
+from polyc.playback.gpu.copies import CpAsync
+from polyc.playback.gpu.counters import sectors, wavefronts
+from polyc.playback.gpu.lanes import Array, Mask, Value, byte_rows, is_lanes, spread
+from polyc.playback.gpu.memory import WINDOW, GlobalTensor
+from polyc.playback.gpu.warp_base import WarpBase
+
+
+class MemoryWarp(WarpBase):
+    """A warp that accesses memory."""
+
+    # Global memory
+
+    def _elements(
+        self,
+        number: int,
+        tensor: GlobalTensor,
+        indices: Sequence[Value],
+        lanes: Array,
+        width: int,
+    ) -> tuple[Array, Array]:
+        """Lanes with a sound access, and the first element of each; others are reported."""
+        if len(indices) == 1 and len(tensor.shape) != 1:
+            offsets = spread(indices[0], lanes)
+            inside = (offsets >= 0) & (offsets + width <= tensor.size)
+        else:
+            offsets = np.zeros(lanes.size, np.int64)
+            inside = np.ones(lanes.size, np.bool_)
+            for axis, (index, extent) in enumerate(zip(indices, tensor.shape, strict=True)):
+                at = spread(index, lanes)
+                last = width if axis == len(tensor.shape) - 1 else 1
+                inside &= (at >= 0) & (at + last <= extent)
+                offsets = offsets * extent + at
+        if not inside.all():
+            bad = np.nonzero(~inside)[0]
+            first = int(offsets[bad[0]])
+            self.find(
+                number,
+                "OutOfBounds",
+                f"thread {int(self.threads[lanes[bad[0]]])} accesses "
+                f"{tensor.element_text(first)}"
+                + (f" and the {width - 1} elements after it" if width > 1 else "")
+                + f", outside the shape {list(tensor.shape)}",
+                threads=self.threads[lanes[bad]],
+                space="global",
+                address=tensor.base + first * tensor.itemsize,
+            )
+            lanes, offsets = lanes[inside], offsets[inside]
+        size = width * tensor.itemsize
+        aligned = (tensor.base + offsets * tensor.itemsize) % size == 0
+        if not aligned.all():
+            bad = np.nonzero(~aligned)[0]
+            address = tensor.base + int(offsets[bad[0]]) * tensor.itemsize
+            self.find(
+                number,
+                "Misaligned",
+                f"thread {int(self.threads[lanes[bad[0]]])} moves {size} bytes at {address:#x} "
+                f"({tensor.element_text(int(offsets[bad[0]]))}), no multiple of {size}",
+                threads=self.threads[lanes[bad]],
+                space="global",
+                address=address,
+            )
+            lanes, offsets = lanes[aligned], offsets[aligned]
+        return lanes, offsets
+
+    def _global_conflict(
+        self, number: int, tensor: GlobalTensor, found: Conflict, lanes: Array, writes: bool
+    ) -> None:
+        assert tensor.shadow is not None
+        thread = int(self.threads[lanes[found.row]])
+        home = tensor.shadow.home(found.granule)
+        other = f"thread {found.component}"
+        if not found.reader and home != self.cta.block:
+            other += f" of CTA {home}"
+        verb = "writes" if writes else "reads"
+        earlier = "has read" if found.reader else "wrote"
+        self.find(
+            number,
+            "DataRace",
+            f"thread {thread} {verb} {tensor.element_text(found.granule)}, and nothing orders "
+            f"that after {other} {earlier} it",
+            threads=np.array([thread, found.component]),
+            space="global",
+            address=tensor.base + found.granule * tensor.itemsize,
+            times=found.times,
+            other=self.op(found.op),
+        )
+
+    def _read_global(
+        self, number: int, tensor: GlobalTensor, lanes: Array, elements: Array
+    ) -> None:
+        """Happens-before of a read of a tensor that the kernel also writes."""
+        shadow = tensor.shadow
+        if shadow is None or not lanes.size:
+            return
+        threads = self.threads[lanes]
+        now, clocks = self.clocks.now[threads], self.clocks.clock(threads)
+        found = shadow.read(self.cta.block, now, threads, clocks, elements, number)
+        if found is not None:
+            self._global_conflict(number, tensor, found, lanes, False)
+        if tensor.is_output and (shadow.cluster[elements] < 0).any():
+            self.find(
+                number,
+                "Uninitialised",
+                f"the output {tensor.name} is read where the kernel has not written it",
+                threads=threads,
+                space="global",
+            )
+        self.dirty = True
+
+    def load_global(
+        self,
+        number: int,
+        tensor: GlobalTensor,
+        indices: Sequence[Value],
+        predicate: Value,
+        width: int,
+        vector: bool,
+        m: Mask,
+    ) -> Array:
+        lanes = self.active(m, predicate)
+        lanes, offsets = self._elements(number, tensor, indices, lanes, width)
+        result = np.zeros((32, width), tensor.data.dtype)
+        if lanes.size:
+            elements = offsets[:, None] + np.arange(width)
+            result[lanes] = tensor.data[elements]
+            self._read_global(number, tensor, lanes, elements)
+            self.counters.global_read_bytes += elements.size * tensor.itemsize
+            self.counters.global_read_sectors += sectors(tensor.base + offsets * tensor.itemsize)
+        return result if vector else result[:, 0]
+
+    def store_global(
+        self,
+        number: int,
+        value: Value,
+        tensor: GlobalTensor,
+        indices: Sequence[Value],
+        predicate: Value,
+        width: int,
+        m: Mask,
+    ) -> None:
+        lanes = self.active(m, predicate)
+        lanes, offsets = self._elements(number, tensor, indices, lanes, width)
+        if not lanes.size:
+            return
+        elements = offsets[:, None] + np.arange(width)
+        if is_lanes(value):
+            tensor.data[elements] = value.reshape(32, width)[lanes]
+        else:
+            tensor.data[elements] = value
+        self.counters.global_write_bytes += elements.size * tensor.itemsize
+        self.counters.global_write_sectors += sectors(tensor.base + offsets * tensor.itemsize)
+        tensor.track()
+        shadow = tensor.shadow
+        assert shadow is not None
+        threads = self.threads[lanes]
+        if (shared := repeated(elements)) is not None:
+            both = threads[rows_of(elements, shared)]
+            self.find(
+                number,
+                "DataRace",
+                f"lanes of one store write {tensor.element_text(shared)} at once",
+                threads=both,
+                space="global",
+                address=tensor.base + shared * tensor.itemsize,
+                other=self.op(number),
+            )
+        now, clocks = self.clocks.now[threads], self.clocks.clock(threads)
+        found = shadow.write(self.cta.block, now, threads, clocks, elements, number)
+        if found is not None:
+            self._global_conflict(number, tensor, found, lanes, True)
+        self.dirty = True
+
+    # Shared memory
+
+    def _addresses(
+        self, number: int, address: Value, lanes: Array, width: int
+    ) -> tuple[Array, Array]:
+        """Lanes with a sound shared access, and their bytes from the start of the CTA's own."""
+        relative = spread(address, lanes) - WINDOW
+        good = (relative >= 0) & (relative + width <= self.cta.shared.size)
+        if not good.all():
+            bad = np.nonzero(~good)[0]
+            at = int(relative[bad[0]])
+            self.find(
+                number,
+                "OutOfBounds",
+                f"thread {int(self.threads[lanes[bad[0]]])} accesses {width} bytes at byte {at} of "
+                f"shared memory, and the CTA has {self.cta.shared.size}",
+                threads=self.threads[lanes[bad]],
+                space="shared",
+                address=at + WINDOW,
+            )
+            lanes, relative = lanes[good], relative[good]
+        aligned = relative % width == 0
+        if not aligned.all():
+            bad = np.nonzero(~aligned)[0]
+            at = int(relative[bad[0]])
+            self.find(
+                number,
+                "Misaligned",
+                f"thread {int(self.threads[lanes[bad[0]]])} accesses {width} bytes at "
+                f"{self.cta.place(at)}, no multiple of {width}",
+                threads=self.threads[lanes[bad]],
+                space="shared",
+                address=at + WINDOW,
+            )
+            lanes, relative = lanes[aligned], relative[aligned]
+        return lanes, relative
+
+    def _count_shared(self, number: int, relative: Array, lanes: Array, width: int) -> None:
+        access = self.counters.access(self.op(number))
+        access.instructions += 1
+        access.bytes += relative.size * width
+        waves = wavefronts(relative, width, lanes)
+        access.wavefronts += waves
+        requests = len(set((lanes // (32 if width <= 4 else 128 // width)).tolist()))
+        access.ideal += min(waves, requests)
+
+    def _uninitialised(self, number: int, granules: Array, threads: Array, who: str) -> None:
+        empty = self.shadow.unwritten(granules)
+        if empty.any():
+            relative = int(granules[empty].flat[0]) * self.shadow.granule
+            self.find(
+                number,
+                "Uninitialised",
+                f"{who} reads {self.cta.place(relative)}, which nothing has written",
+                threads=threads,
+                space="shared",
+                address=relative + WINDOW,
+            )
+
+    def _read_shared(self, number: int, lanes: Array, relative: Array, width: int) -> None:
+        granules = self.shadow.granules(relative, width)
+        threads = self.threads[lanes]
+        found = self.shadow.read(
+            self.clocks.now[threads], threads, self.clocks.clock(threads), granules, number
+        )
+        if found is not None:
+            thread = threads[found.row : found.row + 1]
+            self.cta.conflict(
+                found, self.op(number), f"thread {int(thread[0])}", thread, False, False
+            )
+        self._uninitialised(number, granules, threads, "the warp")
+        self.counters.shared_read_bytes += relative.size * width
+        self._count_shared(number, relative, lanes, width)
+        self.dirty = True
+
+    def _write_shared(
+        self,
+        number: int,
+        lanes: Array,
+        relative: Array,
+        width: int,
+        components: Array,
+        clocks: Array,
+        asynchronous: bool,
+    ) -> None:
+        granules = self.shadow.granules(relative, width)
+        threads = self.threads[lanes]
+        op = self.op(number)
+        if self.shadow.has_barriers and self.shadow.barrier[granules].any():
+            at = int(granules[self.shadow.barrier[granules]].flat[0]) * self.shadow.granule
+            self.find(
+                number,
+                "MBarrierOverwritten",
+                f"{op.name} writes {self.cta.place(at)}",
+                threads=threads,
+                space="shared",
+                address=at + WINDOW,
+            )
+        if (shared := repeated(granules)) is not None:
+            at = shared * self.shadow.granule
+            self.find(
+                number,
+                "DataRace",
+                f"lanes of one instruction write {self.cta.place(at)} at once",
+                threads=threads[rows_of(granules, shared)],
+                space="shared",
+                address=at + WINDOW,
+                other=op,
+            )
+        found = self.shadow.write(self.clocks.now[threads], components, clocks, granules, number)
+        if found is not None:
+            thread = threads[found.row : found.row + 1]
+            who = self.cta.components.who(int(components[found.row]))
+            self.cta.conflict(found, op, who, thread, True, asynchronous)
+        self.counters.shared_write_bytes += relative.size * width
+        self._count_shared(number, relative, lanes, width)
+        self.dirty = True
+
+    def load_shared(
+        self,
+        number: int,
+        address: Value,
+        dtype: np.dtype[Any],
+        width: int,
+        vector: bool,
+        m: Mask,
+    ) -> Array:
+        size = width * dtype.itemsize
+        lanes, relative = self._addresses(number, address, self.active(m), size)
+        result = np.zeros((32, width), dtype)
+        if lanes.size:
+            self._read_shared(number, lanes, relative, size)
+            result[lanes] = self.cta.shared.load(relative, size, dtype)
+        return result if vector else result[:, 0]
+
+    def store_shared(
+        self,
+        number: int,
+        value: Value,
+        address: Value,
+        dtype: np.dtype[Any],
+        width: int,
+        m: Mask,
+    ) -> None:
+        size = width * dtype.itemsize
+        lanes, relative = self._addresses(number, address, self.active(m), size)
+        if not lanes.size:
+            return
+        threads = self.threads[lanes]
+        self._write_shared(
+            number, lanes, relative, size, threads, self.clocks.clock(threads), False
+        )
+        values = byte_rows(value, width, dtype)
+        self.cta.shared.store(relative, values[lanes])
+
+    # cp.async
+
+    def cp_async(
+        self,
+        number: int,
+        address: Value,
+        tensor: GlobalTensor,
+        indices: Sequence[Value],
+        predicate: Value,
+        size: int,
+        m: Mask,
+    ) -> None:
+        lanes, relative = self._addresses(number, address, self.active(m), size)
+        if not lanes.size:
+            return
+        self.copies += 1
+        threads = self.threads[lanes]
+        groups = self.committed[lanes] + 1
+        self.copied[lanes] = groups
+        self.last_copy = number
+        self._write_shared(
+            number, lanes, relative, size, self.clocks.components.threads + threads, groups, True
+        )
+        width = size // tensor.itemsize
+        values = np.zeros((32, width), tensor.data.dtype)
+        wanted = self.active(m, predicate)
+        if wanted.size != lanes.size:
+            wanted = np.intersect1d(wanted, lanes)
+        wanted, offsets = self._elements(number, tensor, indices, wanted, width)
+        if wanted.size:
+            elements = offsets[:, None] + np.arange(width)
+            values[wanted] = tensor.data[elements]
+            self._read_global(number, tensor, wanted, elements)
+            self.counters.cp_async_bytes += elements.size * tensor.itemsize
+            self.counters.global_read_bytes += elements.size * tensor.itemsize
+            self.counters.global_read_sectors += sectors(tensor.base + offsets * tensor.itemsize)
+        copy = CpAsync(self.cta.shared, lanes, groups, relative, values[lanes].view(np.uint8))
+        self.pending.append(copy)
+        self.cta.launch(copy)
+
+    def cp_async_commit(self, m: Mask) -> None:
+        if m is None:
+            self.committed += 1
+        else:
+            self.committed[m] += 1
+
+    def cp_async_wait(self, pending: int, m: Mask) -> None:
+        """Lanes wait until all but their ``pending`` newest groups have arrived."""
+        done = np.maximum(self.committed - pending, 0)
+        lanes = self.active(m)
+        waits = np.zeros(32, np.bool_)
+        waits[lanes] = True
+        kept: list[CpAsync] = []
+        for copy in self.pending:
+            if (waits[copy.lanes] & (copy.groups <= done[copy.lanes])).any():
+                copy.complete()
+                if copy in self.cta.copying:
+                    self.cta.copying.remove(copy)
+            if not copy.done:
+                kept.append(copy)
+        self.pending = kept
+        threads = self.threads[lanes]
+        if self.clocks.components.copies:
+            columns = self.clocks.components.threads + threads
+            now = self.clocks.now
+            now[threads, columns] = np.maximum(now[threads, columns], done[lanes])
+            self.dirty = True
