@@ -37,8 +37,9 @@ class LayOutContract(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.ContractOp, rewriter: PatternRewriter) -> None:
-        for operand in (op.lhs, op.rhs):
-            self.lay_out_shared(op, operand, rewriter)
+        # One by one: both may be one tile, which the first call gives a new type.
+        self.lay_out_shared(op, op.lhs, rewriter)
+        self.lay_out_shared(op, op.rhs, rewriter)
         m, n, _ = op.sizes
         rule = wgmma_accumulator if op.mma.data == "wgmma" else mma_sync_accumulator
         try:
@@ -56,11 +57,11 @@ class LayOutContract(RewritePattern):
             found = widest_swizzle(kind)
             laid = SharedType.of(kind.sizes, kind.element_type, found, kind.ring.data)
             rewriter.replace_value_with_new_type(operand, laid)
-            span = found
+            kind, span = laid, found
         if op.mma.data == "wgmma" and span == 0:
             raise PolycError(
                 "LayoutConflict",
-                f"wgmma reads swizzled operands here and {operand.type} has rows of "
+                f"wgmma reads swizzled operands here and {kind} has rows of "
                 f"{kind.sizes[-1] * element_bytes(kind.element_type)} bytes; make rows a "
                 "multiple of 32 bytes",
                 op,

@@ -156,8 +156,9 @@ class Machine:
     def run(self, ops: Iterable[Operation], active: NDArray[np.bool_] | None = None) -> Machine:
         """Run ``ops`` in the threads of ``active``; returns the machine."""
         mask = np.ones(self.threads, np.bool_) if active is None else active
-        for op in ops:
-            self.step(op, mask)
+        if mask.any():
+            for op in ops:
+                self.step(op, mask)
         return self
 
     def step(self, op: Operation, active: NDArray[np.bool_]) -> None:

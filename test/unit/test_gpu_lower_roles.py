@@ -1,0 +1,50 @@
+"""``gpu-lower-roles``: each thread runs exactly its role."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import tile
+from polyc.test.unit.evaluate import Machine
+from polyc.test.unit.gpu_text import body_of, find, kernel, run, unchanged
+
+PASS = "gpu-lower-roles"
+
+
+@pytest.mark.parametrize("single", ["", "single_thread"])
+@pytest.mark.parametrize("consumers", [1, 2, 3])
+def test_lower_roles(consumers: int, single: str) -> None:
+    """Consumers are the first warpgroups; setmaxnreg is for a whole one, whoever works."""
+    threads = 128 * (consumers + 1)
+    text = kernel(
+        f"""
+    gpu.roles consumers {consumers} registers [0, 0] {single} producer {{
+      gpu.set_max_registers "decrease" 40
+      gpu.fence_proxy_async
+      gpu.yield
+    }} consumer {{
+      gpu.set_max_registers "increase" 232
+      gpu.wgmma_fence
+      gpu.yield
+    }}""",
+        threads=threads,
+    )
+    module = run(text, PASS)
+    assert not find(module, tile.RolesOp)
+    found = {
+        (type(e.op), e.op.count.value.data if isinstance(e.op, hw.SetMaxRegistersOp) else 0): e
+        for e in Machine(threads=threads).run(body_of(module)).events
+    }
+    thread = np.arange(threads)
+    producer, consumer = thread >= 128 * consumers, thread < 128 * consumers
+    works = thread == 128 * consumers if single else producer
+    assert (found[hw.SetMaxRegistersOp, 40].active == producer).all()
+    assert (found[hw.SetMaxRegistersOp, 232].active == consumer).all()
+    assert (found[hw.FenceProxyAsyncOp, 0].active == works).all()
+    assert (found[hw.WgmmaFenceOp, 0].active == consumer).all()
+
+
+def test_lower_roles_leaves_a_kernel_without_roles_alone() -> None:
+    unchanged(kernel("    gpu.barrier"), PASS)
