@@ -97,8 +97,9 @@ def choose(condition: Value, a: Value, b: Value) -> Value:
     if not is_lanes(condition):
         return a if condition else b
     wide = max(np.ndim(a), np.ndim(b))
-    found: Array = np.where(condition[:, None] if wide == 2 else condition, a, b)
-    return found
+    mask: Array = condition[:, None] if wide == 2 else condition
+    chosen: Array = np.where(mask, np.asarray(a), np.asarray(b))
+    return chosen
 
 
 # Integers ------------------------------------------------------------------------------

@@ -27,8 +27,11 @@ class MBarrier:
     ``waits`` has for each thread the clock at which it last saw the newest complete phase.
     """
 
-    def __init__(self, name: str, component: int, address: int, clocks: Clocks, report: Report):
+    def __init__(
+        self, name: str, number: int, component: int, address: int, clocks: Clocks, report: Report
+    ):
         self.name = name
+        self.number = number
         self.component = component
         self.address = address
         self.clocks = clocks

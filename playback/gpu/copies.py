@@ -13,11 +13,19 @@ from polyc.playback.gpu.memory import Registers, SharedMemory
 
 
 class Copy:
-    """An asynchronous operation on its way."""
+    """An asynchronous operation on its way.
+
+    ``agent``, ``what``, ``stage`` and ``start`` are for the timeline.
+    """
 
     done = False
+    agent = ""
+    what = "copy"
+    stage: int | None = None
+    start = 0
 
     def complete(self) -> None:
+        """Have its effect."""
         raise NotImplementedError
 
 
@@ -58,6 +66,8 @@ class TmaCopy(Copy):
         self.chunks = chunks
         self.barrier = barrier
         self.phase = barrier.phase
+        self.agent = "TMA"
+        self.stage = barrier.number
 
     def complete(self) -> None:
         if not self.done:
@@ -70,15 +80,16 @@ class WgmmaCall(Copy):
     """One wgmma of a warpgroup; ready to run when all four warps have issued it."""
 
     def __init__(
-        self, shared: SharedMemory, op: Operation, what: tuple[Any, ...], a: Array, b: Array
+        self, shared: SharedMemory, op: Operation, terms: tuple[Any, ...], a: Array, b: Array
     ) -> None:
         self.shared = shared
         self.op = op
-        self.what = what
+        self.terms = terms
         self.a = a
         self.b = b
         self.registers: list[Registers | None] = [None] * 4
         self.groups = [0] * 4
+        self.what = "mma"
 
     @property
     def issued(self) -> bool:
@@ -88,7 +99,7 @@ class WgmmaCall(Copy):
         if self.done:
             return
         self.done = True
-        _, _, n, transpose_a, transpose_b, dtype = self.what
+        _, _, n, transpose_a, transpose_b, dtype = self.terms
         rows = self.shared.rows[16]
         a = tensor_core.operand(rows[self.a >> 4], 64, transpose_a, dtype)
         b = tensor_core.operand(rows[self.b >> 4], n, transpose_b, dtype)

@@ -14,6 +14,7 @@ from polyc.playback.gpu.findings import Report
 from polyc.playback.gpu.kernel import KernelInfo
 from polyc.playback.gpu.lanes import Array
 from polyc.playback.gpu.memory import WINDOW, SharedMemory
+from polyc.playback.gpu.record import Timeline, Trace
 
 
 class Cta:
@@ -27,6 +28,8 @@ class Cta:
         report: Report,
         completion: str,
         dice: random.Random,
+        trace: Trace | None = None,
+        timeline: Timeline | None = None,
     ) -> None:
         self.kernel = kernel
         self.block = block
@@ -34,6 +37,8 @@ class Cta:
         self.report = report
         self.completion = completion
         self.dice = dice
+        self.trace = trace
+        self.timeline = timeline
         report.kernel, report.block = kernel.name, block
         components = kernel.components()
         self.components = components
@@ -43,6 +48,7 @@ class Cta:
         self.mbarriers = [
             MBarrier(
                 f"{b.name}[{i}]",
+                i,
                 components.first_barrier + b.first + i,
                 WINDOW + b.offset + 8 * i,
                 self.clocks,
@@ -129,8 +135,10 @@ class Cta:
 
     def launch(self, copy: Copy) -> None:
         """An asynchronous operation begins, and may complete from now on."""
+        if self.timeline is not None:
+            copy.start = self.timeline.now
         if self.completion == "early":
-            copy.complete()
+            self.arrive(copy)
         elif isinstance(copy, CpAsync):
             self.copying.append(copy)
         else:
@@ -160,7 +168,14 @@ class Cta:
             # Those of a warpgroup run in order.
             copy = next(c for c in queue if isinstance(c, WgmmaCall))
         queue.remove(copy)
-        copy.complete()
+        self.arrive(copy)
+
+    def arrive(self, copy: Copy) -> None:
+        """A copy has its effect now."""
+        if not copy.done:
+            if self.timeline is not None:
+                self.timeline.add(copy.agent, copy.start, copy.what, copy.stage)
+            copy.complete()
 
     def finish(self) -> None:
         """The CTA ends: nothing may be on its way, no barrier half full."""
@@ -168,7 +183,7 @@ class Cta:
             self.counters.peak_shared_bytes, self.kernel.shared_bytes
         )
         for copy in self.flying:
-            copy.complete()
+            self.arrive(copy)
         for barrier in self.mbarriers:
             known = int(self.clocks.now[:, barrier.component].max())
             late = [c for c in self.loads.get(barrier.component, ()) if c.phase >= known]

@@ -29,6 +29,7 @@ class Running:
         self.warp = warp
         self.steps = steps
         self.wait: Wait | None = None
+        self.since = 0
         self.over = False
 
     @property
@@ -86,10 +87,20 @@ class Scheduler:
             chosen = self.choose(ready, count)
             self.last = chosen.warp.index
             cta.counters.switches += 1
-            try:
-                chosen.wait = next(chosen.steps)
-            except StopIteration:
-                chosen.over = True
+            self.step(cta, chosen)
+
+    def step(self, cta: Cta, chosen: Running) -> None:
+        """Run a warp to its next switch point."""
+        timeline, wait = cta.timeline, chosen.wait
+        if timeline is not None:
+            timeline.now += 1
+            if wait is not None:
+                timeline.add(f"warp {chosen.warp.index}", chosen.since, f"wait {wait.op.name}")
+            chosen.since = timeline.now
+        try:
+            chosen.wait = next(chosen.steps)
+        except StopIteration:
+            chosen.over = True
 
 
 def deadlock(cta: Cta, warps: Sequence[Running]) -> None:

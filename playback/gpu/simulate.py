@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -22,6 +22,7 @@ from polyc.playback.gpu.counters import Counters
 from polyc.playback.gpu.cta import Cta
 from polyc.playback.gpu.findings import Finding, Report
 from polyc.playback.gpu.memory import GlobalTensor, TensorMap
+from polyc.playback.gpu.record import Event, Timeline, Trace
 from polyc.playback.gpu.schedule import SCHEDULES, Running, Scheduler
 from polyc.playback.gpu.translate import translate
 from polyc.playback.gpu.warp import Warp
@@ -44,7 +45,8 @@ class SimulationResult:
     """What a simulated launch gave.
 
     ``variant`` is the kernel that ran, None where every output is empty; ``findings`` what is
-    wrong with it, none for a right kernel.
+    wrong with it, none for a right kernel.  ``fingerprint`` stands for all accesses of memory
+    and their happens-before, ``events`` are the timeline of CTA 0; both only on request.
     """
 
     outputs: list[Array]
@@ -53,6 +55,8 @@ class SimulationResult:
     variant: str | None
     grid: int
     seconds: float
+    fingerprint: int | None = None
+    events: list[Event] = field(default_factory=list[Event])
 
     def check(self) -> None:
         """Raise the first finding as a PolycError; the others are its notes."""
@@ -167,7 +171,19 @@ def _argument(
     return TensorMap(tensors[source], argument.sizes, argument.swizzle.data)
 
 
-def _options(schedule: str, completion: str) -> None:
+@dataclass(frozen=True)
+class _Options:
+    """How a launch runs."""
+
+    schedule: str
+    seed: int
+    completion: str
+    progress: Callable[[int, int], None] | None
+    fingerprint: bool
+    timeline: bool
+
+
+def _check_options(schedule: str, completion: str) -> None:
     for what, value, known in (
         ("schedule", schedule, SCHEDULES),
         ("completion", completion, COMPLETIONS),
@@ -186,18 +202,21 @@ def simulate(
     completion: str = "late",
     alignment: int = 256,
     progress: Callable[[int, int], None] | None = None,
+    fingerprint: bool = False,
+    timeline: bool = False,
 ) -> SimulationResult:
     """Run a ``gpu.module`` at hardware level on ``inputs`` with the sizes ``symbols``.
 
     The kernel is chosen by the dispatch as the runtime does, with tensors at multiples of
     ``alignment`` bytes, or is ``variant``, whose conditions must hold too.  ``schedule`` and
     ``completion`` choose the interleaving, and with ``seed`` a run repeats exactly.
-    ``progress`` is called with the CTAs done and in all.
+    ``progress`` is called with the CTAs done and in all.  ``fingerprint`` and ``timeline`` ask
+    for those parts of the result.
 
     Raises PolycError for inputs that do not fit, sizes that no kernel takes, and ops that the
     simulator does not have; faults of the kernel are findings.
     """
-    _options(schedule, completion)
+    _check_options(schedule, completion)
     start = time.perf_counter()
     module = gpu_module_of(gpu_module)
     dispatch = module.dispatch()
@@ -216,7 +235,8 @@ def simulate(
             for bind, argument in zip(kernel.bindings, kernel.body.block.args, strict=True)
         ]
         with np.errstate(all="ignore"):
-            _run(kernel, arguments, result, report, schedule, seed, completion, progress)
+            options = _Options(schedule, seed, completion, progress, fingerprint, timeline)
+            _run(kernel, arguments, result, report, options)
         _unwritten(kernel, outputs, report)
     result.outputs = [t.data.reshape(t.shape) for t in outputs]
     result.seconds = time.perf_counter() - start
@@ -228,10 +248,7 @@ def _run(
     arguments: Sequence[object],
     result: SimulationResult,
     report: Report,
-    schedule: str,
-    seed: int,
-    completion: str,
-    progress: Callable[[int, int], None] | None,
+    options: _Options,
 ) -> None:
     body, info = translate(kernel)
     report.kernel = info.name
@@ -248,19 +265,26 @@ def _run(
             report.add("DescriptorMisaligned", f"a tensor map cannot be made: {fault}", kernel)
             return
     counters = result.counters
+    trace = Trace() if options.fingerprint else None
+    timeline = Timeline() if options.timeline else None
     for block in range(result.grid):
-        dice = random.Random(f"{seed} {block}")
-        cta = Cta(info, block, counters, report, completion, dice)
+        dice = random.Random(f"{options.seed} {block}")
+        shown = timeline if block == 0 else None
+        cta = Cta(info, block, counters, report, options.completion, dice, trace, shown)
         warps = [Warp(cta, i) for i in range(info.threads // 32)]
         running = [Running(warp, body(warp, *arguments)) for warp in warps]
-        Scheduler(schedule, seed, dice).run(cta, running)
+        Scheduler(options.schedule, options.seed, dice).run(cta, running)
         cta.finish()
         for warp in warps:
             warp.finish()
         counters.ctas += 1
         counters.threads += info.threads
-        if progress is not None:
-            progress(block + 1, result.grid)
+        if options.progress is not None:
+            options.progress(block + 1, result.grid)
+    if trace is not None:
+        result.fingerprint = trace.total
+    if timeline is not None:
+        result.events = timeline.events
 
 
 def _unwritten(kernel: KernelOp, outputs: Sequence[GlobalTensor], report: Report) -> None:

@@ -152,17 +152,19 @@ class Warp(SyncWarp):
         )
         chunks = np.unique(np.concatenate([places[0][quarter].ravel(), places[1].ravel()]))
         self._read_operands(number, chunks)
+        if self.cta.trace is not None:
+            self._trace(number, self.threads, np.concatenate([p.ravel() for p in places]))
         self.counters.wgmma_shared_bytes += int(chunks.size) * 16
         group = self.closed + 1
         self.open += 1
         registers.group = group
-        what = (number, tuple(bits), n, *transposes, dtype)
+        terms = (number, tuple(bits), n, *transposes, dtype)
         calls = self.cta.calls[self.group]
         if self.issued == len(calls):
-            calls.append(WgmmaCall(self.cta.shared, op, what, places[0], places[1]))
+            calls.append(WgmmaCall(self.cta.shared, op, terms, places[0], places[1]))
         call = calls[self.issued]
         self.issued += 1
-        if call.what != what or not whole:
+        if call.terms != terms or not whole:
             self.find(
                 number,
                 "WgmmaGroup",
@@ -173,6 +175,7 @@ class Warp(SyncWarp):
         call.registers[part] = registers
         call.groups[part] = group
         if call.issued:
+            call.agent = f"tensor core {self.group}"
             self.cta.launch(call)
 
     def _check_accumulator(self, number: int, registers: Registers) -> None:

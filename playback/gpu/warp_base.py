@@ -68,6 +68,13 @@ class WarpBase:
             kind, message, self.op(number), other, involved.tolist(), space, address, times
         )
 
+    def _trace(self, number: int, threads: Array, places: Array) -> None:
+        """Add an access to the fingerprint: who accesses what, and what happened before."""
+        trace, clocks = self.cta.trace, self.clocks
+        assert trace is not None
+        name = f"{self.cta.block} {self.op(number).name}"
+        trace.add(name, threads, places, clocks.now[threads], clocks.proxied[threads])
+
     # Lanes
 
     def active(self, m: Mask, predicate: Value = None) -> Array:

@@ -132,6 +132,8 @@ class MemoryWarp(WarpBase):
         result = np.zeros((32, width), tensor.data.dtype)
         if lanes.size:
             elements = offsets[:, None] + np.arange(width)
+            if self.cta.trace is not None:
+                self._trace(number, self.threads[lanes], offsets)
             result[lanes] = tensor.data[elements]
             self._read_global(number, tensor, lanes, elements)
             self.counters.global_read_bytes += elements.size * tensor.itemsize
@@ -153,6 +155,8 @@ class MemoryWarp(WarpBase):
         if not lanes.size:
             return
         elements = offsets[:, None] + np.arange(width)
+        if self.cta.trace is not None:
+            self._trace(number, self.threads[lanes], offsets)
         if is_lanes(value):
             tensor.data[elements] = value.reshape(32, width)[lanes]
         else:
@@ -242,6 +246,8 @@ class MemoryWarp(WarpBase):
     def _read_shared(self, number: int, lanes: Array, relative: Array, width: int) -> None:
         granules = self.shadow.granules(relative, width)
         threads = self.threads[lanes]
+        if self.cta.trace is not None:
+            self._trace(number, threads, relative)
         found = self.shadow.read(
             self.clocks.now[threads], threads, self.clocks.clock(threads), granules, number
         )
@@ -268,6 +274,8 @@ class MemoryWarp(WarpBase):
         granules = self.shadow.granules(relative, width)
         threads = self.threads[lanes]
         op = self.op(number)
+        if self.cta.trace is not None:
+            self._trace(number, threads, relative)
         if self.shadow.has_barriers and self.shadow.barrier[granules].any():
             at = int(granules[self.shadow.barrier[granules]].flat[0]) * self.shadow.granule
             self.find(
@@ -366,12 +374,15 @@ class MemoryWarp(WarpBase):
         wanted, offsets = self._elements(number, tensor, indices, wanted, width)
         if wanted.size:
             elements = offsets[:, None] + np.arange(width)
+            if self.cta.trace is not None:
+                self._trace(number, self.threads[wanted], offsets)
             values[wanted] = tensor.data[elements]
             self._read_global(number, tensor, wanted, elements)
             self.counters.cp_async_bytes += elements.size * tensor.itemsize
             self.counters.global_read_bytes += elements.size * tensor.itemsize
             self.counters.global_read_sectors += sectors(tensor.base + offsets * tensor.itemsize)
         copy = CpAsync(self.cta.shared, lanes, groups, relative, values[lanes].view(np.uint8))
+        copy.agent = f"cp.async, warp {self.index}"
         self.pending.append(copy)
         self.cta.launch(copy)
 
@@ -390,7 +401,7 @@ class MemoryWarp(WarpBase):
         kept: list[CpAsync] = []
         for copy in self.pending:
             if (waits[copy.lanes] & (copy.groups <= done[copy.lanes])).any():
-                copy.complete()
+                self.cta.arrive(copy)
                 if copy in self.cta.copying:
                     self.cta.copying.remove(copy)
             if not copy.done:
