@@ -15,6 +15,7 @@ from xdsl.pattern_rewriter import (
     op_type_rewrite_pattern,
 )
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
+from xdsl.transforms.dead_code_elimination import dce
 from xdsl.transforms.loop_invariant_code_motion import move_loop_invariant_code
 
 
@@ -35,7 +36,7 @@ class HoistInvariants(RewritePattern):
 
 @dataclass(frozen=True)
 class GpuHoistInvariants(ModulePass):
-    """Hoist loop invariants, inner loops first, and merge equal pure ops."""
+    """Hoist loop invariants, inner loops first, merge equal pure ops and drop unused ones."""
 
     name = "gpu-hoist-invariants"
 
@@ -44,3 +45,4 @@ class GpuHoistInvariants(ModulePass):
             HoistInvariants(), apply_recursively=False, walk_regions_first=True
         ).rewrite_module(op)
         CommonSubexpressionElimination().apply(ctx, op)
+        dce(op)  # What only a merged op used.

@@ -1,0 +1,114 @@
+"""Every kernel of the compiler's own plans goes through NVRTC: no spill, no stack, no complaint.
+
+Two architectures, two element types and four storage orders, three variants each.  Registers
+are upper bounds, since the compiler chooses them; the rest is exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.module import KernelOp, ModuleOp
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.passes.lower_to_gpu import LowerToGpu
+from polyc.runtime import nvrtc
+from polyc.test.unit.gpu_text import find, only
+from polyc.tools.parsing import parse_text
+from polyc.tools.registry import make_context
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One variant: what it takes, and the tensor-core instructions of one step over k."""
+
+    threads: int
+    registers: int
+    shared_bytes: int
+    wgmma: int = 0
+    mma: int = 0
+
+
+KERNELS = {
+    "sm_90a": {
+        "tma": Expected(384, 168, 4 * (128 + 256) * 64 * 2 + 2 * 4 * 8, wgmma=4),
+        "cp_async": Expected(128, 255, 3 * (128 + 128) * 32 * 2, mma=64),
+        "scalar": Expected(128, 255, 2 * (128 + 128) * 32 * 2, mma=64),
+    },
+    "sm_80": {
+        "cp_async16": Expected(128, 255, 4 * (128 + 128) * 32 * 2, mma=64),
+        "cp_async4": Expected(128, 255, 3 * (128 + 128) * 32 * 2, mma=64),
+        "scalar": Expected(128, 255, 2 * (128 + 128) * 32 * 2, mma=64),
+    },
+}
+"""A warp's tile of 64 x 64 by 32 is 4 x 8 x 2 of m16n8k16; 64 of k are 4 of m64n256k16."""
+
+
+def gemm(element: str, order: str) -> str:
+    """relu(A · B + bias) with operands stored in ``order``: n as they are, t transposed."""
+    a = f"!frontend.tensor<{'[K, M]' if order[0] == 't' else '[M, K]'}, {element}>"
+    b = f"!frontend.tensor<{'[N, K]' if order[1] == 't' else '[K, N]'}, {element}>"
+    bias, out = f"!frontend.tensor<[N], {element}>", f"!frontend.tensor<[M, N], {element}>"
+    flags = ["acc = f32"] + [
+        f"transpose_{side}" for side, o in zip("ab", order, strict=True) if o == "t"
+    ]
+    return f"""frontend.graph @gemm(%A: {a}, %B: {b}, %bias: {bias}) -> (C: {out}) {{
+  %0 = frontend.gemm %A, %B {{{", ".join(flags)}}} : ({a}, {b}) -> {out}
+  %1 = frontend.elementwise add %0, %bias : ({out}, {bias}) -> {out}
+  %2 = frontend.elementwise relu %1 : {out}
+  frontend.output %2 : {out}
+}}
+"""
+
+
+def runs(op: Operation) -> int:
+    """How often the unrolled loops around ``op`` run it."""
+    times = 1
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, scf.ForOp) and "unroll" in parent.attributes:
+            bound = parent.ub.owner
+            assert isinstance(bound, arith.ConstantOp) and isinstance(bound.value, IntegerAttr)
+            times *= int(str(bound.value).split()[0])
+        parent = parent.parent_op()
+    return times
+
+
+@pytest.mark.parametrize("order", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+@pytest.mark.parametrize("arch", KERNELS)
+def test_kernels_compile(
+    arch: str, element: str, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POLYC_CACHE", "0")
+    ctx = make_context()
+    module = parse_text(ctx, gemm(element, order), "gemm.mlir")
+    LowerToGpu(arch).apply(ctx, module)
+    gpu_module = only(module, ModuleOp)
+    expected = KERNELS[arch]
+    kernels = {op.sym_name.data.removeprefix("gemm_"): op for op in find(gpu_module, KernelOp)}
+    assert list(kernels) == list(expected)
+    for name, op in kernels.items():
+        assert op.shared_bytes is not None
+        found = (
+            op.threads.value.data,
+            op.shared_bytes.value.data,
+            sum(runs(o) for o in find(op, hw.WgmmaOp)),
+            sum(runs(o) for o in find(op, hw.MmaSyncOp)),
+        )
+        want = expected[name]
+        assert found == (want.threads, want.shared_bytes, want.wgmma, want.mma), name
+    result = nvrtc.compile_cuda(cuda_source(gpu_module), arch)
+    assert not result.cached and not result.warnings()
+    for word in ("serialized", "ignored", "warning", "Performance Loss"):
+        assert word not in result.log
+    infos = {name.removeprefix("gemm_"): info for name, info in result.kernels.items()}
+    assert set(infos) == set(expected)
+    for name, info in infos.items():
+        assert (info.spill_bytes, info.stack, info.smem) == (0, 0, 0), name
+        assert info.registers <= expected[name].registers, name
