@@ -142,6 +142,8 @@ class Shadow:
         self.reads: Array = np.zeros((n, components.count), np.int32)
         self.read_op: Array = np.zeros((n, components.count), np.int16)
         self.was_read: Array = np.zeros(n, np.bool_)
+        self.held: Array = np.zeros(n, np.int64)
+        """The number of the last write in the fingerprint."""
         self.barrier: Array = np.zeros(n, np.bool_)
         self.has_barriers = False
 

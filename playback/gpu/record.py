@@ -15,19 +15,40 @@ Array = NDArray[Any]
 class Trace:
     """A number that stands for all accesses of memory with what happened before each.
 
-    It does not depend on the order in which warps ran.  Two kernels with the same number
-    access the same bytes in the same relation.
+    It does not depend on the order in which warps ran.  Writes of shared memory that nothing
+    reads are left out.  Two kernels with the same number and the same outputs access the same
+    bytes in the same relation.
     """
 
     def __init__(self) -> None:
-        self.total = 0
+        self.read = 0
+        self.writes: list[int] = [0]
+        self.used: set[int] = set()
 
-    def add(self, what: str, *parts: Array | int) -> None:
+    @staticmethod
+    def _number(what: str, parts: tuple[Array | int, ...]) -> int:
         digest = blake2b(what.encode(), digest_size=8)
         for part in parts:
             digest.update(np.asarray(part, np.int64).tobytes())
             digest.update(b"|")
-        self.total = (self.total + int.from_bytes(digest.digest())) % (1 << 64)
+        return int.from_bytes(digest.digest())
+
+    def add(self, what: str, *parts: Array | int) -> None:
+        """An access that matters."""
+        self.read += self._number(what, parts)
+
+    def hold(self, what: str, *parts: Array | int) -> int:
+        """A write that matters if it is used; the number to use it by."""
+        self.writes.append(self._number(what, parts))
+        return len(self.writes) - 1
+
+    def use(self, held: Array) -> None:
+        """Something reads what these writes wrote."""
+        self.used.update(np.unique(held).tolist())
+
+    @property
+    def total(self) -> int:
+        return (self.read + sum(self.writes[i] for i in self.used)) % (1 << 64)
 
 
 @dataclass(frozen=True)

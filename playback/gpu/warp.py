@@ -152,8 +152,9 @@ class Warp(SyncWarp):
         )
         chunks = np.unique(np.concatenate([places[0][quarter].ravel(), places[1].ravel()]))
         self._read_operands(number, chunks)
-        if self.cta.trace is not None:
-            self._trace(number, self.threads, np.concatenate([p.ravel() for p in places]))
+        order = np.concatenate([p.ravel() for p in places])
+        granules = self.shadow.granules(chunks, 16)
+        self._trace(number, self.threads, order, reads=granules)
         self.counters.wgmma_shared_bytes += int(chunks.size) * 16
         group = self.closed + 1
         self.open += 1

@@ -68,12 +68,29 @@ class WarpBase:
             kind, message, self.op(number), other, involved.tolist(), space, address, times
         )
 
-    def _trace(self, number: int, threads: Array, places: Array) -> None:
-        """Add an access to the fingerprint: who accesses what, and what happened before."""
+    def _trace(
+        self,
+        number: int,
+        threads: Array,
+        places: Array,
+        reads: Array | None = None,
+        writes: Array | None = None,
+    ) -> None:
+        """Add an access to the fingerprint: who accesses what, and what happened before.
+
+        ``reads`` and ``writes`` are the granules of shared memory that it touches.
+        """
         trace, clocks = self.cta.trace, self.clocks
-        assert trace is not None
+        if trace is None:
+            return
         name = f"{self.cta.block} {self.op(number).name}"
-        trace.add(name, threads, places, clocks.now[threads], clocks.proxied[threads])
+        parts = (threads, places, clocks.now[threads], clocks.proxied[threads])
+        if writes is not None:
+            self.shadow.held[writes] = trace.hold(name, *parts)
+            return
+        trace.add(name, *parts)
+        if reads is not None:
+            trace.use(self.shadow.held[reads])
 
     # Lanes
 

@@ -132,8 +132,7 @@ class MemoryWarp(WarpBase):
         result = np.zeros((32, width), tensor.data.dtype)
         if lanes.size:
             elements = offsets[:, None] + np.arange(width)
-            if self.cta.trace is not None:
-                self._trace(number, self.threads[lanes], offsets)
+            self._trace(number, self.threads[lanes], offsets)
             result[lanes] = tensor.data[elements]
             self._read_global(number, tensor, lanes, elements)
             self.counters.global_read_bytes += elements.size * tensor.itemsize
@@ -155,8 +154,7 @@ class MemoryWarp(WarpBase):
         if not lanes.size:
             return
         elements = offsets[:, None] + np.arange(width)
-        if self.cta.trace is not None:
-            self._trace(number, self.threads[lanes], offsets)
+        self._trace(number, self.threads[lanes], offsets)
         if is_lanes(value):
             tensor.data[elements] = value.reshape(32, width)[lanes]
         else:
@@ -246,8 +244,7 @@ class MemoryWarp(WarpBase):
     def _read_shared(self, number: int, lanes: Array, relative: Array, width: int) -> None:
         granules = self.shadow.granules(relative, width)
         threads = self.threads[lanes]
-        if self.cta.trace is not None:
-            self._trace(number, threads, relative)
+        self._trace(number, threads, relative, reads=granules)
         found = self.shadow.read(
             self.clocks.now[threads], threads, self.clocks.clock(threads), granules, number
         )
@@ -274,8 +271,7 @@ class MemoryWarp(WarpBase):
         granules = self.shadow.granules(relative, width)
         threads = self.threads[lanes]
         op = self.op(number)
-        if self.cta.trace is not None:
-            self._trace(number, threads, relative)
+        self._trace(number, threads, relative, writes=granules)
         if self.shadow.has_barriers and self.shadow.barrier[granules].any():
             at = int(granules[self.shadow.barrier[granules]].flat[0]) * self.shadow.granule
             self.find(
@@ -374,8 +370,7 @@ class MemoryWarp(WarpBase):
         wanted, offsets = self._elements(number, tensor, indices, wanted, width)
         if wanted.size:
             elements = offsets[:, None] + np.arange(width)
-            if self.cta.trace is not None:
-                self._trace(number, self.threads[wanted], offsets)
+            self._trace(number, self.threads[wanted], offsets)
             values[wanted] = tensor.data[elements]
             self._read_global(number, tensor, wanted, elements)
             self.counters.cp_async_bytes += elements.size * tensor.itemsize

@@ -219,10 +219,10 @@ class SyncWarp(MemoryWarp):
         self.counters.global_read_sectors += touched
         if source.tensor.shadow is not None and elements.size:
             self._read_global(number, source.tensor, np.array([lane]), elements[None, :])
-        if self.cta.trace is not None:
-            self._trace(number, np.array([thread]), np.array([*start, relative, barrier.component]))
         granule = self.shadow.granule
         granules = np.arange(relative // granule, -(-(relative + size) // granule))
+        places = np.array([*start, relative, barrier.component])
+        self._trace(number, np.array([thread]), places, writes=granules)
         if self.shadow.has_barriers and self.shadow.barrier[granules].any():
             self.find(
                 number,

@@ -1,0 +1,105 @@
+"""What the simulator makes of a mutant: caught, shown to be harmless, or neither."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu.module import ModuleOp
+from polyc.playback.gpu.simulate import SimulationResult, simulate
+from polyc.playback.mutation import Mutant, mutants, mutated
+from polyc.playback.reference import tolerance_check
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Case:
+    """One input of one kernel: what it must compute, and what the right kernel leaves behind.
+
+    ``expected`` is not rounded to the outputs' types.
+    """
+
+    module: ModuleOp
+    kernel: str
+    symbols: Mapping[str, int]
+    inputs: Sequence[Array]
+    expected: Sequence[Array]
+    right: SimulationResult
+
+    @staticmethod
+    def of(
+        module: ModuleOp,
+        kernel: str,
+        symbols: Mapping[str, int],
+        inputs: Sequence[Array],
+        expected: Sequence[Array],
+    ) -> Case:
+        """Runs the right kernel.  Raises PolycError when the simulator finds it wrong."""
+        right = simulate(module, inputs, symbols, kernel, fingerprint=True)
+        right.check()
+        case = Case(module, kernel, symbols, inputs, expected, right)
+        if (wrong := case.wrong(right)) is not None:
+            raise PolycError("Disagreement", f"@{kernel} is wrong before any mutation: {wrong}")
+        return case
+
+    def wrong(self, result: SimulationResult) -> str | None:
+        """How the outputs differ from what is expected, or None."""
+        dispatch = self.module.dispatch()
+        kinds = list(dispatch.arg_types)[dispatch.num_inputs.value.data :]
+        for kind, actual, expected in zip(kinds, result.outputs, self.expected, strict=True):
+            mismatch = tolerance_check(actual, expected, kind.element_type)
+            if mismatch is not None:
+                return str(mismatch)
+        return None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``outcome`` is ``caught``, ``harmless`` or ``survived``; ``how`` says by what."""
+
+    mutant: Mutant
+    outcome: str
+    how: str = ""
+
+
+def judge(mutant: Mutant, cases: Sequence[Case]) -> Verdict:
+    """Run a mutant on every case, until one catches it.
+
+    It is harmless only if in every case the outputs are the same bits and every access of
+    memory happens after the same events as in the right kernel.
+    """
+    same = True
+    for case in cases:
+        try:
+            module = mutated(case.module, mutant)
+            module.verify()
+        except VerifyException:
+            return Verdict(mutant, "caught", "the verifier")
+        try:
+            result = simulate(module, case.inputs, case.symbols, case.kernel, fingerprint=True)
+        except PolycError as error:
+            return Verdict(mutant, "caught", error.kind)
+        if result.findings:
+            kinds = dict.fromkeys(f.kind for f in result.findings)
+            return Verdict(mutant, "caught", ", ".join(kinds))
+        if case.wrong(result) is not None:
+            return Verdict(mutant, "caught", "the result")
+        same = same and result.fingerprint == case.right.fingerprint
+        same = same and all(
+            np.array_equal(a.view(np.uint8), b.view(np.uint8))
+            for a, b in zip(result.outputs, case.right.outputs, strict=True)
+        )
+    return Verdict(mutant, "harmless" if same else "survived")
+
+
+def judge_all(cases: Sequence[Case]) -> list[Verdict]:
+    """The verdicts on all mutants of the kernel that ``cases`` run."""
+    first = cases[0]
+    return [judge(m, cases) for m in mutants(first.module) if m.kernel == first.kernel]
