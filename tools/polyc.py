@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from polyc.dialects.diagnostic import PolycError
-from polyc.tools import compile_command, run_command
+from polyc.tools import compile_command, run_command, simulate_command
 from polyc.tools.errors import guarded
 
 ABOUT = "Compile a program to CUDA C, PTX or a cubin, and run it."
@@ -32,7 +32,7 @@ def arguments() -> argparse.ArgumentParser:
     """The parser of the command line."""
     parser = _Arguments(prog="polyc", description=ABOUT)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (compile_command, run_command):
+    for module in (compile_command, run_command, simulate_command):
         command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
         module.add_arguments(command)
         command.add_argument(

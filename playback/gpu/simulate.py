@@ -62,7 +62,7 @@ class SimulationResult:
         """Raise the first finding as a PolycError; the others are its notes."""
         if self.findings:
             error = self.findings[0].error()
-            more = [f.error().format() for f in self.findings[1:]]
+            more = [f.error().format().split("\n")[0] for f in self.findings[1:]]
             raise PolycError(error.kind, error.message, error.place, [*error.notes, *more])
 
 

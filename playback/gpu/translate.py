@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from xdsl.dialects import affine, arith, memref, scf
+from xdsl.dialects import affine, arith, memref, scf, vector
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
@@ -382,6 +382,12 @@ def _unpack(t: Translator, op: hw.UnpackOp) -> None:
     t.define(op.result, f"{t.name(op.vector)}[:, {op.index.value.data}]")
 
 
+@simulates(vector.BitcastOp)
+def _vector_bitcast(t: Translator, op: vector.BitcastOp) -> None:
+    dtype = t.object(dtype_of(op.result.type), "d")
+    t.define(op.result, f"np.ascontiguousarray({t.name(op.source)}).view({dtype})")
+
+
 # Who and where -------------------------------------------------------------------------
 
 
@@ -403,6 +409,12 @@ def _warp_uniform(t: Translator, op: hw.WarpUniformOp) -> None:
 @simulates(hw.ElectOp)
 def _elect(t: Translator, op: hw.ElectOp) -> None:
     t.define(op.result, f"w.elect({t.number(op)}, {t.mask})")
+
+
+@simulates(hw.ShuffleOp)
+def _shuffle(t: Translator, op: hw.ShuffleOp) -> None:
+    value, lane = t.name(op.value), t.name(op.lane)
+    t.define(op.result, f"w.shuffle({t.number(op)}, {op.kind.data!r}, {value}, {lane}, {t.mask})")
 
 
 def _placed(op: hw.SharedTileOp | hw.MBarrierOp) -> int:

@@ -177,6 +177,20 @@ class WarpBase:
         chosen[self.active(m)[0]] = True
         return chosen
 
+    def shuffle(self, number: int, kind: str, value: Value, lane: Value, m: Mask) -> Value:
+        """The value of the lane that each lane names; every lane must take part."""
+        self.collective(number, m)
+        if not is_lanes(value):
+            return value
+        here = np.arange(32)
+        there = {
+            "xor": here ^ lane,
+            "up": here - lane,
+            "down": here + lane,
+            "index": here * 0 + lane % 32,
+        }[kind]
+        return value[np.where((there >= 0) & (there < 32), there, here)]
+
     # Registers
 
     def alloca(
