@@ -1,0 +1,388 @@
+"""``region-to-gpu``: tiles as the plan says, epilogues function by function, and every refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from polyc.dialects.diagnostic import place_of
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import SharedTileOp
+from polyc.dialects.region import KernelOp
+from polyc.dialects.tiny import BINARY_FUNCTIONS, COMPARISONS, UNARY_FUNCTIONS
+from polyc.passes.lower_to_gpu import build
+from polyc.playback import functions
+from polyc.test.unit.evaluate import Event, Machine
+from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed, refusal, run
+from polyc.tools.registry import make_context
+
+PASS = "region-to-gpu"
+MN = "!region.val<[m: M, n: N], f32>"
+MNK = "!region.val<[m: M, k: K, n: N], f32>"
+
+
+def region(
+    epilogue: str = "",
+    out: str = "%acc",
+    a: str = "[M, K]",
+    b: str = "[K, N]",
+    more: str = "",
+    result: str = "f32",
+) -> str:
+    """A contraction of A and B, an epilogue from %acc to ``out``, and one more tensor %x [M, N]."""
+
+    def side(name: str, shape: str) -> str:
+        kind = f"!region.memref<{shape}, f16, align 16>"
+        labels = ", ".join(f"{s.lower()}: {s}" for s in shape[1:-1].split(", "))
+        val = f"!region.val<[{labels}], f16>"
+        wide, order = val.replace("f16", "f32"), "mkn"
+        dims = ", ".join(str(order.index(s.lower())) for s in shape[1:-1].split(", "))
+        return f"""
+  %{name} = region.read %{name.upper()} affine_map<(i, j)[s0, s1, s2] -> (i, j)> : {kind} -> {val}
+  %{name}f = region.cast %{name} : {val} -> {wide}
+  %{name}e = region.broadcast_in_dim %{name}f dims [{dims}] : {wide} -> {MNK}"""
+
+    return f"""
+region.kernel @gemm iters [m: M, n: N]
+    ins(%A: !region.memref<{a}, f16, align 16>, %B: !region.memref<{b}, f16, align 16>,
+        %X: !region.memref<[M, N], f32, align 16>, %v: !region.memref<[N], f32, align 16>{more})
+    outs(C: !region.memref<[M, N], {result}, align 16> gmem) {{{side("a", a)}{side("b", b)}
+  %t = region.binary mul %ae, %be : {MNK}
+  %acc = region.reduce sum %t over [k] init 0.0 acc f32 name "acc" : {MNK} -> {MN}
+  {epilogue}
+  region.yield {out} : !region.val<[m: M, n: N], {result}>
+}}
+"""
+
+
+READ_X = (
+    "%x = region.read %X affine_map<(i, j)[s0, s1, s2] -> (i, j)> : "
+    f"!region.memref<[M, N], f32, align 16> -> {MN}"
+)
+
+
+def planned(text: str, arch: str = "sm_80") -> ModuleOp:
+    module = parsed(text)
+    build("plan-select", arch).apply(make_context(), module)
+    return module
+
+
+def scheduled(text: str, arch: str = "sm_80") -> str:
+    """The region and its schedules as text."""
+    return printed(planned(text, arch))
+
+
+def lowered(text: str, arch: str = "sm_80") -> ModuleOp:
+    module = run(planned(text, arch), PASS)
+    assert not find(module, KernelOp)
+    return module
+
+
+# Tiles ---------------------------------------------------------------------------------------
+
+STORED = {
+    "nn": ("[M, K]", "[K, N]", (128, 32), (32, 128)),
+    "nt": ("[M, K]", "[N, K]", (128, 32), (128, 32)),
+    "tn": ("[K, M]", "[K, N]", (32, 128), (32, 128)),
+    "tt": ("[K, M]", "[N, K]", (32, 128), (128, 32)),
+}
+
+
+@pytest.mark.parametrize(("a", "b", "a_tile", "b_tile"), STORED.values(), ids=STORED)
+def test_lower_region_takes_operands_as_they_are_stored(
+    a: str, b: str, a_tile: tuple[int, int], b_tile: tuple[int, int]
+) -> None:
+    module = lowered(region(a=a, b=b))
+    for kernel in find(module, gpu.KernelOp):
+        kinds = [op.tile.type for op in find(kernel, SharedTileOp)]
+        assert [getattr(kind, "sizes", None) for kind in kinds] == [a_tile, b_tile]
+        contract = only(kernel, tile.ContractOp)
+        assert contract.lhs_k_major == (a == "[M, K]") and contract.rhs_k_major == (b == "[N, K]")
+        m, n, k = contract.sizes
+        assert (m, n, k) == (128, 128, 32)
+        copies = find(kernel, tile.CopyOp)
+        named = [[i.name_hint for i in copy.indices] for copy in copies]
+        assert named == [[f"{s.lower()}0" for s in shape[1:-1].split(", ")] for shape in (a, b)]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_lower_region_makes_a_kernel_a_schedule(arch: str) -> None:
+    """Kernels and launches in the schedules' order; the last launch has no condition."""
+    module = lowered(region(), arch)
+    top = only(module, gpu.ModuleOp)
+    variants = {
+        "sm_80": ["cp_async16", "cp_async4", "scalar"],
+        "sm_90a": ["tma", "cp_async", "scalar"],
+    }[arch]
+    assert top.arch.data == arch
+    assert [k.sym_name.data for k in top.kernels()] == [f"gemm_{v}" for v in variants]
+    launches = top.dispatch().launches()
+    assert [x.kernel.root_reference.data for x in launches] == [f"gemm_{v}" for v in variants]
+    assert not launches[-1].when.data and launches[0].when.data
+    for kernel, launch in zip(top.kernels(), launches, strict=True):
+        coordinates = only(kernel, tile.TileCoordinatesOp)
+        rows, columns = coordinates.tile_sizes
+        for m, n in ((1, 1), (rows, columns), (rows + 1, 3 * columns - 1)):
+            sizes = {"M": m, "N": n, "K": 7}
+            grid = [dim.evaluate(sizes) for dim in launch.grid.data]
+            assert grid == [-(-m // rows), -(-n // columns)]
+
+
+def test_lower_region_keeps_places() -> None:
+    """Every op made from the region says where in the text its source stands."""
+    module = lowered(region(f"{READ_X}\n  %y = region.binary add %acc, %x : {MN}", "%y"))
+    for op in module.walk():
+        place = place_of(op.location)
+        assert place is not None and place.file == "t.mlir" and place.line, op.name
+    add = next(op for op in module.walk() if isinstance(op, arith.AddfOp))
+    source = region(f"{READ_X}\n  %y = region.binary add %acc, %x : {MN}", "%y").splitlines()
+    place = place_of(add.location)
+    assert place is not None and "region.binary add" in source[place.line - 1]
+
+
+def test_lower_region_asks_for_pointers_as_wide_as_the_plans_vectors() -> None:
+    """Per tensor: vectorize elements of its own type, 16 bytes at most (A, B, X, v, C)."""
+    launches = only(lowered(region()), gpu.DispatchOp).launches()
+    assert [list(x.align.data) for x in launches] == [
+        [16, 16, 16, 16, 16],
+        [4, 4, 8, 8, 8],
+        [2, 2, 4, 4, 4],
+    ]
+
+
+# Epilogues -------------------------------------------------------------------------------------
+
+MATH: dict[type[Operation], Callable[..., Any]] = {
+    math.AbsFOp: np.abs,
+    math.ErfOp: functions.erf,
+    math.ExpOp: np.exp,
+    math.LogOp: np.log,
+    math.PowFOp: np.power,
+    math.RsqrtOp: functions.UNARY["rsqrt"],
+    math.SqrtOp: np.sqrt,
+    math.TanhOp: np.tanh,
+    arith.NegfOp: np.negative,
+    arith.SubfOp: np.subtract,
+    arith.DivfOp: np.divide,
+    arith.MinimumfOp: np.minimum,
+}
+ORDERED = {
+    "oeq": np.equal,
+    "olt": np.less,
+    "ole": np.less_equal,
+    "ogt": np.greater,
+    "oge": np.greater_equal,
+    "une": np.not_equal,
+}
+PREDICATES = [
+    "false",
+    "oeq",
+    "ogt",
+    "oge",
+    "olt",
+    "ole",
+    "one",
+    "ord",
+    "ueq",
+    "ugt",
+    "uge",
+    "ult",
+    "ule",
+    "une",
+    "uno",
+    "true",
+]
+
+SPECIAL = np.array(
+    [np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -2.5, 88.0, -88.0, 3e38, 1e-40],
+    np.float32,
+)
+X, Y = (v.ravel() for v in np.meshgrid(SPECIAL, SPECIAL))
+
+
+def body(module: ModuleOp, acc: Any, x: Any) -> Any:
+    """What the first kernel's map yields for these accumulators and elements of X."""
+    op = find(module, tile.MapOp)[0]
+
+    def compare(event: Event) -> list[Any]:
+        assert isinstance(event.op, arith.CmpfOp)
+        name = PREDICATES[event.op.predicate.value.data]
+        return [ORDERED[name](*event.operands)]
+
+    machine = Machine(
+        threads=acc.size,
+        handlers={
+            **{kind: lambda e, f=f: [f(*e.operands)] for kind, f in MATH.items()},
+            arith.CmpfOp: compare,
+        },
+    )
+    names = ["acc", *(t.name_hint for t in op.inputs)]
+    for arg, name in zip(op.body.block.args, names, strict=True):
+        machine.set(arg, {"acc": acc, "X": x, "v": x}[str(name)])
+    for outside in find(module, arith.ConstantOp):
+        machine.run([outside])
+    with np.errstate(all="ignore"):
+        machine.run(op.body.block.ops)
+    end = op.body.block.last_op
+    assert isinstance(end, tile.YieldOp)
+    return machine.get(end.values[0])
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-6, equal_nan=True)
+    zero = expected == 0
+    assert (np.signbit(found[zero]) == np.signbit(expected[zero])).all()
+
+
+@pytest.mark.parametrize("fn", UNARY_FUNCTIONS)
+def test_a_unary_function_in_an_epilogue(fn: str) -> None:
+    module = lowered(region(f"%y = region.unary {fn} %acc : {MN}", "%y"))
+    assert_same(body(module, SPECIAL, SPECIAL), functions.unary(fn, SPECIAL))
+
+
+@pytest.mark.parametrize("fn", BINARY_FUNCTIONS)
+def test_a_binary_function_in_an_epilogue(fn: str) -> None:
+    module = lowered(region(f"{READ_X}\n  %y = region.binary {fn} %acc, %x : {MN}", "%y"))
+    assert_same(body(module, X, Y), functions.binary(fn, X, Y))
+
+
+@pytest.mark.parametrize("fn", COMPARISONS)
+def test_a_comparison_and_a_selection_in_an_epilogue(fn: str) -> None:
+    flags = MN.replace("f32", "i1")
+    epilogue = (
+        f"{READ_X}\n  %p = region.compare {fn} %acc, %x : {MN}, {MN} -> {flags}\n"
+        f"  %y = region.select %p, %acc, %x : {flags}, {MN}, {MN} -> {MN}"
+    )
+    module = lowered(region(epilogue, "%y"))
+    expected = np.where(functions.compare(fn, X, Y), X, Y)
+    assert_same(body(module, X, Y), expected)
+
+
+def test_a_cast_rounds_and_the_rest_stays_f32() -> None:
+    half = MN.replace("f32", "f16")
+    epilogue = (
+        f"{READ_X}\n  %h = region.cast %acc : {MN} -> {half}\n"
+        f"  %w = region.cast %h : {half} -> {MN}\n  %y = region.binary add %w, %x : {MN}"
+    )
+    module = lowered(region(epilogue, "%y"))
+    with np.errstate(all="ignore"):
+        expected = X.astype(np.float16).astype(np.float32) + Y
+    assert_same(body(module, X, Y), expected)
+
+
+def test_the_output_is_rounded_to_its_type() -> None:
+    half = MN.replace("f32", "f16")
+    module = lowered(region(f"%h = region.cast %acc : {MN} -> {half}", "%h", result="f16"))
+    with np.errstate(all="ignore"):
+        assert_same(body(module, SPECIAL, SPECIAL), SPECIAL.astype(np.float16))
+
+
+VECTOR = "!region.val<[n: N], f32>"
+
+
+def test_a_vector_is_read_at_its_column() -> None:
+    read = "(i)[s0, s1, s2] -> (i)"
+    epilogue = (
+        f"%w = region.read %v affine_map<{read}> : !region.memref<[N], f32, align 16> -> {VECTOR}\n"
+        f"  %we = region.broadcast_in_dim %w dims [1] : {VECTOR} -> {MN}\n"
+        f"  %y = region.binary add %acc, %we : {MN}"
+    )
+    op = find(lowered(region(epilogue, "%y")), tile.MapOp)[0]
+    assert [str(m) for m in op.input_maps] == ["(d0, d1)[s0, s1] -> ((d1 + s1))"]
+    assert [str(m) for m in op.output_maps] == ["(d0, d1)[s0, s1] -> ((d0 + s0), (d1 + s1))"]
+
+
+def test_a_tensor_that_two_values_read_is_read_twice_at_its_places() -> None:
+    again = READ_X.replace("%x =", "%z =")
+    epilogue = f"{READ_X}\n  {again}\n  %y = region.binary mul %x, %z : {MN}\n"
+    epilogue += f"  %w = region.binary add %acc, %y : {MN}"
+    op = find(lowered(region(epilogue, "%w")), tile.MapOp)[0]
+    assert [t.name_hint for t in op.inputs] == ["X", "X"]
+
+
+# Refusals ------------------------------------------------------------------------------------
+
+GUARDED = READ_X.replace(
+    "-> (i, j)>", "-> (i, j)> where affine_set<(i, j)[s0, s1, s2] : (i >= 1)> else 0.0"
+)
+SHIFTED = (
+    "%x = region.read %W affine_map<(i, j)[s0, s1, s2] -> (i + s0, j)> : "
+    f"!region.memref<[2*M, N], f32, align 16> -> {MN}"
+)
+
+
+def test_an_epilogue_that_reads_under_a_guard_is_refused() -> None:
+    text = scheduled(region(f"{GUARDED}\n  %y = region.binary add %acc, %x : {MN}", "%y"))
+    message = "a guarded read in an epilogue is not there yet"
+    assert_refused(text, "UnsupportedProgram", message, "affine_set", PASS)
+
+
+def test_an_epilogue_that_reads_a_size_away_is_refused() -> None:
+    text = scheduled(
+        region(
+            f"{SHIFTED}\n  %y = region.binary add %acc, %x : {MN}",
+            "%y",
+            more=", %W: !region.memref<[2*M, N], f32, align 16>",
+        )
+    )
+    error = refusal(text, PASS)
+    assert error.kind == "UnsupportedProgram"
+    assert error.message == (
+        "an epilogue reads at (d0, d1)[s0, s1, s2] -> ((d0 + s0), d1), which moves by a size; "
+        "not there yet"
+    )
+
+
+def test_a_region_without_a_plan_is_refused() -> None:
+    message = "region @gemm has no plan.schedule; run plan-select first"
+    assert_refused(region(), "NoPlan", message, "region.kernel", PASS)
+
+
+def test_schedules_for_two_architectures_are_refused() -> None:
+    text = scheduled(region())
+    first, _, rest = text.partition('arch = "sm_80"')
+    text = first + 'arch = "sm_80"' + rest.replace('arch = "sm_80"', 'arch = "sm_90a"', 1)
+    message = "the schedules of @gemm are for sm_80 and sm_90a; lower one architecture at a time"
+    assert_refused(text, "UnsupportedPlan", message, 'variant "cp_async4"', PASS)
+
+
+def test_a_plan_for_another_reduction_is_refused() -> None:
+    text = scheduled(region()).replace('tensorize = "acc"', 'tensorize = "other"', 1)
+    text = text.replace('"from" = "acc"', '"from" = "other"', 1)
+    message = "the plan tensorizes 'other' and the region reduces 'acc'"
+    assert_refused(text, "UnsupportedPlan", message, "plan.schedule", PASS)
+
+
+NOT_BUILT = {
+    "split_k": ("split_k = 1", "split_k = 2", "1"),
+    "cluster": ("cluster = [1, 1]", "cluster = [2, 1]", "[1, 1]"),
+    "pingpong": ("pingpong = false", "pingpong = true", "false"),
+    "persistent": ("persistent = false", "persistent = true", "false"),
+    "raster": ('raster = "grouped"', 'raster = "column"', '"row" or "grouped"'),
+}
+
+
+@pytest.mark.parametrize(("said", "asked", "there"), NOT_BUILT.values(), ids=NOT_BUILT)
+def test_a_choice_that_is_not_built_is_refused(said: str, asked: str, there: str) -> None:
+    text = scheduled(region(), "sm_90a").replace(said, asked, 1)
+    if said.startswith("pingpong"):
+        # A consumer has a tile of its own then.
+        text = text.replace("tile = [128, 256, 64]", "tile = [64, 256, 64]", 1)
+    message = (
+        f"plan 'tma' asks for a {said.split()[0]} that region-to-gpu does not build yet; "
+        f"use {there}"
+    )
+    assert_refused(text, "UnsupportedPlan", message, "plan.schedule", PASS)
+
+
+def test_lower_region_leaves_a_module_without_regions_alone() -> None:
+    text = 'gpu.module @m arch "sm_80" symbols [] {\n}\n'
+    assert printed(run(text, PASS)) == printed(run(text))
