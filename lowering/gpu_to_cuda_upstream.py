@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from xdsl.dialects import affine, arith, math, memref, scf
+from xdsl.dialects import affine, arith, math, memref, scf, vector
 from xdsl.dialects.builtin import (
     Float32Type,
     FloatAttr,
@@ -529,3 +529,17 @@ def _yield(w: KernelWriter, op: scf.YieldOp) -> None:
 @prints(arith.ConstantOp)
 def _constant(w: KernelWriter, op: arith.ConstantOp) -> None:
     w.constant(op)
+
+
+@prints(vector.BitcastOp, "bits")
+def _vector_bitcast(w: KernelWriter, op: vector.BitcastOp) -> None:
+    """The same words under another type."""
+    source, target = w.type(op.source.type, op), w.type(op.result.type, op)
+    if source.word != target.word or source.words != target.words:
+        raise not_lowered(
+            op,
+            f"turns {op.source.type} into {op.result.type}",
+            "both sides must be words of one kind: integers, f16 and bf16, or f32",
+        )
+    parts = ", ".join(source.parts(w.text(op.source)))
+    w.define(op.result, f"{target.name}{{{{{parts}}}}}")

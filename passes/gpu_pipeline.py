@@ -21,6 +21,7 @@ GPU_PASSES: Mapping[str, str] = MappingProxyType(
             "gpu-wgmma-sync",
             "gpu-legalize-access",
             "gpu-vectorize",
+            "gpu-coalesce-stores",
             "gpu-lower-coordinates",
             "gpu-set-max-registers",
             "gpu-lower-roles",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from xdsl.dialects import affine, arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects.diagnostic import PolycError
@@ -40,3 +44,22 @@ def size_value(emit: Emit, dim: Dim, kernel: gpu.KernelOp) -> SSAValue:
                 kernel,
             )
     return emit.dim(dim, names, values)
+
+
+def is_size(value: SSAValue, dim: Dim, kernel: gpu.KernelOp) -> bool:
+    """Whether ``value`` is the size ``dim``: a constant, a symbol's argument, or affine in them."""
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return dim.constant() == cast(IntegerAttr[IndexType], owner.value).value.data
+    names: dict[SSAValue, str] = {
+        arg: str(bound.source.data)
+        for arg, bound in zip(kernel.body.block.args, kernel.bindings, strict=True)
+        if bound.kind.data == "symbol"
+    }
+    if value in names:
+        return dim == Dim.sym(names[value])
+    if isinstance(owner, affine.ApplyOp) and all(v in names for v in owner.mapOperands):
+        m, symbols = owner.map.data, [names[v] for v in owner.mapOperands]
+        if m.num_dims == 0:
+            return dim == Dim.from_affine(m.results[0], symbols)
+    return False

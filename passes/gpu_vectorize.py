@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import gcd
 from typing import cast
@@ -30,6 +31,7 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import GlobalType, element_bytes
 from polyc.passes.driver import rewrite
 from polyc.passes.emit import UNROLL, Emit, affine_dim, clone_into
+from polyc.passes.gpu_symbols import enclosing_kernel, is_size
 from polyc.poly import isl
 
 WIDTHS = (8, 4, 2)
@@ -77,8 +79,11 @@ def _expr_divisor(expr: AffineExpr, divisors: list[int], dims: int) -> int:
 def guards_bounds(op: hw.LoadGlobalOp | hw.StoreGlobalOp) -> bool:
     """Whether what guards an access in its own block bounds the access's coordinates.
 
-    A guard from outside the block is the same for all iterations.
+    The last coordinate's bound is the row's length, which holds whole vectors; the others'
+    may be anything, since they are the same for a vector's elements.  A guard from outside the
+    block is the same for all iterations.
     """
+    assert isinstance(op.tensor.type, GlobalType)
     work = [] if op.predicate is None else [op.predicate]
     while work:
         owner = work.pop().owner
@@ -86,7 +91,11 @@ def guards_bounds(op: hw.LoadGlobalOp | hw.StoreGlobalOp) -> bool:
             case arith.AndIOp():
                 work += owner.operands
             case arith.CmpiOp() if owner.lhs in op.indices and owner.predicate.value.data == LESS:
-                pass
+                row = op.tensor.type.dims[-1]
+                if owner.lhs is op.indices[-1] and not is_size(
+                    owner.rhs, row, enclosing_kernel(op)
+                ):
+                    return False
             case Operation() if owner.parent is not op.parent:
                 pass
             case Block() if owner is not op.parent:
@@ -134,10 +143,10 @@ class Access:
         The last coordinate goes up by one a step from a multiple of ``width``, the others stay.
         Decided by isl over all values of the other operands.
         """
-        first = self._at(affine_dim(0) * width)
+        first = self.at({0: affine_dim(0) * width})
         results = [first[-1] % width]
         for lane in range(1, width):
-            here = self._at(affine_dim(0) * width + lane)
+            here = self.at({0: affine_dim(0) * width + lane})
             results += [a - b for a, b in zip(here[:-1], first[:-1], strict=True)]
             results.append(here[-1] - first[-1] - lane)
         dims = len(self.values)
@@ -157,8 +166,9 @@ class Access:
             AffineMap(dims, 0, tuple(results)), AffineSet(dims, 0, tuple(domain)), target
         )
 
-    def _at(self, variable: AffineExpr) -> list[AffineExpr]:
-        dims = [variable, *(affine_dim(d) for d in range(1, len(self.values)))]
+    def at(self, given: Mapping[int, AffineExpr]) -> list[AffineExpr]:
+        """The coordinates with some dimensions replaced."""
+        dims = [given.get(d, affine_dim(d)) for d in range(len(self.values))]
         return [e.replace_dims_and_symbols(dims, []) for e in self.exprs]
 
 

@@ -145,12 +145,16 @@ def unguarded(module: Operation) -> Found:
             yield op
 
 
-def narrow(module: Operation) -> Found:
-    """Stores of a loop that the pass, run again, would widen."""
-    before = printed(module)
-    assert isinstance(module, ModuleOp)
-    if printed(run(module.clone(), "gpu-vectorize")) != before:
-        yield module
+def narrow(name: str) -> Callable[[Operation], Found]:
+    """Stores of a loop that the pass ``name``, run again, would widen."""
+
+    def found(module: Operation) -> Found:
+        before = printed(module)
+        assert isinstance(module, ModuleOp)
+        if printed(run(module.clone(), name)) != before:
+            yield module
+
+    return found
 
 
 def with_budget(module: Operation) -> Found:
@@ -205,7 +209,8 @@ BREAKS: dict[str, Callable[[Operation], Found]] = {
     ),
     "gpu-wgmma-sync": unordered_wgmma,
     "gpu-legalize-access": unguarded,
-    "gpu-vectorize": narrow,
+    "gpu-vectorize": narrow("gpu-vectorize"),
+    "gpu-coalesce-stores": narrow("gpu-coalesce-stores"),
     "gpu-lower-coordinates": of(tile.TileCoordinatesOp),
     "gpu-set-max-registers": with_budget,
     "gpu-lower-roles": of(tile.RolesOp),
@@ -216,7 +221,7 @@ BREAKS: dict[str, Callable[[Operation], Found]] = {
 }
 """What a module may not have after a pass and after all later ones."""
 
-LATER = {"gpu-vectorize"}
+LATER = {"gpu-vectorize", "gpu-coalesce-stores"}
 """Checked right after the pass alone: later passes take away what it decides by."""
 
 

@@ -113,3 +113,16 @@ gpu.module @m arch "sm_80" symbols [] {
 
 // CHECK: error[NotLowered]: there is no gpu.module to print; run lower-to-gpu first
 %c = arith.constant 0 : index
+
+// -----
+
+// CHECK: error[NotLowered]: vector.bitcast turns vector<2xf32> into vector<2xi32>; both sides must be words of one kind: integers, f16 and bf16, or f32
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%A: !gpu.global<[M], f32, align 8> = tensor 0, %a: i32 = symbol M) threads 32 {
+    %c0 = arith.constant 0 : index
+    %x = gpu.load_global %A[%c0 : index] : !gpu.global<[M], f32, align 8> -> vector<2xf32>
+    %y = vector.bitcast %x : vector<2xf32> to vector<2xi32>
+    gpu.store_shared %y, %a : vector<2xi32>
+    gpu.return
+  }
+}

@@ -1,0 +1,234 @@
+"""``gpu-coalesce-stores``: 16-byte stores where four lanes hold a line between them (T2).
+
+An mma accumulator gives a thread two neighbouring columns, and its three neighbours the next
+six.  Storing two 16-bit elements a thread fills a quarter of each 32-byte sector; here the
+four lanes of a quad exchange their words first, so that each stores eight columns in a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, memref, scf, vector
+from xdsl.dialects.builtin import ModuleOp, VectorType, i32
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineConstraintExpr,
+    AffineConstraintKind,
+    AffineExpr,
+    AffineMap,
+    AffineSet,
+)
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.traits import is_side_effect_free
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.types import GlobalType, element_bytes
+from polyc.passes.driver import rewrite
+from polyc.passes.emit import UNROLL, Emit, affine_dim, clone_into
+from polyc.passes.gpu_vectorize import (
+    Access,
+    constant_of,
+    divisor,
+    guards_bounds,
+)
+from polyc.poly import isl
+
+QUAD = 4
+"""Lanes that share an 8-column block of an accumulator, and words that each ends up with."""
+
+PAIR = 2
+"""Elements of a word."""
+
+STEP = QUAD * 2 * PAIR
+"""Registers of a thread in four 8-column blocks of two rows."""
+
+
+class TransposeQuads(RewritePattern):
+    """Exchange 2-element words within quads, and store 8 elements a thread.
+
+    The loop's variable counts registers ``r = 16q + 4j + 2h``: block ``j`` of four, row half
+    ``h``.  Lane ``c`` of a quad gets the quad's words of block ``c``.
+
+    Legality: isl proves, for every register and thread ``4u + c``, that the last coordinate
+    is that of ``(16q + 2h, 4u)`` plus ``8j + 2c``, that this first one is a multiple of 8 and
+    that the others do not depend on ``j`` and ``c``; rows hold whole 16-byte vectors; the
+    store is guarded by its coordinates' bounds alone; all lanes of a warp run the loop, whose
+    bounds are constants (``uniform``).
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
+        bound = constant_of(op.ub)
+        if UNROLL not in op.attributes or op.iter_args or bound is None or bound % STEP:
+            return
+        if constant_of(op.lb) != 0 or constant_of(op.step) != PAIR or not uniform(op):
+            return
+        body = [o for o in op.body.block.ops if not isinstance(o, scf.YieldOp)]
+        stores = [o for o in body if isinstance(o, hw.StoreGlobalOp)]
+        if len(stores) != 1 or any(o.regions for o in body):
+            return
+        (store,) = stores
+        tensor = store.tensor.type
+        assert isinstance(tensor, GlobalType)
+        if hw.vector_length(store.value.type) != PAIR or element_bytes(tensor.element_type) != 2:
+            return
+        if tensor.align.data < PAIR * 2 * QUAD or not (
+            guards_bounds(store) and bounds_are_outside(store)
+        ):
+            return
+        if not all(self.may_repeat(o, store) for o in body):
+            return
+        access = Access.of(list(store.indices), op.body.block.args[0])
+        thread = next((v for v in access.values if isinstance(v.owner, hw.ThreadIdOp)), None)
+        if thread is None or not self.is_quad_layout(access, thread, bound):
+            return
+        self.exchange(op, store, access, thread, bound, rewriter)
+
+    @staticmethod
+    def may_repeat(op: Operation, store: hw.StoreGlobalOp) -> bool:
+        """Whether an op of the body may run before the stores of other iterations."""
+        if isinstance(op, hw.LoadGlobalOp):
+            return op.tensor is not store.tensor
+        return op is store or isinstance(op, memref.LoadOp) or is_side_effect_free(op)
+
+    @staticmethod
+    def is_quad_layout(access: Access, thread: SSAValue, bound: int) -> bool:
+        """The legality's arithmetic, decided by isl over all values of the other operands."""
+        t = access.values.index(thread)
+        count = len(access.values)
+        q, h, j, c = affine_dim(0), affine_dim(count), affine_dim(count + 1), affine_dim(count + 2)
+        group = q * STEP + h * PAIR
+        first = access.at({0: group, t: affine_dim(t) * QUAD})
+        here = access.at({0: group + j * (2 * PAIR), t: affine_dim(t) * QUAD + c})
+        results = [first[-1] % (PAIR * QUAD), here[-1] - first[-1] - j * (PAIR * QUAD) - c * PAIR]
+        results += [a - b for a, b in zip(here[:-1], first[:-1], strict=True)]
+        zero = AffineExpr.constant(0)
+        ge, eq = AffineConstraintKind.ge, AffineConstraintKind.eq
+        dims = count + 3
+        domain = [AffineConstraintExpr(ge, affine_dim(d), zero) for d in range(dims)]
+        for dim, last in ((q, bound // STEP - 1), (h, 1), (j, QUAD - 1), (c, QUAD - 1)):
+            domain.append(AffineConstraintExpr(ge, -dim + last, zero))
+        for d, value in enumerate(access.values):
+            if d not in (0, t) and (known := divisor(value)) > 1:
+                domain.append(AffineConstraintExpr(eq, affine_dim(d) % known, zero))
+        target = tuple(AffineConstraintExpr(eq, affine_dim(i), zero) for i in range(len(results)))
+        return isl.image_within(
+            AffineMap(dims, 0, tuple(results)),
+            AffineSet(dims, 0, tuple(domain)),
+            AffineSet(len(results), 0, target),
+        )
+
+    @staticmethod
+    def exchange(
+        op: scf.ForOp,
+        store: hw.StoreGlobalOp,
+        access: Access,
+        thread: SSAValue,
+        bound: int,
+        rewriter: PatternRewriter,
+    ) -> None:
+        variable = op.body.block.args[0]
+        body = [o for o in op.body.block.ops if o is not store and not isinstance(o, scf.YieldOp)]
+        element = hw.scalar_type(store.value.type)
+        emit = Emit()
+        lane = emit.apply(affine_dim(0) % QUAD, [thread], hint="quad_lane")
+
+        def group(inner: Emit, g: SSAValue) -> None:
+            words: list[SSAValue] = []
+            start = affine_dim(0) // 2 * STEP + affine_dim(0) % 2 * PAIR
+            for block in range(QUAD):
+                r = inner.apply(start + block * 2 * PAIR, [g])
+                values: dict[SSAValue, SSAValue] = {variable: r}
+                clone_into(body, values, inner)
+                pair = values.get(store.value, store.value)
+                one = inner.value(vector.BitcastOp(pair, VectorType(i32, [1])))
+                words.append(inner.value(hw.UnpackOp(one, 0)))
+            words = transposed(inner, words, lane)
+            packed = inner.value(hw.PackOp(words))
+            line = inner.value(vector.BitcastOp(packed, VectorType(element, [PAIR * QUAD])))
+            first = inner.apply(start, [g])
+            operands = [first, *access.values[1:]]
+            at = [inner.apply(e, operands) for e in access.exprs]
+            # The quad's first column and the lane's own eight: 2c columns back, 8c forward.
+            at[-1] = inner.apply(
+                affine_dim(0) + affine_dim(1) * (PAIR * QUAD - PAIR), [at[-1], lane]
+            )
+            moved = dict(zip(store.indices, at, strict=True))
+            guard = None if store.predicate is None else rebuilt(inner, store.predicate, moved)
+            new = hw.StoreGlobalOp(line, store.tensor, at, guard)
+            new.location = store.location
+            inner.op(new)
+
+        loop = emit.loop(bound // (STEP // 2), group, unroll=True, hint="g")
+        loop.location = op.location
+        rewriter.replace(op, emit.ops, [])
+
+
+def rebuilt(emit: Emit, guard: SSAValue, moved: dict[SSAValue, SSAValue]) -> SSAValue:
+    """A guard of coordinates' bounds at other coordinates; what it does not bound stays."""
+    owner = guard.owner
+    if isinstance(owner, arith.AndIOp):
+        return emit.both(rebuilt(emit, owner.lhs, moved), rebuilt(emit, owner.rhs, moved))
+    if isinstance(owner, arith.CmpiOp) and owner.lhs in moved:
+        return emit.compare("slt", moved[owner.lhs], owner.rhs)
+    return guard
+
+
+def bounds_are_outside(store: hw.StoreGlobalOp) -> bool:
+    """Whether the bounds in a store's guard are computed outside its loop."""
+    work = [] if store.predicate is None else [store.predicate]
+    while work:
+        owner = work.pop().owner
+        if isinstance(owner, arith.AndIOp):
+            work += owner.operands
+        elif isinstance(owner, arith.CmpiOp) and owner.rhs.owner in (
+            store.parent,
+            *(store.parent.ops if store.parent is not None else ()),
+        ):
+            return False
+    return True
+
+
+def transposed(emit: Emit, words: list[SSAValue], lane: SSAValue) -> list[SSAValue]:
+    """Word ``k`` of lane ``c`` of each quad becomes word ``c`` of lane ``k``.
+
+    Two rounds of exchange with the neighbour at distance 1 and 2; a lane gives away the word
+    that the neighbour needs.
+    """
+    zero = emit.index(0)
+    for distance in (1, 2):
+        bit = emit.apply(affine_dim(0) // distance % 2, [lane])
+        high = emit.compare("ne", bit, zero)
+        step = emit.index(distance)
+        out = list(words)
+        for low in (i for i in range(QUAD) if not i & distance):
+            other = low | distance
+            given = emit.value(arith.SelectOp(high, words[low], words[other]))
+            got = emit.value(hw.ShuffleOp("xor", given, step))
+            out[low] = emit.value(arith.SelectOp(high, got, words[low]))
+            out[other] = emit.value(arith.SelectOp(high, words[other], got))
+        words = out
+    return words
+
+
+def uniform(op: Operation) -> bool:
+    """Whether whole warps reach ``op``: no branch or loop stands around it (roles do)."""
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, scf.IfOp | scf.ForOp | scf.WhileOp):
+            return False
+        parent = parent.parent_op()
+    return True
+
+
+@dataclass(frozen=True)
+class GpuCoalesceStores(ModulePass):
+    """Widen the stores of mma accumulators to 16 bytes a thread."""
+
+    name = "gpu-coalesce-stores"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [TransposeQuads()])
