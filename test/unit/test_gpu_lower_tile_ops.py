@@ -327,12 +327,16 @@ def contract_text(
 
 
 def check_contract(
-    sizes: tuple[int, int, int], mma: str, warp_tile: tuple[int, int], flags: str
+    sizes: tuple[int, int, int],
+    mma: str,
+    warp_tile: tuple[int, int],
+    flags: str,
+    swizzle: int | None = None,
 ) -> ModuleOp:
     """Run a contract on both operands' tiles; C is their product."""
     m, n, k = sizes
-    lhs = SharedType.of([k, m] if flags[0] == "t" else [m, k], f16, None, 2)
-    rhs = SharedType.of([n, k] if flags[1] == "t" else [k, n], f16, None, 2)
+    lhs = SharedType.of([k, m] if flags[0] == "t" else [m, k], f16, swizzle, 2)
+    rhs = SharedType.of([n, k] if flags[1] == "t" else [k, n], f16, swizzle, 2)
     text, _, _ = contract_text(lhs, rhs, mma, warp_tile, flags)
     module = lowered(text, "gpu-layout-inference")
     out = np.full((m, n), np.nan, np.float32)
@@ -382,6 +386,14 @@ def test_lower_wgmma_contract(sizes: tuple[int, int, int], flags: str) -> None:
     _, n, k = sizes
     module = check_contract(sizes, "wgmma", (64, n), flags)
     assert len(find(module, hw.WgmmaOp)) == k // 16 and not find(module, hw.MmaSyncOp)
+
+
+@FLAGS
+@pytest.mark.parametrize("swizzle", [32, 64, 128])
+def test_contracts_take_an_authors_swizzle(swizzle: int, flags: str) -> None:
+    """Narrow panels: 64 rows of an m-major tile are several of them."""
+    check_contract((128, 64, 64), "wgmma", (64, 64), flags, swizzle)
+    check_contract((64, 64, 64), "mma.sync", (32, 32), flags, swizzle)
 
 
 def test_both_contracts_leave_the_other_kind_alone() -> None:

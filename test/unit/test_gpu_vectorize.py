@@ -126,6 +126,23 @@ def test_the_tiles_place_is_a_multiple_of_its_size() -> None:
     assert widths(run(loop(column.format("%N") + STORE), PASS)) == [1]
 
 
+@pytest.mark.parametrize(
+    ("access", "width"),
+    [
+        ("(n) -> (n + 2)", 2),
+        ("(n) -> (n + 8)", 4),
+        ("(n) -> (n * 3 + 4)", 4),
+        ("(n) -> (n + 3)", 1),
+        ("(n) -> (n floordiv 4)", 1),
+    ],
+)
+def test_what_is_computed_from_the_tiles_place_is_a_multiple_too(access: str, width: int) -> None:
+    before = '%m0, %n0 = gpu.tile_coordinates[%M, %N] tile <16, 64> raster "grouped" 8'
+    before += f"\n    %q = affine.apply affine_map<{access}>(%n0)"
+    column = "%c = affine.apply affine_map<(t, r, q) -> (t * 16 + r + q)>(%t, %r, %q)\n"
+    assert widths(run(loop(column + STORE, before=before), PASS)) == [width]
+
+
 LEFT_ALONE = {
     "not unrolled": loop(COLUMN + STORE, attributes=""),
     "a step of 2": loop(COLUMN + STORE, step=2),
