@@ -1,7 +1,8 @@
 """Every kernel of the compiler's own plans goes through NVRTC: no spill, no stack, no complaint.
 
-Two architectures, two element types and four storage orders, three variants each.  Registers
-are upper bounds, since the compiler chooses them; the rest is exact.
+Two architectures, two element types and four storage orders (bf16 in one, as it differs by an
+instruction's name alone), three variants each.  Registers are upper bounds, since the compiler
+chooses them; the rest is exact.
 """
 
 from __future__ import annotations
@@ -79,8 +80,10 @@ def runs(op: Operation) -> int:
     return times
 
 
-@pytest.mark.parametrize("order", ["nn", "nt", "tn", "tt"])
-@pytest.mark.parametrize("element", ["f16", "bf16"])
+@pytest.mark.parametrize(
+    ("element", "order"),
+    [("f16", "nn"), ("f16", "nt"), ("f16", "tn"), ("f16", "tt"), ("bf16", "nn")],
+)
 @pytest.mark.parametrize("arch", KERNELS)
 def test_kernels_compile(
     arch: str, element: str, order: str, monkeypatch: pytest.MonkeyPatch
