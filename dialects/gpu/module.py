@@ -128,6 +128,20 @@ class ModuleOp(IRDLOperation):
     def verify_(self) -> None:
         if self.arch.data not in ("sm_80", "sm_90a"):
             raise VerifyException(f'arch is "sm_80" or "sm_90a", not "{self.arch.data}"')
+        dispatches = [op for op in self.body.block.ops if isinstance(op, DispatchOp)]
+        for kernel in self.kernels() if dispatches else ():
+            for binding in kernel.bindings:
+                tensor, count = binding.tensor_index, len(dispatches[0].arg_types)
+                if tensor is not None and tensor >= count:
+                    raise VerifyException(
+                        f"kernel @{kernel.sym_name.data} binds tensor {tensor} of a signature "
+                        f"of {count} tensors"
+                    )
+                if tensor is None and binding.source.data not in self.symbol_names:
+                    raise VerifyException(
+                        f"kernel @{kernel.sym_name.data} binds the symbol {binding.source.data}, "
+                        f"which is none of [{', '.join(self.symbol_names)}]"
+                    )
 
 
 @irdl_op_definition

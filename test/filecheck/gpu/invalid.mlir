@@ -600,3 +600,27 @@ gpu.module @m arch "sm_80" symbols [] {
 gpu.kernel @k() threads 32 {
   gpu.return
 }
+
+// -----
+
+// CHECK: kernel @k binds tensor 3 of a signature of 1 tensors
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%A: !gpu.global<[M], f32> = tensor 3) threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>) -> () {
+    gpu.launch @k align [4] grid [M]
+  }
+}
+
+// -----
+
+// CHECK: kernel @k binds the symbol N, which is none of [M]
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%N: index = symbol N) threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>) -> () {
+    gpu.launch @k align [4] grid [M]
+  }
+}
