@@ -30,7 +30,10 @@ LAUNCHES_KEPT = 256
 """Bound launches that a program keeps, the least recently used going first."""
 
 MAX_INDEX = 2**31 - 1
-"""Kernels index with 32 bits; so does the grid's x axis."""
+"""Blocks of a grid's x axis."""
+
+MAX_SIZE = 2**31 - 2**12
+"""Kernels index with 32 bits, and go past a tensor's end by up to a tile before they guard."""
 
 
 class _Binding:
@@ -224,8 +227,11 @@ class Program:
                     f"{self.name} was compiled assuming {fact}, and {_values_text(values)}",
                 )
         for symbol, value in values.items():
-            if value > MAX_INDEX:
-                raise PolycError("BadArgument", f"{symbol} is {value}; kernels index with 32 bits")
+            if value > MAX_SIZE:
+                raise PolycError(
+                    "BadArgument",
+                    f"{symbol} is {value}; kernels index with 32 bits, sizes up to {MAX_SIZE}",
+                )
         return values
 
     def _check_apart(self, inputs: Sequence[TensorView], outputs: Sequence[TensorView]) -> None:
