@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from xdsl.ir import Operation
+
 from polyc.dialects.arch import ARCHS
 from polyc.dialects.diagnostic import PolycError
 from polyc.tools.check import Expected, sizes_text
@@ -143,6 +145,7 @@ def lower(
     job: Compilation, arch: str | None, file: str, name: str | None, steps: Steps
 ) -> tuple[GpuModuleOp, SignatureOp | None]:
     """The ``gpu.module`` at hardware level, and the frontend graph that it comes from."""
+    from polyc.dialects.gpu.hardware import MBarrierOp, SharedTileOp
     from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
     from polyc.dialects.gpu.tile import TILE_OPS
     from polyc.passes.lower_to_gpu import build, gpu_passes
@@ -164,7 +167,12 @@ def lower(
     if arch is not None and arch != own:
         raise PolycError("ArchMismatch", f"the text is for {own}, not for {arch}", module)
     tile_level = tuple(TILE_OPS)
-    if any(isinstance(op, tile_level) for op in module.walk()):
+
+    def unfinished(op: Operation) -> bool:
+        unplaced = isinstance(op, SharedTileOp | MBarrierOp) and op.offset is None
+        return unplaced or isinstance(op, tile_level)
+
+    if any(unfinished(op) for op in module.walk()):
         with steps.step("lower from tile level"):
             for passed in gpu_passes():
                 run_pass(job.ctx, build(passed, own), job.module, False)
@@ -207,10 +215,10 @@ def counter_lines(counters: Counters) -> list[str]:
         f"shared: {counters.peak_shared_bytes} bytes a CTA, {counters.shared_read_bytes} read, "
         f"{counters.shared_write_bytes} written, {counters.bank_conflicts} bank conflicts",
     ]
-    if counters.cp_async_bytes or counters.tma_bytes:
+    if counters.cp_async_bytes or counters.tma_bytes or counters.tma_stores:
         lines.append(
             f"copies: {counters.cp_async_bytes} bytes by cp.async, {counters.tma_bytes} by "
-            f"{counters.tma_loads} TMA loads"
+            f"{counters.tma_loads} TMA loads, {counters.tma_stores} TMA stores"
         )
     lines.append(
         f"tensor cores: {counters.mma} mma, {counters.wgmma} wgmma; barriers: "

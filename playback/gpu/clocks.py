@@ -5,6 +5,7 @@ the asynchronous agents that work for them:
 
 * one for each thread: its own events;
 * one for each thread's ``cp.async``: the number of its newest group that is known complete;
+* two for each thread's TMA stores: the groups that have read, and those that have written;
 * one for each warp's part of ``wgmma``: the same for wgmma groups;
 * one for each mbarrier: the number of its phases that are known complete, which is also the
   clock of the TMA copies that complete on it.
@@ -39,14 +40,20 @@ class Components:
     threads: int
     copies: bool
     """Whether threads have a component for their cp.async."""
+    bulk: bool
+    """Whether threads have two components for their TMA stores: what was read, what was written."""
     warps: int
     """Warps with a component for wgmma; 0 where the kernel has none."""
     barriers: tuple[str, ...]
     """The mbarriers by name."""
 
     @property
-    def first_warp(self) -> int:
+    def first_bulk(self) -> int:
         return self.threads * (2 if self.copies else 1)
+
+    @property
+    def first_warp(self) -> int:
+        return self.first_bulk + (2 * self.threads if self.bulk else 0)
 
     @property
     def first_barrier(self) -> int:
@@ -60,8 +67,10 @@ class Components:
         """The agent in words."""
         if component < self.threads:
             return f"thread {component}"
-        if component < self.first_warp:
+        if component < self.first_bulk:
             return f"the cp.async of thread {component - self.threads}"
+        if component < self.first_warp:
+            return f"the TMA store of thread {(component - self.first_bulk) % self.threads}"
         if component < self.first_barrier:
             return f"the wgmma of warp {component - self.first_warp}"
         return f"the TMA copy that signals {self.barriers[component - self.first_barrier]}"
@@ -70,7 +79,7 @@ class Components:
         """The thread that the agent works for, where it is one thread's."""
         if component < self.threads:
             return component
-        return component - self.threads if component < self.first_warp else None
+        return component % self.threads if component < self.first_warp else None
 
     def is_thread(self, component: int) -> bool:
         return component < self.threads
@@ -128,6 +137,36 @@ class Conflict:
     times: int
 
 
+class Atomics:
+    """Atomic updates since the last plain write of each place: they race with plain accesses
+    only."""
+
+    def __init__(self) -> None:
+        self.log: dict[int, dict[tuple[int, int], tuple[int, int]]] = {}
+
+    def add(self, cluster: int, threads: Array, clocks: Array, places: Array, op: int) -> None:
+        rows = zip(threads.tolist(), clocks.tolist(), places.tolist(), strict=True)
+        for thread, clock, row in rows:
+            for place in row:
+                self.log.setdefault(place, {})[cluster, thread] = (clock, op)
+
+    def unordered(self, cluster: int, now: Array, places: Array) -> Conflict | None:
+        """The first update that a plain access of ``places[i]`` knowing ``now[i]`` races with."""
+        if not self.log:
+            return None
+        for i, row in enumerate(places.tolist()):
+            for place in row:
+                for (home, thread), (clock, op) in self.log.get(place, {}).items():
+                    if home != cluster or now[i, thread] < clock:
+                        return Conflict(False, False, i, place, thread, op, 1)
+        return None
+
+    def clear(self, places: Array) -> None:
+        if self.log:
+            for place in places.ravel().tolist():
+                self.log.pop(place, None)
+
+
 class Shadow:
     """What is known of each granule of one CTA's shared memory."""
 
@@ -146,6 +185,7 @@ class Shadow:
         """The number of the last write in the fingerprint."""
         self.barrier: Array = np.zeros(n, np.bool_)
         self.has_barriers = False
+        self.atomics = Atomics()
 
     def granules(self, addresses: Array, width: int) -> Array:
         """The granules of accesses of ``width`` bytes, a row an access."""
@@ -175,7 +215,7 @@ class Shadow:
         self.read_op[granules, own[:, None]] = op
         self.was_read[granules] = True
         if known.all():
-            return None
+            return self.atomics.unordered(0, now, granules)
         return self._writer_conflict(granules, ~known, False)
 
     def read_async(
@@ -226,17 +266,31 @@ class Shadow:
         rows = np.arange(len(granules))[:, None]
         known = now[rows, self.writer[granules]] >= self.written[granules]
         conflict = None if known.all() else self._writer_conflict(granules, ~known, False)
+        conflict = conflict or self.atomics.unordered(0, now, granules)
+        self.atomics.clear(granules)
         touched = self.was_read[granules]
         if touched.any():
-            if conflict is None:
-                late: Array = np.any(self.reads[granules] > now[:, None, :], axis=2)
-                if late.any():
-                    conflict = self._reader_conflict(granules, late, now)
+            conflict = conflict or self._readers(now, granules)
             self.reads[granules[touched]] = 0
             self.was_read[granules] = False
         self.writer[granules] = components[:, None]
         self.written[granules] = clocks[:, None]
         self.write_op[granules] = op
+        return conflict
+
+    def _readers(self, now: Array, granules: Array) -> Conflict | None:
+        late: Array = np.any(self.reads[granules] > now[:, None, :], axis=2)
+        return self._reader_conflict(granules, late, now) if late.any() else None
+
+    def update(
+        self, now: Array, threads: Array, clocks: Array, granules: Array, op: int
+    ) -> Conflict | None:
+        """Atomic updates by threads: row ``i`` updates ``granules[i]``."""
+        rows = np.arange(len(granules))[:, None]
+        known = now[rows, self.writer[granules]] >= self.written[granules]
+        conflict = None if known.all() else self._writer_conflict(granules, ~known, False)
+        conflict = conflict or self._readers(now, granules)
+        self.atomics.add(0, threads, clocks, granules, op)
         return conflict
 
     def write_async(
@@ -274,6 +328,13 @@ class Shadow:
         )
 
 
+NEVER = -1
+"""The cluster of an element that no plain store has written."""
+
+UPDATED = -2
+"""The cluster of one that atomics updated without that."""
+
+
 class GlobalShadow:
     """What is known of each element of a tensor in global memory that a kernel stores to.
 
@@ -282,16 +343,17 @@ class GlobalShadow:
     """
 
     def __init__(self, size: int) -> None:
-        self.cluster: Array = np.full(size, -1, np.int32)
+        self.cluster: Array = np.full(size, NEVER, np.int32)
         self.thread: Array = np.zeros(size, np.int32)
         self.written: Array = np.zeros(size, np.int32)
         self.write_op: Array = np.zeros(size, np.int32)
         self.readers: dict[int, dict[tuple[int, int], tuple[int, int]]] = {}
+        self.atomics = Atomics()
 
     def _writers(self, cluster: int, now: Array, elements: Array) -> Conflict | None:
         writer, owner = self.thread[elements], self.cluster[elements]
         rows = np.arange(len(elements))[:, None]
-        known = (owner == -1) | ((owner == cluster) & (now[rows, writer] >= self.written[elements]))
+        known = (owner < 0) | ((owner == cluster) & (now[rows, writer] >= self.written[elements]))
         if known.all():
             return None
         at, column = np.nonzero(~known)
@@ -315,24 +377,43 @@ class GlobalShadow:
         ):
             for element in row:
                 self.readers.setdefault(element, {})[cluster, thread] = (clock, op)
-        return self._writers(cluster, now, elements)
+        found = self._writers(cluster, now, elements)
+        return found or self.atomics.unordered(cluster, now, elements)
 
     def write(
         self, cluster: int, now: Array, threads: Array, clocks: Array, elements: Array, op: int
     ) -> Conflict | None:
         """Row ``i``: thread ``threads[i]`` writes ``elements[i]``."""
         conflict = self._writers(cluster, now, elements)
+        conflict = conflict or self.atomics.unordered(cluster, now, elements)
+        conflict = conflict or self._readers(cluster, now, elements)
+        self.atomics.clear(elements)
         if self.readers:
-            for i, row in enumerate(elements.tolist()):
-                for element in row:
-                    readers = self.readers.pop(element, {})
-                    for (home, thread), (clock, by) in readers.items():
-                        if conflict is None and (home != cluster or now[i, thread] < clock):
-                            conflict = Conflict(True, False, i, element, thread, by, 1)
+            for element in elements.ravel().tolist():
+                self.readers.pop(element, None)
         self.cluster[elements] = cluster
         self.thread[elements] = threads[:, None]
         self.written[elements] = clocks[:, None]
         self.write_op[elements] = op
+        return conflict
+
+    def _readers(self, cluster: int, now: Array, elements: Array) -> Conflict | None:
+        if not self.readers:
+            return None
+        for i, row in enumerate(elements.tolist()):
+            for element in row:
+                for (home, thread), (clock, by) in self.readers.get(element, {}).items():
+                    if home != cluster or now[i, thread] < clock:
+                        return Conflict(True, False, i, element, thread, by, 1)
+        return None
+
+    def update(
+        self, cluster: int, now: Array, threads: Array, clocks: Array, elements: Array, op: int
+    ) -> Conflict | None:
+        """Atomic updates: row ``i``, thread ``threads[i]`` updates ``elements[i]``."""
+        conflict = self._writers(cluster, now, elements)
+        conflict = conflict or self._readers(cluster, now, elements)
+        self.atomics.add(cluster, threads, clocks, elements, op)
         return conflict
 
     def home(self, element: int) -> int:

@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 from polyc.playback.gpu import tensor_core
 from polyc.playback.gpu.barriers import MBarrier
 from polyc.playback.gpu.lanes import Array
-from polyc.playback.gpu.memory import Registers, SharedMemory
+from polyc.playback.gpu.memory import Registers, SharedMemory, TensorMap
 
 
 class Copy:
@@ -74,6 +74,31 @@ class TmaCopy(Copy):
             self.done = True
             self.shared.store(self.addresses, self.chunks)
             self.barrier.deliver(self.op, self.thread, self.chunks.size, self.phase)
+
+
+class TmaStore(Copy):
+    """One TMA store: the chunks at ``addresses`` go to the box of ``target`` at ``start``."""
+
+    def __init__(
+        self,
+        shared: SharedMemory,
+        addresses: Array,
+        target: TensorMap,
+        start: list[int],
+        group: int,
+    ) -> None:
+        self.shared = shared
+        self.addresses = addresses
+        self.target = target
+        self.place = start
+        self.group = group
+        self.agent = "TMA"
+        self.what = "store"
+
+    def complete(self) -> None:
+        if not self.done:
+            self.done = True
+            self.target.store_at(self.place, self.shared.rows[16][self.addresses >> 4])
 
 
 class WgmmaCall(Copy):

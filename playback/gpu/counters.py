@@ -53,6 +53,7 @@ class Counters:
     cp_async_bytes: int = 0
     tma_loads: int = 0
     tma_bytes: int = 0
+    tma_stores: int = 0
     mma: int = 0
     wgmma: int = 0
     wgmma_shared_bytes: int = 0

@@ -41,6 +41,7 @@ class KernelInfo:
     shared_bytes: int
     granule: int
     copies: bool
+    bulk: bool
     wgmma: bool
     ops: list[Operation]
     tiles: list[Tile]
@@ -50,6 +51,7 @@ class KernelInfo:
         return Components(
             self.threads,
             self.copies,
+            self.bulk,
             self.threads // 32 if self.wgmma else 0,
             tuple(f"{b.name}[{i}]" for b in self.barriers for i in range(b.count)),
         )

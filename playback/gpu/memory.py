@@ -90,22 +90,36 @@ class TensorMap:
             return f"a box of rank {len(self.box)} does not fit {self.tensor.name}"
         return None
 
-    def box_at(self, start: Sequence[int]) -> tuple[Array, Array, int]:
-        """The box's bytes with zeros outside the tensor, its elements inside, its sectors."""
-        shape = self.tensor.shape
+    def _box(self, start: Sequence[int]) -> tuple[Array, Array]:
+        """The elements of the box at ``start`` in its order, and which are in the tensor."""
         inside = np.ones((), np.bool_)
         offset = np.zeros((), np.int64)
-        for first, size, extent in zip(start, self.box, shape, strict=True):
+        for first, size, extent in zip(start, self.box, self.tensor.shape, strict=True):
             at = first + np.arange(size)
             inside = inside[..., None] & ((at >= 0) & (at < extent))
             offset = offset[..., None] * extent + np.clip(at, 0, max(extent - 1, 0))
-        flat = offset.reshape(-1)
-        within = inside.reshape(-1)
+        return offset.reshape(-1), inside.reshape(-1)
+
+    def _sectors(self, elements: Array) -> int:
+        return int(np.unique((self.tensor.base + elements * self.tensor.itemsize) >> 5).size)
+
+    def box_at(self, start: Sequence[int]) -> tuple[Array, Array, int]:
+        """The box's bytes with zeros outside the tensor, its elements inside, its sectors."""
+        flat, within = self._box(start)
         values = np.zeros(flat.size, self.tensor.data.dtype)
         elements = flat[within]
         values[within] = self.tensor.data[elements]
-        touched = np.unique((self.tensor.base + elements * self.tensor.itemsize) >> 5)
-        return values.view(np.uint8), elements, int(touched.size)
+        return values.view(np.uint8), elements, self._sectors(elements)
+
+    def elements_at(self, start: Sequence[int]) -> tuple[Array, int]:
+        """The elements of a box inside the tensor, and their sectors."""
+        flat, within = self._box(start)
+        return flat[within], self._sectors(flat[within])
+
+    def store_at(self, start: Sequence[int], data: Array) -> None:
+        """Write the box's bytes ``data``; what is outside the tensor is dropped."""
+        flat, within = self._box(start)
+        self.tensor.data[flat[within]] = data.reshape(-1).view(self.tensor.data.dtype)[within]
 
 
 class SharedMemory:

@@ -17,7 +17,8 @@ from xdsl.ir import Operation
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu.module import DispatchOp, KernelOp, LaunchOp, ModuleOp
 from polyc.dialects.gpu.types import GlobalType, TensorMapType
-from polyc.playback.functions import dtype_of
+from polyc.playback.gpu.arithmetic import dtype_of
+from polyc.playback.gpu.clocks import NEVER
 from polyc.playback.gpu.counters import Counters
 from polyc.playback.gpu.cta import Cta
 from polyc.playback.gpu.findings import Finding, Report
@@ -35,6 +36,9 @@ COMPLETIONS = ("late", "early", "random")
 ``late`` is only when nothing can go on without them (cp.async: at the wait), ``early`` the
 moment that they are issued, ``random`` at any time between.
 """
+
+STORES = ("gpu.store_global", "gpu.atomic_global", "gpu.tma_store")
+"""Ops that write the tensor that they name."""
 
 BASE = 0x7F00_0000_0000
 """Where the first tensor lies; each has 2^32 bytes to itself."""
@@ -255,11 +259,12 @@ def _run(
     stored = [
         argument
         for argument, value in zip(arguments, kernel.body.block.args, strict=True)
-        if any(use.operation.name == "gpu.store_global" for use in value.uses)
+        if any(use.operation.name in STORES for use in value.uses)
     ]
     for argument in stored:
-        if isinstance(argument, GlobalTensor):
-            argument.track()
+        tensor = argument.tensor if isinstance(argument, TensorMap) else argument
+        if isinstance(tensor, GlobalTensor):
+            tensor.track()
     for argument in arguments:
         if isinstance(argument, TensorMap) and (fault := argument.fault()) is not None:
             report.add("DescriptorMisaligned", f"a tensor map cannot be made: {fault}", kernel)
@@ -291,7 +296,7 @@ def _unwritten(kernel: KernelOp, outputs: Sequence[GlobalTensor], report: Report
     for tensor in outputs:
         tensor.track()
         assert tensor.shadow is not None
-        missing = np.nonzero(tensor.shadow.cluster < 0)[0]
+        missing = np.nonzero(tensor.shadow.cluster == NEVER)[0]
         if missing.size:
             report.add(
                 "Unwritten",

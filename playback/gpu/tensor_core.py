@@ -32,6 +32,14 @@ def ldmatrix_fragments(rows: Array, transpose: bool) -> Array:
     return np.ascontiguousarray(blocks).view(np.int32).reshape(4, 32)
 
 
+def stmatrix_rows(registers: Array, transpose: bool) -> Array:
+    """The 16 bytes that go to each lane's address: the inverse of ``ldmatrix_fragments``."""
+    blocks = np.ascontiguousarray(registers).view(np.uint16).reshape(4, 8, 8)
+    if transpose:
+        blocks = blocks.transpose(0, 2, 1)
+    return np.ascontiguousarray(blocks).view(np.uint8).reshape(32, 16)
+
+
 def mma_a(registers: Array, dtype: np.dtype[Any]) -> Array:
     """The 16 x 16 operand a from four registers a lane."""
     halves = np.ascontiguousarray(registers).view(dtype).reshape(2, 2, 8, 4, 2)

@@ -525,6 +525,23 @@ def _cp_async_wait(t: Translator, op: hw.CpAsyncWaitOp) -> None:
     t.line("yield None")
 
 
+@simulates(hw.AtomicGlobalOp)
+def _atomic_global(t: Translator, op: hw.AtomicGlobalOp) -> None:
+    t.line(
+        f"w.atomic_global({t.number(op)}, {op.function.data!r}, {t.name(op.value)}, "
+        f"{t.name(op.tensor)}, ({t.values(op.indices)}), {_predicate(t, op.predicate)}, {t.mask})"
+    )
+
+
+@simulates(hw.AtomicSharedOp)
+def _atomic_shared(t: Translator, op: hw.AtomicSharedOp) -> None:
+    dtype = t.object(dtype_of(op.value.type), "d")
+    t.line(
+        f"w.atomic_shared({t.number(op)}, {op.function.data!r}, {t.name(op.value)}, "
+        f"{t.name(op.address)}, {dtype}, {t.mask})"
+    )
+
+
 # Barriers ------------------------------------------------------------------------------
 
 
@@ -602,6 +619,34 @@ def _tma_load(t: Translator, op: hw.TmaLoadOp) -> None:
     t.line("yield None")
 
 
+@simulates(hw.TmaStoreOp)
+def _tma_store(t: Translator, op: hw.TmaStoreOp) -> None:
+    t.line(
+        f"w.tma_store({t.number(op)}, {t.name(op.map)}, ({t.values(op.coordinates)}), "
+        f"{t.name(op.address)}, {t.mask})"
+    )
+    t.line("yield None")
+
+
+@simulates(hw.BulkCommitOp)
+def _bulk_commit(t: Translator, op: hw.BulkCommitOp) -> None:
+    t.line(f"w.bulk_commit({t.mask})")
+
+
+@simulates(hw.BulkWaitOp)
+def _bulk_wait(t: Translator, op: hw.BulkWaitOp) -> None:
+    t.line(f"w.bulk_wait({op.pending.value.data}, {op.read is not None}, {t.mask})")
+    t.line("yield None")
+
+
+@simulates(hw.StmatrixOp)
+def _stmatrix(t: Translator, op: hw.StmatrixOp) -> None:
+    t.line(
+        f"w.stmatrix({t.number(op)}, {t.name(op.registers)}, {t.name(op.offset)}, "
+        f"{t.name(op.address)}, {op.transpose is not None}, {t.mask})"
+    )
+
+
 @simulates(hw.LdmatrixOp)
 def _ldmatrix(t: Translator, op: hw.LdmatrixOp) -> None:
     t.line(
@@ -672,6 +717,8 @@ def _granule(kernel: KernelOp) -> int:
                 least = min(least, access_bytes(op.value.type))
             case hw.CpAsyncOp():
                 least = min(least, op.bytes.value.data)
+            case hw.AtomicSharedOp():
+                least = min(least, 4)
             case _:
                 pass
     return least
@@ -696,6 +743,7 @@ def translate(kernel: KernelOp) -> tuple[Body, KernelInfo]:
         0 if kernel.shared_bytes is None else kernel.shared_bytes.value.data,
         _granule(kernel),
         hw.CpAsyncOp in kinds,
+        hw.TmaStoreOp in kinds,
         hw.WgmmaOp in kinds,
         t.ops,
         t.tiles,

@@ -45,6 +45,28 @@ class Warp(SyncWarp):
             registers.data[first : first + 4] = tensor_core.ldmatrix_fragments(rows, transpose)
             registers.initialised[first : first + 4] = True
 
+    def stmatrix(
+        self,
+        number: int,
+        registers: Registers,
+        offset: Value,
+        address: Value,
+        transpose: bool,
+        m: Mask,
+    ) -> None:
+        first = self._range(number, registers, offset, 4, m)
+        if first is not None:
+            if not registers.full:
+                self._written(number, registers, registers.initialised[first : first + 4], m)
+            rows = tensor_core.stmatrix_rows(registers.data[first : first + 4], transpose)
+            lanes, relative = self._addresses(number, address, LANES, 16)
+            if lanes.size:
+                threads = self.threads[lanes]
+                clocks = self.clocks.clock(threads)
+                self._write_shared(number, lanes, relative, 16, threads, clocks, False)
+                self.cta.shared.store(relative, rows[lanes])
+        self.collective(number, m)
+
     def mma(
         self,
         number: int,
@@ -271,6 +293,16 @@ class Warp(SyncWarp):
                     self.op(self.last_copy),
                     None,
                     self.threads[late].tolist(),
+                )
+        if self.last_store is not None:
+            columns = self.clocks.components.first_bulk + self.threads
+            late = np.nonzero(self.clocks.now[self.threads, columns] < self.bulk_used)[0]
+            if late.size:
+                self.find(
+                    self.last_store,
+                    "Unfinished",
+                    "the kernel ends while TMA stores may still read its shared memory",
+                    self.threads[late],
                 )
         if self.settled < self.closed:
             self.report.add(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from polyc.playback.gpu.copies import CpAsync
+from polyc.playback.gpu.copies import CpAsync, TmaStore
 from polyc.playback.gpu.cta import Cta
 from polyc.playback.gpu.lanes import LANES, NOBODY, Array, Mask, Value, is_lanes
 from polyc.playback.gpu.memory import Registers
@@ -39,6 +39,11 @@ class WarpBase:
         self.pending: list[CpAsync] = []
         self.copied: Array = np.zeros(32, np.int64)
         self.last_copy: int | None = None
+        # TMA stores: groups committed by each lane, the newest group used, what is on its way.
+        self.bulk_committed: Array = np.zeros(32, np.int64)
+        self.bulk_used: Array = np.zeros(32, np.int64)
+        self.bulk: list[tuple[int, TmaStore]] = []
+        self.last_store: int | None = None
         # wgmma: calls issued, groups closed, groups known complete, the open group's calls.
         self.issued: int = 0
         self.closed: int = 0

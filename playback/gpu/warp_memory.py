@@ -7,12 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from polyc.playback.gpu.clocks import Conflict, repeated, rows_of
+from polyc.playback.gpu.clocks import NEVER, UPDATED, Conflict, repeated, rows_of
 from polyc.playback.gpu.copies import CpAsync
 from polyc.playback.gpu.counters import sectors, wavefronts
 from polyc.playback.gpu.lanes import Array, Mask, Value, byte_rows, is_lanes, spread
 from polyc.playback.gpu.memory import WINDOW, GlobalTensor
 from polyc.playback.gpu.warp_base import WarpBase
+
+ATOMIC = {"add": np.add, "max": np.maximum, "min": np.minimum}
+"""Read-modify-write functions."""
+
+
+def _of_lanes(value: Value, lanes: Array, dtype: np.dtype[Any]) -> Array:
+    return value[lanes] if is_lanes(value) else np.full(lanes.size, value, dtype)
 
 
 class MemoryWarp(WarpBase):
@@ -78,7 +85,8 @@ class MemoryWarp(WarpBase):
         assert tensor.shadow is not None
         thread = int(self.threads[lanes[found.row]])
         home = tensor.shadow.home(found.granule)
-        other = f"thread {found.component}"
+        components = self.clocks.components
+        other = components.who(found.component)
         if not found.reader and home != self.cta.block:
             other += f" of CTA {home}"
         verb = "writes" if writes else "reads"
@@ -88,7 +96,7 @@ class MemoryWarp(WarpBase):
             "DataRace",
             f"thread {thread} {verb} {tensor.element_text(found.granule)}, and nothing orders "
             f"that after {other} {earlier} it",
-            threads=np.array([thread, found.component]),
+            threads=np.array([thread, components.thread(found.component) or 0]),
             space="global",
             address=tensor.base + found.granule * tensor.itemsize,
             times=found.times,
@@ -107,7 +115,7 @@ class MemoryWarp(WarpBase):
         found = shadow.read(self.cta.block, now, threads, clocks, elements, number)
         if found is not None:
             self._global_conflict(number, tensor, found, lanes, False)
-        if tensor.is_output and (shadow.cluster[elements] < 0).any():
+        if tensor.is_output and (shadow.cluster[elements] == NEVER).any():
             self.find(
                 number,
                 "Uninitialised",
@@ -180,6 +188,49 @@ class MemoryWarp(WarpBase):
         found = shadow.write(self.cta.block, now, threads, clocks, elements, number)
         if found is not None:
             self._global_conflict(number, tensor, found, lanes, True)
+        self.dirty = True
+
+    def atomic_global(
+        self,
+        number: int,
+        function: str,
+        value: Value,
+        tensor: GlobalTensor,
+        indices: Sequence[Value],
+        predicate: Value,
+        m: Mask,
+    ) -> None:
+        """One update a lane, in any order."""
+        lanes = self.active(m, predicate)
+        lanes, offsets = self._elements(number, tensor, indices, lanes, 1)
+        if not lanes.size:
+            return
+        tensor.track()
+        shadow = tensor.shadow
+        assert shadow is not None
+        threads = self.threads[lanes]
+        self._trace(number, threads, offsets)
+        if tensor.is_output and (shadow.cluster[offsets] == NEVER).any():
+            self.find(
+                number,
+                "Uninitialised",
+                f"the output {tensor.name} is updated where nothing has set it",
+                threads,
+                "global",
+            )
+            shadow.cluster[offsets] = UPDATED
+        now, clocks = self.clocks.now[threads], self.clocks.clock(threads)
+        place = offsets[:, None]
+        found = shadow.update(self.cta.block, now, threads, clocks, place, number)
+        if found is not None:
+            self._global_conflict(number, tensor, found, lanes, True)
+        ATOMIC[function].at(tensor.data, offsets, _of_lanes(value, lanes, tensor.data.dtype))
+        size = offsets.size * tensor.itemsize
+        self.counters.global_read_bytes += size
+        self.counters.global_write_bytes += size
+        touched = sectors(tensor.base + offsets * tensor.itemsize)
+        self.counters.global_read_sectors += touched
+        self.counters.global_write_sectors += touched
         self.dirty = True
 
     # Shared memory
@@ -338,6 +389,36 @@ class MemoryWarp(WarpBase):
         )
         values = byte_rows(value, width, dtype)
         self.cta.shared.store(relative, values[lanes])
+
+    def atomic_shared(
+        self,
+        number: int,
+        function: str,
+        value: Value,
+        address: Value,
+        dtype: np.dtype[Any],
+        m: Mask,
+    ) -> None:
+        """One update a lane, in any order."""
+        lanes, relative = self._addresses(number, address, self.active(m), 4)
+        if not lanes.size:
+            return
+        granules = self.shadow.granules(relative, 4)
+        threads = self.threads[lanes]
+        self._trace(number, threads, relative)
+        now, clocks = self.clocks.now[threads], self.clocks.clock(threads)
+        found = self.shadow.update(now, threads, clocks, granules, number)
+        if found is not None:
+            thread = threads[found.row : found.row + 1]
+            who = f"thread {int(thread[0])}"
+            self.cta.conflict(found, self.op(number), who, thread, True, False)
+        self._uninitialised(number, granules, threads, "an atomic")
+        memory = self.cta.shared.bytes.view(dtype)
+        ATOMIC[function].at(memory, relative // 4, _of_lanes(value, lanes, dtype))
+        self.counters.shared_read_bytes += 4 * relative.size
+        self.counters.shared_write_bytes += 4 * relative.size
+        self._count_shared(number, relative, lanes, 4)
+        self.dirty = True
 
     # cp.async
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from polyc.playback.gpu.barriers import MBarrier
-from polyc.playback.gpu.copies import TmaCopy
+from polyc.playback.gpu.copies import TmaCopy, TmaStore
 from polyc.playback.gpu.kernel import BarrierArray, Steps, Wait
 from polyc.playback.gpu.lanes import Array, Mask, Value, is_lanes
 from polyc.playback.gpu.memory import PATTERN, WINDOW, TensorMap, swizzled
@@ -183,31 +183,9 @@ class SyncWarp(MemoryWarp):
         lane: int,
     ) -> None:
         op, thread = self.op(number), int(self.threads[lane])
-        relative, size = address - WINDOW, source.bytes
-        needs = max(128, PATTERN[source.span])
-        if not 0 <= relative <= self.cta.shared.size - size:
-            self.find(
-                number,
-                "OutOfBounds",
-                f"a TMA load of {size} bytes to byte {relative} of shared memory, and the CTA has "
-                f"{self.cta.shared.size}",
-                threads=np.array([thread]),
-                space="shared",
-                address=address,
-            )
+        relative, size = self._box_place(number, "load", source, address, thread), source.bytes
+        if relative is None:
             return
-        if address % needs:
-            self.find(
-                number,
-                "Misaligned",
-                f"a TMA load with swizzle {source.span} goes to {self.cta.place(relative)}, no "
-                f"multiple of {needs} bytes",
-                threads=np.array([thread]),
-                space="shared",
-                address=address,
-            )
-            if address % 16:
-                return
         usable = barrier.usable(op, [thread], True)
         if usable:
             barrier.check_phase(op, thread, "the copy")
@@ -246,9 +224,118 @@ class SyncWarp(MemoryWarp):
             self.cta.conflict(found, op, who, np.array([thread]), True, True)
         chunks = data.reshape(-1, 16)
         places = swizzled(address + 16 * np.arange(len(chunks)), source.span) - WINDOW
-        if address % needs:
-            places = np.clip(places, 0, self.cta.shared.size - 16)
         copy = TmaCopy(self.cta.shared, op, thread, places, chunks, barrier)
         if usable:
             self.cta.loads.setdefault(barrier.component, []).append(copy)
         self.cta.launch(copy)
+
+    def _box_place(
+        self, number: int, what: str, tensor_map: TensorMap, address: int, thread: int
+    ) -> int | None:
+        """A box's first byte in shared memory; None where the copy cannot be made."""
+        relative, size = address - WINDOW, tensor_map.bytes
+        needs = max(128, PATTERN[tensor_map.span])
+        if not 0 <= relative <= self.cta.shared.size - size:
+            self.find(
+                number,
+                "OutOfBounds",
+                f"a TMA {what} of {size} bytes at byte {relative} of shared memory, and the CTA "
+                f"has {self.cta.shared.size}",
+                np.array([thread]),
+                "shared",
+                address,
+            )
+            return None
+        if address % needs:
+            self.find(
+                number,
+                "Misaligned",
+                f"a TMA {what} with swizzle {tensor_map.span} is at {self.cta.place(relative)}, no "
+                f"multiple of {needs} bytes",
+                np.array([thread]),
+                "shared",
+                address,
+            )
+            return None
+        return relative
+
+    def tma_store(
+        self,
+        number: int,
+        target: TensorMap,
+        coordinates: Sequence[Value],
+        address: Value,
+        m: Mask,
+    ) -> None:
+        for lane in self.active(m).tolist():
+            start = [int(c[lane]) if is_lanes(c) else int(c) for c in coordinates]
+            at = int(address[lane]) if is_lanes(address) else int(address)
+            self._tma_store(number, target, start, at, lane)
+        self.dirty = True
+
+    def _tma_store(
+        self, number: int, target: TensorMap, start: list[int], address: int, lane: int
+    ) -> None:
+        op, thread = self.op(number), int(self.threads[lane])
+        relative = self._box_place(number, "store", target, address, thread)
+        if relative is None:
+            return
+        size, granule, clocks = target.bytes, self.shadow.granule, self.clocks
+        components = clocks.components
+        granules = np.arange(relative // granule, -(-(relative + size) // granule))
+        group = int(self.bulk_committed[lane]) + 1
+        self.bulk_used[lane] = group
+        self.last_store = number
+        reader = components.first_bulk + thread
+        who = components.who(reader)
+        me = np.array([thread])
+        self._trace(number, me, np.array([*start, relative]), reads=granules)
+        now, proxied = clocks.now[thread], clocks.proxied[thread]
+        found = self.shadow.read_async(now, proxied, reader, group, granules, number)
+        if found is not None:
+            self.cta.conflict(found, op, who, me, False, True)
+        self._uninitialised(number, granules, me, "a TMA store")
+        tensor = target.tensor
+        tensor.track()
+        assert tensor.shadow is not None
+        elements, touched = target.elements_at(start)
+        if elements.size:
+            writer, clock = np.array([reader + components.threads]), np.array([group])
+            hit = tensor.shadow.write(
+                self.cta.block, now[None], writer, clock, elements[None], number
+            )
+            if hit is not None:
+                self._global_conflict(number, tensor, hit, np.array([lane]), True)
+        self.counters.tma_stores += 1
+        self.counters.global_write_bytes += int(elements.size) * tensor.itemsize
+        self.counters.global_write_sectors += touched
+        chunks = address + 16 * np.arange(size // 16)
+        places = swizzled(chunks, target.span) - WINDOW
+        copy = TmaStore(self.cta.shared, places, target, start, group)
+        self.bulk.append((lane, copy))
+        self.cta.launch(copy)
+
+    def bulk_commit(self, m: Mask) -> None:
+        self.bulk_committed[self.active(m)] += 1
+
+    def bulk_wait(self, pending: int, read: bool, m: Mask) -> None:
+        """Lanes wait for all but their ``pending`` newest groups of TMA stores."""
+        lanes = self.active(m)
+        done = np.maximum(self.bulk_committed - pending, 0)
+        waiting = set(lanes.tolist())
+        kept: list[tuple[int, TmaStore]] = []
+        for lane, copy in self.bulk:
+            if lane in waiting and copy.group <= done[lane]:
+                self.cta.arrive(copy)
+                if copy in self.cta.flying:
+                    self.cta.flying.remove(copy)
+            if not copy.done:
+                kept.append((lane, copy))
+        self.bulk = kept
+        components, now = self.clocks.components, self.clocks.now
+        threads = self.threads[lanes]
+        if components.bulk:
+            for first in (0,) if read else (0, components.threads):
+                columns = components.first_bulk + first + threads
+                now[threads, columns] = np.maximum(now[threads, columns], done[lanes])
+        self.dirty = True
