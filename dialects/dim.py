@@ -286,6 +286,17 @@ class Assumption:
 # Parsing and printing ------------------------------------------------------------------
 
 
+def unknown_symbol(fact: Assumption, symbols: Iterable[str]) -> str | None:
+    """What is wrong with a fact that names something beside ``symbols``, or None."""
+    known = list(symbols)
+    for name in fact.expr.symbols():
+        if name not in known:
+            return f"the assumption {fact} names {name}, which is not among the symbols " + (
+                ", ".join(known) or "none"
+            )
+    return None
+
+
 def parse_dim(parser: AttrParser) -> Dim:
     """Parse ``term (('+' | '-') term)*``.
 

@@ -62,6 +62,7 @@ from polyc.dialects.dim import (
     parse_assumptions,
     parse_shape,
     shape_text,
+    unknown_symbol,
 )
 
 # Tensor types --------------------------------------------------------------------------
@@ -567,17 +568,6 @@ def _dictionaries(
     if attrs is None:
         return ArrayAttr([DictionaryAttr({})] * count)
     return ArrayAttr([DictionaryAttr(dict(a)) for a in attrs])
-
-
-def unknown_symbol(fact: Assumption, symbols: Sequence[str]) -> str | None:
-    """What is wrong with a fact that names something beside ``symbols``, or None."""
-    for name in fact.expr.symbols():
-        if name not in symbols:
-            return (
-                f"the assumption {fact} names {name}, which is not among the symbols "
-                f"{_listed(symbols)}"
-            )
-    return None
 
 
 def _parse_input(parser: Parser) -> tuple[Parser.Argument, dict[str, Attribute]]:

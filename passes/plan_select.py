@@ -31,7 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.arch import ARCHS, arch_names
 from polyc.dialects.diagnostic import PolycError, from_text
-from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim, unknown_symbol
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan_fields import Record, Value
 from polyc.dialects.region import (
@@ -46,7 +46,6 @@ from polyc.dialects.region import (
     UnaryOp,
 )
 from polyc.dialects.region_types import MemRefType, ValType
-from polyc.dialects.signature import unknown_symbol
 from polyc.passes.driver import rewrite
 from polyc.poly import isl
 from polyc.poly.contraction import Refusal, classify

@@ -37,6 +37,7 @@ from polyc.dialects.dim import (
     parse_assumptions,
     parse_shape,
     shape_text,
+    unknown_symbol,
 )
 from polyc.dialects.gpu.types import BindAttr, GlobalType, IndexAttr, IntsAttr, index_attr
 
@@ -128,7 +129,14 @@ class ModuleOp(IRDLOperation):
     def verify_(self) -> None:
         if self.arch.data not in ("sm_80", "sm_90a"):
             raise VerifyException(f'arch is "sm_80" or "sm_90a", not "{self.arch.data}"')
+        for fact in self.assumptions.data:
+            if (fault := unknown_symbol(fact, self.symbol_names)) is not None:
+                raise VerifyException(f"{fault} of gpu.module @{self.sym_name.data}")
         dispatches = [op for op in self.body.block.ops if isinstance(op, DispatchOp)]
+        if len(dispatches) > 1:
+            raise VerifyException(
+                f"gpu.module @{self.sym_name.data} has {len(dispatches)} gpu.dispatch; it has one"
+            )
         for kernel in self.kernels() if dispatches else ():
             for binding in kernel.bindings:
                 tensor, count = binding.tensor_index, len(dispatches[0].arg_types)
@@ -401,6 +409,15 @@ class LaunchOp(IRDLOperation):
         name = self.kernel.root_reference.data
         if name not in (k.sym_name.data for k in module.kernels()):
             raise VerifyException(f"gpu.module @{module.sym_name.data} has no kernel @{name}")
+        for fact in self.when.data:
+            if (fault := unknown_symbol(fact, module.symbol_names)) is not None:
+                raise VerifyException(f"{fault} of gpu.module @{module.sym_name.data}")
+        for size in self.grid.data:
+            if unknown := [s for s in size.symbols() if s not in module.symbol_names]:
+                raise VerifyException(
+                    f"the grid {shape_text(self.grid.data)} of @{name} names {unknown[0]}, which "
+                    f"is none of [{', '.join(module.symbol_names)}]"
+                )
 
 
 MODULE_OPS: list[type[Operation]] = [ModuleOp, KernelOp, ReturnOp, DispatchOp, LaunchOp]

@@ -624,3 +624,43 @@ gpu.module @m arch "sm_80" symbols [M] {
     gpu.launch @k align [4] grid [M]
   }
 }
+
+// -----
+
+// CHECK: the assumption N >= 1 names N, which is not among the symbols M of gpu.module @m
+gpu.module @m arch "sm_80" symbols [M] assuming (N >= 1) {
+}
+
+// -----
+
+// CHECK: gpu.module @m has 2 gpu.dispatch; it has one
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.dispatch () -> () {
+  }
+  gpu.dispatch () -> () {
+  }
+}
+
+// -----
+
+// CHECK: the assumption N >= 1 names N, which is not among the symbols M of gpu.module @m
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k() threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>) -> () {
+    gpu.launch @k when (N >= 1) align [4] grid [M]
+  }
+}
+
+// -----
+
+// CHECK: the grid [M, N] of @k names N, which is none of [M]
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k() threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>) -> () {
+    gpu.launch @k align [4] grid [M, N]
+  }
+}
