@@ -181,12 +181,12 @@ def measure(torch: Any, racers: Sequence[Contestant], rounds: int) -> None:
             racer.milliseconds.append(time_batch(torch, racer, launches[racer.name]))
 
 
-def launch_overhead(torch: Any, program: Program) -> dict[str, float]:
+def launch_overhead(torch: Any, program: Program, dtype: Any) -> dict[str, float]:
     """Host microseconds a call on 128³ tensors, each the median of 20 batches (J4).
 
     A batch of 100 calls fits the launch queue, so that the host never waits for the GPU.
     """
-    a, b, bias, out = make_inputs(torch, (128, 128, 128), torch.float16, 1)[0]
+    a, b, bias, out = make_inputs(torch, (128, 128, 128), dtype, 1)[0]
     launch = program.launch([a, b, bias], [out])
     stream = torch.cuda.current_stream().cuda_stream
     calls: dict[str, Callable[[], object]] = {
@@ -342,7 +342,8 @@ def run(torch: Any, args: argparse.Namespace) -> int:
             )
         del racers, sets
     report["rows"] = rows
-    report["launch_overhead_us"] = overhead = launch_overhead(torch, next(iter(programs.values())))
+    program = next(iter(programs.values()))
+    report["launch_overhead_us"] = overhead = launch_overhead(torch, program, dtype)
     print("host time a call, µs: " + ", ".join(f"{k} {v:.1f}" for k, v in overhead.items()))
     if args.out != "-":
         stamp = report["date"][:19].replace(":", "").replace("-", "")
