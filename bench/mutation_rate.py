@@ -36,7 +36,12 @@ SHAPES: Mapping[str, Sequence[tuple[int, int, int]]] = {
     "cp_async16": [(136, 136, 232), (136, 136, 40)],
     "cp_async4": [(136, 134, 230), (136, 134, 38)],
     "cp_async": [(136, 134, 230), (136, 134, 38)],
-    "scalar": [(136, 133, 229), (136, 133, 21), *((9, 17 + i, 24 + i) for i in range(8))],
+    "scalar": [
+        *((9, 17 + i, 56 + i) for i in range(8)),
+        *((9, 17 + i, 24 + i) for i in range(8)),
+        (136, 133, 229),
+        (136, 133, 21),
+    ],
 }
 """M, N, K for each loader: many steps with tails, and fewer steps than the pipeline is deep.
 

@@ -59,7 +59,10 @@ class KernelInfo:
 
 @dataclass
 class Wait:
-    """A warp's reason to stand still; ``kind`` is what it is when it never ends."""
+    """A warp's reason to stand still at ``op``: until ``ready``, and ``text`` says for what.
+
+    ``barrier`` is for waits at a barrier of the CTA, where a deadlock means missing threads.
+    """
 
     op: Operation
     ready: Callable[[], bool]

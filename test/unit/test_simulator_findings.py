@@ -363,3 +363,9 @@ def test_rows_that_are_not_padded_collide_in_the_banks() -> None:
     result = run("transpose", *edits)
     result.check()
     assert result.counters.bank_conflicts == 6 * 32 * 31
+
+
+def test_the_documentation_lists_every_kind() -> None:
+    text = (FOLDER.parent.parent / "docs" / "simulator.md").read_text()
+    for kind, meaning in KINDS.items():
+        assert f"| `{kind}` | {meaning} |" in text

@@ -278,3 +278,19 @@ def test_a_store_by_other_lanes_needs_a_barrier_before_ldmatrix() -> None:
     assert swapped != text
     module = parse_text(make_context(), swapped, "matrix.mlir")
     assert "DataRace" in kinds(simulate(module, [x], {"N": 256}))
+
+
+# The examples --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["row_sum", "transpose"])
+@pytest.mark.parametrize(("schedule", "seed"), [("round-robin", 0), ("random", 3)])
+def test_examples_written_by_hand(name: str, schedule: str, seed: int) -> None:
+    path = ROOT / "examples" / "gpu" / f"{name}.mlir"
+    job = Compilation.of_file(path, "sm_80")
+    module, _ = simulate_command.lower(job, None, str(path), None, quiet())
+    x = np.random.default_rng(1).standard_normal((37, 300)).astype(np.float32)
+    result = simulate(module, [x], {"M": 37, "N": 300}, schedule=schedule, seed=seed)
+    result.check()
+    wanted = x.sum(axis=1) if name == "row_sum" else x.T
+    np.testing.assert_allclose(result.outputs[0], wanted, rtol=1e-5, atol=1e-4)
