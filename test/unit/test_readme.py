@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"<!-- (file|shows): ([^\n]*) -->\n```\w*\n(.*?)\n```\n", re.DOTALL)
 VARIES = re.compile(
-    r" +\d+ ms\b|\b\d+ bytes\b|\b\d+ KiB\b|\b\d\.\de[-+]\d\d\b|\b\d+ passes"
+    r" +\d+ ms\b|\b\S+ thread-ops/s|\b\d+ bytes\b|\b\d+ KiB\b|\b\d\.\de[-+]\d\d\b|\b\d+ passes"
     "|, from the cache|  from the cache"
 )
 
