@@ -61,9 +61,9 @@ def test_gemm(shape: tuple[int, int, int], element: str, arch: str) -> None:
     assert taken
     for variant in taken:
         result = simulate(module, inputs, sizes, variant=variant)
-        (found,) = program.run(inputs, variant=variant)
+        found: Array = np.asarray(program.run(inputs, variant=variant)[0])
         assert result.findings == []
-        (expected,) = result.outputs
+        expected: Array = result.outputs[0]
         scale = float(np.abs(expected.astype(np.float32)).max())
         ulp = 2.0 ** (-10 if element == "f16" else -7)
         np.testing.assert_allclose(
