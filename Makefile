@@ -1,4 +1,5 @@
 # Everything installs into .venv on first use; Python 3.11 or later is all that is needed.
+# RUNS=... and SEED=... say how long and where `make fuzz` searches.
 # PYTHON=... chooses another interpreter, VENV=... another place, JOBS=... test processes.
 
 VENV ?= .venv
@@ -9,7 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.polyc-installed
 DEMO := examples/gemm_bias_relu.mlir --set M=512 --set N=768 --set K=320
 
-.PHONY: demo test test-gpu bench format clean
+.PHONY: demo test test-gpu fuzz bench format clean
 
 demo: $(STAMP)
 	@$(BIN)/polyc run $(DEMO)
@@ -27,6 +28,12 @@ test: $(STAMP)
 
 test-gpu: $(STAMP)
 	@$(BIN)/pytest -q test/gpu
+
+RUNS ?= 500
+SEED ?= 0
+fuzz: $(STAMP)
+	@$(BIN)/python test/fuzz/kernels.py --runs $(RUNS) --seed $(SEED)
+	@$(BIN)/python test/fuzz/text.py --runs $$(( $(RUNS) * 20 )) --seed $(SEED)
 
 bench: $(STAMP)
 	@$(BIN)/python bench/compiler_speed.py

@@ -1,0 +1,117 @@
+"""Mutated texts of every layer: each is refused with a diagnostic or compiles, never more.
+
+A mutation deletes, repeats, swaps or replaces tokens, cuts the text off, or writes an
+unreasonable number.  Texts are the examples, and the examples after every pass.
+
+    python test/fuzz/text.py --runs 10000 --seed 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import sys
+import time
+import traceback
+from functools import cache
+from pathlib import Path
+
+from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.passes.driver import verify
+from polyc.passes.lower_to_gpu import build, names
+from polyc.tools.parsing import parse_text
+from polyc.tools.pipeline import Compilation
+from polyc.tools.registry import make_context
+
+ROOT = Path(__file__).resolve().parents[2]
+TOKEN = re.compile(r"\w+|[^\w\s]|\s+")
+ODD = (
+    *("0", "-1", "99999999999999999999", "1.0e400", "nan", "f16", "i1", "index", "%x", "@y", '"'),
+    *("[", "}", "floordiv", "mod", "()", "loc", "#gpu", "!gpu", "affine_map<", "dense<"),
+)
+NUMBERS = (0, 1, 2, 3, 7, 16, 63, 255, 1024, 2**31, 2**63, 2**70)
+REFUSALS = (PolycError, ParseError, VerifyException, DiagnosticException)
+SECONDS = 10.0
+"""More than this for a text of a page is a fault."""
+
+
+@cache
+def texts() -> tuple[str, ...]:
+    """What is mutated: the examples, and one of them after each pass."""
+    found = [path.read_text() for path in sorted((ROOT / "examples").rglob("*.mlir"))]
+    ctx = make_context()
+    for arch in ("sm_80", "sm_90a"):
+        module = parse_text(ctx, (ROOT / "examples" / "gemm_bias_relu.mlir").read_text(), "x")
+        for name in names():
+            build(name, arch).apply(ctx, module)
+            found.append(str(module))
+    return tuple(found)
+
+
+def mutated(dice: random.Random) -> str:
+    tokens = TOKEN.findall(dice.choice(texts()))
+    for _ in range(dice.choice((1, 1, 1, 2, 3))):
+        at, kind = dice.randrange(len(tokens)), dice.randrange(7)
+        if kind == 0:
+            del tokens[at]
+        elif kind == 1:
+            tokens.insert(at, tokens[at])
+        elif kind == 2:
+            tokens[at] = dice.choice(tokens)
+        elif kind == 3:
+            tokens = tokens[: at + 1]
+        elif kind == 4:
+            tokens[at] = dice.choice(ODD)
+        elif kind == 5:
+            other = dice.randrange(len(tokens))
+            tokens[at], tokens[other] = tokens[other], tokens[at]
+        else:
+            numbers = [i for i, token in enumerate(tokens) if token.isdigit()]
+            if numbers:
+                tokens[dice.choice(numbers)] = str(dice.choice(NUMBERS))
+        if not tokens:
+            break
+    return "".join(tokens)
+
+
+def failure(text: str, arch: str) -> str | None:
+    """A fault of polyc on this text, or None."""
+    start = time.monotonic()
+    try:
+        ctx = make_context()
+        module = parse_text(ctx, text, "fuzz.mlir")
+        verify(module)
+        Compilation(ctx, module, arch).run()
+    except REFUSALS as error:
+        if not str(error).strip():
+            return "refused without a word"
+    except Exception:
+        return traceback.format_exc(limit=-4)
+    spent = time.monotonic() - start
+    return f"took {spent:.1f} s" if spent > SECONDS else None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    start, failed = time.monotonic(), 0
+    for number in range(args.runs):
+        dice = random.Random(f"{args.seed} {number}")
+        text, arch = mutated(dice), dice.choice(("sm_80", "sm_90a"))
+        if (why := failure(text, arch)) is not None:
+            failed += 1
+            print(f"text {number} of seed {args.seed}, {arch}: {why}", flush=True)
+        if (number + 1) % 500 == 0:
+            print(
+                f"{number + 1} texts, {failed} faults, {time.monotonic() - start:.0f} s", flush=True
+            )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

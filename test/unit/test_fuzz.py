@@ -1,0 +1,45 @@
+"""A short run of what ``make fuzz`` runs for long."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from polyc.dialects.gpu.module import ModuleOp
+from polyc.playback.mutation import mutants, mutated
+from polyc.test.fuzz import kernels, text
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_kernels(number: int) -> None:
+    run = kernels.drawn(random.Random(f"ci {number}"))
+    assert kernels.failure(run) is None, run
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_texts(part: int) -> None:
+    for number in range(60):
+        dice = random.Random(f"ci {part} {number}")
+        found = text.failure(text.mutated(dice), dice.choice(("sm_80", "sm_90a")))
+        assert found is None, (part, number)
+
+
+def test_faults_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks can fail: on a kernel that is wrong, and on an error that is not ours."""
+    run = kernels.Run("sm_80", "f16", "nn", "bias", (8, 8, 8), "random", "late", 0, 1)
+    assert kernels.failure(run) is None
+    right = kernels.compiled(run.arch, run.element, run.order, run.epilogue)
+    stores = next(m for m in mutants(right) if m.op == "gpu.ldmatrix" and m.change == "remove it")
+
+    def wrong(*_: str) -> ModuleOp:
+        return mutated(right, stores)
+
+    monkeypatch.setattr(kernels, "compiled", wrong)
+    assert kernels.failure(run) is not None
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(text, "parse_text", broken)
+    assert "ZeroDivisionError" in (text.failure("", "sm_80") or "")
