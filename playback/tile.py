@@ -1,0 +1,315 @@
+"""What a tile program means, on NumPy: whole tiles, one CTA after another.
+
+This is the reference for the lowered kernel, written from the tile ops' docstrings and nothing
+below them: it knows no threads, no layouts and no barriers.  A contract is a matrix product,
+a copy a slice with zeros outside the tensor, a map a function of whole tiles.  It plays what an
+author writes and what ``region-to-gpu`` makes, that is, before ``gpu-warp-specialize`` and
+``gpu-inject-pipeline`` say how it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import affine, arith, scf
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+    AffineSymExpr,
+)
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import BlockIdOp, SharedTileOp
+from polyc.dialects.gpu.module import KernelOp, LaunchOp, ModuleOp, ReturnOp
+from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
+from polyc.playback.functions import dtype_of
+from polyc.playback.gpu import arithmetic
+
+Array = NDArray[Any]
+Values = dict[SSAValue, Any]
+
+
+def run(
+    module: ModuleOp,
+    inputs: Sequence[Array],
+    symbols: Mapping[str, int],
+    variant: str | None = None,
+) -> list[Array]:
+    """The outputs of a ``gpu.module`` at tile level.
+
+    The kernel is ``variant``, or the first whose conditions hold.  Elements that no kernel
+    writes are NaN.  Raises PolycError ``NotPlayed`` for an op below or beside the tile level,
+    ``NoVariant`` when no kernel takes these sizes.
+    """
+    dispatch = module.dispatch()
+    kinds = list(dispatch.arg_types)
+    tensors = [np.array(a) for a in inputs]
+    for kind in kinds[dispatch.num_inputs.value.data :]:
+        shape = tuple(d.evaluate(symbols) for d in kind.dims)
+        tensors.append(np.full(shape, np.nan).astype(dtype_of(kind.element_type)))
+    outputs = tensors[dispatch.num_inputs.value.data :]
+    if any(out.size == 0 for out in outputs):
+        return outputs
+    launch = _chosen(module, symbols, variant)
+    name = launch.kernel.root_reference.data
+    kernel = next(k for k in module.kernels() if k.sym_name.data == name)
+    for block in range(prod(d.evaluate(symbols) for d in launch.grid.data)):
+        _Cta(kernel, tensors, symbols, block).run()
+    return outputs
+
+
+def _chosen(module: ModuleOp, symbols: Mapping[str, int], variant: str | None) -> LaunchOp:
+    for launch in module.dispatch().launches():
+        name = launch.kernel.root_reference.data
+        if variant in (None, name) and all(f.holds(symbols) for f in launch.when.data):
+            return launch
+    sizes = ", ".join(f"{k}={v}" for k, v in symbols.items())
+    raise PolycError("NoVariant", f"no kernel of @{module.sym_name.data} takes {sizes}", module)
+
+
+def window(tensor: Array, start: Sequence[int], shape: Sequence[int]) -> Array:
+    """A tile of ``tensor`` from ``start``, zero where it leaves the tensor."""
+    found = np.zeros(tuple(shape), tensor.dtype)
+    ends = [min(s + n, size) for s, n, size in zip(start, shape, tensor.shape, strict=True)]
+    if all(s < e for s, e in zip(start, ends, strict=True)):
+        inside = tuple(slice(0, e - s) for s, e in zip(start, ends, strict=True))
+        found[inside] = tensor[tuple(slice(s, e) for s, e in zip(start, ends, strict=True))]
+    return found
+
+
+def evaluated(expr: AffineExpr, dims: Sequence[Array], symbols: Sequence[int]) -> Any:
+    """An affine expression on arrays of its dimensions."""
+    match expr:
+        case AffineConstantExpr(value):
+            return value
+        case AffineDimExpr(position):
+            return dims[position]
+        case AffineSymExpr(position):
+            return symbols[position]
+        case AffineBinaryOpExpr(kind, lhs, rhs):
+            a, b = evaluated(lhs, dims, symbols), evaluated(rhs, dims, symbols)
+            return BINARY[kind](a, b)
+        case _:
+            raise AssertionError(expr)
+
+
+BINARY: dict[AffineBinaryOpKind, Callable[[Any, Any], Any]] = {
+    AffineBinaryOpKind.Add: lambda a, b: a + b,
+    AffineBinaryOpKind.Mul: lambda a, b: a * b,
+    AffineBinaryOpKind.FloorDiv: lambda a, b: a // b,
+    AffineBinaryOpKind.CeilDiv: lambda a, b: -(-a // b),
+    AffineBinaryOpKind.Mod: lambda a, b: a % b,
+}
+"""Affine operators; Python's division rounds to minus infinity, as theirs does."""
+
+
+class _Cta:
+    """One block of a kernel."""
+
+    def __init__(
+        self, kernel: KernelOp, tensors: list[Array], symbols: Mapping[str, int], block: int
+    ) -> None:
+        self.kernel, self.block = kernel, block
+        self.values: Values = {}
+        for arg, bound in zip(kernel.body.block.args, kernel.bindings, strict=True):
+            if bound.kind.data == "symbol":
+                self.values[arg] = symbols[str(bound.source.data)]
+            elif (index := bound.tensor_index) is not None:
+                self.values[arg] = tensors[index]
+
+    def run(self) -> None:
+        self.ops(self.kernel.body.block)
+
+    def ops(self, block: Block) -> None:
+        for op in block.ops:
+            play = PLAYS.get(type(op))
+            if play is None:
+                raise PolycError(
+                    "NotPlayed",
+                    f"{op.name} is not of the tile level; simulate the lowered kernel instead",
+                    op,
+                )
+            play(self, op)
+
+    def numbers(self, values: Sequence[SSAValue]) -> list[int]:
+        return [int(self.values[v]) for v in values]
+
+
+def _constant(cta: _Cta, op: arith.ConstantOp) -> None:
+    value = cast(Attribute, op.value)
+    if isinstance(value, IntegerAttr):
+        cta.values[op.result] = int(value.value.data)
+    elif isinstance(value, FloatAttr):
+        cta.values[op.result] = dtype_of(op.result.type).type(value.value.data)
+    else:
+        raise PolycError("NotPlayed", f"a tile program has no constant like {value}", op)
+
+
+def _apply(cta: _Cta, op: affine.ApplyOp) -> None:
+    m, operands = op.map.data, cta.numbers(op.mapOperands)
+    cta.values[op.result] = m.eval(operands[: m.num_dims], operands[m.num_dims :])[0]
+
+
+def _coordinates(cta: _Cta, op: tile.TileCoordinatesOp) -> None:
+    """Walk the tiles in the raster's order until the block's own."""
+    height, width = op.tile_sizes
+    rows, columns = (
+        -(-size // step)
+        for size, step in zip(cta.numbers([op.rows, op.columns]), (height, width), strict=True)
+    )
+    group = op.group.value.data if op.raster.data == "grouped" else 1
+    order = [
+        (row, column)
+        for first in range(0, rows, group)
+        for column in range(columns)
+        for row in range(first, min(first + group, rows))
+    ]
+    row, column = order[cta.block]
+    cta.values[op.row], cta.values[op.column] = row * height, column * width
+
+
+def _fragment(cta: _Cta, op: tile.FragmentOp) -> None:
+    kind = op.fragment.type
+    assert isinstance(kind, FragmentType)
+    cta.values[op.fragment] = np.full(kind.sizes, np.nan).astype(dtype_of(kind.element_type))
+
+
+def _shared(cta: _Cta, op: SharedTileOp) -> None:
+    kind = op.tile.type
+    assert isinstance(kind, SharedType)
+    shape = (kind.ring.data, *kind.sizes)
+    cta.values[op.tile] = np.full(shape, np.nan).astype(dtype_of(kind.element_type))
+
+
+def _fill(cta: _Cta, op: tile.FillOp) -> None:
+    cta.values[op.fragment][...] = cta.values[op.value]
+
+
+def _slot(cta: _Cta, slot: SSAValue | None) -> int:
+    return 0 if slot is None else int(cta.values[slot])
+
+
+def _copy(cta: _Cta, op: tile.CopyOp) -> None:
+    target: Array = cta.values[op.target][_slot(cta, op.slot)]
+    target[...] = window(cta.values[op.source], cta.numbers(op.indices), target.shape)
+
+
+def _contract(cta: _Cta, op: tile.ContractOp) -> None:
+    left: Array = cta.values[op.lhs][_slot(cta, op.lhs_slot)].astype(np.float32)
+    right: Array = cta.values[op.rhs][_slot(cta, op.rhs_slot)].astype(np.float32)
+    acc: Array = cta.values[op.acc]
+    acc += (left if op.lhs_k_major else left.T) @ (right.T if op.rhs_k_major else right)
+
+
+def _pipeline(cta: _Cta, op: tile.PipelineOp) -> None:
+    step = op.step.value.data
+    for i in range(-(-int(cta.values[op.bound]) // step)):
+        cta.values[op.position], cta.values[op.iteration] = i * step, i
+        cta.ops(op.body.block)
+
+
+def _map(cta: _Cta, op: tile.MapOp) -> None:
+    space: Array = cta.values[op.space]
+    grid = np.indices(space.shape)
+    origin = cta.numbers(op.origin)
+
+    def places(access: AffineMap) -> list[Array]:
+        found = [evaluated(expr, cast(Sequence[Array], grid), origin) for expr in access.results]
+        return [np.broadcast_to(coordinate, space.shape) for coordinate in found]
+
+    def inside(at: list[Array], shape: tuple[int, ...]) -> Array:
+        found = np.ones(space.shape, np.bool_)
+        for coordinate, size in zip(at, shape, strict=True):
+            found &= (coordinate >= 0) & (coordinate < size)
+        return found
+
+    scalar, *others = op.body.block.args
+    cta.values[scalar] = space
+    for arg, source, access in zip(others, op.inputs, op.input_maps, strict=True):
+        tensor: Array = cta.values[source]
+        at = places(access)
+        held = inside(at, tensor.shape)
+        values = np.zeros(space.shape, tensor.dtype)
+        values[held] = tensor[tuple(c[held] for c in at)]
+        cta.values[arg] = values
+    *body, end = op.body.block.ops
+    for scalar_op in body:
+        _scalar(cta, scalar_op)
+    for value, out, access in zip(end.operands, op.outputs, op.output_maps, strict=True):
+        found = np.broadcast_to(cta.values[value], space.shape)
+        if isinstance(out.type, GlobalType):
+            target: Array = cta.values[out]
+            at = places(access)
+            held = inside(at, target.shape)
+            target[tuple(c[held] for c in at)] = found[held]
+        else:
+            cta.values[out][...] = found
+
+
+def _scalar(cta: _Cta, op: Operation) -> None:
+    """An op of a map's body, on whole tiles at once."""
+    operands = [cta.values[v] for v in op.operands]
+    found: Any
+    with np.errstate(all="ignore"):
+        match op:
+            case arith.ConstantOp():
+                _constant(cta, op)
+                return
+            case arith.CmpfOp():
+                found = arithmetic.compare_floats(op.predicate.value.data)(*operands)
+            case arith.SelectOp():
+                condition, then, other = (np.asarray(v) for v in operands)
+                found = np.where(condition, then, other)
+            case arith.ExtFOp() | arith.TruncFOp():
+                found = cast(Array, operands[0]).astype(dtype_of(op.results[0].type))
+            case _ if type(op) in arithmetic.FLOAT:
+                found = arithmetic.FLOAT[type(op)](*operands)
+            case _:
+                raise PolycError("NotPlayed", f"a map's body has no {op.name} here", op)
+    cta.values[op.results[0]] = found
+
+
+def _if(cta: _Cta, op: scf.IfOp) -> None:
+    region = op.true_region if cta.values[op.cond] else op.false_region
+    for block in region.blocks:
+        cta.ops(block)
+
+
+def _nothing(cta: _Cta, op: Operation) -> None:
+    """What orders tiles in time says nothing here: everything is done when it is said."""
+
+
+def _block_id(cta: _Cta, op: BlockIdOp) -> None:
+    cta.values[op.result] = cta.block
+
+
+PLAYS: dict[type[Operation], Callable[[_Cta, Any], None]] = {
+    arith.ConstantOp: _constant,
+    affine.ApplyOp: _apply,
+    BlockIdOp: _block_id,
+    tile.TileCoordinatesOp: _coordinates,
+    tile.FragmentOp: _fragment,
+    SharedTileOp: _shared,
+    tile.FillOp: _fill,
+    tile.CopyOp: _copy,
+    tile.ContractOp: _contract,
+    tile.PipelineOp: _pipeline,
+    tile.MapOp: _map,
+    tile.AwaitOp: _nothing,
+    tile.YieldOp: _nothing,
+    scf.IfOp: _if,
+    scf.YieldOp: _nothing,
+    ReturnOp: _nothing,
+}
+"""How each op plays."""

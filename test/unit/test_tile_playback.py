@@ -1,0 +1,120 @@
+"""The tile level plays by itself, and its lowering does the same thread by thread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu.module import ModuleOp
+from polyc.passes.lower_to_gpu import build, names
+from polyc.playback import tile
+from polyc.playback.gpu import simulate
+from polyc.playback.gpu.simulate import gpu_module_of
+from polyc.test.fuzz.kernels import TYPES, graph
+from polyc.tools.parsing import parse_text
+from polyc.tools.registry import make_context
+
+Array = np.ndarray[Any, Any]
+TILE = "gpu-multi-version-buffers"
+"""The last pass after which a program is still of whole tiles."""
+
+
+def lowered(text: str, arch: str, until: str | None = None) -> ModuleOp:
+    ctx = make_context()
+    module = parse_text(ctx, text, "tile.mlir")
+    for name in names():
+        build(name, arch).apply(ctx, module)
+        if name == until:
+            break
+    return gpu_module_of(module)
+
+
+def whole(element: str, *shapes: tuple[int, ...]) -> list[Array]:
+    """Small integers: every sum is exact, in any order."""
+    rng = np.random.default_rng(shapes[0])
+    return [rng.integers(-2, 3, s).astype(np.float32).astype(TYPES[element]) for s in shapes]
+
+
+@pytest.mark.parametrize("until", ["region-to-gpu", "gpu-layout-inference", TILE])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("sizes", [(136, 264, 72), (33, 47, 70), (1, 8, 8), (5, 6, 0)])
+def test_every_step_of_the_tile_level_is_the_product(
+    sizes: tuple[int, int, int], arch: str, until: str
+) -> None:
+    m, n, k = sizes
+    a, b, bias = whole("f16", (m, k), (k, n), (n,))
+    module = lowered(graph("f16", "nn", "bias relu"), arch, until)
+    want = np.maximum(a.astype(np.float32) @ b.astype(np.float32) + bias.astype(np.float32), 0)
+    values = {"M": m, "N": n, "K": k}
+    for launch in module.dispatch().launches():
+        if all(fact.holds(values) for fact in launch.when.data):
+            variant = launch.kernel.root_reference.data
+            (found,) = tile.run(module, [a, b, bias], values, variant)
+            np.testing.assert_array_equal(found, want.astype(np.float16))
+
+
+@pytest.mark.parametrize("element", TYPES)
+@pytest.mark.parametrize("order", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_the_lowering_does_what_the_tiles_say(arch: str, order: str, element: str) -> None:
+    """Every storage order and type: the simulated threads give the tiles' numbers, exactly."""
+    m, n, k = 72, 136, 104
+    a = (k, m) if order[0] == "t" else (m, k)
+    b = (n, k) if order[1] == "t" else (k, n)
+    inputs, values = whole(element, a, b, (n,)), {"M": m, "N": n, "K": k}
+    text = graph(element, order, "bias relu")
+    (expected,) = tile.run(lowered(text, arch, TILE), inputs, values)
+    result = simulate(lowered(text, arch), inputs, values)
+    assert result.findings == []
+    np.testing.assert_array_equal(result.outputs[0], expected)
+
+
+def test_what_is_below_the_tile_level_is_refused() -> None:
+    module = lowered(graph("f16", "nn", "none"), "sm_90a", "gpu-warp-specialize")
+    inputs = whole("f16", (8, 8), (8, 8))
+    with pytest.raises(PolycError, match=r"gpu\.ring is not of the tile level") as caught:
+        tile.run(module, inputs, {"M": 8, "N": 8, "K": 8})
+    assert caught.value.kind == "NotPlayed"
+
+
+def test_scalars_of_a_map() -> None:
+    """A select, a comparison and a sigmoid are the tiles' own, NaN included."""
+    text = """gpu.module @m arch "sm_80" symbols [M, N] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], f32> = tensor 0, %Y: !gpu.global<[M, N], f32> = tensor 1, %M: index = symbol M, %N: index = symbol N) threads 128 {
+    %i, %j = gpu.tile_coordinates[%M, %N] tile <16, 8> raster "row" 1
+    %zero = arith.constant 0.0 : f32
+    %acc = gpu.fragment : !gpu.fragment<[16, 8], f32>
+    gpu.fill %zero, %acc : !gpu.fragment<[16, 8], f32>
+    gpu.map %acc : !gpu.fragment<[16, 8], f32> origin [%i, %j] ins(%X : !gpu.global<[M, N], f32> affine_map<(d0, d1)[s0, s1] -> (s0 + d0, s1 + d1)>) outs(%Y : !gpu.global<[M, N], f32> affine_map<(d0, d1)[s0, s1] -> (s0 + d0, s1 + d1)>) {
+    ^bb0(%a: f32, %x: f32):
+      %positive = arith.cmpf ogt, %x, %a : f32
+      %e = math.exp %x : f32
+      %y = arith.select %positive, %e, %x : f32
+      gpu.yield %y : f32
+    }
+    gpu.return
+  }
+  gpu.dispatch (X: !gpu.global<[M, N], f32>) -> (Y: !gpu.global<[M, N], f32>) {
+    gpu.launch @k align [4, 4] grid [(M + 15) floordiv 16, (N + 7) floordiv 8]
+  }
+}"""  # noqa: E501
+    module = gpu_module_of(parse_text(make_context(), text, "map.mlir"))
+    x = np.random.default_rng(3).standard_normal((33, 21)).astype(np.float32)
+    x[0, :3] = np.nan, np.inf, -np.inf
+    (found,) = tile.run(module, [x], {"M": 33, "N": 21})
+    np.testing.assert_array_equal(found, np.where(x > 0, np.exp(x), x))
+
+
+def test_no_kernel_for_the_sizes() -> None:
+    module = lowered(graph("f16", "nn", "none"), "sm_90a", "region-to-gpu")
+    with pytest.raises(PolycError, match="takes M=8, N=7, K=8"):
+        tile.run(module, whole("f16", (8, 8), (8, 7)), {"M": 8, "N": 7, "K": 8}, "gemm_tma")
+
+
+def test_empty_outputs_need_no_kernel() -> None:
+    module = lowered(graph("f16", "nn", "none"), "sm_90a", "region-to-gpu")
+    (found,) = tile.run(module, whole("f16", (0, 8), (8, 8)), {"M": 0, "N": 8, "K": 8})
+    assert found.shape == (0, 8)
