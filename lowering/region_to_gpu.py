@@ -25,7 +25,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Dim
+from polyc.dialects.dim import Dim, unknown_symbol
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
@@ -392,6 +392,9 @@ class LowerRegion(RewritePattern):
         kernels: list[Operation] = []
         launches: list[Operation] = []
         for plan in plans:
+            for fact in plan.when.data:
+                if (fault := unknown_symbol(fact, op.symbol_names)) is not None:
+                    raise PolycError("BadPlan", f"{fault} of region @{name}", plan)
             if plan.tensorize.data != gemm.reduce.label:
                 raise PolycError(
                     "UnsupportedPlan",

@@ -88,8 +88,10 @@ def failure(text: str, arch: str) -> str | None:
     except REFUSALS as error:
         if not str(error).strip():
             return "refused without a word"
-    except Exception:
-        return traceback.format_exc(limit=-4)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)[-4:]
+        places = ", ".join(f"{Path(f.filename).name}:{f.lineno}" for f in frames)
+        return f"{type(error).__name__} at {places}: {str(error).splitlines()[:1]}"
     spent = time.monotonic() - start
     return f"took {spent:.1f} s" if spent > SECONDS else None
 

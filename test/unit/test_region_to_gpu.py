@@ -361,6 +361,15 @@ def test_a_plan_for_another_reduction_is_refused() -> None:
     assert_refused(text, "UnsupportedPlan", message, "plan.schedule", PASS)
 
 
+def test_a_condition_over_a_stranger_is_refused() -> None:
+    text = scheduled(region()).replace("when (", "when (Q mod 2 == 0, ", 1)
+    message = (
+        "the assumption Q mod 2 == 0 names Q, which is not among the symbols "
+        "M, K, N of region @gemm"
+    )
+    assert_refused(text, "BadPlan", message, "plan.schedule", PASS)
+
+
 NOT_BUILT = {
     "split_k": ("split_k = 1", "split_k = 2", "1"),
     "cluster": ("cluster = [1, 1]", "cluster = [2, 1]", "[1, 1]"),
