@@ -1,0 +1,273 @@
+"""The contraction of a region: what ``plan-select`` and the lowering schedule (S8, S9).
+
+A region computes ``C[m, n] = epilogue(sum over k of A[m, k] * B[k, n])``, or is refused
+with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
+from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.ir.affine import (
+    AffineConstantExpr,
+    AffineConstraintExpr,
+    AffineConstraintKind,
+    AffineDimExpr,
+    AffineMap,
+    AffineSet,
+    AffineSymExpr,
+)
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.dim import Dim
+from polyc.dialects.region import (
+    BinaryOp,
+    BroadcastInDimOp,
+    CastOp,
+    ConstantOp,
+    KernelOp,
+    ReadOp,
+    ReduceOp,
+    TransposeOp,
+    UnaryOp,
+)
+from polyc.dialects.region_types import MemRefType, ValType
+from polyc.poly.contraction import Refusal, classify
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One side of a contraction: a tensor, the read of it, and the axes of its dimensions."""
+
+    name: str
+    read: ReadOp
+    axes: tuple[str, ...]
+    """The axis that walks each dimension of the tensor, outermost first."""
+
+    @property
+    def contiguous(self) -> Dim:
+        """The size of the innermost dimension."""
+        return cast("MemRefType", self.read.tensor.type).shape[-1]
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """``C[m, n] = epilogue(sum over k of A[m, k] * B[k, n])`` in a region.
+
+    ``lhs`` carries m and ``rhs`` carries n, where n is the innermost axis of the output.
+    """
+
+    kernel: KernelOp
+    reduce: ReduceOp
+    lhs: Operand
+    rhs: Operand
+    m: str
+    n: str
+    k: str
+    epilogue: tuple[str, ...]
+
+    def size(self, axis: str) -> Dim:
+        """The number of points of an axis."""
+        found = cast("ValType", self.reduce.operand.type).axis(axis)
+        assert found is not None
+        return found.size
+
+
+def _unsupported(kernel: KernelOp, why: str, way_out: str) -> PolycError:
+    return PolycError(
+        "UnsupportedProgram",
+        f"region @{kernel.sym_name.data} has no schedule: {why}; {way_out}",
+        kernel,
+    )
+
+
+_WAY_OUT = "plan-select takes one gemm with an elementwise epilogue a region"
+
+
+def find_contraction(kernel: KernelOp) -> Contraction:
+    """The contraction of a region.
+
+    The region holds one sum of products whose two factors are reads of f16 or bf16
+    tensors, moved and cast only.  Raises PolycError ``UnsupportedProgram`` with the
+    reason and the way out.
+    """
+    reductions = [op for op in kernel.body.block.ops if isinstance(op, ReduceOp)]
+    if len(reductions) != 1:
+        raise _unsupported(kernel, f"it has {len(reductions)} reductions", _WAY_OUT)
+    reduce = reductions[0]
+    product = reduce.operand.owner
+    if reduce.fn.data != "sum" or not isinstance(product, BinaryOp) or product.fn.data != "mul":
+        raise _unsupported(kernel, "its reduction is not a sum of products", _WAY_OUT)
+    if reduce.label is None:
+        raise _unsupported(
+            kernel,
+            "its reduction has no name for the plan to speak of",
+            'write name "acc" after region.reduce',
+        )
+    if len(kernel.yield_op.values) != 1 or len(reduce.labels) != 1:
+        raise _unsupported(
+            kernel,
+            f"it has {len(kernel.yield_op.values)} outputs and reduces {len(reduce.labels)} axes",
+            _WAY_OUT,
+        )
+    element = product.result.type.element_type
+    if not isinstance(element, Float32Type):
+        raise _unsupported(
+            kernel,
+            f"its products are {element}, and tensor cores do not round them",
+            "cast the factors to f32",
+        )
+    left, right = (_factor(kernel, value) for value in (product.lhs, product.rhs))
+    if left.element != right.element:
+        raise _unsupported(
+            kernel,
+            f"{left.name} holds {left.element} and {right.name} {right.element}",
+            "store both in one type",
+        )
+    out = reduce.result.type.labels
+    names = (*out, *reduce.labels)
+    pattern = classify(
+        out,
+        reduce.labels,
+        _access(left.read, names),
+        _access(right.read, names),
+        _domain(reduce, names, kernel.symbol_names),
+    )
+    if isinstance(pattern, Refusal):
+        raise _unsupported(kernel, pattern.reason, _WAY_OUT)
+    if pattern.batch or not len(pattern.lhs_axes) == len(pattern.rhs_axes) == 1:
+        raise _unsupported(
+            kernel,
+            f"it contracts {left.name} with {right.name} into [{', '.join(out)}], which is no "
+            "product of two matrices",
+            _WAY_OUT,
+        )
+    for side, found in ((left, pattern.lhs), (right, pattern.rhs)):
+        if not found.plain:
+            raise _unsupported(
+                kernel,
+                f"it reads {side.name} at {side.read.map.data}, not along its axes",
+                _WAY_OUT,
+            )
+    walked = [tuple(names[a] for a in o.axes if a is not None) for o in (pattern.lhs, pattern.rhs)]
+    sides = [Operand(s.name, s.read, axes) for s, axes in zip((left, right), walked, strict=True)]
+    # The innermost axis of the output is n, whichever factor carries it.
+    lhs, rhs = sides if pattern.lhs_axes == (0,) else sides[::-1]
+    m, n = out
+    return Contraction(kernel, reduce, lhs, rhs, m, n, reduce.labels[0], _epilogue(kernel, reduce))
+
+
+@dataclass(frozen=True)
+class _Factor:
+    name: str
+    read: ReadOp
+
+    @property
+    def element(self) -> Attribute:
+        return self.read.result.type.element_type
+
+
+def _access(read: ReadOp, names: Sequence[str]) -> AffineMap:
+    """The read's map from the axes ``names``, by name."""
+    access = read.map.data
+    dims = [AffineDimExpr(names.index(label)) for label in read.result.type.labels]
+    symbols = [AffineSymExpr(i) for i in range(access.num_symbols)]
+    moved = tuple(e.replace_dims_and_symbols(dims, symbols) for e in access.results)
+    return AffineMap(len(names), access.num_symbols, moved)
+
+
+def _domain(reduce: ReduceOp, names: Sequence[str], symbols: Sequence[str]) -> AffineSet:
+    """The points of the reduction: every axis from 0 to its size; sizes beyond isl are open."""
+    rows: list[AffineConstraintExpr] = []
+    zero = AffineConstantExpr(0)
+    for i, name in enumerate(names):
+        axis = cast("ValType", reduce.operand.type).axis(name)
+        assert axis is not None
+        point = AffineDimExpr(i)
+        rows.append(AffineConstraintExpr(AffineConstraintKind.ge, point, zero))
+        size = axis.size.as_affine(symbols)
+        if size is not None:
+            last = size + -point + -1
+            rows.append(AffineConstraintExpr(AffineConstraintKind.ge, last, zero))
+    return AffineSet(len(names), len(symbols), tuple(rows))
+
+
+def _factor(kernel: KernelOp, value: SSAValue) -> _Factor:
+    """Follow a factor to its read; axis names are the same all along (S6.2)."""
+    owner = value.owner
+    rounded: set[Attribute] = set()
+    while isinstance(owner, CastOp | BroadcastInDimOp | TransposeOp):
+        if isinstance(owner, CastOp):
+            rounded.add(owner.result.type.element_type)
+        value = owner.operand
+        owner = value.owner
+    if not isinstance(owner, ReadOp) or not isinstance(owner.tensor, BlockArgument):
+        what = getattr(owner, "name", "a block argument")
+        raise _unsupported(
+            kernel,
+            f"a factor of its sum is computed by {what}, and tensor cores read memory",
+            "make that value an output of a graph of its own",
+        )
+    name = kernel.arg_names.data[owner.tensor.index].data
+    if owner.guard is not None:
+        raise _unsupported(kernel, f"it reads {name} under a guard", "pad the tensor outside")
+    found = _Factor(name, owner)
+    if not isinstance(found.element, Float16Type | BFloat16Type):
+        raise _unsupported(
+            kernel,
+            f"{name} holds {found.element}, and tensor cores take f16 or bf16",
+            "store it as f16 or bf16",
+        )
+    for element in rounded:
+        if element != found.element and not isinstance(element, Float32Type):
+            raise _unsupported(
+                kernel,
+                f"it rounds {name} from {found.element} to {element} on its way to the product",
+                f"store it as {element}",
+            )
+    return found
+
+
+def _epilogue(kernel: KernelOp, reduce: ReduceOp) -> tuple[str, ...]:
+    """What happens to the accumulator on its way to the output, in order.
+
+    An added vector is ``bias``, a maximum with 0 is ``relu``; other steps have their
+    function's name.  Raises PolycError when a step needs more than the element's own
+    value and reads.
+    """
+    dependent: set[SSAValue] = {reduce.result}
+    steps: list[str] = []
+    for op in kernel.body.block.ops:
+        if not any(operand in dependent for operand in op.operands):
+            continue
+        dependent.update(op.results)
+        match op:
+            case BinaryOp():
+                other = op.rhs if op.lhs in dependent else op.lhs
+                steps.append(_step(op.fn.data, other))
+            case UnaryOp():
+                steps.append(op.fn.data)
+            case BroadcastInDimOp() | TransposeOp():
+                raise _unsupported(
+                    kernel, f"its epilogue moves the accumulator by {op.name}", _WAY_OUT
+                )
+            case CastOp() if not all(u.operation is kernel.yield_op for u in op.result.uses):
+                steps.append("cast")
+            case _:
+                pass
+    return tuple(steps)
+
+
+def _step(fn: str, other: SSAValue) -> str:
+    owner = other.owner
+    while isinstance(owner, CastOp | BroadcastInDimOp):
+        owner = owner.operand.owner
+    if isinstance(owner, ReadOp) and fn == "add":
+        return "bias" if len(owner.result.type.axes) == 1 else "residual"
+    if isinstance(owner, ConstantOp) and fn == "max" and owner.value.value.data == 0.0:
+        return "relu"
+    return fn
