@@ -198,6 +198,11 @@ class ScheduleOp(IRDLOperation):
         return ARCHS[self.arch.data]
 
     @property
+    def kernel_name(self) -> str:
+        """The name of the kernel that the schedule becomes."""
+        return f"{self.region.string_value()}_{self.variant.data}"
+
+    @property
     def tile_sizes(self) -> tuple[int, int, int]:
         """BM, BN, BK in elements."""
         m, n, k = self.integers("tile")
@@ -217,14 +222,16 @@ class ScheduleOp(IRDLOperation):
         wm, wn = self.warp_tile_sizes
         return self.target.warp * (m // wm) * (n // wn)
 
-    def shared_bytes(self) -> int:
-        """Estimate of a block's shared memory: the ring, its barriers, and its alignment."""
+    def ring_bytes(self) -> int:
+        """Bytes of a block's ring of stages, with a full and an empty mbarrier of 8 bytes each."""
         m, n, k = self.tile_sizes
         stages = self.integer("stages")
-        ring = stages * (m * k + k * n) * OPERAND_BYTES
-        # A full and an empty mbarrier of 8 bytes a stage.
-        extra = SHARED_ALIGN + 16 * stages if self.loader.data == "tma" else 0
-        return ring + extra
+        barriers = 16 * stages if self.loader.data == "tma" else 0
+        return stages * (m * k + k * n) * OPERAND_BYTES + barriers
+
+    def shared_bytes(self) -> int:
+        """What a block's shared memory takes at most: the ring, and room to align it."""
+        return self.ring_bytes() + (SHARED_ALIGN if self.loader.data == "tma" else 0)
 
     def accumulator_registers(self) -> int:
         """32-bit registers of a thread that hold its accumulators."""

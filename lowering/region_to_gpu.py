@@ -402,9 +402,8 @@ class LowerRegion(RewritePattern):
                     f"{gemm.reduce.label!r}",
                     plan,
                 )
-            kernel_name = f"{name}_{plan.variant.data}"
-            kernels.append(KernelBuilder(gemm, plan).build(kernel_name))
-            launches.append(located(launch(gemm, plan, kernel_name), plan))
+            kernels.append(KernelBuilder(gemm, plan).build(plan.kernel_name))
+            launches.append(located(launch(gemm, plan, plan.kernel_name), plan))
         dispatch = gpu.DispatchOp(
             [n.data for n in (*op.arg_names, *op.res_names)],
             [global_type(t) for t in signature(op)],

@@ -25,6 +25,7 @@ from polyc.tools.steps import Steps, on_stdout, quiet
 if TYPE_CHECKING:
     from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
     from polyc.dialects.signature import SignatureOp
+    from polyc.passes.plan_estimate import Estimate
     from polyc.playback.gpu import Counters, SimulationResult
 
 NAME = "simulate"
@@ -107,7 +108,8 @@ def main(args: argparse.Namespace) -> int:
         step.note = f"kernel {result.variant}, {result.grid} CTA{plural}"
         if result.seconds:
             step.note += f", {result.counters.thread_ops / result.seconds:.2g} thread-ops/s"
-    for line in counter_lines(result.counters):
+    plan = plan_of(job, result.variant, symbols)
+    for line in counter_lines(result.counters, plan):
         steps.say(f"  {line}")
     _write_pictures(module, result, args.timeline, args.layouts)
     if args.json is not None:
@@ -116,6 +118,7 @@ def main(args: argparse.Namespace) -> int:
             "grid": result.grid,
             "findings": [f.as_dict() for f in result.findings],
             "counters": result.counters.as_dict(),
+            "plan": None if plan is None else plan.as_dict(),
         }
         write(args.json, (json.dumps(data, indent=1) + "\n").encode())
     result.check()
@@ -159,6 +162,7 @@ def lower(
         graph = the_graph(job.module, file, name)
         copy = graph.clone()
         copy.location = graph.location
+        job.keep = ("plan",)
         with steps.step(f"lower to {check_arch(arch)}"):
             job.run()
         return gpu_module_of(job.module, graph.sym_name.data), copy
@@ -207,22 +211,44 @@ def _progress(steps: Steps) -> Callable[[int, int], None]:
     return say
 
 
-def counter_lines(counters: Counters) -> list[str]:
-    """The counters in words, a line a level."""
+def plan_of(job: Compilation, variant: str | None, symbols: Mapping[str, int]) -> Estimate | None:
+    """What the plan of the kernel ``variant`` expects; None where text began below the plan."""
+    from polyc.dialects.plan import ScheduleOp
+    from polyc.dialects.region import KernelOp
+    from polyc.passes.plan_estimate import estimate
+
+    planned = job.kept.get("plan")
+    if planned is None or variant is None:
+        return None
+    regions = {op.sym_name.data: op for op in planned.ops if isinstance(op, KernelOp)}
+    for op in planned.ops:
+        if isinstance(op, ScheduleOp) and variant == op.kernel_name:
+            return estimate(regions[op.region.string_value()], op, symbols)
+    return None
+
+
+def counter_lines(counters: Counters, plan: Estimate | None = None) -> list[str]:
+    """The counters in words, a line a level, each beside what the plan expects of it."""
+    planned = {} if plan is None else plan.as_dict()
+
+    def show(name: str) -> str:
+        value, expected = int(getattr(counters, name)), planned.get(name, 0)
+        return f"{value} (plan {expected})" if planned and (value or expected) else str(value)
+
     lines = [
-        f"global: {counters.global_read_bytes} bytes read in {counters.global_read_sectors} "
-        f"sectors, {counters.global_write_bytes} written in {counters.global_write_sectors}",
-        f"shared: {counters.peak_shared_bytes} bytes a CTA, {counters.shared_read_bytes} read, "
-        f"{counters.shared_write_bytes} written, {counters.bank_conflicts} bank conflicts",
+        f"global: {show('global_read_bytes')} bytes read in {counters.global_read_sectors} "
+        f"sectors, {show('global_write_bytes')} written in {counters.global_write_sectors}",
+        f"shared: {show('peak_shared_bytes')} bytes a CTA, {show('shared_read_bytes')} read, "
+        f"{show('shared_write_bytes')} written, {show('bank_conflicts')} bank conflicts",
     ]
     if counters.cp_async_bytes or counters.tma_bytes or counters.tma_stores:
         lines.append(
-            f"copies: {counters.cp_async_bytes} bytes by cp.async, {counters.tma_bytes} by "
-            f"{counters.tma_loads} TMA loads, {counters.tma_stores} TMA stores"
+            f"copies: {show('cp_async_bytes')} bytes by cp.async, {show('tma_bytes')} by "
+            f"{show('tma_loads')} TMA loads, {counters.tma_stores} TMA stores"
         )
+    lines.append(f"tensor cores: {show('mma')} mma, {show('wgmma')} wgmma")
     lines.append(
-        f"tensor cores: {counters.mma} mma, {counters.wgmma} wgmma; barriers: "
-        f"{counters.barriers} waits of a warp, {counters.mbarrier_waits} at mbarriers"
+        f"barriers: {show('barriers')} waits of a warp, {show('mbarrier_waits')} at mbarriers"
     )
     return lines
 

@@ -1,0 +1,124 @@
+"""What a plan expects of one launch, in the words of the simulator's counters.
+
+``polyc simulate`` shows these figures beside those that it counts.  They follow from the
+schedule, the region that it schedules and the sizes alone.  Each is what the kernel does,
+where ``Estimate`` does not say otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from polyc.dialects.gpu.types import SharedType, element_bytes
+from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
+from polyc.dialects.region import KernelOp, ReadOp
+from polyc.passes.gpu_layout_inference import widest_swizzle
+from polyc.passes.plan_select import Contraction, Operand, find_contraction
+
+MMA = (16, 8, 16)
+"""Sizes m, n, k of one mma.sync."""
+
+WGMMA = (64, 16)
+"""Sizes m and k of one wgmma; its n is the warp tile's."""
+
+MATRICES_BYTES = 512
+"""What one ldmatrix of four 8x8 matrices reads: 16 x 16 elements of an operand."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One launch under a plan; every field has the name of a counter of the simulator.
+
+    ``global_read_bytes`` takes every epilogue input to be read once for each element of the
+    accumulator that the input's own axes do not put outside: a bias of n is read in the rows
+    beyond M too.  A kernel reads less where one value serves several elements of a thread.
+    ``bank_conflicts`` is 0, which the swizzle of 128 bytes keeps; a tile whose rows are no
+    multiple of that gets a narrower one, which may not.
+    """
+
+    ctas: int
+    threads: int
+    global_read_bytes: int
+    global_write_bytes: int
+    shared_read_bytes: int
+    shared_write_bytes: int
+    bank_conflicts: int
+    peak_shared_bytes: int
+    cp_async_bytes: int
+    tma_loads: int
+    tma_bytes: int
+    mma: int
+    wgmma: int
+    barriers: int
+    mbarrier_waits: int
+
+    def as_dict(self) -> dict[str, int]:
+        """The figures as JSON data."""
+        return asdict(self)
+
+
+def estimate(region: KernelOp, plan: ScheduleOp, symbols: Mapping[str, int]) -> Estimate:
+    """What a launch of ``region`` under ``plan`` does at the sizes ``symbols``.
+
+    Raises PolycError ``UnsupportedProgram`` where the region is no contraction that a plan
+    can schedule.
+    """
+    gemm = find_contraction(region)
+    sizes = {axis: gemm.size(axis).evaluate(symbols) for axis in (gemm.m, gemm.n, gemm.k)}
+    tile = dict(zip(sizes, plan.tile_sizes, strict=True))
+    tiles = {axis: -(-size // tile[axis]) for axis, size in sizes.items()}
+    ctas = tiles[gemm.m] * tiles[gemm.n]
+    steps = ctas * tiles[gemm.k]
+    # Each operand is read whole by every tile along the axis that it does not have.
+    rows, columns, depth = (sizes[axis] for axis in (gemm.m, gemm.n, gemm.k))
+    operands = (rows * tiles[gemm.n] + columns * tiles[gemm.m]) * depth * OPERAND_BYTES
+    stage = (tile[gemm.m] + tile[gemm.n]) * tile[gemm.k] * OPERAND_BYTES
+    warps, consumers = plan.threads() // plan.target.warp, plan.integer("consumers")
+    grouped, tma = plan.mma.data == "wgmma", plan.loader.data == "tma"
+    boxes = sum(_boxes(side, tile) for side in (gemm.lhs, gemm.rhs))
+    high, wide = plan.warp_tile_sizes
+    depths, matrices = tile[gemm.k] // MMA[2], high // 16 + -(-wide // 16)
+    return Estimate(
+        ctas=ctas,
+        threads=ctas * plan.threads(),
+        global_read_bytes=operands + _epilogue_bytes(gemm, sizes, tile, tiles),
+        global_write_bytes=rows * columns * element_bytes(region.outs.data[0].element_type),
+        shared_read_bytes=0 if grouped else steps * warps * depths * matrices * MATRICES_BYTES,
+        shared_write_bytes=0 if tma else steps * stage,
+        bank_conflicts=0,
+        peak_shared_bytes=plan.ring_bytes(),
+        cp_async_bytes=operands if plan.loader.data == "cp_async" else 0,
+        tma_loads=steps * boxes if tma else 0,
+        tma_bytes=steps * stage if tma else 0,
+        mma=0 if grouped else steps * warps * depths * (high // MMA[0]) * (wide // MMA[1]),
+        wgmma=steps * consumers * (high // WGMMA[0]) * (tile[gemm.k] // WGMMA[1]) if grouped else 0,
+        # All warps meet once a step, or once in all when mbarriers keep the ring.
+        barriers=warps * (ctas if tma else steps),
+        # Every consumer warp waits for a full stage, one producer warp for an empty one.
+        mbarrier_waits=steps * (4 * consumers + 1) if tma else 0,
+    )
+
+
+def _boxes(side: Operand, tile: Mapping[str, int]) -> int:
+    """TMA copies that bring one tile of an operand: one a panel, as wide as its swizzle spans."""
+    kind = SharedType.of([tile[axis] for axis in side.axes], side.read.result.type.element_type)
+    span = widest_swizzle(kind)
+    return kind.sizes[-1] * OPERAND_BYTES // span if span else 1
+
+
+def _epilogue_bytes(
+    gemm: Contraction,
+    sizes: Mapping[str, int],
+    tile: Mapping[str, int],
+    tiles: Mapping[str, int],
+) -> int:
+    total = 0
+    for op in gemm.kernel.body.block.ops:
+        if isinstance(op, ReadOp) and op not in (gemm.lhs.read, gemm.rhs.read):
+            own = op.result.type.labels
+            points = 1
+            for axis in (gemm.m, gemm.n):
+                points *= sizes[axis] if axis in own else tiles[axis] * tile[axis]
+            total += points * element_bytes(op.result.type.element_type)
+    return total
