@@ -270,6 +270,41 @@ def _bulk_wait(w: KernelWriter, op: hw.BulkWaitOp) -> None:
     w.run(name, template=str(op.pending.value.data))
 
 
+# Clusters ------------------------------------------------------------------------------
+
+
+@prints(hw.ClusterRankOp, "rank")
+def _cluster_rank(w: KernelWriter, op: hw.ClusterRankOp) -> None:
+    w.define(op.result, w.call("cluster_rank"))
+
+
+@prints(hw.ClusterBarrierOp)
+def _cluster_barrier(w: KernelWriter, op: hw.ClusterBarrierOp) -> None:
+    w.run("cluster_barrier")
+
+
+@prints(hw.MapSharedOp, "remote")
+def _map_shared(w: KernelWriter, op: hw.MapSharedOp) -> None:
+    w.define(op.result, w.call("map_shared", w.text(op.address), w.text(op.rank)))
+
+
+@prints(hw.LoadClusterOp, "loaded")
+def _load_cluster(w: KernelWriter, op: hw.LoadClusterOp) -> None:
+    function = gpu_to_cuda_functions.load("cluster", _movable(w, op, op.result))
+    w.define(op.result, w.call(function, w.text(op.address)))
+
+
+@prints(hw.StoreClusterOp)
+def _store_cluster(w: KernelWriter, op: hw.StoreClusterOp) -> None:
+    function = gpu_to_cuda_functions.store("cluster", _movable(w, op, op.value))
+    w.run(function, w.text(op.address), w.text(op.value))
+
+
+@prints(hw.MBarrierArriveClusterOp)
+def _mbarrier_arrive_cluster(w: KernelWriter, op: hw.MBarrierArriveClusterOp) -> None:
+    w.run("mbarrier_arrive_cluster", _barrier_at(w, op.barrier, op.index), w.text(op.rank))
+
+
 # Between lanes, and atomics ------------------------------------------------------------
 
 

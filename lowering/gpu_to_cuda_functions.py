@@ -266,6 +266,36 @@ def _fixed() -> list[DeviceFunction]:
             for suffix, word in (("", ""), ("_transposed", ".trans"))
         ),
         *(_tma_store(rank) for rank in range(1, 6)),
+        _function(
+            "int cluster_rank()",
+            "u32 r;\n"
+            + _asm("mov.u32 %0, %%cluster_ctarank;", '"=r"(r)', volatile=False, memory=False)
+            + "\nreturn (int)r;",
+        ),
+        _function(
+            "void cluster_barrier()",
+            _asm("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;"),
+        ),
+        _function(
+            "u32 map_shared(u32 address, u32 rank)",
+            "u32 r;\n"
+            + _asm(
+                "mapa.shared::cluster.u32 %0, %1, %2;",
+                '"=r"(r)',
+                f'{u32}, "r"(rank)',
+                volatile=False,
+                memory=False,
+            )
+            + "\nreturn r;",
+        ),
+        _function(
+            "void mbarrier_arrive_cluster(u32 barrier, u32 rank)",
+            _asm(
+                "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+                "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}",
+                ins=f'{barrier}, "r"(rank)',
+            ),
+        ),
         _function("void bulk_commit()", _asm("cp.async.bulk.commit_group;")),
         *(
             _function(
@@ -434,16 +464,20 @@ def _vector(t: CType, first: int) -> tuple[str, str]:
     return f".v{t.words}.{kind}", "{" + ", ".join(places) + "}"
 
 
+_SPACES = {"cluster": "shared::cluster"}
+"""PTX's words for spaces that are called otherwise here."""
+
+
 @cache
 def load(space: str, t: CType, predicated: bool = False) -> DeviceFunction:
-    """Load a value from ``space``: ``global``, ``global.nc`` (read-only data) or ``shared``.
+    """Load a value from ``global``, ``global.nc`` (read-only data), ``shared`` or ``cluster``.
 
     With ``predicated`` a false predicate reads nothing and gives zero.
     """
     letter, kind = _REGISTERS[t.word]
     suffix, places = _vector(t, 0)
-    shared = space == "shared"
-    code = f"ld.{space}{suffix} {places}, [%{t.words}];"
+    shared = space in ("shared", "cluster")
+    code = f"ld.{_SPACES.get(space, space)}{suffix} {places}, [%{t.words}];"
     ins = '"r"(address)' if shared else '"l"(pointer)'
     if predicated:
         width = "b" + kind.lstrip("ubf") if kind != "u8" else "b32"
@@ -464,17 +498,17 @@ def load(space: str, t: CType, predicated: bool = False) -> DeviceFunction:
 
 @cache
 def store(space: str, t: CType) -> DeviceFunction:
-    """Store a value to ``space``: ``global`` or ``shared``."""
+    """Store a value to ``space``: ``global``, ``shared`` or ``cluster``."""
     letter, _ = _REGISTERS[t.word]
     suffix, places = _vector(t, 1)
-    shared = space == "shared"
+    shared = space in ("shared", "cluster")
     values = [f"(u32){p}" if t.word == "u8" else p for p in t.parts("value")]
     ins = ['"r"(address)' if shared else '"l"(pointer)']
     ins += [f'"{letter}"({v})' for v in values]
     return _function(
         f"void store_{space}_{_short(t)}"
         f"({'u32 address' if shared else 'void* pointer'}, {t.name} value)",
-        _asm(f"st.{space}{suffix} [%0], {places};", ins=", ".join(ins)),
+        _asm(f"st.{_SPACES.get(space, space)}{suffix} [%0], {places};", ins=", ".join(ins)),
     )
 
 
@@ -528,5 +562,7 @@ PREFIXES = (
     "store_shared_",
     "reduce_",
     "wgmma_m64n",
+    "load_cluster_",
+    "store_cluster_",
 )
 """How the names of the functions made on demand begin."""

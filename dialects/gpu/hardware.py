@@ -20,6 +20,14 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from polyc.dialects.gpu.hw_checks import access_bytes, scalar_type, vector_length
+from polyc.dialects.gpu.hw_cluster import (
+    ClusterBarrierOp,
+    ClusterRankOp,
+    LoadClusterOp,
+    MapSharedOp,
+    MBarrierArriveClusterOp,
+    StoreClusterOp,
+)
 from polyc.dialects.gpu.hw_exchange import AtomicGlobalOp, AtomicSharedOp, ShuffleOp
 from polyc.dialects.gpu.hw_memory import (
     BulkCommitOp,
@@ -112,6 +120,12 @@ HARDWARE_OPS: list[type[Operation]] = [
     BulkCommitOp,
     BulkWaitOp,
     StmatrixOp,
+    ClusterRankOp,
+    ClusterBarrierOp,
+    MapSharedOp,
+    LoadClusterOp,
+    StoreClusterOp,
+    MBarrierArriveClusterOp,
 ]
 
 __all__ = [
@@ -122,6 +136,8 @@ __all__ = [
     "BlockIdOp",
     "BulkCommitOp",
     "BulkWaitOp",
+    "ClusterBarrierOp",
+    "ClusterRankOp",
     "CpAsyncCommitOp",
     "CpAsyncOp",
     "CpAsyncWaitOp",
@@ -129,13 +145,16 @@ __all__ = [
     "FenceMBarrierInitOp",
     "FenceProxyAsyncOp",
     "LdmatrixOp",
+    "LoadClusterOp",
     "LoadGlobalOp",
     "LoadSharedOp",
+    "MBarrierArriveClusterOp",
     "MBarrierArriveOp",
     "MBarrierExpectOp",
     "MBarrierInitOp",
     "MBarrierOp",
     "MBarrierWaitOp",
+    "MapSharedOp",
     "MmaSyncOp",
     "NamedBarrierOp",
     "PackOp",
@@ -146,6 +165,7 @@ __all__ = [
     "SharedTileOp",
     "ShuffleOp",
     "StmatrixOp",
+    "StoreClusterOp",
     "StoreGlobalOp",
     "StoreSharedOp",
     "ThreadIdOp",

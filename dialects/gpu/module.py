@@ -158,7 +158,8 @@ class KernelOp(IRDLOperation):
 
     ``threads`` is the CTA's size; ``shared_bytes`` its dynamic shared memory, absent until
     ``gpu-plan-shared-memory``.  ``blocks_per_sm`` bounds registers through
-    ``__launch_bounds__``.
+    ``__launch_bounds__``.  ``cluster`` neighbouring CTAs run together and reach each other's
+    shared memory (SM90); the grid is a multiple of it.
     """
 
     name = "gpu.kernel"
@@ -167,6 +168,7 @@ class KernelOp(IRDLOperation):
     threads = prop_def(IndexAttr)
     blocks_per_sm = prop_def(IndexAttr)
     shared_bytes = opt_prop_def(IndexAttr)
+    cluster = opt_prop_def(IndexAttr)
     body = region_def("single_block")
     traits = traits_def(SymbolOpInterface(), IsolatedFromAbove(), HasParent(ModuleOp))
 
@@ -178,10 +180,12 @@ class KernelOp(IRDLOperation):
         body: Region,
         blocks_per_sm: int = 1,
         shared_bytes: int | None = None,
+        cluster: int = 1,
     ) -> None:
         super().__init__(
             properties={
                 "sym_name": StringAttr(name),
+                "cluster": None if cluster == 1 else index_attr(cluster),
                 "bindings": ArrayAttr(bindings),
                 "threads": index_attr(threads),
                 "blocks_per_sm": index_attr(blocks_per_sm),
@@ -207,12 +211,15 @@ class KernelOp(IRDLOperation):
         blocks = 1
         if parser.parse_optional_keyword("blocks_per_sm") is not None:
             blocks = parser.parse_integer()
+        cluster = 1
+        if parser.parse_optional_keyword("cluster") is not None:
+            cluster = parser.parse_integer()
         shared: int | None = None
         if parser.parse_optional_keyword("shared_bytes") is not None:
             shared = parser.parse_integer()
         attributes = parser.parse_optional_attr_dict_with_keyword()
         body = parser.parse_region(arguments)
-        op = cls(name, bindings, threads, body, blocks, shared)
+        op = cls(name, bindings, threads, body, blocks, shared, cluster)
         if attributes is not None:
             op.attributes.update(attributes.data)
         return op
@@ -228,14 +235,26 @@ class KernelOp(IRDLOperation):
         printer.print_string(f") threads {self.threads.value.data}")
         if self.blocks_per_sm.value.data != 1:
             printer.print_string(f" blocks_per_sm {self.blocks_per_sm.value.data}")
+        if self.cluster is not None:
+            printer.print_string(f" cluster {self.cluster.value.data}")
         if self.shared_bytes is not None:
             printer.print_string(f" shared_bytes {self.shared_bytes.value.data}")
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False)
 
+    @property
+    def cluster_size(self) -> int:
+        """CTAs of a cluster; 1 where there are none."""
+        return 1 if self.cluster is None else self.cluster.value.data
+
     def verify_(self) -> None:
         threads, args = self.threads.value.data, self.body.block.args
+        module = self.parent_op()
+        if self.cluster_size not in (1, 2, 4, 8):
+            raise VerifyException(f"a cluster has 1, 2, 4 or 8 CTAs, not {self.cluster_size}")
+        if self.cluster_size > 1 and isinstance(module, ModuleOp) and module.arch.data < "sm_90a":
+            raise VerifyException(f"clusters need sm_90a, and the module is for {module.arch.data}")
         if threads % 32 or not 32 <= threads <= 1024:
             raise VerifyException(f"a CTA has 32 to 1024 threads in whole warps, not {threads}")
         if len(args) != len(self.bindings):

@@ -48,8 +48,14 @@ class FakeFunction:
         self.name, self.log = name, log
 
     def bind(
-        self, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Any]
+        self,
+        grid: Sequence[int],
+        block: Sequence[int],
+        shared: int,
+        arguments: Sequence[Any],
+        cluster: Sequence[int],
     ) -> FakeLaunch:
+        assert tuple(cluster) == (1, 1, 1)
         return FakeLaunch(self, (tuple(grid), tuple(block), shared, list(arguments)))
 
 
