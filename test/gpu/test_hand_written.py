@@ -47,6 +47,13 @@ def test_row_sum(root: Path, shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+def test_cluster_row_sum(root: Path, shape: tuple[int, int]) -> None:
+    x = values(shape, np.float32)
+    (y,) = program(root, "cluster_row_sum", "sm_90a").run([x])
+    np.testing.assert_array_equal(y, x.sum(axis=1))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_pipelined_copy(root: Path, shape: tuple[int, int]) -> None:
     x = values(shape, np.float16)
     (y,) = program(root, "pipelined_copy", "sm_90a").run([x])
