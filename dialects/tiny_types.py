@@ -1,0 +1,148 @@
+"""The type ``!tiny.tensor``, and how the ops of ``tiny`` check and write it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import bf16, f16, f32, i1
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_attr_definition
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.dim import Dim, ShapeAttr, shape_text
+from polyc.dialects.signature import SizedTensorType, same_shape
+
+
+@irdl_attr_definition
+class TensorType(SizedTensorType):
+    """A logical tensor, ``!tiny.tensor<[M, K], f32>``; i1 holds the conditions of selects."""
+
+    name = "tiny.tensor"
+    shape: ShapeAttr
+    element_type: Attribute
+
+    @classmethod
+    def element_types(cls) -> tuple[Attribute, ...]:
+        return (f16, bf16, f32, i1)
+
+
+def tensor(shape: Sequence[Dim | int | str], element_type: Attribute = f32) -> TensorType:
+    """``!tiny.tensor`` of sizes given as dims, integers or symbols' names."""
+    return TensorType(ShapeAttr.of(shape), element_type)
+
+
+def tensor_of(value: SSAValue) -> TensorType:
+    """The type of a tiny value."""
+    return cast(TensorType, value.type)
+
+
+# Checks -------------------------------------------------------------------------------
+
+
+def need_f32(what: str, values: Sequence[SSAValue]) -> None:
+    for value in values:
+        element = tensor_of(value).element_type
+        if element != f32:
+            raise VerifyException(
+                f"{what} computes in f32; an operand has {element}, add a tiny.cast"
+            )
+
+
+def same_shapes(op: IRDLOperation, what: str, values: Sequence[SSAValue]) -> None:
+    """Check that ``values`` have one shape; movements alone change shapes in ``tiny``."""
+    first = tensor_of(values[0]).dims
+    for value in values[1:]:
+        other = tensor_of(value).dims
+        if not same_shape(first, other, op):
+            raise VerifyException(
+                f"BroadcastMismatch: {what} takes equal shapes, not {shape_text(first)} and "
+                f"{shape_text(other)}; insert a tiny.expand"
+            )
+
+
+def need_element(what: str, value: SSAValue, element: Attribute) -> None:
+    found = tensor_of(value).element_type
+    if found != element:
+        raise VerifyException(f"{what} has element type {element}, not {found}")
+
+
+# Text ---------------------------------------------------------------------------------
+
+
+Types = tuple[list[TensorType], TensorType]
+"""Types of an op's operands, and of its result."""
+
+
+def fn_fault(op: str, fn: str, known: Sequence[str]) -> str | None:
+    """What is wrong with ``fn`` as a function of ``op``, or None."""
+    if fn in known:
+        return None
+    return f"{fn} is not a function of {op}; there are {', '.join(known)}"
+
+
+def parse_fn(parser: Parser, op: str, known: Sequence[str]) -> str:
+    start = parser.pos
+    fn = parser.parse_identifier(f"a function of {op}")
+    if (fault := fn_fault(op, fn, known)) is not None:
+        parser.raise_error(fault, start, parser.pos)
+    return fn
+
+
+def parse_operands(
+    parser: Parser, derive: Callable[[TensorType], Types]
+) -> tuple[Sequence[SSAValue], TensorType, dict[str, Attribute]]:
+    """Parse ``%a, %b attr-dict? : type`` or ``%a, %b : (type, type) -> type``.
+
+    The short form names one type, from which ``derive`` has the operands' and the result's.
+    """
+    operands = len(derive(tensor(()))[0])
+    start = parser.pos
+    unresolved = [parser.parse_unresolved_operand()]
+    for _ in range(operands - 1):
+        parser.parse_punctuation(",")
+        unresolved.append(parser.parse_unresolved_operand())
+    attributes = parser.parse_optional_attr_dict()
+    parser.parse_punctuation(":")
+    at = parser.pos
+    inputs: Sequence[Attribute]
+    if (function_type := parser.parse_optional_function_type()) is not None:
+        inputs, outputs = function_type.inputs.data, function_type.outputs.data
+        result = outputs[0] if len(outputs) == 1 else None
+        if not isinstance(result, TensorType) or len(inputs) != operands:
+            parser.raise_error(
+                f"expected the types of {operands} operands and one !tiny.tensor result", at
+            )
+    else:
+        inputs, result = derive(parse_tensor(parser))
+    return parser.resolve_operands(unresolved, inputs, start), result, attributes
+
+
+def print_operands(
+    printer: Printer,
+    op: IRDLOperation,
+    head: str,
+    derive: Callable[[TensorType], Types],
+) -> None:
+    """Print ``head %a, %b : types``, in the short form where the types follow from one."""
+    printer.print_string(f" {head} " if head else " ")
+    values = op.operands
+    printer.print_list(values, printer.print_operand)
+    printer.print_op_attributes(op.attributes)
+    printer.print_string(" : ")
+    result = op.results[0]
+    types = [tensor_of(v) for v in values]
+    if derive(types[-1]) == (types, result.type):
+        printer.print_attribute(types[-1])
+    else:
+        printer.print_function_type(types, [result.type])
+
+
+def parse_tensor(parser: Parser) -> TensorType:
+    start = parser.pos
+    t = parser.parse_type()
+    if not isinstance(t, TensorType):
+        parser.raise_error(f"expected a !tiny.tensor, not {t}", start, parser.pos)
+    return t
