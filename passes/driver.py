@@ -8,8 +8,8 @@ without the dump of the module that the walker would add.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import TypeVar, cast, get_args
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp, UnknownLoc
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -78,6 +78,40 @@ class _Following(RewritePattern):
         located(op, self.location)
 
 
+def matched_types(pattern: RewritePattern) -> tuple[type, ...] | None:
+    """The op types that ``op_type_rewrite_pattern`` found in a pattern's annotation.
+
+    None when the pattern is not decorated so, and may match any op.
+    """
+    method = type(pattern).match_and_rewrite
+    code, cells = getattr(method, "__code__", None), getattr(method, "__closure__", None)
+    if code is None or cells is None or "expected_type" not in code.co_freevars:
+        return None
+    found: object = cells[code.co_freevars.index("expected_type")].cell_contents
+    return (found,) if isinstance(found, type) else cast("tuple[type, ...]", get_args(found))
+
+
+@dataclass(eq=False, repr=False)
+class _Walker(PatternRewriteWalker):
+    """Visits only the ops that some pattern matches: most patterns are for few op types."""
+
+    types: tuple[type, ...] | None = None
+    _wanted: dict[type, bool] = field(default_factory=dict[type, bool], init=False)
+
+    def _populate_worklist(self, op: Operation | Region | Block) -> None:
+        if self.types is None:
+            super()._populate_worklist(op)
+            return
+        for inner in op.walk(
+            reverse=not self.walk_reverse, region_first=not self.walk_regions_first
+        ):
+            kind = type(inner)
+            if (wanted := self._wanted.get(kind)) is None:
+                wanted = self._wanted[kind] = issubclass(kind, self.types)
+            if wanted:
+                self._worklist.push(inner)
+
+
 def rewrite(
     scope: ModuleOp | Region | Operation,
     patterns: Sequence[RewritePattern],
@@ -91,10 +125,13 @@ def rewrite(
     pattern said otherwise.
     """
     following = _Following(GreedyRewritePatternApplier(list(patterns), dce_enabled=False))
-    walker = PatternRewriteWalker(
+    declared = [matched_types(pattern) for pattern in patterns]
+    types = None if None in declared else tuple(t for some in declared for t in some or ())
+    walker = _Walker(
         following,
         apply_recursively=recursive,
         listener=PatternRewriterListener(operation_insertion_handler=[following.inserted]),
+        types=types,
     )
     regions = [scope] if isinstance(scope, Region) else scope.regions
     changed = False
@@ -113,9 +150,12 @@ def verify(module: Operation) -> None:
     """
     try:
         module.verify()
-    except (VerifyException, ValueError) as error:
+    except (VerifyException, ValueError, KeyError) as error:
+        # A KeyError is an op asking one around it for a property that is not there.
         failing = _failing_op(module)
         if failing is None:
+            if isinstance(error, KeyError):
+                raise
             raise from_text(str(error), module) from error
         raise from_text(str(failing[1]), failing[0]) from error
     verify_dominance(module)
@@ -136,6 +176,8 @@ def _failing_op(op: Operation) -> tuple[Operation, Exception] | None:
                     block.verify()
     except (VerifyException, ValueError) as error:
         return op, error
+    except KeyError:
+        return None
     return None
 
 

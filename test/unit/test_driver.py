@@ -11,7 +11,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.diagnostic import PolycError
-from polyc.passes.driver import located, rewrite, verify, verify_dominance
+from polyc.passes.driver import located, matched_types, rewrite, verify, verify_dominance
 from polyc.tools.parsing import parse_text
 
 TEXT = """\
@@ -204,3 +204,45 @@ func.func @f(%c: i1) -> i32 {
     with pytest.raises(PolycError) as caught:
         verify_dominance(module)
     assert caught.value.kind == "UseBeforeDefinition"
+
+
+class Seen(RewritePattern):
+    """Any op, not declared by a decorator."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        self.names.append(op.name)
+
+
+class SeenTwo(Seen):
+    @op_type_rewrite_pattern
+    def match_and_rewrite(
+        self, op: arith.AddiOp | builtin.ModuleOp, rewriter: PatternRewriter, /
+    ) -> None:
+        self.names.append(op.name)
+
+
+class SeenBase(Seen):
+    @op_type_rewrite_pattern
+    def match_and_rewrite(
+        self, op: arith.SignlessIntegerBinaryOperation, rewriter: PatternRewriter, /
+    ) -> None:
+        self.names.append(op.name)
+
+
+def test_only_ops_that_some_pattern_matches_are_visited(ctx: Context):
+    module = parse_text(ctx, f"builtin.module {{\n{TEXT}}}", "t.mlir")
+    assert matched_types(AddToMul()) == (arith.AddiOp,)
+    assert matched_types(SeenTwo()) == (arith.AddiOp, builtin.ModuleOp)
+    assert matched_types(Seen()) is None
+    everything = ["builtin.module", "arith.constant", "arith.addi", "arith.addi"]
+    for patterns, expected in (
+        ([Seen()], everything),
+        ([SeenTwo()], ["builtin.module", "arith.addi", "arith.addi"]),
+        ([SeenBase()], ["arith.addi", "arith.addi"]),
+        ([SeenTwo(), Seen()], everything),
+    ):
+        rewrite(ModuleOp([module.clone()]), patterns)
+        assert patterns[-1].names == expected
