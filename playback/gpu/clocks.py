@@ -33,9 +33,17 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
+def of_cta(rank: int, ctas: int) -> str:
+    """Which of a cluster's CTAs, in words; nothing where there is one."""
+    return "" if ctas == 1 else f" of CTA {rank} of the cluster"
+
+
 @dataclass(frozen=True)
 class Components:
-    """Which component of a clock belongs to whom."""
+    """Which component of a clock belongs to whom.
+
+    Threads, warps and mbarriers count through the cluster, CTA after CTA.
+    """
 
     threads: int
     copies: bool
@@ -46,6 +54,8 @@ class Components:
     """Warps with a component for wgmma; 0 where the kernel has none."""
     barriers: tuple[str, ...]
     """The mbarriers by name."""
+    ctas: int = 1
+    """CTAs of the cluster; what is counted above is theirs together."""
 
     @property
     def first_bulk(self) -> int:
@@ -72,7 +82,8 @@ class Components:
         if component < self.first_warp:
             return f"the TMA store of thread {(component - self.first_bulk) % self.threads}"
         if component < self.first_barrier:
-            return f"the wgmma of warp {component - self.first_warp}"
+            rank, warp = divmod(component - self.first_warp, self.warps // self.ctas)
+            return f"the wgmma of warp {warp}" + of_cta(rank, self.ctas)
         return f"the TMA copy that signals {self.barriers[component - self.first_barrier]}"
 
     def thread(self, component: int) -> int | None:
@@ -125,7 +136,7 @@ class Conflict:
 
     ``reader`` says whether the earlier access read; ``proxied`` that it is ordered and only
     the proxy fence is missing; ``row`` and ``granule`` where it was found, ``component`` and
-    ``op`` who made the earlier access.
+    ``op`` who made the earlier access, in global memory that of the cluster ``home``.
     """
 
     reader: bool
@@ -135,6 +146,7 @@ class Conflict:
     component: int
     op: int
     times: int
+    home: int | None = None
 
 
 class Atomics:
@@ -158,7 +170,7 @@ class Atomics:
             for place in row:
                 for (home, thread), (clock, op) in self.log.get(place, {}).items():
                     if home != cluster or now[i, thread] < clock:
-                        return Conflict(False, False, i, place, thread, op, 1)
+                        return Conflict(False, False, i, place, thread, op, 1, home)
         return None
 
     def clear(self, places: Array) -> None:
@@ -366,6 +378,7 @@ class GlobalShadow:
             int(self.thread[element]),
             int(self.write_op[element]),
             int(np.unique(at).size),
+            int(self.cluster[element]),
         )
 
     def read(
@@ -404,7 +417,7 @@ class GlobalShadow:
             for element in row:
                 for (home, thread), (clock, by) in self.readers.get(element, {}).items():
                     if home != cluster or now[i, thread] < clock:
-                        return Conflict(True, False, i, element, thread, by, 1)
+                        return Conflict(True, False, i, element, thread, by, 1, home)
         return None
 
     def update(
@@ -415,10 +428,6 @@ class GlobalShadow:
         conflict = conflict or self._readers(cluster, now, elements)
         self.atomics.add(cluster, threads, clocks, elements, op)
         return conflict
-
-    def home(self, element: int) -> int:
-        """The cluster of the last write."""
-        return int(self.cluster[element])
 
 
 def repeated(granules: Array) -> int | None:

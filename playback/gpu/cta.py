@@ -1,4 +1,4 @@
-"""One CTA: its shared memory, its barriers, its clocks and what is on its way."""
+"""One CTA and its cluster: shared memory, barriers, clocks and what is on its way."""
 
 from __future__ import annotations
 
@@ -13,17 +13,22 @@ from polyc.playback.gpu.counters import Counters
 from polyc.playback.gpu.findings import Report
 from polyc.playback.gpu.kernel import KernelInfo
 from polyc.playback.gpu.lanes import Array
-from polyc.playback.gpu.memory import WINDOW, SharedMemory
+from polyc.playback.gpu.memory import WINDOW, WINDOW_STRIDE, SharedMemory
 from polyc.playback.gpu.record import Timeline, Trace
 
 
-class Cta:
-    """One CTA of a running kernel."""
+class Cluster:
+    """The CTAs that run together: the unit of simulation.
+
+    They share their clocks, so that each thread can know of each other's events, the dice of
+    the interleaving and the counters.  Shared memory, barriers and what is on its way are a
+    CTA's own.  Global memory knows a cluster by ``number``.
+    """
 
     def __init__(
         self,
         kernel: KernelInfo,
-        block: int,
+        number: int,
         counters: Counters,
         report: Report,
         completion: str,
@@ -32,24 +37,64 @@ class Cta:
         timeline: Timeline | None = None,
     ) -> None:
         self.kernel = kernel
-        self.block = block
+        self.number = number
         self.counters = counters
         self.report = report
         self.completion = completion
         self.dice = dice
         self.trace = trace
         self.timeline = timeline
-        report.kernel, report.block = kernel.name, block
-        components = kernel.components()
-        self.components = components
-        self.clocks = Clocks(components)
+        self.components = kernel.components()
+        self.clocks = Clocks(self.components)
+        self.ctas = [Cta(self, rank) for rank in range(kernel.cluster)]
+
+    def complete_some(self) -> None:
+        """With random completion: perhaps something completes now, in each CTA."""
+        for cta in self.ctas:
+            cta.complete_some()
+
+    def complete_one(self) -> bool:
+        """No warp can go on: the next copy of a CTA arrives.  False when there is none."""
+        waiting = [cta for cta in self.ctas if cta.flying]
+        if self.completion == "random" and len(waiting) > 1:
+            self.dice.shuffle(waiting)
+        return any(cta.complete_one() for cta in waiting)
+
+    def finish(self) -> None:
+        """All of its CTAs end."""
+        for cta in self.ctas:
+            cta.finish()
+
+
+class Cta:
+    """One CTA of a running kernel, the one of ``rank`` in its cluster.
+
+    A shared address is the CTA's own, as PTX's ``.shared::cta`` is; ``window`` is where the
+    cluster sees the CTA's shared memory.
+    """
+
+    def __init__(self, cluster: Cluster, rank: int) -> None:
+        self.cluster = cluster
+        self.rank = rank
+        self.kernel = kernel = cluster.kernel
+        self.block = cluster.number * kernel.cluster + rank
+        self.counters = cluster.counters
+        self.report = report = cluster.report.of(kernel.name, self.block)
+        self.completion = cluster.completion
+        self.dice = cluster.dice
+        self.trace = cluster.trace
+        self.timeline = cluster.timeline if self.block == 0 else None
+        self.components = components = cluster.components
+        self.clocks = cluster.clocks
+        self.window = rank * WINDOW_STRIDE + WINDOW
         self.shared = SharedMemory(kernel.shared_bytes)
         self.shadow = Shadow(components, kernel.shared_bytes, kernel.granule)
+        first = rank * kernel.mbarriers
         self.mbarriers = [
             MBarrier(
-                f"{b.name}[{i}]",
+                components.barriers[first + b.first + i],
                 i,
-                components.first_barrier + b.first + i,
+                components.first_barrier + first + b.first + i,
                 WINDOW + b.offset + 8 * i,
                 self.clocks,
                 report,

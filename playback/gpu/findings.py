@@ -48,8 +48,9 @@ class Finding:
     """One fault.
 
     ``op`` is the op that it was found at, ``other`` the op that it collides with, where there
-    is one.  ``threads`` are thread numbers in the CTA ``block``; ``address`` is a byte address
-    in ``space`` (``shared``, ``global``, ``register``).  ``count`` says how often the same
+    is one.  ``threads`` are thread numbers in the cluster of the CTA ``block``, which are those
+    in the CTA where it is alone; ``address`` is a byte address in ``space`` (``shared``,
+    ``global``, ``register``).  ``count`` says how often the same
     pair of ops was at fault; the rest describes the first time.
     """
 
@@ -129,6 +130,13 @@ class Report:
         self._known: dict[tuple[str, int, int, str], Finding] = {}
         self.kernel = ""
         self.block = 0
+
+    def of(self, kernel: str, block: int) -> Report:
+        """The same report, for what CTA ``block`` finds."""
+        part = Report()
+        part.findings, part._known = self.findings, self._known
+        part.kernel, part.block = kernel, block
+        return part
 
     def add(
         self,

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from xdsl.ir import Operation
 
-from polyc.playback.gpu.clocks import Components
+from polyc.playback.gpu.clocks import Components, of_cta
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class BarrierArray:
 
 @dataclass
 class KernelInfo:
-    """What the machine must know of a kernel besides its code."""
+    """What the machine must know of a kernel besides its code; ``cluster`` is in CTAs."""
 
     name: str
     threads: int
@@ -46,14 +46,32 @@ class KernelInfo:
     ops: list[Operation]
     tiles: list[Tile]
     barriers: list[BarrierArray]
+    cluster: int = 1
+
+    @property
+    def warps(self) -> int:
+        """Warps of a CTA."""
+        return self.threads // 32
+
+    @property
+    def mbarriers(self) -> int:
+        """Mbarriers of a CTA."""
+        return sum(b.count for b in self.barriers)
 
     def components(self) -> Components:
+        """The clocks' components of one cluster."""
         return Components(
-            self.threads,
+            self.threads * self.cluster,
             self.copies,
             self.bulk,
-            self.threads // 32 if self.wgmma else 0,
-            tuple(f"{b.name}[{i}]" for b in self.barriers for i in range(b.count)),
+            self.warps * self.cluster if self.wgmma else 0,
+            tuple(
+                f"{b.name}[{i}]{of_cta(rank, self.cluster)}"
+                for rank in range(self.cluster)
+                for b in self.barriers
+                for i in range(b.count)
+            ),
+            self.cluster,
         )
 
 

@@ -17,6 +17,9 @@ Array = NDArray[Any]
 WINDOW = 1024
 """The shared address of a CTA's first dynamic byte; not 0, so that a null address is outside."""
 
+WINDOW_STRIDE = 1 << 24
+"""Distance of the CTAs' shared memories in their cluster's window."""
+
 PATTERN = {0: 16, 32: 256, 64: 512, 128: 1024}
 """Bytes after which a swizzle repeats, by its span."""
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from polyc.playback.gpu.cta import Cta
+from polyc.playback.gpu.clocks import of_cta
+from polyc.playback.gpu.cta import Cluster
 from polyc.playback.gpu.kernel import Steps, Wait
 from polyc.playback.gpu.warp import Warp
 
@@ -44,8 +45,12 @@ def _production(warp: Warp) -> int:
     return 1 if warp.copies else 0
 
 
+def _name(warp: Warp) -> str:
+    return f"{warp.index}{of_cta(warp.cta.rank, warp.cta.kernel.cluster)}"
+
+
 class Scheduler:
-    """Runs the warps of one CTA."""
+    """Runs the warps of one cluster."""
 
     def __init__(self, policy: str, seed: int, dice: random.Random) -> None:
         self.policy = policy
@@ -59,7 +64,7 @@ class Scheduler:
                 return self.dice.choice(ready)
             case "one-warp-ahead":
                 favourite = self.ahead % count
-                return min(ready, key=lambda r: (r.warp.index != favourite, self._turn(r, count)))
+                return min(ready, key=lambda r: (r.warp.number != favourite, self._turn(r, count)))
             case "producer-first":
                 return min(ready, key=lambda r: (-_production(r.warp), self._turn(r, count)))
             case "consumer-first":
@@ -69,29 +74,29 @@ class Scheduler:
 
     def _turn(self, running: Running, count: int) -> int:
         """Distance from the warp that ran last, going round."""
-        return (running.warp.index - self.last - 1) % count
+        return (running.warp.number - self.last - 1) % count
 
-    def run(self, cta: Cta, warps: Sequence[Running]) -> None:
+    def run(self, cluster: Cluster, warps: Sequence[Running]) -> None:
         """Run all warps to their end, or until none can go on."""
         count = len(warps)
         while True:
-            cta.complete_some()
+            cluster.complete_some()
             ready = [r for r in warps if r.can_run]
             if not ready:
                 if all(r.over for r in warps):
                     return
-                if cta.complete_one():
+                if cluster.complete_one():
                     continue
-                deadlock(cta, warps)
+                deadlock(warps)
                 return
             chosen = self.choose(ready, count)
-            self.last = chosen.warp.index
-            cta.counters.switches += 1
-            self.step(cta, chosen)
+            self.last = chosen.warp.number
+            cluster.counters.switches += 1
+            self.step(chosen)
 
-    def step(self, cta: Cta, chosen: Running) -> None:
+    def step(self, chosen: Running) -> None:
         """Run a warp to its next switch point."""
-        timeline, wait = cta.timeline, chosen.wait
+        timeline, wait = chosen.warp.cta.timeline, chosen.wait
         if timeline is not None:
             timeline.now += 1
             if wait is not None:
@@ -103,7 +108,7 @@ class Scheduler:
             chosen.over = True
 
 
-def deadlock(cta: Cta, warps: Sequence[Running]) -> None:
+def deadlock(warps: Sequence[Running]) -> None:
     """Report who waits for what; no warp can go on and nothing is on its way."""
     standing = [r for r in warps if not r.over and r.wait is not None]
     reasons: dict[tuple[int, str], list[Running]] = {}
@@ -114,18 +119,18 @@ def deadlock(cta: Cta, warps: Sequence[Running]) -> None:
     for (_, text), members in reasons.items():
         wait = members[0].wait
         assert wait is not None
-        who = ", ".join(str(r.warp.index) for r in members)
+        who = ", ".join(_name(r.warp) for r in members)
         plural = "s" if len(members) > 1 else ""
         verb = "wait" if len(members) > 1 else "waits"
         groups.append(f"warp{plural} {who} {verb} at {wait.op.name} ({text})")
-    over = [str(r.warp.index) for r in warps if r.over]
+    over = [_name(r.warp) for r in warps if r.over]
     if over:
         groups.append(f"warp{'s' if len(over) > 1 else ''} {', '.join(over)} ended")
     first = standing[0].wait
     assert first is not None
     other = next((r.wait.op for r in standing if r.wait and r.wait.op is not first.op), None)
     missing = all(r.wait is not None and r.wait.barrier for r in standing)
-    cta.report.add(
+    standing[0].warp.report.add(
         "BarrierMissing" if missing else "Deadlock",
         "no warp can go on: " + "; ".join(groups),
         first.op,

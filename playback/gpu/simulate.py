@@ -20,7 +20,7 @@ from polyc.dialects.gpu.types import GlobalType, TensorMapType
 from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.clocks import NEVER
 from polyc.playback.gpu.counters import Counters
-from polyc.playback.gpu.cta import Cta
+from polyc.playback.gpu.cta import Cluster
 from polyc.playback.gpu.findings import Finding, Report
 from polyc.playback.gpu.memory import GlobalTensor, TensorMap
 from polyc.playback.gpu.record import Event, Timeline, Trace
@@ -272,20 +272,26 @@ def _run(
     counters = result.counters
     trace = Trace() if options.fingerprint else None
     timeline = Timeline() if options.timeline else None
-    for block in range(result.grid):
-        dice = random.Random(f"{options.seed} {block}")
-        shown = timeline if block == 0 else None
-        cta = Cta(info, block, counters, report, options.completion, dice, trace, shown)
-        warps = [Warp(cta, i) for i in range(info.threads // 32)]
+    if result.grid % info.cluster:
+        raise PolycError(
+            "BadGrid",
+            f"{info.name} has clusters of {info.cluster} CTAs, and a grid of {result.grid} is no "
+            "multiple of that; round the dispatch's grid up",
+            kernel,
+        )
+    for number in range(result.grid // info.cluster):
+        dice = random.Random(f"{options.seed} {number}")
+        cluster = Cluster(info, number, counters, report, options.completion, dice, trace, timeline)
+        warps = [Warp(cta, i) for cta in cluster.ctas for i in range(info.warps)]
         running = [Running(warp, body(warp, *arguments)) for warp in warps]
-        Scheduler(options.schedule, options.seed, dice).run(cta, running)
-        cta.finish()
+        Scheduler(options.schedule, options.seed, dice).run(cluster, running)
+        cluster.finish()
         for warp in warps:
             warp.finish()
-        counters.ctas += 1
-        counters.threads += info.threads
+        counters.ctas += info.cluster
+        counters.threads += info.cluster * info.threads
         if options.progress is not None:
-            options.progress(block + 1, result.grid)
+            options.progress((number + 1) * info.cluster, result.grid)
     if trace is not None:
         result.fingerprint = trace.total
     if timeline is not None:

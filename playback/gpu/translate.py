@@ -414,5 +414,6 @@ def translate(kernel: KernelOp) -> tuple[Body, KernelInfo]:
         t.ops,
         t.tiles,
         t.barriers,
+        kernel.cluster_size,
     )
     return t.objects["body"], info

@@ -227,7 +227,7 @@ class Warp(SyncWarp):
     def _read_operands(self, number: int, chunks: Array) -> None:
         """This warp's part of a wgmma reads ``chunks`` of 16 bytes, from now until its wait."""
         granules = self.shadow.granules(chunks, 16).ravel()
-        component = self.clocks.components.first_warp + self.index
+        component = self.clocks.components.first_warp + self.number
         now = self.clocks.now[self.threads].max(axis=0)
         proxied = self.clocks.proxied[self.threads].max(axis=0)
         found = self.shadow.read_async(now, proxied, component, self.closed + 1, granules, number)
@@ -263,14 +263,14 @@ class Warp(SyncWarp):
         if unfinished() is not None:
             yield Wait(self.op(number), lambda: unfinished() is None, text)
         self.moment += 1
-        first = self.clocks.components.first_warp + 4 * self.group
+        mates = self.cta.kernel.warps - 4 * self.group
+        first = self.clocks.components.first_warp + self.number - part
         now = self.clocks.now
         while self.seen < self.issued and calls[self.seen].groups[part] <= done:
             call = calls[self.seen]
-            for sibling, group in enumerate(call.groups):
+            for sibling, group in enumerate(call.groups[:mates]):
                 column = first + sibling
-                if column < self.clocks.components.first_barrier:
-                    now[self.threads, column] = np.maximum(now[self.threads, column], group)
+                now[self.threads, column] = np.maximum(now[self.threads, column], group)
             self.seen += 1
         if done > self.settled:
             for registers in self.accumulators:

@@ -20,14 +20,17 @@ class WarpBase:
     def __init__(self, cta: Cta, index: int) -> None:
         self.cta = cta
         self.index = index
+        self.number = cta.rank * cta.kernel.warps + index
+        """The warp's number in the cluster; ``index`` is that in the CTA."""
         self.group = index // 4
         self.clocks = cta.clocks
         self.shadow = cta.shadow
         self.counters = cta.counters
         self.report = cta.report
         self.ops = cta.kernel.ops
-        self.threads = np.arange(32 * index, 32 * index + 32)
-        self.thread_id = self.threads.astype(np.int32)
+        self.threads = np.arange(32 * self.number, 32 * self.number + 32)
+        """The threads' numbers in the cluster, which their clocks go by."""
+        self.thread_id = np.arange(32 * index, 32 * index + 32, dtype=np.int32)
         self.block_id = cta.block
         self.dirty = True
         """Whether a lane did something since the lanes last met."""

@@ -82,13 +82,11 @@ class MemoryWarp(WarpBase):
     def _global_conflict(
         self, number: int, tensor: GlobalTensor, found: Conflict, lanes: Array, writes: bool
     ) -> None:
-        assert tensor.shadow is not None
         thread = int(self.threads[lanes[found.row]])
-        home = tensor.shadow.home(found.granule)
         components = self.clocks.components
         other = components.who(found.component)
-        if not found.reader and home != self.cta.block:
-            other += f" of CTA {home}"
+        if found.home not in (None, self.cta.cluster.number):
+            other += f" of {'CTA' if components.ctas == 1 else 'cluster'} {found.home}"
         verb = "writes" if writes else "reads"
         earlier = "has read" if found.reader else "wrote"
         self.find(
@@ -112,7 +110,7 @@ class MemoryWarp(WarpBase):
             return
         threads = self.threads[lanes]
         now, clocks = self.clocks.now[threads], self.clocks.clock(threads)
-        found = shadow.read(self.cta.block, now, threads, clocks, elements, number)
+        found = shadow.read(self.cta.cluster.number, now, threads, clocks, elements, number)
         if found is not None:
             self._global_conflict(number, tensor, found, lanes, False)
         if tensor.is_output and (shadow.cluster[elements] == NEVER).any():
@@ -185,7 +183,7 @@ class MemoryWarp(WarpBase):
                 other=self.op(number),
             )
         now, clocks = self.clocks.now[threads], self.clocks.clock(threads)
-        found = shadow.write(self.cta.block, now, threads, clocks, elements, number)
+        found = shadow.write(self.cta.cluster.number, now, threads, clocks, elements, number)
         if found is not None:
             self._global_conflict(number, tensor, found, lanes, True)
         self.dirty = True
@@ -221,7 +219,7 @@ class MemoryWarp(WarpBase):
             shadow.cluster[offsets] = UPDATED
         now, clocks = self.clocks.now[threads], self.clocks.clock(threads)
         place = offsets[:, None]
-        found = shadow.update(self.cta.block, now, threads, clocks, place, number)
+        found = shadow.update(self.cta.cluster.number, now, threads, clocks, place, number)
         if found is not None:
             self._global_conflict(number, tensor, found, lanes, True)
         ATOMIC[function].at(tensor.data, offsets, _of_lanes(value, lanes, tensor.data.dtype))

@@ -302,7 +302,7 @@ class SyncWarp(MemoryWarp):
         if elements.size:
             writer, clock = np.array([reader + components.threads]), np.array([group])
             hit = tensor.shadow.write(
-                self.cta.block, now[None], writer, clock, elements[None], number
+                self.cta.cluster.number, now[None], writer, clock, elements[None], number
             )
             if hit is not None:
                 self._global_conflict(number, tensor, hit, np.array([lane]), True)
