@@ -1,4 +1,4 @@
-"""Checks that the hardware ops share."""
+"""Checks that the ops of the hardware level share, and one that the tile level has too."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import (
     IndexType,
+    IntegerAttr,
     IntegerType,
     MemRefType,
     VectorType,
@@ -17,6 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.gpu.types import (
     GlobalType,
+    TensorMapType,
     element_bytes,
     register_count,
 )
@@ -83,6 +85,22 @@ def verify_global_vector(tensor: SSAValue, value_type: Attribute) -> None:
             f"an access of {size} bytes needs rows aligned to {size}; "
             f"{tensor.type} promises {known}"
         )
+
+
+def verify_box(map: SSAValue, coordinates: Sequence[SSAValue]) -> None:
+    """Check that the first element of a tensor map's box has one coordinate an axis."""
+    assert isinstance(map.type, TensorMapType)
+    rank = len(map.type.sizes)
+    if len(coordinates) != rank:
+        raise VerifyException(
+            f"a box of rank {rank} starts at {rank} coordinates, not {len(coordinates)}"
+        )
+
+
+def verify_pending(what: str, pending: IntegerAttr) -> None:
+    """Check the number of newest asynchronous ``what`` that a wait leaves unfinished."""
+    if pending.value.data < 0:
+        raise VerifyException(f"{pending.value.data} {what} cannot be pending")
 
 
 def verify_registers(memref: SSAValue, what: str, element: Attribute) -> None:

@@ -32,8 +32,10 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.dialects.gpu.hw_checks import (
     I32,
     access_bytes,
+    verify_box,
     verify_global_vector,
     verify_indices,
+    verify_pending,
     verify_width,
 )
 from polyc.dialects.gpu.types import (
@@ -214,8 +216,7 @@ class CpAsyncWaitOp(IRDLOperation):
         super().__init__(properties={"pending": index_attr(pending)})
 
     def verify_(self) -> None:
-        if self.pending.value.data < 0:
-            raise VerifyException(f"{self.pending.value.data} groups cannot be pending")
+        verify_pending("groups", self.pending)
 
 
 @irdl_op_definition
@@ -262,12 +263,7 @@ class TmaLoadOp(IRDLOperation):
         super().__init__(operands=[map, list(coordinates), address, barrier, index])
 
     def verify_(self) -> None:
-        assert isinstance(self.map.type, TensorMapType)
-        rank = len(self.map.type.sizes)
-        if len(self.coordinates) != rank:
-            raise VerifyException(
-                f"a box of rank {rank} starts at {rank} coordinates, not {len(self.coordinates)}"
-            )
+        verify_box(self.map, self.coordinates)
 
 
 @irdl_op_definition
@@ -289,12 +285,7 @@ class TmaStoreOp(IRDLOperation):
         super().__init__(operands=[address, map, list(coordinates)])
 
     def verify_(self) -> None:
-        assert isinstance(self.map.type, TensorMapType)
-        rank = len(self.map.type.sizes)
-        if len(self.coordinates) != rank:
-            raise VerifyException(
-                f"a box of rank {rank} starts at {rank} coordinates, not {len(self.coordinates)}"
-            )
+        verify_box(self.map, self.coordinates)
 
 
 @irdl_op_definition
@@ -330,5 +321,4 @@ class BulkWaitOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        if self.pending.value.data < 0:
-            raise VerifyException(f"{self.pending.value.data} groups cannot be pending")
+        verify_pending("groups", self.pending)

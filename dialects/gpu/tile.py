@@ -42,6 +42,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.gpu.hw_checks import verify_pending
 from polyc.dialects.gpu.tile_flow import (
     PipelineOp,
     RingAcquireOp,
@@ -359,8 +360,7 @@ class AwaitOp(IRDLOperation):
         super().__init__(properties={"pending": index_attr(pending)})
 
     def verify_(self) -> None:
-        if self.pending.value.data < 0:
-            raise VerifyException(f"{self.pending.value.data} contracts cannot be pending")
+        verify_pending("contracts", self.pending)
 
 
 @irdl_op_definition
