@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from xdsl.ir import Operation
@@ -12,7 +13,7 @@ from polyc.playback.gpu.lanes import Array
 from polyc.playback.gpu.memory import Registers, SharedMemory, TensorMap
 
 
-class Copy:
+class Copy(ABC):
     """An asynchronous operation on its way.
 
     ``agent``, ``what``, ``stage`` and ``start`` are for the timeline.
@@ -24,9 +25,9 @@ class Copy:
     stage: int | None = None
     start = 0
 
+    @abstractmethod
     def complete(self) -> None:
         """Have its effect."""
-        raise NotImplementedError
 
 
 class CpAsync(Copy):
