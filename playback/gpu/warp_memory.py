@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,34 @@ def _of_lanes(value: Value, lanes: Array, dtype: np.dtype[Any]) -> Array:
 
 class MemoryWarp(WarpBase):
     """A warp that accesses memory."""
+
+    def _sound(
+        self,
+        number: int,
+        kind: str,
+        good: Array,
+        lanes: Array,
+        places: Array,
+        space: str,
+        fault: Callable[[int], tuple[str, int]],
+    ) -> tuple[Array, Array]:
+        """Lanes and places where ``good`` holds; the others are one finding of ``kind``.
+
+        ``fault`` gives what a thread does at a place, and the address of that.
+        """
+        if good.all():
+            return lanes, places
+        bad = np.nonzero(~good)[0]
+        text, address = fault(int(places[bad[0]]))
+        self.find(
+            number,
+            kind,
+            f"thread {int(self.threads[lanes[bad[0]]])} {text}",
+            threads=self.threads[lanes[bad]],
+            space=space,
+            address=address,
+        )
+        return lanes[good], places[good]
 
     # Global memory
 
@@ -47,37 +75,24 @@ class MemoryWarp(WarpBase):
                 last = width if axis == len(tensor.shape) - 1 else 1
                 inside &= (at >= 0) & (at + last <= extent)
                 offsets = offsets * extent + at
-        if not inside.all():
-            bad = np.nonzero(~inside)[0]
-            first = int(offsets[bad[0]])
-            self.find(
-                number,
-                "OutOfBounds",
-                f"thread {int(self.threads[lanes[bad[0]]])} accesses "
-                f"{tensor.element_text(first)}"
-                + (f" and the {width - 1} elements after it" if width > 1 else "")
-                + f", outside the shape {list(tensor.shape)}",
-                threads=self.threads[lanes[bad]],
-                space="global",
-                address=tensor.base + first * tensor.itemsize,
-            )
-            lanes, offsets = lanes[inside], offsets[inside]
+
+        def outside(at: int) -> tuple[str, int]:
+            more = f" and the {width - 1} elements after it" if width > 1 else ""
+            text = f"accesses {tensor.element_text(at)}{more}, outside the shape "
+            return f"{text}{list(tensor.shape)}", tensor.base + at * tensor.itemsize
+
+        lanes, offsets = self._sound(
+            number, "OutOfBounds", inside, lanes, offsets, "global", outside
+        )
         size = width * tensor.itemsize
+
+        def misaligned(at: int) -> tuple[str, int]:
+            address = tensor.base + at * tensor.itemsize
+            text = f"moves {size} bytes at {address:#x} ({tensor.element_text(at)}), no multiple"
+            return f"{text} of {size}", address
+
         aligned = (tensor.base + offsets * tensor.itemsize) % size == 0
-        if not aligned.all():
-            bad = np.nonzero(~aligned)[0]
-            address = tensor.base + int(offsets[bad[0]]) * tensor.itemsize
-            self.find(
-                number,
-                "Misaligned",
-                f"thread {int(self.threads[lanes[bad[0]]])} moves {size} bytes at {address:#x} "
-                f"({tensor.element_text(int(offsets[bad[0]]))}), no multiple of {size}",
-                threads=self.threads[lanes[bad]],
-                space="global",
-                address=address,
-            )
-            lanes, offsets = lanes[aligned], offsets[aligned]
-        return lanes, offsets
+        return self._sound(number, "Misaligned", aligned, lanes, offsets, "global", misaligned)
 
     def _global_conflict(
         self, number: int, tensor: GlobalTensor, found: Conflict, lanes: Array, writes: bool
@@ -239,34 +254,21 @@ class MemoryWarp(WarpBase):
         """Lanes with a sound shared access, and their bytes from the start of the CTA's own."""
         relative = spread(address, lanes) - WINDOW
         good = (relative >= 0) & (relative + width <= self.cta.shared.size)
-        if not good.all():
-            bad = np.nonzero(~good)[0]
-            at = int(relative[bad[0]])
-            self.find(
-                number,
-                "OutOfBounds",
-                f"thread {int(self.threads[lanes[bad[0]]])} accesses {width} bytes at byte {at} of "
-                f"shared memory, and the CTA has {self.cta.shared.size}",
-                threads=self.threads[lanes[bad]],
-                space="shared",
-                address=at + WINDOW,
-            )
-            lanes, relative = lanes[good], relative[good]
+
+        def outside(at: int) -> tuple[str, int]:
+            text = f"accesses {width} bytes at byte {at} of shared memory, and the CTA has"
+            return f"{text} {self.cta.shared.size}", at + WINDOW
+
+        lanes, relative = self._sound(
+            number, "OutOfBounds", good, lanes, relative, "shared", outside
+        )
+
+        def misaligned(at: int) -> tuple[str, int]:
+            text = f"accesses {width} bytes at {self.cta.place(at)}, no multiple of {width}"
+            return text, at + WINDOW
+
         aligned = relative % width == 0
-        if not aligned.all():
-            bad = np.nonzero(~aligned)[0]
-            at = int(relative[bad[0]])
-            self.find(
-                number,
-                "Misaligned",
-                f"thread {int(self.threads[lanes[bad[0]]])} accesses {width} bytes at "
-                f"{self.cta.place(at)}, no multiple of {width}",
-                threads=self.threads[lanes[bad]],
-                space="shared",
-                address=at + WINDOW,
-            )
-            lanes, relative = lanes[aligned], relative[aligned]
-        return lanes, relative
+        return self._sound(number, "Misaligned", aligned, lanes, relative, "shared", misaligned)
 
     def _count_shared(self, number: int, relative: Array, lanes: Array, width: int) -> None:
         access = self.counters.access(self.op(number))
