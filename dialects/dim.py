@@ -286,6 +286,10 @@ class Assumption:
 # Parsing and printing ------------------------------------------------------------------
 
 
+MAX_SIZE = 2**31 - 2**12
+"""Kernels index with 32 bits, and go past a tensor's end by up to a tile before they guard."""
+
+
 def unknown_symbol(fact: Assumption, symbols: Iterable[str]) -> str | None:
     """What is wrong with a fact that names something beside ``symbols``, or None."""
     known = list(symbols)

@@ -22,6 +22,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.dim import (
+    MAX_SIZE,
     Assumption,
     AssumptionsAttr,
     Dim,
@@ -93,6 +94,11 @@ def _size_fault(shape: Shape) -> str | None:
             return (
                 f"size {value} of axis {position} in {shape_text(shape)} is negative; "
                 "a size is 0 or more"
+            )
+        if value is not None and value > MAX_SIZE:
+            return (
+                f"size {value} of axis {position} in {shape_text(shape)} is too large; kernels "
+                f"index with 32 bits, sizes up to {MAX_SIZE}"
             )
     return None
 

@@ -7,9 +7,11 @@ import os
 import sys
 from pathlib import Path
 
-from polyc.dialects.diagnostic import Place, PolycError
+from xdsl.dialects.builtin import StringAttr
+
+from polyc.dialects.diagnostic import PolycError
 from polyc.tools.pipeline import DUMPS, Compilation, dump_text
-from polyc.tools.printing import module_text
+from polyc.tools.printing import module_text, write
 from polyc.tools.steps import on_stderr, on_stdout, quiet
 
 NAME = "compile"
@@ -46,6 +48,7 @@ def main(args: argparse.Namespace) -> int:
     on_terminal = on_stderr() if sys.stderr.isatty() else quiet()
     steps = on_terminal if output == "-" else on_stdout()
     job = Compilation.of_file(args.file, args.arch, steps)
+    check_same_arch(job)
     job.plan = args.plan
     job.keep = {DUMPS[name][0] for name in dumps}
     # What was reached is written even when a later stage fails: that is when it is read.
@@ -73,6 +76,18 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
+def check_same_arch(job: Compilation) -> None:
+    """Raises PolycError of kind ``ArchMismatch`` where the text is for another architecture."""
+    for op in job.module.walk():
+        arch = op.properties.get("arch")
+        if isinstance(arch, StringAttr) and arch.data != job.arch:
+            raise PolycError(
+                "ArchMismatch",
+                f"{op.name} is for {arch.data}, and --arch is {job.arch}; give one of both",
+                op,
+            )
+
+
 def _dump(job: Compilation, dumps: list[str], cuda: str, folder: str) -> None:
     if not dumps:
         return
@@ -83,19 +98,3 @@ def _dump(job: Compilation, dumps: list[str], cuda: str, folder: str) -> None:
             text = dump_text(name, job.kept.get(stage, job.module), cuda)
             write(str(Path(folder) / file), text.encode())
         step.note = f"{', '.join(DUMPS[name][1] for name in dumps)} in {folder}"
-
-
-def write(path: str, data: bytes) -> None:
-    """Write ``data`` to ``path``, ``-`` being stdout.  Raises PolycError."""
-    if path == "-":
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        Path(path).write_bytes(data)
-    except FileNotFoundError as error:
-        folder = Path(path).parent
-        raise PolycError(
-            "FileNotFound", f"there is no folder {folder} to write to", Place(path)
-        ) from error

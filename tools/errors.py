@@ -27,6 +27,7 @@ OS_KINDS = {
     errno.EISDIR: ("NotAFile", "it is a directory; name a file"),
     errno.EACCES: ("NoPermission", "permission denied"),
     errno.ENOTDIR: ("FileNotFound", "a part of the path is not a directory"),
+    errno.EEXIST: ("NotAFolder", "it is a file; name a folder"),
     errno.ENOSPC: ("DiskFull", "no space left on the device"),
 }
 
@@ -63,7 +64,10 @@ def as_polyc_error(error: BaseException, file: str | None = None) -> PolycError:
                 "NestedTooDeep", "the program is nested deeper than polyc can follow", at
             )
         case MemoryError():
-            return PolycError("OutOfMemory", "not enough memory on the host", at)
+            more = f": {one_line(str(error))}" if str(error) else ""
+            return PolycError(
+                "OutOfMemory", f"not enough memory on the host; use smaller sizes{more}", at
+            )
         case _:
             return PolycError(
                 "InternalError",

@@ -27,7 +27,7 @@ from polyc.passes.driver import verify
 from polyc.tools.errors import as_polyc_error, guarded
 from polyc.tools.parsing import decode, parse_text
 from polyc.tools.pipeline import run_pass
-from polyc.tools.printing import MLIRTarget, module_text
+from polyc.tools.printing import MLIRTarget, module_text, write
 from polyc.tools.registry import PassRegistry, load_dialect, register_dialects
 
 
@@ -133,8 +133,7 @@ class PolycOptMain(xDSLOptMain):
                     raise known from error
                 out.write(known.format() + "\n")
         if self.args.output_file is not None and isinstance(out, StringIO):
-            with open(self.args.output_file, "w", encoding="utf-8") as file:
-                file.write(out.getvalue())
+            write(self.args.output_file, out.getvalue().encode())
 
     def _chunks(self, name: str) -> list[tuple[str, int]]:
         """The texts to process and the lines of the file before each."""

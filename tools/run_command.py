@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.arch import ARCHS
 from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.dim import MAX_SIZE
 from polyc.tools.check import EachPass, Expected, sizes_text
 from polyc.tools.pipeline import Compilation, check_arch, graphs
 from polyc.tools.steps import Steps, on_stdout, quiet
 
 if TYPE_CHECKING:
     from polyc.dialects.signature import SignatureOp
+    from polyc.dialects.sized_tensor import SizedTensorType
     from polyc.runtime.driver import Device
     from polyc.runtime.program import Program
 
@@ -61,10 +64,6 @@ def parse_sizes(settings: Sequence[str], graph: SignatureOp) -> dict[str, int]:
             raise PolycError(
                 "BadSize", f"--set {setting}: a size is 0 or more, {name} is {text}", graph
             )
-        if values[name] >= 2**31:
-            raise PolycError(
-                "BadSize", f"--set {setting}: kernels index with 32 bits; use a smaller size", graph
-            )
     missing = [name for name in symbols if name not in values]
     if missing:
         flags = " ".join(f"--set {name}=VALUE" for name in missing)
@@ -84,6 +83,50 @@ def parse_sizes(settings: Sequence[str], graph: SignatureOp) -> dict[str, int]:
                 graph,
             )
     return {name: values[name] for name in symbols}
+
+
+def check_tensors(graph: SignatureOp, symbols: Mapping[str, int]) -> None:
+    """Raises PolycError: ``BadSize`` for a tensor's size that is negative or over 32 bits,
+    ``OutOfMemory`` when playback would not fit the host's memory.
+
+    The memory is an estimate: every input is held as it is stored and in f32, every value
+    of the graph in f32 at each of the layers, and the comparison makes copies in f64.
+    """
+    for tensor in (*graph.inputs, *graph.outputs):
+        for size in tensor.type.dims:
+            if not 0 <= (value := size.evaluate(symbols)) <= MAX_SIZE:
+                given = ", ".join(f"{name} = {symbols[name]}" for name in size.symbols())
+                raise PolycError(
+                    "BadSize",
+                    f"{tensor.name} has a size of {size}, which is {value} at {given}; sizes "
+                    f"are 0 to {MAX_SIZE}, as kernels index with 32 bits",
+                    graph,
+                )
+    inputs = [cast("SizedTensorType", arg.type) for arg in graph.body.block.args]
+    values = [
+        cast("SizedTensorType", result.type) for op in graph.body.block.ops for result in op.results
+    ]
+    held = [(4, t) for t in inputs] + [(5, t) for t in values]
+    needed = sum(4 * n * prod(d.evaluate(symbols) for d in t.dims) for n, t in held)
+    if (there := free_memory()) is not None and needed > there:
+        raise PolycError(
+            "OutOfMemory",
+            f"@{graph.sym_name.data} at {sizes_text(symbols)} takes about {needed / 1e9:.1f} GB to "
+            f"play back, and {there / 1e9:.1f} GB are free; use smaller sizes",
+            graph,
+        )
+
+
+def free_memory() -> int | None:
+    """Bytes that the host can still give without swapping, or None where it does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    return None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -115,6 +158,7 @@ def main(args: argparse.Namespace) -> int:
     source = Compilation.of_file(args.file, archs[0], start)
     graph = the_graph(source.module, args.file, args.graph)
     symbols = parse_sizes(args.set, graph)
+    check_tensors(graph, symbols)
     if args.seed < 0:
         raise PolycError("Usage", f"--seed {args.seed}: a seed is 0 or more")
     steps.say(f"@{graph.sym_name.data} at {sizes_text(symbols)}, {_device_text(gpu, args.device)}")

@@ -17,9 +17,9 @@ from xdsl.ir import Operation
 from polyc.dialects.arch import ARCHS
 from polyc.dialects.diagnostic import PolycError
 from polyc.tools.check import Expected, sizes_text
-from polyc.tools.compile_command import write
 from polyc.tools.pipeline import Compilation, check_arch, run_pass
-from polyc.tools.run_command import parse_sizes, the_graph
+from polyc.tools.printing import write
+from polyc.tools.run_command import check_tensors, parse_sizes, the_graph
 from polyc.tools.steps import Steps, on_stdout, quiet
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def main(args: argparse.Namespace) -> int:
     symbols = parse_sizes(args.set, signature)
     expected: Expected | None = None
     if graph is not None:
+        check_tensors(graph, symbols)
         expected = Expected.of(graph, symbols, args.seed)
         inputs = expected.inputs
     else:
