@@ -359,9 +359,10 @@ class ScheduleOp(IRDLOperation):
         arch = self.target
         m, n, k = self.tile_sizes
         wm, wn = self.warp_tile_sizes
-        if wm % 16 or wn % 8:
+        if wm % 16 or wn % 16:
             raise VerifyException(
-                f"warp_tile {wm}x{wn} is not a multiple of mma.sync m16n8k16's 16x8"
+                f"warp_tile {wm}x{wn} is not a multiple of 16x16: a warp loads two m16n8k16 "
+                "operands of b at once"
             )
         if k % 16:
             raise VerifyException(f"BK is {k}; an mma.sync step takes a multiple of 16")

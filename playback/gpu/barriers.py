@@ -226,7 +226,10 @@ class MBarrier:
 
 @dataclass
 class NamedBarrier:
-    """Hardware barrier ``number``: ``arrived`` are the warps' threads that wait at it."""
+    """Hardware barrier ``number``: ``arrived`` are the warps' threads that wait at it.
+
+    Number 0 is the CTA's own, -1 the cluster's.
+    """
 
     number: int
     expected: int = 0
@@ -244,6 +247,11 @@ class NamedBarrier:
         self.generation += 1
         return True
 
+    @property
+    def name(self) -> str:
+        if self.number < 0:
+            return "the barrier of the cluster"
+        return "the barrier of the CTA" if self.number == 0 else f"barrier {self.number}"
+
     def state(self) -> str:
-        name = "the barrier of the CTA" if self.number == 0 else f"barrier {self.number}"
-        return f"{name} has {self.arrived.size} of {self.expected} threads"
+        return f"{self.name} has {self.arrived.size} of {self.expected} threads"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
@@ -15,6 +16,16 @@ from polyc.playback.gpu.kernel import KernelInfo
 from polyc.playback.gpu.lanes import Array
 from polyc.playback.gpu.memory import WINDOW, WINDOW_STRIDE, SharedMemory
 from polyc.playback.gpu.record import Timeline, Trace
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Threads of CTA ``block`` reached another CTA's shared memory at these clocks."""
+
+    threads: Array
+    clocks: Array
+    op: Operation
+    block: int
 
 
 class Cluster:
@@ -46,7 +57,8 @@ class Cluster:
         self.timeline = timeline
         self.components = kernel.components()
         self.clocks = Clocks(self.components)
-        self.ctas = [Cta(self, rank) for rank in range(kernel.cluster)]
+        self.barrier = NamedBarrier(-1)
+        self.ctas: list[Cta] = [Cta(self, rank) for rank in range(kernel.cluster)]
 
     def complete_some(self) -> None:
         """With random completion: perhaps something completes now, in each CTA."""
@@ -87,6 +99,10 @@ class Cta:
         self.components = components = cluster.components
         self.clocks = cluster.clocks
         self.window = rank * WINDOW_STRIDE + WINDOW
+        self.threads = slice(rank * 32 * kernel.warps, (rank + 1) * 32 * kernel.warps)
+        """The CTA's threads among the cluster's."""
+        self.reached: list[Reach] = []
+        """Where peers reached this CTA's shared memory."""
         self.shared = SharedMemory(kernel.shared_bytes)
         self.shadow = Shadow(components, kernel.shared_bytes, kernel.granule)
         first = rank * kernel.mbarriers
@@ -223,7 +239,22 @@ class Cta:
             copy.complete()
 
     def finish(self) -> None:
-        """The CTA ends: nothing may be on its way, no barrier half full."""
+        """The CTA ends: nothing may be on its way, no barrier half full, no peer at work."""
+        for reach in self.reached:
+            # The CTA's memory lives as long as its last thread; one must know of the access.
+            known = self.clocks.now[self.threads][:, reach.threads].max(axis=0)
+            if (late := known < reach.clocks).any():
+                self.report.add(
+                    "PeerLifetime",
+                    f"CTA {self.block} may end before CTA {reach.block} reaches its shared "
+                    "memory: a cluster barrier is missing at the end",
+                    reach.op,
+                    None,
+                    reach.threads[late].tolist(),
+                    "cluster",
+                    None,
+                    1,
+                )
         self.counters.peak_shared_bytes = max(
             self.counters.peak_shared_bytes, self.kernel.shared_bytes
         )

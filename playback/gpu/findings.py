@@ -39,6 +39,7 @@ KINDS: dict[str, str] = {
     "Unfinished": "the kernel ends while an asynchronous copy is on its way",
     "Registers": "setmaxnreg against its rules",
     "DivisionByZero": "an integer is divided by zero",
+    "PeerLifetime": "shared memory of a CTA is reached that may not have started, or have ended",
 }
 """The kinds of findings, with what each one means."""
 

@@ -369,6 +369,48 @@ def _wgmma_wait(t: Translator, op: hw.WgmmaWaitOp) -> None:
     t.line(f"yield from w.wgmma_wait({t.number(op)}, {op.pending.value.data}, {t.mask})")
 
 
+# Clusters ------------------------------------------------------------------------------
+
+
+@simulates(hw.ClusterRankOp)
+def _cluster_rank(t: Translator, op: hw.ClusterRankOp) -> None:
+    t.define(op.result, "w.cta.rank")
+
+
+@simulates(hw.ClusterBarrierOp)
+def _cluster_barrier(t: Translator, op: hw.ClusterBarrierOp) -> None:
+    t.line(f"yield from w.cluster_barrier({t.number(op)}, {t.mask})")
+
+
+@simulates(hw.MapSharedOp)
+def _map_shared(t: Translator, op: hw.MapSharedOp) -> None:
+    t.define(op.result, f"w.map_shared({t.name(op.address)}, {t.name(op.rank)})")
+
+
+@simulates(hw.LoadClusterOp)
+def _load_cluster(t: Translator, op: hw.LoadClusterOp) -> None:
+    width, vector = _width(op.result.type)
+    dtype = t.object(dtype_of(op.result.type), "d")
+    what = f"{t.number(op)}, {t.name(op.address)}, {dtype}, {width}, {vector}, {t.mask}"
+    t.define(op.result, f"w.load_cluster({what})")
+
+
+@simulates(hw.StoreClusterOp)
+def _store_cluster(t: Translator, op: hw.StoreClusterOp) -> None:
+    width, _ = _width(op.value.type)
+    dtype = t.object(dtype_of(op.value.type), "d")
+    what = f"{t.number(op)}, {t.name(op.value)}, {t.name(op.address)}, {dtype}, {width}, {t.mask}"
+    t.line(f"w.store_cluster({what})")
+    t.line("yield None")
+
+
+@simulates(hw.MBarrierArriveClusterOp)
+def _arrive_cluster(t: Translator, op: hw.MBarrierArriveClusterOp) -> None:
+    at = _at(t, op, op.barrier, op.index)
+    t.line(f"w.arrive_cluster({at}, {t.name(op.rank)}, {t.mask})")
+    t.line("yield None")
+
+
 # Kernels -------------------------------------------------------------------------------
 
 
@@ -377,9 +419,9 @@ def _granule(kernel: KernelOp) -> int:
     least = 16
     for op in kernel.walk():
         match op:
-            case hw.LoadSharedOp():
+            case hw.LoadSharedOp() | hw.LoadClusterOp():
                 least = min(least, access_bytes(op.result.type))
-            case hw.StoreSharedOp():
+            case hw.StoreSharedOp() | hw.StoreClusterOp():
                 least = min(least, access_bytes(op.value.type))
             case hw.CpAsyncOp():
                 least = min(least, op.bytes.value.data)

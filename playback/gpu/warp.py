@@ -15,10 +15,10 @@ from polyc.playback.gpu.copies import WgmmaCall
 from polyc.playback.gpu.kernel import Steps, Wait
 from polyc.playback.gpu.lanes import LANES, Array, Mask, Value, is_lanes
 from polyc.playback.gpu.memory import WINDOW, Registers
-from polyc.playback.gpu.warp_sync import SyncWarp
+from polyc.playback.gpu.warp_cluster import ClusterWarp
 
 
-class Warp(SyncWarp):
+class Warp(ClusterWarp):
     """Thirty-two threads of a CTA."""
 
     # Tensor cores

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from polyc.playback.gpu.barriers import MBarrier
+from polyc.playback.gpu.barriers import MBarrier, NamedBarrier
 from polyc.playback.gpu.copies import TmaCopy, TmaStore
 from polyc.playback.gpu.kernel import BarrierArray, Steps, Wait
 from polyc.playback.gpu.lanes import Array, Mask, Value, is_lanes
@@ -20,6 +20,10 @@ class SyncWarp(MemoryWarp):
     # Barriers and fences
 
     def barrier(self, number: int, which: int, threads: int, m: Mask) -> Steps:
+        yield from self.meet(number, self.cta.named[which], threads, m)
+
+    def meet(self, number: int, barrier: NamedBarrier, threads: int, m: Mask) -> Steps:
+        """Wait at a barrier until ``threads`` threads are there."""
         if m is not None:
             lanes = np.nonzero(m)[0]
             self.find(
@@ -29,12 +33,11 @@ class SyncWarp(MemoryWarp):
                 "whole warps",
                 threads=self.threads[lanes],
             )
-        barrier = self.cta.named[which]
         if barrier.arrived.size and barrier.expected != threads:
             self.find(
                 number,
                 "BarrierMismatch",
-                f"warp {self.index} comes to barrier {which} with {threads} threads, and others "
+                f"warp {self.index} comes to {barrier.name} with {threads} threads, and others "
                 f"wait there for {barrier.expected}",
             )
         self.counters.barriers += 1

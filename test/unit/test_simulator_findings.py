@@ -255,7 +255,8 @@ def test_each_fault_is_found(kind: str, name: str, edits: tuple[tuple[str, str],
 
 
 def test_every_kind_has_a_fault() -> None:
-    assert {kind for kind, _, _ in FAULTS} == set(KINDS)
+    """``PeerLifetime`` needs a cluster: ``test_simulator_dsm.py`` has its faults."""
+    assert {kind for kind, _, _ in FAULTS} | {"PeerLifetime"} == set(KINDS)
 
 
 def found(result: SimulationResult, kind: str) -> Finding:

@@ -104,7 +104,7 @@ plan.schedule @g variant "v" {
 
 // -----
 
-// CHECK: warp_tile 24x64 is not a multiple of mma.sync m16n8k16's 16x8
+// CHECK: warp_tile 24x64 is not a multiple of 16x16: a warp loads two m16n8k16 operands of b at once
 plan.schedule @g variant "v" {
   arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [128, 128, 32], stages = 4, warp_tile = [24, 64], vectorize = 8}
 
