@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation
 
 from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Shape
+from polyc.dialects.dim import MAX_SIZE, Shape
 from polyc.dialects.gpu.module import DispatchOp, KernelOp, LaunchOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.gpu.types import GlobalType, TensorMapType
@@ -32,9 +32,6 @@ LAUNCHES_KEPT = 256
 MAX_INDEX = 2**31 - 1
 """Blocks of a grid's x axis."""
 
-MAX_SIZE = 2**31 - 2**12
-"""Kernels index with 32 bits, and go past a tensor's end by up to a tile before they guard."""
-
 
 class _Binding:
     """One launch of the dispatch with what it needs of its kernel."""
@@ -45,6 +42,7 @@ class _Binding:
         self.align = launch.align.data
         self.grid = launch.grid.data
         self.threads = kernel.threads.value.data
+        self.cluster = kernel.cluster_size
         shared = kernel.shared_bytes
         self.shared = 0 if shared is None else shared.value.data
         self.arguments = list(
@@ -226,11 +224,15 @@ class Program:
                     "AssumptionBroken",
                     f"{self.name} was compiled assuming {fact}, and {_values_text(values)}",
                 )
-        for symbol, value in values.items():
+        sizes = [
+            *values.items(),
+            *((f"dimension {axis} of {n}", v) for n, _, s in shapes for axis, v in enumerate(s)),
+        ]
+        for what, value in sizes:
             if value > MAX_SIZE:
                 raise PolycError(
                     "BadArgument",
-                    f"{symbol} is {value}; kernels index with 32 bits, sizes up to {MAX_SIZE}",
+                    f"{what} is {value}; kernels index with 32 bits, sizes up to {MAX_SIZE}",
                 )
         return values
 
@@ -306,7 +308,15 @@ class Program:
             self._argument(bind.kind.data, bind.source.data, kind, views, values)
             for bind, kind in binding.arguments
         ]
-        launch = function.bind((blocks,), (binding.threads,), binding.shared, arguments)
+        if blocks % binding.cluster:
+            raise PolycError(
+                "BadArgument",
+                f"kernel {binding.name} runs in clusters of {binding.cluster} and would have "
+                f"{blocks} blocks at {_values_text(values)}",
+            )
+        launch = function.bind(
+            (blocks,), (binding.threads,), binding.shared, arguments, (binding.cluster, 1, 1)
+        )
         if keep:
             self._kept[key] = launch
             if len(self._kept) > LAUNCHES_KEPT:
