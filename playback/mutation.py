@@ -49,6 +49,9 @@ REMOVABLE = (
     hw.WgmmaFenceOp,
     hw.WgmmaCommitOp,
     hw.WgmmaWaitOp,
+    hw.ClusterBarrierOp,
+    hw.StoreClusterOp,
+    hw.MBarrierArriveClusterOp,
 )
 """Ops without a result whose absence is a mistake.
 

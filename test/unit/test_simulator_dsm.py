@@ -11,6 +11,7 @@ import pytest
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.playback.gpu import SCHEDULES, simulate
 from polyc.playback.gpu.simulate import gpu_module_of
+from polyc.playback.mutation import mutants, mutated
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
@@ -143,3 +144,17 @@ def test_a_store_after_the_arrival_is_not_handed_over() -> None:
     broken = PING.replace(store + arrive, arrive + store)
     found = {f.kind for f in simulate(lowered(broken), [], {"M": 1}).findings}
     assert found & {"DataRace", "PeerLifetime", "Uninitialised"}
+
+
+@pytest.mark.parametrize("source", ["row sum", "ping"])
+def test_mutants_of_cluster_kernels_are_caught(text: str, source: str) -> None:
+    """Without a barrier, a store or an arrival of the cluster the kernel is found wrong."""
+    module = lowered(text if source == "row sum" else PING)
+    inputs = [np.ones((2, 300), np.float32)] if source == "row sum" else []
+    sizes = {"M": 2, "N": 300} if source == "row sum" else {"M": 1}
+    (expected,) = simulate(module, inputs, sizes).outputs
+    tried = [m for m in mutants(module) if "cluster" in m.op and m.change == "remove it"]
+    assert len(tried) == 3
+    for mutant in tried:
+        result = simulate(mutated(module, mutant), inputs, sizes)
+        assert result.findings or not np.array_equal(result.outputs[0], expected), mutant
