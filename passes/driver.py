@@ -143,6 +143,11 @@ def rewrite(
     return changed
 
 
+_NOT_YET_VERIFIED = (KeyError, AttributeError, TypeError, AssertionError)
+"""What an op's verifier runs into when it asks the op around it for a property that is not
+there or is of a wrong type: inner ops are verified first."""
+
+
 def verify(module: Operation) -> None:
     """Verify ``module`` and the order of its definitions.
 
@@ -150,11 +155,10 @@ def verify(module: Operation) -> None:
     """
     try:
         module.verify()
-    except (VerifyException, ValueError, KeyError) as error:
-        # A KeyError is an op asking one around it for a property that is not there.
+    except (VerifyException, ValueError, *_NOT_YET_VERIFIED) as error:
         failing = _failing_op(module)
         if failing is None:
-            if isinstance(error, KeyError):
+            if isinstance(error, _NOT_YET_VERIFIED):
                 raise
             raise from_text(str(error), module) from error
         raise from_text(str(failing[1]), failing[0]) from error
@@ -176,7 +180,7 @@ def _failing_op(op: Operation) -> tuple[Operation, Exception] | None:
                     block.verify()
     except (VerifyException, ValueError) as error:
         return op, error
-    except KeyError:
+    except _NOT_YET_VERIFIED:
         return None
     return None
 

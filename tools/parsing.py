@@ -26,19 +26,37 @@ from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.parser.generic_parser import ParserState
 from xdsl.utils.exceptions import ParseError, VerifyException
-from xdsl.utils.lexer import Input
-from xdsl.utils.mlir_lexer import MLIRLexer
+from xdsl.utils.lexer import Input, Span
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from polyc.dialects.diagnostic import Place, PolycError, from_text
 
 
 class LinearLexer(MLIRLexer):
-    """xDSL's lexer with a string literal that is matched in linear time.
+    """xDSL's lexer with three faults mended.
 
-    Upstream's expression backtracks exponentially on a string that is not closed.
+    Upstream's expression for strings backtracks exponentially on one that is not closed; any
+    letter begins an identifier, also one that the printer cannot write; and a string that is
+    not ASCII, which the printer escapes, reads back as bytes.
     """
 
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+    def _lex_bare_identifier(self, start_pos: int) -> MLIRToken:
+        if not (letter := self.input.content[self.pos - 1]).isascii():
+            at = Span(self.pos - 1, self.pos, self.input)
+            raise ParseError(at, f"{letter} cannot begin a name; names are ASCII")
+        return super()._lex_bare_identifier(start_pos)
+
+    def _lex_string_literal(self, start_pos: int) -> MLIRToken:
+        token = super()._lex_string_literal(start_pos)
+        if token.kind is MLIRTokenKind.BYTES_LIT:
+            try:
+                StringLiteral.from_span(token.span).bytes_contents.decode()
+            except UnicodeDecodeError:
+                return token
+            return MLIRToken(MLIRTokenKind.STRING_LIT, token.span)
+        return token
 
 
 _PREDICATES = {"arith.cmpi": 10, "arith.cmpf": 16}
