@@ -67,6 +67,8 @@ def test_a_container_whose_property_is_wrong_is_named(wrong: str) -> None:
     if wrong.startswith('symbols = ["M"]'):
         verify(parse_text(ctx, text, "x.mlir"))
         return
-    with pytest.raises(PolycError, match=r"'symbols'|expected .*Attr") as caught:
+    with pytest.raises(
+        PolycError, match=r"'symbols'|expected ArrayAttr|base attribute string"
+    ) as caught:
         verify(parse_text(ctx, text, "x.mlir"))
     assert caught.value.place == Place("x.mlir", 1, 1)
