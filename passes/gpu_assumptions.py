@@ -12,7 +12,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.dim import AssumptionsAttr, Dim
 from polyc.dialects.gpu import module as gpu
-from polyc.dialects.gpu.types import GlobalType, element_bytes
+from polyc.dialects.gpu.types import BindAttr, GlobalType, element_bytes
 from polyc.passes.driver import rewrite
 from polyc.poly import isl
 
@@ -38,7 +38,8 @@ def divides(size: Dim, factor: int, facts: AssumptionsAttr, symbols: tuple[str, 
 class AlignFromConditions(RewritePattern):
     """Give each tensor argument of a kernel the alignment that all of its launches guarantee.
 
-    Legality: a row starts at a multiple of ``align`` when the base does (checked at dispatch)
+    Legality: a row starts at a multiple of ``align`` when the base does (checked at dispatch;
+    a workspace is allocated so)
     and the row's length in bytes is one (implied by the conditions, decided by isl).  The one
     row of a vector counts too: it has to end with a whole access.
     """
@@ -54,10 +55,10 @@ class AlignFromConditions(RewritePattern):
             if launch.kernel.root_reference == op.sym_name
         ]
         for arg, binding in zip(op.body.block.args, op.bindings, strict=True):
-            if not isinstance(arg.type, GlobalType) or (index := binding.tensor_index) is None:
+            if not isinstance(arg.type, GlobalType):
                 continue
             known = min(
-                (self.alignment(arg.type, launch, index, module) for launch in launches),
+                (self.alignment(arg.type, launch, binding, module) for launch in launches),
                 default=0,
             )
             size = element_bytes(arg.type.element_type)
@@ -68,11 +69,12 @@ class AlignFromConditions(RewritePattern):
 
     @staticmethod
     def alignment(
-        tensor: GlobalType, launch: gpu.LaunchOp, index: int, module: gpu.ModuleOp
+        tensor: GlobalType, launch: gpu.LaunchOp, binding: BindAttr, module: gpu.ModuleOp
     ) -> int:
         """Bytes that base and row starts are multiples of at this launch; at most 16."""
-        facts = AssumptionsAttr((*module.assumptions.data, *launch.when.data))
-        base = launch.align.data[index]
+        facts = AssumptionsAttr((*module.assumptions.data, *launch.facts.data))
+        index = binding.tensor_index
+        base = gpu.WORKSPACE_ALIGN if index is None else launch.alignments[index]
         size = element_bytes(tensor.element_type)
         best = MAX_VECTOR_BYTES
         while best > size:

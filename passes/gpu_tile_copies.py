@@ -13,7 +13,6 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import (
-    BindAttr,
     GlobalType,
     MBarrierType,
     SharedType,
@@ -43,16 +42,15 @@ def tensor_map_argument(
     """The kernel's argument for a tensor map over ``source``; added when it is not there."""
     if not isinstance(source, BlockArgument) or source.block is not kernel.body.block:
         raise PolycError("BadTmaSource", "TMA copies from a tensor argument of the kernel", op)
-    index = kernel.bindings.data[source.index].tensor_index
-    if index is None:
+    binding = kernel.bindings.data[source.index].as_tensor_map()
+    if binding is None:
         raise PolycError("BadTmaSource", "this argument is not bound to a tensor", op)
-    binding = BindAttr.tensor_map(index)
     for arg, bound in zip(kernel.body.block.args, kernel.bindings, strict=True):
         if bound == binding and arg.type == kind:
             return arg
     block = kernel.body.block
     new = block.insert_arg(kind, len(block.args))
-    new.name_hint = f"{source.name_hint or f't{index}'}_map"
+    new.name_hint = f"{source.name_hint or f't{source.index}'}_map"
     kernel.properties["bindings"] = type(kernel.bindings)([*kernel.bindings.data, binding])
     return new
 

@@ -6,9 +6,10 @@ A ``gpu.module`` is one graph compiled for one architecture.  It holds kernels a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, SymbolRefAttr, UnitAttr
 from xdsl.ir import Block, Operation, Region
 from xdsl.irdl import (
     IRDLOperation,
@@ -39,7 +40,18 @@ from polyc.dialects.dim import (
     shape_text,
     unknown_symbol,
 )
-from polyc.dialects.gpu.types import BindAttr, GlobalType, IndexAttr, IntsAttr, index_attr
+from polyc.dialects.gpu.types import (
+    WORKSPACE_NAME,
+    BindAttr,
+    GlobalType,
+    IndexAttr,
+    IntsAttr,
+    TensorMapType,
+    index_attr,
+)
+
+WORKSPACE_ALIGN = 256
+"""Bytes that the address of every workspace is a multiple of."""
 
 
 def _parse_optional_assumptions(parser: Parser, word: str) -> AssumptionsAttr:
@@ -145,9 +157,10 @@ class ModuleOp(IRDLOperation):
                         f"kernel @{kernel.sym_name.data} binds tensor {tensor} of a signature "
                         f"of {count} tensors"
                     )
-                if tensor is None and binding.source.data not in self.symbol_names:
+                symbol = binding.symbol_name
+                if symbol is not None and symbol not in self.symbol_names:
                     raise VerifyException(
-                        f"kernel @{kernel.sym_name.data} binds the symbol {binding.source.data}, "
+                        f"kernel @{kernel.sym_name.data} binds the symbol {symbol}, "
                         f"which is none of [{', '.join(self.symbol_names)}]"
                     )
 
@@ -159,7 +172,8 @@ class KernelOp(IRDLOperation):
     ``threads`` is the CTA's size; ``shared_bytes`` its dynamic shared memory, absent until
     ``gpu-plan-shared-memory``.  ``blocks_per_sm`` bounds registers through
     ``__launch_bounds__``.  ``cluster`` neighbouring CTAs run together and reach each other's
-    shared memory (SM90); the grid is a multiple of it.
+    shared memory (SM90); the grid is a multiple of it.  16 is more than every chip promises
+    (CUDA C++ Programming Guide, "Thread Block Clusters"); the host asks for it by name.
     """
 
     name = "gpu.kernel"
@@ -251,8 +265,8 @@ class KernelOp(IRDLOperation):
     def verify_(self) -> None:
         threads, args = self.threads.value.data, self.body.block.args
         module = self.parent_op()
-        if self.cluster_size not in (1, 2, 4, 8):
-            raise VerifyException(f"a cluster has 1, 2, 4 or 8 CTAs, not {self.cluster_size}")
+        if self.cluster_size not in (1, 2, 4, 8, 16):
+            raise VerifyException(f"a cluster has 1, 2, 4, 8 or 16 CTAs, not {self.cluster_size}")
         if self.cluster_size > 1 and isinstance(module, ModuleOp) and module.arch.data < "sm_90a":
             raise VerifyException(f"clusters need sm_90a, and the module is for {module.arch.data}")
         if threads % 32 or not 32 <= threads <= 1024:
@@ -282,7 +296,8 @@ class DispatchOp(IRDLOperation):
     The signature is the ABI (S12.1): ``arg_types`` are the inputs and then the outputs as
     ``!gpu.global`` types, ``arg_names`` their names, ``num_inputs`` where outputs begin.
     ``arg_attrs`` carries role, storage, mutability of each.  An output of which some size is
-    0 needs no launch.
+    0 needs no launch.  Each ``gpu.launch`` and ``gpu.sequence`` in the body is a variant; the
+    first one whose conditions hold runs.
     """
 
     name = "gpu.dispatch"
@@ -311,8 +326,13 @@ class DispatchOp(IRDLOperation):
             regions=[Region(Block(launches))],
         )
 
+    def variants(self) -> list[LaunchOp | SequenceOp]:
+        """What may run, in order of preference."""
+        return [op for op in self.body.block.ops if isinstance(op, LaunchOp | SequenceOp)]
+
     def launches(self) -> list[LaunchOp]:
-        return [op for op in self.body.block.ops if isinstance(op, LaunchOp)]
+        """Every launch, those of sequences among them."""
+        return [launch for variant in self.variants() for launch in variant.launches()]
 
     @classmethod
     def parse(cls, parser: Parser) -> DispatchOp:
@@ -364,8 +384,204 @@ class DispatchOp(IRDLOperation):
         if not 0 <= self.num_inputs.value.data <= n:
             raise VerifyException(f"{self.num_inputs.value.data} of {n} tensors cannot be inputs")
         for op in self.body.block.ops:
-            if not isinstance(op, LaunchOp):
-                raise VerifyException(f"gpu.dispatch holds gpu.launch only, not {op.name}")
+            if not isinstance(op, LaunchOp | SequenceOp):
+                raise VerifyException(
+                    f"gpu.dispatch holds gpu.launch and gpu.sequence only, not {op.name}"
+                )
+        plain = {v.variant_name for v in self.variants() if isinstance(v, LaunchOp)}
+        taken: set[str] = set()
+        for variant in self.variants():
+            name = variant.variant_name
+            if isinstance(variant, SequenceOp):
+                if name in plain or name in taken:
+                    raise VerifyException(
+                        f"the dispatch has another variant @{name}; give the sequence its own name"
+                    )
+                taken.add(name)
+
+
+def _verify_conditions(
+    op: LaunchOp | SequenceOp, when: AssumptionsAttr, align: Sequence[int]
+) -> None:
+    """A variant's conditions are about the module's symbols and the signature's tensors."""
+    dispatch = op.parent_op()
+    assert isinstance(dispatch, DispatchOp)
+    if len(align) != len(dispatch.arg_types):
+        raise VerifyException(
+            f"{len(align)} alignments do not fit {len(dispatch.arg_types)} tensors"
+        )
+    module = dispatch.parent_op()
+    assert isinstance(module, ModuleOp)
+    for fact in when.data:
+        if (fault := unknown_symbol(fact, module.symbol_names)) is not None:
+            raise VerifyException(f"{fault} of gpu.module @{module.sym_name.data}")
+
+
+def _parse_conditions(parser: Parser) -> tuple[AssumptionsAttr, list[int]]:
+    when = _parse_optional_assumptions(parser, "when")
+    align: list[int] = []
+    if parser.parse_optional_keyword("align") is not None:
+        align = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+    return when, align
+
+
+def _print_conditions(printer: Printer, when: AssumptionsAttr, align: Sequence[int]) -> None:
+    if when.data:
+        printer.print_string(f" when {when.text()}")
+    printer.print_string(f" align [{', '.join(map(str, align))}]")
+
+
+@irdl_op_definition
+class SequenceOp(IRDLOperation):
+    """A variant of several launches: they run in order, each after the one before is done.
+
+    ``when`` and ``align`` are the conditions of all of it, as ``gpu.launch`` has them.  The
+    body declares the workspaces and then launches: a launch sees what those before it wrote.
+    Its name is the variant's.  A launch whose grid is 0 at some size does nothing.
+    """
+
+    name = "gpu.sequence"
+    sym_name = prop_def(StringAttr)
+    when = prop_def(AssumptionsAttr)
+    align = prop_def(IntsAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator(), HasParent(DispatchOp))
+
+    def __init__(
+        self,
+        name: str,
+        when: AssumptionsAttr,
+        align: Sequence[int],
+        ops: Sequence[Operation],
+    ) -> None:
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(name),
+                "when": when,
+                "align": IntsAttr(tuple(align)),
+            },
+            regions=[Region(Block(ops))],
+        )
+
+    @property
+    def variant_name(self) -> str:
+        return self.sym_name.data
+
+    @property
+    def facts(self) -> AssumptionsAttr:
+        """The conditions on sizes."""
+        return self.when
+
+    @property
+    def alignments(self) -> tuple[int, ...]:
+        """Bytes that the base address of each of the signature's tensors is a multiple of."""
+        return self.align.data
+
+    def launches(self) -> list[LaunchOp]:
+        return [op for op in self.body.block.ops if isinstance(op, LaunchOp)]
+
+    def workspaces(self) -> list[WorkspaceOp]:
+        return [op for op in self.body.block.ops if isinstance(op, WorkspaceOp)]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SequenceOp:
+        name = parser.parse_symbol_name().data
+        when, align = _parse_conditions(parser)
+        op = cls(name, when, align, [])
+        body = parser.parse_region()
+        op.detach_region(op.body)
+        op.add_region(body)
+        if not body.blocks:
+            body.add_block(Block())
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        _print_conditions(printer, self.when, self.align.data)
+        printer.print_string(" ")
+        printer.print_region(self.body)
+
+    def verify_(self) -> None:
+        _verify_conditions(self, self.when, self.align.data)
+        seen: set[str] = set()
+        for op in self.body.block.ops:
+            if not isinstance(op, LaunchOp | WorkspaceOp):
+                raise VerifyException(
+                    f"gpu.sequence holds gpu.workspace and gpu.launch, not {op.name}"
+                )
+            if isinstance(op, WorkspaceOp):
+                if op.sym_name.data in seen:
+                    raise VerifyException(
+                        f'the sequence has two workspaces "{op.sym_name.data}"; rename one'
+                    )
+                seen.add(op.sym_name.data)
+        if not self.launches():
+            raise VerifyException(f"gpu.sequence @{self.sym_name.data} launches nothing")
+
+
+@irdl_op_definition
+class WorkspaceOp(IRDLOperation):
+    """Memory that the host allocates for the launches of a sequence.
+
+    Its address is a multiple of 256 bytes; what it holds is not defined before a launch of the
+    sequence writes it, or 0 with ``zeroed``.  Kernels bind it by its name.  ``type`` says its
+    shape and element type, and its ``align`` stays open: conditions and shape imply it.
+    """
+
+    name = "gpu.workspace"
+    sym_name = prop_def(StringAttr)
+    type = prop_def(GlobalType)
+    zeroed = opt_prop_def(UnitAttr)
+    traits = traits_def(HasParent(SequenceOp))
+
+    def __init__(self, name: str, kind: GlobalType, zeroed: bool = False) -> None:
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(name),
+                "type": kind,
+                "zeroed": UnitAttr() if zeroed else None,
+            }
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> WorkspaceOp:
+        name = parser.parse_str_literal()
+        zeroed = parser.parse_optional_keyword("zeroed") is not None
+        parser.parse_punctuation(":")
+        pos = parser.pos
+        kind = parser.parse_type()
+        if not isinstance(kind, GlobalType):
+            parser.raise_error("a workspace is a !gpu.global", pos, parser.pos)
+        return cls(name, kind, zeroed)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.sym_name.data)
+        printer.print_string(" zeroed : " if self.zeroed is not None else " : ")
+        printer.print_attribute(self.type)
+
+    def verify_(self) -> None:
+        name = self.sym_name.data
+        if WORKSPACE_NAME.fullmatch(name) is None:
+            raise VerifyException(
+                f"a workspace's name is letters, digits and _, not {json.dumps(name)}"
+            )
+        module = _module_of(self)
+        for size in self.type.dims:
+            if unknown := [s for s in size.symbols() if s not in module.symbol_names]:
+                raise VerifyException(
+                    f'the workspace "{name}" of {self.type} names {unknown[0]}, which is none of '
+                    f"[{', '.join(module.symbol_names)}]"
+                )
+
+
+def _module_of(op: Operation) -> ModuleOp:
+    parent = op.parent_op()
+    while not isinstance(parent, ModuleOp):
+        assert parent is not None
+        parent = parent.parent_op()
+    return parent
 
 
 @irdl_op_definition
@@ -373,7 +589,12 @@ class LaunchOp(IRDLOperation):
     """Run ``kernel`` with ``grid`` CTAs (x only) if all of its conditions hold.
 
     ``when`` is about the symbols; ``align`` gives, a tensor of the signature, the bytes that
-    its base address must be a multiple of.  The grid is the product of its expressions.
+    its base address must be a multiple of.  The grid is the product of its expressions.  A
+    launch of a sequence has the sequence's conditions and none of its own.
+
+    ``persistent``: the kernel loops over its work, so no more CTAs are launched than run at
+    once: the grid is at most the multiprocessors times the kernel's ``blocks_per_sm``, in whole
+    clusters.
     """
 
     name = "gpu.launch"
@@ -381,7 +602,8 @@ class LaunchOp(IRDLOperation):
     when = prop_def(AssumptionsAttr)
     align = prop_def(IntsAttr)
     grid = prop_def(ShapeAttr)
-    traits = traits_def(HasParent(DispatchOp))
+    persistent = opt_prop_def(UnitAttr)
+    traits = traits_def(HasParent(DispatchOp, SequenceOp))
 
     def __init__(
         self,
@@ -389,6 +611,7 @@ class LaunchOp(IRDLOperation):
         when: AssumptionsAttr,
         align: Sequence[int],
         grid: Sequence[Dim | int | str],
+        persistent: bool = False,
     ) -> None:
         super().__init__(
             properties={
@@ -396,47 +619,131 @@ class LaunchOp(IRDLOperation):
                 "when": when,
                 "align": IntsAttr(tuple(align)),
                 "grid": ShapeAttr.of(grid),
+                "persistent": UnitAttr() if persistent else None,
             }
         )
+
+    @staticmethod
+    def of_sequence(
+        kernel: str, grid: Sequence[Dim | int | str], persistent: bool = False
+    ) -> LaunchOp:
+        """A launch for the body of a ``gpu.sequence``, which has its conditions."""
+        return LaunchOp(kernel, AssumptionsAttr(()), (), grid, persistent)
+
+    @property
+    def kernel_name(self) -> str:
+        return self.kernel.root_reference.data
+
+    @property
+    def variant_name(self) -> str:
+        """The name of the variant that it is, or is part of."""
+        sequence = self.sequence
+        return self.kernel_name if sequence is None else sequence.variant_name
+
+    @property
+    def sequence(self) -> SequenceOp | None:
+        """The sequence that it is part of."""
+        parent = self.parent_op()
+        return parent if isinstance(parent, SequenceOp) else None
+
+    @property
+    def facts(self) -> AssumptionsAttr:
+        """The conditions on sizes, its own or its sequence's."""
+        sequence = self.sequence
+        return self.when if sequence is None else sequence.when
+
+    @property
+    def alignments(self) -> tuple[int, ...]:
+        """Bytes that the base address of each of the signature's tensors is a multiple of."""
+        sequence = self.sequence
+        return self.align.data if sequence is None else sequence.align.data
+
+    def launches(self) -> list[LaunchOp]:
+        """Itself: as a variant it is a sequence of one."""
+        return [self]
+
+    def workspaces(self) -> list[WorkspaceOp]:
+        """The workspaces that its kernel may bind."""
+        sequence = self.sequence
+        return [] if sequence is None else sequence.workspaces()
+
+    def blocks(self, symbols: Mapping[str, int], multiprocessors: int, kernel: KernelOp) -> int:
+        """How many CTAs run at these sizes on a chip with so many multiprocessors."""
+        count = 1
+        for extent in self.grid.data:
+            count *= extent.evaluate(symbols)
+        if self.persistent is None or count <= 0:
+            return count
+        cluster = kernel.cluster_size
+        count = min(count, multiprocessors * kernel.blocks_per_sm.value.data)
+        return max(cluster, count // cluster * cluster)
 
     @classmethod
     def parse(cls, parser: Parser) -> LaunchOp:
         name = parser.parse_symbol_name().data
-        when = _parse_optional_assumptions(parser, "when")
-        parser.parse_keyword("align")
-        align = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        when, align = _parse_conditions(parser)
         parser.parse_keyword("grid")
-        return cls(name, when, align, parse_shape(parser))
+        grid = parse_shape(parser)
+        return cls(name, when, align, grid, parser.parse_optional_keyword("persistent") is not None)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_symbol_name(self.kernel.root_reference.data)
-        if self.when.data:
-            printer.print_string(f" when {self.when.text()}")
-        align = ", ".join(map(str, self.align.data))
-        printer.print_string(f" align [{align}] grid {shape_text(self.grid.data)}")
+        if self.sequence is None or self.when.data or self.align.data:
+            _print_conditions(printer, self.when, self.align.data)
+        printer.print_string(f" grid {shape_text(self.grid.data)}")
+        printer.print_string(" persistent" if self.persistent is not None else "")
 
     def verify_(self) -> None:
-        dispatch = self.parent_op()
-        assert isinstance(dispatch, DispatchOp)
-        if len(self.align.data) != len(dispatch.arg_types):
+        if self.sequence is None:
+            _verify_conditions(self, self.when, self.align.data)
+        elif self.when.data or self.align.data:
             raise VerifyException(
-                f"{len(self.align.data)} alignments do not fit {len(dispatch.arg_types)} tensors"
+                "a launch of a sequence runs when the sequence does; write when and align at the "
+                "gpu.sequence"
             )
-        module = dispatch.parent_op()
-        assert isinstance(module, ModuleOp)
-        name = self.kernel.root_reference.data
-        if name not in (k.sym_name.data for k in module.kernels()):
+        module = _module_of(self)
+        name = self.kernel_name
+        kernel = next((k for k in module.kernels() if k.sym_name.data == name), None)
+        if kernel is None:
             raise VerifyException(f"gpu.module @{module.sym_name.data} has no kernel @{name}")
-        for fact in self.when.data:
-            if (fault := unknown_symbol(fact, module.symbol_names)) is not None:
-                raise VerifyException(f"{fault} of gpu.module @{module.sym_name.data}")
         for size in self.grid.data:
             if unknown := [s for s in size.symbols() if s not in module.symbol_names]:
                 raise VerifyException(
                     f"the grid {shape_text(self.grid.data)} of @{name} names {unknown[0]}, which "
                     f"is none of [{', '.join(module.symbol_names)}]"
                 )
+        self._verify_workspaces(kernel)
+
+    def _verify_workspaces(self, kernel: KernelOp) -> None:
+        """Each workspace that the kernel binds is declared here, as the kernel sees it."""
+        declared = {w.sym_name.data: w.type for w in self.workspaces()}
+        for argument, binding in zip(kernel.body.block.args, kernel.bindings, strict=False):
+            name = binding.workspace_name
+            if name is None:
+                continue
+            where = f'kernel @{self.kernel_name} binds the workspace "{name}"'
+            if name not in declared:
+                raise VerifyException(
+                    f'{where}; launch it from a gpu.sequence with gpu.workspace "{name}"'
+                )
+            memory, seen = declared[name], argument.type
+            fits = (
+                len(seen.sizes) == len(memory.dims) and seen.element_type == memory.element_type
+                if isinstance(seen, TensorMapType)
+                else isinstance(seen, GlobalType)
+                and (seen.shape, seen.element_type) == (memory.shape, memory.element_type)
+            )
+            if not fits:
+                raise VerifyException(f"{where} of {memory} as {seen}")
 
 
-MODULE_OPS: list[type[Operation]] = [ModuleOp, KernelOp, ReturnOp, DispatchOp, LaunchOp]
+MODULE_OPS: list[type[Operation]] = [
+    ModuleOp,
+    KernelOp,
+    ReturnOp,
+    DispatchOp,
+    SequenceOp,
+    WorkspaceOp,
+    LaunchOp,
+]

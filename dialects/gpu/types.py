@@ -7,6 +7,8 @@ thread and a shared tile as bytes at an address.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import cast
@@ -478,6 +480,7 @@ class BindKind(Enum):
     """What the host passes for a kernel argument."""
 
     tensor = "tensor"
+    workspace = "workspace"
     tensor_map = "tensor_map"
     symbol = "symbol"
 
@@ -487,8 +490,10 @@ class BindAttr(ParametrizedAttribute):
     """The host's side of one kernel argument.
 
     ``#gpu.bind<tensor 0>`` is the address of the signature's tensor 0,
-    ``#gpu.bind<tensor_map 0>`` a TMA descriptor over it (box and swizzle are in the
-    argument's type), ``#gpu.bind<symbol M>`` the value of a size.
+    ``#gpu.bind<workspace "partial">`` that of memory which the host allocates for the launch
+    (``gpu.workspace``), ``#gpu.bind<tensor_map 0>`` and ``#gpu.bind<tensor_map "partial">`` TMA
+    descriptors over the two (box and swizzle are in the argument's type), ``#gpu.bind<symbol M>``
+    the value of a size.
     """
 
     name = "gpu.bind"
@@ -500,8 +505,14 @@ class BindAttr(ParametrizedAttribute):
         return BindAttr(StringAttr("tensor"), IntAttr(index))
 
     @staticmethod
-    def tensor_map(index: int) -> BindAttr:
-        return BindAttr(StringAttr("tensor_map"), IntAttr(index))
+    def workspace(name: str) -> BindAttr:
+        return BindAttr(StringAttr("workspace"), StringAttr(name))
+
+    @staticmethod
+    def tensor_map(source: int | str) -> BindAttr:
+        """A descriptor over a tensor of the signature, or over the workspace of that name."""
+        memory = IntAttr(source) if isinstance(source, int) else StringAttr(source)
+        return BindAttr(StringAttr("tensor_map"), memory)
 
     @staticmethod
     def symbol(name: str) -> BindAttr:
@@ -512,9 +523,26 @@ class BindAttr(ParametrizedAttribute):
         """The signature's tensor that the argument is made from, if it is one."""
         return self.source.data if isinstance(self.source, IntAttr) else None
 
+    @property
+    def workspace_name(self) -> str | None:
+        """The workspace that the argument is made from, if it is one."""
+        is_name = isinstance(self.source, StringAttr) and self.kind.data != "symbol"
+        return str(self.source.data) if is_name else None
+
+    @property
+    def symbol_name(self) -> str | None:
+        """The size that the argument is the value of, if it is one."""
+        return str(self.source.data) if self.kind.data == "symbol" else None
+
+    def as_tensor_map(self) -> BindAttr | None:
+        """A descriptor over the same memory; None where there is no memory."""
+        if self.kind.data == "symbol":
+            return None
+        return BindAttr(StringAttr("tensor_map"), self.source)
+
     @classmethod
     def parse_binding(cls, parser: AttrParser) -> BindAttr:
-        """Parse ``tensor 0``, ``tensor_map 0`` or ``symbol M``."""
+        """Parse ``tensor 0``, ``workspace "name"``, ``tensor_map 0`` or ``symbol M``."""
         pos = parser.pos
         kind = parser.parse_identifier()
         if kind not in (k.value for k in BindKind):
@@ -522,11 +550,16 @@ class BindAttr(ParametrizedAttribute):
             parser.raise_error(f"an argument binds {kinds}, not {kind}", pos, parser.pos)
         if kind == "symbol":
             return BindAttr.symbol(parser.parse_identifier())
+        if kind == "workspace":
+            return BindAttr.workspace(parser.parse_str_literal())
+        if kind == "tensor_map" and (name := parser.parse_optional_str_literal()) is not None:
+            return BindAttr.tensor_map(name)
         index = parser.parse_integer(allow_boolean=False, allow_negative=False)
         return BindAttr(StringAttr(kind), IntAttr(index))
 
     def text(self) -> str:
-        return f"{self.kind.data} {self.source.data}"
+        name = self.workspace_name
+        return f"{self.kind.data} {self.source.data if name is None else json.dumps(name)}"
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -541,6 +574,18 @@ class BindAttr(ParametrizedAttribute):
         kinds = [k.value for k in BindKind]
         if self.kind.data not in kinds:
             raise VerifyException(f"an argument binds {', '.join(kinds)}, not {self.kind.data}")
+        numbered = isinstance(self.source, IntAttr)
+        if self.kind.data != "tensor_map" and numbered != (self.kind.data == "tensor"):
+            raise VerifyException(f"{self.source} does not say which {self.kind.data} is bound")
+        name = self.workspace_name
+        if name is not None and WORKSPACE_NAME.fullmatch(name) is None:
+            raise VerifyException(
+                f"a workspace's name is letters, digits and _, not {json.dumps(name)}"
+            )
+
+
+WORKSPACE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""What a workspace may be called."""
 
 
 TYPES: list[type[Attribute]] = [

@@ -1,7 +1,7 @@
 // RUN: polyc-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
 gpu.module @m arch "sm_90a" symbols [M] {
-  // CHECK: a cluster has 1, 2, 4 or 8 CTAs, not 3
+  // CHECK: a cluster has 1, 2, 4, 8 or 16 CTAs, not 3
   gpu.kernel @k(%i: index = symbol M) threads 32 cluster 3 {
     gpu.return
   }

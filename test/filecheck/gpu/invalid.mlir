@@ -498,7 +498,7 @@ gpu.module @m arch "sm_80" symbols [] {
 
 // -----
 
-// CHECK: an argument binds tensor, tensor_map, symbol, not size
+// CHECK: an argument binds tensor, workspace, tensor_map, symbol, not size
 gpu.module @m arch "sm_80" symbols [] {
   gpu.kernel @k(%a: index = size M) threads 32 {
     gpu.return
@@ -554,7 +554,7 @@ gpu.module @m arch "sm_80" symbols [] {
 
 // -----
 
-// CHECK: gpu.dispatch holds gpu.launch only, not gpu.barrier
+// CHECK: gpu.dispatch holds gpu.launch and gpu.sequence only, not gpu.barrier
 gpu.module @m arch "sm_80" symbols [] {
   gpu.dispatch () -> () {
     gpu.barrier
