@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.module import KernelOp, ModuleOp, ReturnOp
 from polyc.dialects.gpu.types import GlobalType, SharedType, TensorMapType
 from polyc.lowering import gpu_to_cuda_functions, gpu_to_cuda_upstream
@@ -186,7 +187,11 @@ def _barrier(w: KernelWriter, op: hw.BarrierOp) -> None:
 
 @prints(hw.NamedBarrierOp)
 def _named_barrier(w: KernelWriter, op: hw.NamedBarrierOp) -> None:
-    w.run("named_barrier", template=f"{op.id.value.data}, {op.threads.value.data}")
+    id, threads = op.id.value.data, op.threads.value.data
+    if op.offset is None:
+        w.run("named_barrier", template=f"{id}, {threads}")
+    else:
+        w.run("named_barrier_at", f"{id} + {w.text(op.offset)}", template=str(threads))
 
 
 def _barrier_at(w: KernelWriter, barrier: SSAValue, index: SSAValue) -> str:
@@ -248,6 +253,13 @@ def _tma_load(w: KernelWriter, op: hw.TmaLoadOp) -> None:
         _barrier_at(w, op.barrier, op.index),
         *inner_first,
     )
+
+
+@prints(hw.TmaLoadIm2colOp)
+def _tma_load_im2col(w: KernelWriter, op: hw.TmaLoadIm2colOp) -> None:
+    inner_first = [w.text(v) for v in (*reversed(op.coordinates), *reversed(op.offsets))]
+    barrier = _barrier_at(w, op.barrier, op.index)
+    w.run("tma_load_im2col", w.text(op.address), f"&{w.text(op.map)}", barrier, *inner_first)
 
 
 @prints(hw.TmaStoreOp)
@@ -420,7 +432,7 @@ def _parameter(w: KernelWriter, value: SSAValue, op: KernelOp) -> str:
             element = w.type(t.element_type, op).name
             const = "" if value in w.stored else "const "
             return f"{const}{element}* __restrict__ {w.name(value, 'tensor')}"
-        case TensorMapType():
+        case TensorMapType() | Im2colMapType():
             return f"const __grid_constant__ TensorMap {w.name(value, 'map')}"
         case _:
             return f"{w.type(t, op).name} {w.name(value, 'size')}"

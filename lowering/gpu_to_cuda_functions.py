@@ -208,6 +208,11 @@ def _fixed() -> list[DeviceFunction]:
             "int id, int threads",
         ),
         _function(
+            "void named_barrier_at(u32 id)",
+            _asm("bar.sync %0, %1;", ins='"r"(id), "n"(threads)'),
+            "int threads",
+        ),
+        _function(
             "void mbarrier_init(u32 barrier, u32 count)",
             _asm("mbarrier.init.shared::cta.b64 [%0], %1;", ins=f'{barrier}, "r"(count)'),
         ),
@@ -244,6 +249,16 @@ def _fixed() -> list[DeviceFunction]:
             _asm("prefetch.tensormap [%0];", ins='"l"(map)'),
         ),
         *(_tma_load(rank) for rank in range(1, 6)),
+        _function(
+            "void tma_load_im2col(u32 address, const TensorMap* map, u32 barrier, "
+            "int c, int w, int h, int n, int s, int r)",
+            _asm(
+                "cp.async.bulk.tensor.4d.shared::cluster.global.im2col"
+                ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};",
+                ins='"r"(address), "l"(map), "r"(barrier), "r"(c), "r"(w), "r"(h), "r"(n), '
+                '"h"((u16)s), "h"((u16)r)',
+            ),
+        ),
         *(
             _function(
                 f"void ldmatrix_x4{suffix}(u32* r, u32 address)",

@@ -38,7 +38,8 @@ class LayOutContract(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.ContractOp, rewriter: PatternRewriter) -> None:
         # One by one: both may be one tile, which the first call gives a new type.
-        self.lay_out_shared(op, op.lhs, rewriter)
+        if isinstance(op.lhs.type, SharedType):
+            self.lay_out_shared(op, op.lhs, rewriter)
         self.lay_out_shared(op, op.rhs, rewriter)
         m, n, _ = op.sizes
         rule = wgmma_accumulator if op.mma.data == "wgmma" else mma_sync_accumulator

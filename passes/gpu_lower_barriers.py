@@ -92,17 +92,7 @@ class LowerRing(RewritePattern):
                 )
             case tile.CopyOp():
                 assert op.signal_index is not None
-                emit.op(
-                    tile.CopyOp(
-                        op.source,
-                        op.indices,
-                        op.target,
-                        op.slot,
-                        full,
-                        slot(op.signal_index),
-                        None if op.loader is None else op.loader.data,
-                    )
-                )
+                emit.op(op.like(signal=full, signal_index=slot(op.signal_index)))
             case _:
                 raise PolycError("BadRing", f"{op.name} does not work on a ring", op)
         for new in emit.ops:
@@ -116,7 +106,9 @@ class LowerRing(RewritePattern):
         assert block is not None
         total = 0
         for copy in block.ops:
-            if isinstance(copy, tile.CopyOp) and copy.signal_index == op.iteration:
+            if not isinstance(copy, tile.CopyOp) or copy.signal != op.ring:
+                continue
+            if copy.signal_index == op.iteration:
                 assert isinstance(copy.target.type, SharedType)
                 total += copy.target.type.slot_bytes
         if not total:

@@ -30,7 +30,11 @@ class VersionTiles(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.PipelineOp, rewriter: PatternRewriter) -> None:
         stages = op.stages.value.data
-        copies = [c for c in op.body.block.ops if isinstance(c, tile.CopyOp) and c.slot is None]
+        copies = [
+            c
+            for c in op.body.block.ops
+            if isinstance(c, tile.CopyOp) and c.is_load and c.slot is None
+        ]
         if stages == 1 or not copies:
             return
         versioned: set[SSAValue] = set()
@@ -54,19 +58,9 @@ class VersionTiles(RewritePattern):
             versioned.add(rewriter.replace_value_with_new_type(target, ring))
         for inner in list(op.body.block.ops):
             if isinstance(inner, tile.CopyOp) and inner.target in versioned:
-                self.set_copy_slot(inner, slot, rewriter)
+                rewriter.replace(inner, inner.like(slot=slot))
             elif isinstance(inner, tile.ContractOp):
                 self.set_contract_slots(inner, slot, versioned, rewriter)
-
-    @staticmethod
-    def set_copy_slot(op: tile.CopyOp, slot: SSAValue, rewriter: PatternRewriter) -> None:
-        loader = None if op.loader is None else op.loader.data
-        new = tile.CopyOp(
-            op.source, op.indices, op.target, slot, op.signal, op.signal_index, loader
-        )
-        new.attributes.update(op.attributes)
-        new.location = op.location
-        rewriter.replace(op, new)
 
     @staticmethod
     def set_contract_slots(
@@ -82,6 +76,7 @@ class VersionTiles(RewritePattern):
             op.warp_sizes,
             slot if op.lhs in tiles else op.lhs_slot,
             slot if op.rhs in tiles else op.rhs_slot,
+            token=op.token is not None,
         )
         new.attributes.update(op.attributes)
         new.location = op.location

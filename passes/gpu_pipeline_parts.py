@@ -58,11 +58,15 @@ def check_threads(op: tile.PipelineOp, computing: int) -> None:
 def split(op: tile.PipelineOp) -> tuple[list[Operation], list[Operation]]:
     """``(loading, computing)``: the copies, and the rest, each with the pure ops it needs."""
     body = [o for o in op.body.block.ops if not isinstance(o, tile.YieldOp)]
-    copies = [o for o in body if isinstance(o, tile.CopyOp)]
-    rest = [o for o in body if not isinstance(o, tile.CopyOp) and not is_side_effect_free(o)]
+    copies = [o for o in body if _loads(o)]
+    rest = [o for o in body if not _loads(o) and not is_side_effect_free(o)]
     if not copies:
         raise PolycError("NothingToPipeline", "this pipeline copies nothing; use scf.for", op)
     return _with_needs(body, copies), _with_needs(body, rest)
+
+
+def _loads(op: Operation) -> bool:
+    return isinstance(op, tile.CopyOp) and op.is_load
 
 
 def _with_needs(body: Sequence[Operation], roots: Sequence[Operation]) -> list[Operation]:

@@ -39,6 +39,8 @@ class ChooseLoader(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
+        if not op.is_load:
+            return
         assert isinstance(op.source.type, GlobalType)
         align = max(op.source.type.align.data, element_bytes(op.source.type.element_type))
         if op.loader is not None:
@@ -70,7 +72,7 @@ class PlanStages(RewritePattern):
         changed = False
         for inner in op.body.block.ops:
             if isinstance(inner, tile.CopyOp | tile.ContractOp) and STAGE not in inner.attributes:
-                copy = isinstance(inner, tile.CopyOp)
+                copy = isinstance(inner, tile.CopyOp) and inner.is_load
                 inner.attributes[STAGE] = index_attr(0 if copy else ahead)
                 changed = True
         if changed:

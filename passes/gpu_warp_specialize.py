@@ -53,7 +53,7 @@ class SpecializeWarps(RewritePattern):
         if not isinstance(kernel, gpu.KernelOp):
             return
         body = list(op.body.block.ops)
-        copies = [o for o in body if isinstance(o, tile.CopyOp)]
+        copies = [o for o in body if isinstance(o, tile.CopyOp) and o.is_load]
         contracts = [o for o in body if isinstance(o, tile.ContractOp)]
         if not copies or not contracts:
             return
@@ -120,11 +120,7 @@ class SpecializeWarps(RewritePattern):
         clone_iteration(op, part, i, copied)
         for new in copied.ops:
             if isinstance(new, tile.CopyOp):
-                signalled = tile.CopyOp(
-                    new.source, new.indices, new.target, new.slot, ring, i, "tma"
-                )
-                signalled.location = new.location
-                emit.op(signalled)
+                emit.op(new.like(signal=ring, signal_index=i, loader="tma"))
                 new.erase()
             else:
                 emit.op(new)

@@ -36,7 +36,7 @@ class LowerAwait(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.AwaitOp, rewriter: PatternRewriter) -> None:
-        rewriter.replace(op, hw.WgmmaWaitOp(op.pending.value.data))
+        rewriter.replace(op, hw.WgmmaWaitOp(op.depth))
 
 
 class FenceAccumulators(RewritePattern):

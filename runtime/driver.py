@@ -350,6 +350,62 @@ def tensor_map(
     return result
 
 
+@lru_cache(maxsize=1024)
+def im2col_map(
+    pointer: int,
+    element: str,
+    shape: tuple[int, ...],
+    box: tuple[int, int],
+    swizzle: int,
+    lower: tuple[int, int],
+    upper: tuple[int, int],
+    steps: tuple[int, int],
+) -> TensorMap:
+    """A tensor map over the pixels of a dense NHWC tensor, cached by its arguments.
+
+    ``box`` is pixels and channels of a copy; ``lower`` and ``upper`` are the bounding box's corners
+    and ``steps`` the strides, along height and width.  Reads outside give 0.  Raises PolycError
+    when the hardware's rules do not hold: a 16-byte base and pixel, four axes without an empty one,
+    a bounding box that is not empty (CUDA driver API, cuTensorMapEncodeIm2col).
+    """
+    kind, size = _TENSOR_MAP_TYPES[element]
+    problem = ""
+    if len(shape) != 4:
+        problem = f"the shape {list(shape)} has not four axes (NHWC)"
+    elif pointer % 16:
+        problem = f"the base address {pointer:#x} is not a multiple of 16"
+    elif min(shape) < 1:
+        problem = f"the shape {list(shape)} has an empty axis"
+    elif shape[3] * size % 16:
+        problem = f"pixels of {shape[3]} channels are not multiples of 16 bytes"
+    elif any(e - 1 + u < b for e, b, u in zip(shape[1:3], lower, upper, strict=True)):
+        problem = f"the filter does not fit into the shape {list(shape)}"
+    if problem:
+        raise PolycError("TensorMapFailed", f"TMA cannot read the tensor: {problem}")
+    result = TensorMap()
+    _, height, width, channels = shape
+    row = channels * size
+    _call(
+        "cuTensorMapEncodeIm2col",
+        ctypes.byref(result.argument),
+        kind,
+        c_uint(4),
+        c_void_p(pointer),
+        (c_uint64 * 4)(*reversed(shape)),
+        (c_uint64 * 3)(row, row * width, row * width * height),
+        (c_int * 2)(*reversed(lower)),
+        (c_int * 2)(*reversed(upper)),
+        c_uint(box[1]),
+        c_uint(box[0]),
+        (c_uint * 4)(1, steps[1], steps[0], 1),
+        0,
+        _SWIZZLES[swizzle],
+        2,
+        0,
+    )
+    return result
+
+
 # Memory and time --------------------------------------------------------------------------
 
 

@@ -21,6 +21,7 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import MAX_SIZE, Shape
 from polyc.dialects.gpu.module import DispatchOp, KernelOp, LaunchOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.types import GlobalType, TensorMapType
 from polyc.runtime import driver, nvrtc, tensors
 from polyc.runtime.nvrtc import CompileResult, KernelInfo
@@ -358,6 +359,17 @@ class Program:
         view = views[cast("int", source)]
         if kind == "tensor":
             return c_uint64(view.pointer)
+        if isinstance(argument_type, Im2colMapType):
+            return driver.im2col_map(
+                view.pointer,
+                view.element,
+                view.shape,
+                argument_type.sizes,
+                argument_type.swizzle.data,
+                argument_type.lower_corner,
+                argument_type.upper_corner,
+                argument_type.steps,
+            ).argument
         assert isinstance(argument_type, TensorMapType)
         return driver.tensor_map(
             view.pointer,

@@ -29,6 +29,7 @@ from polyc.dialects.gpu.hw_cluster import (
     StoreClusterOp,
 )
 from polyc.dialects.gpu.hw_exchange import AtomicGlobalOp, AtomicSharedOp, ShuffleOp
+from polyc.dialects.gpu.hw_im2col import TmaLoadIm2colOp
 from polyc.dialects.gpu.hw_memory import (
     BulkCommitOp,
     BulkWaitOp,
@@ -105,6 +106,7 @@ HARDWARE_OPS: list[type[Operation]] = [
     SetMaxRegistersOp,
     PrefetchTensorMapOp,
     TmaLoadOp,
+    TmaLoadIm2colOp,
     LdmatrixOp,
     MmaSyncOp,
     WgmmaDescriptorOp,
@@ -169,6 +171,7 @@ __all__ = [
     "StoreGlobalOp",
     "StoreSharedOp",
     "ThreadIdOp",
+    "TmaLoadIm2colOp",
     "TmaLoadOp",
     "TmaStoreOp",
     "UnpackOp",

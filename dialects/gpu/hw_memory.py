@@ -38,6 +38,7 @@ from polyc.dialects.gpu.hw_checks import (
     verify_pending,
     verify_width,
 )
+from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.types import (
     GlobalType,
     IndexAttr,
@@ -224,7 +225,7 @@ class PrefetchTensorMapOp(IRDLOperation):
     """Bring a tensor map into the descriptor cache."""
 
     name = "gpu.prefetch_tensor_map"
-    map = operand_def(base(TensorMapType))
+    map = operand_def(base(TensorMapType) | base(Im2colMapType))
     assembly_format = "$map attr-dict `:` type($map)"
 
     def __init__(self, map: SSAValue) -> None:

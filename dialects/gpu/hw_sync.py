@@ -15,6 +15,7 @@ from xdsl.irdl import (
     base,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     prop_def,
 )
 from xdsl.utils.exceptions import VerifyException
@@ -39,15 +40,23 @@ class BarrierOp(IRDLOperation):
 
 @irdl_op_definition
 class NamedBarrierOp(IRDLOperation):
-    """``threads`` threads meet at hardware barrier ``id`` (1 to 15; 0 is gpu.barrier's)."""
+    """``threads`` threads meet at hardware barrier ``id`` (1 to 15; 0 is gpu.barrier's).
+
+    With ``offset`` they meet at barrier ``id + offset``: groups that run the same code have one
+    each.  All threads that meet give the same offset.
+    """
 
     name = "gpu.named_barrier"
     id = prop_def(IndexAttr)
+    offset = opt_operand_def(IndexType)
     threads = prop_def(IndexAttr)
-    assembly_format = "$id `threads` $threads attr-dict"
+    assembly_format = "$id (`plus` $offset^)? `threads` $threads attr-dict"
 
-    def __init__(self, id: int, threads: int) -> None:
-        super().__init__(properties={"id": index_attr(id), "threads": index_attr(threads)})
+    def __init__(self, id: int, threads: int, offset: SSAValue | None = None) -> None:
+        super().__init__(
+            operands=[offset],
+            properties={"id": index_attr(id), "threads": index_attr(threads)},
+        )
 
     def verify_(self) -> None:
         if not 1 <= self.id.value.data <= 15:

@@ -34,6 +34,7 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.dialects.gpu.types import (
     IndexAttr,
     IntsAttr,
+    OrderType,
     RingType,
     index_attr,
 )
@@ -124,18 +125,38 @@ class PipelineOp(IRDLOperation):
 class RingOp(IRDLOperation):
     """Flow control between the roles that fill and that read the slots of shared tiles.
 
-    ``consumers`` is how many releases (one a warpgroup) free a slot.
+    ``consumers`` is how many releases (one a warpgroup) free a slot.  With ``peers`` the ring spans
+    that many CTAs of a cluster, whose producers fill each other's tiles (multicast): a slot is
+    free once the consumers of all of them have released it.
     """
 
     name = "gpu.ring"
     consumers = prop_def(IndexAttr)
+    peers = opt_prop_def(IndexAttr)
     ring = result_def(base(RingType))
-    assembly_format = "`consumers` $consumers attr-dict `:` type($ring)"
+    assembly_format = "`consumers` $consumers (`peers` $peers^)? attr-dict `:` type($ring)"
 
-    def __init__(self, depth: int, consumers: int) -> None:
+    def __init__(self, depth: int, consumers: int, peers: int = 1) -> None:
         super().__init__(
-            properties={"consumers": index_attr(consumers)}, result_types=[RingType.of(depth)]
+            properties={
+                "consumers": index_attr(consumers),
+                "peers": None if peers == 1 else index_attr(peers),
+            },
+            result_types=[RingType.of(depth)],
         )
+
+    @property
+    def peer_count(self) -> int:
+        """CTAs that share the ring; 1 where it is the CTA's own."""
+        return 1 if self.peers is None else self.peers.value.data
+
+    def verify_(self) -> None:
+        if self.consumers.value.data < 1:
+            raise VerifyException(
+                f"a ring is read by 1 consumer or more, not {self.consumers.value.data}"
+            )
+        if self.peer_count not in (1, 2, 4, 8, 16):
+            raise VerifyException(f"a ring spans 1, 2, 4, 8 or 16 CTAs, not {self.peer_count}")
 
 
 class _RingStep(IRDLOperation):
@@ -177,12 +198,16 @@ class RolesOp(IRDLOperation):
     The consumers are the CTA's first warpgroups, so a consumer's thread index is its index in
     the CTA.  ``registers`` is the budget a thread of [producer, consumer], 0 for no change.
     ``single_thread`` says that one thread of the producer does all of its work (TMA).
+
+    Consumers work together, as one group of threads.  With ``independent`` each warpgroup runs the
+    consumers' region on its own, and the region sees its number: 0, 1, …
     """
 
     name = "gpu.roles"
     consumers = prop_def(IndexAttr)
     registers = prop_def(IntsAttr)
     single_thread = opt_prop_def(UnitAttr)
+    independent = opt_prop_def(UnitAttr)
     producer = region_def("single_block")
     consumer = region_def("single_block")
 
@@ -193,12 +218,14 @@ class RolesOp(IRDLOperation):
         producer: Region,
         consumer: Region,
         single_thread: bool = True,
+        independent: bool = False,
     ) -> None:
         super().__init__(
             properties={
                 "consumers": index_attr(consumers),
                 "registers": IntsAttr(tuple(registers)),
                 "single_thread": UnitAttr() if single_thread else None,
+                "independent": UnitAttr() if independent else None,
             },
             regions=[producer, consumer],
         )
@@ -212,25 +239,36 @@ class RolesOp(IRDLOperation):
     def parse(cls, parser: Parser) -> RolesOp:
         parser.parse_keyword("consumers")
         consumers = parser.parse_integer()
+        independent = parser.parse_optional_keyword("independent") is not None
         parser.parse_keyword("registers")
         registers = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
         single = parser.parse_optional_keyword("single_thread") is not None
         parser.parse_keyword("producer")
         producer = parser.parse_region()
         parser.parse_keyword("consumer")
-        consumer = parser.parse_region()
-        return cls(consumers, registers, producer, consumer, single)
+        args = parser.parse_optional_comma_separated_list(
+            parser.Delimiter.PAREN,
+            lambda: parser.parse_argument(expect_type=False).resolve(IndexType()),
+        )
+        consumer = parser.parse_region(args)
+        return cls(consumers, registers, producer, consumer, single, independent)
 
     def print(self, printer: Printer) -> None:
         producer, consumer = self.register_split
         printer.print_string(
-            f" consumers {self.consumers.value.data} registers [{producer}, {consumer}]"
+            f" consumers {self.consumers.value.data}"
+            f"{' independent' if self.independent is not None else ''}"
+            f" registers [{producer}, {consumer}]"
         )
         printer.print_string(" single_thread" if self.single_thread is not None else "")
         printer.print_string(" producer ")
         printer.print_region(self.producer)
         printer.print_string(" consumer ")
-        printer.print_region(self.consumer)
+        if self.consumer.block.args:
+            printer.print_string("(")
+            printer.print_list(self.consumer.block.args, printer.print_ssa_value)
+            printer.print_string(") ")
+        printer.print_region(self.consumer, print_entry_block_args=False)
 
     def verify_(self) -> None:
         if len(self.registers.data) != 2:
@@ -242,3 +280,46 @@ class RolesOp(IRDLOperation):
                 )
         if not 1 <= self.consumers.value.data <= 3:
             raise VerifyException(f"1 to 3 consumer warpgroups, not {self.consumers.value.data}")
+        number = [IndexType()] if self.independent is not None else []
+        if [a.type for a in self.consumer.block.args] != number:
+            raise VerifyException(
+                "independent consumers see their number, an index; consumers that work together "
+                "see nothing"
+            )
+
+
+@irdl_op_definition
+class OrderBarrierOp(IRDLOperation):
+    """Turns that independent consumers take: ``participants`` of them, number 0 first."""
+
+    name = "gpu.order_barrier"
+    order = result_def(base(OrderType))
+    assembly_format = "attr-dict `:` type($order)"
+
+    def __init__(self, participants: int) -> None:
+        super().__init__(result_types=[OrderType.of(participants)])
+
+
+class _OrderStep(IRDLOperation):
+    """Ops of one participant of an order barrier."""
+
+    order = operand_def(base(OrderType))
+    number = operand_def(IndexType)
+    assembly_format = "$order `[` $number `]` attr-dict `:` type($order)"
+
+    def __init__(self, order: SSAValue, number: SSAValue) -> None:
+        super().__init__(operands=[order, number])
+
+
+@irdl_op_definition
+class OrderEnterOp(_OrderStep):
+    """Wait for participant ``number``'s turn."""
+
+    name = "gpu.order_enter"
+
+
+@irdl_op_definition
+class OrderLeaveOp(_OrderStep):
+    """End participant ``number``'s turn: it is the next one's, round and round."""
+
+    name = "gpu.order_leave"

@@ -476,6 +476,37 @@ class RingType(ParametrizedAttribute, TypeAttribute):
             raise VerifyException(f"a ring has 1 to 8 slots, not {self.depth.data}")
 
 
+@irdl_attr_definition
+class TokenType(ParametrizedAttribute, TypeAttribute):
+    """An asynchronous op under way, for ``gpu.await``: ``!gpu.token``."""
+
+    name = "gpu.token"
+
+
+@irdl_attr_definition
+class OrderType(ParametrizedAttribute, TypeAttribute):
+    """Turns between warpgroups: ``!gpu.order<2>`` has two participants."""
+
+    name = "gpu.order"
+    participants: IntAttr
+
+    @staticmethod
+    def of(participants: int) -> OrderType:
+        return OrderType(IntAttr(participants))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return (IntAttr(parser.parse_integer()),)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.participants.data}>")
+
+    def verify(self) -> None:
+        if not 2 <= self.participants.data <= 4:
+            raise VerifyException(f"2 to 4 warpgroups take turns, not {self.participants.data}")
+
+
 class BindKind(Enum):
     """What the host passes for a kernel argument."""
 
@@ -598,5 +629,7 @@ TYPES: list[type[Attribute]] = [
     FragmentType,
     MBarrierType,
     RingType,
+    TokenType,
+    OrderType,
     BindAttr,
 ]

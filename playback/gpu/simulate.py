@@ -16,13 +16,14 @@ from xdsl.ir import Operation
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu.module import DispatchOp, KernelOp, LaunchOp, ModuleOp
+from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.types import GlobalType, TensorMapType
 from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.clocks import NEVER
 from polyc.playback.gpu.counters import Counters
 from polyc.playback.gpu.cta import Cluster
 from polyc.playback.gpu.findings import Finding, Report
-from polyc.playback.gpu.memory import GlobalTensor, TensorMap
+from polyc.playback.gpu.memory import GlobalTensor, Im2colMap, TensorMap
 from polyc.playback.gpu.record import Event, Timeline, Trace
 from polyc.playback.gpu.schedule import SCHEDULES, Running, Scheduler
 from polyc.playback.gpu.translate import translate
@@ -171,6 +172,15 @@ def _argument(
         return symbols[source]
     if kind == "tensor":
         return tensors[source]
+    if isinstance(argument, Im2colMapType):
+        return Im2colMap(
+            tensors[source],
+            argument.sizes,
+            argument.swizzle.data,
+            argument.lower_corner,
+            argument.upper_corner,
+            argument.steps,
+        )
     assert isinstance(argument, TensorMapType)
     return TensorMap(tensors[source], argument.sizes, argument.swizzle.data)
 

@@ -219,7 +219,9 @@ def _barrier(t: Translator, op: hw.BarrierOp) -> None:
 
 @simulates(hw.NamedBarrierOp)
 def _named_barrier(t: Translator, op: hw.NamedBarrierOp) -> None:
-    which, threads = op.id.value.data, op.threads.value.data
+    which, threads = str(op.id.value.data), op.threads.value.data
+    if op.offset is not None:
+        which = f"{which} + {t.name(op.offset)}"
     t.line(f"yield from w.barrier({t.number(op)}, {which}, {threads}, {t.mask})")
 
 
@@ -280,6 +282,16 @@ def _prefetch_tensor_map(t: Translator, op: hw.PrefetchTensorMapOp) -> None:
 def _tma_load(t: Translator, op: hw.TmaLoadOp) -> None:
     t.line(
         f"w.tma_load({t.number(op)}, {t.name(op.map)}, ({t.values(op.coordinates)}), "
+        f"{t.name(op.address)}, {t.name(op.barrier)}, {t.name(op.index)}, {t.mask})"
+    )
+    t.line("yield None")
+
+
+@simulates(hw.TmaLoadIm2colOp)
+def _tma_load_im2col(t: Translator, op: hw.TmaLoadIm2colOp) -> None:
+    place = t.values([*op.coordinates, *op.offsets])
+    t.line(
+        f"w.tma_load({t.number(op)}, {t.name(op.map)}, ({place}), "
         f"{t.name(op.address)}, {t.name(op.barrier)}, {t.name(op.index)}, {t.mask})"
     )
     t.line("yield None")

@@ -19,7 +19,16 @@ class SyncWarp(MemoryWarp):
 
     # Barriers and fences
 
-    def barrier(self, number: int, which: int, threads: int, m: Mask) -> Steps:
+    def barrier(self, number: int, which: Value, threads: int, m: Mask) -> Steps:
+        if is_lanes(which):
+            ids = which[self.active(m)].ravel()
+            if (ids != ids[0]).any():
+                self.find(
+                    number,
+                    "BarrierDivergence",
+                    f"lanes of warp {self.index} come to different barriers, {ids[0]} and others",
+                )
+            which = int(ids[0])
         yield from self.meet(number, self.cta.named[which], threads, m)
 
     def meet(self, number: int, barrier: NamedBarrier, threads: int, m: Mask) -> Steps:
@@ -186,6 +195,8 @@ class SyncWarp(MemoryWarp):
         lane: int,
     ) -> None:
         op, thread = self.op(number), int(self.threads[lane])
+        if (fault := source.misplaced(start)) is not None:
+            self.find(number, "OutOfBounds", fault, np.array([thread]), "global")
         relative, size = self._box_place(number, "load", source, address, thread), source.bytes
         if relative is None:
             return

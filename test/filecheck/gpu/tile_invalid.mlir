@@ -63,7 +63,7 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
 
 // -----
 
-// CHECK: a tensor of rank 2 is copied at 2 coordinates to a tile of rank 2, not at 1 to !gpu.shared<[16, 16], f16>
+// CHECK: a tensor of rank 2 is copied at 2 coordinates, as a tile of rank 2 or less, not at 1 with !gpu.shared<[16, 16], f16>
 gpu.module @m arch "sm_90a" symbols [M, K, N] {
   gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
     %t = gpu.shared_tile : !gpu.shared<[16, 16], f16>
@@ -74,11 +74,11 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
 
 // -----
 
-// CHECK: a tensor of rank 2 is copied at 2 coordinates to a tile of rank 2, not at 2 to !gpu.shared<[16], f16>
+// CHECK: a tensor of rank 2 is copied at 2 coordinates, as a tile of rank 2 or less, not at 2 with !gpu.shared<[1, 4, 16], f16>
 gpu.module @m arch "sm_90a" symbols [M, K, N] {
   gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
-    %t = gpu.shared_tile : !gpu.shared<[16], f16>
-    gpu.copy %A[%M, %M] to %t : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[16], f16>
+    %t = gpu.shared_tile : !gpu.shared<[1, 4, 16], f16>
+    gpu.copy %A[%M, %M] to %t : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[1, 4, 16], f16>
     gpu.return
   }
 }
@@ -596,7 +596,7 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
   gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
     %t = gpu.shared_tile : !gpu.shared<[16, 16], f16>
     %ring = gpu.ring consumers 1 : !gpu.ring<2>
-    "gpu.copy"(%A, %M, %M, %t, %ring) <{loader = "tma", operandSegmentSizes = array<i32: 1, 2, 1, 0, 1, 0>}> : (!gpu.global<[M, K], f16, align 16>, index, index, !gpu.shared<[16, 16], f16>, !gpu.ring<2>) -> ()
+    "gpu.copy"(%A, %M, %M, %t, %ring) <{loader = "tma", operandSegmentSizes = array<i32: 1, 2, 0, 1, 0, 1, 0>}> : (!gpu.global<[M, K], f16, align 16>, index, index, !gpu.shared<[16, 16], f16>, !gpu.ring<2>) -> ()
     gpu.return
   }
 }

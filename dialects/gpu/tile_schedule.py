@@ -1,0 +1,217 @@
+"""Tile level: which CTA works on which tile (T3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IndexType, StringAttr, UnitAttr
+from xdsl.ir import Region, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure, SingleBlockImplicitTerminator, ensure_terminator
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.gpu.tile_flow import YieldOp
+from polyc.dialects.gpu.types import IndexAttr, IntsAttr, index_attr
+
+RASTERS = ("row", "grouped", "shorter", "hilbert")
+"""Orders of the tiles of a matrix: row by row; in bands of ``group`` rows, down each column;
+bands along the shorter side; along a Hilbert curve."""
+
+
+@irdl_op_definition
+class TileCoordinatesOp(IRDLOperation):
+    """The first row and column of the CTA's output tile.
+
+    The grid is linear.  ``rows`` and ``columns`` are the output's sizes, ``tile`` the tile's.
+    With ``raster "grouped"`` the CTAs walk ``group`` tile rows at a time, down a column of
+    the group and then right, which keeps the operands of neighbouring CTAs in the L2 cache;
+    ``"row"`` walks row by row.
+    """
+
+    name = "gpu.tile_coordinates"
+    rows = operand_def(IndexType)
+    columns = operand_def(IndexType)
+    tile = prop_def(IntsAttr)
+    raster = prop_def(StringAttr)
+    group = prop_def(IndexAttr)
+    row = result_def(IndexType)
+    column = result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "`[` $rows `,` $columns `]` `tile` $tile `raster` $raster $group attr-dict"
+
+    def __init__(
+        self,
+        rows: SSAValue,
+        columns: SSAValue,
+        tile: Sequence[int],
+        raster: str = "grouped",
+        group: int = 8,
+    ) -> None:
+        super().__init__(
+            operands=[rows, columns],
+            properties={
+                "tile": IntsAttr(tuple(tile)),
+                "raster": StringAttr(raster),
+                "group": index_attr(group),
+            },
+            result_types=[IndexType(), IndexType()],
+        )
+
+    @property
+    def tile_sizes(self) -> tuple[int, ...]:
+        return self.tile.data
+
+    def verify_(self) -> None:
+        if len(self.tile.data) != 2 or min(self.tile_sizes) < 1:
+            raise VerifyException(f"a tile is [rows, columns], not {list(self.tile_sizes)}")
+        if self.raster.data not in ("grouped", "row"):
+            raise VerifyException(f'a raster is "grouped" or "row", not "{self.raster.data}"')
+        if self.group.value.data < 1:
+            raise VerifyException(f"a raster group has 1 or more rows, not {self.group.value.data}")
+
+
+@irdl_op_definition
+class TileLoopOp(IRDLOperation):
+    """Run the body for every output tile of this CTA: a persistent kernel's outer loop.
+
+    Tiles are numbered in the raster's order; CTA ``b`` of a grid of ``g`` takes tiles ``b``,
+    ``b + g``, and so on, so that any grid does the whole.  The CTAs of a cluster work on
+    neighbours along the row axis.  ``sizes`` are the output's, ``tile`` the tile's; axes before the
+    last two go outermost.  ``raster`` orders the last two axes (``RASTERS``), with ``group`` rows a
+    band; ``reversed`` walks rows from the last to the first.  The body sees the tile's first
+    coordinates and its ordinal in this CTA: 0, 1, 2, …  With ``share`` the body runs only for tiles
+    whose ordinal is ``share`` modulo ``shares``: independent consumers take turns.
+    """
+
+    name = "gpu.tile_loop"
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    sizes = var_operand_def(IndexType)
+    share = opt_operand_def(IndexType)
+    tile = prop_def(IntsAttr)
+    raster = prop_def(StringAttr)
+    group = prop_def(IndexAttr)
+    reversed = opt_prop_def(UnitAttr)
+    shares = opt_prop_def(IndexAttr)
+    body = region_def("single_block")
+    traits = traits_def(SingleBlockImplicitTerminator(YieldOp))
+
+    def __init__(
+        self,
+        sizes: Sequence[SSAValue],
+        tile: Sequence[int],
+        body: Region,
+        raster: str = "grouped",
+        group: int = 8,
+        reversed: bool = False,
+        share: SSAValue | None = None,
+        shares: int | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[list(sizes), share],
+            properties={
+                "tile": IntsAttr(tuple(tile)),
+                "raster": StringAttr(raster),
+                "group": index_attr(group),
+                "reversed": UnitAttr() if reversed else None,
+                "shares": None if shares is None else index_attr(shares),
+            },
+            regions=[body],
+        )
+        for trait in self.get_traits_of_type(SingleBlockImplicitTerminator):
+            ensure_terminator(self, trait)
+
+    @property
+    def coordinates(self) -> tuple[SSAValue, ...]:
+        """The tile's first coordinates, in elements."""
+        return tuple(self.body.block.args[:-1])
+
+    @property
+    def ordinal(self) -> SSAValue:
+        """How many tiles of this CTA came before."""
+        return self.body.block.args[-1]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> TileLoopOp:
+        def argument() -> Parser.Argument:
+            return parser.parse_argument(expect_type=False).resolve(IndexType())
+
+        args = parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
+        parser.parse_punctuation("=")
+        sizes = [
+            parser.resolve_operand(v, IndexType())
+            for v in parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, parser.parse_unresolved_operand
+            )
+        ]
+        parser.parse_keyword("tile")
+        tile = IntsAttr.parse_parameter(parser)
+        parser.parse_keyword("raster")
+        raster = parser.parse_str_literal()
+        group = parser.parse_integer()
+        backwards = parser.parse_optional_keyword("reversed") is not None
+        share: SSAValue | None = None
+        shares: int | None = None
+        if parser.parse_optional_keyword("share") is not None:
+            share = parser.resolve_operand(parser.parse_unresolved_operand(), IndexType())
+            parser.parse_keyword("of")
+            shares = parser.parse_integer()
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        body = parser.parse_region(args)
+        op = cls(sizes, tile, body, raster, group, backwards, share, shares)
+        if attributes is not None:
+            op.attributes.update(attributes.data)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" (")
+        printer.print_list(self.body.block.args, printer.print_ssa_value)
+        printer.print_string(") = [")
+        printer.print_list(self.sizes, printer.print_ssa_value)
+        printer.print_string("] tile ")
+        self.tile.print_parameter(printer)
+        printer.print_string(f' raster "{self.raster.data}" {self.group.value.data}')
+        printer.print_string(" reversed" if self.reversed is not None else "")
+        if self.share is not None:
+            printer.print_string(" share ")
+            printer.print_ssa_value(self.share)
+        if self.shares is not None:
+            printer.print_string(f" of {self.shares.value.data}")
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=False)
+
+    def verify_(self) -> None:
+        rank = len(self.sizes)
+        if rank < 2 or len(self.tile.data) != rank or min(self.tile.data) < 1:
+            raise VerifyException(
+                f"tiles have two axes or more and a positive size on each, not "
+                f"{list(self.tile.data)} for {rank} sizes"
+            )
+        if [a.type for a in self.body.block.args] != [IndexType()] * (rank + 1):
+            raise VerifyException(
+                f"the body takes {rank} first coordinates and the tile's ordinal, all of type index"
+            )
+        if self.raster.data not in RASTERS:
+            raise VerifyException(
+                f'a raster is one of {", ".join(RASTERS)}, not "{self.raster.data}"'
+            )
+        if self.group.value.data < 1:
+            raise VerifyException(f"a raster group has 1 or more rows, not {self.group.value.data}")
+        if (self.share is None) != (self.shares is None):
+            raise VerifyException("a share is one of a number of them: give both")
+        if self.shares is not None and self.shares.value.data < 1:
+            raise VerifyException(f"tiles are not shared by {self.shares.value.data}")
