@@ -41,6 +41,7 @@ REMOVABLE = (
     hw.FenceMBarrierInitOp,
     hw.FenceProxyAsyncOp,
     hw.TmaLoadOp,
+    hw.TmaLoadIm2colOp,
     hw.StoreSharedOp,
     hw.StoreGlobalOp,
     hw.LdmatrixOp,
@@ -147,6 +148,7 @@ def _slots(op: Operation) -> Iterator[Change]:
             | hw.MBarrierExpectOp()
             | hw.MBarrierInitOp()
             | hw.TmaLoadOp()
+            | hw.TmaLoadIm2colOp()
         ):
             assert isinstance(op.barrier.type, MBarrierType)
             depth = op.barrier.type.count.data
@@ -196,6 +198,9 @@ def _layouts(op: Operation) -> Iterator[Change]:
         case hw.TmaLoadOp():
             first = op.coordinates[0]
             yield "one row on", _shifted(op, first, 1 << 30)
+        case hw.TmaLoadIm2colOp():
+            yield "the next image", _shifted(op, op.coordinates[0], 1 << 30)
+            yield "the next tap", _shifted(op, op.offsets[1], 1 << 30)
         case _:
             return
 

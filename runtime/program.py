@@ -19,9 +19,9 @@ from xdsl.ir import Operation
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import MAX_SIZE, Shape
+from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.module import DispatchOp, KernelOp, LaunchOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
-from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.types import GlobalType, TensorMapType
 from polyc.runtime import driver, nvrtc, tensors
 from polyc.runtime.nvrtc import CompileResult, KernelInfo

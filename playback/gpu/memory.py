@@ -150,7 +150,9 @@ class Im2colMap(TensorMap):
         if self.tensor.base % 16:
             return f"{name} starts at {self.tensor.base:#x}, no multiple of 16"
         if shape[3] * self.tensor.itemsize % 16:
-            return f"pixels of {name} are {shape[3] * self.tensor.itemsize} bytes, no multiple of 16"
+            return (
+                f"pixels of {name} are {shape[3] * self.tensor.itemsize} bytes, no multiple of 16"
+            )
         if any(last < first for first, last in self._bounds()):
             return f"the filter does not fit into {name}, which is {list(shape)}"
         return None

@@ -15,8 +15,8 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Operation
 
 from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.gpu.module import DispatchOp, KernelOp, LaunchOp, ModuleOp
 from polyc.dialects.gpu.im2col import Im2colMapType
+from polyc.dialects.gpu.module import DispatchOp, KernelOp, LaunchOp, ModuleOp
 from polyc.dialects.gpu.types import GlobalType, TensorMapType
 from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.clocks import NEVER

@@ -48,7 +48,9 @@ def convolution(x: Array, weights: Array, geometry: Im2colAttr) -> Array:
     return result.reshape(images, down, across, -1)
 
 
-def copy_kernel(geometry: Im2colAttr, pixels: int = 32, edits: Sequence[tuple[str, str]] = ()) -> str:
+def copy_kernel(
+    geometry: Im2colAttr, pixels: int = 32, edits: Sequence[tuple[str, str]] = ()
+) -> str:
     """A kernel @taps that copies every tap of every pixel by TMA, from X to Y [taps, T, C].
 
     ``T`` is as many rows as are wanted; those past the last pixel are zeros.  P and Q are the
@@ -63,8 +65,11 @@ def copy_kernel(geometry: Im2colAttr, pixels: int = 32, edits: Sequence[tuple[st
     )
     tile = f"!gpu.shared<[{pixels}, 64], f16, swizzle 128>"
     taps = r_taps * s_taps
+    output = f"!gpu.global<[{taps}, T, C], f16, align 16>"
     text = f"""gpu.module @im2col arch "sm_90a" symbols [N, H, W, C, T, P, Q] {{
-  gpu.kernel @taps(%Y: !gpu.global<[{taps}, T, C], f16, align 16> = tensor 1, %C: index = symbol C, %T: index = symbol T, %P: index = symbol P, %Q: index = symbol Q, %map: {tensor_map} = tensor_map 0) threads 32 shared_bytes {pixels * 128 + 8} {{
+  gpu.kernel @taps(%Y: {output} = tensor 1, %C: index = symbol C, %T: index = symbol T,
+      %P: index = symbol P, %Q: index = symbol Q, %map: {tensor_map} = tensor_map 0)
+      threads 32 shared_bytes {pixels * 128 + 8} {{
     %tile = gpu.shared_tile at 0 : {tile}
     %full = gpu.mbarrier at {pixels * 128} : !gpu.mbarrier<1>
     %zero = arith.constant 0 : index
@@ -101,7 +106,8 @@ def copy_kernel(geometry: Im2colAttr, pixels: int = 32, edits: Sequence[tuple[st
         %base = gpu.shared_address %tile[%zero] : {tile}
         scf.if %leader {{
           gpu.mbarrier_expect %full[%zero] bytes {pixels * 128} : !gpu.mbarrier<1>
-          gpu.tma_load_im2col %map[%n, %h, %w, %c] offsets [%r, %s] to %base, %full[%zero] : {tensor_map}, !gpu.mbarrier<1>
+          gpu.tma_load_im2col %map[%n, %h, %w, %c] offsets [%r, %s] to %base, %full[%zero]
+            : {tensor_map}, !gpu.mbarrier<1>
         }}
         gpu.mbarrier_wait %full[%zero] parity %parity : !gpu.mbarrier<1>
         %chunk = affine.apply affine_map<(d0) -> (d0 mod 8)> (%lane)
@@ -119,7 +125,8 @@ def copy_kernel(geometry: Im2colAttr, pixels: int = 32, edits: Sequence[tuple[st
           %inside = arith.andi %in_rows, %in_columns : i1
           %mine = arith.andi %inside, %first : i1
           %value = gpu.load_shared %address : vector<8xf16>
-          gpu.store_global %value, %Y[%tap, %row, %at : index, index, index] if %mine : vector<8xf16>, !gpu.global<[{taps}, T, C], f16, align 16>
+          gpu.store_global %value, %Y[%tap, %row, %at : index, index, index] if %mine
+            : vector<8xf16>, {output}
         }}
         gpu.barrier
       }}

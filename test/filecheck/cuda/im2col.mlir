@@ -22,7 +22,6 @@ gpu.module @im2col arch "sm_90a" symbols [N, H] {
 // CHECK-NEXT:       : "r"(address), "l"(map), "r"(barrier), "r"(c), "r"(w), "r"(h), "r"(n), "h"((u16)s), "h"((u16)r)
 // CHECK-NEXT:       : "memory");
 // CHECK-NEXT: }
-// CHECK: load(
-// CHECK-NEXT:     const __grid_constant__ TensorMap map,
+// CHECK: load(const __grid_constant__ TensorMap map, int i, int j) {
 // CHECK: prefetch_tensor_map(&map);
 // CHECK-NEXT: tma_load_im2col(address, &map, full, 1, 0, j, i, 1, 2);

@@ -8,7 +8,7 @@ gpu.module @m arch "sm_90a" symbols [N, H] {
     %bars = gpu.mbarrier at 16384 : !gpu.mbarrier<2>
     // CHECK: gpu.prefetch_tensor_map %map : !gpu.im2col_map<[128, 64], f16, swizzle 128, lower [-1, -2], upper [-1, -3], strides [2, 1]>
     gpu.prefetch_tensor_map %map : !gpu.im2col_map<[128, 64], f16, swizzle 128, lower [-1, -2], upper [-1, -3], strides [2, 1]>
-    // CHECK-NEXT: gpu.tma_load_im2col %map[%i, %i, %i, %i] offsets [%i, %i] to %a, %bars[%i] {note} : !gpu.im2col_map<[128, 64], f16, swizzle 128, lower [-1, -2], upper [-1, -3], strides [2, 1]>, !gpu.mbarrier<2>
+    // CHECK-NEXT: gpu.tma_load_im2col %map[%i, %i, %i, %i] offsets[%i, %i] to %a, %bars[%i] {note} : !gpu.im2col_map<[128, 64], f16, swizzle 128, lower [-1, -2], upper [-1, -3], strides [2, 1]>, !gpu.mbarrier<2>
     gpu.tma_load_im2col %map[%i, %i, %i, %i] offsets [%i, %i] to %a, %bars[%i] {note} : !gpu.im2col_map<[128, 64], f16, swizzle 128, lower [-1, -2], upper [-1, -3], strides [2, 1]>, !gpu.mbarrier<2>
     gpu.return
   }
