@@ -16,6 +16,7 @@ GPU_PASSES: Mapping[str, str] = MappingProxyType(
             "gpu-multi-version-buffers",
             "gpu-warp-specialize",
             "gpu-inject-pipeline",
+            "gpu-check-rings",
             "gpu-lower-barriers",
             "gpu-lower-tile-ops",
             "gpu-wgmma-sync",
