@@ -10,7 +10,6 @@ author writes and what ``region-to-gpu`` makes, that is, before ``gpu-warp-speci
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -31,7 +30,14 @@ from xdsl.ir.affine import (
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import BlockIdOp, SharedTileOp
-from polyc.dialects.gpu.module import KernelOp, LaunchOp, ModuleOp, ReturnOp
+from polyc.dialects.gpu.module import (
+    KernelOp,
+    LaunchOp,
+    ModuleOp,
+    ReturnOp,
+    SequenceOp,
+    WorkspaceOp,
+)
 from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.playback.functions import dtype_of
 from polyc.playback.gpu import arithmetic
@@ -45,12 +51,14 @@ def run(
     inputs: Sequence[Array],
     symbols: Mapping[str, int],
     variant: str | None = None,
+    multiprocessors: int = 2,
 ) -> list[Array]:
     """The outputs of a ``gpu.module`` at tile level.
 
-    The kernel is ``variant``, or the first whose conditions hold.  Elements that no kernel
-    writes are NaN.  Raises PolycError ``NotPlayed`` for an op below or beside the tile level,
-    ``NoVariant`` when no kernel takes these sizes.
+    What runs is ``variant``, or the first whose conditions hold.  ``multiprocessors`` bounds
+    the grids of persistent kernels.  Elements that no kernel writes are NaN.  Raises PolycError
+    ``NotPlayed`` for an op below or beside the tile level, ``NoVariant`` when no kernel takes
+    these sizes.
     """
     dispatch = module.dispatch()
     kinds = list(dispatch.arg_types)
@@ -61,21 +69,34 @@ def run(
     outputs = tensors[dispatch.num_inputs.value.data :]
     if any(out.size == 0 for out in outputs):
         return outputs
-    launch = _chosen(module, symbols, variant)
-    name = launch.kernel.root_reference.data
-    kernel = next(k for k in module.kernels() if k.sym_name.data == name)
-    for block in range(prod(d.evaluate(symbols) for d in launch.grid.data)):
-        _Cta(kernel, tensors, symbols, block).run()
+    chosen = _chosen(module, symbols, variant)
+    kernels = {k.sym_name.data: k for k in module.kernels()}
+    workspaces = {w.sym_name.data: _workspace(w, symbols) for w in chosen.workspaces()}
+    for launch in chosen.launches():
+        kernel = kernels[launch.kernel_name]
+        blocks = launch.blocks(symbols, multiprocessors, kernel)
+        for block in range(blocks):
+            _Cta(kernel, tensors, workspaces, symbols, block, blocks).run()
     return outputs
 
 
-def _chosen(module: ModuleOp, symbols: Mapping[str, int], variant: str | None) -> LaunchOp:
-    for launch in module.dispatch().launches():
-        name = launch.kernel.root_reference.data
-        if variant in (None, name) and all(f.holds(symbols) for f in launch.when.data):
-            return launch
+def _chosen(
+    module: ModuleOp, symbols: Mapping[str, int], variant: str | None
+) -> LaunchOp | SequenceOp:
+    for found in module.dispatch().variants():
+        named = variant in (None, found.variant_name)
+        if named and all(f.holds(symbols) for f in found.facts.data):
+            return found
     sizes = ", ".join(f"{k}={v}" for k, v in symbols.items())
     raise PolycError("NoVariant", f"no kernel of @{module.sym_name.data} takes {sizes}", module)
+
+
+def _workspace(op: WorkspaceOp, symbols: Mapping[str, int]) -> Array:
+    """Zeros where the host makes them, else NaN (-1 where there is no NaN)."""
+    shape = tuple(d.evaluate(symbols) for d in op.type.dims)
+    found = np.empty(shape, dtype_of(op.type.element_type))
+    found.reshape(-1).view(np.uint8).fill(0 if op.zeroed is not None else 0xFF)
+    return found
 
 
 def window(tensor: Array, start: Sequence[int], shape: Sequence[int]) -> Array:
@@ -115,18 +136,26 @@ BINARY: dict[AffineBinaryOpKind, Callable[[Any, Any], Any]] = {
 
 
 class _Cta:
-    """One block of a kernel."""
+    """One block of a kernel; ``blocks`` is how many run."""
 
     def __init__(
-        self, kernel: KernelOp, tensors: list[Array], symbols: Mapping[str, int], block: int
+        self,
+        kernel: KernelOp,
+        tensors: Sequence[Array],
+        workspaces: Mapping[str, Array],
+        symbols: Mapping[str, int],
+        block: int,
+        blocks: int,
     ) -> None:
-        self.kernel, self.block = kernel, block
+        self.kernel, self.block, self.blocks = kernel, block, blocks
         self.values: Values = {}
         for arg, bound in zip(kernel.body.block.args, kernel.bindings, strict=True):
-            if bound.kind.data == "symbol":
-                self.values[arg] = symbols[str(bound.source.data)]
+            if (symbol := bound.symbol_name) is not None:
+                self.values[arg] = symbols[symbol]
             elif (index := bound.tensor_index) is not None:
                 self.values[arg] = tensors[index]
+            elif (name := bound.workspace_name) is not None:
+                self.values[arg] = workspaces[name]
 
     def run(self) -> None:
         self.ops(self.kernel.body.block)

@@ -344,14 +344,15 @@ NEVER = -1
 """The cluster of an element that no plain store has written."""
 
 UPDATED = -2
-"""The cluster of one that atomics updated without that."""
+"""The cluster of one that atomics updated without that, or that was set before the launch."""
 
 
 class GlobalShadow:
     """What is known of each element of a tensor in global memory that a kernel stores to.
 
     Nothing orders the CTAs of different clusters within a launch, so an element that one of
-    them writes is no other's.
+    them writes is no other's.  Between the launches of a sequence everything is ordered; where
+    a launch only reads a tensor (``watched`` is false) nothing can collide.
     """
 
     def __init__(self, size: int) -> None:
@@ -361,6 +362,18 @@ class GlobalShadow:
         self.write_op: Array = np.zeros(size, np.int32)
         self.readers: dict[int, dict[tuple[int, int], tuple[int, int]]] = {}
         self.atomics = Atomics()
+        self.watched = True
+
+    def settle(self, watched: bool) -> None:
+        """A launch is over, and what it wrote is there for the next one."""
+        self.cluster[self.cluster >= 0] = UPDATED
+        self.readers.clear()
+        self.atomics = Atomics()
+        self.watched = watched
+
+    def fill(self) -> None:
+        """The host has set every element."""
+        self.cluster[:] = UPDATED
 
     def _writers(self, cluster: int, now: Array, elements: Array) -> Conflict | None:
         writer, owner = self.thread[elements], self.cluster[elements]
@@ -385,6 +398,8 @@ class GlobalShadow:
         self, cluster: int, now: Array, threads: Array, clocks: Array, elements: Array, op: int
     ) -> Conflict | None:
         """Row ``i``: thread ``threads[i]`` reads ``elements[i]``."""
+        if not self.watched:
+            return None
         for thread, clock, row in zip(
             threads.tolist(), clocks.tolist(), elements.tolist(), strict=True
         ):

@@ -46,9 +46,12 @@ class Cluster:
         dice: random.Random,
         trace: Trace | None = None,
         timeline: Timeline | None = None,
+        grid: int = 1,
     ) -> None:
         self.kernel = kernel
         self.number = number
+        self.grid = grid
+        """CTAs of the whole launch."""
         self.counters = counters
         self.report = report
         self.completion = completion

@@ -27,21 +27,27 @@ PATTERN = {0: 16, 32: 256, 64: 512, 128: 1024}
 class GlobalTensor:
     """A dense row-major tensor at ``base`` in global memory; ``data`` is flat.
 
-    ``shadow`` is there when the kernel stores to the tensor.
+    ``shadow`` is there when a kernel stores to the tensor.  ``role`` is what it is to the host:
+    what an ``output`` or a ``workspace`` holds at first is not defined.
     """
 
-    def __init__(self, name: str, array: Array, base: int, is_output: bool) -> None:
+    def __init__(self, name: str, array: Array, base: int, role: str) -> None:
         self.name = name
         self.shape = array.shape
         self.data = array.reshape(-1)
         self.base = base
-        self.is_output = is_output
+        self.role = role
         self.itemsize = int(array.dtype.itemsize)
         self.shadow: GlobalShadow | None = None
 
     @property
     def size(self) -> int:
         return int(self.data.size)
+
+    @property
+    def is_undefined(self) -> bool:
+        """Whether elements that no kernel has written may not be read."""
+        return self.role != "input"
 
     def track(self) -> None:
         if self.shadow is None:

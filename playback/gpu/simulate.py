@@ -6,18 +6,17 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu.im2col import Im2colMapType
-from polyc.dialects.gpu.module import DispatchOp, KernelOp, LaunchOp, ModuleOp
-from polyc.dialects.gpu.types import GlobalType, TensorMapType
+from polyc.dialects.gpu.module import DispatchOp, KernelOp, LaunchOp, ModuleOp, SequenceOp
+from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType
 from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.clocks import NEVER
 from polyc.playback.gpu.counters import Counters
@@ -44,12 +43,16 @@ STORES = ("gpu.store_global", "gpu.atomic_global", "gpu.tma_store")
 BASE = 0x7F00_0000_0000
 """Where the first tensor lies; each has 2^32 bytes to itself."""
 
+MULTIPROCESSORS = 2
+"""Of the simulated chip: what persistent kernels share their work among."""
+
 
 @dataclass
 class SimulationResult:
     """What a simulated launch gave.
 
-    ``variant`` is the kernel that ran, None where every output is empty; ``findings`` what is
+    ``variant`` is the kernel or the sequence that ran, None where every output is empty;
+    ``launches`` its kernels with their CTAs, ``grid`` all of these.  ``findings`` is what is
     wrong with it, none for a right kernel.  ``fingerprint`` stands for all accesses of memory
     and their happens-before, ``events`` are the timeline of CTA 0; both only on request.
     """
@@ -62,6 +65,7 @@ class SimulationResult:
     seconds: float
     fingerprint: int | None = None
     events: list[Event] = field(default_factory=list[Event])
+    launches: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
 
     def check(self) -> None:
         """Raise the first finding as a PolycError; the others are its notes."""
@@ -91,29 +95,30 @@ def gpu_module_of(module: Operation, name: str | None = None) -> ModuleOp:
     return found[0]
 
 
-def choose_launch(
-    module: ModuleOp, symbols: Mapping[str, int], addresses: Sequence[int], variant: str | None
-) -> LaunchOp:
-    """The first launch of the dispatch whose conditions hold, as the runtime takes it.
+def choose_variant(
+    module: ModuleOp, symbols: Mapping[str, int], addresses: Sequence[int], wanted: str | None
+) -> LaunchOp | SequenceOp:
+    """The first variant of the dispatch whose conditions hold, as the runtime takes it.
 
-    Raises PolycError ``NoVariant``, with what each kernel refuses, or ``BadArgument``.
+    Raises PolycError ``NoVariant``, with what each variant refuses, or ``BadArgument``.
     """
     reasons: list[str] = []
-    for launch in module.dispatch().launches():
-        name = launch.kernel.root_reference.data
-        if variant is not None and name != variant:
+    variants = module.dispatch().variants()
+    for variant in variants:
+        name = variant.variant_name
+        if wanted is not None and name != wanted:
             continue
-        broken = [str(fact) for fact in launch.when.data if not fact.holds(symbols)]
+        broken = [str(fact) for fact in variant.facts.data if not fact.holds(symbols)]
         aligned = all(
             not align or address % align == 0
-            for align, address in zip(launch.align.data, addresses, strict=True)
+            for align, address in zip(variant.alignments, addresses, strict=True)
         )
         if not broken and aligned:
-            return launch
+            return variant
         reasons.append(f"{name}: {broken[0]} does not hold" if broken else f"{name}: alignment")
-    if variant is not None and not reasons:
-        known = ", ".join(k.sym_name.data for k in module.kernels())
-        raise PolycError("BadArgument", f"there is no kernel {variant!r}; there are {known}")
+    if wanted is not None and not reasons:
+        known = ", ".join(dict.fromkeys(v.variant_name for v in variants))
+        raise PolycError("BadArgument", f"there is no kernel {wanted!r}; there are {known}")
     raise PolycError(
         "NoVariant",
         f"no kernel of {module.sym_name.data} takes {_sizes(symbols)}",
@@ -157,32 +162,50 @@ def _tensors(
             array = np.empty(shape, dtype)
             array.reshape(-1).view(np.uint8).fill(0xFF)
         base = BASE + (i << 32) + alignment % 256
-        tensors.append(GlobalTensor(name, array, base, i >= count))
+        tensors.append(GlobalTensor(name, array, base, "output" if i >= count else "input"))
     return tensors
 
 
+def _workspaces(
+    variant: LaunchOp | SequenceOp, symbols: Mapping[str, int], first: int
+) -> dict[str, GlobalTensor]:
+    """The workspaces of a variant by name, poison or zeros, after the ``first`` tensors."""
+    found: dict[str, GlobalTensor] = {}
+    for i, workspace in enumerate(variant.workspaces(), first):
+        name, kind = workspace.sym_name.data, workspace.type
+        array = np.empty(_shape(kind, symbols), dtype_of(kind.element_type))
+        array.reshape(-1).view(np.uint8).fill(0 if workspace.zeroed is not None else 0xFF)
+        tensor = GlobalTensor(name, array, BASE + (i << 32), "workspace")
+        tensor.track()
+        if workspace.zeroed is not None and tensor.shadow is not None:
+            tensor.shadow.fill()
+        found[name] = tensor
+    return found
+
+
 def _argument(
-    kind: str,
-    source: int | str,
-    argument: object,
+    binding: BindAttr,
+    argument: Attribute,
     tensors: Sequence[GlobalTensor],
+    workspaces: Mapping[str, GlobalTensor],
     symbols: Mapping[str, int],
 ) -> object:
-    if isinstance(source, str):
-        return symbols[source]
-    if kind == "tensor":
-        return tensors[source]
+    if (symbol := binding.symbol_name) is not None:
+        return symbols[symbol]
+    index, name = binding.tensor_index, binding.workspace_name
+    tensor = tensors[index] if index is not None else workspaces[name or ""]
     if isinstance(argument, Im2colMapType):
         return Im2colMap(
-            tensors[source],
+            tensor,
             argument.sizes,
             argument.swizzle.data,
             argument.lower_corner,
             argument.upper_corner,
             argument.steps,
         )
-    assert isinstance(argument, TensorMapType)
-    return TensorMap(tensors[source], argument.sizes, argument.swizzle.data)
+    if isinstance(argument, TensorMapType):
+        return TensorMap(tensor, argument.sizes, argument.swizzle.data)
+    return tensor
 
 
 @dataclass(frozen=True)
@@ -193,8 +216,6 @@ class _Options:
     seed: int
     completion: str
     progress: Callable[[int, int], None] | None
-    fingerprint: bool
-    timeline: bool
 
 
 def _check_options(schedule: str, completion: str) -> None:
@@ -218,12 +239,15 @@ def simulate(
     progress: Callable[[int, int], None] | None = None,
     fingerprint: bool = False,
     timeline: bool = False,
+    multiprocessors: int = MULTIPROCESSORS,
 ) -> SimulationResult:
     """Run a ``gpu.module`` at hardware level on ``inputs`` with the sizes ``symbols``.
 
-    The kernel is chosen by the dispatch as the runtime does, with tensors at multiples of
-    ``alignment`` bytes, or is ``variant``, whose conditions must hold too.  ``schedule`` and
-    ``completion`` choose the interleaving, and with ``seed`` a run repeats exactly.
+    The variant is chosen by the dispatch as the runtime does, with tensors at multiples of
+    ``alignment`` bytes, or is ``variant``, whose conditions must hold too.  ``multiprocessors``
+    bounds the grids of persistent kernels; it is small, so that each CTA has several pieces of
+    work.  ``schedule`` and ``completion`` choose the interleaving, and with ``seed`` a run
+    repeats exactly.
     ``progress`` is called with the CTAs done and in all.  ``fingerprint`` and ``timeline`` ask
     for those parts of the result.
 
@@ -235,77 +259,115 @@ def simulate(
     module = gpu_module_of(gpu_module)
     dispatch = module.dispatch()
     tensors = _tensors(dispatch, inputs, symbols, alignment)
-    outputs = [t for t in tensors if t.is_output]
+    outputs = [t for t in tensors if t.role == "output"]
     counters, report = Counters(), Report()
     result = SimulationResult([], counters, report.findings, None, 0, 0.0)
     if not any(t.size == 0 for t in outputs):
-        launch = choose_launch(module, symbols, [t.base for t in tensors], variant)
-        name = launch.kernel.root_reference.data
-        kernel = next(k for k in module.kernels() if k.sym_name.data == name)
-        result.variant = name
-        result.grid = prod(extent.evaluate(symbols) for extent in launch.grid.data)
-        arguments = [
-            _argument(bind.kind.data, bind.source.data, argument.type, tensors, symbols)
-            for bind, argument in zip(kernel.bindings, kernel.body.block.args, strict=True)
-        ]
-        with np.errstate(all="ignore"):
-            options = _Options(schedule, seed, completion, progress, fingerprint, timeline)
-            _run(kernel, arguments, result, report, options)
-        _unwritten(kernel, outputs, report)
+        chosen = choose_variant(module, symbols, [t.base for t in tensors], variant)
+        result.variant = chosen.variant_name
+        workspaces = _workspaces(chosen, symbols, len(tensors))
+        kernels = {k.sym_name.data: k for k in module.kernels()}
+        options = _Options(schedule, seed, completion, progress)
+        runs = _Runs(result, report, options, fingerprint, timeline)
+        kernel: KernelOp | None = None
+        for launch in chosen.launches():
+            kernel = kernels[launch.kernel_name]
+            grid = launch.blocks(symbols, multiprocessors, kernel)
+            if grid == 0 and launch.sequence is not None:
+                continue
+            arguments = [
+                _argument(bind, argument.type, tensors, workspaces, symbols)
+                for bind, argument in zip(kernel.bindings, kernel.body.block.args, strict=True)
+            ]
+            with np.errstate(all="ignore"):
+                runs.run(kernel, arguments, grid, [*tensors, *workspaces.values()])
+        runs.finish()
+        if kernel is not None:
+            _unwritten(kernel, outputs, report)
     result.outputs = [t.data.reshape(t.shape) for t in outputs]
     result.seconds = time.perf_counter() - start
     return result
 
 
-def _run(
-    kernel: KernelOp,
-    arguments: Sequence[object],
-    result: SimulationResult,
-    report: Report,
-    options: _Options,
-) -> None:
-    body, info = translate(kernel)
-    report.kernel = info.name
-    stored = [
-        argument
-        for argument, value in zip(arguments, kernel.body.block.args, strict=True)
-        if any(use.operation.name in STORES for use in value.uses)
-    ]
-    for argument in stored:
-        tensor = argument.tensor if isinstance(argument, TensorMap) else argument
-        if isinstance(tensor, GlobalTensor):
-            tensor.track()
-    for argument in arguments:
-        if isinstance(argument, TensorMap) and (fault := argument.fault()) is not None:
-            report.add("DescriptorMisaligned", f"a tensor map cannot be made: {fault}", kernel)
-            return
-    counters = result.counters
-    trace = Trace() if options.fingerprint else None
-    timeline = Timeline() if options.timeline else None
-    if result.grid % info.cluster:
-        raise PolycError(
-            "BadGrid",
-            f"{info.name} has clusters of {info.cluster} CTAs, and a grid of {result.grid} is no "
-            "multiple of that; round the dispatch's grid up",
-            kernel,
-        )
-    for number in range(result.grid // info.cluster):
-        dice = random.Random(f"{options.seed} {number}")
-        cluster = Cluster(info, number, counters, report, options.completion, dice, trace, timeline)
-        warps = [Warp(cta, i) for cta in cluster.ctas for i in range(info.warps)]
-        running = [Running(warp, body(warp, *arguments)) for warp in warps]
-        Scheduler(options.schedule, options.seed, dice).run(cluster, running)
-        cluster.finish()
-        for warp in warps:
-            warp.finish()
-        counters.ctas += info.cluster
-        counters.threads += info.cluster * info.threads
-        if options.progress is not None:
-            options.progress((number + 1) * info.cluster, result.grid)
-    if trace is not None:
-        result.fingerprint = trace.total
-    if timeline is not None:
-        result.events = timeline.events
+class _Runs:
+    """The launches of one variant, one after another."""
+
+    def __init__(
+        self,
+        result: SimulationResult,
+        report: Report,
+        options: _Options,
+        fingerprint: bool,
+        timeline: bool,
+    ) -> None:
+        self.result, self.report, self.options = result, report, options
+        self.trace = Trace() if fingerprint else None
+        self.timeline = Timeline() if timeline else None
+
+    def run(
+        self,
+        kernel: KernelOp,
+        arguments: Sequence[object],
+        grid: int,
+        tensors: Sequence[GlobalTensor],
+    ) -> None:
+        """Run ``grid`` CTAs of ``kernel``; ``tensors`` are all that there are."""
+        report, options, counters = self.report, self.options, self.result.counters
+        body, info = translate(kernel)
+        report.kernel = info.name
+        stored: set[int] = set()
+        for argument, value in zip(arguments, kernel.body.block.args, strict=True):
+            tensor = argument.tensor if isinstance(argument, TensorMap) else argument
+            writes = any(use.operation.name in STORES for use in value.uses)
+            if isinstance(tensor, GlobalTensor) and writes:
+                tensor.track()
+                stored.add(id(tensor))
+        for tensor in tensors:
+            if tensor.shadow is not None:
+                tensor.shadow.settle(id(tensor) in stored)
+        for argument in arguments:
+            if isinstance(argument, TensorMap) and (fault := argument.fault()) is not None:
+                report.add("DescriptorMisaligned", f"a tensor map cannot be made: {fault}", kernel)
+                return
+        if grid % info.cluster:
+            raise PolycError(
+                "BadGrid",
+                f"{info.name} has clusters of {info.cluster} CTAs, and a grid of {grid} is no "
+                "multiple of that; round the dispatch's grid up",
+                kernel,
+            )
+        self.result.launches.append((info.name, grid))
+        self.result.grid += grid
+        for number in range(grid // info.cluster):
+            dice = random.Random(f"{options.seed} {number}")
+            cluster = Cluster(
+                info,
+                number,
+                counters,
+                report,
+                options.completion,
+                dice,
+                self.trace,
+                self.timeline,
+                grid,
+            )
+            warps = [Warp(cta, i) for cta in cluster.ctas for i in range(info.warps)]
+            running = [Running(warp, body(warp, *arguments)) for warp in warps]
+            Scheduler(options.schedule, options.seed, dice).run(cluster, running)
+            cluster.finish()
+            for warp in warps:
+                warp.finish()
+            counters.ctas += info.cluster
+            counters.threads += info.cluster * info.threads
+            if options.progress is not None:
+                options.progress((number + 1) * info.cluster, grid)
+
+    def finish(self) -> None:
+        """Give the result what was asked for besides it."""
+        if self.trace is not None:
+            self.result.fingerprint = self.trace.total
+        if self.timeline is not None:
+            self.result.events = self.timeline.events
 
 
 def _unwritten(kernel: KernelOp, outputs: Sequence[GlobalTensor], report: Report) -> None:

@@ -21,9 +21,9 @@ Array = NDArray[Any]
 
 @dataclass
 class Case:
-    """One input of one kernel: what it must compute, and what the right kernel leaves behind.
+    """One input of one variant: what it must compute, and what the right kernel leaves behind.
 
-    ``expected`` is not rounded to the outputs' types.
+    ``kernel`` is the variant's name.  ``expected`` is not rounded to the outputs' types.
     """
 
     module: ModuleOp
@@ -100,6 +100,6 @@ def judge(mutant: Mutant, cases: Sequence[Case]) -> Verdict:
 
 
 def judge_all(cases: Sequence[Case]) -> list[Verdict]:
-    """The verdicts on all mutants of the kernel that ``cases`` run."""
-    first = cases[0]
-    return [judge(m, cases) for m in mutants(first.module) if m.kernel == first.kernel]
+    """The verdicts on all mutants of the kernels that ``cases`` run."""
+    run = {name for name, _ in cases[0].right.launches}
+    return [judge(m, cases) for m in mutants(cases[0].module) if m.kernel in run]

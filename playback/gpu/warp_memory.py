@@ -128,11 +128,11 @@ class MemoryWarp(WarpBase):
         found = shadow.read(self.cta.cluster.number, now, threads, clocks, elements, number)
         if found is not None:
             self._global_conflict(number, tensor, found, lanes, False)
-        if tensor.is_output and (shadow.cluster[elements] == NEVER).any():
+        if tensor.is_undefined and (shadow.cluster[elements] == NEVER).any():
             self.find(
                 number,
                 "Uninitialised",
-                f"the output {tensor.name} is read where the kernel has not written it",
+                f"the {tensor.role} {tensor.name} is read where no kernel has written it",
                 threads=threads,
                 space="global",
             )
@@ -223,11 +223,11 @@ class MemoryWarp(WarpBase):
         assert shadow is not None
         threads = self.threads[lanes]
         self._trace(number, threads, offsets)
-        if tensor.is_output and (shadow.cluster[offsets] == NEVER).any():
+        if tensor.is_undefined and (shadow.cluster[offsets] == NEVER).any():
             self.find(
                 number,
                 "Uninitialised",
-                f"the output {tensor.name} is updated where nothing has set it",
+                f"the {tensor.role} {tensor.name} is updated where nothing has set it",
                 threads,
                 "global",
             )
