@@ -1,10 +1,6 @@
 """Time polyc's GEMM + bias + ReLU beside cuBLAS on one GPU, in one process.
 
-Contestants take turns: in every round each is timed once, over a batch of launches
-between two CUDA events, and the order rotates from round to round.  Inputs are random;
-where they would fit the L2 cache, launches walk over several copies of them.  What is
-reported is the median over the rounds.  Before it is timed, each kernel's result is
-compared with an FP32 product.
+``bench/race.py`` says how it is timed.
 
     python bench/gemm.py [--shapes 4096 8192x8192x1024] [--dtype f16] [--archs sm_90a sm_80]
 
@@ -14,20 +10,17 @@ Needs an NVIDIA GPU and PyTorch, which brings cuBLAS.  Writes bench/results/*.js
 from __future__ import annotations
 
 import argparse
-import datetime
-import importlib
-import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from polyc.bench import race
+from polyc.bench.race import Contestant
 from polyc.dialects.diagnostic import PolycError
-from polyc.runtime import driver, nvrtc
+from polyc.runtime import driver
 from polyc.runtime.program import Program
 from polyc.tools.pipeline import Compilation
 
@@ -47,22 +40,14 @@ SHAPES = [
     "4097x4104x4100",
     "128x128x65536",
 ]
-BATCH_SECONDS = 0.01
-"""A batch has as many launches as take about this long."""
-
 Shape = tuple[int, int, int]
 Inputs = tuple[Any, Any, Any, Any]
 """A, B, bias and the output."""
 
 
-@dataclass
-class Contestant:
-    """``run(i)`` launches once, on copy ``i`` of the inputs."""
-
-    name: str
-    run: Callable[[int], object]
-    fused: bool
-    milliseconds: list[float]
+FUSED = {"fused": True}
+PLAIN = {"fused": False}
+"""Whether a contestant adds the bias and applies ReLU, or only multiplies."""
 
 
 def parse_shape(text: str) -> Shape:
@@ -75,17 +60,6 @@ def parse_shape(text: str) -> Shape:
     return sizes[0], sizes[1], sizes[2]
 
 
-def load_torch() -> Any:
-    """PyTorch with a GPU; exits with one sentence when it is not there."""
-    try:
-        torch: Any = importlib.import_module("torch")
-    except ImportError:
-        sys.exit("bench/gemm.py compares with cuBLAS through PyTorch, which is not installed")
-    if not torch.cuda.is_available():
-        sys.exit("bench/gemm.py needs an NVIDIA GPU, and PyTorch finds none")
-    return torch
-
-
 def make_inputs(torch: Any, shape: Shape, dtype: Any, l2_bytes: int) -> list[Inputs]:
     """Random inputs, in as many copies as make four times the L2 cache, at most 32.
 
@@ -94,7 +68,7 @@ def make_inputs(torch: Any, shape: Shape, dtype: Any, l2_bytes: int) -> list[Inp
     """
     m, n, k = shape
     one = 2 * (m * k + k * n + m * n)
-    copies = max(1, min(32, -(-4 * l2_bytes // one)))
+    copies = race.copies_for(one, l2_bytes)
     found: list[Inputs] = []
     for _ in range(copies):
         a = torch.randn(m, k, device="cuda", dtype=dtype)
@@ -109,17 +83,13 @@ def check(torch: Any, inputs: Inputs, run: Callable[[int], object], fused: bool)
     a, b, bias, out = inputs
     out.fill_(float("nan"))
     run(0)
-    bits = 10 if out.dtype == torch.float16 else 7
     worst = 0.0
     rows = max(1, (1 << 26) // max(1, b.shape[1]))
     for start in range(0, a.shape[0], rows):
         want = a[start : start + rows].float() @ b.float()
         if fused:
             want = torch.relu(want + bias.float())
-        ulp = torch.exp2(torch.floor(torch.log2(want.abs().clamp_min(2.0**-14))) - bits)
-        allowed = 1e-3 + 1e-3 * want.abs() + ulp
-        error = ((out[start : start + rows].float() - want).abs() / allowed).max().item()
-        worst = max(worst, float("inf") if error != error else error)
+        worst = max(worst, race.error_of(torch, out[start : start + rows], want))
     return worst
 
 
@@ -137,7 +107,7 @@ def contestants(
             launches[i % count].run(stream)
 
         name = launches[0].function.name
-        found.append(Contestant(f"polyc {arch} {name}", polyc, True, []))
+        found.append(Contestant(f"polyc {arch} {name}", polyc, False, FUSED))
 
     def plain(i: int) -> None:
         a, b, _, out = sets[i % count]
@@ -151,34 +121,10 @@ def contestants(
         a, b, bias, out = sets[i % count]
         torch.addmm(bias, a, b, out=out).relu_()
 
-    found.append(Contestant("cuBLAS matmul", plain, False, []))
-    found.append(Contestant("cuBLASLt bias+relu", fused, True, []))
-    found.append(Contestant("cuBLAS addmm, relu", two_steps, True, []))
+    found.append(Contestant("cuBLAS matmul", plain, True, PLAIN))
+    found.append(Contestant("cuBLASLt bias+relu", fused, True, FUSED))
+    found.append(Contestant("cuBLAS addmm, relu", two_steps, True, FUSED))
     return found
-
-
-def time_batch(torch: Any, contestant: Contestant, launches: int) -> float:
-    """Milliseconds a launch."""
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    for i in range(launches):
-        contestant.run(i)
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) / launches
-
-
-def measure(torch: Any, racers: Sequence[Contestant], rounds: int) -> None:
-    """Time every contestant ``rounds`` times, in turns."""
-    launches: dict[str, int] = {}
-    for racer in racers:
-        time_batch(torch, racer, 5)
-        milliseconds = time_batch(torch, racer, 10)
-        launches[racer.name] = max(3, min(1000, int(BATCH_SECONDS * 1e3 / milliseconds)))
-    for turn in range(rounds):
-        for i in range(len(racers)):
-            racer = racers[(turn + i) % len(racers)]
-            racer.milliseconds.append(time_batch(torch, racer, launches[racer.name]))
 
 
 def launch_overhead(torch: Any, program: Program, dtype: Any) -> dict[str, float]:
@@ -209,37 +155,11 @@ def launch_overhead(torch: Any, program: Program, dtype: Any) -> dict[str, float
     return found
 
 
-def commit() -> str:
-    """The checkout's commit, with a mark when files differ from it."""
-    try:
-        done = subprocess.run(
-            ["git", "describe", "--always", "--abbrev=12", "--dirty"],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return done.stdout.strip()
-
-
 def surroundings(torch: Any, programs: dict[str, Program], args: argparse.Namespace) -> Any:
     """What a reader needs to trust the numbers."""
-    gpu = driver.device()
     return {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "commit": args.commit or commit(),
-        "device": gpu.name,
-        "capability": f"sm_{gpu.capability[0]}{gpu.capability[1]}",
-        "multiprocessors": gpu.multiprocessors,
-        "l2_bytes": gpu.l2_bytes,
-        "driver_cuda": gpu.driver,
-        "torch": torch.__version__,
-        "torch_cuda": torch.version.cuda,
-        "nvrtc": ".".join(map(str, nvrtc.version())),
+        **race.surroundings(torch, args.rounds, args.commit),
         "dtype": args.dtype,
-        "rounds": args.rounds,
         "reduced_precision_reduction": bool(
             torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction
         ),
@@ -289,7 +209,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--commit", help="what to record where there is no git")
     args = parser.parse_args(argv)
-    torch = load_torch()
+    torch = race.load_torch("bench/gemm.py")
     try:
         return run(torch, args)
     except PolycError as error:
@@ -315,11 +235,11 @@ def run(torch: Any, args: argparse.Namespace) -> int:
         m, n, k = shape
         sets = make_inputs(torch, shape, dtype, report["l2_bytes"])
         racers = contestants(torch, programs, sets)
-        errors = {r.name: check(torch, sets[0], r.run, r.fused) for r in racers}
-        measure(torch, racers, args.rounds)
+        errors = {r.name: check(torch, sets[0], r.run, bool(r.traits["fused"])) for r in racers}
+        race.measure(torch, racers, args.rounds)
         print(f"{m}x{n}x{k}, {len(sets)} copies")
         for racer in racers:
-            middle = statistics.median(racer.milliseconds)
+            middle = racer.median
             tflops = 2 * m * n * k / middle / 1e9
             good = errors[racer.name] <= 1.0
             wrong |= not good and racer.name.startswith("polyc")
@@ -331,7 +251,7 @@ def run(torch: Any, args: argparse.Namespace) -> int:
                     "n": n,
                     "k": k,
                     "contestant": racer.name,
-                    "fused": racer.fused,
+                    **racer.traits,
                     "copies": len(sets),
                     "tflops": round(tflops, 2),
                     "milliseconds": middle,
@@ -346,11 +266,7 @@ def run(torch: Any, args: argparse.Namespace) -> int:
     report["launch_overhead_us"] = overhead = launch_overhead(torch, program, dtype)
     print("host time a call, µs: " + ", ".join(f"{k} {v:.1f}" for k, v in overhead.items()))
     if args.out != "-":
-        stamp = report["date"][:19].replace(":", "").replace("-", "")
-        folder = Path(args.out)
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"gemm-{report['capability']}-{args.dtype}-{stamp}.json"
-        path.write_text(json.dumps(report, indent=1) + "\n")
+        path = race.write_report(f"gemm-{args.dtype}", report, args.out)
         print(f"wrote {path}")
     return 1 if wrong else 0
 

@@ -1,0 +1,184 @@
+"""What the benchmarks share: kernels race in one process, in turns, and a report is kept.
+
+In every round each contestant is timed once, over a batch of launches between two CUDA
+events, and the order rotates from round to round, so that clock and temperature are the same
+for all.  Inputs are random, and launches walk over as many copies of them as exceed the L2
+cache.  A figure is the median over the rounds.  Before it is timed, each result is compared
+with an FP32 reference.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from polyc.runtime import driver, nvrtc
+
+ROOT = Path(__file__).resolve().parent.parent
+
+BATCH_SECONDS = 0.01
+"""A batch has as many launches as take about this long."""
+
+
+@dataclass
+class Contestant:
+    """``run(i)`` launches once, on copy ``i`` of the inputs.
+
+    ``peer`` marks what polyc is measured against; ``traits`` are facts for the report.
+    """
+
+    name: str
+    run: Callable[[int], object]
+    peer: bool = True
+    traits: Mapping[str, object] = field(default_factory=dict[str, object])
+    milliseconds: list[float] = field(default_factory=list[float])
+
+    @property
+    def median(self) -> float:
+        """Milliseconds a launch."""
+        return statistics.median(self.milliseconds)
+
+
+def load_torch(script: str) -> Any:
+    """PyTorch with a GPU; exits with one sentence when it is not there."""
+    try:
+        torch: Any = importlib.import_module("torch")
+    except ImportError:
+        sys.exit(f"{script} compares with kernels of PyTorch, which is not installed")
+    if not torch.cuda.is_available():
+        sys.exit(f"{script} needs an NVIDIA GPU, and PyTorch finds none")
+    return torch
+
+
+def copies_for(one: int, l2_bytes: int, most: int = 32) -> int:
+    """How many copies of ``one`` bytes of tensors make four times the L2 cache."""
+    return max(1, min(most, -(-4 * l2_bytes // max(1, one))))
+
+
+def error_of(torch: Any, found: Any, want: Any) -> float:
+    """The largest error in units of ``1e-3 + 1e-3 |x| + ulp``; over 1 is wrong (S0.6)."""
+    bits = {torch.float16: 10, torch.bfloat16: 7}.get(found.dtype, 23)
+    ulp = torch.exp2(torch.floor(torch.log2(want.abs().clamp_min(2.0**-14))) - bits)
+    allowed = 1e-3 + 1e-3 * want.abs() + ulp
+    worst = ((found.float() - want).abs() / allowed).max().item() if found.numel() else 0.0
+    return float("inf") if worst != worst else float(worst)
+
+
+def time_batch(torch: Any, contestant: Contestant, launches: int) -> float:
+    """Milliseconds a launch."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for i in range(launches):
+        contestant.run(i)
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / launches
+
+
+def measure(torch: Any, racers: Sequence[Contestant], rounds: int) -> None:
+    """Time every contestant ``rounds`` times, in turns."""
+    launches: dict[str, int] = {}
+    for racer in racers:
+        time_batch(torch, racer, 5)
+        milliseconds = time_batch(torch, racer, 10)
+        launches[racer.name] = max(3, min(1000, int(BATCH_SECONDS * 1e3 / milliseconds)))
+    for turn in range(rounds):
+        for i in range(len(racers)):
+            racer = racers[(turn + i) % len(racers)]
+            racer.milliseconds.append(time_batch(torch, racer, launches[racer.name]))
+
+
+def best_peer(racers: Sequence[Contestant]) -> Contestant:
+    """The fastest of what polyc is measured against."""
+    return min((r for r in racers if r.peer), key=lambda r: r.median)
+
+
+def result_rows(
+    case: str, racers: Sequence[Contestant], work: float, unit: str, errors: Mapping[str, float]
+) -> list[dict[str, Any]]:
+    """The report's rows of one case.
+
+    ``work`` is in floating-point operations where ``unit`` is ``TFLOP/s``, in bytes where it
+    is ``TB/s``.  ``ratio`` is the speed relative to the fastest peer.
+    """
+    peer = best_peer(racers)
+    return [
+        {
+            "case": case,
+            "contestant": racer.name,
+            "peer": racer.peer,
+            "rate": round(work / racer.median / 1e9, 3),
+            "unit": unit,
+            "ratio": round(peer.median / racer.median, 4),
+            "milliseconds": racer.median,
+            "milliseconds_min": min(racer.milliseconds),
+            "milliseconds_max": max(racer.milliseconds),
+            "error_of_tolerance": errors.get(racer.name),
+            **racer.traits,
+        }
+        for racer in racers
+    ]
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
+    """A case's rows as text, a contestant a line."""
+    print(rows[0]["case"] if rows else "nothing")
+    for row in rows:
+        error = row["error_of_tolerance"]
+        mark = f"  WRONG by {error:.3g} of the tolerance" if error is not None and error > 1 else ""
+        print(
+            f"  {row['contestant']:36} {row['rate']:9.3f} {row['unit']} {row['milliseconds']:9.4f} "
+            f"ms {row['ratio']:6.3f}{mark}",
+            flush=True,
+        )
+
+
+def commit() -> str:
+    """The checkout's commit, with a mark when files differ from it."""
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=12", "--dirty"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return done.stdout.strip()
+
+
+def surroundings(torch: Any, rounds: int, recorded_commit: str | None = None) -> dict[str, Any]:
+    """What a reader needs to trust the numbers."""
+    gpu = driver.device()
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "commit": recorded_commit or commit(),
+        "device": gpu.name,
+        "capability": f"sm_{gpu.capability[0]}{gpu.capability[1]}",
+        "multiprocessors": gpu.multiprocessors,
+        "l2_bytes": gpu.l2_bytes,
+        "driver_cuda": gpu.driver,
+        "torch": torch.__version__,
+        "torch_cuda": torch.version.cuda,
+        "nvrtc": ".".join(map(str, nvrtc.version())),
+        "rounds": rounds,
+    }
+
+
+def write_report(name: str, report: Mapping[str, Any], folder: str | Path) -> Path:
+    """Keep a report as ``NAME-CAPABILITY-DATE.json`` and return its path."""
+    stamp = str(report["date"])[:19].replace(":", "").replace("-", "")
+    into = Path(folder)
+    into.mkdir(parents=True, exist_ok=True)
+    path = into / f"{name}-{report['capability']}-{stamp}.json"
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    return path
