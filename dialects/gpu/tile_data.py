@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 
 from xdsl.dialects.builtin import IndexType, StringAttr, UnitAttr, i32
@@ -26,6 +27,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.gpu.types import (
     FragmentType,
     GlobalType,
@@ -109,12 +111,19 @@ class CopyOp(IRDLOperation):
     same tile: each loads its share and sends it to all.  An asynchronous copy that nothing
     signals may give a ``token`` for ``gpu.await``: of a load, the tile may be read; of a store,
     the tile may be overwritten.
+
+    ``axes`` are the axes of the tensor that the tile runs along, where they are not its last ones;
+    the others are picked.  With ``im2col`` the tile is ``[pixels, channels]`` of a convolution's
+    input ``[N, H, W, C]``: ``indices`` are image, row, column and channel of the tile's first pixel
+    *of the output*, ``tap`` is the filter's row and column, the tile's rows are consecutive pixels
+    of the output (along its rows, then its images), and padding arrives as zeros.
     """
 
     name = "gpu.copy"
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     source = operand_def(base(GlobalType) | base(SharedType) | base(FragmentType))
     indices = var_operand_def(IndexType)
+    tap = var_operand_def(IndexType)
     source_slot = opt_operand_def(IndexType)
     target = operand_def(base(GlobalType) | base(SharedType) | base(FragmentType))
     slot = opt_operand_def(IndexType)
@@ -122,6 +131,8 @@ class CopyOp(IRDLOperation):
     signal_index = opt_operand_def(IndexType)
     loader = opt_prop_def(StringAttr)
     window = opt_prop_def(IntsAttr)
+    axes = opt_prop_def(IntsAttr)
+    im2col = opt_prop_def(Im2colAttr)
     multicast = opt_prop_def(UnitAttr)
     token = opt_result_def(TokenType)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
@@ -140,12 +151,26 @@ class CopyOp(IRDLOperation):
         window: Sequence[int] | None = None,
         multicast: bool = False,
         token: bool = False,
+        axes: Sequence[int] | None = None,
+        im2col: Im2colAttr | None = None,
+        tap: Sequence[SSAValue] = (),
     ) -> None:
         super().__init__(
-            operands=[source, list(indices), source_slot, target, slot, signal, signal_index],
+            operands=[
+                source,
+                list(indices),
+                list(tap),
+                source_slot,
+                target,
+                slot,
+                signal,
+                signal_index,
+            ],
             properties={
                 "loader": None if loader is None else StringAttr(loader),
                 "window": None if window is None else IntsAttr(tuple(window)),
+                "axes": None if axes is None else IntsAttr(tuple(axes)),
+                "im2col": im2col,
                 "multicast": UnitAttr() if multicast else None,
             },
             result_types=[TokenType() if token else None],
@@ -173,6 +198,9 @@ class CopyOp(IRDLOperation):
             window=None if self.window is None else self.window.data,
             multicast=self.multicast is not None,
             token=self.token is not None,
+            axes=None if self.axes is None else self.axes.data,
+            im2col=self.im2col,
+            tap=self.tap,
         )
         new.attributes.update(self.attributes)
         new.location = self.location
@@ -215,6 +243,21 @@ class CopyOp(IRDLOperation):
         window: Sequence[int] | None = None
         if parser.parse_optional_keyword("window") is not None:
             window = IntsAttr.parse_parameter(parser)
+        axes: Sequence[int] | None = None
+        if parser.parse_optional_keyword("axes") is not None:
+            axes = IntsAttr.parse_parameter(parser)
+        im2col: Im2colAttr | None = None
+        tap: Sequence[SSAValue] = ()
+        if parser.parse_optional_keyword("im2col") is not None:
+            geometry = parser.parse_attribute()
+            if not isinstance(geometry, Im2colAttr):
+                parser.raise_error("im2col is followed by a #gpu.im2col", pos, parser.pos)
+            im2col = geometry
+            parser.parse_keyword("tap")
+            names = parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, parser.parse_unresolved_operand
+            )
+            tap = [parser.resolve_operand(v, IndexType()) for v in names]
         loader: str | None = None
         if parser.parse_optional_keyword("loader") is not None:
             loader = parser.parse_str_literal()
@@ -246,6 +289,9 @@ class CopyOp(IRDLOperation):
             window=window,
             multicast=multicast,
             token=token,
+            axes=axes,
+            im2col=im2col,
+            tap=tap,
         )
         op.attributes.update(attributes)
         return op
@@ -268,6 +314,15 @@ class CopyOp(IRDLOperation):
         if self.window is not None:
             printer.print_string(" window ")
             self.window.print_parameter(printer)
+        if self.axes is not None:
+            printer.print_string(" axes ")
+            self.axes.print_parameter(printer)
+        if self.im2col is not None:
+            printer.print_string(" im2col ")
+            printer.print_attribute(self.im2col)
+            printer.print_string(" tap [")
+            printer.print_list(self.tap, printer.print_ssa_value)
+            printer.print_string("]")
         if self.loader is not None:
             printer.print_string(" loader ")
             printer.print_string_literal(self.loader.data)
@@ -317,6 +372,7 @@ class CopyOp(IRDLOperation):
         for end, slot in ((self.source, self.source_slot), (self.target, self.slot)):
             if slot is not None and not isinstance(end.type, SharedType):
                 raise VerifyException(f"a slot is of a ring of shared tiles, not of {end.type}")
+        self._verify_geometry()
         self._verify_travel()
 
     def _verify_tensor_end(self, tensor: GlobalType) -> None:
@@ -330,6 +386,23 @@ class CopyOp(IRDLOperation):
             )
         if self.window is not None:
             raise VerifyException("a window is of a copy between a fragment and a shared tile")
+        self._verify_axes(rank, len(tile_type.sizes))
+        if self.im2col is not None and (rank != 4 or len(tile_type.sizes) != 2):
+            raise VerifyException(
+                f"im2col copies a tile of pixels and channels of a tensor [N, H, W, C], not "
+                f"{tile_type} of {tensor}"
+            )
+
+    def _verify_axes(self, rank: int, tile_rank: int) -> None:
+        if self.axes is None:
+            return
+        axes = self.axes.data
+        rising = all(a < b for a, b in pairwise(axes))
+        if len(axes) != tile_rank or not rising or axes[0] < 0 or axes[-1] != rank - 1:
+            raise VerifyException(
+                f"a tile of rank {tile_rank} runs along {tile_rank} axes of the tensor, in their "
+                f"order and the last one ({rank - 1}) among them, not along {list(axes)}"
+            )
 
     def _verify_window(self, source: tuple[int, ...], target: tuple[int, ...]) -> None:
         start = (0,) * len(source) if self.window is None else self.window.data
@@ -344,6 +417,17 @@ class CopyOp(IRDLOperation):
                 f"{list(target)} is no part of {list(source)}, nor the other way, at "
                 f"{list(start)}; a window says where the smaller tile begins in the larger"
             )
+
+    def _verify_geometry(self) -> None:
+        if len(self.tap) != (0 if self.im2col is None else 2):
+            raise VerifyException(
+                f"an im2col copy is of one tap (row, column) and others are of none, not of "
+                f"{len(self.tap)} coordinates"
+            )
+        if self.im2col is not None and (not self.is_load or self.axes is not None):
+            raise VerifyException("im2col is of a load, whose axes it gives itself")
+        if self.axes is not None and not self.indices:
+            raise VerifyException("axes are those of a tensor in global memory")
 
     def _verify_travel(self) -> None:
         if (self.signal is None) != (self.signal_index is None):

@@ -1,0 +1,17 @@
+// RUN: polyc-opt %s | polyc-opt | filecheck %s
+// RUN: polyc-opt %s --print-op-generic | polyc-opt | filecheck %s
+
+// A convolution's operands: a tap's pixels, and a filter's taps picked from between two axes.
+gpu.module @m arch "sm_90a" symbols [N, H, W, C, K] {
+  // CHECK: gpu.kernel @k
+  gpu.kernel @k(%X: !gpu.global<[N, H, W, C], f16, align 16> = tensor 0, %F: !gpu.global<[K, 9, C], f16, align 16> = tensor 1, %i: index = symbol N) threads 128 {
+    %x = gpu.shared_tile : !gpu.shared<[128, 64], f16, swizzle 128, ring 2>
+    %f = gpu.shared_tile : !gpu.shared<[64, 64], f16>
+    %ring = gpu.ring consumers 2 : !gpu.ring<2>
+    // CHECK: gpu.copy %X[%i, %i, %i, %i] to %x slot %i im2col #gpu.im2col<kernel [3, 3], strides [2, 2], padding [1, 1], dilation [1, 1]> tap [%i, %i] loader "tma" signal %ring : !gpu.ring<2> at %i {note} : !gpu.global<[N, H, W, C], f16, align 16>, !gpu.shared<[128, 64], f16, swizzle 128, ring 2>
+    gpu.copy %X[%i, %i, %i, %i] to %x slot %i im2col #gpu.im2col<kernel [3, 3], strides [2, 2], padding [1, 1], dilation [1, 1]> tap [%i, %i] loader "tma" signal %ring : !gpu.ring<2> at %i {note} : !gpu.global<[N, H, W, C], f16, align 16>, !gpu.shared<[128, 64], f16, swizzle 128, ring 2>
+    // CHECK-NEXT: gpu.copy %F[%i, %i, %i] to %f axes <0, 2> : !gpu.global<[K, 9, C], f16, align 16>, !gpu.shared<[64, 64], f16>
+    gpu.copy %F[%i, %i, %i] to %f axes <0, 2> : !gpu.global<[K, 9, C], f16, align 16>, !gpu.shared<[64, 64], f16>
+    gpu.return
+  }
+}
