@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,41 @@ COLUMNS = {
 }
 """A column's key, and how the names of its contestants begin."""
 
+FORMAT = {"TFLOP/s": ".1f", "TB/s": ".2f"}
+"""How a rate is written."""
+
 
 def rows(report: dict[str, Any]) -> list[str]:
-    """The table's lines: a shape a line, TFLOP/s, and the ratio to the fused vendor kernel."""
+    """The table's lines: a case or shape a line, rates, and the ratio to the peer."""
+    if all("case" in row for row in report["rows"]):
+        return case_rows(report["rows"])
+    return gemm_rows(report)
+
+
+def case_rows(found: Sequence[dict[str, Any]]) -> list[str]:
+    """A case a line: polyc's best kernel, every peer, and the ratio to the fastest peer."""
+    peers = list(dict.fromkeys(row["contestant"] for row in found if row["peer"]))
+    unit = found[0]["unit"] if found else ""
+    lines = [
+        f"| {unit} | polyc | " + " | ".join(peers) + " | polyc / best |",
+        "|---|---:|" + "---:|" * len(peers) + "---:|",
+    ]
+    for case in dict.fromkeys(row["case"] for row in found):
+        of_case = [row for row in found if row["case"] == case]
+        own = max((r for r in of_case if not r["peer"]), key=lambda r: r["rate"], default=None)
+        rates = {row["contestant"]: f"{row['rate']:{FORMAT[row['unit']]}}" for row in of_case}
+        cells = [
+            case,
+            rates[own["contestant"]] if own else "",
+            *(rates.get(peer, "") for peer in peers),
+            f"{own['ratio']:.2f}" if own else "",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def gemm_rows(report: dict[str, Any]) -> list[str]:
+    """TFLOP/s of ``bench/gemm.py``, and the ratio to the fused vendor kernel."""
     shapes = list(dict.fromkeys((r["m"], r["n"], r["k"]) for r in report["rows"]))
     lines = [
         "| M x N x K | polyc sm_90a | polyc sm_80 | cuBLAS | cuBLASLt bias+relu | addmm, relu "

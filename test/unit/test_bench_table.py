@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 
-import pytest
-
-
-@pytest.fixture
-def table(root: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("table", root / "bench" / "table.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from polyc.bench import plots, table
 
 
-def test_tables_are_made_from_their_files(root: Path, table: ModuleType) -> None:
+def test_tables_are_made_from_their_files(root: Path) -> None:
     text = (root / "bench" / "README.md").read_text()
     assert table.MARK.search(text) is not None
     assert table.written(text) == text
 
 
-def test_files_say_where_they_come_from(root: Path, table: ModuleType) -> None:
+def test_files_say_where_they_come_from(root: Path) -> None:
     text = (root / "bench" / "README.md").read_text()
     for found in table.MARK.finditer(text):
         report = json.loads((root / "bench" / found[2]).read_text())
@@ -33,8 +22,39 @@ def test_files_say_where_they_come_from(root: Path, table: ModuleType) -> None:
             assert report[key], key
 
 
-def test_another_figure_is_another_table(table: ModuleType) -> None:
+def test_another_figure_is_another_table() -> None:
     row = {"m": 1, "n": 2, "k": 3, "contestant": "polyc sm_90a kernel", "tflops": 1.0}
     other = {**row, "contestant": "cuBLASLt bias+relu", "tflops": 4.0}
     lines = table.rows({"rows": [row, other]})
     assert lines[-1] == "| 1x2x3 | 1.0 |  |  | 4.0 |  | 0.25 |"
+
+
+def case(contestant: str, peer: bool, rate: float, ratio: float) -> dict[str, object]:
+    return {
+        "case": "1x2",
+        "contestant": contestant,
+        "peer": peer,
+        "rate": rate,
+        "ratio": ratio,
+        "unit": "TB/s",
+    }
+
+
+def test_a_report_of_cases_shows_the_best_kernel_beside_every_peer() -> None:
+    found = [case("slow", False, 1.0, 0.5), case("fast", False, 1.8, 0.9), case("copy", True, 2, 1)]
+    assert table.rows({"rows": found}) == [
+        "| TB/s | polyc | copy | polyc / best |",
+        "|---|---:|---:|---:|",
+        "| 1x2 | 1.80 | 2.00 | 0.90 |",
+    ]
+
+
+def test_plots_take_the_newest_report_and_the_best_kernel(tmp_path: Path) -> None:
+    rows = [case("slow", False, 1.0, 0.5), case("fast", False, 1.8, 0.9), case("copy", True, 2, 1)]
+    for day in ("20260101", "20260102"):
+        report = {"date": day, "rows": rows}
+        (tmp_path / f"norms-sm_90-{day}.json").write_text(json.dumps(report))
+    (tmp_path / "other.json").write_text('{"rows": [{"m": 1}]}')
+    found = plots.newest_reports(tmp_path)
+    assert {name: path.stem for name, path in found.items()} == {"norms": "norms-sm_90-20260102"}
+    assert plots.series(rows) == (["1x2"], {"polyc": [1.8], "copy": [2]})
