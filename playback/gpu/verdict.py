@@ -23,11 +23,12 @@ Array = NDArray[Any]
 class Case:
     """One input of one variant: what it must compute, and what the right kernel leaves behind.
 
-    ``kernel`` is the variant's name.  ``expected`` is not rounded to the outputs' types.
+    ``kernel`` is the variant's name, None for the dispatch's choice.  ``expected`` is not
+    rounded to the outputs' types.
     """
 
     module: ModuleOp
-    kernel: str
+    kernel: str | None
     symbols: Mapping[str, int]
     inputs: Sequence[Array]
     expected: Sequence[Array]
@@ -36,7 +37,7 @@ class Case:
     @staticmethod
     def of(
         module: ModuleOp,
-        kernel: str,
+        kernel: str | None,
         symbols: Mapping[str, int],
         inputs: Sequence[Array],
         expected: Sequence[Array],
@@ -46,7 +47,9 @@ class Case:
         right.check()
         case = Case(module, kernel, symbols, inputs, expected, right)
         if (wrong := case.wrong(right)) is not None:
-            raise PolycError("Disagreement", f"@{kernel} is wrong before any mutation: {wrong}")
+            raise PolycError(
+                "Disagreement", f"@{right.variant} is wrong before any mutation: {wrong}"
+            )
         return case
 
     def wrong(self, result: SimulationResult) -> str | None:

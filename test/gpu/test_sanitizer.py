@@ -1,6 +1,7 @@
 """compute-sanitizer over the small shapes: no stray access, no race.
 
-Each tool runs the ``small`` tests of ``test_gemm.py`` in a process of its own.
+Each tool runs the ``small`` tests of ``test_gemm.py``, and those of ``test_tile_kernels.py``, in a
+process of its own.
 """
 
 from __future__ import annotations
@@ -13,16 +14,27 @@ from pathlib import Path
 
 import pytest
 
+TOOLS = ["memcheck", "racecheck", "initcheck", "synccheck"]
+
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "initcheck", "synccheck"])
+@pytest.mark.parametrize("tool", TOOLS)
 def test_small_shapes_are_clean(root: Path, tool: str, arch: str) -> None:
+    clean(root, tool, "test_gemm.py", f"every_variant and small and {arch} and not bf16")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_kernels_written_in_tiles_are_clean(root: Path, tool: str) -> None:
+    clean(root, tool, "test_tile_kernels.py", "test_kernel and small and not bf16")
+
+
+def clean(root: Path, tool: str, file: str, chosen: str) -> None:
+    """Runs the tests of ``file`` that ``chosen`` picks under one tool."""
     sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if not os.path.exists(sanitizer):
         pytest.skip("compute-sanitizer is not on the PATH")
     path = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-    chosen = f"every_variant and small and {arch} and not bf16"
-    tests = [str(root / "test" / "gpu" / "test_gemm.py"), "-k", chosen]
+    tests = [str(root / "test" / "gpu" / file), "-k", chosen]
     done = subprocess.run(
         [
             *(sanitizer, "--tool", tool, "--error-exitcode", "86", "--print-limit", "5"),

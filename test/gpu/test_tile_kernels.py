@@ -1,0 +1,63 @@
+"""The kernels of examples/tile on the GPU: small shapes and large ones, every element type.
+
+The table and the references are those of the unit tests.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from polyc.playback.reference import tolerance_check
+from polyc.runtime import driver
+from polyc.runtime.program import Program
+from polyc.test.unit.tile_cases import CASES, Sizes, lowered
+
+
+@cache
+def program(name: str, element: str) -> Program:
+    return Program.compile(lowered(name, element))
+
+
+def shape_id(sizes: Sizes) -> str:
+    return "x".join(str(value) for value in sizes.values())
+
+
+EACH = [
+    pytest.param(case.name, element, sizes, id=f"{size}-{case.name}-{element}-{shape_id(sizes)}")
+    for case in CASES.values()
+    for element in case.elements
+    for size, shapes in (("small", case.small), ("large", case.large))
+    for sizes in shapes
+]
+
+
+@pytest.mark.parametrize(("name", "element", "sizes"), EACH)
+def test_kernel(name: str, element: str, sizes: Sizes) -> None:
+    case, job = CASES[name], program(name, element)
+    if not driver.device().runs(job.arch) and job.arch.endswith("a"):
+        pytest.skip(f"{driver.device().name} does not run {job.arch}")
+    inputs = case.inputs(sizes, element)
+    outputs = job.run(inputs, symbols=sizes, variant=case.variant)
+    kinds = job.types[job.num_inputs :]
+    for kind, found, wanted in zip(kinds, outputs, case.expected(inputs, sizes), strict=True):
+        mismatch = tolerance_check(np.asarray(found), wanted, kind.element_type)
+        assert mismatch is None, str(mismatch)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_runs_repeat(name: str) -> None:
+    """The same bits again: nothing depends on which CTA is first."""
+    case, job = CASES[name], program(name, "f16")
+    if not driver.device().runs(job.arch) and job.arch.endswith("a"):
+        pytest.skip(f"{driver.device().name} does not run {job.arch}")
+    if not case.deterministic:
+        pytest.skip("the kernel adds in any order")
+    sizes = case.small[0]
+    inputs = case.inputs(sizes)
+    first = job.run(inputs, symbols=sizes, variant=case.variant)
+    for _ in range(3):
+        again = job.run(inputs, symbols=sizes, variant=case.variant)
+        assert all(np.array_equal(a, b, True) for a, b in zip(first, again, strict=True))  # pyright: ignore[reportArgumentType]

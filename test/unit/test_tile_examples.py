@@ -1,0 +1,130 @@
+"""Every kernel of examples/tile without a GPU: its text, its simulation, its code, its mutants.
+
+``tile_cases.py`` says at which sizes and against what; a new file there is one more row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from polyc.passes.driver import verify
+from polyc.playback import tile
+from polyc.playback.gpu import simulate
+from polyc.playback.gpu.verdict import Case, judge
+from polyc.playback.mutation import Mutant, mutants
+from polyc.playback.reference import tolerance_check
+from polyc.test.unit.tile_cases import CASES, FOLDER, Array, TileCase, lowered, parsed
+from polyc.test.unit.tile_table import compiled, rows, stated
+from polyc.tools.parsing import parse_text
+from polyc.tools.printing import module_text
+from polyc.tools.registry import make_context
+
+SCHEDULES = (("round-robin", "late"), ("random", "random"))
+"""An interleaving with when asynchronous operations complete."""
+
+FILES = sorted(path.stem for path in FOLDER.glob("*.mlir"))
+EACH = [(case.name, element) for case in CASES.values() for element in case.elements]
+
+
+def check(case: TileCase, element: str, outputs: Sequence[Array], wanted: Sequence[Array]) -> None:
+    dispatch = parsed(case.name, element).dispatch()
+    kinds = list(dispatch.arg_types)[dispatch.num_inputs.value.data :]
+    names = [n.data for n in dispatch.arg_names][dispatch.num_inputs.value.data :]
+    for name, kind, found, right in zip(names, kinds, outputs, wanted, strict=True):
+        mismatch = tolerance_check(found, right, kind.element_type)
+        assert mismatch is None, f"output {name}: {mismatch}"
+
+
+def test_every_file_is_tested() -> None:
+    assert set(FILES) == set(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_text_reads_back(name: str) -> None:
+    case = CASES[name]
+    module = parse_text(make_context(), case.text(), str(case.path))
+    verify(module)
+    text = module_text(module)
+    assert module_text(parse_text(make_context(), text, "again.mlir")) == text
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: s[0])
+@pytest.mark.parametrize(("name", "element"), EACH)
+def test_threads_compute_what_the_reference_does(
+    name: str, element: str, schedule: tuple[str, str]
+) -> None:
+    """Clean and right; element types beside f16 at the first shape alone, in one schedule."""
+    case = CASES[name]
+    if element != "f16" and schedule != SCHEDULES[0]:
+        pytest.skip("the schedules do not depend on the element type")
+    for number, sizes in enumerate(case.small if element == "f16" else case.small[:1]):
+        inputs = case.inputs(sizes, element)
+        result = simulate(
+            lowered(name, element),
+            inputs,
+            sizes,
+            case.variant,
+            schedule=schedule[0],
+            completion=schedule[1],
+            seed=number,
+        )
+        assert not result.findings, "\n".join(map(str, result.findings))
+        check(case, element, result.outputs, case.expected(inputs, sizes))
+
+
+@pytest.mark.parametrize(("name", "element"), EACH)
+def test_tiles_mean_what_the_reference_does(name: str, element: str) -> None:
+    case = CASES[name]
+    if not case.plays:
+        pytest.skip("the tile playback does not know all ops of this file")
+    for sizes in case.small:
+        inputs = case.inputs(sizes, element)
+        outputs = tile.run(parsed(name, element), inputs, sizes, case.variant)
+        check(case, element, outputs, case.expected(inputs, sizes))
+
+
+@pytest.mark.parametrize(("name", "element"), EACH)
+def test_code_is_as_good_as_the_document_says(name: str, element: str) -> None:
+    result = compiled(name, element)
+    assert not result.warnings()
+    for word in ("serialized", "ignored", "warning", "Performance Loss"):
+        assert word not in result.log
+    found = rows(name, element)
+    for row in found:
+        info = result.kernels[row.kernel]
+        assert (info.spill_bytes, info.stack, info.smem) == (0, 0, 0), row
+    document = [row for row in stated() if (row.file, row.element) == (name, element)]
+    assert [r.exact() for r in found] == [r.exact() for r in document]
+    for row, bound in zip(found, document, strict=True):
+        assert row.registers <= bound.registers, row
+
+
+def test_the_document_has_no_other_kernels() -> None:
+    assert list(dict.fromkeys((row.file, row.element) for row in stated())) == EACH
+
+
+def sample(found: Sequence[Mutant], number: int) -> list[Mutant]:
+    """``number`` mutants from all over the text, with every kind of op before any comes twice."""
+    seen: dict[tuple[str, str], int] = {}
+    rank: dict[Mutant, tuple[int, int]] = {}
+    for place, mutant in enumerate(found):
+        kind = (mutant.op, mutant.change.split(" ")[0])
+        seen[kind] = seen.get(kind, 0) + 1
+        rank[mutant] = (seen[kind], place * 2654435761 % 2**32)
+    return sorted(found, key=rank.__getitem__)[:number]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_mutants_are_caught(name: str) -> None:
+    case = CASES[name]
+    cases = [
+        Case.of(lowered(name), case.variant, sizes, inputs, case.expected(inputs, sizes))
+        for sizes in case.mutant_shapes or case.small[:1]
+        for inputs in [case.inputs(sizes)]
+    ]
+    run = {kernel for kernel, _ in cases[0].right.launches}
+    chosen = sample([m for m in mutants(lowered(name)) if m.kernel in run], case.mutants)
+    survived = [v for v in (judge(m, cases) for m in chosen) if v.outcome == "survived"]
+    assert not survived, "\n".join(str(v.mutant) for v in survived)

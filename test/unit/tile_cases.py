@@ -1,0 +1,143 @@
+"""The kernels of examples/tile: at which sizes they are tested, and what they compute.
+
+One row of ``CASES`` a file.  The unit tests simulate the small shapes, keep them small: a few
+tiles, with tails on every axis.  The GPU tests run those and the large ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+
+from polyc.dialects.gpu.module import ModuleOp
+from polyc.passes.lower_to_gpu import finish
+from polyc.playback.functions import round_to
+from polyc.playback.gpu.simulate import gpu_module_of
+from polyc.tools.parsing import parse_text
+from polyc.tools.registry import make_context
+
+Array = NDArray[Any]
+Sizes = Mapping[str, int]
+Fill = Callable[[np.random.Generator, Sequence[int]], Array]
+Reference = Callable[[Sequence[Array], Sizes], Sequence[Array]]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FOLDER = ROOT / "examples" / "tile"
+
+
+# Inputs --------------------------------------------------------------------------------
+
+
+def whole(rng: np.random.Generator, shape: Sequence[int]) -> Array:
+    """Integers of -2 to 2: their sums of products are exact in f32, in any order."""
+    return rng.integers(-2, 3, shape).astype(np.float32)
+
+
+def normal(rng: np.random.Generator, shape: Sequence[int]) -> Array:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+# References, in f32 on inputs as they are stored, not rounded at the end ---------------
+
+
+def product(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
+    """A · B."""
+    a, b = inputs
+    return [a @ b]
+
+
+# The table -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TileCase:
+    """One file of examples/tile.
+
+    ``reference`` takes the inputs in f32 and the sizes.  ``elements`` are what f16 in the text
+    is replaced by.  ``variant`` names the kernel or sequence, where not the dispatch's choice
+    is tested.  ``mutants`` is how many of the kernel's mutants a run of the unit tests tries,
+    on the shapes of ``mutant_shapes``, the first small one where it is empty.  ``plays`` says
+    whether the tile playback knows all of its ops, ``deterministic`` whether every run gives the
+    same bits.
+    """
+
+    name: str
+    reference: Reference
+    small: Sequence[Sizes]
+    large: Sequence[Sizes]
+    fill: Fill = whole
+    elements: Sequence[str] = ("f16", "bf16")
+    variant: str | None = None
+    mutants: int = 12
+    mutant_shapes: Sequence[Sizes] = ()
+    plays: bool = True
+    deterministic: bool = True
+
+    @property
+    def path(self) -> Path:
+        return FOLDER / f"{self.name}.mlir"
+
+    def text(self, element: str = "f16") -> str:
+        """The file, with its f16 as another element type."""
+        found = self.path.read_text(encoding="utf-8")
+        return found if element == "f16" else re.sub(r"\bf16\b", element, found)
+
+    def inputs(self, sizes: Sizes, element: str = "f16", seed: int = 0) -> list[Array]:
+        """Inputs of the dispatch's types at these sizes."""
+        dispatch = parsed(self.name, element).dispatch()
+        count = dispatch.num_inputs.value.data
+        found: list[Array] = []
+        for i, kind in enumerate(list(dispatch.arg_types)[:count]):
+            shape = [dim.evaluate(sizes) for dim in kind.dims]
+            values = self.fill(np.random.default_rng([seed, i, *shape]), shape)
+            found.append(round_to(values, kind.element_type))
+        return found
+
+    def expected(self, inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
+        with np.errstate(all="ignore"):
+            return self.reference([x.astype(np.float32) for x in inputs], sizes)
+
+
+def sizes_of(symbols: str, *shapes: Sequence[int]) -> list[Sizes]:
+    """``sizes_of("M N", (1, 2))`` is ``[{"M": 1, "N": 2}]``."""
+    return [dict(zip(symbols.split(), shape, strict=True)) for shape in shapes]
+
+
+CASES: Mapping[str, TileCase] = {
+    case.name: case
+    for case in [
+        TileCase(
+            "gemm_pipelined",
+            product,
+            small=sizes_of("M N K", (136, 264, 328), (33, 8, 8)),
+            large=sizes_of("M N K", (512, 768, 1024), (1000, 520, 4096), (4096, 4096, 4096)),
+        ),
+    ]
+}
+
+
+def _module(name: str, element: str) -> BuiltinModuleOp:
+    case = CASES[name]
+    return parse_text(make_context(), case.text(element), str(case.path.relative_to(ROOT)))
+
+
+@cache
+def parsed(name: str, element: str = "f16") -> ModuleOp:
+    """The module as its author wrote it; not to be changed."""
+    return gpu_module_of(_module(name, element))
+
+
+@cache
+def lowered(name: str, element: str = "f16") -> ModuleOp:
+    """The module at hardware level; not to be changed."""
+    module = _module(name, element)
+    finish(module)
+    return gpu_module_of(module)
