@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from polyc.passes.driver import rewrite
+from polyc.passes.gpu_im2col import IM2COL_PATTERNS
 from polyc.passes.gpu_tile_contracts import (
     LowerFragment,
     LowerMmaSyncContract,
@@ -28,6 +29,7 @@ class GpuLowerTileOps(ModulePass):
         rewrite(
             op,
             [
+                *IM2COL_PATTERNS,
                 LowerTmaCopy(),
                 LowerCpAsyncCopy(),
                 LowerRegisterCopy(),

@@ -12,6 +12,7 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.types import (
     GlobalType,
     MBarrierType,
@@ -37,7 +38,10 @@ def _types(op: tile.CopyOp) -> tuple[GlobalType, SharedType]:
 
 
 def tensor_map_argument(
-    kernel: gpu.KernelOp, source: SSAValue, kind: TensorMapType, op: tile.CopyOp
+    kernel: gpu.KernelOp,
+    source: SSAValue,
+    kind: TensorMapType | Im2colMapType,
+    op: tile.CopyOp,
 ) -> SSAValue:
     """The kernel's argument for a tensor map over ``source``; added when it is not there."""
     if not isinstance(source, BlockArgument) or source.block is not kernel.body.block:
@@ -58,12 +62,13 @@ def tensor_map_argument(
 class LowerTmaCopy(RewritePattern):
     """One ``gpu.tma_load`` a panel of the tile, all on the copy's mbarrier.
 
-    The box is a whole panel: as many rows as the tile, as many columns as the swizzle spans.
+    The box is a whole panel: as many rows as the tile, as many columns as the swizzle spans, and
+    one of every axis that the tile does not run along.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
-        if op.loader is None or op.loader.data != "tma":
+        if op.loader is None or op.loader.data != "tma" or op.im2col is not None:
             return
         _, target = _types(op)
         if op.signal is None or not isinstance(op.signal.type, MBarrierType):
@@ -71,18 +76,22 @@ class LowerTmaCopy(RewritePattern):
         assert op.signal_index is not None
         rows, columns = target.sizes
         width = target.panel_columns
-        box = TensorMapType.of([rows, width], target.element_type, target.swizzle_bytes or 0)
+        across, along = op.tile_axes
+        sizes = [1] * len(op.indices)
+        sizes[across], sizes[along] = rows, width
+        box = TensorMapType.of(sizes, target.element_type, target.swizzle_bytes or 0)
         map_arg = tensor_map_argument(enclosing_kernel(op), op.source, box, op)
         emit = Emit()
         base = emit.value(hw.SharedAddressOp(op.target, op.slot or emit.index(0)))
-        row, column = op.indices
+        column = op.indices[along]
         for panel in range(columns // width):
             address = base
             start = column
             if panel:
                 address = emit.value(arith.AddiOp(base, emit.int32(panel * target.panel_bytes)))
                 start = emit.apply(affine_dim(0) + panel * width, [column])
-            emit.op(hw.TmaLoadOp(map_arg, [row, start], address, op.signal, op.signal_index))
+            place = [start if axis == along else c for axis, c in enumerate(op.indices)]
+            emit.op(hw.TmaLoadOp(map_arg, place, address, op.signal, op.signal_index))
         rewriter.replace(op, emit.ops, [])
 
 
@@ -93,7 +102,7 @@ class _ThreadCopy(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
-        if op.loader is None or op.loader.data != self.loader:
+        if op.loader is None or op.loader.data != self.loader or op.im2col is not None:
             return
         source, target = _types(op)
         rows, columns = target.sizes
@@ -116,10 +125,9 @@ class _ThreadCopy(RewritePattern):
             chunk = affine_dim(0) + affine_dim(1) * threads
             row = inner.apply(chunk // across, [thread, j], hint="row")
             column = inner.apply(chunk % across * elements, [thread, j], hint="column")
-            at = [
-                inner.apply(affine_dim(0) + affine_dim(1), [op.indices[0], row]),
-                inner.apply(affine_dim(0) + affine_dim(1), [op.indices[1], column]),
-            ]
+            at = list(op.indices)
+            for axis, inside in zip(op.tile_axes, (row, column), strict=True):
+                at[axis] = inner.apply(affine_dim(0) + affine_dim(1), [at[axis], inside])
 
             def move(then: Emit) -> None:
                 address = then.value(tile.ElementAddressOp(op.target, slot, row, column))
@@ -179,7 +187,7 @@ class LowerRegisterCopy(_ThreadCopy):
         assert isinstance(op.source.type, GlobalType)
         values: list[SSAValue] = []
         for e in range(elements):
-            column = emit.apply(affine_dim(0) + e, [at[1]])
-            load = hw.LoadGlobalOp(op.source, [at[0], column], op.source.type.element_type)
+            column = emit.apply(affine_dim(0) + e, [at[-1]])
+            load = hw.LoadGlobalOp(op.source, [*at[:-1], column], op.source.type.element_type)
             values.append(emit.value(load))
         emit.op(hw.StoreSharedOp(emit.value(hw.PackOp(values)), address))

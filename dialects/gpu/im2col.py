@@ -19,6 +19,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.dim import Dim
 from polyc.dialects.gpu.types import element_bytes
 
 CORNERS = (-128, 127)
@@ -211,7 +212,14 @@ class Im2colAttr(ParametrizedAttribute):
     def output(self, height: int, width: int) -> tuple[int, int]:
         """Height and width of the output for an input of these."""
         first, second = (
-            (extent + 2 * pad - (taps - 1) * dilation - 1) // step + 1
+            size.evaluate({}) for size in self.output_dims(Dim.const(height), Dim.const(width))
+        )
+        return first, second
+
+    def output_dims(self, height: Dim, width: Dim) -> tuple[Dim, Dim]:
+        """Height and width of the output as expressions of the input's."""
+        first, second = (
+            (extent + (2 * pad - (taps - 1) * dilation - 1)).floordiv(step) + 1
             for extent, taps, step, pad, dilation in zip(
                 (height, width), self.taps, self.steps, self.pads, self.dilations, strict=True
             )
