@@ -216,6 +216,16 @@ class CopyOp(IRDLOperation):
         """Whether a shared tile goes to global memory."""
         return isinstance(self.source.type, SharedType) and isinstance(self.target.type, GlobalType)
 
+    @property
+    def tile_axes(self) -> tuple[int, ...]:
+        """The axes of the tensor that the tile's axes run along; its last ones by default."""
+        if self.axes is not None:
+            return self.axes.data
+        rank = len(self.indices)
+        ends = (self.source.type, self.target.type)
+        tile_type = next(t for t in ends if isinstance(t, SharedType | FragmentType))
+        return tuple(range(rank - len(tile_type.sizes), rank))
+
     @classmethod
     def parse(cls, parser: Parser) -> CopyOp:
         def end() -> tuple[UnresolvedOperand, list[SSAValue], SSAValue | None]:
