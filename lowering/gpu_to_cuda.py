@@ -246,12 +246,14 @@ def _tma_load(w: KernelWriter, op: hw.TmaLoadOp) -> None:
     inner_first = [w.text(c) for c in reversed(op.coordinates)]
     if len(inner_first) > 5:
         raise not_lowered(op, f"names {len(inner_first)} coordinates", "TMA takes up to 5")
+    several = op.mask is not None
     w.run(
-        f"tma_load_{len(inner_first)}d",
+        f"tma_load_{len(inner_first)}d{'_multicast' if several else ''}",
         w.text(op.address),
         f"&{w.text(op.map)}",
         _barrier_at(w, op.barrier, op.index),
         *inner_first,
+        *([w.text(op.mask)] if op.mask is not None else []),
     )
 
 
@@ -314,7 +316,8 @@ def _store_cluster(w: KernelWriter, op: hw.StoreClusterOp) -> None:
 
 @prints(hw.MBarrierArriveClusterOp)
 def _mbarrier_arrive_cluster(w: KernelWriter, op: hw.MBarrierArriveClusterOp) -> None:
-    w.run("mbarrier_arrive_cluster", _barrier_at(w, op.barrier, op.index), w.text(op.rank))
+    name = "mbarrier_arrive_cluster" if op.reads is None else "mbarrier_arrive_cluster_reads"
+    w.run(name, _barrier_at(w, op.barrier, op.index), w.text(op.rank))
 
 
 # Between lanes, and atomics ------------------------------------------------------------

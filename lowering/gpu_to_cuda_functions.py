@@ -248,7 +248,7 @@ def _fixed() -> list[DeviceFunction]:
             "void prefetch_tensor_map(const TensorMap* map)",
             _asm("prefetch.tensormap [%0];", ins='"l"(map)'),
         ),
-        *(_tma_load(rank) for rank in range(1, 6)),
+        *(_tma_load(rank, several) for rank in range(1, 6) for several in (False, True)),
         _function(
             "void tma_load_im2col(u32 address, const TensorMap* map, u32 barrier, "
             "int c, int w, int h, int n, int s, int r)",
@@ -303,13 +303,17 @@ def _fixed() -> list[DeviceFunction]:
             )
             + "\nreturn r;",
         ),
-        _function(
-            "void mbarrier_arrive_cluster(u32 barrier, u32 rank)",
-            _asm(
-                "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
-                "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}",
-                ins=f'{barrier}, "r"(rank)',
-            ),
+        # The short form makes no fence over the cluster, which a ring would pay every stage.
+        *(
+            _function(
+                f"void mbarrier_arrive_cluster{suffix}(u32 barrier, u32 rank)",
+                _asm(
+                    "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+                    f"mbarrier.arrive{release}.shared::cluster.b64 _, [remote];\n}}",
+                    ins=f'{barrier}, "r"(rank)',
+                ),
+            )
+            for suffix, release in (("", ".release.cluster"), ("_reads", ""))
         ),
         _function("void bulk_commit()", _asm("cp.async.bulk.commit_group;")),
         *(
@@ -347,16 +351,23 @@ def _fixed() -> list[DeviceFunction]:
     ]
 
 
-def _tma_load(rank: int) -> DeviceFunction:
+def _tma_load(rank: int, several: bool) -> DeviceFunction:
     names = [f"c{i}" for i in range(rank)]
     places = ", ".join(f"%{3 + i}" for i in range(rank))
+    suffix, parameter, word, mask, operand = (
+        ("_multicast", ", u32 mask", ".multicast::cluster", f", %{3 + rank}", ', "h"((u16)mask)')
+        if several
+        else ("", "", "", "", "")
+    )
     return _function(
-        f"void tma_load_{rank}d(u32 address, const TensorMap* map, u32 barrier, "
-        f"{', '.join(f'int {n}' for n in names)})",
+        f"void tma_load_{rank}d{suffix}(u32 address, const TensorMap* map, u32 barrier, "
+        f"{', '.join(f'int {n}' for n in names)}{parameter})",
         _asm(
             f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
-            f".mbarrier::complete_tx::bytes [%0], [%1, {{{places}}}], [%2];",
-            ins='"r"(address), "l"(map), "r"(barrier), ' + ", ".join(f'"r"({n})' for n in names),
+            f".mbarrier::complete_tx::bytes{word} [%0], [%1, {{{places}}}], [%2]{mask};",
+            ins='"r"(address), "l"(map), "r"(barrier), '
+            + ", ".join(f'"r"({n})' for n in names)
+            + operand,
         ),
     )
 

@@ -198,11 +198,19 @@ def _layouts(op: Operation) -> Iterator[Change]:
         case hw.TmaLoadOp():
             first = op.coordinates[0]
             yield "one row on", _shifted(op, first, 1 << 30)
+            if op.mask is not None:
+                yield "to this CTA only", lambda: Rewriter.replace_op(op, _alone(op))
         case hw.TmaLoadIm2colOp():
             yield "the next image", _shifted(op, op.coordinates[0], 1 << 30)
             yield "the next tap", _shifted(op, op.offsets[1], 1 << 30)
         case _:
             return
+
+
+def _alone(op: hw.TmaLoadOp) -> Operation:
+    new = hw.TmaLoadOp(op.map, op.coordinates, op.address, op.barrier, op.index)
+    new.location = op.location
+    return new
 
 
 def _unguarded(op: hw.LoadGlobalOp | hw.StoreGlobalOp | hw.CpAsyncOp) -> Operation:

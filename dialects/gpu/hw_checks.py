@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import (
     VectorType,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.gpu.types import (
@@ -95,6 +95,30 @@ def verify_box(map: SSAValue, coordinates: Sequence[SSAValue]) -> None:
         raise VerifyException(
             f"a box of rank {rank} starts at {rank} coordinates, not {len(coordinates)}"
         )
+
+
+def verify_multicast(op: Operation, mask: SSAValue) -> None:
+    """Check that a copy to several CTAs stands in a cluster, and that a constant mask names some
+    of it."""
+    parent = op.parent_op()
+    while parent is not None and parent.name != "gpu.kernel":
+        parent = parent.parent_op()
+    if parent is None:
+        return
+    cluster = parent.properties.get("cluster")
+    size = cast(IntegerAttr, cluster).value.data if cluster is not None else 1
+    if size == 1:
+        raise VerifyException(
+            "a multicast is to the CTAs of a cluster, and the kernel's has one: give it a cluster"
+        )
+    owner = mask.owner
+    if isinstance(owner, Operation) and "value" in owner.properties:
+        value = owner.properties["value"]
+        if isinstance(value, IntegerAttr) and not 0 < value.value.data < 1 << size:
+            raise VerifyException(
+                f"a mask of a cluster of {size} CTAs is 1 to {(1 << size) - 1}, not "
+                f"{value.value.data}"
+            )
 
 
 def verify_pending(what: str, pending: IntegerAttr) -> None:

@@ -8,13 +8,14 @@ Source: PTX ISA sections 9.7.9 (mapa, ld, st) and 9.7.13 (barrier.cluster, mbarr
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IndexType, i32
+from xdsl.dialects.builtin import IndexType, UnitAttr, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     base,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     result_def,
     traits_def,
 )
@@ -102,13 +103,25 @@ class StoreClusterOp(IRDLOperation):
 
 @irdl_op_definition
 class MBarrierArriveClusterOp(IRDLOperation):
-    """Arrive once at barrier ``index`` of the CTA ``rank`` of the cluster."""
+    """Arrive once at barrier ``index`` of the CTA ``rank`` of the cluster.
+
+    It releases what the thread did before to threads of the cluster that wait there.  With
+    ``reads`` it does that for what was read only, which needs no fence over the cluster: enough
+    to give back a tile that others fill, and much cheaper in a loop.
+    """
 
     name = "gpu.mbarrier_arrive_cluster"
     barrier = operand_def(base(MBarrierType))
     index = operand_def(IndexType)
     rank = operand_def(IndexType)
-    assembly_format = "$barrier `[` $index `]` `rank` $rank attr-dict `:` type($barrier)"
+    reads = opt_prop_def(UnitAttr)
+    assembly_format = (
+        "$barrier `[` $index `]` `rank` $rank (`reads` $reads^)? attr-dict `:` type($barrier)"
+    )
 
-    def __init__(self, barrier: SSAValue, index: SSAValue, rank: SSAValue) -> None:
-        super().__init__(operands=[barrier, index, rank])
+    def __init__(
+        self, barrier: SSAValue, index: SSAValue, rank: SSAValue, reads: bool = False
+    ) -> None:
+        super().__init__(
+            operands=[barrier, index, rank], properties={"reads": UnitAttr() if reads else None}
+        )

@@ -35,6 +35,7 @@ from polyc.dialects.gpu.hw_checks import (
     verify_box,
     verify_global_vector,
     verify_indices,
+    verify_multicast,
     verify_pending,
     verify_width,
 )
@@ -238,6 +239,10 @@ class TmaLoadOp(IRDLOperation):
 
     ``coordinates`` are the box's first element in the tensor's own axis order; elements
     outside the tensor arrive as zeros, and count as bytes all the same.
+
+    With ``multicast`` the box goes to every CTA of the cluster whose bit is set in the mask (an
+    i32, bit ``r`` is CTA ``r``): to the same shared address there, and its bytes complete on
+    the barrier at the same place there.  Each of these CTAs must expect them.
     """
 
     name = "gpu.tma_load"
@@ -247,10 +252,11 @@ class TmaLoadOp(IRDLOperation):
     address = operand_def(I32)
     barrier = operand_def(base(MBarrierType))
     index = operand_def(IndexType)
+    mask = opt_operand_def(I32)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = (
-        "$map `[` $coordinates `]` `to` $address `,` $barrier `[` $index `]` attr-dict "
-        "`:` type($map) `,` type($barrier)"
+        "$map `[` $coordinates `]` `to` $address `,` $barrier `[` $index `]` "
+        "(`multicast` $mask^)? attr-dict `:` type($map) `,` type($barrier)"
     )
 
     def __init__(
@@ -260,11 +266,14 @@ class TmaLoadOp(IRDLOperation):
         address: SSAValue,
         barrier: SSAValue,
         index: SSAValue,
+        mask: SSAValue | None = None,
     ) -> None:
-        super().__init__(operands=[map, list(coordinates), address, barrier, index])
+        super().__init__(operands=[map, list(coordinates), address, barrier, index, mask])
 
     def verify_(self) -> None:
         verify_box(self.map, self.coordinates)
+        if self.mask is not None:
+            verify_multicast(self, self.mask)
 
 
 @irdl_op_definition

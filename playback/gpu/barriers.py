@@ -137,10 +137,20 @@ class MBarrier:
         clocks.tick(np.array([thread]))
         self._complete(op)
 
-    def deliver(self, op: Operation, thread: int, size: int, phase: int) -> None:
-        """``size`` bytes have come of a copy that ``thread`` issued in ``phase``."""
+    def deliver(
+        self, op: Operation, thread: int, size: int, phase: int, phases: Array | None = None
+    ) -> None:
+        """``size`` bytes have come of a copy that ``thread`` issued in ``phase``.
+
+        Who sees them come knows that the mbarrier ``phases`` that the sender waited for are
+        over, and nothing of what it wrote.
+        """
         if not self.ready:
             return
+        if phases is not None:
+            first = self.clocks.components.first_barrier
+            known = self.gathered[first : first + phases.size]
+            np.maximum(known, phases, out=known)
         if phase != self.phase:
             self.find(
                 "MBarrierBytes",

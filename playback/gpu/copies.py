@@ -49,7 +49,10 @@ class CpAsync(Copy):
 
 
 class TmaCopy(Copy):
-    """One TMA load: ``chunks`` of 16 bytes go to ``addresses``, then ``barrier`` is told."""
+    """One TMA load: ``chunks`` of 16 bytes go to ``addresses``, then ``barrier`` is told.
+
+    ``phases`` are the mbarrier phases that a peer knew to have ended when it sent the bytes.
+    """
 
     def __init__(
         self,
@@ -59,8 +62,10 @@ class TmaCopy(Copy):
         addresses: Array,
         chunks: Array,
         barrier: MBarrier,
+        phases: Array | None = None,
     ):
         self.shared = shared
+        self.phases = phases
         self.op = op
         self.thread = thread
         self.addresses = addresses
@@ -74,7 +79,7 @@ class TmaCopy(Copy):
         if not self.done:
             self.done = True
             self.shared.store(self.addresses, self.chunks)
-            self.barrier.deliver(self.op, self.thread, self.chunks.size, self.phase)
+            self.barrier.deliver(self.op, self.thread, self.chunks.size, self.phase, self.phases)
 
 
 class TmaStore(Copy):

@@ -282,7 +282,8 @@ def _prefetch_tensor_map(t: Translator, op: hw.PrefetchTensorMapOp) -> None:
 def _tma_load(t: Translator, op: hw.TmaLoadOp) -> None:
     t.line(
         f"w.tma_load({t.number(op)}, {t.name(op.map)}, ({t.values(op.coordinates)}), "
-        f"{t.name(op.address)}, {t.name(op.barrier)}, {t.name(op.index)}, {t.mask})"
+        f"{t.name(op.address)}, {t.name(op.barrier)}, {t.name(op.index)}, {t.mask}"
+        f"{'' if op.mask is None else ', ' + t.name(op.mask)})"
     )
     t.line("yield None")
 

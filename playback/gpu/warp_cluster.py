@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from polyc.playback.gpu.cta import Cta, Reach
 from polyc.playback.gpu.kernel import BarrierArray
 from polyc.playback.gpu.lanes import Array, Mask, Value, spread
-from polyc.playback.gpu.memory import WINDOW_STRIDE
+from polyc.playback.gpu.memory import WINDOW_STRIDE, TensorMap
 from polyc.playback.gpu.warp_sync import SyncWarp
 
 
@@ -36,8 +36,13 @@ class ClusterWarp(SyncWarp):
         finally:
             self.cta, self.shadow = own, own.shadow
 
-    def _peers(self, number: int, ranks: Array, lanes: Array) -> Iterator[tuple[Cta, Array]]:
-        """The CTAs that lanes reach, each with its lanes; strangers and sleepers are findings."""
+    def _peers(
+        self, number: int, ranks: Array, lanes: Array, lasting: bool = True
+    ) -> Iterator[tuple[Cta, Array]]:
+        """The CTAs that lanes reach, each with its lanes; strangers and sleepers are findings.
+
+        Where the access is ``lasting``, the peer must be known to outlive it.
+        """
         ctas = self.cta.cluster.ctas
         named: list[int] = np.unique(ranks).tolist()
         for rank in named:
@@ -64,9 +69,10 @@ class ClusterWarp(SyncWarp):
                         threads=threads[known == 0],
                         space="cluster",
                     )
-                peer.reached.append(
-                    Reach(threads, self.clocks.clock(threads), self.op(number), self.cta.block)
-                )
+                if lasting:
+                    peer.reached.append(
+                        Reach(threads, self.clocks.clock(threads), self.op(number), self.cta.block)
+                    )
             yield peer, who
 
     def _ranks(self, address: Value, lanes: Array) -> tuple[Array, Array]:
@@ -125,6 +131,39 @@ class ClusterWarp(SyncWarp):
             mask[who] = True
             with self._at(peer):
                 self.mbarrier_arrive(number, array, index, 0, mask)
+
+    def tma_load(
+        self,
+        number: int,
+        source: TensorMap,
+        coordinates: Sequence[Value],
+        address: Value,
+        array: BarrierArray,
+        index: Value,
+        m: Mask,
+        mask: Value | None = None,
+        *,
+        counted: bool = True,
+    ) -> None:
+        """A box, to this CTA or to every CTA of ``mask`` at the same place in each."""
+        if mask is None:
+            super().tma_load(number, source, coordinates, address, array, index, m)
+            return
+        lanes = self.active(m)
+        bits = spread(mask, lanes)
+        for rank in range(16):
+            who = lanes[bits >> rank & 1 == 1]
+            if not who.size:
+                continue
+            # The peer waits for the bytes on its own barrier, so it outlives the copy.
+            for peer, some in self._peers(number, np.full(who.size, rank), who, lasting=False):
+                only = np.zeros(32, np.bool_)
+                only[some] = True
+                with self._at(peer):
+                    super().tma_load(
+                        number, source, coordinates, address, array, index, only, counted=counted
+                    )
+                counted = False
 
     def cluster_barrier(self, number: int, m: Mask) -> Generator[Any, None, None]:
         cluster = self.cta.cluster

@@ -177,13 +177,18 @@ class SyncWarp(MemoryWarp):
         array: BarrierArray,
         index: Value,
         m: Mask,
+        mask: Value | None = None,
+        *,
+        counted: bool = True,
     ) -> None:
+        """One box a lane, to the CTA; it is read from memory where it is ``counted``."""
+        assert mask is None
         lanes = self.active(m)
         for barrier, who in self._mbarriers(number, array, index, lanes):
             for lane in who.tolist():
                 start = [int(c[lane]) if is_lanes(c) else int(c) for c in coordinates]
                 at = int(address[lane]) if is_lanes(address) else int(address)
-                self._tma_load(number, source, start, at, barrier, lane)
+                self._tma_load(number, source, start, at, barrier, lane, counted)
 
     def _tma_load(
         self,
@@ -193,6 +198,7 @@ class SyncWarp(MemoryWarp):
         address: int,
         barrier: MBarrier,
         lane: int,
+        counted: bool,
     ) -> None:
         op, thread = self.op(number), int(self.threads[lane])
         if (fault := source.misplaced(start)) is not None:
@@ -204,11 +210,12 @@ class SyncWarp(MemoryWarp):
         if usable:
             barrier.check_phase(op, thread, "the copy")
         self.copies += 1
-        self.counters.tma_loads += 1
         self.counters.tma_bytes += size
         data, elements, touched = source.box_at(start)
-        self.counters.global_read_bytes += int(elements.size) * source.tensor.itemsize
-        self.counters.global_read_sectors += touched
+        if counted:
+            self.counters.tma_loads += 1
+            self.counters.global_read_bytes += int(elements.size) * source.tensor.itemsize
+            self.counters.global_read_sectors += touched
         if source.tensor.shadow is not None and elements.size:
             self._read_global(number, source.tensor, np.array([lane]), elements[None, :])
         granule = self.shadow.granule
@@ -238,7 +245,12 @@ class SyncWarp(MemoryWarp):
             self.cta.conflict(found, op, who, np.array([thread]), True, True)
         chunks = data.reshape(-1, 16)
         places = swizzled(address + 16 * np.arange(len(chunks)), source.span) - WINDOW
-        copy = TmaCopy(self.cta.shared, op, thread, places, chunks, barrier)
+        phases: Array | None = None
+        if not self.cta.threads.start <= thread < self.cta.threads.stop:
+            first = clocks.components.first_barrier
+            last = first + len(clocks.components.barriers)
+            phases = clocks.now[thread, first:last].copy()
+        copy = TmaCopy(self.cta.shared, op, thread, places, chunks, barrier, phases)
         if usable:
             self.cta.loads.setdefault(barrier.component, []).append(copy)
         self.cta.launch(copy)

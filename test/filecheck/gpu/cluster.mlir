@@ -2,8 +2,8 @@
 
 // CTAs of a cluster and each other's shared memory.
 gpu.module @m arch "sm_90a" symbols [M] {
-  // CHECK: gpu.kernel @every_op(%i: index = symbol M) threads 128 cluster 2 shared_bytes 64 {
-  gpu.kernel @every_op(%i: index = symbol M) threads 128 cluster 2 shared_bytes 64 {
+  // CHECK: gpu.kernel @every_op(%i: index = symbol M, %map: !gpu.tensor_map<[64, 64], f16, swizzle 128> = tensor_map 0) threads 128 cluster 2 shared_bytes 64 {
+  gpu.kernel @every_op(%i: index = symbol M, %map: !gpu.tensor_map<[64, 64], f16, swizzle 128> = tensor_map 0) threads 128 cluster 2 shared_bytes 64 {
     %a = arith.constant 0 : i32
     %bars = gpu.mbarrier at 32 : !gpu.mbarrier<2>
     // CHECK: %rank = gpu.cluster_rank
@@ -18,6 +18,11 @@ gpu.module @m arch "sm_90a" symbols [M] {
     gpu.store_cluster %x, %far : vector<4xf32>
     // CHECK-NEXT: gpu.mbarrier_arrive_cluster %bars[%i] rank %rank : !gpu.mbarrier<2>
     gpu.mbarrier_arrive_cluster %bars[%i] rank %rank : !gpu.mbarrier<2>
+    // CHECK-NEXT: gpu.mbarrier_arrive_cluster %bars[%i] rank %rank reads : !gpu.mbarrier<2>
+    gpu.mbarrier_arrive_cluster %bars[%i] rank %rank reads : !gpu.mbarrier<2>
+    %all = arith.constant 3 : i32
+    // CHECK: gpu.tma_load %map[%i, %i] to %a, %bars[%i] multicast %all : !gpu.tensor_map<[64, 64], f16, swizzle 128>, !gpu.mbarrier<2>
+    gpu.tma_load %map[%i, %i] to %a, %bars[%i] multicast %all : !gpu.tensor_map<[64, 64], f16, swizzle 128>, !gpu.mbarrier<2>
     gpu.return
   }
 }

@@ -38,3 +38,28 @@ gpu.module @m arch "sm_90a" symbols [M] {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%map: !gpu.tensor_map<[64, 64], f16, swizzle 128> = tensor_map 0, %i: index = symbol M) threads 32 {
+    %a = arith.constant 0 : i32
+    %bars = gpu.mbarrier at 0 : !gpu.mbarrier<1>
+    // CHECK: a multicast is to the CTAs of a cluster, and the kernel's has one: give it a cluster
+    gpu.tma_load %map[%i, %i] to %a, %bars[%i] multicast %a : !gpu.tensor_map<[64, 64], f16, swizzle 128>, !gpu.mbarrier<1>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%map: !gpu.tensor_map<[64, 64], f16, swizzle 128> = tensor_map 0, %i: index = symbol M) threads 32 cluster 2 {
+    %a = arith.constant 0 : i32
+    %bars = gpu.mbarrier at 0 : !gpu.mbarrier<1>
+    %mask = arith.constant 4 : i32
+    // CHECK: a mask of a cluster of 2 CTAs is 1 to 3, not 4
+    gpu.tma_load %map[%i, %i] to %a, %bars[%i] multicast %mask : !gpu.tensor_map<[64, 64], f16, swizzle 128>, !gpu.mbarrier<1>
+    gpu.return
+  }
+}
