@@ -1,8 +1,9 @@
 """``gpu-layout-inference``: how shared tiles are swizzled and who holds which element (T2).
 
 Strict level: a contract fixes the layouts of its operands and of its accumulator.  Common
-level: what is mapped over a fragment takes that fragment's layout.  An author's layout is
-kept, and refused where the instruction cannot work with it.
+level: a layout goes through maps and reductions to the fragments that they touch.  Free level:
+what is still open gets rows of vectors.  An author's layout is kept, and refused where it leaves
+elements out or the instruction cannot work with it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,16 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType, SharedType, element_bytes
+from polyc.dialects.gpu.types import SharedType, element_bytes
 from polyc.passes.driver import rewrite
+from polyc.passes.gpu_free_layouts import (
+    CheckLayout,
+    LayOutFree,
+    LayOutShared,
+    SpreadThroughMap,
+    SpreadThroughReduce,
+    set_fragment_layout,
+)
 from polyc.passes.gpu_layouts import mma_sync_accumulator, wgmma_accumulator
 
 
@@ -69,48 +78,6 @@ class LayOutContract(RewritePattern):
             )
 
 
-class LayOutMap(RewritePattern):
-    """Give the fragments that a map writes the layout of the fragment that it runs over."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: tile.MapOp, rewriter: PatternRewriter) -> None:
-        assert isinstance(op.space.type, FragmentType)
-        layout = op.space.type.layout
-        if not isinstance(layout, FragmentLayoutAttr):
-            raise PolycError(
-                "NoLayout",
-                "nothing says which thread holds which element of this map's fragment; "
-                "annotate its type with a #gpu.fragment_layout",
-                op,
-            )
-        for output in op.outputs:
-            if isinstance(output.type, FragmentType):
-                set_fragment_layout(output, layout, op, rewriter)
-
-
-def set_fragment_layout(
-    value: SSAValue,
-    layout: FragmentLayoutAttr,
-    op: tile.ContractOp | tile.MapOp,
-    rewriter: PatternRewriter,
-) -> None:
-    """Set an open layout; raises PolycError ``LayoutConflict`` where another one is set."""
-    kind = value.type
-    assert isinstance(kind, FragmentType)
-    if kind.layout == layout:
-        return
-    if isinstance(kind.layout, FragmentLayoutAttr):
-        raise PolycError(
-            "LayoutConflict",
-            f"{op.name} needs the fragment in {layout} and it is in {kind.layout}; remove the "
-            "annotation or copy to another fragment",
-            op,
-        )
-    rewriter.replace_value_with_new_type(
-        value, FragmentType.of(kind.sizes, kind.element_type, layout)
-    )
-
-
 @dataclass(frozen=True)
 class GpuLayoutInference(ModulePass):
     """Choose the layouts that the tile program leaves open."""
@@ -118,5 +85,10 @@ class GpuLayoutInference(ModulePass):
     name = "gpu-layout-inference"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [CheckLayout()])
         rewrite(op, [LayOutContract()])
-        rewrite(op, [LayOutMap()])
+        common = [SpreadThroughMap(), SpreadThroughReduce()]
+        rewrite(op, common, recursive=True)
+        while rewrite(op, [LayOutFree()]):
+            rewrite(op, common, recursive=True)
+        rewrite(op, [LayOutShared()])
