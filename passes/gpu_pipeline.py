@@ -11,6 +11,7 @@ GPU_PASSES: Mapping[str, str] = MappingProxyType(
         for name in (
             "gpu-bind-target",
             "gpu-assumptions",
+            "gpu-inline-lets",
             "gpu-pipeline-planning",
             "gpu-layout-inference",
             "gpu-multi-version-buffers",
@@ -29,6 +30,7 @@ GPU_PASSES: Mapping[str, str] = MappingProxyType(
             "gpu-linearize-access",
             "gpu-lower-shared-layout",
             "gpu-hoist-invariants",
+            "gpu-merge-ifs",
             "gpu-plan-shared-memory",
         )
     }
