@@ -89,6 +89,8 @@ class ScheduleOp(IRDLOperation):
     ``tile``            [BM, BN, BK], the elements that one block computes at a step
     ``stages``          depth of the shared-memory ring, 2 to 8
     ``warp_tile``       [WM, WN] of one warp (mma.sync) or consumer warpgroup (wgmma)
+    ``fragment_buffers``  steps over k whose operands a thread of mma.sync holds: 1, or 2 to load
+                        one step ahead
     ``consumers``       consumer warpgroups of a wgmma kernel; 1 for mma.sync
     ``pingpong``        each consumer has a tile of its own; else they share one
     ``registers``       registers of a thread of [producer, consumer]; empty: no split
@@ -119,6 +121,7 @@ class ScheduleOp(IRDLOperation):
     tile = prop_def(DenseArrayBase)
     stages = prop_def(IntegerAttr)
     warp_tile = prop_def(DenseArrayBase)
+    fragment_buffers = prop_def(IntegerAttr)
     consumers = prop_def(IntegerAttr)
     pingpong = prop_def(BoolAttr)
     registers = prop_def(DenseArrayBase)
@@ -310,6 +313,10 @@ class ScheduleOp(IRDLOperation):
         wm, wn = self.warp_tile_sizes
         if not arch.wgmma:
             raise VerifyException(f"wgmma needs sm_90a, the plan is for {arch.name}")
+        if (buffers := self.integer("fragment_buffers")) != 1:
+            raise VerifyException(
+                f"fragment_buffers is {buffers}, and wgmma has no operands in registers; drop it"
+            )
         if wm % 64 or wn % 8 or wn > 256:
             raise VerifyException(
                 f"warp_tile {wm}x{wn} does not fit wgmma m64nNk16: the first size is a "
@@ -368,6 +375,16 @@ class ScheduleOp(IRDLOperation):
             raise VerifyException(f"BK is {k}; an mma.sync step takes a multiple of 16")
         if m % wm or n % wn:
             raise VerifyException(f"warp_tile {wm}x{wn} does not divide the tile {m}x{n}")
+        buffers = self.integer("fragment_buffers")
+        if buffers not in (1, 2):
+            raise VerifyException(
+                f"fragment_buffers is {buffers}; a thread holds the operands of 1 or 2 steps over k"
+            )
+        if buffers == 2 and k % 32:
+            raise VerifyException(
+                f"BK is {k}; two fragment_buffers take turns in an even number of steps, so it is "
+                "a multiple of 32"
+            )
         if self.integer("consumers") != 1 or self.flag("pingpong") or self.integers("registers"):
             raise VerifyException(
                 "consumers, pingpong and registers belong to wgmma kernels; drop them"
@@ -377,10 +394,9 @@ class ScheduleOp(IRDLOperation):
                 f"ResourceExceeded: tile {m}x{n} in warp tiles of {wm}x{wn} takes "
                 f"{self.threads()} threads, {arch.name} allows {arch.threads}"
             )
-        # One k16 step of both operands beside the accumulators: 4 and 2 registers a fragment.
-        self._verify_registers(
-            self.accumulator_registers() + wm // 16 * 4 + wn // 8 * 2, f"warp_tile {wm}x{wn}"
-        )
+        # k16 steps of both operands beside the accumulators: 4 and 2 registers a fragment.
+        operands = (wm // 16 * 4 + wn // 8 * 2) * buffers
+        self._verify_registers(self.accumulator_registers() + operands, f"warp_tile {wm}x{wn}")
         per_block = self.accumulator_registers() * self.threads()
         if per_block > arch.registers:
             raise VerifyException(

@@ -130,6 +130,7 @@ FIELDS: tuple[Field, ...] = (
     Field("tile", "ints"),
     Field("stages", "int"),
     Field("warp_tile", "ints"),
+    Field("fragment_buffers", "int", 1),
     Field("consumers", "int", 1),
     Field("pingpong", "bool", False),
     Field("registers", "ints", []),

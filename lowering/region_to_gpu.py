@@ -36,6 +36,7 @@ from polyc.dialects.gpu.types import (
     IntsAttr,
     SharedType,
     element_bytes,
+    index_attr,
 )
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import (
@@ -53,6 +54,7 @@ from polyc.dialects.region import (
 from polyc.dialects.region_types import MemRefType
 from polyc.passes.driver import located, rewrite
 from polyc.passes.emit import INDEX, Emit
+from polyc.passes.gpu_double_buffer_fragments import BUFFERS
 from polyc.passes.gpu_warp_specialize import REGISTERS
 from polyc.passes.plan_select import Contraction, Operand, find_contraction
 
@@ -306,6 +308,8 @@ class KernelBuilder:
             plan.mma.data,
             plan.warp_tile_sizes,
         )
+        if (buffers := plan.integer(BUFFERS)) > 1:
+            contract.attributes[BUFFERS] = index_attr(buffers)
         body.add_op(located(contract, gemm.reduce))
         bound = self.size(gemm.size(gemm.k))
         pipeline = tile.PipelineOp(bound, depth, plan.integer("stages"), Region(body))

@@ -10,6 +10,7 @@ from xdsl.passes import ModulePass
 
 from polyc.passes.driver import rewrite
 from polyc.passes.gpu_im2col import IM2COL_PATTERNS
+from polyc.passes.gpu_mma_steps import LowerLoadOperands, LowerMultiply
 from polyc.passes.gpu_tile_contracts import (
     LowerFragment,
     LowerMmaSyncContract,
@@ -35,6 +36,8 @@ class GpuLowerTileOps(ModulePass):
                 LowerRegisterCopy(),
                 LowerWgmmaContract(),
                 LowerMmaSyncContract(),
+                LowerLoadOperands(),
+                LowerMultiply(),
                 LowerFill(),
                 LowerMap(),
             ],

@@ -17,6 +17,7 @@ GPU_PASSES: Mapping[str, str] = MappingProxyType(
             "gpu-multi-version-buffers",
             "gpu-warp-specialize",
             "gpu-inject-pipeline",
+            "gpu-double-buffer-fragments",
             "gpu-check-rings",
             "gpu-lower-barriers",
             "gpu-lower-tile-ops",

@@ -5,41 +5,30 @@ from __future__ import annotations
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import UnrealizedConversionCastOp, i32
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.tile_steps import operand_registers
 from polyc.dialects.gpu.types import (
     FragmentLayoutAttr,
     FragmentType,
     SharedType,
     element_bytes,
-    register_memref,
 )
 from polyc.passes.emit import Emit, affine_dim
-
-K_STEP = 16
-"""The k extent of one instruction on 16-bit operands."""
+from polyc.passes.gpu_mma_steps import (
+    K_STEP,
+    Place,
+    load_operand,
+    multiply_step,
+    registers_of,
+    shared_type,
+)
 
 ROWS_PER_ATOM = 8
 """Rows of a core matrix; the stride offset of a descriptor steps from one to the next."""
-
-
-def registers_of(emit: Emit, fragment: SSAValue) -> SSAValue:
-    """A fragment as one thread's registers; ``LowerFragment`` removes the cast."""
-    kind = fragment.type
-    assert isinstance(kind, FragmentType)
-    if not isinstance(kind.layout, FragmentLayoutAttr):
-        raise PolycError("NoLayout", f"{kind} has no layout; run gpu-layout-inference")
-    memref = register_memref(kind.layout.registers.data, kind.element_type)
-    return emit.value(UnrealizedConversionCastOp.get([fragment], [memref]))
-
-
-def _shared(value: SSAValue) -> SharedType:
-    assert isinstance(value.type, SharedType)
-    return value.type
 
 
 class LowerWgmmaContract(RewritePattern):
@@ -53,7 +42,7 @@ class LowerWgmmaContract(RewritePattern):
     def match_and_rewrite(self, op: tile.ContractOp, rewriter: PatternRewriter) -> None:
         if op.mma.data != "wgmma":
             return
-        lhs, rhs = _shared(op.lhs), _shared(op.rhs)
+        lhs, rhs = shared_type(op.lhs), shared_type(op.rhs)
         _, n, k = op.sizes
         emit = Emit()
         acc = registers_of(emit, op.acc)
@@ -112,98 +101,38 @@ class LowerWgmmaContract(RewritePattern):
 class LowerMmaSyncContract(RewritePattern):
     """A contract by warps: ldmatrix both operands, then m16n8k16, for every 16 of k (S9.1).
 
-    ldmatrix gives lane ``l`` row ``l mod 8`` of block ``l floordiv 8``; ``transpose`` absorbs an
-    operand whose contiguous axis is not k.  Warps tile the output in row-major order, as
-    ``mma_sync_accumulator`` says.
+    One buffer of registers takes every step's operands; ``gpu-double-buffer-fragments`` is for
+    contracts that should load ahead.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.ContractOp, rewriter: PatternRewriter) -> None:
         if op.mma.data != "mma.sync":
             return
-        element = _shared(op.lhs).element_type
+        element = shared_type(op.lhs).element_type
         _, n, k = op.sizes
         wm, wn = op.warp_sizes
-        blocks_m, blocks_n, across = wm // 16, wn // 8, n // wn
         emit = Emit()
         acc = registers_of(emit, op.acc)
-        thread = emit.value(hw.ThreadIdOp(), "thread")
-        lane = emit.apply(affine_dim(0) % 32, [thread], hint="lane")
-        warp = emit.value(hw.WarpUniformOp(emit.apply(affine_dim(0) // 32, [thread])), "warp")
+        place = Place.of(emit, op, n, (wm, wn))
         zero = emit.index(0)
-        a = emit.registers(4 * blocks_m, i32, "a")
-        b = emit.registers(2 * blocks_n, i32, "b")
-        first_row = emit.apply(affine_dim(0) // across * wm, [warp], hint="warp_row")
-        first_column = emit.apply(affine_dim(0) % across * wn, [warp], hint="warp_column")
-
-        def load(
-            inner: Emit,
-            operand: SSAValue,
-            slot: SSAValue | None,
-            k_major: bool,
-            lhs: bool,
-            at: SSAValue,
-            kk: SSAValue,
-            target: SSAValue,
-            offset: SSAValue,
-        ) -> None:
-            line, depth = self.lane_element(k_major, lhs)
-            outer = inner.apply(affine_dim(0) + line, [at, lane])
-            along = inner.apply(affine_dim(0) * K_STEP + depth, [kk, lane])
-            row, column = (outer, along) if k_major else (along, outer)
-            address = inner.value(tile.ElementAddressOp(operand, slot or zero, row, column))
-            # Rows of a block run over m (left) or, for ldmatrix to feed b, over n.
-            inner.op(hw.LdmatrixOp(address, target, offset, transpose=not k_major))
+        of_a, of_b = operand_registers((wm, wn))
+        a = emit.registers(of_a, i32, "a")
+        b = emit.registers(of_b, i32, "b")
+        sides = (
+            (op.lhs, op.lhs_slot or zero, a, wm // 16, True, op.lhs_k_major),
+            (op.rhs, op.rhs_slot or zero, b, wn // 16, False, op.rhs_k_major),
+        )
 
         def step(inner: Emit, kk: SSAValue) -> None:
-            def load_a(body: Emit, i: SSAValue) -> None:
-                at = body.apply(affine_dim(0) + affine_dim(1) * 16, [first_row, i])
-                offset = body.apply(affine_dim(0) * 4, [i])
-                load(body, op.lhs, op.lhs_slot, op.lhs_k_major, True, at, kk, a, offset)
-
-            def load_b(body: Emit, j: SSAValue) -> None:
-                at = body.apply(affine_dim(0) + affine_dim(1) * 16, [first_column, j])
-                offset = body.apply(affine_dim(0) * 4, [j])
-                load(body, op.rhs, op.rhs_slot, op.rhs_k_major, False, at, kk, b, offset)
-
-            def multiply(body: Emit, i: SSAValue) -> None:
-                def column(last: Emit, j: SSAValue) -> None:
-                    last.op(
-                        hw.MmaSyncOp(
-                            a,
-                            last.apply(affine_dim(0) * 4, [i]),
-                            b,
-                            last.apply(affine_dim(0) * 2, [j]),
-                            acc,
-                            last.apply(affine_dim(0) * (4 * blocks_n) + affine_dim(1) * 4, [i, j]),
-                            element,
-                        )
-                    )
-
-                body.loop(blocks_n, column, unroll=True, hint="j")
-
-            inner.loop(blocks_m, load_a, unroll=True, hint="i")
-            inner.loop(blocks_n // 2, load_b, unroll=True, hint="j")
-            inner.loop(blocks_m, multiply, unroll=True, hint="i")
+            for operand, slot, registers, blocks, lhs, k_major in sides:
+                load_operand(
+                    inner, operand, slot, place, kk, registers, blocks, lhs=lhs, k_major=k_major
+                )
+            multiply_step(inner, a, b, acc, (wm, wn), element)
 
         emit.loop(k // K_STEP, step, unroll=True, hint="kk")
         rewriter.replace(op, emit.ops, [])
-
-    @staticmethod
-    def lane_element(k_major: bool, lhs: bool) -> tuple[AffineExpr, AffineExpr]:
-        """``(line, depth)`` of the row that lane ``d1`` addresses, in a 16x16 block.
-
-        ``line`` runs over m or n, ``depth`` over k.  The four 8x8 blocks must arrive in the
-        order in which the instruction wants them: for a, the second block is 8 rows of m
-        further; for b, 8 of k.
-        """
-        lane = affine_dim(1)
-        in_block, second, fourth = lane % 8, lane // 8 % 2 * 8, lane // 16 * 8
-        if k_major:
-            line, depth = (second, fourth) if lhs else (fourth, second)
-            return line + in_block, depth
-        line, depth = (second, fourth) if lhs else (fourth, second)
-        return line, depth + in_block
 
 
 class LowerFragment(RewritePattern):

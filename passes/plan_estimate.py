@@ -78,13 +78,16 @@ def estimate(region: KernelOp, plan: ScheduleOp, symbols: Mapping[str, int]) -> 
     grouped, tma = plan.mma.data == "wgmma", plan.loader.data == "tma"
     boxes = sum(_boxes(side, tile) for side in (gemm.lhs, gemm.rhs))
     high, wide = plan.warp_tile_sizes
+    # With two buffers each CTA waits once before its loop, and loads once more than it multiplies.
+    ahead = ctas if plan.integer("fragment_buffers") == 2 else 0
+    loads = steps * (tile[gemm.k] // MMA[2]) + (ahead if steps else 0)
     depths, matrices = tile[gemm.k] // MMA[2], high // 16 + -(-wide // 16)
     return Estimate(
         ctas=ctas,
         threads=ctas * plan.threads(),
         global_read_bytes=operands + _epilogue_bytes(gemm, sizes, tile, tiles),
         global_write_bytes=rows * columns * element_bytes(region.outs.data[0].element_type),
-        shared_read_bytes=0 if grouped else steps * warps * depths * matrices * MATRICES_BYTES,
+        shared_read_bytes=0 if grouped else loads * warps * matrices * MATRICES_BYTES,
         shared_write_bytes=0 if tma else steps * stage,
         bank_conflicts=0,
         peak_shared_bytes=plan.ring_bytes(),
@@ -94,7 +97,7 @@ def estimate(region: KernelOp, plan: ScheduleOp, symbols: Mapping[str, int]) -> 
         mma=0 if grouped else steps * warps * depths * (high // MMA[0]) * (wide // MMA[1]),
         wgmma=steps * consumers * (high // WGMMA[0]) * (tile[gemm.k] // WGMMA[1]) if grouped else 0,
         # All warps meet once a step, or once in all when mbarriers keep the ring.
-        barriers=warps * (ctas if tma else steps),
+        barriers=warps * (ctas if tma else steps + ahead),
         # Every consumer warp waits for a full stage, one producer warp for an empty one.
         mbarrier_waits=steps * (4 * consumers + 1) if tma else 0,
     )

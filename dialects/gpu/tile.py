@@ -48,6 +48,7 @@ from polyc.dialects.gpu.tile_schedule import (
     TileCoordinatesOp,
     TileLoopOp,
 )
+from polyc.dialects.gpu.tile_steps import LoadOperandsOp, MultiplyOp
 
 TILE_OPS: list[type[Operation]] = [
     TileCoordinatesOp,
@@ -57,6 +58,8 @@ TILE_OPS: list[type[Operation]] = [
     CopyOp,
     AtomicOp,
     ContractOp,
+    LoadOperandsOp,
+    MultiplyOp,
     AwaitOp,
     YieldOp,
     MapOp,
@@ -91,7 +94,9 @@ __all__ = [
     "ElementAddressOp",
     "FillOp",
     "FragmentOp",
+    "LoadOperandsOp",
     "MapOp",
+    "MultiplyOp",
     "OrderBarrierOp",
     "OrderEnterOp",
     "OrderLeaveOp",

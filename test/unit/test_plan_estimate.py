@@ -111,6 +111,11 @@ USERS: list[tuple[str, dict[str, Value], set[str]]] = [
     # Rows of 96 elements are three panels of 64 bytes.
     ("sm_90a", {"variant": "tma", "tile": [128, 96, 64], "warp_tile": [64, 96]}, set()),
     ("sm_80", {"variant": "scalar", "tile": [64, 64, 16], "warp_tile": [16, 32]}, set()),
+    (
+        "sm_80",
+        {"variant": "cp_async16", "tile": [128, 64, 64], "stages": 3, "fragment_buffers": 2},
+        set(),
+    ),
     # Their swizzles are 64 and 32 bytes wide, and do not keep all accesses apart.
     (
         "sm_80",

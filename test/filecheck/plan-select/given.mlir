@@ -12,6 +12,7 @@
 // CHECK:        tile = [128, 128, 64],
 // CHECK-NEXT:   stages = 3,
 // CHECK-NEXT:   warp_tile = [64, 128],
+// CHECK-NEXT:   fragment_buffers = 1,
 // CHECK-NEXT:   consumers = 2,
 // CHECK:        vectorize = 4,
 // CHECK:      plan.schedule @gemm variant "cp_async" when

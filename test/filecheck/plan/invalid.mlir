@@ -221,4 +221,28 @@ plan.schedule @g variant "v" {
 // -----
 
 // CHECK: stages is 4 : i32; it is an integer
-"plan.schedule"() <{region = @g, variant = "v", when = #polyc.assumptions<()>, arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = array<i64: 128, 128, 32>, stages = 4 : i32, warp_tile = array<i64: 64, 64>, consumers = 1 : i64, pingpong = false, registers = array<i64>, cluster = array<i64: 1, 1>, multicast = false, raster = "row", group = 1 : i64, split_k = 1 : i64, persistent = false, vectorize = 8 : i64, vectorize_axis = "", bind = {}, cache = [], predicate_tail = [], epilogue = [], layout_hints = {}, algo_choice = {}, local_edges = []}> : () -> ()
+"plan.schedule"() <{region = @g, variant = "v", when = #polyc.assumptions<()>, arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = array<i64: 128, 128, 32>, stages = 4 : i32, warp_tile = array<i64: 64, 64>, fragment_buffers = 1 : i64, consumers = 1 : i64, pingpong = false, registers = array<i64>, cluster = array<i64: 1, 1>, multicast = false, raster = "row", group = 1 : i64, split_k = 1 : i64, persistent = false, vectorize = 8 : i64, vectorize_axis = "", bind = {}, cache = [], predicate_tail = [], epilogue = [], layout_hints = {}, algo_choice = {}, local_edges = []}> : () -> ()
+
+// -----
+
+// CHECK: fragment_buffers is 3; a thread holds the operands of 1 or 2 steps over k
+plan.schedule @g variant "v" {
+  arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [128, 128, 32], stages = 2, warp_tile = [64, 64], fragment_buffers = 3, vectorize = 8}
+
+// -----
+
+// CHECK: BK is 48; two fragment_buffers take turns in an even number of steps, so it is a multiple of 32
+plan.schedule @g variant "v" {
+  arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [128, 128, 48], stages = 2, warp_tile = [64, 64], fragment_buffers = 2, vectorize = 8}
+
+// -----
+
+// CHECK: warp_tile 64x96 takes at least 272 registers a thread
+plan.schedule @g variant "v" {
+  arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [128, 96, 32], stages = 2, warp_tile = [64, 96], fragment_buffers = 2, vectorize = 8}
+
+// -----
+
+// CHECK: fragment_buffers is 2, and wgmma has no operands in registers; drop it
+plan.schedule @g variant "v" {
+  arch = "sm_90a", tensorize = "acc", mma = "wgmma", loader = "tma", tile = [128, 256, 64], stages = 4, warp_tile = [64, 256], fragment_buffers = 2, consumers = 2}

@@ -14,6 +14,7 @@ plan.schedule @gemm variant "tma" when (K mod 8 == 0, K >= 1) {
 // CHECK-NEXT:    tile = [128, 256, 64],
 // CHECK-NEXT:    stages = 4,
 // CHECK-NEXT:    warp_tile = [64, 256],
+// CHECK-NEXT:    fragment_buffers = 1,
 // CHECK-NEXT:    consumers = 2,
 // CHECK-NEXT:    pingpong = false,
 // CHECK-NEXT:    registers = [40, 232],
