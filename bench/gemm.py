@@ -106,7 +106,7 @@ def contestants(
         def polyc(i: int, launches: Any = launches, stream: int = stream) -> None:
             launches[i % count].run(stream)
 
-        name = launches[0].function.name
+        name = launches[0].name
         found.append(Contestant(f"polyc {arch} {name}", polyc, False, FUSED))
 
     def plain(i: int) -> None:

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from polyc.dialects.diagnostic import PolycError
@@ -76,36 +75,6 @@ def build(name: str, arch: str, plan: str | None = None) -> ModulePass:
     # The class is found at run time, so its options are not known to the checker.
     cls = cast(Any, import_pass(name, {**BORDERS, **gpu_passes()}[name]))
     return cls(arch=arch, plan=plan) if name == "plan-select" else cls()
-
-
-def is_finished(module: Operation) -> bool:
-    """Whether everything in it is of the hardware level, and shared memory has its places."""
-    from polyc.dialects.gpu.hardware import MBarrierOp, SharedTileOp
-    from polyc.dialects.gpu.tile import TILE_OPS
-
-    tile_level = tuple(TILE_OPS)
-    return not any(
-        isinstance(op, tile_level)
-        or (isinstance(op, SharedTileOp | MBarrierOp) and op.offset is None)
-        for op in module.walk()
-    )
-
-
-def finish(module: ModuleOp) -> None:
-    """Lower the gpu modules in ``module`` from the tile level to the hardware level, in place.
-
-    Raises PolycError that names the pass in its ``layer``, as ``polyc-opt`` does.
-    """
-    if is_finished(module):
-        return
-    ctx = Context()
-    for name in gpu_passes():
-        try:
-            build(name, "").apply(ctx, module)
-        except PolycError as error:
-            error.layer = error.layer or name
-            raise
-    verify(module)
 
 
 @dataclass(frozen=True)

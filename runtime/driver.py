@@ -11,13 +11,19 @@ import ctypes
 from collections.abc import Sequence
 from ctypes import c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from polyc.dialects.diagnostic import PolycError
 
 MAX_SHARED_ATTRIBUTE = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
+
+BIG_CLUSTER_ATTRIBUTE = 14
+"""CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED."""
+
+PORTABLE_CLUSTER = 8
+"""Clusters up to this size run on every chip that has them; larger ones must be asked for."""
 
 STATIC_LIMIT = 48 * 1024
 """Dynamic shared memory above this must be asked for, once a function."""
@@ -188,12 +194,28 @@ class Function:
         if status:
             raise PolycError("DriverFailed", f"the module has no kernel {name!r}: {_text(status)}")
         self._shared = STATIC_LIMIT
+        self._cluster = PORTABLE_CLUSTER
 
     def allow_shared(self, size: int) -> None:
         """Let the kernel use ``size`` bytes of dynamic shared memory."""
         if size > self._shared:
             _call("cuFuncSetAttribute", self._handle, MAX_SHARED_ATTRIBUTE, size)
             self._shared = size
+
+    def allow_cluster(self, size: int) -> None:
+        """Let the kernel run in clusters of ``size`` CTAs."""
+        if size > self._cluster:
+            _call("cuFuncSetAttribute", self._handle, BIG_CLUSTER_ATTRIBUTE, 1)
+            self._cluster = size
+
+    def clusters_at_once(self, threads: int, shared: int, cluster: int) -> int:
+        """How many clusters of such CTAs the whole GPU runs at the same time."""
+        self.allow_shared(shared)
+        self.allow_cluster(cluster)
+        launch = Launch(self, self._handle, (cluster,), (threads,), shared, (), (cluster,))
+        count = c_int()
+        _call("cuOccupancyMaxActiveClusters", ctypes.byref(count), self._handle, launch.config)
+        return count.value
 
     def bind(
         self,
@@ -205,13 +227,14 @@ class Function:
     ) -> Launch:
         """A launch whose arguments are bound once; ``Launch.run`` is then one C call."""
         self.allow_shared(shared)
+        self.allow_cluster(cluster[0])
         return Launch(self, self._handle, grid, block, shared, arguments, cluster)
 
 
 class Launch:
     """A kernel with its grid, block, shared memory and arguments.
 
-    Arguments may be written in place between runs.
+    Arguments may be written in place between runs.  ``config`` is its CUlaunchConfig.
     """
 
     def __init__(
@@ -239,13 +262,13 @@ class Launch:
             self._attribute = _Attribute(4, 0, *size)
             self._config.attributes = ctypes.pointer(self._attribute)
             self._config.count = 1
-        self._config_pointer = ctypes.byref(self._config)
+        self.config = ctypes.byref(self._config)
         self._launch = _library().cuLaunchKernelEx
 
     def run(self, stream: int = 0) -> None:
         """Launch on ``stream`` (a CUstream as an integer; 0 is the default stream)."""
         self._config.stream = stream
-        status = self._launch(self._config_pointer, self._handle, self._pointers, None)
+        status = self._launch(self.config, self._handle, self._pointers, None)
         if status:
             config = self._config
             raise PolycError(
@@ -294,14 +317,18 @@ class Module:
 class TensorMap:
     """A CUtensorMap: 128 bytes on a 64-byte boundary, passed to a kernel by value."""
 
+    def point_to(self, pointer: int) -> None:
+        """Describe the same tensor at another address, as aligned as the one before."""
+        _call("cuTensorMapReplaceAddress", self.pointer, c_void_p(pointer))
+
     def __init__(self) -> None:
         self._memory = ctypes.create_string_buffer(128 + 64)
         start = ctypes.addressof(self._memory)
         self.offset = -start % 64
         self.argument = (c_uint64 * 16).from_buffer(self._memory, self.offset)
+        self.pointer = ctypes.byref(self.argument)
 
 
-@lru_cache(maxsize=1024)
 def tensor_map(
     pointer: int,
     element: str,
@@ -310,7 +337,7 @@ def tensor_map(
     box: tuple[int, ...],
     swizzle: int,
 ) -> TensorMap:
-    """A tiled tensor map, cached by its arguments.
+    """A tiled tensor map.
 
     ``shape``, ``strides`` (in elements; the last is 1) and ``box`` are in row-major
     order, outermost first; ``swizzle`` is 0, 32, 64 or 128 bytes.  Reads outside give 0.
@@ -350,7 +377,6 @@ def tensor_map(
     return result
 
 
-@lru_cache(maxsize=1024)
 def im2col_map(
     pointer: int,
     element: str,
@@ -361,7 +387,7 @@ def im2col_map(
     upper: tuple[int, int],
     steps: tuple[int, int],
 ) -> TensorMap:
-    """A tensor map over the pixels of a dense NHWC tensor, cached by its arguments.
+    """A tensor map over the pixels of a dense NHWC tensor.
 
     ``box`` is pixels and channels of a copy; ``lower`` and ``upper`` are the bounding box's corners
     and ``steps`` the strides, along height and width.  Reads outside give 0.  Raises PolycError
@@ -442,6 +468,17 @@ class Buffer:
         pointer, self.pointer = getattr(self, "pointer", 0), 0
         if pointer:
             self._free(c_uint64(pointer))
+
+
+def clear(pointer: int, size: int, stream: int) -> None:
+    """Set device memory to 0, in the order of ``stream``."""
+    _call(
+        "cuMemsetD8Async",
+        c_uint64(pointer),
+        ctypes.c_ubyte(0),
+        c_size_t(size),
+        c_void_p(stream),
+    )
 
 
 def synchronize() -> None:

@@ -1,64 +1,49 @@
 """A compiled graph: code for one architecture, and its launches on tensors.
 
 ``Program`` holds a ``gpu.module`` with its cubin.  ``run`` reads the symbols from the
-tensors' shapes, takes the first launch of the dispatch whose conditions hold, and binds
-its arguments.  A launch is kept by its sizes and addresses, so that running it again on
-the same tensors is one C call (J4).
+tensors' shapes, takes the first variant of the dispatch whose conditions hold, and binds
+its arguments.  What was checked and bound is kept by shapes, types and alignments, so that
+the next call with PyTorch tensors of the same kind looks at their addresses alone (J4).
 """
 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from ctypes import c_int32, c_uint64
-from typing import Any, cast
+from dataclasses import dataclass
+from math import lcm
+from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import MAX_SIZE, Shape
-from polyc.dialects.gpu.im2col import Im2colMapType
-from polyc.dialects.gpu.module import DispatchOp, KernelOp, LaunchOp
+from polyc.dialects.gpu.module import DispatchOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
-from polyc.dialects.gpu.types import GlobalType, TensorMapType
+from polyc.dialects.gpu.types import GlobalType
 from polyc.runtime import driver, nvrtc, tensors
 from polyc.runtime.nvrtc import CompileResult, KernelInfo
 from polyc.runtime.tensors import TensorView
+from polyc.runtime.variants import Bound, Plan, Variant, arena, values_text
 
-LAUNCHES_KEPT = 256
-"""Bound launches that a program keeps, the least recently used going first."""
-
-MAX_INDEX = 2**31 - 1
-"""Blocks of a grid's x axis."""
+CALLS_KEPT = 256
+"""Plans and signatures of calls that a program keeps, the oldest going first."""
 
 
-class _Binding:
-    """One launch of the dispatch with what it needs of its kernel."""
+@dataclass(slots=True)
+class _Call:
+    """A call on PyTorch tensors that was checked once, for those of the same signature.
 
-    def __init__(self, launch: LaunchOp, kernel: KernelOp) -> None:
-        self.name = kernel.sym_name.data
-        self.facts = launch.when.data
-        self.align = launch.align.data
-        self.grid = launch.grid.data
-        self.threads = kernel.threads.value.data
-        self.cluster = kernel.cluster_size
-        shared = kernel.shared_bytes
-        self.shared = 0 if shared is None else shared.value.data
-        self.arguments = list(
-            zip(kernel.bindings, (arg.type for arg in kernel.body.block.args), strict=True)
-        )
+    ``plan`` is None where nothing is launched; ``sizes`` are the tensors' bytes, ``fresh`` the
+    shapes and types of outputs that the call allocates.
+    """
 
-    def refuses(self, symbols: Mapping[str, int], views: Sequence[TensorView]) -> str | None:
-        """Why the launch cannot take these tensors, or None when it can."""
-        for fact in self.facts:
-            if not fact.holds(symbols):
-                return f"{fact} does not hold"
-        for i, (view, align) in enumerate(zip(views, self.align, strict=True)):
-            if align and view.pointer % align:
-                return f"tensor {i} at {view.pointer:#x} is not a multiple of {align} bytes"
-        return None
+    plan: Plan | None
+    index: int
+    sizes: list[int]
+    fresh: list[tuple[tuple[int, ...], str]]
+    device: object
 
 
 class Program:
@@ -85,28 +70,30 @@ class Program:
         self.num_inputs = count
         self._align = [_promised(attrs.data.get("align")) for attrs in dispatch.arg_attrs]
         kernels = {k.sym_name.data: k for k in module.kernels()}
-        self._bindings = [
-            _Binding(launch, kernels[launch.kernel.root_reference.data])
-            for launch in dispatch.launches()
-        ]
+        self._variants = [Variant(op, kernels) for op in dispatch.variants()]
         self._modules: dict[int, driver.Module] = {}
-        self._kept: OrderedDict[object, driver.Launch] = OrderedDict()
+        self._plans: dict[object, Plan] = {}
+        self._calls: dict[object, _Call] = {}
+        aligns = [a for v in self._variants for a in v.align if a > 0]
+        self._period = lcm(256, *aligns, *(a for a in self._align if a > 0))
 
     @classmethod
     def compile(cls, module: Operation, name: str | None = None) -> Program:
-        """Compile a ``gpu.module``, or the one in a builtin module, at hardware level.
+        """Compile a ``gpu.module``, or the one in a builtin module.
 
-        ``name`` picks one of several.  Needs no GPU.  Raises PolycError.
+        A module at tile level is lowered first, in a copy.  ``name`` picks one of several.
+        Needs no GPU.  Raises PolycError.
         """
         from polyc.lowering.gpu_to_cuda import cuda_source
+        from polyc.passes.finish import finished
 
-        found = gpu_module(module, name)
+        found = finished(gpu_module(module, name))
         return cls(found, cuda_source(found))
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The kernels in order of dispatch."""
-        return tuple(binding.name for binding in self._bindings)
+        """The variants in order of dispatch: kernels, and sequences of them, by name."""
+        return tuple(variant.name for variant in self._variants)
 
     @property
     def kernels(self) -> Mapping[str, KernelInfo]:
@@ -134,6 +121,10 @@ class Program:
         Raises PolycError for a tensor that does not fit the signature, for sizes that no
         variant takes, and when there is no GPU.
         """
+        given = tuple(symbols.items()) if symbols else None
+        key = (variant, len(inputs), out is None, given)
+        if (repeated := self._repeat(inputs, out, key)) is not None:
+            return repeated
         views = self._views(inputs, 0, self.num_inputs, "inputs")
         if out is None:
             values = self._bind(views, symbols)
@@ -143,8 +134,6 @@ class Program:
         results = self._views(outputs, self.num_inputs, len(self.names), "outputs")
         values = self._bind([*views, *results], symbols)
         self._check_apart(views, results)
-        if any(view.size == 0 for view in results):
-            return outputs
         homes = {view.gpu for view in (*views, *results)}
         if len(homes) > 1:
             raise PolycError(
@@ -154,14 +143,74 @@ class Program:
                 + "); move them to one",
             )
         home = next(iter(homes), None)
-        index = (gpu_index or 0) if home is None else home
-        driver.activate(index)
-        if home is None:
-            self._run_from_host(index, views, results, values, variant)
-        else:
-            stream = tensors.current_stream(index)
-            self._launch(index, [*views, *results], values, variant).run(stream)
+        plan: Plan | None = None
+        if not any(view.size == 0 for view in results):
+            index = (gpu_index or 0) if home is None else home
+            driver.activate(index)
+            if home is None:
+                self._run_from_host(index, views, results, values, variant)
+            else:
+                plan = self._plan(index, [*views, *results], values, variant)
+                pointers = [view.pointer for view in (*views, *results)]
+                _launch(plan, index, pointers)
+        if home is not None:
+            self._remember(inputs, out, key, plan, home, [*views, *results])
         return outputs
+
+    def _repeat(
+        self, inputs: Sequence[object], out: Sequence[object] | None, key: object
+    ) -> list[object] | None:
+        """Run a call like one that was checked before; None where there was none.
+
+        Everything that was checked depends on the signature, but for outputs that overlap other
+        tensors.
+        """
+        found = tensors.torch_signature(inputs if out is None else [*inputs, *out], self._period)
+        if found is None:
+            return None
+        signature, pointers = found
+        call = self._calls.get((signature, key))
+        if call is None:
+            return None
+        if out is None:
+            outputs = [tensors.torch_empty(*one, call.device) for one in call.fresh]
+            fresh = tensors.torch_signature(outputs, self._period)
+            assert fresh is not None
+            if any(pointer % self._period for pointer in fresh[1]):
+                return None
+            pointers += fresh[1]
+        else:
+            outputs = list(out)
+            for i in range(self.num_inputs, len(pointers)):
+                start, end = pointers[i], pointers[i] + call.sizes[i]
+                for j in range(i):
+                    if start < pointers[j] + call.sizes[j] and pointers[j] < end:
+                        return None
+        if call.plan is not None:
+            driver.activate(call.index)
+            _launch(call.plan, call.index, pointers)
+        return outputs
+
+    def _remember(
+        self,
+        inputs: Sequence[object],
+        out: Sequence[object] | None,
+        key: object,
+        plan: Plan | None,
+        index: int,
+        views: Sequence[TensorView],
+    ) -> None:
+        """Keep a call that was checked, for ``_repeat``."""
+        found = tensors.torch_signature(inputs if out is None else [*inputs, *out], self._period)
+        if found is None:
+            return
+        made: Sequence[TensorView] = views[self.num_inputs :] if out is None else ()
+        if any(view.pointer % self._period for view in made):
+            return
+        device = cast("Any", inputs[0]).device if inputs else None
+        fresh = [(view.shape, view.element) for view in made]
+        call = _Call(plan, index, [view.bytes for view in views], fresh, device)
+        _keep(self._calls, (found[0], key), call)
 
     def launch(
         self,
@@ -169,11 +218,11 @@ class Program:
         out: Sequence[object],
         symbols: Mapping[str, int] | None = None,
         variant: str | None = None,
-    ) -> driver.Launch:
-        """The bound launch on GPU tensors; its ``run(stream)`` is one C call (J4).
+    ) -> Bound:
+        """The variant bound to GPU tensors; ``run(stream)`` is one C call a launch (J4).
 
-        The caller keeps the tensors alive.  Raises PolycError as ``run`` does, also for
-        empty outputs, which need no launch.
+        The caller keeps the tensors alive.  Workspaces are the bound variant's own.  Raises
+        PolycError as ``run`` does, also for empty outputs, which need no launch.
         """
         views = self._views(inputs, 0, self.num_inputs, "inputs")
         results = self._views(out, self.num_inputs, len(self.names), "outputs")
@@ -185,13 +234,17 @@ class Program:
         if any(view.size == 0 for view in results):
             raise PolycError("BadArgument", "an output is empty; there is nothing to launch")
         driver.activate(home)
-        return self._launch(home, [*views, *results], values, variant)
+        every = [*views, *results]
+        plan = self._choose(every, values, variant).plan(
+            every, values, driver.device(home), self._loaded(home).function
+        )
+        return Bound(plan, [view.pointer for view in every])
 
     def chosen(self, symbols: Mapping[str, int]) -> str | None:
-        """The kernel that runs at these sizes when every tensor is aligned, or None."""
-        for binding in self._bindings:
-            if all(fact.holds(symbols) for fact in binding.facts):
-                return binding.name
+        """The variant that runs at these sizes when every tensor is aligned, or None."""
+        for found in self._variants:
+            if all(fact.holds(symbols) for fact in found.facts):
+                return found.name
         return None
 
     def _named(self, views: Sequence[TensorView]) -> list[tuple[str, TensorView]]:
@@ -223,7 +276,7 @@ class Program:
             if not fact.holds(values):
                 raise PolycError(
                     "AssumptionBroken",
-                    f"{self.name} was compiled assuming {fact}, and {_values_text(values)}",
+                    f"{self.name} was compiled assuming {fact}, and {values_text(values)}",
                 )
         sizes = [
             *values.items(),
@@ -277,108 +330,50 @@ class Program:
             TensorView(buffer.pointer, view.shape, view.strides, view.element, index, buffer)
             for view, buffer in zip((*views, *results), buffers, strict=True)
         ]
-        self._launch(index, moved, values, variant, keep=False).run(0)
+        plan = self._plan(index, moved, values, variant)
+        _launch(plan, index, [buffer.pointer for buffer in buffers], 0)
         driver.synchronize()
         for view, buffer in zip(results, buffers[len(views) :], strict=True):
             buffer.download(view.pointer)
 
-    def _launch(
+    def _plan(
         self,
         index: int,
         views: Sequence[TensorView],
         values: Mapping[str, int],
         variant: str | None,
-        keep: bool = True,
-    ) -> driver.Launch:
-        key = (index, variant, tuple(v.pointer for v in views), tuple(values.items()))
-        if keep and (known := self._kept.get(key)) is not None:
-            self._kept.move_to_end(key)
+    ) -> Plan:
+        """The plan for tensors of these shapes and alignments, made once."""
+        chosen = self._choose(views, values, variant)
+        residues = tuple(view.pointer % self._period for view in views)
+        shapes = tuple(view.shape for view in views)
+        key = (index, chosen.name, tuple(values.items()), shapes, residues)
+        if (known := self._plans.get(key)) is not None:
             return known
-        binding = self._choose(views, values, variant)
-        blocks = 1
-        for extent in binding.grid:
-            blocks *= extent.evaluate(values)
-        if not 0 < blocks <= MAX_INDEX:
-            raise PolycError(
-                "BadArgument",
-                f"kernel {binding.name} would have {blocks} blocks at {_values_text(values)}; "
-                f"a grid has 1 to {MAX_INDEX}",
-            )
-        function = self._loaded(index).function(binding.name)
-        arguments = [
-            self._argument(bind.kind.data, bind.source.data, kind, views, values)
-            for bind, kind in binding.arguments
-        ]
-        if blocks % binding.cluster:
-            raise PolycError(
-                "BadArgument",
-                f"kernel {binding.name} runs in clusters of {binding.cluster} and would have "
-                f"{blocks} blocks at {_values_text(values)}",
-            )
-        launch = function.bind(
-            (blocks,), (binding.threads,), binding.shared, arguments, (binding.cluster, 1, 1)
-        )
-        if keep:
-            self._kept[key] = launch
-            if len(self._kept) > LAUNCHES_KEPT:
-                self._kept.popitem(last=False)
-        return launch
+        plan = chosen.plan(views, values, driver.device(index), self._loaded(index).function)
+        _keep(self._plans, key, plan)
+        return plan
 
     def _choose(
         self, views: Sequence[TensorView], values: Mapping[str, int], variant: str | None
-    ) -> _Binding:
+    ) -> Variant:
         reasons: list[str] = []
-        for binding in self._bindings:
-            if variant is not None and binding.name != variant:
+        for found in self._variants:
+            if variant is not None and found.name != variant:
                 continue
-            reason = binding.refuses(values, views)
+            reason = found.refuses(values, views)
             if reason is None:
-                return binding
-            reasons.append(f"{binding.name}: {reason}")
+                return found
+            reasons.append(f"{found.name}: {reason}")
         if not reasons:
             raise PolycError(
                 "BadArgument",
                 f"{self.name} has no kernel {variant!r}; it has "
-                + ", ".join(b.name for b in self._bindings),
+                + ", ".join(dict.fromkeys(self.variants)),
             )
         raise PolycError(
-            "NoVariant", f"no kernel of {self.name} takes {_values_text(values)}", notes=reasons
+            "NoVariant", f"no kernel of {self.name} takes {values_text(values)}", notes=reasons
         )
-
-    def _argument(
-        self,
-        kind: str,
-        source: int | str,
-        argument_type: object,
-        views: Sequence[TensorView],
-        values: Mapping[str, int],
-    ) -> Any:
-        """The ctypes object that holds one kernel argument."""
-        if kind == "symbol":
-            return c_int32(values[cast("str", source)])
-        view = views[cast("int", source)]
-        if kind == "tensor":
-            return c_uint64(view.pointer)
-        if isinstance(argument_type, Im2colMapType):
-            return driver.im2col_map(
-                view.pointer,
-                view.element,
-                view.shape,
-                argument_type.sizes,
-                argument_type.swizzle.data,
-                argument_type.lower_corner,
-                argument_type.upper_corner,
-                argument_type.steps,
-            ).argument
-        assert isinstance(argument_type, TensorMapType)
-        return driver.tensor_map(
-            view.pointer,
-            view.element,
-            view.shape,
-            tensors.row_major(view.shape),
-            argument_type.sizes,
-            argument_type.swizzle.data,
-        ).argument
 
     def _loaded(self, index: int) -> driver.Module:
         """The code on GPU ``index``, loaded once."""
@@ -437,5 +432,25 @@ def _home(view: TensorView) -> str:
     return "host" if view.gpu is None else f"GPU {view.gpu}"
 
 
-def _values_text(values: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in values.items())
+T = TypeVar("T")
+
+
+def _keep(kept: dict[object, T], key: object, value: T) -> None:
+    kept[key] = value
+    if len(kept) > CALLS_KEPT:
+        kept.pop(next(iter(kept)), None)
+
+
+def _launch(plan: Plan, index: int, pointers: Sequence[int], stream: int | None = None) -> None:
+    """Run a plan at these addresses, on PyTorch's current stream where none is given."""
+    if stream is None:
+        stream = tensors.current_stream(index)
+    if not plan.size:
+        with plan.lock:
+            plan.place(pointers, 0)
+            plan.run(stream)
+        return
+    space = arena(index, stream)
+    with space.lock, plan.lock:
+        plan.place(pointers, space.pointer(plan.size))
+        plan.run(stream)

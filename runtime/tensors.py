@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -229,7 +229,56 @@ def bind_symbols(
 def current_stream(index: int) -> int:
     """PyTorch's current stream on GPU ``index`` when it is loaded, else the default one."""
     torch: Any = sys.modules.get("torch")
-    return int(torch.cuda.current_stream(index).cuda_stream) if torch is not None else 0
+    if torch is None:
+        return 0
+    # The public way makes an object first and takes ten times as long.
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None) if hasattr(torch, "_C") else None
+    if raw is not None:
+        return int(raw(index))
+    return int(torch.cuda.current_stream(index).cuda_stream)
+
+
+Signature = tuple[Hashable, ...]
+"""What of PyTorch tensors decides how a call on them goes, beside their addresses."""
+
+
+def torch_signature(given: Sequence[object], period: int) -> tuple[Signature, list[int]] | None:
+    """The signature and the addresses of PyTorch tensors; None where one is something else.
+
+    Two calls of one signature pass the same checks: shape, strides, type, device and whether a
+    gradient is asked for are in it, and the address modulo ``period``.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return None
+    plain: Any = torch.Tensor
+    parts: list[Hashable] = []
+    pointers: list[int] = []
+    for tensor in given:
+        # A subclass may mean anything by its attributes.
+        if type(tensor) is not plain:
+            return None
+        one: Any = tensor
+        pointer: int = one.data_ptr()
+        pointers.append(pointer)
+        parts.append(
+            (
+                one.shape,
+                one.stride(),
+                one.dtype,
+                one.device,
+                one.requires_grad,
+                pointer % period,
+            )
+        )
+    return tuple(parts), pointers
+
+
+def torch_empty(shape: Sequence[int], element: str, device: object) -> object:
+    """An uninitialised PyTorch tensor."""
+    torch: Any = sys.modules["torch"]
+    names = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+    return torch.empty(tuple(shape), dtype=names[element], device=device)
 
 
 def empty_like_input(example: object, shape: Sequence[int], element: str) -> object:
@@ -239,8 +288,7 @@ def empty_like_input(example: object, shape: Sequence[int], element: str) -> obj
     """
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(example, torch.Tensor):
-        names = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
-        return torch.empty(tuple(shape), dtype=names[element], device=cast("Any", example).device)
+        return torch_empty(shape, element, cast("Any", example).device)
     if isinstance(example, np.ndarray):
         return np.empty(tuple(shape), numpy_dtype(element))
     raise PolycError(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,8 +14,9 @@ import pytest
 from xdsl.context import Context
 
 from polyc.dialects.diagnostic import PolycError
-from polyc.runtime import driver
+from polyc.runtime import driver, tensors, variants
 from polyc.runtime.program import Program, gpu_module
+from polyc.runtime.tensors import TensorView
 from polyc.tools.parsing import parse_text
 
 MODULE = """
@@ -55,26 +59,46 @@ class FakeFunction:
         arguments: Sequence[Any],
         cluster: Sequence[int],
     ) -> FakeLaunch:
-        assert tuple(cluster) == (1, 1, 1)
-        return FakeLaunch(self, (tuple(grid), tuple(block), shared, list(arguments)))
+        return FakeLaunch(self, (tuple(grid), tuple(block), shared), list(arguments), cluster)
+
+    def clusters_at_once(self, threads: int, shared: int, cluster: int) -> int:
+        return 60 // cluster
 
 
 class FakeLaunch:
-    def __init__(self, function: FakeFunction, config: tuple[Any, ...]) -> None:
-        self.function, self.config = function, config
+    def __init__(
+        self,
+        function: FakeFunction,
+        config: tuple[Any, ...],
+        arguments: list[Any],
+        cluster: Sequence[int],
+    ) -> None:
+        self.function, self.config, self.arguments = function, config, arguments
+        self.cluster = tuple(cluster)
 
     def run(self, stream: int = 0) -> None:
-        self.function.log.append((self.function.name, *self.config, stream))
+        values = [copy.copy(argument) for argument in self.arguments]
+        self.function.log.append((self.function.name, *self.config, values, stream))
+
+
+class FakeMap:
+    """A tensor map that shows what it was made from; the address is the first entry."""
+
+    def __init__(self, *args: Any) -> None:
+        self.argument: list[Any] = list(args)
+
+    def point_to(self, pointer: int) -> None:
+        self.argument[0] = pointer
 
 
 class FakeBuffer:
     """Device memory that is host memory."""
 
     def __init__(self, size: int) -> None:
-        self.memory = np.zeros(max(size, 16) + 16, np.uint8)
+        self.memory = np.zeros(max(size, 16) + 256, np.uint8)
         self.size = size
         start: int = self.memory.ctypes.data
-        self.pointer = start + (-start) % 16 if size else 0
+        self.pointer = start + (-start) % 256 if size else 0
 
     def upload(self, address: int) -> None:
         self.source = address
@@ -102,8 +126,8 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
         def function(self, name: str) -> FakeFunction:
             return FakeFunction(name, found)
 
-    def tensor_map(*args: object) -> object:
-        return type("Map", (), {"argument": ("map", *args[1:])})
+    def clear(pointer: int, size: int, stream: int) -> None:
+        found.append(("clear", pointer, size, stream))
 
     def current(index: int = 0) -> driver.Device:
         return device("sm_90a")
@@ -111,7 +135,9 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(driver, "Module", FakeModule)
     monkeypatch.setattr(driver, "Buffer", FakeBuffer)
-    monkeypatch.setattr(driver, "tensor_map", tensor_map)
+    monkeypatch.setattr(driver, "tensor_map", FakeMap)
+    monkeypatch.setattr(driver, "clear", clear)
+    monkeypatch.setattr(variants, "_arenas", {})
     monkeypatch.setattr(driver, "activate", current)
     monkeypatch.setattr(driver, "device", current)
     monkeypatch.setattr(driver, "synchronize", lambda: None)
@@ -138,7 +164,7 @@ def test_the_first_launch_that_holds_runs(ctx: Context, log: list[Any]) -> None:
     (out,) = program(ctx).run([halves(300, 64), halves(64, 5)])
     ((name, grid, block, shared, arguments, stream),) = log
     assert (name, grid, block, shared, stream) == ("fast", (15,), (384,), 100000, 0)
-    assert arguments[0] == ("map", "f16", (300, 64), (64, 1), (128, 64), 128)
+    assert arguments[0][1:] == ["f16", (300, 64), (64, 1), (128, 64), 128]
     assert [a.value for a in arguments[2:]] == [300, 64]
     result: Any = out
     assert result.shape == (300, 5)
@@ -273,3 +299,233 @@ def test_a_tensor_map_that_the_hardware_refuses_names_the_rule() -> None:
         error = refused(lambda arguments=arguments: driver.tensor_map(*arguments))
         assert error.kind == "TensorMapFailed"
         assert sentence in error.message
+
+
+# Sequences -------------------------------------------------------------------------------
+
+SEQUENCE = """
+gpu.module @two arch "sm_90a" symbols [M, N] {
+  gpu.kernel @one(%X: !gpu.global<[M, N], f32> = tensor 0,
+                  %W: !gpu.global<[M, N + 3], f32> = workspace "W",
+                  %n: !gpu.global<[1], i32> = workspace "n") threads 128 {
+    gpu.return
+  }
+  gpu.kernel @two(%w: !gpu.tensor_map<[4, 4], f32, swizzle 0> = tensor_map "W",
+                  %Y: !gpu.global<[M], f32> = tensor 1, %M: index = symbol M)
+                  threads 64 blocks_per_sm 2 cluster 2 {
+    gpu.return
+  }
+  gpu.dispatch (X: !gpu.global<[M, N], f32>) -> (Y: !gpu.global<[M], f32>) {
+    gpu.sequence @both when (N >= 1) align [4, 4] {
+      gpu.workspace "W" : !gpu.global<[M, N + 3], f32>
+      gpu.workspace "n" zeroed : !gpu.global<[1], i32>
+      gpu.launch @one grid [N - 1]
+      gpu.launch @two grid [1000 * M] persistent
+    }
+    gpu.launch @empty align [4, 4] grid [M]
+  }
+  gpu.kernel @empty() threads 32 {
+    gpu.return
+  }
+}
+"""
+SEQUENCE_SOURCE = """
+extern "C" __global__ void one() {}
+extern "C" __global__ void two() {}
+extern "C" __global__ void empty() {}
+"""
+
+
+def sequence(ctx: Context) -> Program:
+    return Program(gpu_module(parse_text(ctx, SEQUENCE, "s.mlir")), SEQUENCE_SOURCE)
+
+
+def test_a_sequence_runs_in_order_with_its_workspaces(ctx: Context, log: list[Any]) -> None:
+    job = sequence(ctx)
+    assert job.variants == ("both", "empty")
+    assert job.chosen({"M": 1, "N": 1}) == "both" and job.chosen({"M": 1, "N": 0}) == "empty"
+    job.run([np.zeros((5, 6), np.float32)])
+    clear, one, two = log
+    w, n = one[4][1].value, one[4][2].value
+    assert w % 256 == 0 and n == w + 256
+    assert clear == ("clear", n, 4, 0)
+    assert (one[0], one[1], two[0]) == ("one", (5,), "two")
+    # 132 multiprocessors, two blocks each, but only 30 clusters of two fit.
+    assert two[1] == (60,)
+    assert two[4][0] == [w, "f32", (5, 9), (9, 1), (4, 4), 0]
+
+
+def test_a_launch_without_blocks_is_left_out_of_a_sequence(ctx: Context, log: list[Any]) -> None:
+    sequence(ctx).run([np.zeros((5, 1), np.float32)])
+    assert [entry[0] for entry in log] == ["clear", "two"]
+
+
+def test_workspaces_grow_with_what_runs_on_a_stream(ctx: Context, log: list[Any]) -> None:
+    job = sequence(ctx)
+    found: list[int] = []
+    for m in (5, 50, 5, 50):
+        log.clear()
+        job.run([np.zeros((m, 6), np.float32)])
+        found.append(log[1][4][1].value)
+        assert log[2][4][0][0] == found[-1]
+    assert found[1] == found[2] == found[3]
+    assert variants.arena(0, 0) is variants.arena(0, 0)
+    assert variants.arena(0, 0) is not variants.arena(0, 1)
+
+
+# Calls again -----------------------------------------------------------------------------
+
+
+class FakeTensor:
+    """A PyTorch tensor on a GPU, as far as polyc looks at it."""
+
+    def __init__(self, shape: Sequence[int], dtype: str = "f16", at: int = 0) -> None:
+        self.shape = tuple(shape)
+        self.dtype, self.device, self.requires_grad = dtype, "cuda:0", False
+        self.strides: tuple[int, ...] | None = None
+        self.memory = np.zeros(4 * int(np.prod(shape)) + 1024, np.uint8)
+        start: int = self.memory.ctypes.data
+        self.pointer = start + (-start) % 256 + at
+
+    def data_ptr(self) -> int:
+        return self.pointer
+
+    def stride(self) -> tuple[int, ...]:
+        return self.strides or tensors.row_major(self.shape)
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """PyTorch with tensors of that kind; which of them were looked at closely."""
+    seen: list[str] = []
+
+    def empty(shape: Sequence[int], dtype: str, device: str) -> FakeTensor:
+        return FakeTensor(shape, dtype)
+
+    def view(tensor: Any, name: str) -> TensorView:
+        seen.append(name)
+        if tensor.requires_grad:
+            raise PolycError("BadArgument", f"{name} asks for a gradient")
+        return TensorView(tensor.pointer, tensor.shape, tensor.stride(), tensor.dtype, 0, tensor)
+
+    def stream(index: int) -> int:
+        return 7
+
+    torch = SimpleNamespace(
+        Tensor=FakeTensor,
+        float16="f16",
+        bfloat16="bf16",
+        float32="f32",
+        empty=empty,
+        _C=SimpleNamespace(_cuda_getCurrentRawStream=stream),
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(tensors, "view", view)
+    return seen
+
+
+def test_a_call_of_a_known_kind_looks_at_addresses_alone(
+    ctx: Context, log: list[Any], looks: list[str]
+) -> None:
+    job = program(ctx)
+    kept = [FakeTensor((300, 64)), FakeTensor((64, 8))]
+    kept += job.run(kept)
+    assert looks == ["A", "B", "C"]
+    looks.clear()
+    a, b = FakeTensor((300, 64)), FakeTensor((64, 8))
+    (out,) = job.run([a, b])
+    assert not looks
+    result: Any = out
+    first, again = log
+    assert again[:4] == first[:4] and again[5] == 7
+    # The map of A and the address of C have moved.
+    assert again[4][0] == [a.pointer, "f16", (300, 64), (64, 1), (128, 64), 128]
+    assert again[4][1].value == result.pointer != first[4][1].value
+    given = FakeTensor((300, 8))
+    for _ in range(2):
+        assert job.run([a, b], out=[given]) == [given]
+    assert looks == ["A", "B", "C"] and log[-1][4][1].value == given.pointer
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "kind", "sentence"),
+    [
+        ("requires_grad", True, "BadArgument", "A asks for a gradient"),
+        ("dtype", "f32", "TypeMismatch", "A holds f32"),
+        ("strides", (1, 300), "NotContiguous", "A of shape"),
+        ("shape", (300, 63), "ShapeMismatch", "dimension 0 of B"),
+    ],
+)
+def test_what_differs_is_checked_again(
+    ctx: Context,
+    log: list[Any],
+    looks: list[str],
+    attribute: str,
+    value: object,
+    kind: str,
+    sentence: str,
+) -> None:
+    job = program(ctx)
+    a, b = FakeTensor((300, 64)), FakeTensor((64, 8))
+    job.run([a, b])
+    setattr(a, attribute, value)
+    error = refused(lambda: job.run([a, b]))
+    assert error.kind == kind and sentence in error.message
+
+
+def test_another_alignment_takes_another_variant(
+    ctx: Context, log: list[Any], looks: list[str]
+) -> None:
+    job = program(ctx)
+    b = FakeTensor((64, 8))
+    for at in (0, 2, 0, 2):
+        job.run([FakeTensor((300, 64), at=at), b])
+    assert [entry[0] for entry in log] == ["fast", "slow", "fast", "slow"]
+    assert len(looks) == 6
+
+
+def test_outputs_that_overlap_are_found_in_every_call(
+    ctx: Context, log: list[Any], looks: list[str]
+) -> None:
+    job = program(ctx)
+    a, b, out = FakeTensor((300, 64)), FakeTensor((64, 8)), FakeTensor((300, 8))
+    job.run([a, b], out=[out])
+    out.pointer = a.pointer + 256
+    error = refused(lambda: job.run([a, b], out=[out]))
+    assert error.kind == "Overlap"
+
+
+def test_arguments_are_not_mixed_up(ctx: Context, log: list[Any], looks: list[str]) -> None:
+    """What a call was given as inputs and as outputs is part of its kind."""
+    job = program(ctx)
+    a, b, out = FakeTensor((8, 8)), FakeTensor((8, 8)), FakeTensor((8, 8))
+    job.run([a, b], out=[out])
+    error = refused(lambda: job.run([a], out=[b, out]))
+    assert "gemm takes 2 inputs (A, B), 1 are given" in error.message
+    assert job.run([a, b], variant="slow", out=[out]) and log[-1][0] == "slow"
+
+
+def test_an_empty_call_again_launches_nothing(
+    ctx: Context, log: list[Any], looks: list[str]
+) -> None:
+    job = program(ctx)
+    for _ in range(2):
+        (out,) = job.run([FakeTensor((2, 64)), FakeTensor((64, 0))])
+        result: Any = out
+        assert result.shape == (2, 0)
+    assert not log and len(looks) == 3
+
+
+def test_a_bound_variant_has_workspaces_of_its_own(
+    ctx: Context, log: list[Any], looks: list[str]
+) -> None:
+    job = sequence(ctx)
+    x, y = FakeTensor((5, 6), "f32"), FakeTensor((5,), "f32")
+    first, second = job.launch([x], [y]), job.launch([x], [y])
+    assert first.name == "both"
+    first.run(3)
+    second.run(3)
+    assert [entry[0] for entry in log] == ["clear", "one", "two"] * 2
+    assert log[1][4][1].value != log[4][4][1].value
+    assert {entry[-1] for entry in log} == {3}
+    assert job.launch([x], [y], variant="empty").run(0) is None

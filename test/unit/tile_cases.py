@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 
 from polyc.dialects.gpu.module import ModuleOp
-from polyc.passes.lower_to_gpu import finish
+from polyc.passes.finish import finish
 from polyc.playback.functions import round_to
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.tools.parsing import parse_text

@@ -1,0 +1,62 @@
+"""From the tile level of the gpu dialect to the hardware level, as one function.
+
+The runtime, the simulator's command and the tests take modules of either level.
+"""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.hardware import MBarrierOp, SharedTileOp
+from polyc.dialects.gpu.tile import TILE_OPS
+from polyc.passes.driver import verify
+from polyc.passes.lower_to_gpu import build, gpu_passes
+
+
+def is_finished(module: Operation) -> bool:
+    """Whether everything in it is of the hardware level, and shared memory has its places."""
+    tile_level = tuple(TILE_OPS)
+    return not any(
+        isinstance(op, tile_level)
+        or (isinstance(op, SharedTileOp | MBarrierOp) and op.offset is None)
+        for op in module.walk()
+    )
+
+
+def finish(module: ModuleOp) -> None:
+    """Lower the gpu modules in ``module`` from the tile level to the hardware level, in place.
+
+    Raises PolycError that names the pass in its ``layer``, as ``polyc-opt`` does.
+    """
+    if is_finished(module):
+        return
+    ctx = Context()
+    for name in gpu_passes():
+        try:
+            build(name, "").apply(ctx, module)
+        except PolycError as error:
+            error.layer = error.layer or name
+            raise
+    verify(module)
+
+
+def finished(module: gpu.ModuleOp) -> gpu.ModuleOp:
+    """``module``, or a copy of it at the hardware level where it is above.
+
+    Raises PolycError as ``finish`` does.
+    """
+    if is_finished(module):
+        return module
+    copy = module.clone()
+    for old, new in zip(module.walk(), copy.walk(), strict=True):
+        new.location = old.location
+    around = ModuleOp([copy])
+    finish(around)
+    found = around.body.block.first_op
+    assert isinstance(found, gpu.ModuleOp)
+    found.detach()
+    return found

@@ -1,0 +1,287 @@
+"""The variants of a dispatch on the host: which one takes a call, and how it is launched.
+
+A ``Variant`` is read from the module once.  ``Variant.plan`` makes it ready for certain sizes
+on one GPU; the ``Plan`` then runs on any tensors of these sizes, as only addresses differ.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from ctypes import c_int32, c_uint64
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from xdsl.ir import Attribute
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu.im2col import Im2colMapType
+from polyc.dialects.gpu.module import (
+    WORKSPACE_ALIGN,
+    KernelOp,
+    LaunchOp,
+    SequenceOp,
+    WorkspaceOp,
+)
+from polyc.dialects.gpu.types import BindAttr, TensorMapType, element_bytes
+from polyc.runtime import driver, tensors
+from polyc.runtime.tensors import TensorView
+
+MAX_BLOCKS = 2**31 - 1
+"""Blocks of a grid's x axis."""
+
+FunctionOf = Callable[[str], driver.Function]
+"""The loaded kernel of a name."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What kernels are bound to: a tensor of the signature, or a workspace."""
+
+    element: str
+    shape: tuple[int, ...]
+
+
+class Workspace:
+    """A workspace of a variant."""
+
+    def __init__(self, op: WorkspaceOp) -> None:
+        self.name = op.sym_name.data
+        self.dims = op.type.dims
+        self.element = str(op.type.element_type)
+        self.item = element_bytes(op.type.element_type)
+        self.zeroed = op.zeroed is not None
+
+    def memory(self, values: Mapping[str, int]) -> Memory:
+        return Memory(self.element, tuple(d.evaluate(values) for d in self.dims))
+
+
+class Step:
+    """One launch of a variant with what it needs of its kernel."""
+
+    def __init__(self, launch: LaunchOp, kernel: KernelOp) -> None:
+        self.name = kernel.sym_name.data
+        self.launch, self.kernel = launch, kernel
+        self.threads = kernel.threads.value.data
+        self.cluster = kernel.cluster_size
+        shared = kernel.shared_bytes
+        self.shared = 0 if shared is None else shared.value.data
+        self.arguments: list[tuple[BindAttr, Attribute]] = list(
+            zip(kernel.bindings, (arg.type for arg in kernel.body.block.args), strict=True)
+        )
+
+    def blocks(
+        self, values: Mapping[str, int], device: driver.Device, function: driver.Function
+    ) -> int:
+        """The grid.  Raises PolycError ``BadArgument`` for one that cannot be launched."""
+        blocks = self.launch.blocks(values, device.multiprocessors, self.kernel)
+        if self.launch.persistent is not None and self.cluster > 1:
+            # Clusters stay within a part of the chip, so that fewer fit than multiprocessors say.
+            most = function.clusters_at_once(self.threads, self.shared, self.cluster)
+            blocks = min(blocks, max(1, most) * self.cluster)
+        least = 0 if self.launch.sequence is not None else 1
+        if not least <= blocks <= MAX_BLOCKS:
+            raise PolycError(
+                "BadArgument",
+                f"kernel {self.name} would have {blocks} blocks at {values_text(values)}; "
+                f"a grid has {least} to {MAX_BLOCKS}",
+            )
+        if blocks % self.cluster:
+            raise PolycError(
+                "BadArgument",
+                f"kernel {self.name} runs in clusters of {self.cluster} and would have "
+                f"{blocks} blocks at {values_text(values)}",
+            )
+        return blocks
+
+
+class Variant:
+    """One variant of the dispatch; ``align`` is in bytes, a tensor of the signature each."""
+
+    def __init__(self, op: LaunchOp | SequenceOp, kernels: Mapping[str, KernelOp]) -> None:
+        self.name = op.variant_name
+        self.facts = op.facts.data
+        self.align = op.alignments
+        self.steps = [Step(launch, kernels[launch.kernel_name]) for launch in op.launches()]
+        self.workspaces = [Workspace(w) for w in op.workspaces()]
+
+    def refuses(self, symbols: Mapping[str, int], views: Sequence[TensorView]) -> str | None:
+        """Why it cannot take these tensors, or None when it can."""
+        for fact in self.facts:
+            if not fact.holds(symbols):
+                return f"{fact} does not hold"
+        for i, (view, align) in enumerate(zip(views, self.align, strict=True)):
+            if align and view.pointer % align:
+                return f"tensor {i} at {view.pointer:#x} is not a multiple of {align} bytes"
+        return None
+
+    def plan(
+        self,
+        views: Sequence[TensorView],
+        values: Mapping[str, int],
+        device: driver.Device,
+        function: FunctionOf,
+    ) -> Plan:
+        """Make it ready for tensors of these shapes, at the addresses of ``views``.
+
+        Raises PolycError where a grid or a tensor map cannot be made.
+        """
+        memories = [Memory(v.element, v.shape) for v in views]
+        memories += [w.memory(values) for w in self.workspaces]
+        places: list[int] = []
+        fills: list[tuple[int, int]] = []
+        size = 0
+        for workspace, memory in zip(self.workspaces, memories[len(views) :], strict=True):
+            needed = prod(memory.shape) * workspace.item
+            if workspace.zeroed and needed:
+                fills.append((size, needed))
+            places.append(size)
+            size += -(-needed // WORKSPACE_ALIGN) * WORKSPACE_ALIGN
+        numbers = {w.name: len(views) + i for i, w in enumerate(self.workspaces)}
+        # Tensor maps are made before there is a workspace; any aligned address does.
+        pointers = [v.pointer for v in views] + [WORKSPACE_ALIGN] * len(places)
+        plan = Plan(self.name, len(views), places, fills, size)
+        for step in self.steps:
+            code = function(step.name)
+            blocks = step.blocks(values, device, code)
+            if not blocks:
+                continue
+            arguments: list[Any] = []
+            for binding, kind in step.arguments:
+                if (symbol := binding.symbol_name) is not None:
+                    arguments.append(c_int32(values[symbol]))
+                    continue
+                index = binding.tensor_index
+                source = numbers[binding.workspace_name or ""] if index is None else index
+                memory, pointer = memories[source], pointers[source]
+                arguments.append(plan.bind(source, pointer, memory, kind))
+            cluster = (step.cluster, 1, 1)
+            plan.launches.append(
+                code.bind((blocks,), (step.threads,), step.shared, arguments, cluster)
+            )
+        return plan
+
+
+class Plan:
+    """A variant at certain sizes on one GPU; running it again elsewhere costs new addresses.
+
+    ``size`` is what its workspaces take in bytes, one after another from ``places`` on.
+    ``run`` is for one thread at a time; ``lock`` is there for the callers to agree.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        count: int,
+        places: Sequence[int],
+        fills: Sequence[tuple[int, int]],
+        size: int,
+    ) -> None:
+        self.name = name
+        self.size = size
+        self.lock = threading.Lock()
+        self.launches: list[driver.Launch] = []
+        self._places, self._fills, self._memory = places, fills, 0
+        self._pointers = [0] * count
+        self._values: list[list[c_uint64]] = [[] for _ in range(count + len(places))]
+        self._maps: list[list[driver.TensorMap]] = [[] for _ in range(count + len(places))]
+
+    def bind(self, source: int, pointer: int, memory: Memory, kind: Attribute) -> Any:
+        """The ctypes object that holds an argument made from memory ``source``."""
+        if source < len(self._pointers):
+            self._pointers[source] = pointer
+        if isinstance(kind, Im2colMapType):
+            made = driver.im2col_map(
+                pointer,
+                memory.element,
+                memory.shape,
+                kind.sizes,
+                kind.swizzle.data,
+                kind.lower_corner,
+                kind.upper_corner,
+                kind.steps,
+            )
+        elif isinstance(kind, TensorMapType):
+            strides = tensors.row_major(memory.shape)
+            made = driver.tensor_map(
+                pointer, memory.element, memory.shape, strides, kind.sizes, kind.swizzle.data
+            )
+        else:
+            value = c_uint64(pointer)
+            self._values[source].append(value)
+            return value
+        self._maps[source].append(made)
+        return made.argument
+
+    def _point(self, source: int, pointer: int) -> None:
+        for value in self._values[source]:
+            value.value = pointer
+        for made in self._maps[source]:
+            made.point_to(pointer)
+
+    def place(self, pointers: Sequence[int], memory: int) -> None:
+        """Move to these tensors, and to workspaces at ``memory``."""
+        for source, (pointer, old) in enumerate(zip(pointers, self._pointers, strict=True)):
+            if pointer != old:
+                self._point(source, pointer)
+                self._pointers[source] = pointer
+        if memory != self._memory:
+            for source, place in enumerate(self._places, len(self._pointers)):
+                self._point(source, memory + place)
+            self._memory = memory
+
+    def run(self, stream: int = 0) -> None:
+        """Launch on ``stream`` (a CUstream as an integer; 0 is the default stream)."""
+        for place, size in self._fills:
+            driver.clear(self._memory + place, size, stream)
+        for launch in self.launches:
+            launch.run(stream)
+
+
+class Bound:
+    """A plan at its tensors for good, with workspaces of its own; ``run`` is what remains.
+
+    Its runs go on one stream at a time where it has workspaces.
+    """
+
+    def __init__(self, plan: Plan, pointers: Sequence[int]) -> None:
+        self.name = plan.name
+        self.plan = plan
+        self._memory = driver.Buffer(plan.size) if plan.size else None
+        plan.place(pointers, 0 if self._memory is None else self._memory.pointer)
+        # One launch and nothing to clear: as good as the launch itself.
+        simple = len(plan.launches) == 1 and not plan.size
+        self.run: Callable[[int], None] = plan.launches[0].run if simple else plan.run
+
+
+class Arena:
+    """Memory for the workspaces of all calls on one stream of one GPU, which run in order.
+
+    ``lock`` is held while a call's launches are put into the stream: another call's must not
+    come between them.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._buffer: driver.Buffer | None = None
+
+    def pointer(self, size: int) -> int:
+        """The address of at least ``size`` bytes; what was there before is lost when it grows."""
+        if self._buffer is None or self._buffer.size < size:
+            # The driver waits for what still uses the old memory before it frees it.
+            self._buffer = None
+            self._buffer = driver.Buffer(size)
+        return self._buffer.pointer
+
+
+_arenas: dict[tuple[int, int], Arena] = {}
+
+
+def arena(index: int, stream: int) -> Arena:
+    """The arena of a stream on GPU ``index``."""
+    return _arenas.setdefault((index, stream), Arena())
+
+
+def values_text(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in values.items())
