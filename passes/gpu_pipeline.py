@@ -18,6 +18,7 @@ GPU_PASSES: Mapping[str, str] = MappingProxyType(
             "gpu-warp-specialize",
             "gpu-inject-pipeline",
             "gpu-double-buffer-fragments",
+            "gpu-inject-tma-barriers",
             "gpu-check-rings",
             "gpu-lower-barriers",
             "gpu-lower-tile-ops",

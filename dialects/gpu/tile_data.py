@@ -184,7 +184,10 @@ class CopyOp(IRDLOperation):
         signal_index: SSAValue | None = None,
         loader: str | None = None,
     ) -> CopyOp:
-        """The same copy with what is given replaced; attributes and location come along."""
+        """The same copy with what is given replaced; attributes and location come along.
+
+        A copy that signals gives no token.
+        """
         own = None if self.loader is None else self.loader.data
         new = CopyOp(
             self.source,
@@ -197,7 +200,7 @@ class CopyOp(IRDLOperation):
             source_slot=self.source_slot,
             window=None if self.window is None else self.window.data,
             multicast=self.multicast is not None,
-            token=self.token is not None,
+            token=self.token is not None and signal is None,
             axes=None if self.axes is None else self.axes.data,
             im2col=self.im2col,
             tap=self.tap,

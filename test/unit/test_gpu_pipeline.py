@@ -79,6 +79,12 @@ def named_parts(module: Operation) -> Found:
             yield op
 
 
+def silent_loads(module: Operation) -> Found:
+    for op in find(module, tile.CopyOp):
+        if op.is_load and op.loader is not None and op.loader.data == "tma" and op.signal is None:
+            yield op
+
+
 def split_ifs(module: Operation) -> Found:
     for op in find(module, scf.IfOp):
         following = op.next_op
@@ -219,6 +225,7 @@ BREAKS: dict[str, Callable[[Operation], Found]] = {
     "gpu-warp-specialize": unspecialised,
     "gpu-inject-pipeline": of(tile.PipelineOp),
     "gpu-double-buffer-fragments": asks_for_two_buffers,
+    "gpu-inject-tma-barriers": silent_loads,
     "gpu-check-rings": nothing,
     "gpu-lower-barriers": rings,
     "gpu-lower-tile-ops": of(
