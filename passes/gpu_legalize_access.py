@@ -84,6 +84,21 @@ class GuardCpAsync(RewritePattern):
             rewriter.replace(op, [*emit.ops, new], [])
 
 
+class GuardAtomic(RewritePattern):
+    """An element outside the tensor is not updated."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: hw.AtomicGlobalOp, rewriter: PatternRewriter) -> None:
+        if op.predicate is not None:
+            return
+        emit = Emit()
+        guard = in_bounds(emit, op, op.tensor, op.indices)
+        if guard is not None:
+            function = op.function.data
+            new = hw.AtomicGlobalOp(function, op.value, op.tensor, op.indices, guard)
+            rewriter.replace(op, [*emit.ops, new], [])
+
+
 @dataclass(frozen=True)
 class GpuLegalizeAccess(ModulePass):
     """Predicate every global access by the sizes of its tensor."""
@@ -91,4 +106,4 @@ class GpuLegalizeAccess(ModulePass):
     name = "gpu-legalize-access"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [GuardLoad(), GuardStore(), GuardCpAsync()])
+        rewrite(op, [GuardLoad(), GuardStore(), GuardCpAsync(), GuardAtomic()])

@@ -80,6 +80,19 @@ class LinearizeCpAsync(RewritePattern):
             rewriter.replace(op, [*emit.ops, new], [])
 
 
+class LinearizeAtomic(RewritePattern):
+    """An atomic update at coordinates becomes one at an offset."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: hw.AtomicGlobalOp, rewriter: PatternRewriter) -> None:
+        emit = Emit()
+        offset = linear_offset(emit, op, op.tensor, op.indices)
+        if offset is not None:
+            function = op.function.data
+            new = hw.AtomicGlobalOp(function, op.value, op.tensor, [offset], op.predicate)
+            rewriter.replace(op, [*emit.ops, new], [])
+
+
 @dataclass(frozen=True)
 class GpuLinearizeAccess(ModulePass):
     """Turn coordinates into linear offsets by the symbolic strides."""
@@ -87,4 +100,4 @@ class GpuLinearizeAccess(ModulePass):
     name = "gpu-linearize-access"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [LinearizeLoad(), LinearizeStore(), LinearizeCpAsync()])
+        rewrite(op, [LinearizeLoad(), LinearizeStore(), LinearizeCpAsync(), LinearizeAtomic()])

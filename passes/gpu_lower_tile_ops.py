@@ -17,6 +17,7 @@ from polyc.passes.gpu_tile_contracts import (
     LowerWgmmaContract,
 )
 from polyc.passes.gpu_tile_copies import LowerCpAsyncCopy, LowerRegisterCopy, LowerTmaCopy
+from polyc.passes.gpu_tile_fragments import FRAGMENT_PATTERNS
 from polyc.passes.gpu_tile_maps import LowerFill, LowerMap
 
 
@@ -38,6 +39,7 @@ class GpuLowerTileOps(ModulePass):
                 LowerMmaSyncContract(),
                 LowerLoadOperands(),
                 LowerMultiply(),
+                *FRAGMENT_PATTERNS,
                 LowerFill(),
                 LowerMap(),
             ],

@@ -153,6 +153,12 @@ class Spread:
             len(self.threads), len(self.registers), AffineMap(2, 0, tuple(map(_tidy, exprs)))
         )
 
+    def register_expr(self) -> AffineExpr:
+        """The first coordinate of an element as a function of its register, dimension 0."""
+        parts, total = digits(self.registers), len(self.registers)
+        expr = _expr(parts, 0, AffineExpr.dimension(0), total) + self.at(0, 0)[0]
+        return _tidy(expr)
+
     def uncovered(self, sizes: Sequence[int]) -> Point | None:
         """An element of a tile that no thread holds, or None; nothing is ``outside`` of it."""
         threads = {_number(p, sizes) for p in self.threads}

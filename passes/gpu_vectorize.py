@@ -10,7 +10,7 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects import affine, arith, memref, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, VectorType
-from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
@@ -58,7 +58,22 @@ def divisor(value: SSAValue) -> int:
         return _expr_divisor(owner.map.data.results[0], divisors, owner.map.data.num_dims)
     if (constant := constant_of(value)) is not None:
         return abs(constant)
+    if isinstance(owner, Block) and isinstance(value, BlockArgument):
+        return _loop_divisor(owner.parent_op(), value.index)
     return 1
+
+
+def _loop_divisor(loop: Operation | None, position: int) -> int:
+    """A number that a loop's variable is a multiple of: its start's and its step's."""
+    match loop:
+        case scf.ForOp() if position == 0:
+            return gcd(divisor(loop.lb), divisor(loop.step))
+        case tile.TileLoopOp() if position < len(loop.tile.data):
+            return loop.tile.data[position]
+        case tile.PipelineOp() if position == 0:
+            return loop.step.value.data
+        case _:
+            return 1
 
 
 def _expr_divisor(expr: AffineExpr, divisors: list[int], dims: int) -> int:

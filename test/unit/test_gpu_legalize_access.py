@@ -21,6 +21,7 @@ ACCESSES = {
     "guard_load": f"%y = gpu.load_global {AT} : {KIND} -> f32",
     "guard_store": f"gpu.store_global %x, {AT} : f32, {KIND}",
     "guard_cp_async": f"gpu.cp_async %a, {AT} bytes 4 : {KIND}",
+    "guard_atomic": f'gpu.atomic_global "add" %x, {AT} : f32, {KIND}',
 }
 
 
@@ -45,7 +46,9 @@ def test_the_predicate_is_the_tensors_bounds(access: str, m: int, k: int, n: int
         machine.set(arg, value)
     machine.run(body_of(module))
     (event,) = machine.events
-    assert isinstance(event.op, hw.LoadGlobalOp | hw.StoreGlobalOp | hw.CpAsyncOp)
+    assert isinstance(
+        event.op, hw.LoadGlobalOp | hw.StoreGlobalOp | hw.CpAsyncOp | hw.AtomicGlobalOp
+    )
     assert event.op.predicate is not None
     assert (event[event.op.predicate] == ((i < m) & (j < k + n))).all()
 

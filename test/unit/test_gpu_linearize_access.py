@@ -26,7 +26,15 @@ STORE = """
     gpu.store_global %x, %T[{at}] : f32, {kind}"""
 CP_ASYNC = """
     gpu.cp_async %a, %T[{at}] bytes 4 : {kind}"""
-ACCESSES = {"linearize_load": LOAD, "linearize_store": STORE, "linearize_cp_async": CP_ASYNC}
+ATOMIC = """
+    %x = arith.constant 1.0 : f32
+    gpu.atomic_global "add" %x, %T[{at}] : f32, {kind}"""
+ACCESSES = {
+    "linearize_load": LOAD,
+    "linearize_store": STORE,
+    "linearize_cp_async": CP_ASYNC,
+    "linearize_atomic": ATOMIC,
+}
 
 
 def program(access: str, shape: str, rank: int) -> str:
@@ -49,7 +57,9 @@ def offset(access: str, shape: str, sizes: Sequence[int], at: Sequence[int]) -> 
         machine.set(arg, value)
     machine.run(body_of(module))
     (event,) = (e for e in machine.events if not isinstance(e.op, hw.StoreSharedOp))
-    assert isinstance(event.op, hw.LoadGlobalOp | hw.StoreGlobalOp | hw.CpAsyncOp)
+    assert isinstance(
+        event.op, hw.LoadGlobalOp | hw.StoreGlobalOp | hw.CpAsyncOp | hw.AtomicGlobalOp
+    )
     (index,) = event.op.indices
     assert index.type == i64
     return int(event[index][0])
