@@ -8,11 +8,14 @@ width).
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
@@ -52,6 +55,26 @@ def _divide(emit: Emit, value: SSAValue, by: SSAValue) -> tuple[SSAValue, SSAVal
     return quotient, emit.value(arith.SubiOp(value, whole))
 
 
+def _invariant_place(op: Operation, values: Sequence[SSAValue]) -> Operation:
+    """The outermost loop or branch around ``op`` that all ``values`` are defined before."""
+    found = op
+    while isinstance(parent := found.parent_op(), scf.ForOp | scf.IfOp):
+        if any(parent.is_ancestor(_home(value)) for value in values):
+            break
+        found = parent
+    return found
+
+
+def _home(value: SSAValue) -> Operation:
+    """The op that defines a value, or the one whose region has it as an argument."""
+    owner = value.owner
+    if isinstance(owner, Operation):
+        return owner
+    home = owner.parent_op()
+    assert home is not None
+    return home
+
+
 class LowerIm2colTma(RewritePattern):
     """One ``gpu.tma_load_im2col`` a panel of the tile, all on the copy's mbarrier.
 
@@ -69,7 +92,11 @@ class LowerIm2colTma(RewritePattern):
         assert op.signal_index is not None
         pixels, channels = target.sizes
         width = target.panel_columns
-        kind = geometry.map_type(pixels, width, target.element_type, target.swizzle_bytes or 0)
+        span = target.swizzle_bytes or 0
+        try:
+            kind = geometry.map_type(pixels, width, target.element_type, span)
+        except VerifyException as error:
+            raise PolycError("BadTmaSource", str(error), op) from None
         map_arg = tensor_map_argument(enclosing_kernel(op), op.source, kind, op)
         emit = Emit()
         base = emit.value(hw.SharedAddressOp(op.target, op.slot or emit.index(0)))
@@ -94,8 +121,8 @@ class LowerIm2colTma(RewritePattern):
 class _Gather(RewritePattern):
     """The threads of the scope copy chunks of pixels, neighbours neighbouring chunks.
 
-    Where a pixel lies depends on the tile and the thread alone, so that its offset leaves the
-    reduction's loop (``gpu-hoist-invariants``); what a tap adds is the same for all threads.  A
+    Where a pixel lies depends on the tile and the thread alone: that is computed before the loops
+    and branches that do not change the tile.  What a tap adds is the same for all threads.  A
     chunk is read where its pixel is in its image and its channels in the tensor, and is zero
     elsewhere.
     """
@@ -118,20 +145,20 @@ class _Gather(RewritePattern):
                 f"{target} does not split so; change the tile or the number of threads",
                 op,
             )
-        emit = Emit()
+        early, emit = Emit(), Emit()
         kernel = enclosing_kernel(op)
-        images, *extents, depth = (size_value(emit, d, kernel) for d in source.dims)
-        outputs = [size_value(emit, d, kernel) for d in geometry.output_dims(*source.dims[1:3])]
-        thread = thread_in_scope(emit, op)
+        images, *extents, depth = (size_value(early, d, kernel) for d in source.dims)
+        outputs = [size_value(early, d, kernel) for d in geometry.output_dims(*source.dims[1:3])]
+        thread = thread_in_scope(early, op)
         offsets = _tap(emit, op, geometry)
         tap = self.tap_offset(emit, offsets, op.indices[3], extents[1], depth)
         slot = op.slot or emit.index(0)
         for j in range(pixels * across // threads):
             chunk = affine_dim(0) + j * threads
-            row = emit.apply(chunk // across, [thread], hint="row")
-            column = emit.apply(chunk % across * elements, [thread], hint="column")
-            place = self.pixel(emit, op, geometry, row, outputs, images)
-            offset = self.pixel_offset(emit, place, extents, depth, column)
+            row = early.apply(chunk // across, [thread], hint="row")
+            column = early.apply(chunk % across * elements, [thread], hint="column")
+            place = self.pixel(early, op, geometry, row, outputs, images)
+            offset = self.pixel_offset(early, place, extents, depth, column)
             inside: SSAValue | None = None
             for at, further, extent in zip(place[1:], offsets, extents, strict=True):
                 here = emit.apply(affine_dim(0) + affine_dim(1), [at, further])
@@ -141,6 +168,7 @@ class _Gather(RewritePattern):
             total = emit.value(arith.AddiOp(offset, tap))
             assert inside is not None
             self.move(emit, op, address, total, inside, first, depth, elements)
+        rewriter.insert(early.ops, InsertPoint.before(_invariant_place(op, op.indices[:3])))
         rewriter.replace(op, emit.ops, [])
 
     @staticmethod

@@ -41,6 +41,7 @@ from polyc.dialects.gpu.module import (
 from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.playback.functions import dtype_of
 from polyc.playback.gpu import arithmetic
+from polyc.playback.im2col import taken
 
 Array = NDArray[Any]
 Values = dict[SSAValue, Any]
@@ -185,6 +186,27 @@ def _constant(cta: _Cta, op: arith.ConstantOp) -> None:
         raise PolycError("NotPlayed", f"a tile program has no constant like {value}", op)
 
 
+INTEGER: dict[type[Operation], Callable[[int, int], int]] = {
+    arith.AddiOp: lambda a, b: a + b,
+    arith.SubiOp: lambda a, b: a - b,
+    arith.MuliOp: lambda a, b: a * b,
+    arith.DivUIOp: lambda a, b: a // b,
+    arith.DivSIOp: lambda a, b: int(a / b),
+    arith.FloorDivSIOp: lambda a, b: a // b,
+    arith.RemUIOp: lambda a, b: a % b,
+    arith.MinSIOp: min,
+    arith.MaxSIOp: max,
+    arith.MinUIOp: min,
+    arith.MaxUIOp: max,
+}
+"""Arithmetic of sizes and coordinates."""
+
+
+def _integer(cta: _Cta, op: Operation) -> None:
+    left, right = cta.numbers(op.operands)
+    cta.values[op.results[0]] = INTEGER[type(op)](left, right)
+
+
 def _apply(cta: _Cta, op: affine.ApplyOp) -> None:
     m, operands = op.map.data, cta.numbers(op.mapOperands)
     cta.values[op.result] = m.eval(operands[: m.num_dims], operands[m.num_dims :])[0]
@@ -231,7 +253,15 @@ def _slot(cta: _Cta, slot: SSAValue | None) -> int:
 
 def _copy(cta: _Cta, op: tile.CopyOp) -> None:
     target: Array = cta.values[op.target][_slot(cta, op.slot)]
-    target[...] = window(cta.values[op.source], cta.numbers(op.indices), target.shape)
+    source: Array = cta.values[op.source]
+    start = cta.numbers(op.indices)
+    if op.im2col is not None:
+        target[...] = taken(source, op.im2col, start, cta.numbers(op.tap), target.shape)
+        return
+    shape = [1] * source.ndim
+    for axis, size in zip(op.tile_axes, target.shape, strict=True):
+        shape[axis] = size
+    target[...] = window(source, start, shape).reshape(target.shape)
 
 
 def _contract(cta: _Cta, op: tile.ContractOp) -> None:
@@ -340,5 +370,6 @@ PLAYS: dict[type[Operation], Callable[[_Cta, Any], None]] = {
     scf.IfOp: _if,
     scf.YieldOp: _nothing,
     ReturnOp: _nothing,
+    **dict.fromkeys(INTEGER, _integer),
 }
 """How each op plays."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polyc.dialects.dim import Dim
 from polyc.dialects.gpu.im2col import Im2colAttr
 
 Array = NDArray[Any]
@@ -142,3 +143,86 @@ def copy_kernel(
         assert old in text, old
         text = text.replace(old, new)
     return text
+
+
+def convolution_program(
+    geometry: Im2colAttr,
+    arch: str = "sm_80",
+    when: str = "C mod 2 == 0, K mod 2 == 0",
+    align: int = 4,
+    tile: tuple[int, int, int] = (64, 32, 32),
+    threads: int = 64,
+    warp_tile: tuple[int, int] = (32, 32),
+    loader: str = "",
+    stages: int = 2,
+) -> str:
+    """A tile program @conv: X [N, H, W, C] and F [K, taps, C] to Y [pixels, K].
+
+    ``loader`` is a clause of both copies, such as ``loader "register" ``.
+    """
+    bm, bn, bk = tile
+    taps = geometry.taps[0] * geometry.taps[1]
+    sizes = [str(d) for d in geometry.output_dims(Dim.sym("H"), Dim.sym("W"))]
+    pixels = f"N * ({sizes[0]}) * ({sizes[1]})"
+
+    def extent(axis: int) -> str:
+        pad, count, dilation, step = (
+            pair[axis]
+            for pair in (geometry.pads, geometry.taps, geometry.dilations, geometry.steps)
+        )
+        more = 2 * pad - (count - 1) * dilation - 1
+        return f"affine_map<(d0) -> ((d0 + {more}) floordiv {step} + 1)>"
+
+    x, f = "!gpu.global<[N, H, W, C], f16>", f"!gpu.global<[K, {taps}, C], f16>"
+    y = f"!gpu.global<[{pixels}, K], f16>"
+    a, b = f"!gpu.shared<[{bm}, {bk}], f16>", f"!gpu.shared<[{bn}, {bk}], f16>"
+    acc = f"!gpu.fragment<[{bm}, {bn}], f32>"
+    mma = "wgmma" if arch == "sm_90a" else "mma.sync"
+    return f"""gpu.module @m arch "{arch}" symbols [N, H, W, C, K] {{
+  gpu.kernel @conv(%X: {x} = tensor 0, %F: {f} = tensor 1, %Y: {y} = tensor 2,
+      %N: index = symbol N, %H: index = symbol H, %W: index = symbol W, %C: index = symbol C,
+      %K: index = symbol K) threads {threads} {{
+    %P = affine.apply {extent(0)} (%H)
+    %Q = affine.apply {extent(1)} (%W)
+    %NP = arith.muli %N, %P : index
+    %M = arith.muli %NP, %Q : index
+    %m0, %k0 = gpu.tile_coordinates[%M, %K] tile <{bm}, {bn}> raster "grouped" 8
+    %line = arith.divui %m0, %Q : index
+    %before = arith.muli %line, %Q : index
+    %q = arith.subi %m0, %before : index
+    %n = arith.divui %line, %P : index
+    %above = arith.muli %n, %P : index
+    %p = arith.subi %line, %above : index
+    %acc = gpu.fragment : {acc}
+    %zero = arith.constant 0.0 : f32
+    gpu.fill %zero, %acc : {acc}
+    %a = gpu.shared_tile : {a}
+    %b = gpu.shared_tile : {b}
+    %blocks = affine.apply affine_map<(d0) -> ((d0 + {bk - 1}) floordiv {bk})> (%C)
+    %steps = affine.apply affine_map<(d0) -> (d0 * {taps})> (%blocks)
+    gpu.pipeline %d, %i = to %steps step 1 stages {stages} {{
+      %tap = arith.divui %i, %blocks : index
+      %done = arith.muli %tap, %blocks : index
+      %block = arith.subi %i, %done : index
+      %c = affine.apply affine_map<(d0) -> (d0 * {bk})> (%block)
+      %r = affine.apply affine_map<(d0) -> (d0 floordiv {geometry.taps[1]})> (%tap)
+      %s = affine.apply affine_map<(d0) -> (d0 mod {geometry.taps[1]})> (%tap)
+      gpu.copy %X[%n, %p, %q, %c] to %a im2col {geometry} tap [%r, %s] {loader}: {x}, {a}
+      gpu.copy %F[%k0, %tap, %c] to %b axes <0, 2> {loader}: {f}, {b}
+      gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (n, k)>
+        into %acc mma "{mma}" warp_tile <{warp_tile[0]}, {warp_tile[1]}> : {a}, {b}, {acc}
+    }}
+    gpu.map %acc : {acc} origin [%m0, %k0] ins()
+        outs(%Y : {y} affine_map<(d0, d1)[s0, s1] -> (d0 + s0, d1 + s1)>) {{
+    ^bb0(%v : f32):
+      %h = arith.truncf %v : f32 to f16
+      gpu.yield %h : f16
+    }}
+    gpu.return
+  }}
+  gpu.dispatch (X: {x}, F: {f}) -> (Y: {y}) {{
+    gpu.launch @conv when ({when}) align [{align}, {align}, {align}]
+        grid [({pixels} + {bm - 1}) floordiv {bm}, (K + {bn - 1}) floordiv {bn}]
+  }}
+}}
+"""
