@@ -46,6 +46,11 @@ def _block_id(w: KernelWriter, op: hw.BlockIdOp) -> None:
     w.define(op.result, "(int)blockIdx.x")
 
 
+@prints(hw.GridSizeOp, "grid")
+def _grid_size(w: KernelWriter, op: hw.GridSizeOp) -> None:
+    w.define(op.result, "(int)gridDim.x")
+
+
 @prints(hw.WarpUniformOp, "uniform")
 def _warp_uniform(w: KernelWriter, op: hw.WarpUniformOp) -> None:
     w.define(op.result, f"__shfl_sync(0xffffffffu, {w.text(op.value)}, 0)")
@@ -192,6 +197,14 @@ def _named_barrier(w: KernelWriter, op: hw.NamedBarrierOp) -> None:
         w.run("named_barrier", template=f"{id}, {threads}")
     else:
         w.run("named_barrier_at", f"{id} + {w.text(op.offset)}", template=str(threads))
+
+
+@prints(hw.NamedBarrierArriveOp)
+def _named_barrier_arrive(w: KernelWriter, op: hw.NamedBarrierArriveOp) -> None:
+    id, threads = str(op.id.value.data), op.threads.value.data
+    if op.offset is not None:
+        id = f"{id} + {w.text(op.offset)}"
+    w.run("named_barrier_arrive", id, template=str(threads))
 
 
 def _barrier_at(w: KernelWriter, barrier: SSAValue, index: SSAValue) -> str:
@@ -392,12 +405,24 @@ def _wgmma(w: KernelWriter, op: hw.WgmmaOp) -> None:
         str(op.element),
         op.transpose_a is not None,
         op.transpose_b is not None,
+        op.clear is not None,
     )
     a, b = (
         f"{w.text(d)} + {offset.value.data >> 4}" if offset.value.data else w.text(d)
         for d, offset in ((op.a, op.a_offset), (op.b, op.b_offset))
     )
     w.run(function, w.text(op.acc), a, b)
+
+
+@prints(hw.WgmmaRegistersOp)
+def _wgmma_registers(w: KernelWriter, op: hw.WgmmaRegistersOp) -> None:
+    function = gpu_to_cuda_functions.wgmma_registers(
+        op.n.value.data, str(op.element), op.transpose_b is not None, op.clear is not None
+    )
+    first, offset = op.a_register.value.data, op.b_offset.value.data
+    b = f"{w.text(op.b)} + {offset >> 4}" if offset else w.text(op.b)
+    a = [f"{w.text(op.a)}[{first + i}]" for i in range(4)]
+    w.run(function, w.text(op.acc), *a, b)
 
 
 @prints(hw.RegisterFenceOp)

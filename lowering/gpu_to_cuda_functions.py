@@ -213,6 +213,11 @@ def _fixed() -> list[DeviceFunction]:
             "int threads",
         ),
         _function(
+            "void named_barrier_arrive(u32 id)",
+            _asm("bar.arrive %0, %1;", ins='"r"(id), "n"(threads)'),
+            "int threads",
+        ),
+        _function(
             "void mbarrier_init(u32 barrier, u32 count)",
             _asm("mbarrier.init.shared::cta.b64 [%0], %1;", ins=f'{barrier}, "r"(count)'),
         ),
@@ -564,20 +569,50 @@ def reduction(space: str, function: str, element: str) -> DeviceFunction:
 
 
 @cache
-def wgmma(n: int, element: str, transpose_a: bool, transpose_b: bool) -> DeviceFunction:
-    """``d += a · b`` for m64nNk16; ``d`` is N/2 registers, a and b are descriptors."""
+def wgmma(
+    n: int, element: str, transpose_a: bool, transpose_b: bool, clear: bool = False
+) -> DeviceFunction:
+    """``d += a · b`` for m64nNk16; ``d`` is N/2 registers, a and b are descriptors.
+
+    With ``clear`` it is ``d = a · b``.
+    """
     count = n // 2
-    rows = [range(i, min(i + 8, count)) for i in range(0, count, 8)]
-    places = ",\n".join(", ".join(f"%{i}" for i in row) for row in rows)
+    places, outs = _accumulator(count)
     code = (
         f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{element}.{element}\n{{{places}}},\n"
-        f"%{count}, %{count + 1}, 1, 1, 1, {int(transpose_a)}, {int(transpose_b)};"
+        f"%{count}, %{count + 1}, {int(not clear)}, 1, 1, {int(transpose_a)}, {int(transpose_b)};"
     )
-    outs = ",\n      ".join(", ".join(f'"+f"(d[{i}])' for i in row) for row in rows)
     suffix = ("_ta" if transpose_a else "") + ("_tb" if transpose_b else "")
+    suffix += "_clear" if clear else ""
     return _function(
         f"void wgmma_m64n{n}k16_{element}{suffix}(float (&d)[{count}], i64 a, i64 b)",
         _asm(code, outs, '"l"(a), "l"(b)', memory=False),
+    )
+
+
+def _accumulator(count: int) -> tuple[str, str]:
+    """The registers of ``d`` in an instruction's text, and as operands of an asm statement."""
+    rows = [range(i, min(i + 8, count)) for i in range(0, count, 8)]
+    places = ",\n".join(", ".join(f"%{i}" for i in row) for row in rows)
+    outs = ",\n      ".join(", ".join(f'"+f"(d[{i}])' for i in row) for row in rows)
+    return places, outs
+
+
+@cache
+def wgmma_registers(n: int, element: str, transpose_b: bool, clear: bool) -> DeviceFunction:
+    """``wgmma`` with a in four registers of pairs."""
+    count = n // 2
+    places, outs = _accumulator(count)
+    a = ", ".join(f"%{count + i}" for i in range(4))
+    code = (
+        f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{element}.{element}\n{{{places}}},\n"
+        f"{{{a}}}, %{count + 4}, {int(not clear)}, 1, 1, {int(transpose_b)};"
+    )
+    suffix = ("_tb" if transpose_b else "") + ("_clear" if clear else "")
+    return _function(
+        f"void wgmma_m64n{n}k16_{element}_registers{suffix}(float (&d)[{count}], "
+        "u32 a0, u32 a1, u32 a2, u32 a3, i64 b)",
+        _asm(code, outs, ", ".join([*(f'"r"(a{i})' for i in range(4)), '"l"(b)']), memory=False),
     )
 
 

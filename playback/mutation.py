@@ -31,6 +31,7 @@ from polyc.passes.emit import Emit, affine_dim
 REMOVABLE = (
     hw.BarrierOp,
     hw.NamedBarrierOp,
+    hw.NamedBarrierArriveOp,
     hw.CpAsyncOp,
     hw.CpAsyncCommitOp,
     hw.CpAsyncWaitOp,
@@ -47,6 +48,7 @@ REMOVABLE = (
     hw.LdmatrixOp,
     hw.MmaSyncOp,
     hw.WgmmaOp,
+    hw.WgmmaRegistersOp,
     hw.WgmmaFenceOp,
     hw.WgmmaCommitOp,
     hw.WgmmaWaitOp,
@@ -193,6 +195,16 @@ def _layouts(op: Operation) -> Iterator[Change]:
                 yield f"{name} {value} -> {value + 16}", _set(op, name, value + 16)
             for name in ("transpose_a", "transpose_b"):
                 yield f"toggle {name}", _toggle(op, name)
+            if op.clear is not None:
+                yield "no clear", _toggle(op, "clear")
+        case hw.WgmmaRegistersOp():
+            register, offset = _number(op.a_register), _number(op.b_offset)
+            if register >= 4:
+                yield f"register {register} -> {register - 4}", _set(op, "a_register", register - 4)
+            yield f"b_offset {offset} -> {offset + 16}", _set(op, "b_offset", offset + 16)
+            yield "toggle transpose_b", _toggle(op, "transpose_b")
+            if op.clear is not None:
+                yield "no clear", _toggle(op, "clear")
         case hw.LdmatrixOp():
             yield "toggle transpose", _toggle(op, "transpose")
         case hw.TmaLoadOp():

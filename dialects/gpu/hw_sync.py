@@ -59,13 +59,40 @@ class NamedBarrierOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        if not 1 <= self.id.value.data <= 15:
-            raise VerifyException(f"a named barrier is 1 to 15, not {self.id.value.data}")
-        if self.threads.value.data % 32 or not 32 <= self.threads.value.data <= 1024:
-            raise VerifyException(
-                f"{self.threads.value.data} threads do not meet at a barrier: "
-                "whole warps, 32 to 1024"
-            )
+        _verify_named(self.id.value.data, self.threads.value.data)
+
+
+@irdl_op_definition
+class NamedBarrierArriveOp(IRDLOperation):
+    """Arrive at hardware barrier ``id`` (plus ``offset``), and go on (``bar.arrive``).
+
+    ``threads`` counts those that arrive and those that wait there by ``gpu.named_barrier``, who
+    then see what the arriving ones wrote before.
+    """
+
+    name = "gpu.named_barrier_arrive"
+    id = prop_def(IndexAttr)
+    offset = opt_operand_def(IndexType)
+    threads = prop_def(IndexAttr)
+    assembly_format = "$id (`plus` $offset^)? `threads` $threads attr-dict"
+
+    def __init__(self, id: int, threads: int, offset: SSAValue | None = None) -> None:
+        super().__init__(
+            operands=[offset],
+            properties={"id": index_attr(id), "threads": index_attr(threads)},
+        )
+
+    def verify_(self) -> None:
+        _verify_named(self.id.value.data, self.threads.value.data)
+
+
+def _verify_named(id: int, threads: int) -> None:
+    if not 1 <= id <= 15:
+        raise VerifyException(f"a named barrier is 1 to 15, not {id}")
+    if threads % 32 or not 32 <= threads <= 1024:
+        raise VerifyException(
+            f"{threads} threads do not meet at a barrier: whole warps, 32 to 1024"
+        )
 
 
 @irdl_op_definition

@@ -194,7 +194,8 @@ class WgmmaOp(IRDLOperation):
 
     ``a`` and ``b`` are descriptors advanced by ``a_offset`` and ``b_offset`` bytes; ``acc`` is
     N/2 f32 registers a thread, from register ``0``.  ``transpose_a`` and ``transpose_b`` say
-    that the operand is stored M-major or N-major.
+    that the operand is stored M-major or N-major.  With ``clear`` it is ``acc = a · b``: what the
+    registers held does not count (scale-d of 0).
     """
 
     name = "gpu.wgmma"
@@ -207,9 +208,11 @@ class WgmmaOp(IRDLOperation):
     element = prop_def(AnyAttr())
     transpose_a = opt_prop_def(UnitAttr)
     transpose_b = opt_prop_def(UnitAttr)
+    clear = opt_prop_def(UnitAttr)
     assembly_format = (
         "`n` $n $a `plus` $a_offset (`transpose_a` $transpose_a^)? `,` $b `plus` $b_offset "
-        "(`transpose_b` $transpose_b^)? `,` $acc `element` $element attr-dict `:` type($acc)"
+        "(`transpose_b` $transpose_b^)? `,` $acc (`clear` $clear^)? `element` $element attr-dict "
+        "`:` type($acc)"
     )
 
     def __init__(
@@ -223,6 +226,7 @@ class WgmmaOp(IRDLOperation):
         b_offset: int = 0,
         transpose_a: bool = False,
         transpose_b: bool = False,
+        clear: bool = False,
     ) -> None:
         super().__init__(
             operands=[a, b, acc],
@@ -233,21 +237,86 @@ class WgmmaOp(IRDLOperation):
                 "element": element,
                 "transpose_a": UnitAttr() if transpose_a else None,
                 "transpose_b": UnitAttr() if transpose_b else None,
+                "clear": UnitAttr() if clear else None,
             },
         )
 
     def verify_(self) -> None:
-        n = self.n.value.data
-        if n % 8 or not 8 <= n <= 256:
-            raise VerifyException(f"wgmma's N is 8 to 256 in steps of 8, not {n}")
-        verify_registers(self.acc, "the accumulator of wgmma", f32)
-        if register_count(self.acc.type) != n // 2:
-            raise VerifyException(
-                f"m64n{n}k16 accumulates in {n // 2} registers a thread, not {self.acc.type}"
-            )
+        _verify_wgmma(self.n.value.data, self.acc)
         for offset in (self.a_offset.value.data, self.b_offset.value.data):
             if offset % 16 or offset < 0:
                 raise VerifyException(f"a descriptor advances by multiples of 16, not {offset}")
+        verify_operand_element(self.element)
+
+
+def _verify_wgmma(n: int, acc: SSAValue) -> None:
+    if n % 8 or not 8 <= n <= 256:
+        raise VerifyException(f"wgmma's N is 8 to 256 in steps of 8, not {n}")
+    verify_registers(acc, "the accumulator of wgmma", f32)
+    if register_count(acc.type) != n // 2:
+        raise VerifyException(
+            f"m64n{n}k16 accumulates in {n // 2} registers a thread, not {acc.type}"
+        )
+
+
+@irdl_op_definition
+class WgmmaRegistersOp(IRDLOperation):
+    """``gpu.wgmma`` with the left operand in registers (PTX ISA 9.7.16.5.1).
+
+    ``a`` is i32 registers, of which four from ``a_register`` on hold the thread's 64 x 16 part as
+    pairs of k, the lower one in the lower half: row ``lane / 4`` of the warp's 16 rows at k of
+    ``2 (lane mod 4)``, the row 8 further, and both again 8 of k further.  They must not change
+    until the wait for the instruction.
+    """
+
+    name = "gpu.wgmma_registers"
+    a = operand_def(base(MemRefType))
+    b = operand_def(I64)
+    acc = operand_def(base(MemRefType))
+    a_register = prop_def(IndexAttr)
+    b_offset = prop_def(IndexAttr)
+    n = prop_def(IndexAttr)
+    element = prop_def(AnyAttr())
+    transpose_b = opt_prop_def(UnitAttr)
+    clear = opt_prop_def(UnitAttr)
+    assembly_format = (
+        "`n` $n $a `from` $a_register `,` $b `plus` $b_offset (`transpose_b` $transpose_b^)? `,` "
+        "$acc (`clear` $clear^)? `element` $element attr-dict `:` type($a) `,` type($acc)"
+    )
+
+    def __init__(
+        self,
+        a: SSAValue,
+        b: SSAValue,
+        acc: SSAValue,
+        n: int,
+        element: Attribute,
+        a_register: int = 0,
+        b_offset: int = 0,
+        transpose_b: bool = False,
+        clear: bool = False,
+    ) -> None:
+        super().__init__(
+            operands=[a, b, acc],
+            properties={
+                "n": index_attr(n),
+                "a_register": index_attr(a_register),
+                "b_offset": index_attr(b_offset),
+                "element": element,
+                "transpose_b": UnitAttr() if transpose_b else None,
+                "clear": UnitAttr() if clear else None,
+            },
+        )
+
+    def verify_(self) -> None:
+        _verify_wgmma(self.n.value.data, self.acc)
+        verify_registers(self.a, "the left operand of wgmma", i32)
+        count, first = register_count(self.a.type) or 0, self.a_register.value.data
+        if first < 0 or first + 4 > count:
+            raise VerifyException(f"wgmma takes 4 registers from {first} on, and there are {count}")
+        offset = self.b_offset.value.data
+        if offset % 16 or offset < 0:
+            raise VerifyException(f"a descriptor advances by multiples of 16, not {offset}")
         verify_operand_element(self.element)
 
 

@@ -66,6 +66,19 @@ class BlockIdOp(IRDLOperation):
 
 
 @irdl_op_definition
+class GridSizeOp(IRDLOperation):
+    """How many CTAs the launch has (``%nctaid.x``)."""
+
+    name = "gpu.grid_size"
+    result = result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__(result_types=[IndexType()])
+
+
+@irdl_op_definition
 class WarpUniformOp(IRDLOperation):
     """The same value, stated to be equal in all lanes of a warp (a shuffle from lane 0).
 

@@ -245,17 +245,43 @@ class NamedBarrier:
     expected: int = 0
     arrived: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     generation: int = 0
+    passed: int = 0
+    """Threads that arrived and went on."""
+    now: Array | None = None
+    """What those know."""
+    proxied: Array | None = None
+
+    @property
+    def count(self) -> int:
+        return self.arrived.size + self.passed
+
+    def arrive(self, clocks: Clocks, threads: Array, expected: int) -> bool:
+        """A warp arrives and goes on; True when nobody is left to come."""
+        now, proxied = clocks.now[threads].max(axis=0), clocks.proxied[threads].max(axis=0)
+        self.now = now if self.now is None else np.maximum(self.now, now)
+        self.proxied = proxied if self.proxied is None else np.maximum(self.proxied, proxied)
+        self.passed += threads.size
+        self.expected = expected
+        clocks.tick(threads)
+        return self._completed(clocks)
+
+    def _completed(self, clocks: Clocks) -> bool:
+        if self.count < self.expected:
+            return False
+        if self.now is not None and self.proxied is not None and self.arrived.size:
+            clocks.learn(self.arrived, self.now, self.proxied)
+        if self.arrived.size:
+            clocks.meet(self.arrived)
+        self.arrived = np.zeros(0, np.int64)
+        self.passed, self.now, self.proxied = 0, None, None
+        self.generation += 1
+        return True
 
     def come(self, clocks: Clocks, threads: Array, expected: int) -> bool:
         """A warp arrives; True when it is the last one, and then all have met."""
         self.expected = expected
         self.arrived = np.concatenate([self.arrived, threads])
-        if self.arrived.size < expected:
-            return False
-        clocks.meet(self.arrived)
-        self.arrived = np.zeros(0, np.int64)
-        self.generation += 1
-        return True
+        return self._completed(clocks)
 
     @property
     def name(self) -> str:
@@ -264,4 +290,4 @@ class NamedBarrier:
         return "the barrier of the CTA" if self.number == 0 else f"barrier {self.number}"
 
     def state(self) -> str:
-        return f"{self.name} has {self.arrived.size} of {self.expected} threads"
+        return f"{self.name} has {self.count} of {self.expected} threads"

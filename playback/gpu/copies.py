@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+import numpy as np
 from xdsl.ir import Operation
 
 from polyc.playback.gpu import tensor_core
@@ -120,6 +121,10 @@ class WgmmaCall(Copy):
         self.b = b
         self.registers: list[Registers | None] = [None] * 4
         self.groups = [0] * 4
+        self.left: list[Registers | None] = [None] * 4
+        """Where the warps hold the left operand, if that is in registers."""
+        self.first = 0
+        self.clear = False
         self.what = "mma"
 
     @property
@@ -132,9 +137,16 @@ class WgmmaCall(Copy):
         self.done = True
         _, _, n, transpose_a, transpose_b, dtype = self.terms
         rows = self.shared.rows[16]
-        a = tensor_core.operand(rows[self.a >> 4], 64, transpose_a, dtype)
+        held = [r.data[self.first : self.first + 4] for r in self.left if r is not None]
+        if held:
+            a = np.concatenate([tensor_core.mma_a(h, dtype) for h in held])
+        else:
+            a = tensor_core.operand(rows[self.a >> 4], 64, transpose_a, dtype)
         b = tensor_core.operand(rows[self.b >> 4], n, transpose_b, dtype)
         parts = tensor_core.accumulator_layout(a @ b.T)
         for registers, part in zip(self.registers, parts, strict=True):
             assert registers is not None
-            registers.data += part
+            if self.clear:
+                registers.data[...] = part
+            else:
+                registers.data += part

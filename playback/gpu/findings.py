@@ -17,7 +17,7 @@ KINDS: dict[str, str] = {
     "UnwaitedCopy": "bytes are used before an asynchronous copy into them was waited for",
     "StageOverwritten": "bytes are overwritten while a reader of the old ones may still be at work",
     "ProxyFence": "a generic write reaches the async proxy without fence.proxy.async",
-    "AccumulatorRace": "an accumulator is touched while wgmma may still write it",
+    "AccumulatorRace": "registers are touched while wgmma may still write or read them",
     "WgmmaFence": "wgmma follows an access of its registers without wgmma.fence",
     "RegisterFence": "code and wgmma share registers without a register fence between",
     "WgmmaGroup": "the warps of a warpgroup issue different wgmma, or a group is never closed",

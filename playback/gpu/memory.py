@@ -236,7 +236,8 @@ class Registers:
 
     ``tracked`` arrays are accumulators of wgmma.  Times are the warp's ``moment``: ``touched``
     when code last read or wrote them, ``written`` when it last wrote, ``fenced`` at the last
-    register fence, ``group`` the newest wgmma group that accumulates in them.
+    register fence, ``group`` the newest wgmma group that accumulates in them, ``reader`` the newest
+    one that has them as its left operand.
     """
 
     __slots__ = (
@@ -247,6 +248,7 @@ class Registers:
         "initialised",
         "issued",
         "name",
+        "reader",
         "touched",
         "tracked",
         "written",
@@ -263,4 +265,5 @@ class Registers:
         self.written = -1
         self.fenced = -1
         self.group = 0
+        self.reader = 0
         self.issued = -1

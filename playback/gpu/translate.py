@@ -62,6 +62,11 @@ def _thread_id(t: Translator, op: hw.ThreadIdOp) -> None:
     t.define(op.result, "w.thread_id")
 
 
+@simulates(hw.GridSizeOp)
+def _grid_size(t: Translator, op: hw.GridSizeOp) -> None:
+    t.define(op.result, "w.cta.cluster.grid")
+
+
 @simulates(hw.BlockIdOp)
 def _block_id(t: Translator, op: hw.BlockIdOp) -> None:
     t.define(op.result, "w.block_id")
@@ -225,6 +230,15 @@ def _named_barrier(t: Translator, op: hw.NamedBarrierOp) -> None:
     t.line(f"yield from w.barrier({t.number(op)}, {which}, {threads}, {t.mask})")
 
 
+@simulates(hw.NamedBarrierArriveOp)
+def _named_barrier_arrive(t: Translator, op: hw.NamedBarrierArriveOp) -> None:
+    which, threads = str(op.id.value.data), op.threads.value.data
+    if op.offset is not None:
+        which = f"{which} + {t.name(op.offset)}"
+    t.line(f"w.barrier_arrive({t.number(op)}, {which}, {threads}, {t.mask})")
+    t.line("yield None")
+
+
 def _at(t: Translator, op: Operation, barrier: SSAValue, index: SSAValue) -> str:
     return f"{t.number(op)}, {t.name(barrier)}, {t.name(index)}"
 
@@ -357,7 +371,18 @@ def _wgmma(t: Translator, op: hw.WgmmaOp) -> None:
     dtype = t.object(dtype_of(op.element), "d")
     t.line(
         f"w.wgmma({t.number(op)}, {t.name(op.a)}, {t.name(op.b)}, {t.name(op.acc)}, "
-        f"{op.n.value.data}, {offsets}, {transposes}, {dtype}, {t.mask})"
+        f"{op.n.value.data}, {offsets}, {transposes}, {dtype}, {op.clear is not None}, {t.mask})"
+    )
+
+
+@simulates(hw.WgmmaRegistersOp)
+def _wgmma_registers(t: Translator, op: hw.WgmmaRegistersOp) -> None:
+    numbers = (op.a_register.value.data, op.b_offset.value.data)
+    transpose, clear = op.transpose_b is not None, op.clear is not None
+    dtype = t.object(dtype_of(op.element), "d")
+    t.line(
+        f"w.wgmma_registers({t.number(op)}, {t.name(op.a)}, {t.name(op.b)}, {t.name(op.acc)}, "
+        f"{op.n.value.data}, {numbers}, {transpose}, {dtype}, {clear}, {t.mask})"
     )
 
 
@@ -465,7 +490,7 @@ def translate(kernel: KernelOp) -> tuple[Body, KernelInfo]:
         _granule(kernel),
         hw.CpAsyncOp in kinds,
         hw.TmaStoreOp in kinds,
-        hw.WgmmaOp in kinds,
+        bool(kinds & {hw.WgmmaOp, hw.WgmmaRegistersOp}),
         t.ops,
         t.tiles,
         t.barriers,

@@ -253,7 +253,9 @@ def _alloca(t: Translator, op: memref.AllocaOp) -> None:
     shape = tuple(kind.get_shape())
     if -1 in shape:
         raise PolycError("NotSimulated", f"{kind} has no fixed number of registers", op)
-    tracked = any(isinstance(use.operation, hw.WgmmaOp) for use in op.memref.uses)
+    tracked = any(
+        isinstance(use.operation, hw.WgmmaOp | hw.WgmmaRegistersOp) for use in op.memref.uses
+    )
     dtype = t.object(dtype_of(kind.element_type), "d")
     name = op.memref.name_hint or "registers"
     t.define(op.memref, f"w.alloca({name!r}, {shape!r}, {dtype}, {tracked})")

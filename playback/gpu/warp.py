@@ -131,60 +131,118 @@ class Warp(ClusterWarp):
         offsets: tuple[int, int],
         transposes: tuple[bool, bool],
         dtype: np.dtype[Any],
+        clear: bool,
         m: Mask,
     ) -> None:
-        op = self.op(number)
         whole = self.collective(number, m)
         bits = [
             self._scalar(number, d, m) + (o >> 4) & (1 << 64) - 1
             for d, o in zip((a, b), offsets, strict=True)
         ]
-        self._check_accumulator(number, registers)
-        self.counters.wgmma += 1 if self.index % 4 == 0 else 0
-        self.products += 1
-        places: list[Array] = []
-        for which, descriptor, rows, transpose in zip(
-            "ab", map(tensor_core.decode_descriptor, bits), (64, n), transposes, strict=True
-        ):
-            fault = tensor_core.descriptor_fault(descriptor)
-            if fault is not None:
-                self.find(
-                    number,
-                    "DescriptorMisaligned",
-                    f"the descriptor of operand {which} {fault}",
-                    space="shared",
-                    address=descriptor.start,
-                )
-            found = tensor_core.operand_addresses(descriptor, rows, transpose) - WINDOW
-            if (found < 0).any() or (found > self.cta.shared.size - 16).any():
-                bad = int(found[(found < 0) | (found > self.cta.shared.size - 16)].flat[0])
-                self.find(
-                    number,
-                    "OutOfBounds",
-                    f"operand {which} of wgmma reaches byte {bad} of shared memory, and the CTA "
-                    f"has {self.cta.shared.size}",
-                    space="shared",
-                    address=bad + WINDOW,
-                )
-                found = np.clip(found, 0, max(0, self.cta.shared.size - 16) // 16 * 16)
-            places.append(found)
+        places = [
+            self._operand_places(number, which, word, rows, transpose)
+            for which, word, rows, transpose in zip("ab", bits, (64, n), transposes, strict=True)
+        ]
         part = self.index % 4
         quarter = (
             slice(2 * part, 2 * part + 2) if transposes[0] else slice(16 * part, 16 * part + 16)
         )
         chunks = np.unique(np.concatenate([places[0][quarter].ravel(), places[1].ravel()]))
-        self._read_operands(number, chunks)
         order = np.concatenate([p.ravel() for p in places])
+        terms = (number, tuple(bits), n, *transposes, dtype)
+        made = WgmmaCall(self.cta.shared, self.op(number), terms, places[0], places[1])
+        self._issue(number, registers, clear, chunks, order, made, whole)
+
+    def wgmma_registers(
+        self,
+        number: int,
+        left: Registers,
+        b: Value,
+        registers: Registers,
+        n: int,
+        numbers: tuple[int, int],
+        transpose: bool,
+        dtype: np.dtype[Any],
+        clear: bool,
+        m: Mask,
+    ) -> None:
+        """``wgmma`` whose left operand is in four of this warp's registers."""
+        whole = self.collective(number, m)
+        first, offset = numbers
+        bits = self._scalar(number, b, m) + (offset >> 4) & (1 << 64) - 1
+        places = self._operand_places(number, "b", bits, n, transpose)
+        self._written(number, left, left.initialised[first : first + 4], None)
+        if left.touched >= self.fenced:
+            self.find(
+                number,
+                "WgmmaFence",
+                f"wgmma reads {left.name}, which code touched since the last wgmma.fence of the "
+                "warp",
+                space="register",
+            )
+        left.reader = self.closed + 1
+        terms = (number, (bits,), n, False, transpose, dtype)
+        made = WgmmaCall(self.cta.shared, self.op(number), terms, places, places)
+        made.first = first
+        chunks = np.unique(places)
+        self._issue(number, registers, clear, chunks, places.ravel(), made, whole, left)
+
+    def _operand_places(
+        self, number: int, which: str, bits: int, rows: int, transpose: bool
+    ) -> Array:
+        """Where an operand's 16-byte chunks lie in the CTA's shared memory."""
+        descriptor = tensor_core.decode_descriptor(bits)
+        fault = tensor_core.descriptor_fault(descriptor)
+        if fault is not None:
+            self.find(
+                number,
+                "DescriptorMisaligned",
+                f"the descriptor of operand {which} {fault}",
+                space="shared",
+                address=descriptor.start,
+            )
+        found = tensor_core.operand_addresses(descriptor, rows, transpose) - WINDOW
+        if (found < 0).any() or (found > self.cta.shared.size - 16).any():
+            bad = int(found[(found < 0) | (found > self.cta.shared.size - 16)].flat[0])
+            self.find(
+                number,
+                "OutOfBounds",
+                f"operand {which} of wgmma reaches byte {bad} of shared memory, and the CTA "
+                f"has {self.cta.shared.size}",
+                space="shared",
+                address=bad + WINDOW,
+            )
+            found = np.clip(found, 0, max(0, self.cta.shared.size - 16) // 16 * 16)
+        return found
+
+    def _issue(
+        self,
+        number: int,
+        registers: Registers,
+        clear: bool,
+        chunks: Array,
+        order: Array,
+        made: WgmmaCall,
+        whole: bool,
+        left: Registers | None = None,
+    ) -> None:
+        """This warp's part of a wgmma; the last of the four warps sets it off."""
+        part = self.index % 4
+        self._check_accumulator(number, registers, clear)
+        self.counters.wgmma += 1 if part == 0 else 0
+        self.products += 1
+        self._read_operands(number, chunks)
         granules = self.shadow.granules(chunks, 16)
         self._trace(number, self.threads, order, reads=granules)
         self.counters.wgmma_shared_bytes += int(chunks.size) * 16
         group = self.closed + 1
         self.open += 1
         registers.group = group
-        terms = (number, tuple(bits), n, *transposes, dtype)
+        terms = made.terms
         calls = self.cta.calls[self.group]
         if self.issued == len(calls):
-            calls.append(WgmmaCall(self.cta.shared, op, terms, places[0], places[1]))
+            made.clear = clear
+            calls.append(made)
         call = calls[self.issued]
         self.issued += 1
         if call.terms != terms or not whole:
@@ -196,12 +254,15 @@ class Warp(ClusterWarp):
                 other=call.op,
             )
         call.registers[part] = registers
+        call.left[part] = left
         call.groups[part] = group
         if call.issued:
             call.agent = f"tensor core {self.group}"
             self.cta.launch(call)
 
-    def _check_accumulator(self, number: int, registers: Registers) -> None:
+    def _check_accumulator(self, number: int, registers: Registers, clear: bool) -> None:
+        if clear:
+            registers.initialised[...] = True
         if not registers.full:
             self._written(number, registers, registers.initialised, None)
         if registers.touched >= self.fenced:
@@ -212,8 +273,9 @@ class Warp(ClusterWarp):
                 "wgmma.fence of the warp",
                 space="register",
             )
-        elif registers.written >= registers.fenced or (
-            registers.written >= registers.issued and registers.fenced > self.fenced
+        elif not clear and (
+            registers.written >= registers.fenced
+            or (registers.written >= registers.issued and registers.fenced > self.fenced)
         ):
             self.find(
                 number,

@@ -284,6 +284,14 @@ class WarpBase:
                 f"{registers.group} may still add to it; {self.settled} groups were waited for",
                 space="register",
             )
+        elif writes and registers.reader > self.settled:
+            self.find(
+                number,
+                "AccumulatorRace",
+                f"{registers.name} is written while the wgmma of group {registers.reader} may "
+                f"still read it; {self.settled} groups were waited for",
+                space="register",
+            )
         elif registers.group and registers.fenced <= registers.issued:
             self.find(
                 number,

@@ -20,6 +20,17 @@ class SyncWarp(MemoryWarp):
     # Barriers and fences
 
     def barrier(self, number: int, which: Value, threads: int, m: Mask) -> Steps:
+        yield from self.meet(number, self._named(number, which, m), threads, m)
+
+    def barrier_arrive(self, number: int, which: Value, threads: int, m: Mask) -> None:
+        """Arrive at a barrier and go on."""
+        barrier = self._named(number, which, m)
+        self._check_meeting(number, barrier, threads, m)
+        self.counters.barriers += 1
+        barrier.arrive(self.clocks, self.threads, threads)
+        self.dirty = True
+
+    def _named(self, number: int, which: Value, m: Mask) -> NamedBarrier:
         if is_lanes(which):
             ids = which[self.active(m)].ravel()
             if (ids != ids[0]).any():
@@ -29,10 +40,12 @@ class SyncWarp(MemoryWarp):
                     f"lanes of warp {self.index} come to different barriers, {ids[0]} and others",
                 )
             which = int(ids[0])
-        yield from self.meet(number, self.cta.named[which], threads, m)
+        if not 1 <= which <= 15 and which != 0:
+            self.find(number, "OutOfBounds", f"a CTA has barriers 0 to 15, not {which}")
+            which = 15
+        return self.cta.named[which]
 
-    def meet(self, number: int, barrier: NamedBarrier, threads: int, m: Mask) -> Steps:
-        """Wait at a barrier until ``threads`` threads are there."""
+    def _check_meeting(self, number: int, barrier: NamedBarrier, threads: int, m: Mask) -> None:
         if m is not None:
             lanes = np.nonzero(m)[0]
             self.find(
@@ -42,13 +55,17 @@ class SyncWarp(MemoryWarp):
                 "whole warps",
                 threads=self.threads[lanes],
             )
-        if barrier.arrived.size and barrier.expected != threads:
+        if barrier.count and barrier.expected != threads:
             self.find(
                 number,
                 "BarrierMismatch",
                 f"warp {self.index} comes to {barrier.name} with {threads} threads, and others "
                 f"wait there for {barrier.expected}",
             )
+
+    def meet(self, number: int, barrier: NamedBarrier, threads: int, m: Mask) -> Steps:
+        """Wait at a barrier until ``threads`` threads are there."""
+        self._check_meeting(number, barrier, threads, m)
         self.counters.barriers += 1
         generation = barrier.generation
         if not barrier.come(self.clocks, self.threads, threads):

@@ -664,3 +664,25 @@ gpu.module @m arch "sm_80" symbols [M] {
     gpu.launch @k align [4] grid [M, N]
   }
 }
+
+// -----
+
+// CHECK: wgmma takes 4 registers from 8 on, and there are 8
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%d: i64 = symbol M) threads 128 {
+    %acc = memref.alloca() : memref<32xf32, #gpu<space register>>
+    %p = memref.alloca() : memref<8xi32, #gpu<space register>>
+    gpu.wgmma_registers n 64 %p from 8, %d plus 0, %acc element f16 : memref<8xi32, #gpu<space register>>, memref<32xf32, #gpu<space register>>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: 100 threads do not meet at a barrier: whole warps, 32 to 1024
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k() threads 128 {
+    gpu.named_barrier_arrive 3 threads 100
+    gpu.return
+  }
+}
