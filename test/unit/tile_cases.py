@@ -54,6 +54,23 @@ def product(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
     return [a @ b]
 
 
+def convolution(stride: int) -> Reference:
+    """3x3 taps with padding 1: X [N, H, W, C] and F [K, 9, C] to [pixels, K]."""
+
+    def reference(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
+        x, filters = inputs
+        padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+        _, height, width, channels = x.shape
+        total = np.zeros((), np.float32)
+        for tap in range(9):
+            r, s = divmod(tap, 3)
+            rows = padded[:, r : r + height : stride, s : s + width : stride]
+            total = total + rows.reshape(-1, channels) @ filters[:, tap].T
+        return [total]
+
+    return reference
+
+
 # The table -----------------------------------------------------------------------------
 
 
@@ -114,6 +131,14 @@ def sizes_of(symbols: str, *shapes: Sequence[int]) -> list[Sizes]:
 CASES: Mapping[str, TileCase] = {
     case.name: case
     for case in [
+        TileCase(
+            "conv3x3_gather",
+            convolution(1),
+            small=sizes_of("N H W C K", (3, 5, 7, 40, 136), (1, 7, 9, 38, 24), (1, 4, 5, 35, 9)),
+            large=sizes_of("N H W C K", (8, 28, 28, 132, 128), (4, 33, 17, 68, 200)),
+            mutants=6,
+            mutant_shapes=sizes_of("N H W C K", (1, 5, 6, 6, 8)),
+        ),
         TileCase(
             "gemm_pipelined",
             product,
