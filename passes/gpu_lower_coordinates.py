@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -15,6 +13,7 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.passes.driver import rewrite
 from polyc.passes.emit import Emit, affine_dim, ceil_div
+from polyc.passes.gpu_tile_loops import LowerTileLoop, Raster
 
 
 class LowerTileCoordinates(RewritePattern):
@@ -27,45 +26,26 @@ class LowerTileCoordinates(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.TileCoordinatesOp, rewriter: PatternRewriter) -> None:
-        tile_rows, tile_columns = op.tile_sizes
         emit = Emit()
         block = emit.value(hw.BlockIdOp(), "block")
-        columns = emit.apply(ceil_div(affine_dim(0), tile_columns), [op.columns], hint="columns")
-
-        def binary(
-            kind: type[arith.DivUIOp | arith.RemUIOp | arith.MinUIOp | arith.SubiOp],
-            lhs: SSAValue,
-            rhs: SSAValue,
-        ) -> SSAValue:
-            return emit.value(kind(lhs, rhs))
-
-        if op.raster.data == "row":
-            row = binary(arith.DivUIOp, block, columns)
-            column = binary(arith.RemUIOp, block, columns)
-        else:
-            group = op.group.value.data
-            rows = emit.apply(ceil_div(affine_dim(0), tile_rows), [op.rows], hint="rows")
-            band_blocks = emit.apply(affine_dim(0) * group, [columns])
-            band = binary(arith.DivUIOp, block, band_blocks)
-            first = emit.apply(affine_dim(0) * group, [band])
-            height = binary(arith.MinUIOp, binary(arith.SubiOp, rows, first), emit.index(group))
-            inside = binary(arith.RemUIOp, block, band_blocks)
-            row = emit.apply(
-                affine_dim(0) + affine_dim(1), [first, binary(arith.RemUIOp, inside, height)]
-            )
-            column = binary(arith.DivUIOp, inside, height)
+        height, width = op.tile_sizes
+        columns = emit.apply(ceil_div(affine_dim(0), width), [op.columns], hint="columns")
+        rows = columns
+        if op.raster.data != "row":
+            rows = emit.apply(ceil_div(affine_dim(0), height), [op.rows], hint="rows")
+        places = Raster(op.raster.data, op.group.value.data).place(emit, block, rows, columns)
         results = [
-            emit.apply(affine_dim(0) * tile_rows, [row], hint=op.row.name_hint),
-            emit.apply(affine_dim(0) * tile_columns, [column], hint=op.column.name_hint),
+            emit.apply(affine_dim(0) * size, [place], hint=result.name_hint)
+            for place, size, result in zip(places, op.tile_sizes, (op.row, op.column), strict=True)
         ]
         rewriter.replace(op, emit.ops, results)
 
 
 @dataclass(frozen=True)
 class GpuLowerCoordinates(ModulePass):
-    """Compute each block's tile."""
+    """Compute each block's tile, or its tiles one after another."""
 
     name = "gpu-lower-coordinates"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [LowerTileCoordinates()])
+        rewrite(op, [LowerTileCoordinates(), LowerTileLoop()])

@@ -53,6 +53,8 @@ def divisor(value: SSAValue) -> int:
     owner = value.owner
     if isinstance(owner, tile.TileCoordinatesOp) and isinstance(value, OpResult):
         return owner.tile_sizes[value.index]
+    if isinstance(owner, Block) and isinstance(loop := owner.parent_op(), tile.TileLoopOp):
+        return 1 if value is loop.ordinal else loop.tile.data[loop.coordinates.index(value)]
     if isinstance(owner, affine.ApplyOp):
         divisors = [divisor(v) for v in owner.mapOperands]
         return _expr_divisor(owner.map.data.results[0], divisors, owner.map.data.num_dims)

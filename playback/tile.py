@@ -9,6 +9,7 @@ author writes and what ``region-to-gpu`` makes, that is, before ``gpu-warp-speci
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -230,6 +231,25 @@ def _coordinates(cta: _Cta, op: tile.TileCoordinatesOp) -> None:
     cta.values[op.row], cta.values[op.column] = row * height, column * width
 
 
+def _tile_loop(cta: _Cta, op: tile.TileLoopOp) -> None:
+    """Walk the CTA's tiles; the order of tiles is the raster's business and changes no result."""
+    cluster = cta.kernel.cluster_size
+    counts = [-(-n // s) for n, s in zip(cta.numbers(op.sizes), op.tile.data, strict=True)]
+    counts[-2] = -(-counts[-2] // cluster)
+    share = 0 if op.share is None else int(cta.values[op.share])
+    shares = 1 if op.shares is None else op.shares.value.data
+    first, stride = cta.block // cluster, cta.blocks // cluster
+    for ordinal, number in enumerate(range(first, math.prod(counts), stride)):
+        if ordinal % shares != share:
+            continue
+        place = [int(i) for i in np.unravel_index(number, counts)]
+        place[-2] = place[-2] * cluster + cta.block % cluster
+        for axis, coordinate in enumerate(op.coordinates):
+            cta.values[coordinate] = place[axis] * op.tile.data[axis]
+        cta.values[op.ordinal] = ordinal
+        cta.ops(op.body.block)
+
+
 def _fragment(cta: _Cta, op: tile.FragmentOp) -> None:
     kind = op.fragment.type
     assert isinstance(kind, FragmentType)
@@ -252,16 +272,42 @@ def _slot(cta: _Cta, slot: SSAValue | None) -> int:
 
 
 def _copy(cta: _Cta, op: tile.CopyOp) -> None:
-    target: Array = cta.values[op.target][_slot(cta, op.slot)]
-    source: Array = cta.values[op.source]
+    source, target = _end(cta, op.source, op.source_slot), _end(cta, op.target, op.slot)
     start = cta.numbers(op.indices)
     if op.im2col is not None:
         target[...] = taken(source, op.im2col, start, cta.numbers(op.tap), target.shape)
-        return
-    shape = [1] * source.ndim
-    for axis, size in zip(op.tile_axes, target.shape, strict=True):
+    elif isinstance(op.source.type, GlobalType):
+        shape = _extent(op, source.ndim, target.shape)
+        target[...] = window(source, start, shape).reshape(target.shape)
+    elif isinstance(op.target.type, GlobalType):
+        shape = _extent(op, target.ndim, source.shape)
+        ends = [min(s + n, size) for s, n, size in zip(start, shape, target.shape, strict=True)]
+        if all(s < e for s, e in zip(start, ends, strict=True)):
+            inside = tuple(slice(0, e - s) for s, e in zip(start, ends, strict=True))
+            there = tuple(slice(s, e) for s, e in zip(start, ends, strict=True))
+            target[there] = source.reshape(shape)[inside]
+    else:
+        at = (0,) * source.ndim if op.window is None else op.window.data
+        small = min(source.shape, target.shape, key=math.prod)
+        part = tuple(slice(s, s + n) for s, n in zip(at, small, strict=True))
+        if source.shape == small:
+            target[part] = source
+        else:
+            target[...] = source[part]
+
+
+def _end(cta: _Cta, value: SSAValue, slot: SSAValue | None) -> Array:
+    """What a copy reads or writes: a tensor, a fragment, or a tile of a ring."""
+    found: Array = cta.values[value]
+    return found[_slot(cta, slot)] if isinstance(value.type, SharedType) else found
+
+
+def _extent(op: tile.CopyOp, rank: int, tile_shape: Sequence[int]) -> list[int]:
+    """The sizes of a tile in all axes of a tensor."""
+    shape = [1] * rank
+    for axis, size in zip(op.tile_axes, tile_shape, strict=True):
         shape[axis] = size
-    target[...] = window(source, start, shape).reshape(target.shape)
+    return shape
 
 
 def _contract(cta: _Cta, op: tile.ContractOp) -> None:
@@ -358,6 +404,7 @@ PLAYS: dict[type[Operation], Callable[[_Cta, Any], None]] = {
     affine.ApplyOp: _apply,
     BlockIdOp: _block_id,
     tile.TileCoordinatesOp: _coordinates,
+    tile.TileLoopOp: _tile_loop,
     tile.FragmentOp: _fragment,
     SharedTileOp: _shared,
     tile.FillOp: _fill,

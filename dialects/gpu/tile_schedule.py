@@ -29,7 +29,7 @@ from polyc.dialects.gpu.types import IndexAttr, IntsAttr, index_attr
 
 RASTERS = ("row", "grouped", "shorter", "hilbert")
 """Orders of the tiles of a matrix: row by row; in bands of ``group`` rows, down each column;
-bands along the shorter side; along a Hilbert curve."""
+bands along the shorter side; along Hilbert curves through squares of ``group`` tiles."""
 
 
 @irdl_op_definition
@@ -211,6 +211,11 @@ class TileLoopOp(IRDLOperation):
             )
         if self.group.value.data < 1:
             raise VerifyException(f"a raster group has 1 or more rows, not {self.group.value.data}")
+        side = self.group.value.data
+        if self.raster.data == "hilbert" and side & (side - 1):
+            raise VerifyException(
+                f"a Hilbert curve fills squares whose side is a power of two, not {side}"
+            )
         if (self.share is None) != (self.shares is None):
             raise VerifyException("a share is one of a number of them: give both")
         if self.shares is not None and self.shares.value.data < 1:

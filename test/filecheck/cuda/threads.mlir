@@ -7,7 +7,9 @@ gpu.module @threads arch "sm_90a" symbols [M] {
     %block = gpu.block_id
     %0 = gpu.warp_uniform %thread
     %1 = gpu.elect
-    %2 = arith.addi %block, %0 : index
+    %grid = gpu.grid_size
+    %last = arith.subi %grid, %block : index
+    %2 = arith.addi %last, %0 : index
     %3 = arith.index_cast %2 : index to i32
     gpu.store_global %3, %A[%thread : index] if %1 : i32, !gpu.global<[M], i32>
     gpu.store_global %3, %A[%offset : i64] : i32, !gpu.global<[M], i32>
@@ -33,7 +35,9 @@ gpu.module @threads arch "sm_90a" symbols [M] {
 // CHECK-NEXT:   int block = (int)blockIdx.x;
 // CHECK-NEXT:   int uniform = __shfl_sync(0xffffffffu, thread, 0);
 // CHECK-NEXT:   bool elected = elect();
-// CHECK-NEXT:   int sum = block + uniform;
+// CHECK-NEXT:   int grid = (int)gridDim.x;
+// CHECK-NEXT:   int last = grid - block;
+// CHECK-NEXT:   int sum = last + uniform;
 // CHECK-NEXT:   u32 wide = (u32)sum;
 // CHECK-NEXT:   if (elected) store_global_u32(A + thread, wide);
 // CHECK-NEXT:   store_global_u32(A + offset, wide);

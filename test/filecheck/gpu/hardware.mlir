@@ -8,6 +8,8 @@ gpu.module @m arch "sm_90a" symbols [M, K] assuming (K mod 8 == 0) {
     %thread = gpu.thread_id
     // CHECK-NEXT: %block = gpu.block_id
     %block = gpu.block_id
+    // CHECK-NEXT: %grid = gpu.grid_size
+    %grid = gpu.grid_size
     // CHECK-NEXT: %warp = gpu.warp_uniform %thread
     %warp = gpu.warp_uniform %thread
     // CHECK-NEXT: %one = gpu.elect

@@ -426,3 +426,14 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
     gpu.return
   }
 }
+
+// -----
+
+// CHECK: a Hilbert curve fills squares whose side is a power of two, not 6
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%C: !gpu.global<[M, N], f16, align 16> = tensor 0, %M: index = symbol M) threads 384 {
+    gpu.tile_loop (%i, %j, %n) = [%M, %M] tile <64, 64> raster "hilbert" 6 {
+    }
+    gpu.return
+  }
+}

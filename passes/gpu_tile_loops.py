@@ -1,0 +1,201 @@
+"""The tile scheduler as arithmetic: rasters, and persistent loops over the tiles of a CTA (T2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, scf
+from xdsl.ir import Block, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import tile
+from polyc.passes.emit import INDEX, Emit, affine_dim, ceil_div
+from polyc.passes.gpu_symbols import enclosing_kernel
+
+
+def divided(emit: Emit, lhs: SSAValue, rhs: SSAValue, hint: str | None = None) -> SSAValue:
+    return emit.value(arith.DivUIOp(lhs, rhs), hint)
+
+
+def remainder(emit: Emit, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    return emit.value(arith.RemUIOp(lhs, rhs))
+
+
+def chosen(emit: Emit, condition: SSAValue, then: SSAValue, other: SSAValue) -> SSAValue:
+    return emit.value(arith.SelectOp(condition, then, other))
+
+
+@dataclass(frozen=True)
+class Raster:
+    """An order of the tiles of a grid of ``rows x columns``.
+
+    ``row``: row by row.  ``grouped``: bands of ``group`` rows, in each down a column and then
+    right.  ``shorter``: the same with bands along the shorter side.  ``hilbert``: bands of
+    ``group`` rows in squares of ``group x group``, in each along a Hilbert curve; what is left
+    over at the right and at the bottom goes down a column and then right.
+    """
+
+    kind: str
+    group: int
+
+    def place(
+        self, emit: Emit, number: SSAValue, rows: SSAValue, columns: SSAValue
+    ) -> tuple[SSAValue, SSAValue]:
+        """The row and column, in tiles, of tile ``number`` of the order."""
+        if self.kind == "row":
+            return divided(emit, number, columns), remainder(emit, number, columns)
+        if self.kind == "shorter":
+            wide = emit.compare("ule", rows, columns)
+            down = chosen(emit, wide, rows, columns)
+            along = chosen(emit, wide, columns, rows)
+            first, second = self.banded(emit, number, down, along)
+            return chosen(emit, wide, first, second), chosen(emit, wide, second, first)
+        if self.kind == "hilbert":
+            return self.curved(emit, number, rows, columns)
+        return self.banded(emit, number, rows, columns)
+
+    def band(
+        self, emit: Emit, number: SSAValue, rows: SSAValue, columns: SSAValue
+    ) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """Of a tile's band the first row and the height, and the tile's number in it."""
+        blocks = emit.apply(affine_dim(0) * self.group, [columns])
+        band = divided(emit, number, blocks)
+        first = emit.apply(affine_dim(0) * self.group, [band])
+        left = emit.value(arith.SubiOp(rows, first))
+        height = emit.value(arith.MinUIOp(left, emit.index(self.group)))
+        return first, height, remainder(emit, number, blocks)
+
+    def banded(
+        self, emit: Emit, number: SSAValue, rows: SSAValue, columns: SSAValue
+    ) -> tuple[SSAValue, SSAValue]:
+        first, height, inside = self.band(emit, number, rows, columns)
+        row = emit.apply(affine_dim(0) + affine_dim(1), [first, remainder(emit, inside, height)])
+        return row, divided(emit, inside, height)
+
+    def curved(
+        self, emit: Emit, number: SSAValue, rows: SSAValue, columns: SSAValue
+    ) -> tuple[SSAValue, SSAValue]:
+        first, height, inside = self.band(emit, number, rows, columns)
+        side = emit.index(self.group)
+        area = emit.apply(affine_dim(0) * self.group, [height])
+        square = divided(emit, inside, area)
+        left = emit.apply(affine_dim(0) * self.group, [square])
+        inside = remainder(emit, inside, area)
+        width = emit.value(arith.MinUIOp(emit.value(arith.SubiOp(columns, left)), side))
+        whole = emit.both(
+            emit.compare("eq", height, side),
+            emit.compare("eq", width, side),
+        )
+        x, y = self.hilbert(emit, inside)
+        row = chosen(emit, whole, y, remainder(emit, inside, height))
+        column = chosen(emit, whole, x, divided(emit, inside, height))
+        add = affine_dim(0) + affine_dim(1)
+        return emit.apply(add, [first, row]), emit.apply(add, [left, column])
+
+    def hilbert(self, emit: Emit, number: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """Column and row of a number on the Hilbert curve through a square of ``group``."""
+        zero = emit.index(0)
+        x, y, rest, span = zero, zero, number, 1
+        while span < self.group:
+            right = emit.apply(affine_dim(0) // 2 % 2, [rest])
+            down = emit.apply((affine_dim(0) + affine_dim(1)) % 2, [rest, right])
+            turned = emit.compare("eq", down, zero)
+            mirrored = emit.both(turned, emit.compare("ne", right, zero))
+            back = -affine_dim(0) + (span - 1)
+            u = chosen(emit, mirrored, emit.apply(back, [x]), x)
+            v = chosen(emit, mirrored, emit.apply(back, [y]), y)
+            x, y = chosen(emit, turned, v, u), chosen(emit, turned, u, v)
+            x = emit.apply(affine_dim(0) + affine_dim(1) * span, [x, right])
+            y = emit.apply(affine_dim(0) + affine_dim(1) * span, [y, down])
+            rest = emit.apply(affine_dim(0) // 4, [rest])
+            span *= 2
+        return x, y
+
+
+class LowerTileLoop(RewritePattern):
+    """A loop over the numbers of the tiles of this CTA, each of them taken to its coordinates.
+
+    CTA ``b`` of ``g`` takes tiles ``b``, ``b + g``, …; a cluster takes a tile together, ``c`` rows
+    of tiles high, of which its CTA ``r`` has row ``r``: the last one may lie outside.  With
+    ``share`` ``w`` of ``s`` the loop starts at the CTA's ``w``-th tile and steps over ``s``.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.TileLoopOp, rewriter: PatternRewriter) -> None:
+        cluster = enclosing_kernel(op).cluster_size
+        emit = Emit()
+        counts = [
+            emit.apply(
+                ceil_div(affine_dim(0), size * (cluster if axis == len(op.sizes) - 2 else 1)),
+                [whole],
+                hint="tiles",
+            )
+            for axis, (whole, size) in enumerate(zip(op.sizes, op.tile.data, strict=True))
+        ]
+        of_matrix = emit.value(arith.MuliOp(counts[-2], counts[-1]))
+        total = of_matrix
+        for count in counts[:-2]:
+            total = emit.value(arith.MuliOp(total, count), "total")
+        block, grid = emit.value(hw.BlockIdOp(), "block"), emit.value(hw.GridSizeOp(), "grid")
+        rank: SSAValue | None = None
+        if cluster > 1:
+            block = emit.apply(affine_dim(0) // cluster, [block], hint="cluster")
+            grid = emit.apply(affine_dim(0) // cluster, [grid], hint="clusters")
+            rank = emit.value(hw.ClusterRankOp(), "rank")
+        first, stride, ordinal, step = block, grid, emit.index(0), 1
+        if op.share is not None and op.shares is not None:
+            skipped = emit.value(arith.MuliOp(op.share, grid))
+            first = emit.value(arith.AddiOp(block, skipped))
+            step = op.shares.value.data
+            stride = emit.apply(affine_dim(0) * step, [grid])
+            ordinal = op.share
+        body = Block(arg_types=[INDEX, INDEX])
+        number, own = body.args
+        number.name_hint, own.name_hint = "number", op.ordinal.name_hint
+        inner = Emit()
+        places = self.coordinates(op, inner, number, counts, of_matrix, rank, cluster)
+        following = inner.apply(affine_dim(0) + step, [own])
+        end = scf.YieldOp(following)
+        old = op.body.block
+        for argument, value in zip(old.args, [*places, own], strict=True):
+            if value.name_hint is None:
+                value.name_hint = argument.name_hint
+            argument.replace_all_uses_with(value)
+        moved = [o for o in old.ops if not isinstance(o, tile.YieldOp)]
+        for o in moved:
+            o.detach()
+        body.add_ops([*inner.ops, *moved, end])
+        emit.op(scf.ForOp(first, total, stride, [ordinal], body))
+        rewriter.replace(op, emit.ops, [])
+
+    @staticmethod
+    def coordinates(
+        op: tile.TileLoopOp,
+        emit: Emit,
+        number: SSAValue,
+        counts: list[SSAValue],
+        of_matrix: SSAValue,
+        rank: SSAValue | None,
+        cluster: int,
+    ) -> list[SSAValue]:
+        """The first coordinates of a tile, from its number."""
+        leading: list[SSAValue] = []
+        if len(counts) > 2:
+            outer = divided(emit, number, of_matrix)
+            number = remainder(emit, number, of_matrix)
+            for count in reversed(counts[1:-2]):
+                leading.append(remainder(emit, outer, count))
+                outer = divided(emit, outer, count)
+            leading.append(outer)
+            leading.reverse()
+        raster = Raster(op.raster.data, op.group.value.data)
+        row, column = raster.place(emit, number, counts[-2], counts[-1])
+        if op.reversed is not None:
+            row = emit.apply(affine_dim(0) - affine_dim(1) - 1, [counts[-2], row])
+        if rank is not None:
+            row = emit.apply(affine_dim(0) * cluster + affine_dim(1), [row, rank])
+        return [
+            emit.apply(affine_dim(0) * size, [place])
+            for place, size in zip([*leading, row, column], op.tile.data, strict=True)
+        ]
