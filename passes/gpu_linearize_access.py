@@ -4,43 +4,108 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from xdsl.context import Context
-from xdsl.dialects import arith
+from xdsl.dialects import affine, arith, scf
 from xdsl.dialects.builtin import IndexType, ModuleOp, i64
 from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineExpr
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.types import GlobalType
 from polyc.passes.driver import rewrite
-from polyc.passes.emit import Emit
+from polyc.passes.emit import UNROLL, Emit
 from polyc.passes.gpu_symbols import enclosing_kernel, size_value
 
 
 def linear_offset(
-    emit: Emit, op: Operation, tensor: SSAValue, indices: Sequence[SSAValue]
+    emit: Emit,
+    op: Operation,
+    tensor: SSAValue,
+    indices: Sequence[SSAValue],
+    apart: bool = False,
 ) -> SSAValue | None:
     """Row-major offset of ``indices``; None when it is linear already.
 
-    Coordinates are 32-bit, products 64-bit: a tensor may have more than 2^31 elements.
+    Coordinates are 32-bit, products 64-bit: a tensor may have more than 2^31 elements.  With
+    ``apart``, what a coordinate adds in an unrolled loop gets a product of its own, so that the
+    rest of the offset is computed once for all of the loop.
     """
     assert isinstance(tensor.type, GlobalType)
     if any(not isinstance(i.type, IndexType) for i in indices):
         return None
     kernel = enclosing_kernel(op)
-    total: SSAValue | None = None
+    fixed: SSAValue | None = None
+    moving: SSAValue | None = None
     for index, dim in zip(indices, tensor.type.dims, strict=True):
-        wide = emit.value(arith.IndexCastOp(index, i64))
-        if total is None:
-            total = wide
+        rest, step = split(emit, op, index) if apart else (index, None)
+        if fixed is None and moving is None:
+            fixed, moving = widened(emit, rest), widened(emit, step)
             continue
-        size = emit.value(arith.IndexCastOp(size_value(emit, dim, kernel), i64))
-        total = emit.value(arith.AddiOp(emit.value(arith.MuliOp(total, size)), wide))
-    if total is None:
-        total = emit.value(arith.IndexCastOp(emit.index(0), i64))
-    return total
+        size = widened(emit, size_value(emit, dim, kernel))
+        fixed = added(emit, times(emit, fixed, size), widened(emit, rest))
+        moving = added(emit, times(emit, moving, size), widened(emit, step))
+    total = added(emit, fixed, moving)
+    return widened(emit, emit.index(0)) if total is None else total
+
+
+def split(emit: Emit, op: Operation, index: SSAValue) -> tuple[SSAValue | None, SSAValue | None]:
+    """``index`` as what an unrolled loop around ``op`` leaves alone and what it adds.
+
+    Nothing is split where either part is all of it.  Exact: a coordinate's terms stay in 32 bits,
+    as it does itself.
+    """
+    loop, apply = op.parent_op(), index.owner
+    if not (isinstance(loop, scf.ForOp) and UNROLL in loop.attributes):
+        return index, None
+    if not isinstance(apply, affine.ApplyOp) or apply.parent_op() is not loop:
+        return index, None
+    variable = loop.body.block.args[0]
+    map_ = apply.map.data
+    operands = list(apply.mapOperands)
+    inside = {
+        AffineExpr.dimension(i) if i < map_.num_dims else AffineExpr.symbol(i - map_.num_dims)
+        for i, operand in enumerate(operands)
+        if operand is variable or within(operand, loop)
+    }
+    parts: list[list[AffineExpr]] = [[], []]
+    for term in terms(map_.results[0]):
+        parts[any(e in inside for e in term.dfs())].append(term)
+    if not parts[0] or not parts[1]:
+        return index, None
+    dims, symbols = operands[: map_.num_dims], operands[map_.num_dims :]
+    rest, step = (emit.apply(reduce(AffineExpr.__add__, part), dims, symbols) for part in parts)
+    return rest, step
+
+
+def within(value: SSAValue, loop: scf.ForOp) -> bool:
+    """Whether ``value`` is made in the loop's body."""
+    owner = value.owner
+    return isinstance(owner, Operation) and loop.is_ancestor(owner)
+
+
+def terms(expr: AffineExpr) -> list[AffineExpr]:
+    """The terms of a sum."""
+    if isinstance(expr, AffineBinaryOpExpr) and expr.kind is AffineBinaryOpKind.Add:
+        return [*terms(expr.lhs), *terms(expr.rhs)]
+    return [expr]
+
+
+def widened(emit: Emit, value: SSAValue | None) -> SSAValue | None:
+    return None if value is None else emit.value(arith.IndexCastOp(value, i64))
+
+
+def times(emit: Emit, value: SSAValue | None, size: SSAValue | None) -> SSAValue | None:
+    return None if value is None or size is None else emit.value(arith.MuliOp(value, size))
+
+
+def added(emit: Emit, one: SSAValue | None, other: SSAValue | None) -> SSAValue | None:
+    if one is None or other is None:
+        return one or other
+    return emit.value(arith.AddiOp(one, other))
 
 
 class LinearizeLoad(RewritePattern):
@@ -68,12 +133,17 @@ class LinearizeStore(RewritePattern):
 
 
 class LinearizeCpAsync(RewritePattern):
-    """A cp.async at coordinates becomes one at an offset."""
+    """A cp.async at coordinates becomes one at an offset.
+
+    The copies of an unrolled loop are a fixed number of rows apart, so that each address is the
+    one before plus a stride.  (Loads and stores are not split: what they load or store takes the
+    registers that the strides would need.)
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: hw.CpAsyncOp, rewriter: PatternRewriter) -> None:
         emit = Emit()
-        offset = linear_offset(emit, op, op.tensor, op.indices)
+        offset = linear_offset(emit, op, op.tensor, op.indices, apart=True)
         if offset is not None:
             size = op.bytes.value.data
             new = hw.CpAsyncOp(op.address, op.tensor, [offset], size, op.predicate)

@@ -21,6 +21,7 @@ from polyc.dialects.gpu.types import (
     element_bytes,
 )
 from polyc.passes.emit import Emit, affine_dim
+from polyc.passes.gpu_scope import scope_of, thread_in_scope
 from polyc.passes.gpu_symbols import enclosing_kernel
 
 CHUNK_BYTES = 16
@@ -116,18 +117,33 @@ class _ThreadCopy(RewritePattern):
             )
         across = columns // elements
         chunks = rows * across
-        threads = enclosing_kernel(op).threads.value.data
+        threads = scope_of(op).threads
         emit = Emit()
-        thread = emit.value(hw.ThreadIdOp(), "thread")
+        thread = thread_in_scope(emit, op)
         slot = op.slot or emit.index(0)
+        chunk = affine_dim(0) + affine_dim(1) * threads
+        start = list(op.indices)
+        high, wide = op.tile_axes
+        # Where the threads fill whole rows at once, a thread stays in its column, and what it
+        # addresses moves on by the same number of rows each time.
+        first = own = None
+        down = affine_dim(0) + affine_dim(1) * (threads // across)
+        if threads % across == 0:
+            first = emit.apply(affine_dim(0) // across, [thread], hint="first_row")
+            own = emit.apply(affine_dim(0) % across * elements, [thread], hint="column")
+            start[high] = emit.apply(affine_dim(0) + affine_dim(1), [start[high], first])
+            start[wide] = emit.apply(affine_dim(0) + affine_dim(1), [start[wide], own])
 
         def body(inner: Emit, j: SSAValue) -> None:
-            chunk = affine_dim(0) + affine_dim(1) * threads
-            row = inner.apply(chunk // across, [thread, j], hint="row")
-            column = inner.apply(chunk % across * elements, [thread, j], hint="column")
-            at = list(op.indices)
-            for axis, inside in zip(op.tile_axes, (row, column), strict=True):
-                at[axis] = inner.apply(affine_dim(0) + affine_dim(1), [at[axis], inside])
+            at = list(start)
+            if first is not None and own is not None:
+                row, column = inner.apply(down, [first, j], hint="row"), own
+                at[high] = inner.apply(down, [at[high], j])
+            else:
+                row = inner.apply(chunk // across, [thread, j], hint="row")
+                column = inner.apply(chunk % across * elements, [thread, j], hint="column")
+                for axis, inside in ((high, row), (wide, column)):
+                    at[axis] = inner.apply(affine_dim(0) + affine_dim(1), [at[axis], inside])
 
             def move(then: Emit) -> None:
                 address = then.value(tile.ElementAddressOp(op.target, slot, row, column))

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import i64
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.module import KernelOp
 from polyc.test.unit.evaluate import Machine
-from polyc.test.unit.gpu_text import body_of, kernel, only, run, unchanged
+from polyc.test.unit.gpu_text import body_of, find, kernel, only, run, unchanged
 
 SYMBOLS = "%M: index = symbol M, %K: index = symbol K, %N: index = symbol N"
 PASS = "gpu-linearize-access"
@@ -126,3 +127,54 @@ def test_the_predicate_is_kept() -> None:
     module = run(text, PASS)
     store = only(module, hw.StoreGlobalOp)
     assert store.predicate is only(module, KernelOp).body.block.args[-1]
+
+
+def in_loop(
+    row: str, unroll: str = "{unroll}", where: str = "inside", access: str = CP_ASYNC
+) -> str:
+    """Four accesses of a loop, at a row that is an affine map of %M and the loop's %r."""
+    kind = "!gpu.global<[M, N], f32>"
+    apply = f"%row = affine.apply affine_map<{row}> (%M, %K)"
+    if where == "inside":
+        apply = apply.replace("%K)", "%r)")
+    return kernel(
+        f"""
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %four = arith.constant 4 : index
+    %a = arith.constant 0 : i32
+    {apply if where == "outside" else ""}
+    scf.for %r = %zero to %four step %one {{
+      {apply if where == "inside" else ""}
+      {access.format(at="%row, %K : index, index", kind=kind)}
+    }} {unroll}""",
+        f"%T: {kind} = tensor 0, {SYMBOLS}",
+    )
+
+
+def products(text: str) -> int:
+    return len(find(run(text, PASS), arith.MuliOp))
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(1, 50), st.integers(0, 7))
+def test_a_row_that_a_loop_moves_is_split_exactly(m: int, k: int, n: int, shift: int) -> None:
+    text = in_loop(f"(m, r) -> (m * 3 + r * 2 + {shift} + m + r)")
+    module = run(text, PASS)
+    machine = Machine()
+    for arg, value in zip(only(module, KernelOp).body.block.args[1:], (m, k, n), strict=True):
+        machine.set(arg, value)
+    machine.run(body_of(module))
+    found = [int(e[e.op.indices[0]][0]) for e in machine.events if isinstance(e.op, hw.CpAsyncOp)]
+    assert found == [(4 * m + 3 * r + shift) * n + k for r in range(4)]
+
+
+def test_where_a_row_is_split() -> None:
+    """Two products where an unrolled loop adds to what it leaves alone, else one."""
+    both = "(m, r) -> (m + r * 8)"
+    assert products(in_loop(both)) == 2
+    assert products(in_loop(both, access=STORE)) == 1
+    assert products(in_loop(both, unroll="")) == 1
+    assert products(in_loop(both, where="outside")) == 1
+    assert products(in_loop("(m, r) -> (r * 8 + r)")) == 1
+    assert products(in_loop("(m, r) -> (m + 8)")) == 1
+    assert products(in_loop("(m, r) -> ((m + r) mod 8)")) == 1
