@@ -385,6 +385,20 @@ def _scalar(cta: _Cta, op: Operation) -> None:
     cta.values[op.results[0]] = found
 
 
+def _for(cta: _Cta, op: scf.ForOp) -> None:
+    index, *carried = op.body.block.args
+    lower, upper, step = cta.numbers([op.lb, op.ub, op.step])
+    values = [cta.values[v] for v in op.iter_args]
+    for i in range(lower, upper, step):
+        cta.values[index] = i
+        cta.values.update(zip(carried, values, strict=True))
+        cta.ops(op.body.block)
+        end = op.body.block.last_op
+        assert end is not None
+        values = [cta.values[v] for v in end.operands]
+    cta.values.update(zip(op.results, values, strict=True))
+
+
 def _if(cta: _Cta, op: scf.IfOp) -> None:
     region = op.true_region if cta.values[op.cond] else op.false_region
     for block in region.blocks:
@@ -414,6 +428,7 @@ PLAYS: dict[type[Operation], Callable[[_Cta, Any], None]] = {
     tile.MapOp: _map,
     tile.AwaitOp: _nothing,
     tile.YieldOp: _nothing,
+    scf.ForOp: _for,
     scf.IfOp: _if,
     scf.YieldOp: _nothing,
     ReturnOp: _nothing,

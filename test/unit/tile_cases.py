@@ -145,6 +145,20 @@ CASES: Mapping[str, TileCase] = {
             small=sizes_of("M N K", (136, 264, 328), (33, 8, 8)),
             large=sizes_of("M N K", (512, 768, 1024), (1000, 520, 4096), (4096, 4096, 4096)),
         ),
+        TileCase(
+            "gemm_split_k",
+            product,
+            small=sizes_of("M N K", (40, 136, 1160), (130, 8, 72)),
+            large=sizes_of(
+                "M N K", (128, 128, 65536), (16, 14336, 4096), (129, 264, 8200), (1, 8, 8)
+            ),
+        ),
+        TileCase(
+            "gemm_unaligned",
+            product,
+            small=sizes_of("M N K", (67, 133, 77), (130, 262, 9), (1, 1, 1)),
+            large=sizes_of("M N K", (127, 1001, 333), (4095, 4095, 4095), (64, 64, 64)),
+        ),
     ]
 }
 

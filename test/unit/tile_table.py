@@ -28,11 +28,11 @@ DOC = ROOT / "docs" / "tile-kernels.md"
 HEADER = """# The kernels of examples/tile
 
 What each kernel uses, for `f16` and for every other element type that its test names. Registers
-are those of a thread as ptxas gives them, before `setmaxnreg` moves any: an upper bound, since the
-compiler chooses them. Shared bytes are a CTA's dynamic ones. `wgmma` and `mma` count the
-instructions in the code with its unrolled loops written out; a loop over k or over tiles counts
-once. No kernel spills or has a stack frame, and ptxas neither ignores a `setmaxnreg` nor
-serialises a `wgmma`.
+are those of a thread as ptxas gives them, before `setmaxnreg` moves any, rounded up to eights as
+the hardware allocates them: an upper bound, since the compiler chooses. Shared bytes are a CTA's
+dynamic ones. `wgmma` and `mma` count the instructions in the code with its unrolled loops written
+out; a loop over k or over tiles counts once. No kernel spills or has a stack frame, and ptxas
+neither ignores a `setmaxnreg` nor serialises a `wgmma`.
 
 `test/unit/test_tile_examples.py` holds the table; `python -m polyc.test.unit.tile_table` writes it.
 
@@ -107,7 +107,7 @@ def rows(name: str, element: str) -> list[Row]:
                 module.arch.data,
                 kernel.threads.value.data,
                 kernel.cluster_size,
-                result.kernels[symbol].registers,
+                -(-result.kernels[symbol].registers // 8) * 8,
                 0 if shared is None else shared.value.data,
                 count(kernel, hw.WgmmaOp),
                 count(kernel, hw.MmaSyncOp),
