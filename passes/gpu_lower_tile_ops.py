@@ -17,6 +17,7 @@ from polyc.passes.gpu_tile_contracts import (
     LowerWgmmaContract,
 )
 from polyc.passes.gpu_tile_copies import LowerCpAsyncCopy, LowerRegisterCopy, LowerTmaCopy
+from polyc.passes.gpu_tile_exchange import LowerReduceAcross
 from polyc.passes.gpu_tile_fragments import FRAGMENT_PATTERNS
 from polyc.passes.gpu_tile_maps import LowerFill, LowerMap
 
@@ -40,6 +41,7 @@ class GpuLowerTileOps(ModulePass):
                 LowerLoadOperands(),
                 LowerMultiply(),
                 *FRAGMENT_PATTERNS,
+                LowerReduceAcross(),
                 LowerFill(),
                 LowerMap(),
             ],

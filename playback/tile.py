@@ -9,7 +9,9 @@ author writes and what ``region-to-gpu`` makes, that is, before ``gpu-warp-speci
 
 from __future__ import annotations
 
+import functools
 import math
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -30,7 +32,15 @@ from xdsl.ir.affine import (
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import BlockIdOp, SharedTileOp
+from polyc.dialects.gpu.hardware import (
+    BarrierOp,
+    BlockIdOp,
+    ClusterRankOp,
+    CpAsyncCommitOp,
+    CpAsyncWaitOp,
+    GridSizeOp,
+    SharedTileOp,
+)
 from polyc.dialects.gpu.module import (
     KernelOp,
     LaunchOp,
@@ -77,8 +87,15 @@ def run(
     for launch in chosen.launches():
         kernel = kernels[launch.kernel_name]
         blocks = launch.blocks(symbols, multiprocessors, kernel)
-        for block in range(blocks):
-            _Cta(kernel, tensors, workspaces, symbols, block, blocks).run()
+        size = kernel.cluster_size
+        for first in range(0, blocks, size):
+            cluster = Cluster(size)
+            cluster.run(
+                [
+                    _Cta(kernel, tensors, workspaces, symbols, block, blocks, cluster)
+                    for block in range(first, first + size)
+                ]
+            )
     return outputs
 
 
@@ -137,8 +154,49 @@ BINARY: dict[AffineBinaryOpKind, Callable[[Any, Any], Any]] = {
 """Affine operators; Python's division rounds to minus infinity, as theirs does."""
 
 
+class Cluster:
+    """CTAs that run side by side, and tell each other values."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.meeting = threading.Barrier(size)
+        self.told: list[Array | None] = [None] * size
+
+    def run(self, ctas: Sequence[_Cta]) -> None:
+        """Run all, each in a thread where there are several; raises what the first raised."""
+        if len(ctas) == 1:
+            ctas[0].run()
+            return
+        errors: list[BaseException] = []
+
+        def one(cta: _Cta) -> None:
+            try:
+                cta.run()
+            except threading.BrokenBarrierError:
+                pass  # Another CTA has an error to tell.
+            except BaseException as error:
+                errors.append(error)
+                self.meeting.abort()
+
+        threads = [threading.Thread(target=one, args=(cta,)) for cta in ctas]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+
+    def exchange(self, rank: int, value: Array) -> list[Array]:
+        """The values of all CTAs by rank; every CTA calls this."""
+        self.told[rank] = value
+        self.meeting.wait()
+        found = [t for t in self.told if t is not None]
+        self.meeting.wait()
+        return found
+
+
 class _Cta:
-    """One block of a kernel; ``blocks`` is how many run."""
+    """One block of a kernel; ``blocks`` is how many run, ``cluster`` those beside it."""
 
     def __init__(
         self,
@@ -148,8 +206,10 @@ class _Cta:
         symbols: Mapping[str, int],
         block: int,
         blocks: int,
+        cluster: Cluster,
     ) -> None:
         self.kernel, self.block, self.blocks = kernel, block, blocks
+        self.cluster = cluster
         self.values: Values = {}
         for arg, bound in zip(kernel.body.block.args, kernel.bindings, strict=True):
             if (symbol := bound.symbol_name) is not None:
@@ -341,8 +401,11 @@ def _map(cta: _Cta, op: tile.MapOp) -> None:
 
     scalar, *others = op.body.block.args
     cta.values[scalar] = space
+    for index in op.body.block.walk():
+        if isinstance(index, tile.TileIndexOp):
+            cta.values[index.result] = grid[index.axis.value.data]
     for arg, source, access in zip(others, op.inputs, op.input_maps, strict=True):
-        tensor: Array = cta.values[source]
+        tensor: Array = _end(cta, source, None)
         at = places(access)
         held = inside(at, tensor.shape)
         values = np.zeros(space.shape, tensor.dtype)
@@ -362,6 +425,49 @@ def _map(cta: _Cta, op: tile.MapOp) -> None:
             cta.values[out][...] = found
 
 
+COMBINE: dict[str, tuple[Any, float]] = {
+    "sum": (np.add, 0.0),
+    "max": (np.maximum, -np.inf),
+    "min": (np.minimum, np.inf),
+}
+"""What a reduction does with two values, and what it is over none; NaN stays NaN."""
+
+ATOMIC: Mapping[str, Any] = {"add": np.add, "max": np.maximum, "min": np.minimum}
+
+
+def _reduce(cta: _Cta, op: tile.ReduceOp) -> None:
+    source: Array = cta.values[op.source]
+    target: Array = cta.values[op.target]
+    combine, nothing = COMBINE[op.kind.data]
+    grid = cast(Sequence[Array], np.indices(source.shape))
+    found = np.full(target.shape, nothing, target.dtype)
+    at = tuple(
+        np.broadcast_to(evaluated(expr, grid, ()), source.shape) for expr in op.by.data.results
+    )
+    with np.errstate(all="ignore"):
+        combine.at(found, at, source)
+        if op.cluster is not None:
+            parts = cta.cluster.exchange(cta.block % cta.cluster.size, found)
+            found = functools.reduce(combine, parts)
+        if op.accumulate is not None:
+            found = combine(target, found)
+    target[...] = found
+
+
+def _atomic(cta: _Cta, op: tile.AtomicOp) -> None:
+    source: Array = cta.values[op.fragment]
+    target: Array = cta.values[op.tensor]
+    start = cta.numbers(op.indices)
+    shape = [1] * (target.ndim - source.ndim) + list(source.shape)
+    ends = [min(s + n, size) for s, n, size in zip(start, shape, target.shape, strict=True)]
+    if all(s < e for s, e in zip(start, ends, strict=True)):
+        there = tuple(slice(s, e) for s, e in zip(start, ends, strict=True))
+        inside = tuple(slice(0, e - s) for s, e in zip(start, ends, strict=True))
+        with np.errstate(all="ignore"):
+            new = ATOMIC[op.kind.data](target[there], source.reshape(shape)[inside])
+        target[there] = new
+
+
 def _scalar(cta: _Cta, op: Operation) -> None:
     """An op of a map's body, on whole tiles at once."""
     operands = [cta.values[v] for v in op.operands]
@@ -371,6 +477,20 @@ def _scalar(cta: _Cta, op: Operation) -> None:
             case arith.ConstantOp():
                 _constant(cta, op)
                 return
+            case tile.TileIndexOp():
+                return
+            case affine.ApplyOp():
+                m = op.map.data
+                found = evaluated(m.results[0], operands[: m.num_dims], operands[m.num_dims :])
+            case arith.CmpiOp():
+                compare = arithmetic.compare_integers(op.predicate.value.data, np.dtype(np.int64))
+                found = compare(*(np.asarray(v, np.int64) for v in operands))
+            case arith.AndIOp():
+                found = np.asarray(operands[0]) & operands[1]
+            case arith.OrIOp():
+                found = np.asarray(operands[0]) | operands[1]
+            case arith.AddiOp() | arith.SubiOp() | arith.MuliOp():
+                found = INTEGER[type(op)](*operands)
             case arith.CmpfOp():
                 found = arithmetic.compare_floats(op.predicate.value.data)(*operands)
             case arith.SelectOp():
@@ -413,10 +533,25 @@ def _block_id(cta: _Cta, op: BlockIdOp) -> None:
     cta.values[op.result] = cta.block
 
 
+def _grid_size(cta: _Cta, op: GridSizeOp) -> None:
+    cta.values[op.result] = cta.blocks
+
+
+def _cluster_rank(cta: _Cta, op: ClusterRankOp) -> None:
+    cta.values[op.result] = cta.block % cta.cluster.size
+
+
 PLAYS: dict[type[Operation], Callable[[_Cta, Any], None]] = {
     arith.ConstantOp: _constant,
     affine.ApplyOp: _apply,
     BlockIdOp: _block_id,
+    GridSizeOp: _grid_size,
+    ClusterRankOp: _cluster_rank,
+    BarrierOp: _nothing,
+    CpAsyncCommitOp: _nothing,
+    CpAsyncWaitOp: _nothing,
+    tile.ReduceOp: _reduce,
+    tile.AtomicOp: _atomic,
     tile.TileCoordinatesOp: _coordinates,
     tile.TileLoopOp: _tile_loop,
     tile.FragmentOp: _fragment,
