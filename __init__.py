@@ -1,3 +1,23 @@
 """polyc: a dialect toolkit from tensor programs to CUDA C for SM80 and SM90."""
 
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from polyc.runtime.program import Program
+
 __version__ = "0.1.0"
+
+
+def load(
+    source: str | Path | Operation, arch: str | None = None, name: str | None = None
+) -> Program:
+    """Compile a program from its text, its file or its module: see ``polyc.tools.load``."""
+    # Imported here, so that the dialects alone stay quick to import.
+    from polyc.tools.load import load as loaded
+
+    return loaded(source, arch, name)

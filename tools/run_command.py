@@ -1,7 +1,8 @@
 """``polyc run``: play a program back at every layer, run its kernel, compare.
 
-Without a GPU the kernels of both architectures are compiled all the same, so that a
-machine without one finds what NVRTC would refuse.
+A ``gpu.module``, written in tiles or below, is run by ``run_tiles``.  Without a GPU the kernels
+of both architectures are compiled all the same, so that a machine without one finds what NVRTC
+would refuse.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def free_memory() -> int | None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help="the program, textual IR of the frontend layer")
+    parser.add_argument("file", help="the program, textual IR of the frontend or the gpu layer")
     parser.add_argument(
         "--set",
         action="append",
@@ -156,6 +157,10 @@ def main(args: argparse.Namespace) -> int:
     gpu = find_gpu(args.device)
     start = quiet()
     source = Compilation.of_file(args.file, archs[0], start)
+    if any(op.name == "gpu.module" for op in source.module.ops):
+        from polyc.tools.run_tiles import run
+
+        return run(source, args, gpu, steps)
     graph = the_graph(source.module, args.file, args.graph)
     symbols = parse_sizes(args.set, graph)
     check_tensors(graph, symbols)

@@ -12,12 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.ir import Operation
-
 from polyc.dialects.arch import ARCHS
 from polyc.dialects.diagnostic import PolycError
 from polyc.tools.check import Expected, sizes_text
-from polyc.tools.pipeline import Compilation, check_arch, run_pass
+from polyc.tools.pipeline import Compilation, check_arch
 from polyc.tools.printing import write
 from polyc.tools.run_command import check_tensors, parse_sizes, the_graph
 from polyc.tools.steps import Steps, on_stdout, quiet
@@ -80,7 +78,7 @@ def main(args: argparse.Namespace) -> int:
     arch: str | None = args.arch
     job = Compilation.of_file(args.file, next(iter(ARCHS)) if arch is None else arch, quiet())
     module, graph = lower(job, arch, args.file, args.graph, steps)
-    signature = cast("SignatureOp", _Signature(module)) if graph is None else graph
+    signature = cast("SignatureOp", ModuleSignature(module)) if graph is None else graph
     symbols = parse_sizes(args.set, signature)
     expected: Expected | None = None
     if graph is not None:
@@ -102,7 +100,7 @@ def main(args: argparse.Namespace) -> int:
             args.schedule,
             args.seed,
             args.completion,
-            progress=_progress(steps),
+            progress=progress(steps),
             timeline=args.timeline is not None,
         )
         plural = "" if result.grid == 1 else "s"
@@ -136,7 +134,7 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-class _Signature:
+class ModuleSignature:
     """What ``parse_sizes`` asks of a graph, from a ``gpu.module``."""
 
     def __init__(self, module: GpuModuleOp) -> None:
@@ -149,10 +147,8 @@ def lower(
     job: Compilation, arch: str | None, file: str, name: str | None, steps: Steps
 ) -> tuple[GpuModuleOp, SignatureOp | None]:
     """The ``gpu.module`` at hardware level, and the frontend graph that it comes from."""
-    from polyc.dialects.gpu.hardware import MBarrierOp, SharedTileOp
     from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
-    from polyc.dialects.gpu.tile import TILE_OPS
-    from polyc.passes.lower_to_gpu import build, gpu_passes
+    from polyc.passes.finish import finish, is_finished
     from polyc.playback.gpu.simulate import gpu_module_of
 
     if not any(isinstance(op, GpuModuleOp) for op in job.module.ops):
@@ -171,16 +167,9 @@ def lower(
     own = module.arch.data
     if arch is not None and arch != own:
         raise PolycError("ArchMismatch", f"the text is for {own}, not for {arch}", module)
-    tile_level = tuple(TILE_OPS)
-
-    def unfinished(op: Operation) -> bool:
-        unplaced = isinstance(op, SharedTileOp | MBarrierOp) and op.offset is None
-        return unplaced or isinstance(op, tile_level)
-
-    if any(unfinished(op) for op in module.walk()):
+    if not is_finished(module):
         with steps.step("lower from tile level"):
-            for passed in gpu_passes():
-                run_pass(job.ctx, build(passed, own), job.module, False)
+            finish(job.module)
         module = gpu_module_of(job.module, name)
     return module, None
 
@@ -200,7 +189,7 @@ def random_inputs(module: GpuModuleOp, symbols: Mapping[str, int], seed: int) ->
     return arrays
 
 
-def _progress(steps: Steps) -> Callable[[int, int], None]:
+def progress(steps: Steps) -> Callable[[int, int], None]:
     last = time.monotonic()
 
     def say(done: int, total: int) -> None:

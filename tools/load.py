@@ -1,0 +1,56 @@
+"""``polyc.load``: a program from text, a file or a module, ready to be called on tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+from polyc.passes.driver import verify
+from polyc.runtime.program import Program
+from polyc.tools.errors import as_polyc_error
+from polyc.tools.parsing import parse_text
+from polyc.tools.pipeline import Compilation, read_text
+from polyc.tools.registry import make_context
+
+
+def load(
+    source: str | Path | Operation, arch: str | None = None, name: str | None = None
+) -> Program:
+    """Compile a program; call its ``run`` on NumPy, PyTorch or other DLPack tensors.
+
+    ``source`` is a path, the text itself (it has a line break or a brace) or a module: a
+    ``gpu.module`` at tile or hardware level, or a ``frontend.graph``, which is compiled for
+    ``arch``.  ``name`` picks one of several modules.  The module is not changed.
+
+    Raises PolycError with the place in the text, and OSError for a file.
+    """
+    ctx = make_context()
+    if isinstance(source, Operation):
+        module: Operation = source
+    else:
+        is_text = isinstance(source, str) and ("{" in source or "\n" in source)
+        text, place = (str(source), "text") if is_text else (read_text(source), str(source))
+        try:
+            module = parse_text(ctx, text, place)
+        except (ParseError, VerifyException) as error:
+            raise as_polyc_error(error, place) from None
+    verify(module)
+    if isinstance(module, GpuModuleOp) or (
+        isinstance(module, ModuleOp) and any(isinstance(op, GpuModuleOp) for op in module.ops)
+    ):
+        program = Program.compile(module, name)
+        if arch is not None and arch != program.arch:
+            raise PolycError(
+                "ArchMismatch", f"{program.name} is for {program.arch}, not for {arch}", module
+            )
+        return program
+    if not isinstance(module, ModuleOp) or arch is None:
+        raise PolycError(
+            "Usage", "a program above the gpu layer is a module, compiled for an arch; give both"
+        )
+    return Program.compile(Compilation(ctx, module.clone(), arch).run().module, name)

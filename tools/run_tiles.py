@@ -1,0 +1,175 @@
+"""``polyc run`` on a ``gpu.module``: its tiles played back, its threads simulated or on a GPU.
+
+What the tiles mean is the reference for what the lowered kernel does; text that is already at
+the hardware level is compared with the simulator.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, cast
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.dim import MAX_SIZE
+from polyc.tools.check import sizes_text
+from polyc.tools.pipeline import Compilation
+from polyc.tools.run_command import free_memory, parse_sizes
+from polyc.tools.simulate_command import ModuleSignature, progress, random_inputs
+from polyc.tools.steps import Steps
+
+if TYPE_CHECKING:
+    from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+    from polyc.dialects.signature import SignatureOp
+    from polyc.runtime.driver import Device
+
+Arrays = Sequence[Any]
+
+
+def run(job: Compilation, args: argparse.Namespace, gpu: Device | None, steps: Steps) -> int:
+    """The command for a file with a ``gpu.module``; returns the exit code.
+
+    Raises PolycError of kind ``Disagreement`` with the output and its first element that
+    differs, what the simulator finds, and what any step refuses.
+    """
+    from polyc.passes.finish import finish, is_finished
+    from polyc.playback.gpu.simulate import gpu_module_of
+    from polyc.runtime.program import Program
+
+    tiles = gpu_module_of(job.module, args.graph)
+    if args.arch is not None and args.arch != tiles.arch.data:
+        raise PolycError(
+            "ArchMismatch", f"the text is for {tiles.arch.data}, not for {args.arch}", tiles
+        )
+    if args.seed < 0:
+        raise PolycError("Usage", f"--seed {args.seed}: a seed is 0 or more")
+    symbols = parse_sizes(args.set, cast("SignatureOp", ModuleSignature(tiles)))
+    check_sizes(tiles, symbols)
+    inputs = random_inputs(tiles, symbols, args.seed)
+    where = "on the CPU" if gpu is None else gpu.name
+    steps.say(f"@{tiles.sym_name.data} for {tiles.arch.data} at {sizes_text(symbols)}, {where}")
+    expected: Arrays | None = None
+    agree: list[str] = []
+    if not is_finished(tiles):
+        with steps.step("play back tiles") as step:
+            expected = played(tiles, inputs, symbols)
+            if expected is None:
+                step.note = "no playback of these ops"
+            else:
+                agree.append("the tiles")
+        lowered = job.fresh(job.arch).module
+        with steps.step("lower from tile level"):
+            finish(lowered)
+        module = gpu_module_of(lowered, args.graph)
+    else:
+        module = tiles
+    with steps.step("compile") as step:
+        program = Program.compile(module)
+        step.note = "; ".join(
+            f"{name}: {info.registers} registers"
+            + (f", {info.spill_bytes} bytes spilled" if info.spill_bytes else "")
+            for name, info in program.kernels.items()
+        )
+    on_gpu = gpu is not None and gpu.runs(module.arch.data)
+    if args.check or not on_gpu:
+        with steps.step("simulate") as step:
+            step.note, found = simulated(module, inputs, symbols, args.seed, steps)
+            step.note += compared(module, "the simulated kernel", found, expected)
+        expected = found if expected is None else expected
+        agree.append("the simulated threads")
+    if on_gpu:
+        with steps.step("run") as step:
+            found = cast("list[Any]", program.run(inputs, symbols=symbols))
+            step.note = f"variant {program.chosen(symbols)}"
+            step.note += compared(module, "the kernel on the GPU", found, expected)
+        agree.append(f"the kernel on {gpu.name}" if gpu is not None else "")
+    if len(agree) > 1:
+        steps.say(f"{', '.join(agree[:-1])} and {agree[-1]} agree")
+    else:
+        steps.say(f"{agree[0]}: no findings, and nothing to compare with")
+    return 0
+
+
+def check_sizes(module: GpuModuleOp, symbols: Mapping[str, int]) -> None:
+    """Raises PolycError: ``BadSize`` for a tensor's size that is negative or over 32 bits,
+    ``OutOfMemory`` when the tensors would not fit the host's memory."""
+    from polyc.dialects.gpu.types import element_bytes
+
+    dispatch = module.dispatch()
+    needed = 0
+    for name, kind in zip(dispatch.arg_names, dispatch.arg_types, strict=True):
+        for size in kind.dims:
+            if not 0 <= (value := size.evaluate(symbols)) <= MAX_SIZE:
+                raise PolycError(
+                    "BadSize",
+                    f"{name.data} has a size of {size}, which is {value}; sizes are 0 to "
+                    f"{MAX_SIZE}, as kernels index with 32 bits",
+                    module,
+                )
+        # As stored, in f32 and the copy that is compared.
+        elements = prod(size.evaluate(symbols) for size in kind.dims)
+        needed += elements * (2 * element_bytes(kind.element_type) + 12)
+    if (there := free_memory()) is not None and needed > there:
+        raise PolycError(
+            "OutOfMemory",
+            f"@{module.sym_name.data} at {sizes_text(symbols)} takes about {needed / 1e9:.1f} GB, "
+            f"and {there / 1e9:.1f} GB are free; use smaller sizes",
+            module,
+        )
+
+
+def played(module: GpuModuleOp, inputs: Arrays, symbols: Mapping[str, int]) -> Arrays | None:
+    """What the tiles mean, or None where the playback does not know an op."""
+    from polyc.playback import tile
+
+    try:
+        return tile.run(module, inputs, symbols)
+    except PolycError as error:
+        if error.kind != "NotPlayed":
+            raise
+        return None
+
+
+def simulated(
+    module: GpuModuleOp, inputs: Arrays, symbols: Mapping[str, int], seed: int, steps: Steps
+) -> tuple[str, Arrays]:
+    """What ran, and the outputs.  Raises what the simulator finds."""
+    from polyc.playback.gpu import simulate
+
+    result = simulate(module, inputs, symbols, seed=seed, progress=progress(steps))
+    result.check()
+    ran = ", ".join(f"{name} {grid}" for name, grid in result.launches) or "nothing"
+    return f"CTAs: {ran}", result.outputs
+
+
+def compared(module: GpuModuleOp, what: str, found: Arrays, expected: Arrays | None) -> str:
+    """The largest error in words.  Raises PolycError of kind ``Disagreement``."""
+    import numpy as np
+
+    from polyc.playback.reference import tolerance_check
+
+    if expected is None:
+        return ""
+    dispatch = module.dispatch()
+    first = dispatch.num_inputs.value.data
+    largest = 0.0
+    rows = zip(
+        list(dispatch.arg_names)[first:],
+        list(dispatch.arg_types)[first:],
+        found,
+        expected,
+        strict=True,
+    )
+    for name, kind, actual, wanted in rows:
+        wide = np.asarray(wanted, np.float32)
+        mismatch = tolerance_check(actual, wide, kind.element_type)
+        if mismatch is not None:
+            raise PolycError(
+                "Disagreement", f"{what} differs: output {name.data}, {mismatch}", module
+            )
+        if wide.size:
+            with np.errstate(all="ignore"):
+                error = np.abs(np.asarray(actual, np.float32) - wide)
+            largest = max(largest, float(np.nanmax(np.where(np.isfinite(error), error, 0.0))))
+    return f", agrees, largest error {largest:.1e}"
