@@ -492,7 +492,9 @@ def kernel_text(
         w.line(f"u32 shared_base = {w.call('shared_window', 'shared')};")
     w.ops(body)
     bounds = f"{kernel.threads.value.data}, {kernel.blocks_per_sm.value.data}"
-    head = f'extern "C" __global__ void __launch_bounds__({bounds})\n{name}('
+    size = kernel.cluster_size
+    cluster = "" if size == 1 else f"__cluster_dims__({size}, 1, 1) "
+    head = f'extern "C" __global__ void {cluster}__launch_bounds__({bounds})\n{name}('
     joined = ", ".join(parameters)
     if len(name) + len(joined) > 96:
         joined = "\n    " + ",\n    ".join(parameters)
