@@ -1,0 +1,181 @@
+"""Functions of elements and indices that Python has no operator for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import overload
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import AnyFloat, IndexType, f32
+from xdsl.ir import Operation, SSAValue
+
+from polyc.tile.source import public, refuse
+from polyc.tile.trace import INDEX, constant, kernel_trace, new_constant, value_of
+from polyc.tile.values import (
+    INTEGER_OPS,
+    Index,
+    IndexLike,
+    Scalar,
+    ScalarLike,
+    Size,
+    binary,
+    converted,
+    dtype,
+    hinted,
+    leaf,
+    make,
+    named_scalar,
+    number,
+    of_sizes,
+    pair,
+    scalar,
+    ssa_index,
+    truth,
+    unary,
+)
+
+
+def _either(word: str, a: object, b: object) -> Scalar | Index:
+    if isinstance(a, Scalar) or isinstance(b, Scalar):
+        return binary(word, a, b)
+    kernel_trace()
+    made = value_of(make(INTEGER_OPS[word], ssa_index(a), ssa_index(b)), hinted())
+    return leaf(made)
+
+
+@overload
+def max(a: Index | Size, b: IndexLike) -> Index: ...
+@overload
+def max(a: int, b: Index | Size) -> Index: ...
+@overload
+def max(a: Scalar, b: ScalarLike) -> Scalar: ...
+@overload
+def max(a: float, b: Scalar) -> Scalar: ...
+@public
+def max(a: object, b: object) -> Scalar | Index:
+    """The larger of two elements (NaN if one is), or of two indices."""
+    return _either("max", a, b)
+
+
+@overload
+def min(a: Index | Size, b: IndexLike) -> Index: ...
+@overload
+def min(a: int, b: Index | Size) -> Index: ...
+@overload
+def min(a: Scalar, b: ScalarLike) -> Scalar: ...
+@overload
+def min(a: float, b: Scalar) -> Scalar: ...
+@public
+def min(a: object, b: object) -> Scalar | Index:
+    """The smaller of two elements (NaN if one is), or of two indices."""
+    return _either("min", a, b)
+
+
+@public
+def ceildiv(a: IndexLike, b: IndexLike) -> Size | Index:
+    """``a / b`` rounded up: a size on the host, an index in a kernel."""
+    return of_sizes("ceildiv", a, b)
+
+
+@public
+def divide(a: IndexLike, b: IndexLike) -> Index:
+    """``a // b`` where both are 0 or more: an unsigned division, shorter than ``//``."""
+    kernel_trace()
+    return leaf(value_of(arith.DivUIOp(ssa_index(a), ssa_index(b)), hinted()))
+
+
+@public
+def remainder(a: IndexLike, b: IndexLike) -> Index:
+    """``a % b`` where both are 0 or more."""
+    kernel_trace()
+    return leaf(value_of(arith.RemUIOp(ssa_index(a), ssa_index(b)), hinted()))
+
+
+@overload
+def const(value: int) -> Index: ...
+@overload
+def const(value: float, kind: object) -> Scalar: ...
+@public
+def const(value: float, kind: object = INDEX) -> Index | Scalar:
+    """A constant with an op and a name of its own; the same number later on is this one."""
+    kernel_trace()
+    return _wrapped(new_constant(value, dtype(kind), hinted()))
+
+
+def _wrapped(value: SSAValue) -> Index | Scalar:
+    return leaf(value) if isinstance(value.type, IndexType) else scalar(value)
+
+
+@public
+def cast(value: ScalarLike | IndexLike, to: object) -> Scalar:
+    """``value`` as an element of type ``to``: floats round, an index becomes an integer."""
+    kernel_trace()
+    kind, hint = dtype(to), hinted()
+    if isinstance(value, int | float):
+        return named_scalar(number(value, kind))
+    start = value.value if isinstance(value, Scalar) else ssa_index(value)
+    return scalar(converted(start, kind, hint))
+
+
+@overload
+def select(condition: Scalar, a: Scalar, b: ScalarLike) -> Scalar: ...
+@overload
+def select(condition: Scalar, a: float, b: Scalar) -> Scalar: ...
+@overload
+def select(condition: Scalar, a: Index | Size, b: IndexLike) -> Index: ...
+@overload
+def select(condition: Scalar, a: int, b: Index | Size) -> Index: ...
+@public
+def select(condition: Scalar, a: object, b: object) -> Scalar | Index:
+    """``a`` where the condition holds, else ``b``."""
+    test = truth(condition)
+    if isinstance(a, Scalar) and isinstance(b, Scalar) and a.kind == b.kind:
+        left, right = a.value, b.value
+    elif isinstance(a, Scalar) or isinstance(b, Scalar):
+        left, right = pair(a, b)
+    else:
+        left, right = ssa_index(a), ssa_index(b)
+    return _wrapped(value_of(arith.SelectOp(test, left, right), hinted()))
+
+
+@public
+def fma(a: ScalarLike, b: ScalarLike, c: ScalarLike) -> Scalar:
+    """``a * b + c``, rounded once."""
+    known = next((x for x in (a, b, c) if isinstance(x, Scalar)), None)
+    if known is None:
+        refuse("MixedNumbers", "fma takes an element of the kernel among its operands")
+    kind = known.wide().type
+    first, second, third = (
+        x.wide() if isinstance(x, Scalar) else number(x, kind) for x in (a, b, c)
+    )
+    return scalar(value_of(math.FmaOp(first, second, third), hinted()))
+
+
+def _function(name: str, kind: type[Operation], what: str) -> Callable[[Scalar], Scalar]:
+    def function(x: Scalar) -> Scalar:
+        return unary(kind, x)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{what} of an element, in f32."
+    return public(function)
+
+
+exp = _function("exp", math.ExpOp, "e to the power")
+exp2 = _function("exp2", math.Exp2Op, "2 to the power")
+log = _function("log", math.LogOp, "Natural logarithm")
+log2 = _function("log2", math.Log2Op, "Logarithm to base 2")
+sqrt = _function("sqrt", math.SqrtOp, "Square root")
+rsqrt = _function("rsqrt", math.RsqrtOp, "1 over the square root")
+tanh = _function("tanh", math.TanhOp, "Hyperbolic tangent")
+erf = _function("erf", math.ErfOp, "Error function")
+abs = _function("abs", math.AbsFOp, "Absolute value")
+
+
+@public
+def sigmoid(x: Scalar) -> Scalar:
+    """``1 / (1 + exp(-x))``."""
+    if not isinstance(x.kind, AnyFloat):
+        refuse("MixedNumbers", "sigmoid takes a float; T.cast makes one")
+    one = constant(1.0, f32)
+    power = value_of(math.ExpOp(value_of(arith.NegfOp(x.wide()))))
+    return scalar(value_of(arith.DivfOp(one, value_of(arith.AddfOp(power, one))), hinted()))

@@ -1,0 +1,130 @@
+"""Where the user's program stands: the line of a call, and the names that take its results.
+
+Everything is read from the frame of the user's function, so that a builder call needs no
+argument for it: locations are the file, line and column of the call, and a value is named after
+the variable that it is assigned to.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from bisect import bisect_right
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from types import CodeType, FrameType
+from typing import NoReturn, ParamSpec, TypeVar
+
+from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, LocationAttr, StringAttr
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from polyc.dialects.diagnostic import PolycError, from_text
+
+PACKAGE = __name__.rpartition(".")[0]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame outside this package."""
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name != PACKAGE and not name.startswith(PACKAGE + "."):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+@lru_cache(maxsize=256)
+def _positions(code: CodeType) -> tuple[tuple[int | None, int | None], ...]:
+    """Line and column of every instruction of ``code``."""
+    return tuple((line, column) for line, _, column, _ in code.co_positions())
+
+
+def here() -> LocationAttr:
+    """The file, line and column of the call that the user's function is in."""
+    frame = user_frame()
+    if frame is None:
+        return UNKNOWN_LOC
+    line, column = _positions(frame.f_code)[frame.f_lasti // 2]
+    return FileLineColLoc(
+        StringAttr(frame.f_code.co_filename),
+        IntAttr(line or frame.f_lineno),
+        IntAttr(0 if column is None else column + 1),
+    )
+
+
+_PASSED_OVER = ("EXTENDED_ARG", "CACHE", "NOP", "COPY")
+_STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
+
+
+@lru_cache(maxsize=256)
+def _stores(code: CodeType) -> tuple[list[int], dict[int, tuple[str, ...]]]:
+    """The instructions' offsets, and the variables that a result is stored in at once."""
+    found: dict[int, tuple[str, ...]] = {}
+    listed = [i for i in dis.get_instructions(code) if i.opname not in _PASSED_OVER]
+    for position, instruction in enumerate(listed[:-1]):
+        wanted, at = 1, position + 1
+        if listed[at].opname == "UNPACK_SEQUENCE":
+            wanted, at = listed[at].arg or 0, at + 1
+        names: list[str] = []
+        while len(names) < wanted and at < len(listed):
+            store = listed[at]
+            if store.opname == "STORE_FAST_STORE_FAST":  # from Python 3.13 on
+                names += store.argval
+            elif store.opname == "STORE_FAST_LOAD_FAST":
+                names.append(store.argval[0])
+            elif store.opname in _STORES:
+                names.append(store.argval)
+            else:
+                break
+            at += 1
+        if len(names) >= wanted:
+            found[instruction.offset] = tuple(names[:wanted])
+    return [i.offset for i in listed], found
+
+
+def targets() -> tuple[str, ...]:
+    """The variables that the user's call is assigned to: ``("a", "b")`` in ``a, b = f()``.
+
+    Also those of ``with f() as (a, b)`` and of ``for a, b in f()``; none where the result goes
+    elsewhere.
+    """
+    frame = user_frame()
+    if frame is None:
+        return ()
+    offsets, stores = _stores(frame.f_code)
+    # While a call runs, the frame may stand at a cache entry that follows the instruction.
+    at = bisect_right(offsets, frame.f_lasti) - 1
+    return stores.get(offsets[at], ()) if at >= 0 else ()
+
+
+def target() -> str | None:
+    """The one variable that the user's call is assigned to."""
+    names = targets()
+    return names[0] if len(names) == 1 else None
+
+
+def refuse(kind: str, message: str, at: LocationAttr | None = None) -> NoReturn:
+    """Raise a PolycError at the user's line, or at ``at``."""
+    raise PolycError(kind, message, here() if at is None else at)
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """A function of the user's: what a dialect refuses becomes a PolycError at the user's line."""
+
+    @wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except PolycError as error:
+            error.located(here())
+            raise
+        except VerifyException as error:
+            raise from_text(str(error), here()) from None
+        except ParseError as error:
+            raise PolycError("InvalidText", error.msg, here()) from None
+
+    return guarded

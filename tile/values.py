@@ -1,0 +1,736 @@
+"""Numbers of a traced program: sizes, indices and scalars, with Python's operators.
+
+A ``Size`` is known to the host: it stands in shapes, grids and conditions.  An ``Index`` is a
+coordinate in a kernel; what is affine in other indices stays one expression until it is stored in
+a variable or used, and then becomes one ``affine.apply``.  A ``Scalar`` is one element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from xdsl.context import Context
+from xdsl.dialects import affine, arith, math
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    IndexType,
+    IntegerType,
+    bf16,
+    f16,
+    f32,
+    i1,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+)
+from xdsl.parser import Parser
+
+from polyc.dialects.dim import AssumptionsAttr, Dim, parse_assumptions, parse_shape
+from polyc.dialects.gpu.tile import TileIndexOp
+from polyc.tile.source import public, refuse, target
+from polyc.tile.trace import (
+    INDEX,
+    Scope,
+    constant,
+    in_kernel,
+    in_map,
+    kernel_trace,
+    valid_hint,
+    value_of,
+    visible,
+)
+
+index = INDEX
+
+DTYPES: dict[str, Attribute] = {
+    "f16": f16,
+    "bf16": bf16,
+    "f32": f32,
+    "i32": i32,
+    "i1": i1,
+    "index": INDEX,
+    "float16": f16,
+    "bfloat16": bf16,
+    "float32": f32,
+    "float": f32,
+    "int32": i32,
+    "bool": i1,
+}
+"""Element types by the names that may be written for them."""
+
+
+def dtype(given: object) -> Attribute:
+    """An element type from itself or its name; raises PolycError ``UnknownType``."""
+    if isinstance(given, str) and given in DTYPES:
+        return DTYPES[given]
+    if isinstance(given, Attribute) and given in DTYPES.values():
+        return given
+    refuse("UnknownType", f"{given!r} is no element type; take T.f16, T.bf16, T.f32 or T.i32")
+
+
+# Sizes ---------------------------------------------------------------------------------
+
+
+class Size:
+    """A size that the host knows: a polynomial of symbols, ``M`` or ``(N + 63) // 64``.
+
+    In a kernel it is an index, the value of the kernel's argument for the symbol.
+    """
+
+    __slots__ = ("dim",)
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __init__(self, dim: Dim) -> None:
+        self.dim = dim
+
+    def __str__(self) -> str:
+        return str(self.dim)
+
+    __repr__ = __str__
+
+    def __add__(self, other: IndexLike) -> Size | Index:
+        return of_sizes("add", self, other)
+
+    def __radd__(self, other: IndexLike) -> Size | Index:
+        return of_sizes("add", other, self)
+
+    def __sub__(self, other: IndexLike) -> Size | Index:
+        return of_sizes("sub", self, other)
+
+    def __rsub__(self, other: IndexLike) -> Size | Index:
+        return of_sizes("sub", other, self)
+
+    def __mul__(self, other: IndexLike) -> Size | Index:
+        return of_sizes("mul", self, other)
+
+    def __rmul__(self, other: IndexLike) -> Size | Index:
+        return of_sizes("mul", other, self)
+
+    def __floordiv__(self, other: IndexLike) -> Size | Index:
+        return of_sizes("floordiv", self, other)
+
+    def __mod__(self, other: IndexLike) -> Size | Index:
+        return of_sizes("mod", self, other)
+
+    def __neg__(self) -> Size | Index:
+        return of_sizes("mul", self, -1)
+
+    def __lt__(self, other: IndexLike) -> Scalar:
+        return _as_value(self) < other
+
+    def __le__(self, other: IndexLike) -> Scalar:
+        return _as_value(self) <= other
+
+    def __gt__(self, other: IndexLike) -> Scalar:
+        return _as_value(self) > other
+
+    def __ge__(self, other: IndexLike) -> Scalar:
+        return _as_value(self) >= other
+
+    def __eq__(self, other: object) -> Scalar:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return _as_value(self) == other
+
+    def __ne__(self, other: object) -> Scalar:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return _as_value(self) != other
+
+    def __bool__(self) -> bool:
+        _no_truth()
+
+    def __index__(self) -> int:
+        _no_number()
+
+
+def _as_value(size: Size) -> Index:
+    kernel_trace()
+    return to_index(size)
+
+
+@public
+def sizes(*names: str) -> tuple[Size, ...]:
+    """Symbolic sizes by name: ``M, N = T.sizes("M", "N")``."""
+    return tuple(Size(read_dim(name)) for name in names)
+
+
+@public
+def size(name: str) -> Size:
+    """One symbolic size, or an expression of them: ``T.size("(H - 1) floordiv 2 + 1")``."""
+    return Size(read_dim(name))
+
+
+def read_dim(text: str) -> Dim:
+    """A size from its text, as ``!gpu.global`` writes it."""
+    found = parse_shape(Parser(Context(), f"[{text}]"))
+    if len(found) != 1:
+        refuse("NotASize", f"{text!r} is not one size")
+    return found[0]
+
+
+def read_assumptions(text: str) -> AssumptionsAttr:
+    """Facts about sizes from their text: ``K mod 8 == 0, K >= 1``."""
+    if not text.strip():
+        return AssumptionsAttr(())
+    return AssumptionsAttr(parse_assumptions(Parser(Context(), f"({text})")))
+
+
+def to_dim(given: object) -> Dim:
+    """A size for the host: an integer, a symbol's name, or an expression of sizes."""
+    match given:
+        case bool():
+            pass
+        case int():
+            return Dim.const(given)
+        case str():
+            return read_dim(given)
+        case Size():
+            return given.dim
+        case Index():
+            refuse(
+                "NotASize",
+                "the host computes shapes and grids, from sizes alone; this is an index of a "
+                "kernel",
+            )
+        case _:
+            pass
+    refuse("NotASize", f"{given!r} is no size; take an integer, a name or an expression of sizes")
+
+
+_SIZE_OPS: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a.floordiv(_divisor(b)),
+    "ceildiv": lambda a, b: a.ceildiv(_divisor(b)),
+    "mod": lambda a, b: a.mod(_divisor(b)),
+}
+
+
+def _divisor(dim: Dim) -> int:
+    value = dim.constant()
+    if value is None or value < 1:
+        refuse("NotASize", f"a size is divided by a positive integer, not by {dim}")
+    return value
+
+
+def of_sizes(word: str, a: IndexLike, b: IndexLike) -> Size | Index:
+    """An operation on sizes: on the host a size again, in a kernel an index."""
+    if in_kernel() or isinstance(a, Index) or isinstance(b, Index):
+        return _of_indices(word, a, b)
+    return Size(_SIZE_OPS[word](to_dim(a), to_dim(b)))
+
+
+# Indices -------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Axis:
+    """An axis of the tile that ``T.parallel`` runs over."""
+
+    scope: Scope
+    position: int
+    hint: str | None = None
+    made: SSAValue | None = None
+
+
+Leaf = SSAValue | Axis
+
+
+class Index:
+    """A coordinate: an affine expression of values of type ``index``."""
+
+    __slots__ = ("expr", "hint", "leaves", "made")
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __init__(self, expr: AffineExpr, leaves: Sequence[Leaf]) -> None:
+        self.expr = expr
+        self.leaves = tuple(leaves)
+        self.hint: str | None = None
+        self.made: SSAValue | None = None
+
+    def __add__(self, other: IndexLike) -> Index:
+        return _of_indices("add", self, other)
+
+    def __radd__(self, other: IndexLike) -> Index:
+        return _of_indices("add", other, self)
+
+    def __sub__(self, other: IndexLike) -> Index:
+        return _of_indices("sub", self, other)
+
+    def __rsub__(self, other: IndexLike) -> Index:
+        return _of_indices("sub", other, self)
+
+    def __mul__(self, other: IndexLike) -> Index:
+        return _of_indices("mul", self, other)
+
+    def __rmul__(self, other: IndexLike) -> Index:
+        return _of_indices("mul", other, self)
+
+    def __floordiv__(self, other: IndexLike) -> Index:
+        return _of_indices("floordiv", self, other)
+
+    def __rfloordiv__(self, other: IndexLike) -> Index:
+        return _of_indices("floordiv", other, self)
+
+    def __mod__(self, other: IndexLike) -> Index:
+        return _of_indices("mod", self, other)
+
+    def __rmod__(self, other: IndexLike) -> Index:
+        return _of_indices("mod", other, self)
+
+    def __neg__(self) -> Index:
+        return _of_indices("mul", self, -1)
+
+    def __lt__(self, other: IndexLike) -> Scalar:
+        return _compare_indices("slt", self, other)
+
+    def __le__(self, other: IndexLike) -> Scalar:
+        return _compare_indices("sle", self, other)
+
+    def __gt__(self, other: IndexLike) -> Scalar:
+        return _compare_indices("sgt", self, other)
+
+    def __ge__(self, other: IndexLike) -> Scalar:
+        return _compare_indices("sge", self, other)
+
+    def __eq__(self, other: object) -> Scalar:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return _compare_indices("eq", self, other)
+
+    def __ne__(self, other: object) -> Scalar:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return _compare_indices("ne", self, other)
+
+    def __bool__(self) -> bool:
+        _no_truth()
+
+    def __index__(self) -> int:
+        _no_number()
+
+    @property
+    def value(self) -> SSAValue:
+        """The value in the text; makes the ops that compute it."""
+        return ssa_index(self)
+
+
+IndexLike = int | Size | Index
+
+
+def _no_truth() -> NoReturn:
+    refuse(
+        "TracedCondition",
+        "the condition is known when the kernel runs, not while it is traced: take T.when, or "
+        "T.select for a value",
+    )
+
+
+def _no_number() -> NoReturn:
+    refuse(
+        "TracedNumber",
+        "the number is known when the kernel runs, not while it is traced: take T.serial for a "
+        "loop over it",
+    )
+
+
+def leaf(value: SSAValue) -> Index:
+    """An SSA value of type index."""
+    return Index(AffineExpr.dimension(0), (value,))
+
+
+def to_index(given: object) -> Index:
+    """An index from a number, a size or itself; raises PolycError ``NotAnIndex``."""
+    match given:
+        case Index():
+            return given
+        case bool():
+            pass
+        case int():
+            return Index(AffineExpr.constant(given), ())
+        case Size():
+            return _index_of_dim(given.dim)
+        case str():
+            return _index_of_dim(read_dim(given))
+        case _:
+            pass
+    what = f"a value of type {given.kind}" if isinstance(given, Scalar) else repr(given)
+    refuse("NotAnIndex", f"{what} is no coordinate; take integers, sizes and indices")
+
+
+def _index_of_dim(dim: Dim) -> Index:
+    """A size in the open kernel, from the kernel's arguments."""
+    kernel = kernel_trace().kernel
+    assert kernel is not None
+    names = dim.symbols()
+    values = [kernel.symbol(name) for name in names]
+    expr = dim.as_affine(names)
+    if expr is not None:
+        dims = [AffineExpr.dimension(i) for i in range(len(names))]
+        return Index(expr.replace_dims_and_symbols([], dims), values)
+    total: Index | None = None
+    for mono, factor in dim.terms:
+        product: Index = Index(AffineExpr.constant(factor), ())
+        for atom in mono:
+            product = _combine("mul", product, _index_of_dim(Dim((((atom,), 1),))))
+        total = product if total is None else _combine("add", total, product)
+    return to_index(0) if total is None else total
+
+
+def _merged(a: Index, b: Index) -> tuple[AffineExpr, AffineExpr, list[Leaf]]:
+    """Both expressions over one list of leaves."""
+    leaves = list(a.leaves)
+    places: list[AffineExpr] = []
+    for one in b.leaves:
+        at = next((i for i, known in enumerate(leaves) if known is one), None)
+        if at is None:
+            at = len(leaves)
+            leaves.append(one)
+        places.append(AffineExpr.dimension(at))
+    return a.expr, b.expr.replace_dims_and_symbols(places, []), leaves
+
+
+_AFFINE: dict[str, Callable[[AffineExpr, AffineExpr], AffineExpr]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: -b + a if isinstance(a, AffineConstantExpr) else a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b,
+    "ceildiv": lambda a, b: a.ceil_div(b),
+    "mod": lambda a, b: a % b,
+}
+
+
+def _of_indices(word: str, given_a: object, given_b: object) -> Index:
+    """An operation on indices: affine where it is, else an op of ``arith`` on their values."""
+    if isinstance(given_a, Scalar) or isinstance(given_b, Scalar):
+        refuse("MixedNumbers", "an index and an element do not mix; T.cast makes one of the other")
+    kernel_trace()
+    return stored(_combine(word, to_index(given_a), to_index(given_b)))
+
+
+def _combine(word: str, a: Index, b: Index) -> Index:
+    expr_a, expr_b, leaves = _merged(a, b)
+    constant_b = isinstance(expr_b, AffineConstantExpr)
+    divides = word in ("floordiv", "ceildiv", "mod")
+    if divides and isinstance(expr_b, AffineConstantExpr) and expr_b.value < 1:
+        refuse("NotAnIndex", f"an index is divided by a positive number, not by {expr_b.value}")
+    if constant_b or (not divides and (word != "mul" or isinstance(expr_a, AffineConstantExpr))):
+        return Index(_AFFINE[word](expr_a, expr_b), leaves)
+    return leaf(_arith(word, ssa_index(a), ssa_index(b)))
+
+
+def _arith(word: str, a: SSAValue, b: SSAValue) -> SSAValue:
+    if word == "mul":
+        return value_of(arith.MuliOp(a, b))
+    if word == "ceildiv":
+        return value_of(arith.CeilDivSIOp(a, b))
+    quotient = value_of(arith.FloorDivSIOp(a, b))
+    if word == "floordiv":
+        return quotient
+    return value_of(arith.SubiOp(a, value_of(arith.MuliOp(quotient, b))))
+
+
+def stored(found: Index) -> Index:
+    """An index whose expression is stored in a variable is computed there, under its name.
+
+    In the body of ``T.parallel`` it stays an expression, because it may say which element is meant;
+    its value, where one is needed, gets the name.
+    """
+    name = target()
+    if name is None:
+        return found
+    if in_map():
+        found.hint = found.hint or valid_hint(name)
+        return found
+    match found.expr:
+        case AffineConstantExpr():
+            return found
+        case AffineDimExpr():
+            (value,) = found.leaves
+            if isinstance(value, SSAValue) and value.name_hint is None:
+                value.name_hint = valid_hint(name)
+            return found
+        case _:
+            return leaf(_apply(found, valid_hint(name)))
+
+
+def _apply(found: Index, hint: str | None) -> SSAValue:
+    """An ``affine.apply`` of the leaves that the expression uses."""
+    used = sorted(found.expr.used_dims())
+    places = {old: AffineExpr.dimension(new) for new, old in enumerate(used)}
+    dims = [places.get(i, AffineExpr.constant(0)) for i in range(len(found.leaves))]
+    values = [_leaf_value(found.leaves[i]) for i in used]
+    expr = found.expr.replace_dims_and_symbols(dims, [])
+    return value_of(affine.ApplyOp(values, AffineMapAttr(AffineMap(len(used), 0, (expr,)))), hint)
+
+
+def _leaf_value(one: Leaf) -> SSAValue:
+    if isinstance(one, SSAValue):
+        return one
+    if not any(s is one.scope for s in kernel_trace().scopes):
+        refuse("OutOfScope", "an axis of T.parallel is known in its body only")
+    if one.made is None or not visible(one.made):
+        one.made = value_of(TileIndexOp(one.position), one.hint)
+    return one.made
+
+
+def ssa_index(given: object) -> SSAValue:
+    """The value of an index; makes the ops that compute it."""
+    found = to_index(given)
+    match found.expr:
+        case AffineConstantExpr(value):
+            return constant(value, INDEX)
+        case AffineDimExpr(position):
+            return _leaf_value(found.leaves[position])
+        case _:
+            pass
+    if found.made is None or not visible(found.made):
+        found.made = _apply(found, found.hint)
+    return found.made
+
+
+def _compare_indices(word: str, a: object, b: object) -> Scalar:
+    if isinstance(a, Scalar) or isinstance(b, Scalar):
+        refuse("MixedNumbers", "an index and an element do not compare; T.cast one of them")
+    kernel_trace()
+    return scalar(value_of(arith.CmpiOp(ssa_index(a), ssa_index(b), word), hinted()))
+
+
+def hinted() -> str | None:
+    """The name of the variable that takes the result."""
+    name = target()
+    return None if name is None else valid_hint(name)
+
+
+# Scalars -------------------------------------------------------------------------------
+
+
+class Scalar:
+    """One element, or a truth value; every operator makes one op.
+
+    f16 and bf16 are converted to f32 where they are computed with, and back where they are stored.
+    """
+
+    __slots__ = ("_wide", "value")
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __init__(self, value: SSAValue) -> None:
+        self.value = value
+        self._wide: SSAValue | None = None
+
+    @property
+    def kind(self) -> Attribute:
+        return self.value.type
+
+    def wide(self) -> SSAValue:
+        """The value as f32 where it is f16 or bf16."""
+        if not isinstance(self.kind, Float16Type | BFloat16Type):
+            return self.value
+        if self._wide is None or not visible(self._wide):
+            self._wide = value_of(arith.ExtFOp(self.value, f32))
+        return self._wide
+
+    def __add__(self, other: ScalarLike) -> Scalar:
+        return binary("add", self, other)
+
+    def __radd__(self, other: ScalarLike) -> Scalar:
+        return binary("add", other, self)
+
+    def __sub__(self, other: ScalarLike) -> Scalar:
+        return binary("sub", self, other)
+
+    def __rsub__(self, other: ScalarLike) -> Scalar:
+        return binary("sub", other, self)
+
+    def __mul__(self, other: ScalarLike) -> Scalar:
+        return binary("mul", self, other)
+
+    def __rmul__(self, other: ScalarLike) -> Scalar:
+        return binary("mul", other, self)
+
+    def __truediv__(self, other: ScalarLike) -> Scalar:
+        return binary("div", self, other)
+
+    def __rtruediv__(self, other: ScalarLike) -> Scalar:
+        return binary("div", other, self)
+
+    def __neg__(self) -> Scalar:
+        return unary(arith.NegfOp, self)
+
+    def __abs__(self) -> Scalar:
+        return unary(math.AbsFOp, self)
+
+    def __and__(self, other: ScalarLike) -> Scalar:
+        return binary("and", self, other)
+
+    def __or__(self, other: ScalarLike) -> Scalar:
+        return binary("or", self, other)
+
+    def __xor__(self, other: ScalarLike) -> Scalar:
+        return binary("xor", self, other)
+
+    def __invert__(self) -> Scalar:
+        return binary("xor", self, True if self.kind == i1 else -1)
+
+    def __lt__(self, other: ScalarLike) -> Scalar:
+        return _compare("lt", self, other)
+
+    def __le__(self, other: ScalarLike) -> Scalar:
+        return _compare("le", self, other)
+
+    def __gt__(self, other: ScalarLike) -> Scalar:
+        return _compare("gt", self, other)
+
+    def __ge__(self, other: ScalarLike) -> Scalar:
+        return _compare("ge", self, other)
+
+    def __eq__(self, other: object) -> Scalar:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return _compare("eq", self, other)
+
+    def __ne__(self, other: object) -> Scalar:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return _compare("ne", self, other)
+
+    def __bool__(self) -> bool:
+        _no_truth()
+
+    def __float__(self) -> float:
+        _no_number()
+
+    def __int__(self) -> int:
+        _no_number()
+
+
+ScalarLike = int | float | Scalar
+
+
+def scalar(value: SSAValue) -> Scalar:
+    return Scalar(value)
+
+
+def named_scalar(value: SSAValue) -> Scalar:
+    """A scalar that is named after the variable that takes it."""
+    if (name := hinted()) is not None:
+        value.name_hint = name
+    return Scalar(value)
+
+
+def pair(a: object, b: object) -> tuple[SSAValue, SSAValue]:
+    """Two operands of one type: numbers take the type of the other, 16-bit floats become f32."""
+    for one in (a, b):
+        if not isinstance(one, int | float | Scalar):
+            what = "an index" if isinstance(one, Index | Size) else repr(one)
+            refuse(
+                "MixedNumbers", f"{what} is no element; T.cast converts an index, A[i, j] reads one"
+            )
+    if isinstance(a, Scalar):
+        left = a.wide()
+        right = b.wide() if isinstance(b, Scalar) else number(b, left.type)
+    else:
+        assert isinstance(b, Scalar)
+        right = b.wide()
+        left = number(a, right.type)
+    if left.type != right.type:
+        refuse("MixedNumbers", f"{left.type} and {right.type} do not mix; T.cast one of them")
+    return left, right
+
+
+def number(given: object, kind: Attribute) -> SSAValue:
+    """A Python number as a constant of type ``kind``."""
+    if not isinstance(given, int | float):
+        refuse("MixedNumbers", f"{given!r} is no number")
+    if not isinstance(kind, AnyFloat) and not float(given).is_integer():
+        refuse("MixedNumbers", f"{given} is not of type {kind}; T.cast the other operand")
+    return constant(given, kind)
+
+
+_FLOAT: dict[str, type[Operation]] = {
+    "add": arith.AddfOp,
+    "sub": arith.SubfOp,
+    "mul": arith.MulfOp,
+    "div": arith.DivfOp,
+    "max": arith.MaximumfOp,
+    "min": arith.MinimumfOp,
+}
+INTEGER_OPS: dict[str, type[Operation]] = {
+    "add": arith.AddiOp,
+    "sub": arith.SubiOp,
+    "mul": arith.MuliOp,
+    "max": arith.MaxSIOp,
+    "min": arith.MinSIOp,
+    "and": arith.AndIOp,
+    "or": arith.OrIOp,
+    "xor": arith.XOrIOp,
+}
+
+
+def binary(word: str, a: object, b: object) -> Scalar:
+    left, right = pair(a, b)
+    table = _FLOAT if isinstance(left.type, AnyFloat) else INTEGER_OPS
+    if (found := table.get(word)) is None:
+        refuse("MixedNumbers", f"{word} is not defined on {left.type}")
+    return scalar(value_of(make(found, left, right), hinted()))
+
+
+def make(kind: type[Operation], *operands: SSAValue) -> Operation:
+    return kind(*operands)  # pyright: ignore[reportArgumentType]
+
+
+def _compare(word: str, a: object, b: object) -> Scalar:
+    left, right = pair(a, b)
+    if isinstance(left.type, AnyFloat):
+        op: Operation = arith.CmpfOp(left, right, "une" if word == "ne" else "o" + word)
+    else:
+        op = arith.CmpiOp(left, right, word if word in ("eq", "ne") else "s" + word)
+    return scalar(value_of(op, hinted()))
+
+
+def unary(kind: type[Operation], given: object) -> Scalar:
+    if not isinstance(given, Scalar) or not isinstance(given.kind, AnyFloat):
+        what = f"a value of type {given.kind}" if isinstance(given, Scalar) else repr(given)
+        refuse("MixedNumbers", f"{what} is no float; T.cast makes one")
+    return scalar(value_of(make(kind, given.wide()), hinted()))
+
+
+def converted(value: SSAValue, kind: Attribute, hint: str | None = None) -> SSAValue:
+    """``value`` as type ``kind``, by the ops that this takes."""
+    have = value.type
+    if have == kind:
+        return value
+    if isinstance(have, IndexType):
+        whole = value_of(arith.IndexCastOp(value, i32), hint if kind == i32 else None)
+        return converted(whole, kind, hint)
+    if isinstance(have, AnyFloat) and isinstance(kind, AnyFloat):
+        if have.bitwidth < kind.bitwidth:
+            return value_of(arith.ExtFOp(value, kind), hint)
+        if have.bitwidth > kind.bitwidth:
+            return value_of(arith.TruncFOp(value, kind), hint)
+        return value_of(arith.TruncFOp(value_of(arith.ExtFOp(value, f32)), kind), hint)
+    if have == i1 and isinstance(kind, AnyFloat):
+        return value_of(arith.UIToFPOp(value, kind), hint)
+    if isinstance(have, IntegerType) and isinstance(kind, AnyFloat):
+        return value_of(arith.SIToFPOp(value, kind), hint)
+    if isinstance(have, AnyFloat) and kind == i32:
+        return value_of(arith.FPToSIOp(value, i32), hint)
+    refuse("UnknownType", f"{have} is not converted to {kind}")
+
+
+def truth(condition: object) -> SSAValue:
+    """The value of a condition; raises PolycError ``NotACondition``."""
+    if not isinstance(condition, Scalar) or condition.kind != i1:
+        refuse(
+            "NotACondition",
+            "a condition is a comparison of values of the kernel, such as `i < n`; a Python truth "
+            "value is decided by a Python `if`",
+        )
+    return condition.value
+
+
+def constant_of(given: float) -> SSAValue:
+    """A Python number as a value: integers are indices, others f32."""
+    if isinstance(given, bool):
+        return constant(given, i1)
+    return constant(given, INDEX if isinstance(given, int) else f32)
