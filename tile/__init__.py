@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import bf16, f16, f32, i1, i32
 from polyc.tile.flow import pipelined, roles, serial, tile_loop, turn, when
 from polyc.tile.functions import (
     abs,
+    apply,
     cast,
     ceildiv,
     const,
@@ -92,6 +93,7 @@ __all__ = [
     "alloc_fragment",
     "alloc_shared",
     "annotate_layout",
+    "apply",
     "atomic",
     "atomic_add",
     "attributes",

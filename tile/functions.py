@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import overload
+from collections.abc import Callable, Sequence
+from inspect import signature
+from typing import Any, overload
+from typing import cast as typed
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, IndexType, f32
 from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.tile.source import public, refuse
 from polyc.tile.trace import INDEX, constant, kernel_trace, new_constant, value_of
@@ -18,6 +21,7 @@ from polyc.tile.values import (
     Scalar,
     ScalarLike,
     Size,
+    apply_map,
     binary,
     converted,
     dtype,
@@ -179,3 +183,34 @@ def sigmoid(x: Scalar) -> Scalar:
     one = constant(1.0, f32)
     power = value_of(math.ExpOp(value_of(arith.NegfOp(x.wide()))))
     return scalar(value_of(arith.DivfOp(one, value_of(arith.AddfOp(power, one))), hinted()))
+
+
+def affine_map(dims: int, function: Callable[..., Any]) -> AffineMap:
+    """The map that a Python function of coordinates computes."""
+    if len(signature(function).parameters) != dims:
+        refuse("WrongRank", f"the function takes {dims} coordinates")
+    given = function(*(AffineExpr.dimension(i) for i in range(dims)))
+    results = list(typed("Sequence[object]", given)) if isinstance(given, tuple | list) else [given]
+    found: list[AffineExpr] = []
+    for one in results:
+        if isinstance(one, int):
+            found.append(AffineExpr.constant(one))
+        elif isinstance(one, AffineExpr):
+            found.append(one)
+        else:
+            refuse("NotAffine", f"{one!r} is no affine expression of the coordinates")
+    return AffineMap(dims, 0, tuple(found))
+
+
+@public
+def apply(function: Callable[..., Any], *operands: IndexLike) -> Index:
+    """``affine.apply`` of a function of dimensions: ``T.apply(lambda m: m // 3, tap)``.
+
+    Operators make these ops themselves, with sizes as symbols; this says that all operands are
+    dimensions of the map.
+    """
+    kernel_trace()
+    of = affine_map(len(operands), function)
+    if len(of.results) != 1:
+        refuse("NotAffine", f"the function gives one index, not {len(of.results)}")
+    return leaf(apply_map(of, [ssa_index(o) for o in operands], hinted()))

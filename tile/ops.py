@@ -12,6 +12,7 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.gpu.types import FragmentType, SharedType
+from polyc.tile.functions import affine_map
 from polyc.tile.source import public, refuse, targets
 from polyc.tile.tiles import (
     Fragment,
@@ -23,7 +24,6 @@ from polyc.tile.tiles import (
     Tile,
     Token,
     View,
-    affine_map,
     unwrapped,
     wrapped,
 )

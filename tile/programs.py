@@ -27,7 +27,7 @@ from polyc.dialects.gpu.module import (
     WorkspaceOp,
 )
 from polyc.dialects.gpu.types import BindAttr, GlobalType, IntsAttr
-from polyc.tile.source import here, public, refuse, user_frame
+from polyc.tile.source import here, public, refuse, target, user_frame
 from polyc.tile.tiles import Out, Tensor, TensorSpec
 from polyc.tile.trace import (
     CURRENT,
@@ -67,6 +67,10 @@ SizeLike = int | str | Size | Index
 """A size for the host; an index of a kernel is refused."""
 
 
+Binds = Sequence[Tensor | Size] | Mapping[str, Tensor | Size]
+"""The arguments of a kernel in order, under their own names or under others."""
+
+
 class Kernel:
     """``with T.kernel(…):`` one kernel, and its launch where a grid is given."""
 
@@ -78,7 +82,7 @@ class Kernel:
         blocks_per_sm: int,
         cluster: int,
         attributes: Mapping[str, Attribute],
-        binds: Sequence[Tensor | Size] | None,
+        binds: Binds | None,
     ) -> None:
         self.name = name
         self.threads = threads
@@ -92,14 +96,14 @@ class Kernel:
         self._tensors: dict[int, tuple[Tensor, BlockArgument]] = {}
         self._symbols: dict[str, BlockArgument] = {}
 
-    def _add(self, tensor: Tensor) -> None:
+    def _add(self, tensor: Tensor, name: str | None = None) -> None:
         arg = self._block.insert_arg(tensor.type, len(self._block.args), self.location)
-        arg.name_hint = tensor.name
+        arg.name_hint = name or tensor.name
         self._tensors[id(tensor)] = (tensor, arg)
 
-    def _add_symbol(self, name: str) -> None:
+    def _add_symbol(self, name: str, shown: str | None = None) -> None:
         arg = self._block.insert_arg(INDEX, len(self._block.args), self.location)
-        arg.name_hint = name
+        arg.name_hint = shown or name
         self._symbols[name] = arg
 
     @public
@@ -118,11 +122,13 @@ class Kernel:
             for name in program.symbols:
                 self._add_symbol(name)
         else:
-            for one in self._binds:
+            given = self._binds
+            rows = given.items() if isinstance(given, Mapping) else [(None, one) for one in given]
+            for shown, one in rows:
                 if isinstance(one, Tensor):
-                    self._add(one)
+                    self._add(one, shown)
                 else:
-                    self._add_symbol(str(one.dim))
+                    self._add_symbol(str(one.dim), shown)
         current.kernel = self
         self._scope = open_scope(self._block, "kernel", self)
         return self
@@ -144,6 +150,10 @@ class Kernel:
             known = ", ".join(self._symbols) or "none"
             refuse("UnknownSize", f"kernel {self.name} has no size {name}; it has {known}")
         return found
+
+    def is_symbol(self, value: SSAValue) -> bool:
+        """Whether a value is the argument of a size."""
+        return any(arg is value for arg in self._symbols.values())
 
     def __exit__(
         self,
@@ -246,7 +256,7 @@ def kernel(
     blocks_per_sm: int = 1,
     registers: Sequence[int] | None = None,
     attributes: Mapping[str, Attribute] | None = None,
-    binds: Sequence[Tensor | Size] | None = None,
+    binds: Binds | None = None,
 ) -> Kernel:
     """A kernel of ``threads`` threads a CTA, and its launch with ``grid`` CTAs.
 
@@ -254,7 +264,8 @@ def kernel(
     tensor is a multiple of (16 where nothing is said): the first kernel whose conditions hold runs.
     In a sequence both are the sequence's.  ``registers`` is the budget of (producer, consumer) for
     roles that are inferred.  ``binds`` fixes which tensors and sizes are arguments, and their
-    order; without it they are those that the body uses.  Without ``grid`` nothing is launched
+    order (and their names in the text, as a dictionary); without it they are those that the body
+    uses.  Without ``grid`` nothing is launched
     until ``T.launch``.
     """
     current = trace()
@@ -286,14 +297,14 @@ def _launching(
             refuse("NotASequence", "the conditions of a launch in a sequence are the sequence's")
         made = LaunchOp.of_sequence(name, extents, persistent)
         made.location = location
-        target: list[Any] = sequence.ops
+        launches: list[Any] = sequence.ops
     else:
         made = LaunchOp(
             name, read_assumptions(when), _alignments(current, align), extents, persistent
         )
         made.location = location
-        target = current.program.variants
-    return lambda: target.append(made)
+        launches = current.program.variants
+    return lambda: launches.append(made)
 
 
 def _alignments(current: ProgramTrace, align: Sequence[int] | None) -> list[int]:
@@ -343,7 +354,7 @@ def workspace(
     made = WorkspaceOp(name, memory, zeroed)
     made.location = here()
     current.sequence.ops.append(made)
-    tensor = Tensor(name, memory, BindAttr.workspace(name))
+    tensor = Tensor(target() or name, memory, BindAttr.workspace(name))
     current.sequence.workspaces.append(tensor)
     return tensor
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import signature
 from math import prod
 from typing import Any, cast
 
 from xdsl.dialects.builtin import DictionaryAttr, IndexType, IntAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.dim import ShapeAttr
 from polyc.dialects.gpu import tile
@@ -26,6 +24,7 @@ from polyc.dialects.gpu.types import (
     TokenType,
 )
 from polyc.tile import maps
+from polyc.tile.functions import affine_map
 from polyc.tile.source import public, refuse
 from polyc.tile.trace import check_visible, in_map, insert, kernel_trace, value_of
 from polyc.tile.values import (
@@ -317,23 +316,6 @@ def fragment_layout(
 ) -> FragmentLayoutAttr:
     """Where each register of each thread stands: ``lambda t, r: (t // 4, t % 4 * 2 + r)``."""
     return FragmentLayoutAttr.of(threads, registers, affine_map(2, place))
-
-
-def affine_map(dims: int, function: Callable[..., Any]) -> AffineMap:
-    """The map that a Python function of coordinates computes."""
-    if len(signature(function).parameters) != dims:
-        refuse("WrongRank", f"the function takes {dims} coordinates")
-    given = function(*(AffineExpr.dimension(i) for i in range(dims)))
-    results = list(cast("Sequence[object]", given)) if isinstance(given, tuple | list) else [given]
-    found: list[AffineExpr] = []
-    for one in results:
-        if isinstance(one, int):
-            found.append(AffineExpr.constant(one))
-        elif isinstance(one, AffineExpr):
-            found.append(one)
-        else:
-            refuse("NotAffine", f"{one!r} is no affine expression of the coordinates")
-    return AffineMap(dims, 0, tuple(found))
 
 
 @public

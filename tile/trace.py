@@ -62,6 +62,8 @@ class KernelLike(Protocol):
 
     def symbol(self, name: str) -> SSAValue: ...
 
+    def is_symbol(self, value: SSAValue) -> bool: ...
+
 
 @dataclass(eq=False)
 class Trace:

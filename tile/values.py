@@ -459,13 +459,31 @@ def stored(found: Index) -> Index:
 
 
 def _apply(found: Index, hint: str | None) -> SSAValue:
-    """An ``affine.apply`` of the leaves that the expression uses."""
-    used = sorted(found.expr.used_dims())
-    places = {old: AffineExpr.dimension(new) for new, old in enumerate(used)}
-    dims = [places.get(i, AffineExpr.constant(0)) for i in range(len(found.leaves))]
-    values = [_leaf_value(found.leaves[i]) for i in used]
-    expr = found.expr.replace_dims_and_symbols(dims, [])
-    return value_of(affine.ApplyOp(values, AffineMapAttr(AffineMap(len(used), 0, (expr,)))), hint)
+    """An ``affine.apply`` of the leaves that the expression uses; sizes are the map's symbols."""
+    kernel = kernel_trace().kernel
+    assert kernel is not None
+    dims: list[SSAValue] = []
+    symbols: list[SSAValue] = []
+    places: list[AffineExpr] = []
+    used = found.expr.used_dims()
+    for position, one in enumerate(found.leaves):
+        if position not in used:
+            places.append(AffineExpr.constant(0))
+            continue
+        value = _leaf_value(one)
+        if kernel.is_symbol(value):
+            places.append(AffineExpr.symbol(len(symbols)))
+            symbols.append(value)
+        else:
+            places.append(AffineExpr.dimension(len(dims)))
+            dims.append(value)
+    expr = found.expr.replace_dims_and_symbols(places, [])
+    return apply_map(AffineMap(len(dims), len(symbols), (expr,)), [*dims, *symbols], hint)
+
+
+def apply_map(of: AffineMap, operands: Sequence[SSAValue], hint: str | None) -> SSAValue:
+    """An ``affine.apply``."""
+    return value_of(affine.ApplyOp(operands, AffineMapAttr(of)), hint)
 
 
 def _leaf_value(one: Leaf) -> SSAValue:

@@ -464,6 +464,8 @@ def test_index_arithmetic() -> None:
         quick = T.divide(left, per)
         rest = T.remainder(left, 8)
         best = T.max(quick, T.min(rest, 3))
+        beyond = K * 2 + best
+        plain = T.apply(lambda k, b: k - b // 2, K, best)
         chosen = T.select(best < 4, best, 0)
         T.copy(p, C[back + 1, chosen])
         T.copy(p, C[row, row + 64])
@@ -473,7 +475,7 @@ def test_index_arithmetic() -> None:
         """
     %p = gpu.fragment : !gpu.fragment<[64, 64], f16>
     %block = gpu.block_id
-    %steps = affine.apply affine_map<(d0) -> (d0 ceildiv 64 - 1)> (%K)
+    %steps = affine.apply affine_map<()[k] -> (k ceildiv 64 - 1)> ()[%K]
     %row = affine.apply affine_map<(d0, d1) -> ((d0 * 64) mod 7 + d1 * 2)> (%block, %steps)
     %back = affine.apply affine_map<(d0) -> (-(d0 floordiv 2) + 5)> (%row)
     %area = arith.muli %M, %N : index
@@ -487,6 +489,8 @@ def test_index_arithmetic() -> None:
     %3 = arith.constant 3 : index
     %4 = arith.minsi %rest, %3 : index
     %best = arith.maxsi %quick, %4 : index
+    %beyond = affine.apply affine_map<(b)[k] -> (k * 2 + b)> (%best)[%K]
+    %plain = affine.apply affine_map<(k, b) -> (k - b floordiv 2)> (%K, %best)
     %5 = arith.constant 4 : index
     %6 = arith.cmpi slt, %best, %5 : index
     %7 = arith.constant 0 : index
@@ -770,7 +774,7 @@ def test_shapes_give_sizes() -> None:
         with T.serial(rows - 1):
             T.barrier()
 
-    assert "affine_map<(d0) -> ((d0 + -1))> (%M)" in str(program(body))
+    assert "affine_map<()[s0] -> ((s0 + -1))> ()[%M]" in str(program(body))
 
 
 def test_the_text_of_python_parameters() -> None:
