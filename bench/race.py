@@ -32,7 +32,8 @@ BATCH_SECONDS = 0.01
 class Contestant:
     """``run(i)`` launches once, on copy ``i`` of the inputs.
 
-    ``peer`` marks what polyc is measured against; ``traits`` are facts for the report.
+    Where launches come ``several`` at a time, as in a CUDA graph, every ``several``-th call makes
+    them all.  ``peer`` marks what polyc is measured against; ``traits`` are facts for the report.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Contestant:
     peer: bool = True
     traits: Mapping[str, object] = field(default_factory=dict[str, object])
     milliseconds: list[float] = field(default_factory=list[float])
+    several: int = 1
 
     @property
     def median(self) -> float:
@@ -87,9 +89,10 @@ def measure(torch: Any, racers: Sequence[Contestant], rounds: int) -> None:
     """Time every contestant ``rounds`` times, in turns."""
     launches: dict[str, int] = {}
     for racer in racers:
-        time_batch(torch, racer, 5)
-        milliseconds = time_batch(torch, racer, 10)
-        launches[racer.name] = max(3, min(1000, int(BATCH_SECONDS * 1e3 / milliseconds)))
+        time_batch(torch, racer, 5 * racer.several)
+        milliseconds = time_batch(torch, racer, 10 * racer.several)
+        batch = max(3, min(1000, int(BATCH_SECONDS * 1e3 / milliseconds)))
+        launches[racer.name] = -(-batch // racer.several) * racer.several
     for turn in range(rounds):
         for i in range(len(racers)):
             racer = racers[(turn + i) % len(racers)]

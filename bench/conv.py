@@ -1,0 +1,217 @@
+"""Time polyc's 3x3 convolutions beside cuDNN on one GPU, in one process.
+
+``bench/race.py`` says how it is timed.  The kernels are those of examples/tile, each with its
+own tile; ``chosen`` marks the one that the dispatch takes.  cuDNN runs in benchmark mode on
+channels-last tensors, which it reads as they are; it is timed as PyTorch calls it, and with
+its launches in a CUDA graph, which leaves the host's time for a call out.
+
+    python bench/conv.py [--shapes 32x128x28 128x256x56x256] [--dtype f16]
+
+A shape is images x channels x height (and width) [x filters].  Needs an NVIDIA GPU and PyTorch,
+which brings cuDNN.  Writes bench/results/*.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from polyc.bench import race
+from polyc.bench.race import Contestant
+from polyc.dialects.diagnostic import PolycError
+from polyc.passes.finish import finish
+from polyc.runtime.program import Program
+from polyc.tools.parsing import parse_text
+from polyc.tools.registry import make_context
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = {1: "conv3x3_sm90.mlir", 2: "conv3x3_stride2_sm90.mlir"}
+"""The program for each stride."""
+
+SHAPES = ["32x128x28", "32x256x14", "8x320x64", "128x256x56"]
+Shape = tuple[int, int, int, int]
+Inputs = tuple[Any, Any, Any]
+"""X [N, H, W, C], F [K, 9, C] and the output [pixels, K]."""
+
+
+def parse_shape(text: str) -> Shape:
+    """``32x128x28`` is 32 images of 28x28 pixels, 128 channels and 128 filters."""
+    sizes = [int(size) for size in text.split("x")]
+    if len(sizes) == 3:
+        sizes.append(sizes[1])
+    if len(sizes) != 4 or min(sizes) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not NxCxH or NxCxHxK")
+    return sizes[0], sizes[1], sizes[2], sizes[3]
+
+
+def output_size(height: int, stride: int) -> int:
+    return (height - 1) // stride + 1
+
+
+def make_inputs(torch: Any, shape: Shape, stride: int, dtype: Any, l2_bytes: int) -> list[Inputs]:
+    """Random inputs, in as many copies as make four times the L2 cache, at most 32.
+
+    Filters are scaled so that the sums have variance 1 whatever the channels are.
+    """
+    images, channels, height, filters = shape
+    pixels = images * output_size(height, stride) ** 2
+    one = 2 * (images * height**2 * channels + 9 * channels * filters + pixels * filters)
+    found: list[Inputs] = []
+    for _ in range(race.copies_for(one, l2_bytes)):
+        x = torch.randn(images, height, height, channels, device="cuda", dtype=dtype)
+        f = torch.randn(filters, 9, channels, device="cuda", dtype=dtype)
+        f *= (9 * channels) ** -0.5
+        found.append((x, f, torch.empty(pixels, filters, device="cuda", dtype=dtype)))
+    return found
+
+
+def convolve(torch: Any, x: Any, f: Any, stride: int) -> Any:
+    """PyTorch's convolution of the same memory: NCHW shapes with channels-last strides."""
+    filters, _, channels = f.shape
+    weights = f.view(filters, 3, 3, channels).permute(0, 3, 1, 2)
+    image = x.permute(0, 3, 1, 2)
+    return torch.nn.functional.conv2d(image, weights, stride=stride, padding=1)
+
+
+def check(torch: Any, inputs: Inputs, stride: int, contestant: Contestant) -> float:
+    """The largest error in units of ``1e-3 + 1e-3 |x| + ulp``; over 1 is wrong (S0.6)."""
+    x, f, out = inputs
+    out.fill_(float("nan"))
+    contestant.run(0)
+    worst = 0.0
+    images = max(1, (1 << 25) // max(1, out.shape[1] * (out.shape[0] // x.shape[0])))
+    rows = out.shape[0] // x.shape[0]
+    for start in range(0, x.shape[0], images):
+        part = x[start : start + images].float()
+        want = convolve(torch, part, f.float(), stride).permute(0, 2, 3, 1)
+        found = out[start * rows : (start + len(part)) * rows]
+        worst = max(worst, race.error_of(torch, found, want.reshape(found.shape)))
+    return worst
+
+
+def contestants(
+    torch: Any, program: Program, sets: Sequence[Inputs], shape: Shape, stride: int
+) -> list[Contestant]:
+    """polyc's kernels, and cuDNN called by PyTorch and from a graph, for one shape."""
+    found: list[Contestant] = []
+    count = len(sets)
+    stream = torch.cuda.current_stream().cuda_stream
+    images, channels, height, filters = shape
+    sizes = {"N": images, "H": height, "W": height, "C": channels, "K": filters}
+    chosen = program.chosen(sizes)
+    for name in program.variants:
+        try:
+            launches = [program.launch([x, f], [out], sizes, name) for x, f, out in sets]
+        except PolycError:
+            continue  # The kernel does not take this shape.
+
+        def polyc(i: int, launches: Any = launches) -> None:
+            launches[i % count].run(stream)
+
+        found.append(Contestant(f"polyc {name}", polyc, False, {"chosen": name == chosen}))
+
+    def eager(i: int) -> None:
+        x, f, _ = sets[i % count]
+        convolve(torch, x, f, stride)
+
+    found.append(Contestant("cuDNN", eager, True, {"graph": False}))
+    eager(0)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for i in range(GRAPH):
+            eager(i)
+
+    def replayed(i: int) -> None:
+        if i % GRAPH == 0:
+            graph.replay()
+
+    found.append(Contestant("cuDNN in a graph", replayed, True, {"graph": True}, several=GRAPH))
+    return found
+
+
+GRAPH = 10
+"""Convolutions of a graph."""
+
+
+def compile_program(stride: int, dtype: str) -> Program:
+    path = ROOT / "examples" / "tile" / EXAMPLES[stride]
+    text = re.sub(r"\bf16\b", dtype, path.read_text(encoding="utf-8"))
+    module = parse_text(make_context(), text, path.name)
+    start = time.perf_counter()
+    finish(module)
+    program = Program.compile(module)
+    print(f"compiled {path.name} in {time.perf_counter() - start:.2f} s")
+    for line in program.result.warnings():
+        print(f"  {line}")
+    return program
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Time polyc's convolutions beside cuDNN.")
+    parser.add_argument("--shapes", nargs="+", type=parse_shape, metavar="NxCxH[xK]")
+    parser.add_argument("--stride", type=int, choices=EXAMPLES, default=1)
+    parser.add_argument("--dtype", choices=["f16", "bf16"], default="f16")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument(
+        "--out", default=str(ROOT / "bench" / "results"), help="folder, or - for none"
+    )
+    parser.add_argument("--commit", help="what to record where there is no git")
+    args = parser.parse_args(argv)
+    torch = race.load_torch("bench/conv.py")
+    try:
+        return run(torch, args)
+    except PolycError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def run(torch: Any, args: argparse.Namespace) -> int:
+    program = compile_program(args.stride, args.dtype)
+    dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[args.dtype]
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = False
+    torch.manual_seed(0)
+    report: dict[str, Any] = {
+        **race.surroundings(torch, args.rounds, args.commit),
+        "cudnn": torch.backends.cudnn.version(),
+        "dtype": args.dtype,
+        "stride": args.stride,
+        "kernels": {
+            name: {"registers": info.registers, "spill_bytes": info.spill_bytes}
+            for name, info in program.kernels.items()
+        },
+    }
+    print(f"{report['device']}, torch {report['torch']}, cuDNN {report['cudnn']}, {args.dtype}")
+    rows: list[dict[str, Any]] = []
+    wrong = False
+    shapes: list[Shape] = args.shapes or [parse_shape(text) for text in SHAPES]
+    for shape in shapes:
+        images, channels, height, filters = shape
+        sets = make_inputs(torch, shape, args.stride, dtype, report["l2_bytes"])
+        racers = contestants(torch, program, sets, shape, args.stride)
+        errors = {r.name: check(torch, sets[0], args.stride, r) for r in racers if not r.peer}
+        wrong |= any(error > 1 for error in errors.values())
+        race.measure(torch, racers, args.rounds)
+        pixels = images * output_size(height, args.stride) ** 2
+        case = f"{images}x{channels}x{height}x{filters} stride {args.stride}"
+        found = race.result_rows(
+            case, racers, 2 * pixels * filters * 9 * channels, "TFLOP/s", errors
+        )
+        race.print_rows(found)
+        rows += found
+        del racers, sets
+    report["rows"] = rows
+    if args.out != "-":
+        path = race.write_report(f"conv-{args.dtype}-stride{args.stride}", report, args.out)
+        print(f"wrote {path}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
