@@ -347,8 +347,18 @@ class LayOutFree(RewritePattern):
         )
 
 
+def widest_swizzle(tile_type: SharedType) -> int:
+    """The widest swizzle whose panels the rows split into, in bytes; 0 when none fits."""
+    row = tile_type.sizes[-1] * element_bytes(tile_type.element_type)
+    return next((span for span in (128, 64, 32) if row % span == 0), 0)
+
+
 class LayOutShared(RewritePattern):
-    """A tile that no tensor core reads, and that nothing else laid out, is row-major."""
+    """A tile that no tensor core reads, and that nothing else laid out, is row-major.
+
+    One that the copy engine stores is swizzled as wide as its rows allow, so that rows of a
+    fragment fall into different banks.
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: hw.SharedTileOp, rewriter: PatternRewriter) -> None:
@@ -358,5 +368,13 @@ class LayOutShared(RewritePattern):
         if kind.swizzle_bytes is not None or not users:
             return
         if all(isinstance(u, tile.CopyOp | tile.MapOp) for u in users):
-            plain = SharedType.of(kind.sizes, kind.element_type, 0, kind.ring.data)
-            rewriter.replace_value_with_new_type(op.tile, plain)
+            stored = any(
+                isinstance(u, tile.CopyOp)
+                and u.is_store
+                and u.loader is not None
+                and u.loader.data == "tma"
+                for u in users
+            )
+            span = widest_swizzle(kind) if stored else 0
+            laid = SharedType.of(kind.sizes, kind.element_type, span, kind.ring.data)
+            rewriter.replace_value_with_new_type(op.tile, laid)

@@ -27,14 +27,9 @@ from polyc.passes.gpu_free_layouts import (
     SpreadThroughMap,
     SpreadThroughReduce,
     set_fragment_layout,
+    widest_swizzle,
 )
 from polyc.passes.gpu_layouts import mma_sync_accumulator, wgmma_accumulator
-
-
-def widest_swizzle(tile_type: SharedType) -> int:
-    """The widest swizzle whose panels the rows split into, in bytes; 0 when none fits."""
-    row = tile_type.sizes[-1] * element_bytes(tile_type.element_type)
-    return next((span for span in (128, 64, 32) if row % span == 0), 0)
 
 
 class LayOutContract(RewritePattern):

@@ -23,6 +23,7 @@ class LowerRoles(RewritePattern):
     """The last warpgroup produces, the ones before it consume.
 
     ``setmaxnreg`` is for the whole warpgroup, so a single-threaded producer branches after it.
+    Independent consumers see their warpgroup as their number.
     """
 
     @op_type_rewrite_pattern
@@ -43,6 +44,8 @@ class LowerRoles(RewritePattern):
             alone = inner.compare("eq", thread, inner.index(first * WARPGROUP))
             inner.when(alone, lambda then: then.ops.extend(rest))
             producer = inner.ops
+        for number in op.consumer.block.args:
+            number.replace_all_uses_with(warpgroup)
         emit.op(
             scf.IfOp(
                 produces,

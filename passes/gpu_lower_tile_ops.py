@@ -20,6 +20,7 @@ from polyc.passes.gpu_tile_copies import LowerCpAsyncCopy, LowerRegisterCopy, Lo
 from polyc.passes.gpu_tile_exchange import LowerReduceAcross
 from polyc.passes.gpu_tile_fragments import FRAGMENT_PATTERNS
 from polyc.passes.gpu_tile_maps import LowerFill, LowerMap
+from polyc.passes.gpu_tile_stores import STORE_PATTERNS
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class GpuLowerTileOps(ModulePass):
                 LowerMmaSyncContract(),
                 LowerLoadOperands(),
                 LowerMultiply(),
+                *STORE_PATTERNS,
                 *FRAGMENT_PATTERNS,
                 LowerReduceAcross(),
                 LowerFill(),

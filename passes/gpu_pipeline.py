@@ -21,6 +21,7 @@ GPU_PASSES: Mapping[str, str] = MappingProxyType(
             "gpu-inject-tma-barriers",
             "gpu-check-rings",
             "gpu-lower-barriers",
+            "gpu-store-waits",
             "gpu-lower-tile-ops",
             "gpu-wgmma-sync",
             "gpu-legalize-access",

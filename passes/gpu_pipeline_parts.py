@@ -5,7 +5,7 @@ Both ways of running a pipeline, on roles and in one instruction stream, cut it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import is_side_effect_free
@@ -62,14 +62,14 @@ def split(op: tile.PipelineOp) -> tuple[list[Operation], list[Operation]]:
     rest = [o for o in body if not _loads(o) and not is_side_effect_free(o)]
     if not copies:
         raise PolycError("NothingToPipeline", "this pipeline copies nothing; use scf.for", op)
-    return _with_needs(body, copies), _with_needs(body, rest)
+    return with_needs(body, copies), with_needs(body, rest)
 
 
 def _loads(op: Operation) -> bool:
     return isinstance(op, tile.CopyOp) and op.is_load
 
 
-def _with_needs(body: Sequence[Operation], roots: Sequence[Operation]) -> list[Operation]:
+def with_needs(body: Sequence[Operation], roots: Sequence[Operation]) -> list[Operation]:
     """``roots`` and the ops of ``body`` that they depend on, in the body's order."""
     needed: set[Operation] = set()
     work = list(roots)
@@ -83,10 +83,19 @@ def _with_needs(body: Sequence[Operation], roots: Sequence[Operation]) -> list[O
 
 
 def clone_iteration(
-    op: tile.PipelineOp, part: Sequence[Operation], iteration: SSAValue, emit: Emit
+    op: tile.PipelineOp,
+    part: Sequence[Operation],
+    iteration: SSAValue,
+    emit: Emit,
+    number: SSAValue | None = None,
+    outer: Mapping[SSAValue, SSAValue] | None = None,
 ) -> None:
-    """Append ``part`` of the body as it runs in iteration number ``iteration``."""
-    values: dict[SSAValue, SSAValue] = {op.iteration: iteration}
+    """Append ``part`` of the body as it runs in iteration number ``iteration``.
+
+    The body sees ``number`` as the iteration's, where pipelines follow one another and their
+    iterations count on; ``outer`` maps values from outside of the pipeline.
+    """
+    values: dict[SSAValue, SSAValue] = {**(outer or {}), op.iteration: number or iteration}
     if op.position.uses.get_length():
         values[op.position] = emit.apply(
             affine_dim(0) * op.step.value.data, [iteration], hint=op.position.name_hint

@@ -39,22 +39,24 @@ class ChooseLoader(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
-        if not op.is_load:
+        if not op.is_load and not op.is_store:
             return
-        assert isinstance(op.source.type, GlobalType)
-        align = max(op.source.type.align.data, element_bytes(op.source.type.element_type))
+        tensor = op.source.type if op.is_load else op.target.type
+        assert isinstance(tensor, GlobalType)
+        align = max(tensor.align.data, element_bytes(tensor.element_type))
         if op.loader is not None:
             need = {"tma": 16, "cp_async": 4}.get(op.loader.data, 1)
             if align < need:
                 raise PolycError(
                     "MisalignedCopy",
-                    f"{op.loader.data} needs rows aligned to {need} bytes and {op.source.type} "
+                    f"{op.loader.data} needs rows aligned to {need} bytes and {tensor} "
                     f"promises {align}; use a narrower loader or assume the row length",
                     op,
                 )
             return
         wide = ARCHS[module_of(op).arch.data].wgmma and align >= 16
-        loader = "tma" if wide else "cp_async" if align >= 4 else "register"
+        narrow = "cp_async" if align >= 4 and op.is_load else "register"
+        loader = "tma" if wide else narrow
         op.loader = StringAttr(loader)
         rewriter.notify_op_modified(op)
 

@@ -24,6 +24,9 @@ CONSUMERS_BARRIER = 1
 PRODUCER_BARRIER = 5
 """Named barrier of the producer's threads; independent consumers have 1 to 4."""
 
+WARPGROUPS_BARRIER = 6
+"""Named barrier of the first warpgroup of a scope that meets alone; 6 to 8, one a warpgroup."""
+
 
 @dataclass(frozen=True)
 class Scope:

@@ -46,6 +46,13 @@ def size_value(emit: Emit, dim: Dim, kernel: gpu.KernelOp) -> SSAValue:
     return emit.dim(dim, names, values)
 
 
+def constant_of(value: SSAValue) -> int | None:
+    """The integer of an ``arith.constant``, or None."""
+    if isinstance(value.owner, arith.ConstantOp) and isinstance(value.owner.value, IntegerAttr):
+        return cast(IntegerAttr[IndexType], value.owner.value).value.data
+    return None
+
+
 def is_size(value: SSAValue, dim: Dim, kernel: gpu.KernelOp) -> bool:
     """Whether ``value`` is the size ``dim``: a constant, a symbol's argument, or affine in them."""
     owner = value.owner

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import i32
 from xdsl.ir import BlockArgument, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -64,12 +65,13 @@ class LowerTmaCopy(RewritePattern):
     """One ``gpu.tma_load`` a panel of the tile, all on the copy's mbarrier.
 
     The box is a whole panel: as many rows as the tile, as many columns as the swizzle spans, and
-    one of every axis that the tile does not run along.
+    one of every axis that the tile does not run along.  Of a multicast copy each CTA of the cluster
+    loads its share of the panels and sends it to all.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
-        if op.loader is None or op.loader.data != "tma" or op.im2col is not None:
+        if not op.is_load or op.loader is None or op.loader.data != "tma" or op.im2col is not None:
             return
         _, target = _types(op)
         if op.signal is None or not isinstance(op.signal.type, MBarrierType):
@@ -77,6 +79,7 @@ class LowerTmaCopy(RewritePattern):
         assert op.signal_index is not None
         rows, columns = target.sizes
         width = target.panel_columns
+        cluster = self.sharing(op, columns // width)
         across, along = op.tile_axes
         sizes = [1] * len(op.indices)
         sizes[across], sizes[along] = rows, width
@@ -85,15 +88,41 @@ class LowerTmaCopy(RewritePattern):
         emit = Emit()
         base = emit.value(hw.SharedAddressOp(op.target, op.slot or emit.index(0)))
         column = op.indices[along]
-        for panel in range(columns // width):
+        panels = columns // width
+        mask: SSAValue | None = None
+        if cluster > 1:
+            # CTA r loads its share of the panels, from panel r * share on, and sends it to all.
+            mask = emit.int32((1 << cluster) - 1)
+            panels //= cluster
+            rank = emit.value(hw.ClusterRankOp(), "rank")
+            shift = emit.apply(affine_dim(0) * (panels * target.panel_bytes), [rank])
+            base = emit.value(arith.AddiOp(base, emit.value(arith.IndexCastOp(shift, i32))))
+            column = emit.apply(affine_dim(0) + affine_dim(1) * (panels * width), [column, rank])
+        for panel in range(panels):
             address = base
             start = column
             if panel:
                 address = emit.value(arith.AddiOp(base, emit.int32(panel * target.panel_bytes)))
                 start = emit.apply(affine_dim(0) + panel * width, [column])
             place = [start if axis == along else c for axis, c in enumerate(op.indices)]
-            emit.op(hw.TmaLoadOp(map_arg, place, address, op.signal, op.signal_index))
+            emit.op(hw.TmaLoadOp(map_arg, place, address, op.signal, op.signal_index, mask))
         rewriter.replace(op, emit.ops, [])
+
+    @staticmethod
+    def sharing(op: tile.CopyOp, panels: int) -> int:
+        """The CTAs that share a multicast copy, each with as many whole panels; 1 for others."""
+        if op.multicast is None:
+            return 1
+        cluster = enclosing_kernel(op).cluster_size
+        if cluster == 1 or panels % cluster:
+            raise PolycError(
+                "BadMulticast",
+                f"{panels} panels of {op.target.type} do not split among the {cluster} CTAs of a "
+                "cluster; give the kernel a cluster of 2 or more and the tile as many panels of "
+                "its swizzle's span, or a multiple",
+                op,
+            )
+        return cluster
 
 
 class _ThreadCopy(RewritePattern):
@@ -103,7 +132,9 @@ class _ThreadCopy(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
-        if op.loader is None or op.loader.data != self.loader or op.im2col is not None:
+        if not op.is_load or op.loader is None or op.loader.data != self.loader:
+            return
+        if op.im2col is not None:
             return
         source, target = _types(op)
         rows, columns = target.sizes

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import gcd
-from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import affine, arith, memref, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, VectorType
+from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -31,7 +30,8 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import GlobalType, element_bytes
 from polyc.passes.driver import rewrite
 from polyc.passes.emit import UNROLL, Emit, affine_dim, clone_into
-from polyc.passes.gpu_symbols import enclosing_kernel, is_size
+from polyc.passes.gpu_round_pairs import RoundPairs
+from polyc.passes.gpu_symbols import constant_of, enclosing_kernel, is_size
 from polyc.poly import isl
 
 WIDTHS = (8, 4, 2)
@@ -39,13 +39,6 @@ WIDTHS = (8, 4, 2)
 
 LESS = 2
 """``slt`` as arith.cmpi holds it."""
-
-
-def constant_of(value: SSAValue) -> int | None:
-    """The integer of an ``arith.constant``, or None."""
-    if isinstance(value.owner, arith.ConstantOp) and isinstance(value.owner.value, IntegerAttr):
-        return cast(IntegerAttr[IndexType], value.owner.value).value.data
-    return None
 
 
 def divisor(value: SSAValue) -> int:
@@ -135,6 +128,15 @@ class Access:
         values: list[SSAValue] = [variable]
 
         def position(value: SSAValue) -> AffineExpr:
+            owner = value.owner
+            # The number of a thread in its scope is one of the thread.
+            if isinstance(owner, affine.ApplyOp) and all(
+                isinstance(v.owner, hw.ThreadIdOp) for v in owner.mapOperands
+            ):
+                m, operands = owner.map.data, [position(v) for v in owner.mapOperands]
+                return m.results[0].replace_dims_and_symbols(
+                    operands[: m.num_dims], operands[m.num_dims :]
+                )
             if value not in values:
                 values.append(value)
             return affine_dim(values.index(value))
@@ -225,12 +227,15 @@ class VectorizeLoop(RewritePattern):
     def independent(op: scf.ForOp, stores: list[hw.StoreGlobalOp]) -> bool:
         """Whether iterations may run side by side, and a first element's guard be all's."""
         variable, stored = op.body.block.args[0], {s.tensor for s in stores}
+        set_here = {o.memref for o in op.body.block.ops if isinstance(o, memref.StoreOp)}
         for inner in op.body.block.ops:
             match inner:
                 case hw.LoadGlobalOp():
                     fine = inner.tensor not in stored and guards_bounds(inner)
                 case hw.StoreGlobalOp():
                     fine = guards_bounds(inner)
+                case memref.LoadOp() if inner.memref not in set_here:
+                    fine = True
                 case memref.LoadOp() | memref.StoreOp():
                     fine = list(inner.indices) == [variable]
                 case _:
@@ -342,3 +347,4 @@ class GpuVectorize(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, [VectorizeLoop()])
         rewrite(op, [PackThenRound()])
+        rewrite(op, [RoundPairs()])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 from xdsl.traits import is_side_effect_free
 
 from polyc.dialects.diagnostic import PolycError
@@ -17,14 +20,15 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import IntsAttr
-from polyc.passes.driver import rewrite
-from polyc.passes.emit import Emit, affine_dim, region_of
+from polyc.passes.driver import located, rewrite
+from polyc.passes.emit import INDEX, Emit, affine_dim, clone_into, region_of
 from polyc.passes.gpu_pipeline_parts import (
     check_stages,
     check_threads,
     clone_iteration,
     iterations,
     split,
+    with_needs,
 )
 
 WARPGROUP = 128
@@ -41,25 +45,23 @@ class SpecializeWarps(RewritePattern):
     it; a consumer waits for it, issues the contract, and once the contract of the iteration
     before has finished (at most one stays pending) releases that one's slot.
 
+    Of a pipeline in a tile loop each role runs the tile loop: the producer goes on to the next
+    tile's copies while the consumers finish theirs.  The ring's iterations count on from tile to
+    tile, and the last slot of a tile is released when its contracts are done.  Where a copy is
+    multicast the ring spans the cluster.
+
     Legality: all copies are ``loader "tma"`` and all contracts ``wgmma``; the pipeline stands
-    in the kernel's own block; everything after it reads fragments, which consumers own.  The
-    ring has 2 slots or more: a slot is released one iteration late, and the producer of a ring
-    of 1 would wait for ever.
+    in the kernel's own block, or in a tile loop there, and its bound is the same for all tiles;
+    everything after it reads fragments, which consumers own.  The ring has 2 slots or more: a
+    slot is released one iteration late, and the producer of a ring of 1 would wait for ever.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.PipelineOp, rewriter: PatternRewriter) -> None:
-        kernel = op.parent_op()
-        if not isinstance(kernel, gpu.KernelOp):
-            return
-        body = list(op.body.block.ops)
-        copies = [o for o in body if isinstance(o, tile.CopyOp) and o.is_load]
-        contracts = [o for o in body if isinstance(o, tile.ContractOp)]
-        if not copies or not contracts:
-            return
-        if any(c.loader is None or c.loader.data != "tma" for c in copies):
-            return
-        if any(c.mma.data != "wgmma" for c in contracts):
+        parent = op.parent_op()
+        tiles = parent if isinstance(parent, tile.TileLoopOp) and parent.share is None else None
+        kernel = parent if tiles is None else tiles.parent_op()
+        if not isinstance(kernel, gpu.KernelOp) or not specializes(op):
             return
         consumers = kernel.threads.value.data // WARPGROUP - 1
         if consumers < 1:
@@ -71,40 +73,57 @@ class SpecializeWarps(RewritePattern):
             )
         check_stages(op)
         check_threads(op, consumers * WARPGROUP)
-        block = op.parent_block()
-        assert block is not None
         emit = Emit()
-        ring = emit.value(tile.RingOp(op.stages.value.data, consumers), "ring")
+        peers = kernel.cluster_size if any(is_multicast(o) for o in op.body.block.ops) else 1
+        ring = emit.value(tile.RingOp(op.stages.value.data, consumers, peers), "ring")
+        outer: Operation = op if tiles is None else tiles
+        if tiles is not None and is_inside(op.bound, tiles):
+            raise PolycError(
+                "VaryingPipeline",
+                "the number of iterations differs from tile to tile, so that nothing says which "
+                "slot a tile begins with; write the roles out, with iterations that count on",
+                op,
+            )
         count = iterations(op, emit)
         loading, computing = split(op)
-
         producer = Emit()
-        producer.loop(count, lambda inner, i: self.produce(op, loading, ring, inner, i), hint="i")
-        consumer = Emit()
-        before = [o for o in block.ops if self.belongs_to_consumers(o, op)]
-        consumer.loop(count, lambda inner, i: self.consume(op, computing, ring, inner, i), hint="i")
-        consumer.op(tile.AwaitOp(0))
+        if tiles is None:
+            producer.loop(
+                count, lambda inner, i: self.produce(op, loading, ring, inner, i, i, {}), hint="i"
+            )
+        else:
+            self.produce_tiles(op, tiles, loading, ring, count, producer)
+        consumer = self.consumer(op, tiles, computing, ring, count)
+        block = outer.parent_block()
+        assert block is not None
+        before = [o for o in block.ops if self.belongs_to_consumers(o, outer)]
         after: list[Operation] = []
-        following = op.next_op
+        following = outer.next_op
         while following is not None and not isinstance(following, gpu.ReturnOp):
             after.append(following)
             following = following.next_op
-        for moved in (*before, *after):
+        assert following is not None
+        rewriter.replace(op, consumer.ops, [])
+        middle = consumer.ops if tiles is None else [tiles]
+        for moved in (*before, *middle, *after):
             moved.detach()
         budget = cast(IntsAttr | None, kernel.attributes.get(REGISTERS))
         roles = tile.RolesOp(
             consumers,
             budget.data if budget is not None else (0, 0),
             region_of([*producer.ops, tile.YieldOp()]),
-            region_of([*before, *consumer.ops, *after, tile.YieldOp()]),
+            region_of([*before, *middle, *after, tile.YieldOp()]),
         )
         kernel.attributes.pop(REGISTERS, None)
-        rewriter.replace(op, [*emit.ops, roles], [])
+        roles.location = op.location
+        rewriter.insert(
+            [*(located(new, op) for new in emit.ops), roles], InsertPoint.before(following)
+        )
 
     @staticmethod
-    def belongs_to_consumers(candidate: Operation, pipeline: tile.PipelineOp) -> bool:
-        """Whether an op before the pipeline works on fragments."""
-        if not candidate.is_before_in_block(pipeline):
+    def belongs_to_consumers(candidate: Operation, outer: Operation) -> bool:
+        """Whether an op before the pipeline (or its tile loop) works on fragments."""
+        if not candidate.is_before_in_block(outer):
             return False
         # Upstream's remainders do not say that they touch no memory; no op of arith does.
         pure = is_side_effect_free(candidate) or candidate.dialect_name() == "arith"
@@ -112,34 +131,136 @@ class SpecializeWarps(RewritePattern):
             not pure and not isinstance(candidate, tile.RingOp | tile.CopyOp | hw.SharedTileOp)
         )
 
+    def produce_tiles(
+        self,
+        op: tile.PipelineOp,
+        tiles: tile.TileLoopOp,
+        loading: list[Operation],
+        ring: SSAValue,
+        count: SSAValue,
+        emit: Emit,
+    ) -> None:
+        """The producer's own walk over the tiles."""
+        old = tiles.body.block
+        body = Block(arg_types=[INDEX] * len(old.args))
+        values: dict[SSAValue, SSAValue] = {}
+        for mine, theirs in zip(body.args, old.args, strict=True):
+            mine.name_hint = theirs.name_hint
+            values[theirs] = mine
+        needed = with_needs([o for o in old.ops if o is not op], loading)
+        for need in needed:
+            if not is_side_effect_free(need):
+                raise PolycError(
+                    "BadProducer",
+                    f"the copies of the pipeline need {need.name}, which only its consumers run; "
+                    "move it out of the tile loop or write the roles out",
+                    need,
+                )
+        inner = Emit()
+        clone_into(needed, values, inner)
+        first = inner.value(arith.MuliOp(body.args[-1], count), "first")
+
+        def step(loop: Emit, i: SSAValue) -> None:
+            number = loop.apply(affine_dim(0) + affine_dim(1), [first, i], hint="number")
+            self.produce(op, loading, ring, loop, i, number, values)
+
+        inner.loop(count, step, hint="i")
+        body.add_ops(inner.ops)
+        walk = tile.TileLoopOp(
+            list(tiles.sizes),
+            tiles.tile.data,
+            Region(body),
+            tiles.raster.data,
+            tiles.group.value.data,
+            tiles.reversed is not None,
+        )
+        walk.attributes.update(tiles.attributes)
+        emit.op(walk)
+
     @staticmethod
     def produce(
-        op: tile.PipelineOp, part: list[Operation], ring: SSAValue, emit: Emit, i: SSAValue
+        op: tile.PipelineOp,
+        part: list[Operation],
+        ring: SSAValue,
+        emit: Emit,
+        i: SSAValue,
+        number: SSAValue,
+        outer: Mapping[SSAValue, SSAValue],
     ) -> None:
-        emit.op(tile.RingAcquireOp(ring, i))
+        emit.op(tile.RingAcquireOp(ring, number))
         copied = Emit()
-        clone_iteration(op, part, i, copied)
+        clone_iteration(op, part, i, copied, number, outer)
         for new in copied.ops:
             if isinstance(new, tile.CopyOp):
-                emit.op(new.like(signal=ring, signal_index=i, loader="tma"))
+                emit.op(new.like(signal=ring, signal_index=number, loader="tma"))
                 new.erase()
             else:
                 emit.op(new)
 
     @staticmethod
-    def consume(
-        op: tile.PipelineOp, part: list[Operation], ring: SSAValue, emit: Emit, i: SSAValue
-    ) -> None:
-        emit.op(tile.RingWaitOp(ring, i))
-        clone_iteration(op, part, i, emit)
-        emit.op(tile.AwaitOp(1))
-        first = emit.compare("sgt", i, emit.index(0))
-        emit.when(
-            first,
-            lambda inner: inner.ops.append(
-                tile.RingReleaseOp(ring, inner.apply(affine_dim(0) - 1, [i], hint="previous"))
-            ),
-        )
+    def consumer(
+        op: tile.PipelineOp,
+        tiles: tile.TileLoopOp | None,
+        part: list[Operation],
+        ring: SSAValue,
+        count: SSAValue,
+    ) -> Emit:
+        """The consumers' loop, in the pipeline's place."""
+        emit = Emit()
+        first: SSAValue | None = None
+        if tiles is not None:
+            first = emit.value(arith.MuliOp(tiles.ordinal, count), "first")
+
+        def of_ring(inner: Emit, i: SSAValue, shift: int = 0) -> SSAValue:
+            if first is None:
+                return inner.apply(affine_dim(0) + shift, [i], hint="previous" if shift else None)
+            whole = affine_dim(0) + affine_dim(1) + shift
+            return inner.apply(whole, [first, i], hint="previous" if shift else "number")
+
+        def step(inner: Emit, i: SSAValue) -> None:
+            number = of_ring(inner, i)
+            inner.op(tile.RingWaitOp(ring, number))
+            clone_iteration(op, part, i, inner, number)
+            inner.op(tile.AwaitOp(1))
+            late = inner.compare("sgt", i, inner.index(0))
+            inner.when(
+                late, lambda then: then.ops.append(tile.RingReleaseOp(ring, of_ring(then, i, -1)))
+            )
+
+        emit.loop(count, step, hint="i")
+        emit.op(tile.AwaitOp(0))
+        if first is not None:
+            some = emit.compare("sgt", count, emit.index(0))
+            emit.when(
+                some,
+                lambda then: then.ops.append(tile.RingReleaseOp(ring, of_ring(then, count, -1))),
+            )
+        return emit
+
+
+def specializes(op: tile.PipelineOp) -> bool:
+    """Whether all copies of a pipeline are by TMA and all its contracts wgmma."""
+    body = list(op.body.block.ops)
+    copies = [o for o in body if isinstance(o, tile.CopyOp) and o.is_load]
+    contracts = [o for o in body if isinstance(o, tile.ContractOp)]
+    return (
+        bool(copies and contracts)
+        and all(c.loader is not None and c.loader.data == "tma" for c in copies)
+        and all(c.mma.data == "wgmma" for c in contracts)
+    )
+
+
+def is_multicast(op: Operation) -> bool:
+    return isinstance(op, tile.CopyOp) and op.multicast is not None
+
+
+def is_inside(value: SSAValue, loop: Operation) -> bool:
+    """Whether a value is made in a loop."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        parent = owner.parent_op()
+        return parent is not None and loop.is_ancestor(parent)
+    return loop.is_ancestor(owner)
 
 
 @dataclass(frozen=True)
