@@ -11,6 +11,7 @@ from xdsl.passes import ModulePass
 from polyc.passes.driver import rewrite
 from polyc.passes.gpu_im2col import IM2COL_PATTERNS
 from polyc.passes.gpu_mma_steps import LowerLoadOperands, LowerMultiply
+from polyc.passes.gpu_multicast_rows import LowerSharedRows
 from polyc.passes.gpu_tile_contracts import (
     LowerFragment,
     LowerMmaSyncContract,
@@ -34,6 +35,7 @@ class GpuLowerTileOps(ModulePass):
             op,
             [
                 *IM2COL_PATTERNS,
+                LowerSharedRows(),
                 LowerTmaCopy(),
                 LowerCpAsyncCopy(),
                 LowerRegisterCopy(),

@@ -8,11 +8,12 @@ from xdsl.dialects import arith, scf
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile as tile_ops
+from polyc.dialects.gpu.types import TensorMapType
 from polyc.passes.gpu_pipeline import GPU_PASSES
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.test.unit.gpu_text import assert_refused, find, kernel, run, up_to
+from polyc.test.unit.gpu_text import assert_refused, find, kernel, refusal, run, up_to
 from polyc.test.unit.im2col_programs import GEOMETRIES, Array, convolution, convolution_program
 
 LOWER = "gpu-lower-tile-ops"
@@ -141,3 +142,38 @@ def test_loose_pixels_are_refused_by_tma() -> None:
         "8; use a narrower loader or assume the row length"
     )
     assert_refused(text, "MisalignedCopy", message, "gpu.copy", "gpu-pipeline-planning")
+
+
+def shared_rows(rows: int, cluster: int, panels: int = 1) -> str:
+    """A multicast copy of ``rows`` rows, of as many panels of 64 columns."""
+    shared = f"!gpu.shared<[{rows}, {64 * panels}], f16, swizzle 128>"
+    text = kernel(
+        f"""    %x = gpu.shared_tile : {shared}
+    %full = gpu.mbarrier : !gpu.mbarrier<1>
+    gpu.copy %F[%N, %H, %C] to %x axes <0, 2> loader "tma" multicast
+        signal %full : !gpu.mbarrier<1> at %N : !gpu.global<[N, H, C], f16, align 16>, {shared}""",
+        ARGS.replace(f"%X: {X} = tensor 0", "%F: !gpu.global<[N, H, C], f16, align 16> = tensor 0"),
+        symbols="N, H, W, C",
+    )
+    return text.replace("threads 128", f"threads 128 cluster {cluster}")
+
+
+@pytest.mark.parametrize(("cluster", "box"), [(2, [64, 1, 64]), (4, [32, 1, 64])])
+def test_ctas_share_the_rows_of_a_panel(cluster: int, box: list[int]) -> None:
+    module = run(shared_rows(128, cluster), LOWER)
+    loads = find(module, hw.TmaLoadOp)
+    assert [load.mask is not None for load in loads] == [True]
+    kind = loads[0].map.type
+    assert isinstance(kind, TensorMapType) and list(kind.sizes) == box
+
+
+def test_whole_panels_are_shared_where_they_split() -> None:
+    module = run(shared_rows(128, 2, panels=2), LOWER)
+    kinds = [load.map.type for load in find(module, hw.TmaLoadOp)]
+    assert [list(k.sizes) for k in kinds if isinstance(k, TensorMapType)] == [[128, 1, 64]]
+
+
+def test_rows_that_do_not_split_are_refused() -> None:
+    """Bands of 12 rows would begin inside the swizzle's pattern."""
+    error = refusal(shared_rows(24, 2), LOWER)
+    assert error.kind == "BadMulticast"
