@@ -132,6 +132,23 @@ CASES: Mapping[str, TileCase] = {
     case.name: case
     for case in [
         TileCase(
+            "conv3x3_sm90",
+            convolution(1),
+            small=sizes_of("N H W C K", (3, 9, 7, 72, 320), (1, 7, 9, 8, 24)),
+            large=sizes_of("N H W C K", (32, 28, 28, 128, 128), (16, 56, 56, 64, 256)),
+            plays=False,
+            mutant_shapes=sizes_of("N H W C K", (1, 7, 9, 8, 24)),
+        ),
+        TileCase(
+            "conv3x3_stride2_sm90",
+            convolution(2),
+            small=sizes_of("N H W C K", (3, 17, 13, 72, 136), (1, 5, 6, 8, 24)),
+            large=sizes_of("N H W C K", (32, 56, 56, 128, 128), (7, 33, 28, 136, 200)),
+            plays=False,
+            mutants=6,
+            mutant_shapes=sizes_of("N H W C K", (1, 5, 6, 8, 24)),
+        ),
+        TileCase(
             "conv3x3_gather",
             convolution(1),
             small=sizes_of("N H W C K", (3, 5, 7, 40, 136), (1, 7, 9, 38, 24), (1, 4, 5, 35, 9)),
