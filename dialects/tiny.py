@@ -9,7 +9,6 @@ A reduced axis is removed (S3.1).
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Self
@@ -36,15 +35,25 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import shape_text
+from polyc.dialects.dim import Dim, DimAttr, parse_dim, shape_text
 from polyc.dialects.frontend import verify_outputs
+from polyc.dialects.numbers import number_text, parse_f32
 from polyc.dialects.signature import (
     SignatureOp,
     SizedTensorType,
     same_shape,
     verify_symbols,
 )
-from polyc.dialects.tiny_axes import REDUCTIONS, ExpandOp, PermuteOp, ReduceOp
+from polyc.dialects.sizes import verify_known
+from polyc.dialects.tiny_axes import (
+    REDUCTIONS,
+    ExpandOp,
+    PadOp,
+    PermuteOp,
+    ReduceOp,
+    ReshapeOp,
+    SliceOp,
+)
 from polyc.dialects.tiny_types import (
     TensorType,
     Types,
@@ -59,6 +68,7 @@ from polyc.dialects.tiny_types import (
     tensor,
     tensor_of,
 )
+from polyc.dialects.tiny_views import MaskOp, WindowOp
 
 __all__ = [
     "BINARY_FUNCTIONS",
@@ -69,16 +79,22 @@ __all__ = [
     "CastOp",
     "CompareOp",
     "ConstantOp",
+    "DimOp",
     "ExpandOp",
     "FunctionOp",
     "GraphOp",
+    "MaskOp",
     "OutputOp",
+    "PadOp",
     "PermuteOp",
     "ReduceOp",
+    "ReshapeOp",
     "SelectOp",
+    "SliceOp",
     "TensorType",
     "Tiny",
     "UnaryOp",
+    "WindowOp",
     "number_text",
     "tensor",
     "tensor_of",
@@ -141,21 +157,10 @@ class ConstantOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> ConstantOp:
-        start = parser.pos
-        negative = parser.parse_optional_punctuation("-") is not None
-        if parser.parse_optional_keyword("inf") is not None:
-            value = math.inf
-        elif parser.parse_optional_keyword("nan") is not None:
-            value = math.nan
-        else:
-            value = float(parser.parse_number(allow_boolean=False))
-        if _single(value) is None:
-            parser.raise_error(
-                f"{value:g} is beyond the largest f32, 3.4028235e+38; write inf", start, parser.pos
-            )
+        value = parse_f32(parser)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        op = cls(-value if negative else value, parse_tensor(parser))
+        op = cls(value, parse_tensor(parser))
         op.attributes |= attributes
         return op
 
@@ -166,31 +171,48 @@ class ConstantOp(IRDLOperation):
         printer.print_attribute(self.result.type)
 
 
-def _single(value: float) -> float | None:
-    """``value`` rounded to f32, None where a finite value is too large for that."""
-    try:
-        return FloatAttr(value, f32).value.data
-    except OverflowError:
-        return None
+@irdl_op_definition
+class DimOp(IRDLOperation):
+    """A size as a scalar, ``tiny.dim M * K : !tiny.tensor<[], f32>``, rounded to f32 (S3.1).
 
+    A mean divides by one.
+    """
 
-def number_text(value: float) -> str:
-    """The shortest decimal text that reads back as the f32 ``value``; inf, -inf or nan."""
-    if math.isnan(value):
-        return "nan"
-    if math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    single = _single(value)
-    for digits in range(1, 18):
-        text = f"{value:.{digits}g}"
-        if _single(float(text)) == single:
-            break
-    else:
-        text = repr(value)
-    if "e" in text:
-        mantissa, exponent = text.split("e")
-        return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent}"
-    return text if "." in text else text + ".0"
+    name = "tiny.dim"
+    size_attr = prop_def(DimAttr, prop_name="size")
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, size: Dim, result_type: TensorType | None = None) -> None:
+        super().__init__(
+            properties={"size": DimAttr(size)}, result_types=[result_type or tensor((), f32)]
+        )
+
+    @property
+    def size(self) -> Dim:
+        """The expression of the signature's symbols."""
+        return self.size_attr.data
+
+    def verify_(self) -> None:
+        t = tensor_of(self.result)
+        if t.rank or t.element_type != f32:
+            raise VerifyException(f"a dim is a scalar of f32, not {t}")
+        verify_known(self, (self.size,), "a dim")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> DimOp:
+        size = parse_dim(parser)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        op = cls(size, parse_tensor(parser))
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.size}")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
 
 
 @irdl_op_definition
@@ -411,8 +433,14 @@ Tiny = Dialect(
         BinaryOp,
         CompareOp,
         SelectOp,
-        ExpandOp,
+        DimOp,
+        ReshapeOp,
         PermuteOp,
+        ExpandOp,
+        PadOp,
+        SliceOp,
+        WindowOp,
+        MaskOp,
         ReduceOp,
         OutputOp,
     ],

@@ -1,0 +1,238 @@
+"""The movements that ``tiny`` alone has: window and mask (S3.1).
+
+``window`` makes a convolution ``movement + mul + reduce(sum)`` with a symbolic image: a
+view by reshape and slice would linearise with symbolic strides, which is not affine
+(S4.7).  ``mask`` is to a domain what ``pad`` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import ClassVar
+
+from xdsl.dialects.builtin import AffineSetAttr, DenseArrayBase, Float32Type, FloatAttr, f32
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineSet
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.dim import Dim, Shape, ShapeAttr, shape_text
+from polyc.dialects.movements import (
+    MovementOp,
+    numbers,
+    numbers_attr,
+    numbers_text,
+    parse_numbers,
+    parse_sizes,
+)
+from polyc.dialects.numbers import number_text, parse_f32
+from polyc.dialects.signature import SizedTensorType, graph_of, same_shape
+from polyc.dialects.sizes import never_negative, verify_known
+from polyc.dialects.tiny_types import TensorType, need_f32, tensor_of
+
+
+def window_count(size: Dim, window: Dim, stride: int, dilation: int) -> Dim:
+    """How many windows fit: ``(size - dilation * (window - 1) - 1) floordiv stride + 1`` (S4.9)."""
+    return (size - (window - 1) * dilation - 1).floordiv(stride) + 1
+
+
+@irdl_op_definition
+class WindowOp(MovementOp):
+    """Overlapping windows along axes, their elements along new axes at the end.
+
+    ``tiny.window %x axes [1] size [3] stride [2] dilation [1] : [C, H] -> [C, Ho, 3]``:
+    element ``(c, o, r)`` is operand element ``(c, stride * o + dilation * r)``, for as many
+    windows as fit whole.  The new axes are in the order of ``axes``.
+    """
+
+    name = "tiny.window"
+    operand = operand_def(TensorType)
+    axis_list = prop_def(DenseArrayBase, prop_name="axes")
+    size_list = prop_def(ShapeAttr, prop_name="size")
+    stride_list = prop_def(DenseArrayBase, prop_name="stride")
+    dilation_list = prop_def(DenseArrayBase, prop_name="dilation")
+    result = result_def(TensorType)
+    TENSOR: ClassVar[type[SizedTensorType]] = TensorType
+
+    def __init__(
+        self,
+        operand: SSAValue,
+        axes: Sequence[int],
+        size: Sequence[Dim | int],
+        stride: Sequence[int],
+        dilation: Sequence[int],
+    ) -> None:
+        windows = [Dim.of(s) for s in size]
+        dims = list(tensor_of(operand).dims)
+        for axis, window, step, spread in zip(axes, windows, stride, dilation, strict=True):
+            dims[axis] = window_count(dims[axis], window, step, spread)
+        super().__init__(
+            operands=[operand],
+            result_types=[self.typed(operand, [*dims, *windows])],
+            properties={
+                "axes": numbers_attr(axes),
+                "size": ShapeAttr.of(windows),
+                "stride": numbers_attr(stride),
+                "dilation": numbers_attr(dilation),
+            },
+        )
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The operand axes along which windows move, increasing."""
+        return numbers(self.axis_list)
+
+    @property
+    def size(self) -> Shape:
+        """The elements of a window along each of ``axes``."""
+        return self.size_list.data
+
+    @property
+    def stride(self) -> tuple[int, ...]:
+        """The distance between windows."""
+        return numbers(self.stride_list)
+
+    @property
+    def dilation(self) -> tuple[int, ...]:
+        """The distance between elements of a window."""
+        return numbers(self.dilation_list)
+
+    def verify_move(self, operand: Shape, result: Shape) -> None:
+        axes = self.axes
+        if any(not 0 <= a < len(operand) for a in axes) or any(a >= b for a, b in pairwise(axes)):
+            raise VerifyException(
+                f"axes {list(axes)} of a window are different axes of {shape_text(operand)} in "
+                f"increasing order, 0 to {len(operand) - 1}"
+            )
+        if not axes:
+            raise VerifyException("a window names at least one axis")
+        for what, count in (
+            ("sizes", len(self.size)),
+            ("strides", len(self.stride)),
+            ("dilations", len(self.dilation)),
+        ):
+            if count != len(axes):
+                raise VerifyException(
+                    f"window has {count} {what} for {len(axes)} axes; give one for each"
+                )
+        verify_known(self, self.size, "the size of a window")
+        for what, values in (("stride", self.stride), ("dilation", self.dilation)):
+            for value in values:
+                if value < 1:
+                    kind = "NegativeStrideUnsupported: " if value < 0 else ""
+                    raise VerifyException(
+                        f"{kind}window has {what} {value}; a view goes forward, give 1 or more"
+                    )
+        dims = list(operand)
+        rows = zip(axes, self.size, self.stride, self.dilation, strict=True)
+        for axis, window, step, spread in rows:
+            if not never_negative(window - 1, self):
+                raise VerifyException(
+                    f"window takes {window} elements along axis {axis}, which may be none; "
+                    "assume the size to be 1 or more"
+                )
+            dims[axis] = window_count(dims[axis], window, step, spread)
+        expected = (*dims, *self.size)
+        if not same_shape(expected, result, self):
+            raise VerifyException(
+                f"the windows of {shape_text(operand)} are {shape_text(expected)}; the result "
+                f"says {shape_text(result)}"
+            )
+
+    @classmethod
+    def parse_rest(cls, parser: Parser) -> dict[str, Attribute]:
+        found: dict[str, Attribute] = {}
+        for key in ("axes", "size", "stride", "dilation"):
+            parser.parse_keyword(key)
+            found[key] = (
+                parse_sizes(parser) if key == "size" else numbers_attr(parse_numbers(parser))
+            )
+        return found
+
+    def print_rest(self, printer: Printer) -> None:
+        printer.print_string(
+            f" axes {numbers_text(self.axes)} size {shape_text(self.size)} "
+            f"stride {numbers_text(self.stride)} dilation {numbers_text(self.dilation)}"
+        )
+
+
+@irdl_op_definition
+class MaskOp(MovementOp):
+    """The value where an affine condition on its axes holds, a fill elsewhere (S3.1).
+
+    ``tiny.mask %x where affine_set<(d0, d1)[s0, s1] : (d0 - d1 >= 0)> fill -inf : type ->
+    type``: dimensions are the axes, symbols those of the signature (S4.8).  What the
+    operand holds where the condition does not has no effect.
+    """
+
+    name = "tiny.mask"
+    operand = operand_def(TensorType)
+    condition_attr = prop_def(AffineSetAttr, prop_name="condition")
+    fill = prop_def(FloatAttr[Float32Type], prop_name="value")
+    result = result_def(TensorType)
+    TENSOR: ClassVar[type[SizedTensorType]] = TensorType
+
+    def __init__(self, operand: SSAValue, condition: AffineSet, fill: float) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[operand.type],
+            properties={"condition": AffineSetAttr(condition), "value": FloatAttr(fill, f32)},
+        )
+
+    @property
+    def condition(self) -> AffineSet:
+        """Where the value stays."""
+        return self.condition_attr.data
+
+    @property
+    def number(self) -> float:
+        """What is elsewhere."""
+        return float(self.fill.value.data)
+
+    def verify_(self) -> None:
+        need_f32("mask", (self.operand,))
+        super().verify_()
+
+    def verify_move(self, operand: Shape, result: Shape) -> None:
+        if not same_shape(operand, result, self):
+            raise VerifyException(
+                f"a mask keeps the shape; the operand is {shape_text(operand)}, the "
+                f"result {shape_text(result)}"
+            )
+        condition = self.condition
+        if condition.num_dims != len(operand):
+            raise VerifyException(
+                f"the condition of a mask has {condition.num_dims} dimensions for the "
+                f"{len(operand)} axes of {shape_text(operand)}; give one for each"
+            )
+        graph = graph_of(self)
+        if graph is not None and condition.num_symbols != len(graph.symbol_names):
+            names = ", ".join(graph.symbol_names) or "none"
+            raise VerifyException(
+                f"the condition of a mask has {condition.num_symbols} symbols; the signature of "
+                f"@{graph.sym_name.data} has {len(graph.symbol_names)}: {names}"
+            )
+        from polyc.poly.affine import canonical_set
+
+        try:
+            canonical_set(condition)
+        except ValueError as error:
+            raise VerifyException(f"NonSCoP: the condition of a mask: {error}") from error
+
+    @classmethod
+    def parse_rest(cls, parser: Parser) -> dict[str, Attribute]:
+        parser.parse_keyword("where")
+        start = parser.pos
+        condition = parser.parse_attribute()
+        if not isinstance(condition, AffineSetAttr):
+            parser.raise_error(f"expected an affine_set, not {condition}", start, parser.pos)
+        parser.parse_keyword("fill")
+        return {"condition": condition, "value": FloatAttr(parse_f32(parser), f32)}
+
+    def print_rest(self, printer: Printer) -> None:
+        printer.print_string(" where ")
+        printer.print_attribute(self.condition_attr)
+        printer.print_string(f" fill {number_text(self.number)}")
