@@ -68,6 +68,7 @@ __all__ = [
     "sizes_equal",
     "symbol_space",
     "tensor_symbols",
+    "verify_outputs",
     "verify_symbols",
 ]
 
@@ -120,6 +121,24 @@ def verify_symbols(op: Operation) -> None:
                 f"symbol {name} of the result is not in the signature of "
                 f"@{graph.sym_name.data}, whose symbols are {_listed(known)}; "
                 "use one of these or add an input that has it"
+            )
+
+
+def verify_outputs(op: Operation, values: Sequence[SSAValue]) -> None:
+    """Check that ``values`` have the types of the outputs of the graph around ``op``."""
+    graph = op.parent_op()
+    if not isinstance(graph, SignatureOp):
+        return
+    outputs = graph.function_type.outputs.data
+    if len(values) != len(outputs):
+        raise VerifyException(
+            f"@{graph.sym_name.data} has {len(outputs)} outputs, and {len(values)} are given"
+        )
+    for name, value, expected in zip(graph.res_names, values, outputs, strict=True):
+        if not same_type(value.type, expected, op):
+            raise VerifyException(
+                f"output {name.data} of @{graph.sym_name.data} is {expected} in the "
+                f"signature; the value is {value.type}"
             )
 
 
@@ -359,9 +378,9 @@ class SignatureOp(IRDLOperation, ABC):
     @classmethod
     def _type_fault(cls, t: Attribute) -> str | None:
         """What is wrong with ``t`` as the type of an input or output, or None."""
-        if isinstance(t, cls.TENSOR) and t.element_type != i1:
+        if isinstance(t, cls.TENSOR):
             return None
-        return f"inputs and outputs are !{cls.TENSOR.name} of f16, bf16 or f32, not {t}"
+        return f"inputs and outputs are !{cls.TENSOR.name}, not {t}"
 
     @classmethod
     def parse(cls, parser: Parser) -> SignatureOp:

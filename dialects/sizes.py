@@ -50,6 +50,22 @@ def quotient(a: Dim, b: Dim) -> Dim | None:
     return terms
 
 
+def window_count(size: Dim, window: Dim, stride: int, dilation: int) -> Dim:
+    """How many windows fit: ``(size - dilation * (window - 1) - 1) floordiv stride + 1`` (S4.9)."""
+    return (size - (window - 1) * dilation - 1).floordiv(stride) + 1
+
+
+def divided(a: Dim, b: Dim, at: Operation) -> Dim | None:
+    """``a / b`` where it comes out even for all sizes that the assumptions allow, else None."""
+    if (found := quotient(a, b)) is not None:
+        return found
+    by = b.constant()
+    if by is None or by <= 0:
+        return None
+    whole = a.floordiv(by)
+    return whole if same_size(whole * by, a, at) else None
+
+
 def _plainly_natural(size: Dim) -> bool:
     """Whether the canonical form alone says that ``size`` is 0 or more."""
     return all(

@@ -36,12 +36,12 @@ from xdsl.traits import HasParent, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.dim import Dim, DimAttr, parse_dim, shape_text
-from polyc.dialects.frontend import verify_outputs
 from polyc.dialects.numbers import number_text, parse_f32
 from polyc.dialects.signature import (
     SignatureOp,
     SizedTensorType,
     same_shape,
+    verify_outputs,
     verify_symbols,
 )
 from polyc.dialects.sizes import verify_known

@@ -30,13 +30,8 @@ from polyc.dialects.movements import (
 )
 from polyc.dialects.numbers import number_text, parse_f32
 from polyc.dialects.signature import SizedTensorType, graph_of, same_shape
-from polyc.dialects.sizes import never_negative, verify_known
+from polyc.dialects.sizes import never_negative, verify_known, window_count
 from polyc.dialects.tiny_types import TensorType, need_f32, tensor_of
-
-
-def window_count(size: Dim, window: Dim, stride: int, dilation: int) -> Dim:
-    """How many windows fit: ``(size - dilation * (window - 1) - 1) floordiv stride + 1`` (S4.9)."""
-    return (size - (window - 1) * dilation - 1).floordiv(stride) + 1
 
 
 @irdl_op_definition

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, i1
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import (
     AffineConstantExpr,
@@ -33,6 +33,7 @@ from xdsl.pattern_rewriter import (
 from polyc.dialects import index, region, tiny
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import Dim, shape_text
+from polyc.dialects.movements import MovementOp
 from polyc.dialects.region_types import AxisAttr, MemRefType, ValType
 from polyc.dialects.signature import TensorSpec, same_shape
 from polyc.passes.driver import located, rewrite
@@ -69,8 +70,16 @@ def check_one_kernel(graph: tiny.GraphOp) -> None:
     """Raise PolycError unless one kernel can compute the graph.
 
     One kernel holds one contraction whose operands are inputs, with elementwise work
-    after it, or any graph without a contraction.
+    after it, or any graph without a contraction.  Its tensors hold numbers.
     """
+    for spec in (*graph.inputs, *graph.outputs):
+        if spec.type.element_type == i1:
+            raise PolycError(
+                "UnsupportedProgram",
+                f"{spec.name} of @{graph.sym_name.data} is a tensor of i1, and kernels read and "
+                "write f16, bf16 and f32 only yet; cast it to one of these",
+                graph,
+            )
     needed: set[SSAValue] = set()
     contractions: list[tiny.ReduceOp] = []
     for op in reversed(tuple(graph.body.block.ops)):
@@ -252,6 +261,13 @@ class _Kernel:
         into: Sequence[AffineExpr],
     ) -> Point:
         entry = self._entry(op.results[0])
+        if not entry.is_scop and isinstance(op, MovementOp):
+            raise PolycError(
+                "UnsupportedProgram",
+                f"{op.name} has no rule in the index book yet, and so no form in a kernel; write "
+                "the graph without it",
+                op,
+            )
         if not entry.is_scop:
             raise PolycError(
                 "NonSCoP",
@@ -309,7 +325,7 @@ class _Kernel:
             case _:
                 raise PolycError(
                     "UnsupportedProgram",
-                    f"{op.name} has no form in a kernel; lower it to tiny ops first",
+                    f"{op.name} has no form in a kernel yet; write the graph without it",
                     op,
                 )
         return self.add(made, op, value.name_hint)

@@ -1,16 +1,23 @@
-"""NumPy semantics of the ``frontend`` dialect (S0.6, S6.9)."""
+"""NumPy semantics of the ``frontend`` dialect (S0.6, S6.9).
+
+Each op is computed as its definition says, not as ``frontend-to-tiny`` composes it, so
+that the two check each other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import f32, i1
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects import frontend
 from polyc.dialects.diagnostic import fail
-from polyc.playback import functions
+from polyc.dialects.movements import MovementOp
+from polyc.playback import functions, views
+from polyc.playback.frontend_attention import attention
 from polyc.playback.functions import Array, round_to, widen
 from polyc.playback.signature import bind
 
@@ -21,8 +28,9 @@ def run(
     """The outputs of ``graph``, each in its stored type.
 
     ``inputs`` have the signature's shapes at ``symbols`` and its dtypes (bf16 is that of
-    ``ml_dtypes``).  Values are f32 from the first load and rounded at casts, gemm operands
-    and outputs.  Raises PolycError when an argument does not fit.
+    ``ml_dtypes``).  Values are f32 from the first load and rounded at casts, at operands
+    of gemm, conv2d and attention, and at outputs.  Raises PolycError when an argument
+    does not fit.
     """
     values = evaluate(graph, inputs, symbols)
     return [
@@ -39,46 +47,148 @@ def evaluate(
 ) -> list[Array]:
     """The outputs in f32, before they are rounded to their stored types.
 
-    With ``exact_sums`` a gemm is accumulated in f64 and rounded once to f32.
+    With ``exact_sums`` the sums of gemm, conv2d, attention and reduce are accumulated in
+    f64 and rounded once to f32.
     """
     values: dict[SSAValue, Array] = {
-        arg: widen(array)
+        arg: value_of(array)
         for arg, array in zip(graph.body.block.args, bind(graph, inputs, symbols), strict=True)
     }
+    play = _Player(symbols, exact_sums)
     for op in graph.body.block.ops:
         args = [values[o] for o in op.operands]
-        match op:
-            case frontend.GemmOp():
-                values[op.result] = _gemm(op, args[0], args[1], exact_sums)
-            case frontend.ElementwiseOp():
-                fn = op.function
-                values[op.result] = (
-                    functions.unary(fn, *args) if len(args) == 1 else functions.binary(fn, *args)
-                )
-            case frontend.CastOp():
-                element = frontend.tensor_of(op.result).element_type
-                values[op.result] = widen(round_to(args[0], element))
-            case frontend.OutputOp():
-                return args
-            case _:
-                _unknown(op)
+        if isinstance(op, frontend.OutputOp):
+            return args
+        results = play.results(op, args)
+        values.update(zip(op.results, results, strict=True))
     raise AssertionError("a verified graph ends in frontend.output")
 
 
-def _gemm(op: frontend.GemmOp, a: Array, b: Array, exact: bool) -> Array:
-    element = frontend.tensor_of(op.a).element_type
-    if element != f32:
-        a, b = widen(round_to(a, element)), widen(round_to(b, element))
-    if exact:
-        a, b = a.astype(np.float64), b.astype(np.float64)
-    if op.transpose_a is not None:
-        a = a.T
-    if op.transpose_b is not None:
-        b = b.T
-    with np.errstate(all="ignore"):
+def value_of(array: Array) -> Array:
+    """A stored array as it is inside a graph: f32, or booleans."""
+    return array if array.dtype == np.bool_ else widen(array)
+
+
+@dataclass(frozen=True)
+class _Player:
+    symbols: Mapping[str, int]
+    exact: bool
+
+    def results(self, op: Operation, args: list[Array]) -> Sequence[Array]:
+        """The results of one op."""
+        with np.errstate(all="ignore"):
+            if isinstance(op, frontend.AttentionOp):
+                return attention(op, args, self.symbols, self.exact)
+            return [self.result(op, args)]
+
+    def result(self, op: Operation, args: list[Array]) -> Array:
+        match op:
+            case frontend.GemmOp():
+                return self._gemm(op, args[0], args[1])
+            case frontend.Conv2dOp():
+                return self._conv2d(op, args[0], args[1])
+            case frontend.ElementwiseOp():
+                fn = op.function
+                return functions.unary(fn, *args) if len(args) == 1 else functions.binary(fn, *args)
+            case frontend.CompareOp():
+                return functions.compare(op.function, args[0], args[1])
+            case frontend.SelectOp():
+                return np.where(args[0], args[1], args[2])
+            case frontend.CastOp():
+                return converted(args[0], frontend.tensor_of(op.result).element_type)
+            case frontend.ConstantOp():
+                return np.asarray(op.number, np.float32)
+            case frontend.ReduceOp():
+                return self._reduce(op.function, args[0], op.axes, op.keepdims is not None)
+            case frontend.SoftmaxOp() | frontend.LogSoftmaxOp():
+                return self._softmax(args[0], op.axes, isinstance(op, frontend.LogSoftmaxOp))
+            case frontend.LayerNormOp() | frontend.RmsNormOp():
+                return self._norm(op, args)
+            case frontend.ConcatOp():
+                return np.concatenate(args, op.axis)
+            case MovementOp():
+                return views.move(op, args[0], self.symbols)
+            case _:
+                fail("UnsupportedProgram", f"{op.name} has no playback in a frontend graph", op)
+
+    def _operands(self, of: SSAValue, *arrays: Array) -> list[Array]:
+        """Operands of a contraction: rounded to their type, in the type of the sum."""
+        element = frontend.tensor_of(of).element_type
+        if element != f32:
+            arrays = tuple(widen(round_to(a, element)) for a in arrays)
+        return [a.astype(np.float64) for a in arrays] if self.exact else list(arrays)
+
+    def _gemm(self, op: frontend.GemmOp, x: Array, y: Array) -> Array:
+        a, b = self._operands(op.a, x, y)
+        if op.transpose_a is not None:
+            a = np.swapaxes(a, -1, -2)
+        if op.transpose_b is not None:
+            b = np.swapaxes(b, -1, -2)
         return widen(np.matmul(a, b))
 
+    def _conv2d(self, op: frontend.Conv2dOp, x: Array, y: Array) -> Array:
+        image, weight = self._operands(op.image, x, y)
+        if op.layout == "nhwc":
+            image, weight = (np.moveaxis(a, -1, 1) for a in (image, weight))
+        top, bottom, left, right = op.padding
+        image = np.pad(image, ((0, 0), (0, 0), (top, bottom), (left, right)))
+        groups = op.groups.evaluate(self.symbols)
+        filters, inner = weight.shape[:2]
+        if groups < 1 or filters % groups:
+            fail("BadArgument", f"{filters} filters do not divide into {groups} groups", op)
+        patches = views.window(image, (2, 3), weight.shape[2:], op.stride, op.dilation)
+        each = filters // groups
+        parts = [
+            np.tensordot(
+                patches[:, g * inner : (g + 1) * inner],
+                weight[g * each : (g + 1) * each],
+                axes=((1, 4, 5), (1, 2, 3)),
+            )
+            for g in range(groups)
+        ]
+        result = np.concatenate(parts, -1)  # [N, Ho, Wo, F]
+        return widen(result if op.layout == "nhwc" else np.moveaxis(result, -1, 1))
 
-def _unknown(op: Operation) -> None:
-    if op.results:
-        fail("UnsupportedProgram", f"{op.name} has no playback in a frontend graph", op)
+    def _sum(self, x: Array, axes: tuple[int, ...]) -> Array:
+        kind = np.float64 if self.exact else np.float32
+        return widen(np.asarray(np.sum(x, axis=axes, dtype=kind, keepdims=True)))
+
+    def _mean(self, x: Array, axes: tuple[int, ...]) -> Array:
+        count = np.prod([x.shape[a] for a in axes], dtype=np.int64)
+        return self._sum(x, axes) / np.float32(count)
+
+    def _reduce(self, fn: str, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+        match fn:
+            case "mean":
+                result = self._mean(x, axes)
+            case "sum":
+                result = self._sum(x, axes)
+            case _:
+                result = np.expand_dims(functions.reduce(fn, x, axes), axes)
+        return result if keepdims else np.squeeze(result, axes)
+
+    def _softmax(self, x: Array, axes: tuple[int, ...], logs: bool) -> Array:
+        shifted = x - np.max(x, axis=axes, keepdims=True, initial=np.float32(-np.inf))
+        powers = np.exp(shifted)
+        total = self._sum(powers, axes)
+        return shifted - np.log(total) if logs else powers / total
+
+    def _norm(self, op: frontend.LayerNormOp | frontend.RmsNormOp, args: list[Array]) -> Array:
+        x = args[0]
+        if isinstance(op, frontend.LayerNormOp):
+            x = x - self._mean(x, op.axes)
+        result = x * (np.float32(1) / np.sqrt(self._mean(x * x, op.axes) + np.float32(op.eps)))
+        others = [i for i in range(x.ndim) if i not in op.axes]
+        rest = [np.expand_dims(a, others) for a in args[1:]]
+        if op.weight is not None:
+            result = result * rest.pop(0)
+        if rest:
+            result = result + rest.pop(0)
+        return result
+
+
+def converted(x: Array, element: Attribute) -> Array:
+    """``x`` after a cast that the user wrote, as it is inside a graph."""
+    if element == i1:
+        return x if x.dtype == np.bool_ else x != 0
+    return widen(round_to(widen(x), element))

@@ -100,6 +100,12 @@ def gelu(x: Array) -> Array:
     return (x * _f32(0.5)) * (erf(x * _f32(math.sqrt(0.5))) + _f32(1))
 
 
+def gelu_tanh(x: Array) -> Array:
+    """``0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3)))``."""
+    bent = x + ((x * x) * x) * _f32(0.044715)
+    return (x * _f32(0.5)) * (np.tanh(bent * _f32(math.sqrt(2 / math.pi))) + _f32(1))
+
+
 def silu(x: Array) -> Array:
     """``x * sigmoid(x)``; NaN at -inf, as the product is."""
     return x * sigmoid(x)
@@ -110,6 +116,7 @@ UNARY: dict[str, UnaryFunction] = {
     "erf": erf,
     "exp": np.exp,
     "gelu": gelu,
+    "gelu_tanh": gelu_tanh,
     "log": np.log,
     "neg": np.negative,
     "reciprocal": lambda x: _f32(1) / x,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute
 
 from polyc.dialects import frontend
@@ -23,13 +24,14 @@ def reference(
 ) -> list[Array]:
     """The outputs of ``graph`` in f32, not rounded to their stored types.
 
-    Gemms are accumulated in f64 and rounded once to f32; all else is f32.
+    Sums of gemm, conv2d, attention, reduce and the norms are accumulated in f64 and
+    rounded once to f32; all else is f32.
     """
     return evaluate(graph, inputs, symbols, exact_sums=True)
 
 
 def make_inputs(graph: SignatureOp, symbols: Mapping[str, int], seed: int = 0) -> list[Array]:
-    """Uniform values in [-1, 1) for every input, rounded to the stored types.
+    """Uniform values in [-1, 1) for every input, rounded to the stored types; i1 by its sign.
 
     The same seed gives the same arrays; each input has a stream of its own.  Works for a
     graph of any layer that has a signature.
@@ -40,7 +42,8 @@ def make_inputs(graph: SignatureOp, symbols: Mapping[str, int], seed: int = 0) -
         random = np.random.default_rng([seed, position])
         shape = sizes(spec.type.dims, symbols)
         values = random.uniform(-1.0, 1.0, shape).astype(np.float32)
-        arrays.append(round_to(values, spec.type.element_type))
+        element = spec.type.element_type
+        arrays.append(values < 0 if element == i1 else round_to(values, element))
     return arrays
 
 

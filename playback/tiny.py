@@ -15,9 +15,11 @@ from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects import tiny
 from polyc.dialects.diagnostic import fail
-from polyc.playback import functions
+from polyc.dialects.movements import MovementOp
+from polyc.dialects.signature import graph_of
+from polyc.playback import functions, views
 from polyc.playback.functions import Array, round_to
-from polyc.playback.signature import bind, value_sizes
+from polyc.playback.signature import bind, sizes
 
 
 def run(graph: tiny.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, int]) -> list[Array]:
@@ -114,20 +116,22 @@ def _evaluate(op: Operation, args: list[Array], symbols: Mapping[str, int]) -> A
             return functions.compare(op.function, args[0], args[1])
         case tiny.SelectOp():
             return np.where(args[0], args[1], args[2])
-        case tiny.ExpandOp():
-            return expand(args[0], op.dims, value_sizes(tiny.tensor_of(op.result), symbols))
-        case tiny.PermuteOp():
-            return np.transpose(args[0], op.perm)
+        case tiny.DimOp():
+            return np.asarray(op.size.evaluate(symbols), np.float32)
+        case tiny.WindowOp():
+            return views.window(args[0], op.axes, sizes(op.size, symbols), op.stride, op.dilation)
+        case tiny.MaskOp():
+            names = _symbols_of(op)
+            where = views.holds(op.condition, args[0].shape, [symbols[s] for s in names])
+            return np.where(where, args[0], np.float32(op.number))
+        case MovementOp():
+            return views.move(op, args[0], symbols)
         case tiny.ReduceOp():
             return functions.reduce(op.function, args[0], op.axes)
         case _:
             fail("UnsupportedProgram", f"{op.name} has no playback in a tiny graph", op)
 
 
-def expand(array: Array, dims: Sequence[int], shape: tuple[int, ...]) -> Array:
-    """``array`` as a view of ``shape``: its axis ``i`` is axis ``dims[i]`` there.
-
-    It repeats along the other axes, and along an axis where its own size is 1.
-    """
-    where = tuple(slice(None) if i in dims else None for i in range(len(shape)))
-    return np.broadcast_to(array[where], shape)
+def _symbols_of(op: Operation) -> tuple[str, ...]:
+    graph = graph_of(op)
+    return () if graph is None else graph.symbol_names

@@ -110,23 +110,189 @@ def chain(element: str, x: float, *steps: str | tuple[str, float]) -> float:
     return float(_play(text, [round_to(a, output.type.element_type) for a in _scalars(*operands)]))
 
 
-def reduce(fn: str, values: Sequence[float]) -> float:
-    text = f"""tiny.graph @f(%x: !tiny.tensor<[N], f32>) -> !tiny.tensor<[], f32> {{
-      %y = tiny.reduce {fn} %x axes [0] : !tiny.tensor<[N], f32> -> !tiny.tensor<[], f32>
-      tiny.output %y : !tiny.tensor<[], f32>
+def _vectors(values: Mapping[str, Sequence[float]], op: str, result: str = "N") -> list[float]:
+    """``op`` on vectors ``%name`` of size N, or of the upper-case name where that is given."""
+    sizes: dict[str, int] = {}
+    inputs: list[str] = []
+    for name, elements in values.items():
+        size = "N" if name in "xwb" else name.upper()
+        sizes[size] = len(elements)
+        inputs.append(f"%{name}: !frontend.tensor<[{size}], f32>")
+    t = f"!frontend.tensor<[{result}], f32>"
+    text = f"""frontend.graph @f({", ".join(inputs)}) -> {t} {{
+      %result = {op}
+      frontend.output %result : {t}
     }}"""
-    array = np.asarray(values, np.float32)
-    result = float(_play(text, [array], {"N": len(values)}))
+    arrays = [np.asarray(v, np.float32) for v in values.values()]
+    return cast(list[float], _play(text, arrays, sizes).tolist())
+
+
+VECTOR = "!frontend.tensor<[N], f32>"
+
+
+def reduce(fn: str, values: Sequence[float]) -> float:
+    """At both levels; a sum also through a product, which playback sums without storing it."""
+    op = f"frontend.reduce {fn} %x axes [0] : {VECTOR} -> {SCALAR}"
+    result = cast(float, _vectors({"x": values}, op, ""))
     if fn == "sum":
-        # The same through a product, which playback sums without storing it.
         text = """tiny.graph @f(%x: !tiny.tensor<[N], f32>, %one: !tiny.tensor<[N], f32>) -> !tiny.tensor<[], f32> {
           %p = tiny.binary mul %x, %one : !tiny.tensor<[N], f32>
           %y = tiny.reduce sum %p axes [0] : !tiny.tensor<[N], f32> -> !tiny.tensor<[], f32>
           tiny.output %y : !tiny.tensor<[], f32>
         }"""  # noqa: E501
+        array = np.asarray(values, np.float32)
         again = float(_play(text, [array, np.ones_like(array)], {"N": len(values)}))
         assert again == result or (math.isnan(again) and math.isnan(result))
     return result
+
+
+def softmax(values: Sequence[float]) -> list[float]:
+    return _vectors({"x": values}, f"frontend.softmax %x axes [0] : {VECTOR}")
+
+
+def log_softmax(values: Sequence[float]) -> list[float]:
+    return _vectors({"x": values}, f"frontend.log_softmax %x axes [0] : {VECTOR}")
+
+
+def _norm(op: str, values: dict[str, Sequence[float]], names: str, eps: float) -> list[float]:
+    types = f"({', '.join([VECTOR] * len(values))}) -> {VECTOR}"
+    return _vectors(values, f"frontend.{op} %x {names} axes [0] eps {eps} : {types}")
+
+
+def layer_norm(
+    x: Sequence[float],
+    eps: float,
+    weight: Sequence[float] | None = None,
+    bias: Sequence[float] | None = None,
+) -> list[float]:
+    given = {k: v for k, v in {"x": x, "w": weight, "b": bias}.items() if v is not None}
+    names = ("weight %w " if weight is not None else "") + ("bias %b" if bias is not None else "")
+    return _norm("layer_norm", given, names, eps)
+
+
+def rms_norm(x: Sequence[float], eps: float, weight: Sequence[float] | None = None) -> list[float]:
+    given = {k: v for k, v in {"x": x, "w": weight}.items() if v is not None}
+    return _norm("rms_norm", given, "weight %w" if weight is not None else "", eps)
+
+
+def slice_of(x: Sequence[float], low: int, high: int, step: int) -> list[float]:
+    n, size = len(x), -(-(high - low) // step)
+    whole, part = f"!frontend.tensor<[{n}], f32>", f"!frontend.tensor<[{size}], f32>"
+    text = f"""frontend.graph @f(%x: {whole}) -> {part} {{
+      %y = frontend.slice %x [{low}:{high}:{step}] : {whole} -> {part}
+      frontend.output %y : {part}
+    }}"""
+    return cast(list[float], _play(text, [np.asarray(x, np.float32)]).tolist())
+
+
+def pad(x: Sequence[float], low: int, high: int, value: float) -> list[float]:
+    t = f"!frontend.tensor<[N + {low + high}], f32>"
+    op = f"frontend.pad %x low [{low}] high [{high}] value {value} : {VECTOR} -> {t}"
+    return _vectors({"x": x}, op, f"N + {low + high}")
+
+
+def concat(*parts: Sequence[float]) -> list[float]:
+    names = "pqrs"[: len(parts)]
+    types = ", ".join(f"!frontend.tensor<[{n.upper()}], f32>" for n in names)
+    total = " + ".join(names.upper())
+    operands = ", ".join(f"%{n}" for n in names)
+    op = f"frontend.concat {operands} axis 0 : ({types}) -> !frontend.tensor<[{total}], f32>"
+    return _vectors(dict(zip(names, parts, strict=True)), op, total)
+
+
+def mask(x: Sequence[Sequence[float]], condition: str, fill: float) -> list[list[float]]:
+    t = "!tiny.tensor<[M, N], f32>"
+    text = f"""tiny.graph @f(%x: {t}) -> {t} {{
+      %y = tiny.mask %x where affine_set<(d0, d1)[s0, s1] : ({condition})> fill {fill} : {t} -> {t}
+      tiny.output %y : {t}
+    }}"""
+    array = np.asarray(x, np.float32)
+    sizes = dict(zip("MN", array.shape, strict=True))
+    return cast(list[list[float]], _play(text, [array], sizes).tolist())
+
+
+Matrix = Sequence[Sequence[float]]
+
+
+def conv2d(
+    image: Matrix,
+    weight: Matrix,
+    *,
+    stride: tuple[int, int] = (1, 1),
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
+    dilation: tuple[int, int] = (1, 1),
+) -> list[list[float]]:
+    """One channel and one filter, in both layouts."""
+    x, w = np.asarray(image, np.float32), np.asarray(weight, np.float32)
+    low = (padding[0] + padding[1], padding[2] + padding[3])
+    rows, columns = (
+        (x.shape[i] + low[i] - dilation[i] * (w.shape[i] - 1) - 1) // stride[i] + 1 for i in (0, 1)
+    )
+    found: list[Array] = []
+    for layout in frontend.LAYOUTS:
+
+        def shaped(a: int, b: int, layout: str = layout) -> tuple[int, ...]:
+            return (1, 1, a, b) if layout == "nchw" else (1, a, b, 1)
+
+        xt, wt, yt = (
+            f"!frontend.tensor<{list(shaped(*s))}, f32>"
+            for s in (x.shape, w.shape, (rows, columns))
+        )
+        text = f"""frontend.graph @f(%x: {xt}, %w: {wt}) -> {yt} {{
+          %y = frontend.conv2d {layout} %x, %w stride {list(stride)} padding {list(padding)}
+              dilation {list(dilation)} groups 1 {{acc = f32}} : ({xt}, {wt}) -> {yt}
+          frontend.output %y : {yt}
+        }}"""
+        arrays = [x.reshape(shaped(*x.shape)), w.reshape(shaped(*w.shape))]
+        found.append(_play(text, arrays).reshape(rows, columns))
+    np.testing.assert_array_equal(found[0], found[1])
+    return cast(list[list[float]], found[0].tolist())
+
+
+def _attention(
+    q: Matrix,
+    k: Matrix,
+    v: Matrix,
+    output: int,
+    *,
+    mask: Sequence[Sequence[bool]] | Matrix | None = None,
+    causal: bool = False,
+    window: tuple[int, int] | None = None,
+    offset: int = 0,
+    features: int | None = None,
+) -> Array:
+    """One head with a scale of 1; output 0 is the result, 1 the log-sum-exp."""
+    arrays = [np.asarray(q, np.float32)[None]]
+    width = features if features is not None else len(v[0])
+    arrays.append(np.asarray(k, np.float32).reshape(1, len(k), arrays[0].shape[2]))
+    arrays.append(np.asarray(v, np.float32).reshape(1, len(v), width))
+    types = [f"!frontend.tensor<[1, {a}], f32>" for a in ("M, D", "N, D", "N, E")]
+    names = ["%q", "%k", "%v"]
+    if mask is not None:
+        given = np.asarray(mask)
+        boolean = given.dtype == np.bool_
+        arrays.append(given if boolean else given.astype(np.float32))
+        types.append(f"!frontend.tensor<[M, N], {'i1' if boolean else 'f32'}>")
+        names.append("%m")
+    results = "!frontend.tensor<[1, M, E], f32>", "!frontend.tensor<[1, M], f32>"
+    parts = ["mask %m" if mask is not None else "", "scale 1.0", "causal" if causal else ""]
+    parts += [f"window {list(window)}" if window else "", f"offset {offset}" if offset else ""]
+    signature = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
+    text = f"""frontend.graph @f({signature}) -> {results[output]} {{
+      %o, %l = frontend.attention %q, %k, %v {" ".join(parts)} {{acc = f32}}
+          : ({", ".join(types)}) -> ({", ".join(results)})
+      frontend.output {("%o", "%l")[output]} : {results[output]}
+    }}"""
+    sizes = {"M": len(q), "N": len(k), "D": arrays[0].shape[2], "E": width}
+    return _play(text, arrays, sizes)[0]
+
+
+def attention(q: Matrix, k: Matrix, v: Matrix, **options: Any) -> list[list[float]]:
+    return cast(list[list[float]], _attention(q, k, v, 0, **options).tolist())
+
+
+def log_sum_exp(q: Matrix, k: Matrix, v: Matrix, **options: Any) -> list[float]:
+    return cast(list[float], _attention(q, k, v, 1, **options).tolist())
 
 
 def gemm(
@@ -161,24 +327,36 @@ def gemm(
 
 
 def select(relation: str, x: float, y: float, a: float, b: float) -> float:
-    t = "!tiny.tensor<[], f32>"
-    text = f"""tiny.graph @f(%x: {t}, %y: {t}, %a: {t}, %b: {t}) -> {t} {{
-      %c = tiny.compare {relation} %x, %y : {t}
-      %s = tiny.select %c, %a, %b : {t}
-      tiny.output %s : {t}
+    condition = "!frontend.tensor<[], i1>"
+    signature = ", ".join(f"%{n}: {SCALAR}" for n in "xyab")
+    text = f"""frontend.graph @f({signature}) -> {SCALAR} {{
+      %c = frontend.compare {relation} %x, %y : ({SCALAR}, {SCALAR}) -> {condition}
+      %s = frontend.select %c, %a, %b : ({condition}, {SCALAR}, {SCALAR}) -> {SCALAR}
+      frontend.output %s : {SCALAR}
     }}"""
     return float(_play(text, _scalars(x, y, a, b)))
 
 
 NAMES: dict[str, Any] = {
+    "attention": attention,
     "cast": cast_to,
     "chain": chain,
+    "concat": concat,
+    "conv2d": conv2d,
     "elementwise": elementwise,
     "gemm": gemm,
     "inf": math.inf,
+    "layer_norm": layer_norm,
+    "log_softmax": log_softmax,
+    "log_sum_exp": log_sum_exp,
+    "mask": mask,
     "nan": math.nan,
+    "pad": pad,
     "reduce": reduce,
+    "rms_norm": rms_norm,
     "select": select,
+    "slice": slice_of,
+    "softmax": softmax,
     "stored": stored,
 }
 

@@ -18,7 +18,8 @@ from polyc.dialects import tiny
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.tiny import ConstantOp, ExpandOp, GraphOp, OutputOp, number_text, tensor
 from polyc.playback.functions import Array
-from polyc.playback.tiny import expand, run
+from polyc.playback.tiny import run
+from polyc.playback.views import expand
 from polyc.tools.registry import make_context
 
 MATMUL = """

@@ -1,0 +1,143 @@
+"""How the patterns of ``frontend-to-tiny`` build tiny ops and find lowered values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import UnrealizedConversionCastOp, f32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineSet
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.rewriter import InsertPoint
+
+from polyc.dialects import tiny
+from polyc.dialects.dim import Dim, Shape
+from polyc.dialects.signature import SizedTensorType
+from polyc.dialects.sizes import product
+
+
+class Builder:
+    """Inserts tiny ops at one place and returns their results."""
+
+    def __init__(self, rewriter: PatternRewriter, at: InsertPoint) -> None:
+        self._rewriter = rewriter
+        self._at = at
+
+    @staticmethod
+    def before(op: Operation, rewriter: PatternRewriter) -> Builder:
+        return Builder(rewriter, InsertPoint.before(op))
+
+    def add(self, op: Operation) -> SSAValue:
+        self._rewriter.insert(op, self._at)
+        return op.results[0]
+
+    def cast(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """``value`` in ``element``; itself when it is that already."""
+        if tiny.tensor_of(value).element_type == element:
+            return value
+        return self.add(tiny.CastOp(value, element))
+
+    def rounded(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """The f32 ``value`` rounded to ``element``, in f32 again.
+
+        Nothing is added for a value that has just been widened from ``element``.
+        """
+        owner = value.owner
+        if element == f32 or (
+            isinstance(owner, tiny.CastOp) and tiny.tensor_of(owner.operand).element_type == element
+        ):
+            return value
+        return self.cast(self.cast(value, element), f32)
+
+    def splat(self, number: float, shape: Shape) -> SSAValue:
+        """A constant of ``shape``."""
+        return self.spread(self.add(tiny.ConstantOp(number)), shape)
+
+    def expand(self, value: SSAValue, dims: Sequence[int], shape: Shape) -> SSAValue:
+        element = tiny.tensor_of(value).element_type
+        return self.add(tiny.ExpandOp(value, dims, tiny.tensor(shape, element)))
+
+    def aligned(self, value: SSAValue, shape: Shape) -> SSAValue:
+        """``value`` broadcast right-aligned to ``shape``; itself when it has its axes."""
+        dims = tiny.tensor_of(value).dims
+        stretched = any(
+            d.constant() == 1 and s.constant() != 1
+            for d, s in zip(reversed(dims), reversed(shape), strict=False)
+        )
+        if len(dims) == len(shape) and not stretched:
+            return value
+        return self.expand(value, range(len(shape) - len(dims), len(shape)), shape)
+
+    def size(self, size: Dim) -> SSAValue:
+        """A size as a scalar."""
+        value = size.constant()
+        return self.add(tiny.DimOp(size) if value is None else tiny.ConstantOp(float(value)))
+
+    def spread(self, scalar: SSAValue, shape: Shape) -> SSAValue:
+        """A scalar everywhere in ``shape``."""
+        return scalar if not shape else self.expand(scalar, (), shape)
+
+    def repeat(self, value: SSAValue, axes: Sequence[int], shape: Shape) -> SSAValue:
+        """``value`` of ``shape`` without ``axes``, repeated along these."""
+        return self.expand(value, [i for i in range(len(shape)) if i not in axes], shape)
+
+    def permute(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
+        return self.add(tiny.PermuteOp(value, order))
+
+    def reshape(self, value: SSAValue, shape: Shape) -> SSAValue:
+        return self.add(tiny.ReshapeOp(value, shape))
+
+    def mask(self, value: SSAValue, condition: AffineSet, fill: float) -> SSAValue:
+        return self.add(tiny.MaskOp(value, condition, fill))
+
+    def reduce(self, fn: str, value: SSAValue, axes: Sequence[int]) -> SSAValue:
+        return self.add(tiny.ReduceOp(fn, value, axes))
+
+    def mean(self, value: SSAValue, axes: Sequence[int]) -> SSAValue:
+        """The sum along ``axes`` over the number of elements; NaN over nothing."""
+        total = self.reduce("sum", value, axes)
+        dims = tiny.tensor_of(value).dims
+        count = self.size(product(dims[a] for a in axes))
+        return self.binary("div", total, self.spread(count, tiny.tensor_of(total).dims))
+
+    def compare(self, fn: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        return self.add(tiny.CompareOp(fn, lhs, rhs))
+
+    def select(self, condition: SSAValue, then: SSAValue, otherwise: SSAValue) -> SSAValue:
+        return self.add(tiny.SelectOp(condition, then, otherwise))
+
+    def unary(self, fn: str, value: SSAValue) -> SSAValue:
+        return self.add(tiny.UnaryOp(fn, value))
+
+    def binary(self, fn: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        return self.add(tiny.BinaryOp(fn, lhs, rhs))
+
+
+def stored(t: Attribute) -> tiny.TensorType:
+    """The tiny type of a frontend tensor as it lies in memory."""
+    t = cast(SizedTensorType, t)
+    return tiny.TensorType(t.shape, t.element_type)
+
+
+def lowered(value: SSAValue) -> SSAValue | None:
+    """The tiny value that holds the frontend ``value``, once that has been lowered."""
+    owner = value.owner
+    if isinstance(owner, UnrealizedConversionCastOp) and len(owner.inputs) == 1:
+        source = owner.inputs[0]
+        return source if isinstance(source.type, tiny.TensorType) else None
+    return None
+
+
+def lowered_all(values: Sequence[SSAValue]) -> list[SSAValue] | None:
+    found = [v for v in map(lowered, values) if v is not None]
+    return found if len(found) == len(values) else None
+
+
+def replace(op: Operation, value: SSAValue, rewriter: PatternRewriter) -> None:
+    """Put the tiny ``value`` in the place of the result of ``op``."""
+    hint = op.results[0].name_hint
+    if hint is not None and value.name_hint is None:
+        value.name_hint = hint
+    conversion = UnrealizedConversionCastOp.get([value], [op.results[0].type])
+    rewriter.replace(op, conversion)

@@ -1,0 +1,141 @@
+"""``frontend-to-tiny``: elementwise functions, relations, select, casts and constants (S3.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import SSAValue
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+
+from polyc.dialects import frontend
+from polyc.dialects.dim import Shape
+from polyc.lowering.frontend_to_tiny_builder import Builder, lowered, lowered_all, replace
+
+
+def _gelu(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
+    scaled = build.binary("mul", x, build.splat(math.sqrt(0.5), shape))
+    factor = build.binary("add", build.unary("erf", scaled), build.splat(1.0, shape))
+    return build.binary("mul", build.binary("mul", x, build.splat(0.5, shape)), factor)
+
+
+def _gelu_tanh(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
+    cube = build.binary("mul", build.binary("mul", x, x), x)
+    bent = build.binary("add", x, build.binary("mul", cube, build.splat(0.044715, shape)))
+    scaled = build.binary("mul", bent, build.splat(math.sqrt(2 / math.pi), shape))
+    factor = build.binary("add", build.unary("tanh", scaled), build.splat(1.0, shape))
+    return build.binary("mul", build.binary("mul", x, build.splat(0.5, shape)), factor)
+
+
+def _relu(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
+    return build.binary("max", x, build.splat(0.0, shape))
+
+
+def _silu(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
+    return build.binary("mul", x, build.unary("sigmoid", x))
+
+
+COMPOSED: dict[str, Callable[[Builder, SSAValue, Shape], SSAValue]] = {
+    "gelu": _gelu,
+    "gelu_tanh": _gelu_tanh,
+    "relu": _relu,
+    "silu": _silu,
+}
+"""Elementwise functions that tiny has no word for, as compositions of those it has."""
+
+
+class LowerElementwise(RewritePattern):
+    """``frontend.elementwise`` → ``tiny.unary``/``tiny.binary`` and expands (S3.2).
+
+    Legal when the operands are lowered.  Right-aligned broadcasting becomes expands that
+    name their dimensions; relu, gelu and silu become their definitions.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: frontend.ElementwiseOp, rewriter: PatternRewriter, /) -> None:
+        operands = lowered_all(op.args)
+        if operands is None:
+            return
+        build = Builder.before(op, rewriter)
+        shape = frontend.tensor_of(op.result).dims
+        values = [build.aligned(v, shape) for v in operands]
+        if len(values) == 2:
+            result = build.binary(op.function, values[0], values[1])
+        elif op.function in COMPOSED:
+            result = COMPOSED[op.function](build, values[0], shape)
+        else:
+            result = build.unary(op.function, values[0])
+        replace(op, result, rewriter)
+
+
+class LowerCast(RewritePattern):
+    """``frontend.cast`` → a rounding to the type that the user wrote, back in f32 (S0.6).
+
+    Legal when the operand is lowered.  A cast to f32 changes nothing.  From a condition
+    it selects 1 or 0; to one it compares with 0.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: frontend.CastOp, rewriter: PatternRewriter, /) -> None:
+        value = lowered(op.operand)
+        if value is None:
+            return
+        build = Builder.before(op, rewriter)
+        element = frontend.tensor_of(op.result).element_type
+        shape = frontend.tensor_of(op.result).dims
+        before = frontend.tensor_of(op.operand).element_type
+        if before == i1 and element != i1:
+            value = build.select(value, build.splat(1.0, shape), build.splat(0.0, shape))
+        elif element == i1 and before != i1:
+            value = build.compare("ne", value, build.splat(0.0, shape))
+        elif element != i1:
+            value = build.rounded(value, element)
+        replace(op, value, rewriter)
+
+
+class LowerCompare(RewritePattern):
+    """``frontend.compare`` → ``tiny.compare`` of the broadcast operands.
+
+    Legal when the operands are lowered.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: frontend.CompareOp, rewriter: PatternRewriter, /) -> None:
+        operands = lowered_all(op.operands)
+        if operands is None:
+            return
+        build = Builder.before(op, rewriter)
+        shape = frontend.tensor_of(op.result).dims
+        lhs, rhs = (build.aligned(v, shape) for v in operands)
+        replace(op, build.compare(op.function, lhs, rhs), rewriter)
+
+
+class LowerSelect(RewritePattern):
+    """``frontend.select`` → ``tiny.select`` of the broadcast operands.
+
+    Legal when the operands are lowered.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: frontend.SelectOp, rewriter: PatternRewriter, /) -> None:
+        operands = lowered_all(op.operands)
+        if operands is None:
+            return
+        build = Builder.before(op, rewriter)
+        shape = frontend.tensor_of(op.result).dims
+        condition, then, otherwise = (build.aligned(v, shape) for v in operands)
+        replace(op, build.select(condition, then, otherwise), rewriter)
+
+
+class LowerConstant(RewritePattern):
+    """``frontend.constant`` → ``tiny.constant``.  Legal always."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: frontend.ConstantOp, rewriter: PatternRewriter, /) -> None:
+        build = Builder.before(op, rewriter)
+        replace(op, build.splat(op.number, ()), rewriter)

@@ -1,0 +1,91 @@
+"""``frontend-to-tiny``: reduce, softmax, log_softmax, layer_norm and rms_norm (S3.2)."""
+
+from __future__ import annotations
+
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+
+from polyc.dialects import frontend, tiny
+from polyc.lowering.frontend_to_tiny_builder import Builder, lowered, lowered_all, replace
+
+
+class LowerReduce(RewritePattern):
+    """``frontend.reduce`` → ``tiny.reduce``; a mean divides the sum by the size.
+
+    Legal when the operand is lowered.  With ``keepdims`` an expand adds the axes of size 1.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: frontend.ReduceOp, rewriter: PatternRewriter, /) -> None:
+        value = lowered(op.operand)
+        if value is None:
+            return
+        build = Builder.before(op, rewriter)
+        if op.function == "mean":
+            result = build.mean(value, op.axes)
+        else:
+            result = build.reduce(op.function, value, op.axes)
+        if op.keepdims is not None:
+            result = build.repeat(result, op.axes, frontend.tensor_of(op.result).dims)
+        replace(op, result, rewriter)
+
+
+class LowerSoftmax(RewritePattern):
+    """``frontend.softmax`` and ``log_softmax`` → max, sub, exp, sum, and div or log and sub.
+
+    Legal when the operand is lowered.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(
+        self, op: frontend.SoftmaxOp | frontend.LogSoftmaxOp, rewriter: PatternRewriter, /
+    ) -> None:
+        value = lowered(op.operand)
+        if value is None:
+            return
+        build = Builder.before(op, rewriter)
+        shape, axes = tiny.tensor_of(value).dims, op.axes
+        largest = build.repeat(build.reduce("max", value, axes), axes, shape)
+        shifted = build.binary("sub", value, largest)
+        powers = build.unary("exp", shifted)
+        total = build.reduce("sum", powers, axes)
+        if isinstance(op, frontend.SoftmaxOp):
+            result = build.binary("div", powers, build.repeat(total, axes, shape))
+        else:
+            logs = build.repeat(build.unary("log", total), axes, shape)
+            result = build.binary("sub", shifted, logs)
+        replace(op, result, rewriter)
+
+
+class LowerNorm(RewritePattern):
+    """``frontend.layer_norm`` and ``rms_norm`` → means, rsqrt, and products (S3.2).
+
+    Legal when the operands are lowered.  The mean of a layer_norm is subtracted before the
+    squares are summed, so that nothing cancels.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(
+        self, op: frontend.LayerNormOp | frontend.RmsNormOp, rewriter: PatternRewriter, /
+    ) -> None:
+        operands = lowered_all(op.operands)
+        if operands is None:
+            return
+        build = Builder.before(op, rewriter)
+        value, rest = operands[0], operands[1:]
+        shape, axes = tiny.tensor_of(value).dims, op.axes
+        if isinstance(op, frontend.LayerNormOp):
+            mean = build.repeat(build.mean(value, axes), axes, shape)
+            value = build.binary("sub", value, mean)
+        squares = build.mean(build.binary("mul", value, value), axes)
+        eps = build.splat(op.eps, tiny.tensor_of(squares).dims)
+        root = build.unary("rsqrt", build.binary("add", squares, eps))
+        result = build.binary("mul", value, build.repeat(root, axes, shape))
+        for fn, name in (("mul", "weight"), ("add", "bias")):
+            if name in op.PARAMETERS and op.parameter(name) is not None:
+                parameter = build.expand(rest.pop(0), axes, shape)
+                result = build.binary(fn, result, parameter)
+        replace(op, result, rewriter)
