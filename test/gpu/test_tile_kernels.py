@@ -26,21 +26,27 @@ def shape_id(sizes: Sizes) -> str:
 
 
 EACH = [
-    pytest.param(case.name, element, sizes, id=f"{size}-{case.name}-{element}-{shape_id(sizes)}")
+    pytest.param(
+        case.name,
+        element,
+        variant,
+        sizes,
+        id=f"{size}-{case.name}-{element}-{shape_id(sizes)}" + ("-also" if shapes is None else ""),
+    )
     for case in CASES.values()
     for element in case.elements
-    for size, shapes in (("small", case.small), ("large", case.large))
-    for sizes in shapes
+    for size, shapes in (("small", case.small), ("large", case.large), ("small", None))
+    for variant, sizes in (case.also if shapes is None else [(case.variant, s) for s in shapes])
 ]
 
 
-@pytest.mark.parametrize(("name", "element", "sizes"), EACH)
-def test_kernel(name: str, element: str, sizes: Sizes) -> None:
+@pytest.mark.parametrize(("name", "element", "variant", "sizes"), EACH)
+def test_kernel(name: str, element: str, variant: str | None, sizes: Sizes) -> None:
     case, job = CASES[name], program(name, element)
     if not driver.device().runs(job.arch) and job.arch.endswith("a"):
         pytest.skip(f"{driver.device().name} does not run {job.arch}")
     inputs = case.inputs(sizes, element)
-    outputs = job.run(inputs, symbols=sizes, variant=case.variant)
+    outputs = job.run(inputs, symbols=sizes, variant=variant)
     kinds = job.types[job.num_inputs :]
     for kind, found, wanted in zip(kinds, outputs, case.expected(inputs, sizes), strict=True):
         mismatch = tolerance_check(np.asarray(found), wanted, kind.element_type)

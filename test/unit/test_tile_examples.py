@@ -59,13 +59,16 @@ def test_threads_compute_what_the_reference_does(
     case = CASES[name]
     if element != "f16" and schedule != SCHEDULES[0]:
         pytest.skip("the schedules do not depend on the element type")
-    for number, sizes in enumerate(case.small if element == "f16" else case.small[:1]):
+    runs = [(case.variant, sizes) for sizes in (case.small if element == "f16" else case.small[:1])]
+    if schedule == SCHEDULES[0] and element == "f16":
+        runs += case.also
+    for number, (variant, sizes) in enumerate(runs):
         inputs = case.inputs(sizes, element)
         result = simulate(
             lowered(name, element),
             inputs,
             sizes,
-            case.variant,
+            variant,
             schedule=schedule[0],
             completion=schedule[1],
             seed=number,
@@ -79,9 +82,9 @@ def test_tiles_mean_what_the_reference_does(name: str, element: str) -> None:
     case = CASES[name]
     if not case.plays:
         pytest.skip("the tile playback does not know all ops of this file")
-    for sizes in case.small:
+    for variant, sizes in [*((case.variant, sizes) for sizes in case.small), *case.also]:
         inputs = case.inputs(sizes, element)
-        outputs = tile.run(parsed(name, element), inputs, sizes, case.variant)
+        outputs = tile.run(parsed(name, element), inputs, sizes, variant)
         check(case, element, outputs, case.expected(inputs, sizes))
 
 

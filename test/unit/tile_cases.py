@@ -80,7 +80,8 @@ class TileCase:
 
     ``reference`` takes the inputs in f32 and the sizes.  ``elements`` are what f16 in the text
     is replaced by.  ``variant`` names the kernel or sequence, where not the dispatch's choice
-    is tested.  ``mutants`` is how many of the kernel's mutants a run of the unit tests tries,
+    is tested; ``also`` has variants that the small shapes do not reach, each with sizes of its
+    own.  ``mutants`` is how many of the kernel's mutants a run of the unit tests tries,
     on the shapes of ``mutant_shapes``, the first small one where it is empty.  ``plays`` says
     whether the tile playback knows all of its ops, ``deterministic`` whether every run gives the
     same bits.
@@ -93,6 +94,7 @@ class TileCase:
     fill: Fill = whole
     elements: Sequence[str] = ("f16", "bf16")
     variant: str | None = None
+    also: Sequence[tuple[str, Sizes]] = ()
     mutants: int = 12
     mutant_shapes: Sequence[Sizes] = ()
     plays: bool = True
@@ -165,10 +167,13 @@ CASES: Mapping[str, TileCase] = {
         TileCase(
             "gemm_split_k",
             product,
-            small=sizes_of("M N K", (40, 136, 1160), (130, 8, 72)),
+            small=sizes_of("M N K", (5, 72, 2184), (65, 8, 72)),
             large=sizes_of(
                 "M N K", (128, 128, 65536), (16, 14336, 4096), (129, 264, 8200), (1, 8, 8)
             ),
+            also=[("gemm_split_k_many", {"M": 3, "N": 136, "K": 2056})],
+            mutants=10,
+            mutant_shapes=sizes_of("M N K", (5, 40, 2056)),
         ),
         TileCase(
             "gemm_unaligned",
