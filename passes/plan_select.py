@@ -1,7 +1,7 @@
 """``plan-select``: choose how each region runs on an architecture (S8, S9.3).
 
 Every ``region.kernel`` gets one ``plan.schedule`` for each variant of its kernel that
-the assumptions on the symbols leave open, at most three, in order of dispatch.  The
+the assumptions on the symbols leave open, at most four, in order of dispatch.  The
 numbers are today's best-known ones for a large GEMM; tuning replaces them later.
 """
 
@@ -82,6 +82,8 @@ class Variant:
     fields: Mapping[str, Value]
     needs_k: bool = False
     """A tensor map has no empty axis: K is at least 1 (S9.3)."""
+    elements: int = 0
+    """The least elements of the output: with fewer, its tiles would leave multiprocessors idle."""
 
 
 _WGMMA: Fields = {
@@ -102,6 +104,17 @@ _MMA_SYNC: Fields = {
     "raster": "grouped",
     "group": 8,
 }
+_MMA_SYNC_LARGE: Fields = {
+    **_MMA_SYNC,
+    "loader": "cp_async",
+    "tile": [256, 128, 64],
+    "stages": 3,
+    "fragment_buffers": 2,
+    "vectorize": 8,
+}
+"""Operands are loaded a step ahead, and k is 64 deep so that four steps share a barrier; 147456
+bytes of shared memory fit a block of sm_80.  256x128 needs a tile for each of an A100's 108
+multiprocessors."""
 
 VARIANTS: Mapping[str, tuple[Variant, ...]] = {
     "sm_90a": (
@@ -110,7 +123,8 @@ VARIANTS: Mapping[str, tuple[Variant, ...]] = {
         Variant("scalar", 1, {**_MMA_SYNC, "loader": "register", "stages": 2, "vectorize": 1}),
     ),
     "sm_80": (
-        Variant("cp_async16", 8, {**_MMA_SYNC, "loader": "cp_async", "stages": 4, "vectorize": 8}),
+        Variant("cp_async16_large", 8, _MMA_SYNC_LARGE, elements=108 * 256 * 128),
+        Variant("cp_async16", 8, {**_MMA_SYNC_LARGE, "tile": [128, 128, 64]}),
         Variant("cp_async4", 2, {**_MMA_SYNC, "loader": "cp_async", "stages": 3, "vectorize": 2}),
         Variant("scalar", 1, {**_MMA_SYNC, "loader": "register", "stages": 2, "vectorize": 1}),
     ),
@@ -126,6 +140,9 @@ def conditions(gemm: Contraction, variant: Variant) -> tuple[Assumption, ...] | 
         out = kernel.outs.data[0].shape[-1]
         for size in dict.fromkeys((gemm.lhs.contiguous, gemm.rhs.contiguous, out)):
             facts.append(Assumption(size.mod(variant.multiple), "=="))
+    if variant.elements:
+        outputs = gemm.size(gemm.m) * gemm.size(gemm.n)
+        facts.append(Assumption(outputs - variant.elements, ">="))
     if variant.needs_k:
         facts.append(Assumption(gemm.size(gemm.k) - 1, ">="))
     known, symbols = kernel.assumptions, kernel.symbol_names

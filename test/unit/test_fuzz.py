@@ -30,10 +30,12 @@ def test_faults_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     run = kernels.Run("sm_80", "f16", "nn", "bias", (8, 8, 8), "random", "late", 0, 1)
     assert kernels.failure(run) is None
     right = kernels.compiled(run.arch, run.element, run.order, run.epilogue)
-    stores = next(m for m in mutants(right) if m.op == "gpu.ldmatrix" and m.change == "remove it")
+    kernel = "gemm_cp_async16"
+    loads = [m for m in mutants(right) if m.kernel == kernel and m.op == "gpu.ldmatrix"]
+    missing = next(m for m in loads if m.change == "remove it")
 
     def wrong(*_: str) -> ModuleOp:
-        return mutated(right, stores)
+        return mutated(right, missing)
 
     monkeypatch.setattr(kernels, "compiled", wrong)
     assert kernels.failure(run) is not None

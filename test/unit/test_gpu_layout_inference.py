@@ -293,10 +293,7 @@ STATISTICS_ARGS = (
 def test_rows_statistics_and_weights() -> None:
     """The tile a row a warp; the row's statistic with its warp; weights where they are used."""
     module = run(kernel(STATISTICS, STATISTICS_ARGS), PASS)
-    found = {
-        op.fragment.name_hint: layout_of(op.fragment)
-        for op in find(module, tile.FragmentOp)
-    }
+    found = {op.fragment.name_hint: layout_of(op.fragment) for op in find(module, tile.FragmentOp)}
     rows = parse_layout(
         "#gpu.fragment_layout<threads 128, registers 32, affine_map<(t, r) -> "
         "(t floordiv 32, t mod 32 * 8 + r floordiv 8 * 256 + r mod 8)>>"

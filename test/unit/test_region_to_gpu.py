@@ -88,25 +88,28 @@ def lowered(text: str, arch: str = "sm_80") -> ModuleOp:
 # Tiles ---------------------------------------------------------------------------------------
 
 STORED = {
-    "nn": ("[M, K]", "[K, N]", (128, 32), (32, 128)),
-    "nt": ("[M, K]", "[N, K]", (128, 32), (128, 32)),
-    "tn": ("[K, M]", "[K, N]", (32, 128), (32, 128)),
-    "tt": ("[K, M]", "[N, K]", (32, 128), (128, 32)),
+    "nn": ("[M, K]", "[K, N]", ((0, 2), (2, 1))),
+    "nt": ("[M, K]", "[N, K]", ((0, 2), (1, 2))),
+    "tn": ("[K, M]", "[K, N]", ((2, 0), (2, 1))),
+    "tt": ("[K, M]", "[N, K]", ((2, 0), (1, 2))),
 }
+"""How A and B are stored, and of which sizes of the tile (m, n, k) their tiles are."""
+
+TILES = [(256, 128, 64), (128, 128, 64), (128, 128, 32), (128, 128, 32)]
 
 
-@pytest.mark.parametrize(("a", "b", "a_tile", "b_tile"), STORED.values(), ids=STORED)
+@pytest.mark.parametrize(("a", "b", "axes"), STORED.values(), ids=STORED)
 def test_lower_region_takes_operands_as_they_are_stored(
-    a: str, b: str, a_tile: tuple[int, int], b_tile: tuple[int, int]
+    a: str, b: str, axes: tuple[tuple[int, int], tuple[int, int]]
 ) -> None:
     module = lowered(region(a=a, b=b))
-    for kernel in find(module, gpu.KernelOp):
+    for kernel, sizes in zip(find(module, gpu.KernelOp), TILES, strict=True):
         kinds = [op.tile.type for op in find(kernel, SharedTileOp)]
-        assert [getattr(kind, "sizes", None) for kind in kinds] == [a_tile, b_tile]
+        wanted = [tuple(sizes[axis] for axis in side) for side in axes]
+        assert [getattr(kind, "sizes", None) for kind in kinds] == wanted
         contract = only(kernel, tile.ContractOp)
         assert contract.lhs_k_major == (a == "[M, K]") and contract.rhs_k_major == (b == "[N, K]")
-        m, n, k = contract.sizes
-        assert (m, n, k) == (128, 128, 32)
+        assert contract.sizes == sizes
         copies = find(kernel, tile.CopyOp)
         named = [[i.name_hint for i in copy.indices] for copy in copies]
         assert named == [[f"{s.lower()}0" for s in shape[1:-1].split(", ")] for shape in (a, b)]
@@ -118,7 +121,7 @@ def test_lower_region_makes_a_kernel_a_schedule(arch: str) -> None:
     module = lowered(region(), arch)
     top = only(module, gpu.ModuleOp)
     variants = {
-        "sm_80": ["cp_async16", "cp_async4", "scalar"],
+        "sm_80": ["cp_async16_large", "cp_async16", "cp_async4", "scalar"],
         "sm_90a": ["tma", "cp_async", "scalar"],
     }[arch]
     assert top.arch.data == arch
@@ -151,6 +154,7 @@ def test_lower_region_asks_for_pointers_as_wide_as_the_plans_vectors() -> None:
     """Per tensor: vectorize elements of its own type, 16 bytes at most (A, B, X, v, C)."""
     launches = only(lowered(region()), gpu.DispatchOp).launches()
     assert [list(x.align.data) for x in launches] == [
+        [16, 16, 16, 16, 16],
         [16, 16, 16, 16, 16],
         [4, 4, 8, 8, 8],
         [2, 2, 4, 4, 4],
@@ -351,7 +355,7 @@ def test_schedules_for_two_architectures_are_refused() -> None:
     first, _, rest = text.partition('arch = "sm_80"')
     text = first + 'arch = "sm_80"' + rest.replace('arch = "sm_80"', 'arch = "sm_90a"', 1)
     message = "the schedules of @gemm are for sm_80 and sm_90a; lower one architecture at a time"
-    assert_refused(text, "UnsupportedPlan", message, 'variant "cp_async4"', PASS)
+    assert_refused(text, "UnsupportedPlan", message, 'variant "cp_async16" ', PASS)
 
 
 def test_a_plan_for_another_reduction_is_refused() -> None:

@@ -23,9 +23,10 @@
 
 // OLD-NOT: {{(frontend|tiny|index|region|plan)\.[a-z]}}
 // OLD: gpu.module @gemm_bias_relu arch "sm_80" symbols [M, K, N]
-// OLD: gpu.kernel @gemm_bias_relu_cp_async16({{.*}}) threads 128 shared_bytes 65536
+// OLD: gpu.kernel @gemm_bias_relu_cp_async16_large({{.*}}) threads 256 shared_bytes 147456
+// OLD: gpu.kernel @gemm_bias_relu_cp_async16({{.*}}) threads 128 shared_bytes 98304
 // OLD: gpu.cp_async {{.*}} bytes 16 if
-// OLD: gpu.cp_async_wait 2
+// OLD: gpu.cp_async_wait 1
 // OLD: gpu.barrier
 // OLD: gpu.ldmatrix
 // OLD: gpu.mma_sync

@@ -25,6 +25,11 @@ region.kernel @open iters [m: M, n: N]
 // SM90:       plan.schedule @open variant "cp_async" when (K mod 2 == 0, N mod 2 == 0) {
 // SM90:       plan.schedule @open variant "scalar" {
 // SM80-LABEL: region.kernel @open
+// SM80:       plan.schedule @open variant "cp_async16_large" when (K mod 8 == 0, N mod 8 == 0, M * N >= 3538944) {
+// SM80:         tile = [256, 128, 64],
+// SM80-NEXT:    stages = 3,
+// SM80-NEXT:    warp_tile = [64, 64],
+// SM80-NEXT:    fragment_buffers = 2,
 // SM80:       plan.schedule @open variant "cp_async16" when (K mod 8 == 0, N mod 8 == 0) {
 // SM80:       plan.schedule @open variant "cp_async4" when (K mod 2 == 0, N mod 2 == 0) {
 // SM80:       plan.schedule @open variant "scalar" {
@@ -51,6 +56,7 @@ region.kernel @known iters [m: M, n: N]
 // SM90:       plan.schedule @known variant "cp_async" when (N mod 2 == 0) {
 // SM90:       plan.schedule @known variant "scalar" {
 // SM80-LABEL: region.kernel @known
+// SM80:       plan.schedule @known variant "cp_async16_large" when (N mod 8 == 0, M * N >= 3538944) {
 // SM80:       plan.schedule @known variant "cp_async16" when (N mod 8 == 0) {
 
 // All conditions are implied: nothing after the first variant can run.  Whole tiles have no tail.
@@ -75,6 +81,7 @@ region.kernel @always iters [m: M, n: N]
 // SM90:         predicate_tail = [],
 // SM90-NOT:   variant
 // SM80-LABEL: region.kernel @always
+// SM80:       plan.schedule @always variant "cp_async16_large" when (M * N >= 3538944) {
 // SM80:       plan.schedule @always variant "cp_async16" {
 // SM80-NOT:   variant
 

@@ -30,6 +30,7 @@ region.kernel @epilogue iters [m: M, n: N]
   region.yield %c : !region.val<[m: M, n: N], f16>
 }
 
+// CHECK:      plan.schedule @epilogue variant "cp_async16_large" when (K mod 8 == 0, N mod 8 == 0, M * N >= 3538944) {
 // CHECK:      plan.schedule @epilogue variant "cp_async16" when (K mod 8 == 0, N mod 8 == 0) {
 // CHECK-NEXT:   arch = "sm_80",
 // CHECK-NEXT:   tensorize = "acc",
