@@ -443,6 +443,12 @@ def _arithmetic() -> list[DeviceFunction]:
         )
         for name in ("max", "min")
     ]
+    found.append(
+        _function(
+            "float exp2_approx(float x)",
+            _pure("float", "ex2.approx.ftz.f32 %0, %1;", _F, '"f"(x)'),
+        )
+    )
     for t in ("int", "i64"):
         suffix = "" if t == "int" else "_i64"
         found += [

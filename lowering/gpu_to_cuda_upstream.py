@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     NoneAttr,
 )
+from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -276,6 +277,16 @@ def _float(w: KernelWriter, op: Operation) -> None:
 
 for _op in _FLOAT:
     prints(_op, "x")(_float)
+
+
+@prints(math.Exp2Op, "x")
+def _exp2(w: KernelWriter, op: math.Exp2Op) -> None:
+    """One instruction where the op allows an approximation (``fastmath<afn>``)."""
+    if FastMathFlag.APPROX_FUNC not in op.fastmath.data:
+        _float(w, op)
+        return
+    _require_f32(op)
+    _elementwise(w, op, lambda row: w.call("exp2_approx", *row))
 
 
 @prints(arith.MaximumfOp, "x")

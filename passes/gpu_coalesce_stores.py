@@ -173,22 +173,23 @@ def rebuilt(emit: Emit, guard: SSAValue, moved: dict[SSAValue, SSAValue]) -> SSA
     if isinstance(owner, arith.AndIOp):
         return emit.both(rebuilt(emit, owner.lhs, moved), rebuilt(emit, owner.rhs, moved))
     if isinstance(owner, arith.CmpiOp) and owner.lhs in moved:
-        return emit.compare("slt", moved[owner.lhs], owner.rhs)
+        size = constant_of(owner.rhs)
+        bound = owner.rhs if size is None else emit.index(size)
+        return emit.compare("slt", moved[owner.lhs], bound)
     return guard
 
 
 def bounds_are_outside(store: hw.StoreGlobalOp) -> bool:
-    """Whether the bounds in a store's guard are computed outside its loop."""
+    """Whether the bounds in a store's guard are constants, or computed outside its loop."""
     work = [] if store.predicate is None else [store.predicate]
     while work:
         owner = work.pop().owner
         if isinstance(owner, arith.AndIOp):
             work += owner.operands
-        elif isinstance(owner, arith.CmpiOp) and owner.rhs.owner in (
-            store.parent,
-            *(store.parent.ops if store.parent is not None else ()),
-        ):
-            return False
+        elif isinstance(owner, arith.CmpiOp) and constant_of(owner.rhs) is None:
+            source = owner.rhs.owner
+            if (source.parent if isinstance(source, Operation) else source) is store.parent:
+                return False
     return True
 
 

@@ -18,7 +18,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import SharedType, element_bytes
+from polyc.dialects.gpu.types import FragmentType, SharedType, element_bytes
 from polyc.passes.driver import rewrite
 from polyc.passes.gpu_free_layouts import (
     CheckLayout,
@@ -52,6 +52,18 @@ class LayOutContract(RewritePattern):
         except ValueError as error:
             raise PolycError("LayoutConflict", str(error), op) from None
         set_fragment_layout(op.acc, layout, op, rewriter)
+        if isinstance(op.lhs.type, FragmentType):
+            self.lay_out_left(op, rewriter)
+
+    @staticmethod
+    def lay_out_left(op: tile.ContractOp, rewriter: PatternRewriter) -> None:
+        """A fragment on the left lies as an accumulator of its sizes would."""
+        m, _, k = op.sizes
+        if op.mma.data != "wgmma":
+            raise PolycError(
+                "LayoutConflict", "only wgmma takes a left operand from registers here", op
+            )
+        set_fragment_layout(op.lhs, wgmma_accumulator(m, k, (64, k)), op, rewriter)
 
     @staticmethod
     def lay_out_shared(op: tile.ContractOp, operand: SSAValue, rewriter: PatternRewriter) -> None:

@@ -17,6 +17,7 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import RingType, SharedType
 from polyc.passes.driver import located, rewrite
 from polyc.passes.emit import Emit, affine_dim
+from polyc.passes.gpu_order_barriers import LowerOrderBarriers
 from polyc.passes.gpu_symbols import enclosing_kernel
 
 WARP = 32
@@ -153,3 +154,4 @@ class GpuLowerBarriers(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, [LowerRing()])
+        rewrite(op, [LowerOrderBarriers()])

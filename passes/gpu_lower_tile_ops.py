@@ -13,14 +13,17 @@ from polyc.passes.gpu_im2col import IM2COL_PATTERNS
 from polyc.passes.gpu_mma_steps import LowerLoadOperands, LowerMultiply
 from polyc.passes.gpu_multicast_rows import LowerSharedRows
 from polyc.passes.gpu_tile_contracts import (
+    LowerAwaitReady,
     LowerFragment,
     LowerMmaSyncContract,
     LowerWgmmaContract,
+    PackLeftOperand,
 )
 from polyc.passes.gpu_tile_copies import LowerCpAsyncCopy, LowerRegisterCopy, LowerTmaCopy
 from polyc.passes.gpu_tile_exchange import LowerReduceAcross
 from polyc.passes.gpu_tile_fragments import FRAGMENT_PATTERNS
 from polyc.passes.gpu_tile_maps import LowerFill, LowerMap
+from polyc.passes.gpu_tile_reduce import LowerReduce
 from polyc.passes.gpu_tile_stores import STORE_PATTERNS
 
 
@@ -31,6 +34,7 @@ class GpuLowerTileOps(ModulePass):
     name = "gpu-lower-tile-ops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [PackLeftOperand()])
         rewrite(
             op,
             [
@@ -48,6 +52,8 @@ class GpuLowerTileOps(ModulePass):
                 LowerReduceAcross(),
                 LowerFill(),
                 LowerMap(),
+                LowerReduce(),
+                LowerAwaitReady(),
             ],
         )
         rewrite(op, [LowerFragment()])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import UnrealizedConversionCastOp
+from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -35,8 +35,28 @@ def registers_of(emit: Emit, fragment: SSAValue) -> SSAValue:
     assert isinstance(kind, FragmentType)
     if not isinstance(kind.layout, FragmentLayoutAttr):
         raise PolycError("NoLayout", f"{kind} has no layout; run gpu-layout-inference")
-    memref = register_memref(kind.layout.registers.data, kind.element_type)
-    return emit.value(UnrealizedConversionCastOp.get([fragment], [memref]))
+    return emit.value(UnrealizedConversionCastOp.get([fragment], [registers_type(fragment)]))
+
+
+PACKED = "packed"
+"""Attribute of a ``gpu.fragment`` of 16-bit elements: two neighbouring registers are one word."""
+
+
+def is_packed(fragment: SSAValue) -> bool:
+    """Whether a fragment's registers are words of two elements, as wgmma takes them."""
+    return isinstance(fragment.owner, tile.FragmentOp) and PACKED in fragment.owner.attributes
+
+
+def registers_type(fragment: SSAValue) -> MemRefType[Attribute]:
+    """The registers that a thread holds of a fragment that has a layout."""
+    kind = fragment.type
+    assert isinstance(kind, FragmentType) and isinstance(kind.layout, FragmentLayoutAttr)
+    count = kind.layout.registers.data
+    return (
+        register_memref(count // 2, i32)
+        if is_packed(fragment)
+        else register_memref(count, kind.element_type)
+    )
 
 
 def shared_type(value: SSAValue) -> SharedType:

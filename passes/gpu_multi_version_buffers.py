@@ -77,6 +77,7 @@ class VersionTiles(RewritePattern):
             slot if op.lhs in tiles else op.lhs_slot,
             slot if op.rhs in tiles else op.rhs_slot,
             token=op.token is not None,
+            clear=op.clear is not None,
         )
         new.attributes.update(op.attributes)
         new.location = op.location

@@ -19,6 +19,7 @@ GPU_PASSES: Mapping[str, str] = MappingProxyType(
             "gpu-inject-pipeline",
             "gpu-double-buffer-fragments",
             "gpu-inject-tma-barriers",
+            "gpu-resolve-tokens",
             "gpu-check-rings",
             "gpu-lower-barriers",
             "gpu-store-waits",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import UnrealizedConversionCastOp, i32
+from xdsl.dialects import arith, memref, vector
+from xdsl.dialects.builtin import UnitAttr, UnrealizedConversionCastOp, VectorType, i32
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -16,44 +16,114 @@ from polyc.dialects.gpu.types import (
     FragmentType,
     SharedType,
     element_bytes,
+    register_count,
 )
 from polyc.passes.emit import Emit, affine_dim
 from polyc.passes.gpu_mma_steps import (
     K_STEP,
+    PACKED,
     Place,
+    is_packed,
     load_operand,
     multiply_step,
     registers_of,
+    registers_type,
     shared_type,
 )
+from polyc.passes.gpu_scope import thread_in_scope
 
 ROWS_PER_ATOM = 8
 """Rows of a core matrix; the stride offset of a descriptor steps from one to the next."""
+
+
+def words_of(emit: Emit, fragment: SSAValue) -> SSAValue:
+    """Registers of 32 bits with two neighbouring 16-bit registers of a fragment each."""
+    registers = registers_of(emit, fragment)
+    if is_packed(fragment):
+        return registers
+    assert isinstance(fragment.type, FragmentType)
+    element, count = fragment.type.element_type, register_count(registers.type) or 0
+    words = emit.registers(count // 2, i32, fragment.name_hint)
+
+    def pack(inner: Emit, r: SSAValue) -> None:
+        pair = [
+            inner.value(memref.LoadOp.get(registers, [inner.apply(affine_dim(0) * 2 + lane, [r])]))
+            for lane in (0, 1)
+        ]
+        packed = inner.value(hw.PackOp(pair))
+        assert packed.type == VectorType(element, [2])
+        word = inner.value(vector.BitcastOp(packed, VectorType(i32, [1])))
+        inner.op(memref.StoreOp.get(inner.value(hw.UnpackOp(word, 0)), words, [r]))
+
+    emit.loop(count // 2, pack, unroll=True, hint="r")
+    return words
+
+
+class PackLeftOperand(RewritePattern):
+    """Keep a contract's left fragment as the words that the instruction takes.
+
+    Its elements are rounded to it two at once, and only half as many registers live until the
+    contract.  Legality: contracts and maps that write it are all that uses the fragment.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.ContractOp, rewriter: PatternRewriter) -> None:
+        owner, kind = op.lhs.owner, op.lhs.type
+        if not isinstance(kind, FragmentType) or not isinstance(owner, tile.FragmentOp):
+            return
+        if not isinstance(kind.layout, FragmentLayoutAttr) or kind.layout.registers.data % 2:
+            return
+        for use in op.lhs.uses:
+            user = use.operation
+            writes = isinstance(user, tile.MapOp) and op.lhs not in (user.space, *user.inputs)
+            if not writes and not isinstance(user, tile.ContractOp):
+                return
+        owner.attributes[PACKED] = UnitAttr()
+
+
+class LowerAwaitReady(RewritePattern):
+    """What an await makes ready is registers."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.AwaitOp, rewriter: PatternRewriter) -> None:
+        if not any(isinstance(v.type, FragmentType) for v in op.ready):
+            return
+        emit = Emit()
+        ready = [registers_of(emit, v) for v in op.ready]
+        emit.op(tile.AwaitOp(op.depth, ready=ready))
+        rewriter.replace(op, emit.ops, [])
 
 
 class LowerWgmmaContract(RewritePattern):
     """A contract by warpgroups: one wgmma for every 16 of k, on descriptors (S9.1).
 
     A k-major operand advances by 32 bytes in a panel's row, an m- or n-major one by 16 rows of
-    its panel.  Warpgroup ``w`` takes rows ``64 w`` and up of the left tile.
+    its panel.  Warpgroup ``w`` of the op's scope takes rows ``64 w`` and up of the left tile.  A
+    fragment on the left is in the accumulator's layout, whose pairs of columns are the
+    instruction's registers as they are.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.ContractOp, rewriter: PatternRewriter) -> None:
         if op.mma.data != "wgmma":
             return
+        if isinstance(op.lhs.type, FragmentType):
+            self.from_registers(op, rewriter)
+            return
         lhs, rhs = shared_type(op.lhs), shared_type(op.rhs)
-        _, n, k = op.sizes
+        m, n, k = op.sizes
         emit = Emit()
         acc = registers_of(emit, op.acc)
-        thread = emit.value(hw.ThreadIdOp(), "thread")
-        group = emit.value(
-            hw.WarpUniformOp(emit.apply(affine_dim(0) // 128, [thread])), "warpgroup"
-        )
         zero = emit.index(0)
-        a_start = emit.value(hw.SharedAddressOp(op.lhs, op.lhs_slot or zero))
-        offset = emit.apply(affine_dim(0) * self.group_bytes(lhs, op.lhs_k_major), [group])
-        a_address = emit.value(arith.AddiOp(a_start, emit.value(arith.IndexCastOp(offset, i32))))
+        a_address = emit.value(hw.SharedAddressOp(op.lhs, op.lhs_slot or zero))
+        if m > 64:
+            thread = thread_in_scope(emit, op)
+            group = emit.value(
+                hw.WarpUniformOp(emit.apply(affine_dim(0) // 128, [thread])), "warpgroup"
+            )
+            offset = emit.apply(affine_dim(0) * self.group_bytes(lhs, op.lhs_k_major), [group])
+            below = emit.value(arith.IndexCastOp(offset, i32))
+            a_address = emit.value(arith.AddiOp(a_address, below))
         b_address = emit.value(hw.SharedAddressOp(op.rhs, op.rhs_slot or zero))
         a = emit.value(self.descriptor(a_address, lhs, op.lhs_k_major), "a")
         b = emit.value(self.descriptor(b_address, rhs, op.rhs_k_major), "b")
@@ -69,9 +139,35 @@ class LowerWgmmaContract(RewritePattern):
                     self.k_bytes(rhs, op.rhs_k_major, step),
                     transpose_a=not op.lhs_k_major,
                     transpose_b=not op.rhs_k_major,
+                    clear=step == 0 and op.clear is not None,
                 )
             )
-        rewriter.replace(op, emit.ops, [])
+        rewriter.replace(op, emit.ops, [None] * len(op.results))
+
+    def from_registers(self, op: tile.ContractOp, rewriter: PatternRewriter) -> None:
+        """Pairs of the left fragment's registers are words; four of them are an operand."""
+        rhs = shared_type(op.rhs)
+        _, n, k = op.sizes
+        emit = Emit()
+        acc = registers_of(emit, op.acc)
+        words = words_of(emit, op.lhs)
+        b_address = emit.value(hw.SharedAddressOp(op.rhs, op.rhs_slot or emit.index(0)))
+        b = emit.value(self.descriptor(b_address, rhs, op.rhs_k_major), "b")
+        for step in range(k // K_STEP):
+            emit.op(
+                hw.WgmmaRegistersOp(
+                    words,
+                    b,
+                    acc,
+                    n,
+                    rhs.element_type,
+                    4 * step,
+                    self.k_bytes(rhs, op.rhs_k_major, step),
+                    transpose_b=not op.rhs_k_major,
+                    clear=step == 0 and op.clear is not None,
+                )
+            )
+        rewriter.replace(op, emit.ops, [None] * len(op.results))
 
     @staticmethod
     def descriptor(address: SSAValue, kind: SharedType, k_major: bool) -> hw.WgmmaDescriptorOp:
@@ -109,10 +205,16 @@ class LowerMmaSyncContract(RewritePattern):
     def match_and_rewrite(self, op: tile.ContractOp, rewriter: PatternRewriter) -> None:
         if op.mma.data != "mma.sync":
             return
+        if isinstance(op.lhs.type, FragmentType):
+            raise PolycError(
+                "NotLowered", "mma.sync takes its left operand from a shared tile here", op
+            )
         element = shared_type(op.lhs).element_type
         _, n, k = op.sizes
         wm, wn = op.warp_sizes
         emit = Emit()
+        if op.clear is not None:
+            emit.op(tile.FillOp(emit.zero_f32(), op.acc))
         acc = registers_of(emit, op.acc)
         place = Place.of(emit, op, n, (wm, wn))
         zero = emit.index(0)
@@ -152,9 +254,8 @@ class LowerFragment(RewritePattern):
                 op,
             )
         emit = Emit()
-        memref = emit.registers(
-            kind.layout.registers.data, kind.element_type, op.fragment.name_hint
-        )
+        held = registers_type(op.fragment)
+        memref = emit.registers(held.get_shape()[0], held.element_type, op.fragment.name_hint)
         for use in list(op.fragment.uses):
             if not isinstance(use.operation, UnrealizedConversionCastOp):
                 raise PolycError(

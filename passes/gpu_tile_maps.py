@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import memref
+from xdsl.dialects import memref, vector
+from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -17,6 +18,7 @@ from polyc.dialects.gpu.types import (
     SharedType,
 )
 from polyc.passes.emit import Emit, clone_into
+from polyc.passes.gpu_mma_steps import is_packed
 from polyc.passes.gpu_scope import thread_in_scope
 from polyc.passes.gpu_spread import Spread
 from polyc.passes.gpu_tile_contracts import registers_of
@@ -82,7 +84,10 @@ class LowerMap(RewritePattern):
         end = op.body.block.last_op
         assert isinstance(end, tile.YieldOp)
 
-        def body(inner: Emit, r: SSAValue) -> None:
+        packed = any(is_packed(v) for v in op.outputs)
+
+        def scalars(inner: Emit, r: SSAValue) -> dict[SSAValue, SSAValue]:
+            """The body at one register: what its values are there."""
             values: dict[SSAValue, SSAValue] = {}
             scalar, *others = op.body.block.args
             values[scalar] = inner.value(memref.LoadOp.get(space, [r]), scalar.name_hint)
@@ -105,23 +110,48 @@ class LowerMap(RewritePattern):
                 values,
                 inner,
             )
+            return values
+
+        def store(inner: Emit, values: dict[SSAValue, SSAValue], r: SSAValue) -> None:
             for value, target, access, which in zip(
                 end.values, op.outputs, op.output_maps, writes, strict=True
             ):
                 result = values.get(value, value)
+                if is_packed(target):
+                    continue
                 if which is not None:
                     inner.op(
                         memref.StoreOp.get(result, operands[target], [inner.apply(which, [r])])
                     )
                     continue
                 at = self.coordinates(inner, access, layout, [thread, r], origin)
-                store = hw.StoreGlobalOp(result, target, at)
+                stored = hw.StoreGlobalOp(result, target, at)
                 when_needed(
-                    inner, None if all(to_tensors) else first, lambda e, o=store: e.ops.append(o)
+                    inner, None if all(to_tensors) else first, lambda e, o=stored: e.ops.append(o)
                 )
 
+        def body(inner: Emit, r: SSAValue) -> None:
+            store(inner, scalars(inner, r), r)
+
+        def pair(inner: Emit, word: SSAValue) -> None:
+            """Two registers, of which packed fragments have one word."""
+            places = [inner.apply(AffineExpr.dimension(0) * 2 + lane, [word]) for lane in (0, 1)]
+            both = [scalars(inner, r) for r in places]
+            for values, r in zip(both, places, strict=True):
+                store(inner, values, r)
+            for value, target in zip(end.values, op.outputs, strict=True):
+                if is_packed(target):
+                    halves = [values.get(value, value) for values in both]
+                    bits = VectorType(i32, [1])
+                    found = vector.BitcastOp(inner.value(hw.PackOp(halves)), bits)
+                    whole = inner.value(hw.UnpackOp(inner.value(found), 0), value.name_hint)
+                    inner.op(memref.StoreOp.get(whole, operands[target], [word]))
+
         def loop(then: Emit) -> None:
-            then.loop(layout.registers.data, body, unroll=True, hint="r")
+            if packed:
+                then.loop(layout.registers.data // 2, pair, unroll=True, hint="r")
+            else:
+                then.loop(layout.registers.data, body, unroll=True, hint="r")
 
         # Around the loop where it can be: gpu-vectorize looks at loops without branches.
         when_needed(emit, first if all(to_tensors) else None, loop)

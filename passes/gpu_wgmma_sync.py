@@ -2,69 +2,114 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
 from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.passes.driver import rewrite
 
+WGMMA = hw.WgmmaOp | hw.WgmmaRegistersOp
+
 
 class GroupWgmma(RewritePattern):
-    """Put one fence before and one commit after a run of consecutive wgmma.
+    """Put one fence before and one commit after the run of wgmma of one contract.
 
-    The fence orders the warpgroup's own writes of the accumulator before the run.
+    They accumulate in the same registers, which only the first of them may clear.  The fence
+    orders the warpgroup's own accesses of the accumulator, and of a left operand in registers,
+    before the run.
     """
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: hw.WgmmaOp, rewriter: PatternRewriter) -> None:
-        if not isinstance(op.prev_op, hw.WgmmaOp | hw.WgmmaFenceOp):
+    def match_and_rewrite(
+        self, op: hw.WgmmaOp | hw.WgmmaRegistersOp, rewriter: PatternRewriter
+    ) -> None:
+        if not isinstance(op.prev_op, hw.WgmmaFenceOp) and not together(op.prev_op, op):
             rewriter.insert(hw.WgmmaFenceOp(), InsertPoint.before(op))
-        if not isinstance(op.next_op, hw.WgmmaOp | hw.WgmmaCommitOp):
+        if not isinstance(op.next_op, hw.WgmmaCommitOp) and not together(op, op.next_op):
             rewriter.insert(hw.WgmmaCommitOp(), InsertPoint.after(op))
 
 
+def together(first: Operation | None, second: Operation | None) -> bool:
+    """Whether two neighbours are of one contract."""
+    return (
+        isinstance(first, WGMMA)
+        and isinstance(second, WGMMA)
+        and first.acc is second.acc
+        and second.clear is None
+    )
+
+
 class LowerAwait(RewritePattern):
-    """A contract is one wgmma group, so awaiting contracts is waiting for groups."""
+    """A contract is one wgmma group, so awaiting contracts is waiting for groups.
+
+    What is ready afterwards is settled there.
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.AwaitOp, rewriter: PatternRewriter) -> None:
-        rewriter.replace(op, hw.WgmmaWaitOp(op.depth))
+        fences = [hw.RegisterFenceOp(v) for v in op.ready]
+        rewriter.replace(op, [hw.WgmmaWaitOp(op.depth), *fences], [])
 
 
 class FenceAccumulators(RewritePattern):
     """Settle the registers that wgmma accumulates in, where other code touches them.
 
-    That is after the code that sets them and after the wait for the last group, in the block
-    that allocates them.  Not between: ptxas would serialise the wgmma.
+    That is after the code that sets them, unless the next wgmma clears them, and after the waits
+    for them: those that say what they make ready, or else the waits for the last group in the block
+    that allocates them.  Not inside a run of wgmma: ptxas would serialise them.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: memref.AllocaOp, rewriter: PatternRewriter) -> None:
         users = [use.operation for use in op.memref.uses]
         block = op.parent_block()
-        if block is None or not any(isinstance(u, hw.WgmmaOp) for u in users):
+        products = [u for u in users if isinstance(u, WGMMA) and u.acc is op.memref]
+        if block is None or not products:
             return
-        if any(isinstance(u, hw.RegisterFenceOp) for u in users):
-            return
+        starts = [u for u in products if isinstance(u.prev_op, hw.WgmmaFenceOp)]
         places: list[Operation] = []
-        for user in users:
-            if isinstance(user, memref.StoreOp):
-                outer = block.find_ancestor_op_in_block(user)
-                if outer is not None:
-                    places.append(outer)
-        for other in block.ops:
-            if isinstance(other, hw.WgmmaWaitOp) and other.pending.value.data == 0:
-                places.append(other)
+        if any(u.clear is None for u in starts):
+            for user in users:
+                if isinstance(user, memref.StoreOp):
+                    places.append(self.around(user, products))
+        if not any(isinstance(u, hw.RegisterFenceOp) for u in users):
+            for other in block.ops:
+                if isinstance(other, hw.WgmmaWaitOp) and other.pending.value.data == 0:
+                    places.append(other)
         for place in dict.fromkeys(places):
-            rewriter.insert(hw.RegisterFenceOp(op.memref), InsertPoint.after(place))
+            if not self.settled_after(place, op.memref):
+                rewriter.insert(hw.RegisterFenceOp(op.memref), InsertPoint.after(place))
+
+    @staticmethod
+    def settled_after(place: Operation, registers: SSAValue) -> bool:
+        following = place.next_op
+        while isinstance(following, hw.RegisterFenceOp):
+            if following.registers is registers:
+                return True
+            following = following.next_op
+        return False
+
+    @staticmethod
+    def around(store: Operation, products: Sequence[Operation]) -> Operation:
+        """The outermost op around a store that has none of the products in it."""
+        place = store
+        while (outer := place.parent_op()) is not None:
+            if isinstance(outer, tile.RolesOp | gpu.KernelOp):
+                break
+            if any(outer.is_ancestor(p) for p in products):
+                break
+            place = outer
+        return place
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IndexType, StringAttr, UnitAttr
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    IndexType,
+    MemRefType,
+    StringAttr,
+    UnitAttr,
+)
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import (
@@ -46,7 +53,7 @@ MMA_KINDS = ("wgmma", "mma.sync")
 
 @irdl_op_definition
 class ContractOp(IRDLOperation):
-    """``acc[m, n] += sum over k of a[m, k] · b[k, n]``.
+    """``acc[m, n] += sum over k of a[m, k] · b[k, n]``, or ``=`` with ``clear``.
 
     The right operand is a shared tile; the left one is a shared tile, or a fragment that the
     threads hold in the accumulator's layout (the probabilities of attention).
@@ -69,11 +76,12 @@ class ContractOp(IRDLOperation):
     rhs_map = prop_def(AffineMapAttr)
     mma = prop_def(StringAttr)
     warp_tile = prop_def(IntsAttr)
+    clear = opt_prop_def(UnitAttr)
     token = opt_result_def(TokenType)
     assembly_format = (
         "$lhs (`slot` $lhs_slot^)? $lhs_map `,` $rhs (`slot` $rhs_slot^)? $rhs_map `into` $acc "
-        "`mma` $mma `warp_tile` $warp_tile attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc) "
-        "(`->` type($token)^)?"
+        "(`clear` $clear^)? `mma` $mma `warp_tile` $warp_tile attr-dict "
+        "`:` type($lhs) `,` type($rhs) `,` type($acc) (`->` type($token)^)?"
     )
 
     def __init__(
@@ -88,6 +96,7 @@ class ContractOp(IRDLOperation):
         lhs_slot: SSAValue | None = None,
         rhs_slot: SSAValue | None = None,
         token: bool = False,
+        clear: bool = False,
     ) -> None:
         super().__init__(
             operands=[lhs, lhs_slot, rhs, rhs_slot, acc],
@@ -96,6 +105,7 @@ class ContractOp(IRDLOperation):
                 "rhs_map": AffineMapAttr(rhs_map),
                 "mma": StringAttr(mma),
                 "warp_tile": IntsAttr(tuple(warp_tile)),
+                "clear": UnitAttr() if clear else None,
             },
             result_types=[TokenType() if token else None],
         )
@@ -179,17 +189,26 @@ class AwaitOp(IRDLOperation):
     With ``tokens``, until the ops that gave them are complete; younger ones may stay in flight.
     A contract's token makes its accumulator readable.  With ``pending n``, until at most the
     ``n`` newest contracts are unfinished.  ``gpu-resolve-tokens`` turns the first form into
-    the second.
+    the second, and says which accumulators are then ``ready``: their registers may be touched.
     """
 
     name = "gpu.await"
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     tokens = var_operand_def(TokenType)
+    ready = var_operand_def(base(FragmentType) | base(MemRefType))
     pending = opt_prop_def(IndexAttr)
-    assembly_format = "($tokens^)? (`pending` $pending^)? attr-dict"
+    assembly_format = (
+        "($tokens^)? (`pending` $pending^)? (`ready` $ready^ `:` type($ready))? attr-dict"
+    )
 
-    def __init__(self, pending: int | None = None, tokens: Sequence[SSAValue] = ()) -> None:
+    def __init__(
+        self,
+        pending: int | None = None,
+        tokens: Sequence[SSAValue] = (),
+        ready: Sequence[SSAValue] = (),
+    ) -> None:
         super().__init__(
-            operands=[list(tokens)],
+            operands=[list(tokens), list(ready)],
             properties={"pending": None if pending is None else index_attr(pending)},
         )
 
@@ -207,6 +226,8 @@ class AwaitOp(IRDLOperation):
                 "an await names the tokens that it waits for, or how many contracts may stay "
                 "pending: one of both"
             )
+        if self.ready and self.pending is None:
+            raise VerifyException("what a token's await makes ready, gpu-resolve-tokens finds")
 
 
 @irdl_op_definition

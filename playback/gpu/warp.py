@@ -261,8 +261,9 @@ class Warp(ClusterWarp):
             self.cta.launch(call)
 
     def _check_accumulator(self, number: int, registers: Registers, clear: bool) -> None:
-        if clear:
+        if clear:  # What was written before does not count.
             registers.initialised[...] = True
+            registers.written = -1
         if not registers.full:
             self._written(number, registers, registers.initialised, None)
         if registers.touched >= self.fenced:
@@ -273,7 +274,7 @@ class Warp(ClusterWarp):
                 "wgmma.fence of the warp",
                 space="register",
             )
-        elif not clear and (
+        elif registers.written >= 0 and (
             registers.written >= registers.fenced
             or (registers.written >= registers.issued and registers.fenced > self.fenced)
         ):

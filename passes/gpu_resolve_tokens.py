@@ -1,0 +1,390 @@
+"""``gpu-resolve-tokens``: what is awaited by name, by count (T2).
+
+The hardware counts: a warpgroup can wait until all but its ``n`` newest groups of wgmma are
+complete, and a thread the same for its groups of cp.async.  Tokens say which op is meant, so the
+counts follow from the program's text; and a text that would wait for nothing, or read an
+accumulator that the tensor cores still write, is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from xdsl.context import Context
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import FragmentType, TokenType
+from polyc.passes.driver import located, rewrite
+from polyc.passes.emit import Emit
+from polyc.passes.gpu_scope import scope_barrier
+
+DEEPEST = 7
+"""The most groups that may stay unfinished at a wait."""
+
+
+@dataclass(frozen=True)
+class Flight:
+    """An asynchronous op under way: its token, if it has one, and the fragments it works on."""
+
+    token: SSAValue | None
+    acc: SSAValue | None = None
+    lhs: SSAValue | None = None
+
+
+@dataclass
+class State:
+    """What is under way at a point of the program, the oldest first, and which tokens are spent.
+
+    ``contracts`` and ``copies`` are counted apart, as the hardware counts them.
+    """
+
+    contracts: list[Flight] = field(default_factory=list[Flight])
+    copies: list[Flight] = field(default_factory=list[Flight])
+    spent: set[SSAValue] = field(default_factory=set[SSAValue])
+    done: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Tokens whose op is complete, since a younger one was awaited."""
+
+    def copy(self) -> State:
+        return State(list(self.contracts), list(self.copies), set(self.spent), set(self.done))
+
+    def renamed(self, names: dict[SSAValue, SSAValue]) -> State:
+        """The same with other names of tokens; the old names are spent."""
+        new = self.copy()
+        for flights in (new.contracts, new.copies):
+            for i, flight in enumerate(flights):
+                if flight.token is not None and flight.token in names:
+                    flights[i] = replace(flight, token=names[flight.token])
+        new.spent |= names.keys()
+        new.done = {names.get(t, t) for t in new.done}
+        return new
+
+    def same(self, other: State) -> bool:
+        """Whether the same ops are under way, in the same order."""
+        return self.contracts == other.contracts and self.copies == other.copies
+
+
+class ResolveTokens:
+    """Walk a kernel in the order of its text, and keep what is under way.
+
+    A loop must end an iteration with the same ops under way as it began with, those that it
+    carries by the tokens that it yields, so that one text is right for every iteration.
+    """
+
+    def __init__(self, rewriter: PatternRewriter) -> None:
+        self.rewriter = rewriter
+
+    def block(self, block: Block, state: State) -> None:
+        for op in list(block.ops):
+            self.op(op, state)
+
+    def op(self, op: Operation, state: State) -> None:
+        match op:
+            case tile.ContractOp():
+                self.contract(op, state)
+            case tile.AwaitOp():
+                self.wait(op, state)
+            case tile.CopyOp() if op.token is not None:
+                self.check_access(op, state)
+                self.copied(op, state)
+            case scf.ForOp():
+                self.loop(op, state)
+            case scf.IfOp():
+                self.branch(op, state)
+            case tile.RolesOp():
+                for region in (op.producer, op.consumer):
+                    self.nothing_left(region.block, state.copy())
+            case tile.TileLoopOp() | tile.PipelineOp():
+                start = state.copy()
+                self.block(op.body.block, state)
+                self.check_loop(op, start, state)
+            case _:
+                self.check_access(op, state)
+
+    def nothing_left(self, block: Block, state: State) -> None:
+        """Run a block at whose end no token may be unspent."""
+        self.block(block, state)
+        for flight in (*state.contracts, *state.copies):
+            if flight.token is not None:
+                raise never(flight.token)
+
+    def contract(self, op: tile.ContractOp, state: State) -> None:
+        if op.token is not None and not op.token.uses.get_length():
+            raise never(op.token)
+        if op.mma.data != "wgmma":
+            self.check_access(op, state)
+            return
+        lhs = op.lhs if isinstance(op.lhs.type, FragmentType) else None
+        if lhs is not None:
+            self.check_read(op, lhs, state)
+        if any(f.lhs is op.acc for f in state.contracts):
+            raise in_flight(op, op.acc, "is read")
+        state.contracts.append(Flight(op.token, op.acc, lhs))
+
+    def copied(self, op: tile.CopyOp, state: State) -> None:
+        assert op.token is not None
+        if not op.token.uses.get_length():
+            raise never(op.token)
+        if not op.is_load or op.loader is None or op.loader.data != "cp_async":
+            raise PolycError(
+                "NotLowered",
+                "a token is of a contract, or of a copy to shared memory by cp.async; a TMA load "
+                "signals a ring, and what a store reads is guarded by itself",
+                op,
+            )
+        self.rewriter.insert(located(hw.CpAsyncCommitOp(), op), InsertPoint.after(op))
+        state.copies.append(Flight(op.token))
+
+    def wait(self, op: tile.AwaitOp, state: State) -> None:
+        if not op.tokens:
+            if op.pending is not None:
+                keep = op.depth
+                state.contracts[:] = state.contracts[len(state.contracts) - keep :] if keep else []
+            return
+        for token in op.tokens:
+            if token in state.spent:
+                raise PolycError(
+                    "TokenAwaitedTwice",
+                    f"{name(token)} was awaited, or handed on, before; await what its op gave once",
+                    op,
+                )
+            state.spent.add(token)
+        emit = Emit()
+        tokens = list(op.tokens)
+        for flights, contracts in ((state.contracts, True), (state.copies, False)):
+            at = [i for i, f in enumerate(flights) if f.token in tokens]
+            if not at and not (contracts and any(made_by_contract(t) for t in tokens)):
+                continue
+            finished = flights[: at[-1] + 1] if at else []
+            del flights[: len(finished)]
+            state.done |= {f.token for f in finished if f.token is not None}
+            if len(flights) > DEEPEST:
+                raise PolycError(
+                    "ResourceExceeded",
+                    f"{len(flights)} younger ops are under way, and the hardware keeps {DEEPEST} "
+                    "apart; await earlier",
+                    op,
+                )
+            if contracts:
+                busy = [f.acc for f in flights]
+                ready = dict.fromkeys(
+                    f.acc for f in finished if f.acc is not None and f.acc not in busy
+                )
+                emit.op(tile.AwaitOp(len(flights), ready=list(ready)))
+            else:
+                emit.op(hw.CpAsyncWaitOp(len(flights)))
+                scope_barrier(emit, op)
+        for new in emit.ops:
+            located(new, op)
+        self.rewriter.replace(op, emit.ops, [])
+
+    # Control
+
+    def loop(self, op: scf.ForOp, state: State) -> None:
+        carried = [
+            (i, init, arg, result)
+            for i, (init, arg, result) in enumerate(
+                zip(op.iter_args, op.body.block.args[1:], op.res, strict=True)
+            )
+            if isinstance(init.type, TokenType)
+        ]
+        for _, init, arg, _ in carried:
+            if init in state.spent:
+                raise PolycError(
+                    "TokenAwaitedTwice",
+                    f"{name(init)} was awaited, or handed on, before the loop that carries it",
+                    op,
+                )
+            if not arg.uses.get_length():
+                raise never(arg)
+        start = state.renamed({init: arg for _, init, arg, _ in carried})
+        body = start.copy()
+        last = op.body.block.last_op
+        assert isinstance(last, scf.YieldOp)
+        self.block(op.body.block, body)
+        yielded = [last.arguments[i] for i, *_ in carried]
+        for value in yielded:
+            if value in body.spent:
+                raise PolycError(
+                    "TokenAwaitedTwice",
+                    f"the loop carries {name(value)} on, which was awaited before",
+                    op,
+                )
+        after = body.renamed({v: arg for v, (_, _, arg, _) in zip(yielded, carried, strict=True)})
+        self.check_loop(op, start, after)
+        for _, _, _, result in carried:
+            if not result.uses.get_length():
+                raise never(result)
+        end = start.renamed({arg: result for _, _, arg, result in carried})
+        state.contracts, state.copies, state.spent = end.contracts, end.copies, end.spent
+
+    def branch(self, op: scf.IfOp, state: State) -> None:
+        ends: list[State] = []
+        for region in (op.true_region, op.false_region):
+            end = state.copy()
+            if region.blocks:
+                self.block(region.block, end)
+            ends.append(end)
+        if not ends[0].same(ends[1]):
+            raise PolycError(
+                "TokenFlow",
+                "the branches leave different ops under way, so that nothing after them can count; "
+                "await in both or in none",
+                op,
+            )
+        spent, done = ends[0].spent | ends[1].spent, ends[0].done | ends[1].done
+        state.contracts, state.copies = ends[0].contracts, ends[0].copies
+        state.spent, state.done = spent, done
+
+    def check_loop(self, op: Operation, start: State, end: State) -> None:
+        if start.same(end):
+            return
+        for flight in (*end.contracts, *end.copies):
+            if flight.token is not None and flight.token not in {
+                f.token for f in (*start.contracts, *start.copies)
+            }:
+                raise never(flight.token)
+        raise PolycError(
+            "TokenFlow",
+            f"an iteration begins with {len(start.contracts) + len(start.copies)} ops under way "
+            f"and ends with {len(end.contracts) + len(end.copies)} or in another order; await them "
+            "in the loop, or let it carry their tokens",
+            op,
+        )
+
+    # Accesses of fragments
+
+    def check_access(self, op: Operation, state: State) -> None:
+        if not state.contracts:
+            return
+        written = set(writes(op))
+        for inner in op.walk():
+            for value in inner.operands:
+                if isinstance(value.type, FragmentType):
+                    self.check_read(op, value, state)
+        for flight in state.contracts:
+            if flight.lhs is not None and flight.lhs in written:
+                raise in_flight(op, flight.lhs, "is written")
+
+    @staticmethod
+    def check_read(op: Operation, value: SSAValue, state: State) -> None:
+        if any(f.acc is value for f in state.contracts):
+            raise in_flight(op, value, "is used")
+
+
+def writes(op: Operation) -> Sequence[SSAValue]:
+    """The fragments that an op sets."""
+    match op:
+        case tile.FillOp():
+            return [op.fragment]
+        case tile.MapOp():
+            return op.outputs
+        case tile.ReduceOp() | tile.CopyOp():
+            return [op.target]
+        case tile.ContractOp():
+            return [op.acc]
+        case _:
+            return []
+
+
+def made_by_contract(token: SSAValue) -> bool:
+    """Whether a token is a contract's; one that a loop carries is what the loop began with."""
+    owner = token.owner
+    while isinstance(owner, Block | scf.ForOp):
+        if isinstance(owner, Block):
+            loop = owner.parent_op()
+            assert isinstance(loop, scf.ForOp)
+            token = loop.iter_args[owner.args.index(token) - 1]
+        else:
+            token = owner.iter_args[owner.results.index(token)]
+        owner = token.owner
+    return isinstance(owner, tile.ContractOp)
+
+
+def name(value: SSAValue) -> str:
+    return f"%{value.name_hint}" if value.name_hint else "this token"
+
+
+def never(token: SSAValue) -> PolycError:
+    owner = token.owner if isinstance(token.owner, Operation) else token.owner.parent_op()
+    return PolycError(
+        "TokenNeverAwaited",
+        f"nothing awaits {name(token)}, so that nothing knows when its op is complete; put a "
+        "gpu.await where its result is needed",
+        owner,
+    )
+
+
+def in_flight(op: Operation, value: SSAValue, what: str) -> PolycError:
+    return PolycError(
+        "AccumulatorInFlight",
+        f"{op.name}: {name(value)} {what} while a contract on it is under way; await its token "
+        "before",
+        op,
+    )
+
+
+class ResolveKernel(RewritePattern):
+    """Resolve the tokens of a kernel that has some; legality as ``ResolveTokens`` says."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: gpu.KernelOp, rewriter: PatternRewriter) -> None:
+        if not any(isinstance(r.type, TokenType) for o in op.walk() for r in o.results):
+            return
+        ResolveTokens(rewriter).nothing_left(op.body.block, State())
+        for loop in [o for o in op.walk() if isinstance(o, scf.ForOp)]:
+            drop_tokens(loop, rewriter)
+        for inner in list(op.walk()):
+            if isinstance(inner, tile.ContractOp | tile.CopyOp) and inner.token is not None:
+                forget(inner, rewriter)
+
+
+def drop_tokens(op: scf.ForOp, rewriter: PatternRewriter) -> None:
+    """Carry no tokens any more: awaits count by now."""
+    gone = [i for i, v in enumerate(op.iter_args) if isinstance(v.type, TokenType)]
+    if not gone:
+        return
+    body = op.body.detach_block(0)
+    last = body.last_op
+    assert isinstance(last, scf.YieldOp)
+    kept = [v for i, v in enumerate(last.arguments) if i not in gone]
+    rewriter.replace(last, scf.YieldOp(*kept))
+    for i in reversed(gone):
+        body.erase_arg(body.args[i + 1], safe_erase=False)
+    inits = [v for i, v in enumerate(op.iter_args) if i not in gone]
+    new = scf.ForOp(op.lb, op.ub, op.step, inits, body)
+    new.attributes.update(op.attributes)
+    located(new, op)
+    results = iter(new.results)
+    for i, old in enumerate(op.results):
+        if i not in gone:
+            old.replace_all_uses_with(next(results))
+    rewriter.insert(new, InsertPoint.before(op))
+    rewriter.erase(op, safe_erase=False)
+
+
+def forget(op: tile.ContractOp | tile.CopyOp, rewriter: PatternRewriter) -> None:
+    """The same op without its token."""
+    bare = type(op).create(operands=op.operands, properties=op.properties, attributes=op.attributes)
+    located(bare, op)
+    rewriter.insert(bare, InsertPoint.before(op))
+    rewriter.erase(op, safe_erase=False)
+
+
+@dataclass(frozen=True)
+class GpuResolveTokens(ModulePass):
+    """Count what awaits name."""
+
+    name = "gpu-resolve-tokens"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [ResolveKernel()])

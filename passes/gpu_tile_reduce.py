@@ -1,0 +1,225 @@
+"""Patterns that lower ``gpu.reduce``: inside threads, then between the lanes of a warp (T2).
+
+A reduction's result first lies where its elements did (``Spread.image``): each thread combines
+what it holds.  Threads that hold parts of one result then combine these by shuffles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import FloatAttr, f32
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import FragmentType
+from polyc.passes.emit import Emit
+from polyc.passes.gpu_spread import Spread
+from polyc.passes.gpu_tile_contracts import registers_of
+from polyc.passes.gpu_tile_fragments import spread_of
+
+WARP = 32
+
+CHAINS = 2
+"""Partial results a thread keeps for each of its own, so that one need not wait for another."""
+
+WORTH_CHAINS = 8
+"""Elements of one result from which on a thread keeps more than one partial result."""
+
+
+NEUTRAL = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
+"""What a reduction over nothing is (S0.6)."""
+
+
+def combine(emit: Emit, kind: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    """Two f32 values as one; max and min propagate NaN (S0.6)."""
+    op = {"sum": arith.AddfOp, "max": arith.MaximumfOp, "min": arith.MinimumfOp}[kind]
+    return emit.value(op(lhs, rhs))
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Which of a thread's partial results each of its registers belongs to.
+
+    The thread holds ``results`` results in ``chains`` parts each; register ``r`` goes to part
+    ``of[r]``, and result ``k`` has parts ``chains k`` and up.
+    """
+
+    results: int
+    chains: int
+    of: tuple[int, ...]
+
+    @staticmethod
+    def spread(which: tuple[int, ...]) -> Parts:
+        """Deal the registers of each result out to its parts, from ``Spread.ranks``."""
+        results = max(which) + 1
+        seen = [0] * results
+        least = min(which.count(k) for k in range(results))
+        chains = CHAINS if least >= WORTH_CHAINS else 1
+        of: list[int] = []
+        for k in which:
+            of.append(k * chains + seen[k] % chains)
+            seen[k] += 1
+        return Parts(results, chains, tuple(of))
+
+    @property
+    def first(self) -> bool:
+        """Whether the first registers are the parts' first elements, one each in order."""
+        count = self.results * self.chains
+        return self.of[:count] == tuple(range(count))
+
+
+def table_expr(table: tuple[int, ...]) -> AffineExpr | None:
+    """A table as a function of its index; None where it follows no digits."""
+    try:
+        return Spread(((0,),), tuple((v,) for v in table)).register_expr()
+    except ValueError:
+        return None
+
+
+class LowerReduce(RewritePattern):
+    """Each thread combines its own elements, in ``CHAINS`` parts where there are many; lanes that
+    hold elements of one result exchange theirs; the old value takes part last.
+
+    Legality: all elements of a result lie in one warp, or in threads that hold the same ones.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.ReduceOp, rewriter: PatternRewriter) -> None:
+        kind = op.kind.data
+        _, source = spread_of(op.source, op)
+        _, target = spread_of(op.target, op)
+        assert isinstance(op.source.type, FragmentType)
+        if op.source.type.element_type != f32:
+            raise PolycError(
+                "NotLowered",
+                f"a reduction is computed in f32, not in {op.source.type.element_type}; map the "
+                "fragment to f32 first",
+                op,
+            )
+        try:
+            image, which = source.image(op.by.data), source.ranks(op.by.data)
+            rank = len(op.by.data.results)
+            own = AffineMap(rank, 0, tuple(AffineExpr.dimension(i) for i in range(rank)))
+            places = target.held(own, image)
+        except ValueError as error:
+            raise PolycError(
+                "LayoutConflict",
+                f"this reduction of {op.source.type} by {op.by.data} does not fall into "
+                f"{op.target.type}: {error}; leave the target's layout open",
+                op,
+            ) from None
+        lanes = exchanges(source, image, op)
+        emit = Emit()
+        partial = self.in_threads(emit, op, Parts.spread(which))
+        registers = registers_of(emit, op.target)
+        results: dict[int, SSAValue] = {}
+        for place in dict.fromkeys(places):
+            value = partial[place]
+            for lane in lanes:
+                other = emit.value(hw.ShuffleOp("xor", value, emit.index(lane)))
+                value = combine(emit, kind, value, other)
+            results[place] = value
+        for number, place in enumerate(places):
+            at, value = emit.index(number), results[place]
+            if op.accumulate is not None:
+                old = emit.value(memref.LoadOp.get(registers, [at]))
+                value = combine(emit, kind, old, value)
+            emit.op(memref.StoreOp.get(value, registers, [at]))
+        rewriter.replace(op, emit.ops, [])
+
+    @staticmethod
+    def in_threads(emit: Emit, op: tile.ReduceOp, parts: Parts) -> list[SSAValue]:
+        """The thread's own results."""
+        kind, count = op.kind.data, parts.results * parts.chains
+        source = registers_of(emit, op.source)
+        total = len(parts.of)
+        if total == count and parts.first:
+            return [
+                emit.value(memref.LoadOp.get(source, [emit.index(k)])) for k in range(parts.results)
+            ]
+        partial = emit.registers(count, f32, "partial")
+        start = count if parts.first else 0
+        for k in range(count):
+            at = emit.index(k)
+            value = (
+                emit.value(memref.LoadOp.get(source, [at]))
+                if parts.first
+                else emit.value(arith.ConstantOp(FloatAttr(NEUTRAL[kind], f32)))
+            )
+            emit.op(memref.StoreOp.get(value, partial, [at]))
+
+        def add(inner: Emit, r: SSAValue, part: SSAValue) -> None:
+            old = inner.value(memref.LoadOp.get(partial, [part]))
+            new = inner.value(memref.LoadOp.get(source, [r]))
+            inner.op(memref.StoreOp.get(combine(inner, kind, old, new), partial, [part]))
+
+        expr = table_expr(parts.of[start:])
+        if expr is None:
+            for r in range(start, total):
+                add(emit, emit.index(r), emit.index(parts.of[r]))
+        else:
+
+            def body(inner: Emit, r: SSAValue) -> None:
+                add(
+                    inner, inner.apply(AffineExpr.dimension(0) + start, [r]), inner.apply(expr, [r])
+                )
+
+            emit.loop(total - start, body, unroll=True, hint="r")
+        found: list[SSAValue] = []
+        for k in range(parts.results):
+            value = emit.value(memref.LoadOp.get(partial, [emit.index(k * parts.chains)]))
+            for chain in range(1, parts.chains):
+                at = emit.index(k * parts.chains + chain)
+                value = combine(emit, kind, value, emit.value(memref.LoadOp.get(partial, [at])))
+            found.append(value)
+        return found
+
+
+def exchanges(source: Spread, image: Spread, op: tile.ReduceOp) -> list[int]:
+    """The lane distances at which threads hold other elements of the same results.
+
+    Lanes that hold the very same elements have nothing to exchange.  Raises PolycError
+    ``NotLowered`` where elements of one result lie in several warps.
+    """
+    if op.cluster is not None:
+        raise PolycError("NotLowered", "nothing lowers a reduction over a cluster yet", op)
+    found: list[int] = []
+    threads = len(source.threads)
+    for bit in range(WARP.bit_length() - 1):
+        lane = 1 << bit
+        if lane >= threads:
+            break
+        pairs = [(t, t ^ lane) for t in range(threads) if t ^ lane < threads]
+        same = {image.threads[a] == image.threads[b] for a, b in pairs}
+        moved = {source.threads[a] != source.threads[b] for a, b in pairs}
+        if len(same) > 1 or len(moved) > 1:
+            raise PolycError(
+                "NotLowered", f"lanes {lane} apart do not all hold parts of one result", op
+            )
+        if same == {True} and moved == {True}:
+            found.append(lane)
+    holders: dict[tuple[int, ...], set[int]] = {}
+    for thread, place in enumerate(image.threads):
+        holders.setdefault(place, set()).add(thread // WARP)
+    for place, warps in holders.items():
+        held = {
+            frozenset(
+                source.threads[t]
+                for t in range(WARP * w, min(threads, WARP * w + WARP))
+                if image.threads[t] == place
+            )
+            for w in warps
+        }
+        if len(held) > 1:
+            raise PolycError(
+                "NotLowered",
+                f"elements of one result lie in {len(warps)} warps; nothing lowers that yet",
+                op,
+            )
+    return found
