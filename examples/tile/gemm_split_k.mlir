@@ -51,6 +51,42 @@ gpu.module @gemm_split_k arch "sm_90a" symbols [M, K, N] {
     }
     gpu.return
   }
+  // Warp w adds parts w, w + 4, ..., with eight loads on their way at once; then the four are added.
+  gpu.kernel @gemm_split_k_sum(
+      %W: !gpu.global<[(K + 2047) floordiv 2048, M, N], f32> = workspace "parts",
+      %C: !gpu.global<[M, N], f16> = tensor 2,
+      %M: index = symbol M, %K: index = symbol K, %N: index = symbol N) threads 128 {
+    %m0, %n0 = gpu.tile_coordinates[%M, %N] tile <1, 32> raster "row" 1
+    %zero = arith.constant 0.0 : f32
+    %four = gpu.fragment : !parts
+    gpu.fill %zero, %four : !parts
+    %first = arith.constant 0 : index
+    %step = arith.constant 4 : index
+    %many = arith.constant 32 : index
+    %parts = affine.apply affine_map<()[k] -> (k ceildiv 2048)> ()[%K]
+    scf.for %p0 = %first to %parts step %many {
+      scf.for %p1 = %first to %many step %step {
+        %p = affine.apply affine_map<(p, q) -> (p + q)> (%p0, %p1)
+        gpu.map %four : !parts origin [%p, %m0, %n0]
+            ins(%W : !gpu.global<[(K + 2047) floordiv 2048, M, N], f32>
+                affine_map<(i, j)[p, m, n] -> (i + p, m, j + n)>)
+            outs(%four : !parts affine_map<(i, j)[p, m, n] -> (i, j)>) {
+        ^bb0(%s: f32, %w: f32):
+          %more = arith.addf %s, %w : f32
+          gpu.yield %more : f32
+        }
+      } {unroll}
+    }
+    %sum = gpu.fragment : !gpu.fragment<[32], f32>
+    gpu.reduce sum %four by affine_map<(i, j) -> (j)> into %sum : !parts, !gpu.fragment<[32], f32>
+    gpu.map %sum : !gpu.fragment<[32], f32> origin [%m0, %n0] ins()
+        outs(%C : !gpu.global<[M, N], f16> affine_map<(j)[m, n] -> (m, j + n)>) {
+    ^bb0(%x: f32):
+      %y = arith.truncf %x : f32 to f16
+      gpu.yield %y : f16
+    }
+    gpu.return
+  }
   // Tiles enough: wider ones, whose rows of B are longer.  Four stages leave room for a second CTA,
   // whose loads run on while this one begins or ends.
   gpu.kernel @gemm_split_k_wide(
@@ -91,42 +127,6 @@ gpu.module @gemm_split_k arch "sm_90a" symbols [M, K, N] {
             affine_map<(i, j)[p, m, n] -> (p, i + m, j + n)>) {
     ^bb0(%x: f32):
       gpu.yield %x : f32
-    }
-    gpu.return
-  }
-  // Warp w adds parts w, w + 4, ..., with eight loads on their way at once; then the four are added.
-  gpu.kernel @gemm_split_k_sum(
-      %W: !gpu.global<[(K + 2047) floordiv 2048, M, N], f32> = workspace "parts",
-      %C: !gpu.global<[M, N], f16> = tensor 2,
-      %M: index = symbol M, %K: index = symbol K, %N: index = symbol N) threads 128 {
-    %m0, %n0 = gpu.tile_coordinates[%M, %N] tile <1, 32> raster "row" 1
-    %zero = arith.constant 0.0 : f32
-    %four = gpu.fragment : !parts
-    gpu.fill %zero, %four : !parts
-    %first = arith.constant 0 : index
-    %step = arith.constant 4 : index
-    %many = arith.constant 32 : index
-    %parts = affine.apply affine_map<()[k] -> (k ceildiv 2048)> ()[%K]
-    scf.for %p0 = %first to %parts step %many {
-      scf.for %p1 = %first to %many step %step {
-        %p = affine.apply affine_map<(p, q) -> (p + q)> (%p0, %p1)
-        gpu.map %four : !parts origin [%p, %m0, %n0]
-            ins(%W : !gpu.global<[(K + 2047) floordiv 2048, M, N], f32>
-                affine_map<(i, j)[p, m, n] -> (p + i, m, j + n)>)
-            outs(%four : !parts affine_map<(i, j)[p, m, n] -> (i, j)>) {
-        ^bb0(%s: f32, %w: f32):
-          %more = arith.addf %s, %w : f32
-          gpu.yield %more : f32
-        }
-      } {unroll}
-    }
-    %sum = gpu.fragment : !gpu.fragment<[32], f32>
-    gpu.reduce sum %four by affine_map<(i, j) -> (j)> into %sum : !parts, !gpu.fragment<[32], f32>
-    gpu.map %sum : !gpu.fragment<[32], f32> origin [%m0, %n0] ins()
-        outs(%C : !gpu.global<[M, N], f16> affine_map<(j)[m, n] -> (m, j + n)>) {
-    ^bb0(%x: f32):
-      %y = arith.truncf %x : f32 to f16
-      gpu.yield %y : f16
     }
     gpu.return
   }
