@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 TEXT = """
 gpu.module @two arch "sm_80" symbols [N] {
-  gpu.kernel @double(%X: !gpu.global<[N], f32> = tensor 0, %W: !gpu.global<[N + 1], f32> = workspace "W", %n: !gpu.global<[1], i32> = workspace "n", %N: index = symbol N) threads 32 {
+  gpu.kernel @twice(%X: !gpu.global<[N], f32> = tensor 0, %W: !gpu.global<[N + 1], f32> = workspace "W", %n: !gpu.global<[1], i32> = workspace "n", %N: index = symbol N) threads 32 {
     %block = gpu.block_id
     %thread = gpu.thread_id
     %at = affine.apply affine_map<(d0, d1) -> (d0 * 32 + d1)> (%block, %thread)
@@ -52,7 +52,7 @@ gpu.module @two arch "sm_80" symbols [N] {
     gpu.sequence @both when (N >= 2) align [4, 4] {
       gpu.workspace "W" : !gpu.global<[N + 1], f32>
       gpu.workspace "n" zeroed : !gpu.global<[1], i32>
-      gpu.launch @double grid [(N + 31) floordiv 32]
+      gpu.launch @twice grid [(N + 31) floordiv 32]
       gpu.launch @turn grid [(N + 31) floordiv 32]
     }
   }
@@ -83,14 +83,14 @@ def kinds(result: SimulationResult) -> set[str]:
 def test_a_launch_sees_what_those_before_it_wrote(schedule: str) -> None:
     result = run(schedule=schedule)
     assert result.findings == []
-    assert (result.variant, result.launches) == ("both", [("double", 3), ("turn", 3)])
+    assert (result.variant, result.launches) == ("both", [("twice", 3), ("turn", 3)])
     assert result.grid == 6
     np.testing.assert_array_equal(result.outputs[0], 2 * np.arange(N)[::-1] + N)
 
 
 def test_the_order_is_the_text_s() -> None:
     """The other way round, memory is read that nothing has written."""
-    launches = [f"gpu.launch @{name} grid [(N + 31) floordiv 32]" for name in ("double", "turn")]
+    launches = [f"gpu.launch @{name} grid [(N + 31) floordiv 32]" for name in ("twice", "turn")]
     result = run((launches[0], "FIRST"), (launches[1], launches[0]), ("FIRST", launches[1]))
     assert "Uninitialised" in kinds(result)
     (found,) = (f for f in result.findings if f.kind == "Uninitialised")
@@ -103,9 +103,9 @@ def test_a_workspace_holds_nothing_unless_it_is_zeroed() -> None:
 
 
 def test_a_launch_of_no_blocks_is_none() -> None:
-    result = run(("gpu.launch @turn", "gpu.launch @double grid [N - 70]\n gpu.launch @turn"))
+    result = run(("gpu.launch @turn", "gpu.launch @twice grid [N - 70]\n gpu.launch @turn"))
     assert result.findings == []
-    assert result.launches == [("double", 3), ("turn", 3)]
+    assert result.launches == [("twice", 3), ("turn", 3)]
 
 
 def test_workspaces_are_checked_within_a_launch() -> None:
@@ -121,8 +121,8 @@ def test_the_conditions_are_the_sequence_s() -> None:
     assert caught.value.kind == "NoVariant" and caught.value.notes == (
         "both: N >= 2 does not hold",
     )
-    with pytest.raises(PolycError, match="there is no kernel 'double'; there are both"):
-        run(variant="double")
+    with pytest.raises(PolycError, match="there is no kernel 'twice'; there are both"):
+        run(variant="twice")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_persistent_grid_fits_the_chip(
     assert launch.blocks({"N": N}, multiprocessors, found.kernels()[0]) == grid
     if cluster == 1:
         result = run(("32]", "32] persistent"), multiprocessors=multiprocessors)
-        assert result.launches[0] == ("double", min(3, multiprocessors))
+        assert result.launches[0] == ("twice", min(3, multiprocessors))
 
 
 def test_mutants_of_every_kernel_of_a_sequence_are_judged() -> None:
@@ -151,7 +151,7 @@ def test_mutants_of_every_kernel_of_a_sequence_are_judged() -> None:
     (gpu,) = (op for op in module().ops)
     case = Case.of(gpu_module_of(gpu), "both", {"N": N}, [x], [2 * x[::-1] + N])
     verdicts = judge_all([case])
-    assert {v.mutant.kernel for v in verdicts} == {"double", "turn"}
+    assert {v.mutant.kernel for v in verdicts} == {"twice", "turn"}
     assert all(v.outcome == "caught" for v in verdicts if v.mutant.change == "remove it")
 
 
