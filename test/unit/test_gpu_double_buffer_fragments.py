@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -12,12 +13,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from xdsl.dialects import memref, scf
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, bf16
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import KernelOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+from polyc.passes.finish import finished
+from polyc.playback.functions import dtype_of
 from polyc.playback.gpu.simulate import simulate
 from polyc.playback.gpu.verdict import Case, judge
 from polyc.playback.mutation import mutants
@@ -29,6 +32,7 @@ from polyc.test.unit.gpu_text import (
     find,
     kernel,
     only,
+    parsed,
     run,
     unchanged,
 )
@@ -251,6 +255,24 @@ def test_the_kernel_is_clean_and_exact(
     )
     result.check()
     assert (result.outputs[0] == expected.astype(np.float16)).all()
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+def test_the_kernel_for_large_outputs_on_small_ones(root: Path, element: str) -> None:
+    """examples/tile/gemm_sm80.mlir: the first kernel, without the condition on the size."""
+    text = (root / "examples" / "tile" / "gemm_sm80.mlir").read_text()
+    condition = ", M * N >= 3538944"
+    assert condition in text
+    text = re.sub(r"\bf16\b", element, text.replace(condition, ""))
+    module = finished(only(parsed(text), GpuModuleOp))
+    a, b = (np.random.default_rng(1).integers(-2, 3, s) for s in ((264, 200), (200, 136)))
+    kind = np.float16 if element == "f16" else dtype_of(bf16)
+    result = simulate(
+        module, [a.astype(kind), b.astype(kind)], {"M": 264, "N": 136, "K": 200}, schedule="random"
+    )
+    result.check()
+    assert result.variant == "gemm_sm80_256x128"
+    assert (result.outputs[0].astype(np.float32) == (a @ b).astype(np.float32)).all()
 
 
 def test_no_mutant_of_the_kernel_survives(
