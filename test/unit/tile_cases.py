@@ -165,7 +165,6 @@ CASES: Mapping[str, TileCase] = {
             large=sizes_of("M N K", (512, 768, 1024), (1000, 520, 4096), (4096, 4096, 4096)),
         ),
         TileCase(
-<<<<<<< HEAD
             "gemm_sm90_cooperative",
             product,
             small=sizes_of("M N K", (136, 264, 328), (33, 8, 8)),
@@ -196,14 +195,14 @@ CASES: Mapping[str, TileCase] = {
             small=sizes_of("M N K", (5, 264, 328), (33, 136, 72), (130, 8, 8)),
             large=sizes_of("M N K", (16, 14336, 4096), (1, 1000, 4096), (128, 14336, 4096)),
             mutants=8,
-=======
+        ),
+        TileCase(
             "gemm_sm80",
             product,
             small=sizes_of("M N K", (136, 136, 200), (33, 8, 8), (5, 70, 102), (130, 9, 35)),
             large=sizes_of("M N K", (1000, 520, 4096), (2056, 2056, 136), (4096, 4096, 4096)),
             mutants=16,
             mutant_shapes=sizes_of("M N K", (8, 8, 200)),
->>>>>>> 9eaaf48 (A matrix product for SM80 in tiles: any sizes, f16 and bf16)
         ),
         TileCase(
             "gemm_split_k",
