@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import bf16, f16, f32, i1, i32
 from polyc.tile.flow import pipelined, roles, serial, tile_loop, turn, when
 from polyc.tile.functions import (
     abs,
+    add,
     apply,
     cast,
     ceildiv,
@@ -29,6 +30,7 @@ from polyc.tile.functions import (
     select,
     sigmoid,
     sqrt,
+    subtract,
     tanh,
 )
 from polyc.tile.maps import parallel
@@ -89,6 +91,7 @@ __all__ = [
     "Tensor",
     "Token",
     "abs",
+    "add",
     "align",
     "alloc_fragment",
     "alloc_shared",
@@ -149,6 +152,7 @@ __all__ = [
     "size",
     "sizes",
     "sqrt",
+    "subtract",
     "swizzle",
     "tanh",
     "thread_id",

@@ -78,7 +78,23 @@ def min(a: object, b: object) -> Scalar | Index:
 @public
 def ceildiv(a: IndexLike, b: IndexLike) -> Size | Index:
     """``a / b`` rounded up: a size on the host, an index in a kernel."""
+    if isinstance(a, AffineExpr) and isinstance(b, int):  # in the function of T.apply
+        return typed(Any, a.ceil_div(b))
     return of_sizes("ceildiv", a, b)
+
+
+@public
+def add(a: IndexLike, b: IndexLike) -> Index:
+    """``a + b`` by an op of ``arith`` of its own, which is not part of an affine expression."""
+    kernel_trace()
+    return leaf(value_of(arith.AddiOp(ssa_index(a), ssa_index(b)), hinted()))
+
+
+@public
+def subtract(a: IndexLike, b: IndexLike) -> Index:
+    """``a - b`` by an op of ``arith`` of its own, which is not part of an affine expression."""
+    kernel_trace()
+    return leaf(value_of(arith.SubiOp(ssa_index(a), ssa_index(b)), hinted()))
 
 
 @public
@@ -204,10 +220,10 @@ def affine_map(dims: int, function: Callable[..., Any]) -> AffineMap:
 
 @public
 def apply(function: Callable[..., Any], *operands: IndexLike) -> Index:
-    """``affine.apply`` of a function of dimensions: ``T.apply(lambda m: m // 3, tap)``.
+    """``affine.apply`` of a function of dimensions: ``T.apply(lambda c: (c + 31) // 32, C)``.
 
-    Operators make these ops themselves, with sizes as symbols; this says that all operands are
-    dimensions of the map.
+    Operators make these ops themselves, of sizes alone with symbols; here every operand is a
+    dimension of the map.
     """
     kernel_trace()
     of = affine_map(len(operands), function)

@@ -459,26 +459,22 @@ def stored(found: Index) -> Index:
 
 
 def _apply(found: Index, hint: str | None) -> SSAValue:
-    """An ``affine.apply`` of the leaves that the expression uses; sizes are the map's symbols."""
+    """An ``affine.apply`` of the leaves that the expression uses.
+
+    They are its dimensions; those of an expression of sizes alone are its symbols, as where the
+    passes compute a size.
+    """
     kernel = kernel_trace().kernel
     assert kernel is not None
-    dims: list[SSAValue] = []
-    symbols: list[SSAValue] = []
-    places: list[AffineExpr] = []
-    used = found.expr.used_dims()
-    for position, one in enumerate(found.leaves):
-        if position not in used:
-            places.append(AffineExpr.constant(0))
-            continue
-        value = _leaf_value(one)
-        if kernel.is_symbol(value):
-            places.append(AffineExpr.symbol(len(symbols)))
-            symbols.append(value)
-        else:
-            places.append(AffineExpr.dimension(len(dims)))
-            dims.append(value)
+    used = sorted(found.expr.used_dims())
+    values = [_leaf_value(found.leaves[i]) for i in used]
+    is_size = all(kernel.is_symbol(value) for value in values)
+    places = [AffineExpr.constant(0)] * len(found.leaves)
+    for new, old in enumerate(used):
+        places[old] = AffineExpr.symbol(new) if is_size else AffineExpr.dimension(new)
     expr = found.expr.replace_dims_and_symbols(places, [])
-    return apply_map(AffineMap(len(dims), len(symbols), (expr,)), [*dims, *symbols], hint)
+    dims, symbols = (0, len(used)) if is_size else (len(used), 0)
+    return apply_map(AffineMap(dims, symbols, (expr,)), values, hint)
 
 
 def apply_map(of: AffineMap, operands: Sequence[SSAValue], hint: str | None) -> SSAValue:

@@ -5,8 +5,6 @@ Three kernels of one body: how the channels are aligned decides between them.
 
 # pyright: basic, reportInvalidTypeForm=false, reportInvalidTypeArguments=false
 
-from xdsl.dialects import arith
-
 import polyc.tile as T
 
 N, H, W, C, K = T.sizes("N", "H", "W", "C", "K")
@@ -36,10 +34,10 @@ def conv3x3_gather(
             # The tile's first pixel: image n, row p, column q of the output.
             line = T.divide(m0, W)
             before = line * W
-            q = T.op(arith.SubiOp, m0, before)
+            q = T.subtract(m0, before)
             n = T.divide(line, H)
             above = n * H
-            p = T.op(arith.SubiOp, line, above)
+            p = T.subtract(line, above)
             zero = T.const(0.0, T.f32)
             acc = T.alloc_fragment((128, 128), T.f32)
             T.fill(acc, zero)
@@ -51,7 +49,7 @@ def conv3x3_gather(
                 # Step i: tap (r, s) and a block of 32 channels from c on.
                 tap = T.divide(i, blocks)
                 done = tap * blocks
-                block = T.op(arith.SubiOp, i, done)
+                block = T.subtract(i, done)
                 c = block * 32
                 r = tap // 3
                 s = tap % 3

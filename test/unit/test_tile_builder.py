@@ -465,7 +465,8 @@ def test_index_arithmetic() -> None:
         rest = T.remainder(left, 8)
         best = T.max(quick, T.min(rest, 3))
         beyond = K * 2 + best
-        plain = T.apply(lambda k, b: k - b // 2, K, best)
+        plain = T.subtract(T.add(K, 1), best)
+        said = T.apply(lambda k, b: T.ceildiv(k, 8) - b // 2, K, best)
         chosen = T.select(best < 4, best, 0)
         T.copy(p, C[back + 1, chosen])
         T.copy(p, C[row, row + 64])
@@ -489,16 +490,19 @@ def test_index_arithmetic() -> None:
     %3 = arith.constant 3 : index
     %4 = arith.minsi %rest, %3 : index
     %best = arith.maxsi %quick, %4 : index
-    %beyond = affine.apply affine_map<(b)[k] -> (k * 2 + b)> (%best)[%K]
-    %plain = affine.apply affine_map<(k, b) -> (k - b floordiv 2)> (%K, %best)
-    %5 = arith.constant 4 : index
-    %6 = arith.cmpi slt, %best, %5 : index
-    %7 = arith.constant 0 : index
-    %chosen = arith.select %6, %best, %7 : index
-    %8 = affine.apply affine_map<(d0) -> (d0 + 1)> (%back)
-    gpu.copy %p to %C[%8, %chosen] : !gpu.fragment<[64, 64], f16>, !gpu.global<[M, N], f16>
-    %9 = affine.apply affine_map<(d0) -> (d0 + 64)> (%row)
-    gpu.copy %p to %C[%row, %9] : !gpu.fragment<[64, 64], f16>, !gpu.global<[M, N], f16>
+    %beyond = affine.apply affine_map<(k, b) -> (k * 2 + b)> (%K, %best)
+    %5 = arith.constant 1 : index
+    %6 = arith.addi %K, %5 : index
+    %plain = arith.subi %6, %best : index
+    %said = affine.apply affine_map<(k, b) -> (k ceildiv 8 - b floordiv 2)> (%K, %best)
+    %7 = arith.constant 4 : index
+    %8 = arith.cmpi slt, %best, %7 : index
+    %9 = arith.constant 0 : index
+    %chosen = arith.select %8, %best, %9 : index
+    %10 = affine.apply affine_map<(d0) -> (d0 + 1)> (%back)
+    gpu.copy %p to %C[%10, %chosen] : !gpu.fragment<[64, 64], f16>, !gpu.global<[M, N], f16>
+    %11 = affine.apply affine_map<(d0) -> (d0 + 64)> (%row)
+    gpu.copy %p to %C[%row, %11] : !gpu.fragment<[64, 64], f16>, !gpu.global<[M, N], f16>
 """,
     )
 
@@ -1356,10 +1360,12 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "tile"
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
 def test_twin_of_a_text(name: str) -> None:
     """An example in Python builds the bytes that its text prints as."""
-    text = (EXAMPLES / f"{name}.mlir").read_text(encoding="utf-8")
     built = runpy.run_path(str(EXAMPLES / f"{name}.py"))[name]
     assert isinstance(built, T.Program)
-    wanted = parse_text(make_context(), text, f"{name}.mlir")
     verify(built.module())
+    text = EXAMPLES / f"{name}.mlir"
+    if not text.exists():
+        pytest.skip("written in Python alone")
+    wanted = parse_text(make_context(), text.read_text(encoding="utf-8"), text.name)
     assert module_text(built.module()) == module_text(wanted)
     assert module_text(built.module(), generic=True) == module_text(wanted, generic=True)
