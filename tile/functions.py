@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import signature
-from typing import Any, overload
+from typing import Any, Protocol, overload
 from typing import cast as typed
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, IndexType, f32
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -171,13 +172,24 @@ def fma(a: ScalarLike, b: ScalarLike, c: ScalarLike) -> Scalar:
     return scalar(value_of(math.FmaOp(first, second, third), hinted()))
 
 
-def _function(name: str, kind: type[Operation], what: str) -> Callable[[Scalar], Scalar]:
-    def function(x: Scalar) -> Scalar:
-        return unary(kind, x)
+class _Function(Protocol):
+    __name__: str
+
+    def __call__(self, x: Scalar, *, approximate: bool = False) -> Scalar: ...
+
+
+def _function(name: str, kind: type[Operation], what: str) -> _Function:
+    def function(x: Scalar, *, approximate: bool = False) -> Scalar:
+        found = unary(kind, x)
+        if approximate:
+            owner = found.value.owner
+            assert isinstance(owner, Operation)
+            owner.properties["fastmath"] = arith.FastMathFlagsAttr((FastMathFlag.APPROX_FUNC,))
+        return found
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{what} of an element, in f32."
-    return public(function)
+    function.__doc__ = f"{what} of an element, in f32; ``approximate`` allows a shorter one."
+    return typed("_Function", public(function))
 
 
 exp = _function("exp", math.ExpOp, "e to the power")

@@ -199,9 +199,12 @@ def gemm(
     transpose_b: bool = False,
     mma: str | None = None,
     warp_tile: Sequence[int] | None = None,
+    clear: bool = False,
     token: bool = False,
 ) -> Any:
     """``acc += a · b``: a is ``[m, k]`` (``[k, m]`` with ``transpose_a``), b ``[k, n]``.
+
+    With ``clear`` the product takes the place of what was there.
 
     ``a`` may be a fragment of f16 or bf16.  ``mma`` is ``wgmma`` on SM90 where the tile has whole
     64 rows, else ``mma.sync``; ``warp_tile``, what a warpgroup or warp computes, is 64 rows of the
@@ -240,6 +243,7 @@ def gemm(
             left.slot,
             right.slot,
             token,
+            clear,
         )
     )
     return _token(made.token)
@@ -288,8 +292,11 @@ def threads_here() -> int:
 
 
 @public
-def await_(*tokens: Token, pending: int | None = None) -> None:
-    """Wait for the ops of these tokens, or until at most ``pending`` contracts are unfinished."""
+def await_(*tokens: Token, pending: int | None = None, ready: Sequence[Fragment] = ()) -> None:
+    """Wait for the ops of these tokens, or until at most ``pending`` contracts are unfinished.
+
+    ``ready`` are accumulators that may be touched from there on.
+    """
     kernel_trace()
     for one in tokens:
         if not isinstance(one, Token):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -297,7 +304,7 @@ def await_(*tokens: Token, pending: int | None = None) -> None:
                 "NotAToken",
                 f"{one!r} is no token; T.copy and T.gemm give one when they are told token=True",
             )
-    insert(tile.AwaitOp(pending, [t.value for t in tokens]))
+    insert(tile.AwaitOp(pending, [t.value for t in tokens], [f.value for f in ready]))
 
 
 # Reductions ----------------------------------------------------------------------------
