@@ -213,11 +213,14 @@ def sigmoid(x: Scalar) -> Scalar:
     return scalar(value_of(arith.DivfOp(one, value_of(arith.AddfOp(power, one))), hinted()))
 
 
-def affine_map(dims: int, function: Callable[..., Any]) -> AffineMap:
-    """The map that a Python function of coordinates computes."""
-    if len(signature(function).parameters) != dims:
-        refuse("WrongRank", f"the function takes {dims} coordinates")
-    given = function(*(AffineExpr.dimension(i) for i in range(dims)))
+def affine_map(dims: int, function: Callable[..., Any], symbols: int = 0) -> AffineMap:
+    """The map that a Python function of coordinates, and then of symbols, computes."""
+    if len(signature(function).parameters) != dims + symbols:
+        refuse("WrongRank", f"the function takes {dims + symbols} coordinates")
+    given = function(
+        *(AffineExpr.dimension(i) for i in range(dims)),
+        *(AffineExpr.symbol(i) for i in range(symbols)),
+    )
     results = list(typed("Sequence[object]", given)) if isinstance(given, tuple | list) else [given]
     found: list[AffineExpr] = []
     for one in results:
@@ -227,18 +230,20 @@ def affine_map(dims: int, function: Callable[..., Any]) -> AffineMap:
             found.append(one)
         else:
             refuse("NotAffine", f"{one!r} is no affine expression of the coordinates")
-    return AffineMap(dims, 0, tuple(found))
+    return AffineMap(dims, symbols, tuple(found))
 
 
 @public
-def apply(function: Callable[..., Any], *operands: IndexLike) -> Index:
-    """``affine.apply`` of a function of dimensions: ``T.apply(lambda c: (c + 31) // 32, C)``.
+def apply(
+    function: Callable[..., Any], *operands: IndexLike, symbols: Sequence[IndexLike] = ()
+) -> Index:
+    """``affine.apply`` of a function: ``T.apply(lambda c: (c + 31) // 32, C)``.
 
     Operators make these ops themselves, of sizes alone with symbols; here every operand is a
-    dimension of the map.
+    dimension of the map, and those of ``symbols``, which come last, are its symbols.
     """
     kernel_trace()
-    of = affine_map(len(operands), function)
+    of = affine_map(len(operands), function, len(symbols))
     if len(of.results) != 1:
         refuse("NotAffine", f"the function gives one index, not {len(of.results)}")
-    return leaf(apply_map(of, [ssa_index(o) for o in operands], hinted()))
+    return leaf(apply_map(of, [ssa_index(o) for o in (*operands, *symbols)], hinted()))

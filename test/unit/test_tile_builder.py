@@ -470,6 +470,7 @@ def test_index_arithmetic() -> None:
         beyond = K * 2 + best
         plain = T.subtract(T.add(K, 1), best)
         said = T.apply(lambda k, b: T.ceildiv(k, 8) - b // 2, K, best)
+        mixed = T.apply(lambda b, k: b + k - 1, best, symbols=[K])
         chosen = T.select(best < 4, best, 0)
         T.copy(p, C[back + 1, chosen])
         T.copy(p, C[row, row + 64])
@@ -498,6 +499,7 @@ def test_index_arithmetic() -> None:
     %6 = arith.addi %K, %5 : index
     %plain = arith.subi %6, %best : index
     %said = affine.apply affine_map<(k, b) -> (k ceildiv 8 - b floordiv 2)> (%K, %best)
+    %mixed = affine.apply affine_map<(b)[k] -> (b + k - 1)> (%best)[%K]
     %7 = arith.constant 4 : index
     %8 = arith.cmpi slt, %best, %7 : index
     %9 = arith.constant 0 : index
@@ -1361,14 +1363,14 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "tile"
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
-def test_twin_of_a_text(name: str) -> None:
-    """An example in Python builds the bytes that its text prints as."""
-    built = runpy.run_path(str(EXAMPLES / f"{name}.py"))[name]
-    assert isinstance(built, T.Program)
-    verify(built.module())
-    text = EXAMPLES / f"{name}.mlir"
-    if not text.exists():
-        pytest.skip("written in Python alone")
-    wanted = parse_text(make_context(), text.read_text(encoding="utf-8"), text.name)
-    assert module_text(built.module()) == module_text(wanted)
-    assert built.module().is_structurally_equivalent(wanted)
+def test_twins_of_texts(name: str) -> None:
+    """The programs of an example in Python build the bytes that their texts print as."""
+    scope = runpy.run_path(str(EXAMPLES / f"{name}.py"))
+    programs = [p for p in scope.values() if isinstance(p, T.Program)]
+    assert name in [p.name for p in programs]
+    for built in programs:
+        verify(built.module())
+        text = EXAMPLES / f"{built.name}.mlir"
+        wanted = parse_text(make_context(), text.read_text(encoding="utf-8"), text.name)
+        assert module_text(built.module()) == module_text(wanted)
+        assert built.module().is_structurally_equivalent(wanted)
