@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from xdsl.ir import Operation, SSAValue
@@ -32,6 +32,7 @@ from polyc.tile.values import (
     Index,
     IndexLike,
     Size,
+    attribute,
     converted,
     hinted,
     leaf,
@@ -201,10 +202,12 @@ def gemm(
     warp_tile: Sequence[int] | None = None,
     clear: bool = False,
     token: bool = False,
+    attributes: Mapping[str, object] | None = None,
 ) -> Any:
     """``acc += a · b``: a is ``[m, k]`` (``[k, m]`` with ``transpose_a``), b ``[k, n]``.
 
-    With ``clear`` the product takes the place of what was there.
+    With ``clear`` the product takes the place of what was there.  ``attributes`` are words to
+    passes, such as ``{"fragment_buffers": 2}``.
 
     ``a`` may be a fragment of f16 or bf16.  ``mma`` is ``wgmma`` on SM90 where the tile has whole
     64 rows, else ``mma.sync``; ``warp_tile``, what a warpgroup or warp computes, is 64 rows of the
@@ -246,6 +249,7 @@ def gemm(
             clear,
         )
     )
+    made.attributes.update({key: attribute(value) for key, value in (attributes or {}).items()})
     return _token(made.token)
 
 

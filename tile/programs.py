@@ -41,7 +41,7 @@ from polyc.tile.trace import (
 from polyc.tile.trace import (
     trace as any_trace,
 )
-from polyc.tile.values import Index, Size, dtype, read_assumptions, to_dim
+from polyc.tile.values import Index, Size, attribute, dtype, read_assumptions, to_dim
 
 DEFAULT_ALIGN = 16
 """Bytes that a launch wants every tensor's address to be a multiple of, where nothing is said."""
@@ -255,7 +255,7 @@ def kernel(
     cluster: int = 1,
     blocks_per_sm: int = 1,
     registers: Sequence[int] | None = None,
-    attributes: Mapping[str, Attribute] | None = None,
+    attributes: Mapping[str, object] | None = None,
     binds: Binds | None = None,
 ) -> Kernel:
     """A kernel of ``threads`` threads a CTA, and its launch with ``grid`` CTAs.
@@ -270,7 +270,7 @@ def kernel(
     """
     current = trace()
     label = current.program.name if name is None else name
-    extra = dict(attributes or {})
+    extra = {key: attribute(value) for key, value in (attributes or {}).items()}
     if registers is not None:
         extra["registers"] = IntsAttr(tuple(registers))
     start = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from xdsl.context import Context
 from xdsl.dialects import affine, arith, math
@@ -19,7 +19,10 @@ from xdsl.dialects.builtin import (
     BFloat16Type,
     Float16Type,
     IndexType,
+    IntegerAttr,
     IntegerType,
+    StringAttr,
+    UnitAttr,
     bf16,
     f16,
     f32,
@@ -37,6 +40,7 @@ from xdsl.parser import Parser
 
 from polyc.dialects.dim import AssumptionsAttr, Dim, parse_assumptions, parse_shape
 from polyc.dialects.gpu.tile import TileIndexOp
+from polyc.dialects.gpu.types import IntsAttr
 from polyc.tile.source import public, refuse, target
 from polyc.tile.trace import (
     INDEX,
@@ -741,6 +745,23 @@ def truth(condition: object) -> SSAValue:
             "value is decided by a Python `if`",
         )
     return condition.value
+
+
+def attribute(given: object) -> Attribute:
+    """A Python value as an attribute: a number is an index, tuples are ``#gpu.ints``."""
+    match given:
+        case Attribute():
+            return given
+        case bool():
+            return UnitAttr() if given else refuse("NotAnAttribute", "leave a false flag out")
+        case int():
+            return IntegerAttr.from_index_int_value(given)
+        case str():
+            return StringAttr(given)
+        case tuple() | list():
+            return IntsAttr(tuple(cast("Sequence[int]", given)))
+        case _:
+            refuse("NotAnAttribute", f"{given!r} is no attribute; take numbers and text")
 
 
 def constant_of(given: float) -> SSAValue:

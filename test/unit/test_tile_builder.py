@@ -239,6 +239,7 @@ def test_contractions() -> None:
         T.gemm(p, b, acc, clear=True, token=True)
         T.await_(done)
         T.await_(pending=0, ready=[acc])
+        T.gemm(a, b, acc, attributes={"fragment_buffers": 2, "note": "x"})
 
     same(
         body,
@@ -264,6 +265,9 @@ def test_contractions() -> None:
         -> !gpu.token
     gpu.await %done
     gpu.await pending 0 ready %acc : !gpu.fragment<[128, 256], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)>
+        into %acc mma "wgmma" warp_tile <64, 256> {fragment_buffers = 2 : index, note = "x"}
+        : !gpu.shared<[128, 64], f16>, !gpu.shared<[64, 256], f16>, !gpu.fragment<[128, 256], f32>
 """,
     )
 
