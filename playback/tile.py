@@ -3,8 +3,8 @@
 This is the reference for the lowered kernel, written from the tile ops' docstrings and nothing
 below them: it knows no threads, no layouts and no barriers.  A contract is a matrix product,
 a copy a slice with zeros outside the tensor, a map a function of whole tiles.  It plays what an
-author writes and what ``region-to-gpu`` makes, that is, before ``gpu-warp-specialize`` and
-``gpu-inject-pipeline`` say how it runs.
+author writes and what ``region-to-gpu`` makes.  What is asynchronous happens when it is said;
+roles wait for each other at rings and turns (``roles.py``).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import functools
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, cast
 
 import numpy as np
@@ -53,6 +54,7 @@ from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.playback.functions import dtype_of
 from polyc.playback.gpu import arithmetic
 from polyc.playback.im2col import taken
+from polyc.playback.roles import Floor, Ring, Turns
 
 Array = NDArray[Any]
 Values = dict[SSAValue, Any]
@@ -111,11 +113,8 @@ def _chosen(
 
 
 def _workspace(op: WorkspaceOp, symbols: Mapping[str, int]) -> Array:
-    """Zeros where the host makes them, else NaN (-1 where there is no NaN)."""
-    shape = tuple(d.evaluate(symbols) for d in op.type.dims)
-    found = np.empty(shape, dtype_of(op.type.element_type))
-    found.reshape(-1).view(np.uint8).fill(0 if op.zeroed is not None else 0xFF)
-    return found
+    found = _undefined([d.evaluate(symbols) for d in op.type.dims], op.type.element_type)
+    return np.zeros_like(found) if op.zeroed is not None else found
 
 
 def window(tensor: Array, start: Sequence[int], shape: Sequence[int]) -> Array:
@@ -210,6 +209,8 @@ class _Cta:
     ) -> None:
         self.kernel, self.block, self.blocks = kernel, block, blocks
         self.cluster = cluster
+        self.floor = Floor()
+        self.warpgroups = 1
         self.values: Values = {}
         for arg, bound in zip(kernel.body.block.args, kernel.bindings, strict=True):
             if (symbol := bound.symbol_name) is not None:
@@ -235,6 +236,17 @@ class _Cta:
 
     def numbers(self, values: Sequence[SSAValue]) -> list[int]:
         return [int(self.values[v]) for v in values]
+
+    def role(self, region: Block, warpgroups: int, *numbers: int) -> Callable[[], None]:
+        """Play ``region`` with values of its own: what is made in it is not the others'.
+
+        ``warpgroups`` of them play it together, or one, which is told its number.
+        """
+        mine = copy(self)
+        mine.values = dict(self.values)
+        mine.warpgroups = warpgroups
+        mine.values.update(zip(region.args, numbers, strict=True))
+        return lambda: mine.ops(region)
 
 
 def _constant(cta: _Cta, op: arith.ConstantOp) -> None:
@@ -310,17 +322,23 @@ def _tile_loop(cta: _Cta, op: tile.TileLoopOp) -> None:
         cta.ops(op.body.block)
 
 
+def _undefined(shape: Sequence[int], element: Attribute) -> Array:
+    """What nobody has written: NaN, or -1 where there is no NaN."""
+    found = np.empty(tuple(shape), arithmetic.dtype_of(element))
+    found.reshape(-1).view(np.uint8).fill(0xFF)
+    return found
+
+
 def _fragment(cta: _Cta, op: tile.FragmentOp) -> None:
     kind = op.fragment.type
     assert isinstance(kind, FragmentType)
-    cta.values[op.fragment] = np.full(kind.sizes, np.nan).astype(dtype_of(kind.element_type))
+    cta.values[op.fragment] = _undefined(kind.sizes, kind.element_type)
 
 
 def _shared(cta: _Cta, op: SharedTileOp) -> None:
     kind = op.tile.type
     assert isinstance(kind, SharedType)
-    shape = (kind.ring.data, *kind.sizes)
-    cta.values[op.tile] = np.full(shape, np.nan).astype(dtype_of(kind.element_type))
+    cta.values[op.tile] = _undefined((kind.ring.data, *kind.sizes), kind.element_type)
 
 
 def _fill(cta: _Cta, op: tile.FillOp) -> None:
@@ -332,6 +350,16 @@ def _slot(cta: _Cta, slot: SSAValue | None) -> int:
 
 
 def _copy(cta: _Cta, op: tile.CopyOp) -> None:
+    _copied(cta, op)
+    if op.signal is not None and op.signal_index is not None:
+        ring = cta.values[op.signal]
+        if isinstance(ring, Ring):
+            ring.fill(int(cta.values[op.signal_index]))
+    if op.token is not None:
+        cta.values[op.token] = None
+
+
+def _copied(cta: _Cta, op: tile.CopyOp) -> None:
     source, target = _end(cta, op.source, op.source_slot), _end(cta, op.target, op.slot)
     start = cta.numbers(op.indices)
     if op.im2col is not None:
@@ -371,10 +399,14 @@ def _extent(op: tile.CopyOp, rank: int, tile_shape: Sequence[int]) -> list[int]:
 
 
 def _contract(cta: _Cta, op: tile.ContractOp) -> None:
-    left: Array = cta.values[op.lhs][_slot(cta, op.lhs_slot)].astype(np.float32)
-    right: Array = cta.values[op.rhs][_slot(cta, op.rhs_slot)].astype(np.float32)
+    left = _end(cta, op.lhs, op.lhs_slot).astype(np.float32)
+    right = _end(cta, op.rhs, op.rhs_slot).astype(np.float32)
     acc: Array = cta.values[op.acc]
-    acc += (left if op.lhs_k_major else left.T) @ (right.T if op.rhs_k_major else right)
+    with np.errstate(all="ignore"):
+        found = (left if op.lhs_k_major else left.T) @ (right.T if op.rhs_k_major else right)
+        acc[...] = found if op.clear is not None else acc + found
+    if op.token is not None:
+        cta.values[op.token] = None
 
 
 def _pipeline(cta: _Cta, op: tile.PipelineOp) -> None:
@@ -400,7 +432,8 @@ def _map(cta: _Cta, op: tile.MapOp) -> None:
         return found
 
     scalar, *others = op.body.block.args
-    cta.values[scalar] = space
+    # An output may be the space itself, and be written before the next output is.
+    cta.values[scalar] = space.copy()
     for index in op.body.block.walk():
         if isinstance(index, tile.TileIndexOp):
             cta.values[index.result] = grid[index.axis.value.data]
@@ -491,6 +524,8 @@ def _scalar(cta: _Cta, op: Operation) -> None:
                 found = np.asarray(operands[0]) | operands[1]
             case arith.AddiOp() | arith.SubiOp() | arith.MuliOp():
                 found = INTEGER[type(op)](*operands)
+            case arith.MinSIOp() | arith.MaxSIOp():
+                found = (np.minimum if isinstance(op, arith.MinSIOp) else np.maximum)(*operands)
             case arith.CmpfOp():
                 found = arithmetic.compare_floats(op.predicate.value.data)(*operands)
             case arith.SelectOp():
@@ -523,6 +558,60 @@ def _if(cta: _Cta, op: scf.IfOp) -> None:
     region = op.true_region if cta.values[op.cond] else op.false_region
     for block in region.blocks:
         cta.ops(block)
+        if op.results and (end := block.last_op) is not None:
+            cta.values.update(zip(op.results, [cta.values[v] for v in end.operands], strict=True))
+
+
+def _compare(cta: _Cta, op: arith.CmpiOp) -> None:
+    compare = arithmetic.compare_integers(op.predicate.value.data, np.dtype(np.int64))
+    cta.values[op.result] = bool(compare(*(np.int64(n) for n in cta.numbers(op.operands))))
+
+
+def _choose(cta: _Cta, op: arith.SelectOp) -> None:
+    cta.values[op.result] = cta.values[op.lhs if cta.values[op.cond] else op.rhs]
+
+
+def _ring(cta: _Cta, op: tile.RingOp) -> None:
+    copies = sum(
+        isinstance(use.operation, tile.CopyOp) and use.operation.signal is op.ring
+        for use in op.ring.uses
+    )
+    depth = op.ring.type.depth.data
+    cta.values[op.ring] = Ring(cta.floor, depth, copies, op.consumers.value.data)
+
+
+def _acquire(cta: _Cta, op: tile.RingAcquireOp) -> None:
+    cta.values[op.ring].acquire(int(cta.values[op.iteration]), op)
+
+
+def _wait(cta: _Cta, op: tile.RingWaitOp) -> None:
+    cta.values[op.ring].await_full(int(cta.values[op.iteration]), op)
+
+
+def _release(cta: _Cta, op: tile.RingReleaseOp) -> None:
+    cta.values[op.ring].release(int(cta.values[op.iteration]), cta.warpgroups)
+
+
+def _order(cta: _Cta, op: tile.OrderBarrierOp) -> None:
+    cta.values[op.order] = Turns(cta.floor, op.order.type.participants.data)
+
+
+def _enter(cta: _Cta, op: tile.OrderEnterOp) -> None:
+    cta.values[op.order].enter(int(cta.values[op.number]), op)
+
+
+def _leave(cta: _Cta, op: tile.OrderLeaveOp) -> None:
+    cta.values[op.order].leave(int(cta.values[op.number]))
+
+
+def _roles(cta: _Cta, op: tile.RolesOp) -> None:
+    consumers = op.consumers.value.data
+    roles = [cta.role(op.producer.block, 1)]
+    if op.independent is None:
+        roles.append(cta.role(op.consumer.block, consumers))
+    else:
+        roles += [cta.role(op.consumer.block, 1, number) for number in range(consumers)]
+    cta.floor.run(roles)
 
 
 def _nothing(cta: _Cta, op: Operation) -> None:
@@ -560,6 +649,16 @@ PLAYS: dict[type[Operation], Callable[[_Cta, Any], None]] = {
     tile.CopyOp: _copy,
     tile.ContractOp: _contract,
     tile.PipelineOp: _pipeline,
+    tile.RingOp: _ring,
+    tile.RingAcquireOp: _acquire,
+    tile.RingWaitOp: _wait,
+    tile.RingReleaseOp: _release,
+    tile.OrderBarrierOp: _order,
+    tile.OrderEnterOp: _enter,
+    tile.OrderLeaveOp: _leave,
+    tile.RolesOp: _roles,
+    arith.CmpiOp: _compare,
+    arith.SelectOp: _choose,
     tile.MapOp: _map,
     tile.AwaitOp: _nothing,
     tile.YieldOp: _nothing,

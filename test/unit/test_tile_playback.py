@@ -38,7 +38,16 @@ def whole(element: str, *shapes: tuple[int, ...]) -> list[Array]:
     return [rng.integers(-2, 3, s).astype(np.float32).astype(TYPES[element]) for s in shapes]
 
 
-@pytest.mark.parametrize("until", ["region-to-gpu", "gpu-layout-inference", TILE])
+@pytest.mark.parametrize(
+    "until",
+    [
+        "region-to-gpu",
+        "gpu-layout-inference",
+        TILE,
+        "gpu-warp-specialize",
+        "gpu-inject-pipeline",
+    ],
+)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("sizes", [(136, 264, 72), (33, 47, 70), (1, 8, 8), (5, 6, 0)])
 def test_every_step_of_the_tile_level_is_the_product(
@@ -73,11 +82,99 @@ def test_the_lowering_does_what_the_tiles_say(arch: str, order: str, element: st
 
 
 def test_what_is_below_the_tile_level_is_refused() -> None:
-    module = lowered(graph("f16", "nn", "none"), "sm_90a", "gpu-warp-specialize")
+    module = lowered(graph("f16", "nn", "none"), "sm_90a", "gpu-lower-barriers")
     inputs = whole("f16", (8, 8), (8, 8))
-    with pytest.raises(PolycError, match=r"gpu\.ring is not of the tile level") as caught:
+    with pytest.raises(PolycError, match=r"gpu\.\w+ is not of the tile level") as caught:
         tile.run(module, inputs, {"M": 8, "N": 8, "K": 8})
     assert caught.value.kind == "NotPlayed"
+
+
+ROLES = """gpu.module @m arch "sm_90a" symbols [N] {
+  gpu.kernel @k(%X: !gpu.global<[N, 8], f32> = tensor 0, %Y: !gpu.global<[N, 8], f32> = tensor 1, %N: index = symbol N) threads 384 {
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %x = gpu.shared_tile : !gpu.shared<[1, 8], f32, ring 2>
+    %ring = gpu.ring consumers 2 : !gpu.ring<2>
+    %turn = gpu.order_barrier : !gpu.order<2>
+    gpu.roles consumers 2 independent registers [0, 0] single_thread producer {
+      scf.for %i = %zero to %N step %one {
+        %slot = affine.apply affine_map<(i) -> (i mod 2)> (%i)
+        gpu.ring_acquire %ring[%i] : !gpu.ring<2>
+        gpu.copy %X[%i, %zero] to %x slot %slot loader "tma" signal %ring : !gpu.ring<2> at %i : !gpu.global<[N, 8], f32>, !gpu.shared<[1, 8], f32, ring 2>
+      }
+      gpu.yield
+    } consumer (%w) {
+      %f = gpu.fragment : !gpu.fragment<[1, 8], f32>
+      scf.for %i = %zero to %N step %one {
+        %slot = affine.apply affine_map<(i) -> (i mod 2)> (%i)
+        gpu.ring_wait %ring[%i] : !gpu.ring<2>
+        gpu.copy %x slot %slot to %f : !gpu.shared<[1, 8], f32, ring 2>, !gpu.fragment<[1, 8], f32>
+        gpu.ring_release %ring[%i] : !gpu.ring<2>
+        gpu.order_enter %turn[%w] : !gpu.order<2>
+        gpu.atomic "add" %f to %Y[%i, %zero] : !gpu.fragment<[1, 8], f32>, !gpu.global<[N, 8], f32>
+        gpu.order_leave %turn[%w] : !gpu.order<2>
+      }
+      gpu.yield
+    }
+    gpu.return
+  }
+  gpu.kernel @clear(%Y: !gpu.global<[N, 8], f32> = tensor 1, %N: index = symbol N) threads 32 {
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %none = arith.constant 0.0 : f32
+    %f = gpu.fragment : !gpu.fragment<[1, 8], f32>
+    gpu.fill %none, %f : !gpu.fragment<[1, 8], f32>
+    scf.for %i = %zero to %N step %one {
+      gpu.copy %f to %Y[%i, %zero] : !gpu.fragment<[1, 8], f32>, !gpu.global<[N, 8], f32>
+    }
+    gpu.return
+  }
+  gpu.dispatch (X: !gpu.global<[N, 8], f32>) -> (Y: !gpu.global<[N, 8], f32>) {
+    gpu.sequence @s align [16, 16] {
+      gpu.launch @clear grid [1]
+      gpu.launch @k grid [1]
+    }
+  }
+}"""  # noqa: E501
+
+
+def played(*edits: tuple[str, str], rows: int = 9) -> tuple[Array, Array]:
+    text = ROLES
+    for old, new in edits:
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    module = gpu_module_of(parse_text(make_context(), text, "roles.mlir"))
+    x = np.arange(8 * rows, dtype=np.float32).reshape(rows, 8)
+    (y,) = tile.run(module, [x], {"N": rows})
+    return x, y
+
+
+def test_roles_wait_for_each_other() -> None:
+    """Two warpgroups read every slot, before it is filled again, and add what they read."""
+    x, y = played()
+    np.testing.assert_array_equal(y, 2 * x)
+
+
+@pytest.mark.parametrize(
+    ("edit", "waits"),
+    [
+        (("        gpu.ring_release %ring[%i] : !gpu.ring<2>\n", ""), "gpu.ring_acquire"),
+        (("ring_wait %ring[%i]", "ring_wait %ring[%N]"), "gpu.ring_wait"),
+        (("order_leave %turn[%w]", "order_leave %turn[%zero]"), "gpu.order_enter"),
+        (("consumers 2 : !gpu.ring<2>", "consumers 3 : !gpu.ring<2>"), "gpu.ring_acquire"),
+    ],
+)
+def test_roles_that_wait_for_ever_are_named(edit: tuple[str, str], waits: str) -> None:
+    with pytest.raises(
+        PolycError, match=f"every role that has not ended waits: .*{waits}"
+    ) as caught:
+        played(edit)
+    assert caught.value.kind == "Deadlock"
+
+
+def test_what_a_role_refuses_is_told() -> None:
+    with pytest.raises(PolycError, match=r"gpu\.thread_id is not of the tile level"):
+        played(("      %f = gpu.fragment", "      %t = gpu.thread_id\n      %f = gpu.fragment"))
 
 
 def test_scalars_of_a_map() -> None:

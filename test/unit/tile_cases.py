@@ -138,7 +138,6 @@ CASES: Mapping[str, TileCase] = {
             convolution(1),
             small=sizes_of("N H W C K", (3, 9, 7, 72, 320), (1, 7, 9, 8, 24)),
             large=sizes_of("N H W C K", (32, 28, 28, 128, 128), (16, 56, 56, 64, 256)),
-            plays=False,
             mutant_shapes=sizes_of("N H W C K", (1, 7, 9, 8, 24)),
         ),
         TileCase(
@@ -146,7 +145,6 @@ CASES: Mapping[str, TileCase] = {
             convolution(2),
             small=sizes_of("N H W C K", (3, 17, 13, 72, 136), (1, 5, 6, 8, 24)),
             large=sizes_of("N H W C K", (32, 56, 56, 128, 128), (7, 33, 28, 136, 200)),
-            plays=False,
             mutants=6,
             mutant_shapes=sizes_of("N H W C K", (1, 5, 6, 8, 24)),
         ),
@@ -185,7 +183,6 @@ CASES: Mapping[str, TileCase] = {
             product,
             small=sizes_of("M N K", (136, 264, 328), (33, 8, 8)),
             large=sizes_of("M N K", (1000, 520, 4096), (4104, 4104, 136), (4096, 4096, 4096)),
-            plays=False,
             mutants=8,
             mutant_shapes=sizes_of("M N K", (200, 8, 264)),
         ),
