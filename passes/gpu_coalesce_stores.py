@@ -23,6 +23,7 @@ from xdsl.ir.affine import (
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.traits import is_side_effect_free
+from xdsl.transforms.loop_invariant_code_motion import move_loop_invariant_code
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.types import GlobalType, element_bytes
@@ -75,10 +76,15 @@ class TransposeQuads(RewritePattern):
         assert isinstance(tensor, GlobalType)
         if hw.vector_length(store.value.type) != PAIR or element_bytes(tensor.element_type) != 2:
             return
-        if tensor.align.data < PAIR * 2 * QUAD or not (
-            guards_bounds(store) and bounds_are_outside(store)
-        ):
+        if tensor.align.data < PAIR * 2 * QUAD or not guards_bounds(store):
             return
+        if not bounds_are_outside(store):
+            # A size that is a product of symbols was computed in the loop, anew each time.
+            move_loop_invariant_code(op)
+            rewriter.notify_op_modified(op)
+            if not bounds_are_outside(store):
+                return
+            body = [o for o in op.body.block.ops if not isinstance(o, scf.YieldOp)]
         if not all(self.may_repeat(o, store) for o in body):
             return
         access = Access.of(list(store.indices), op.body.block.args[0])

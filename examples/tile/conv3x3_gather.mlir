@@ -156,7 +156,7 @@ gpu.module @conv3x3_gather arch "sm_80" symbols [N, H, W, C, K] {
       -> (Y: !gpu.global<[N * H * W, K], f16>) {
     gpu.launch @conv3x3_cp_async16 when (C mod 8 == 0, K mod 8 == 0) align [16, 16, 16]
         grid [(N * H * W + 127) floordiv 128, (K + 127) floordiv 128]
-    gpu.launch @conv3x3_cp_async4 when (C mod 2 == 0, K mod 2 == 0) align [4, 4, 4]
+    gpu.launch @conv3x3_cp_async4 when (C mod 2 == 0, K mod 8 == 0) align [4, 4, 16]
         grid [(N * H * W + 127) floordiv 128, (K + 127) floordiv 128]
     gpu.launch @conv3x3_scalar align [2, 2, 2]
         grid [(N * H * W + 127) floordiv 128, (K + 127) floordiv 128]

@@ -17,16 +17,16 @@ def conv3x3_gather(
     X: T.Tensor[N, H, W, C, T.f16], F: T.Tensor[K, 9, C, T.f16], Y: T.Out[N * H * W, K, T.f16]
 ) -> None:
     for loader, stages, when, align in (
-        ("cp_async16", 3, "C mod 8 == 0, K mod 8 == 0", 16),
-        ("cp_async4", 3, "C mod 2 == 0, K mod 2 == 0", 4),
-        ("scalar", 2, "", 2),
+        ("cp_async16", 3, "C mod 8 == 0, K mod 8 == 0", [16, 16, 16]),
+        ("cp_async4", 3, "C mod 2 == 0, K mod 8 == 0", [4, 4, 16]),
+        ("scalar", 2, "", [2, 2, 2]),
     ):
         with T.kernel(
             f"conv3x3_{loader}",
             threads=256,
             grid=[T.ceildiv(N * H * W, 128), T.ceildiv(K, 128)],
             when=when,
-            align=[align] * 3,
+            align=align,
         ):
             lines = N * H
             pixels = lines * W

@@ -87,6 +87,12 @@ def test_transpose_quads_fires_on_an_accumulator() -> None:
     assert len(find(run(program(), PASS), hw.ShuffleOp)) == 4
 
 
+def test_a_bound_that_is_computed_in_the_loop_leaves_it() -> None:
+    """As that of a tensor whose first size is a product."""
+    text = program(bound_of_rows="%rows", extra="%rows = arith.muli %M, %one : index")
+    assert stored(text) == [8]
+
+
 @pytest.mark.parametrize(
     "change",
     [
