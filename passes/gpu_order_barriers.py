@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -9,6 +10,7 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hw_sync import PACES
 from polyc.dialects.gpu.types import OrderType
 from polyc.passes.driver import located
 from polyc.passes.emit import Emit, affine_dim
@@ -55,7 +57,8 @@ class LowerOrderBarriers(RewritePattern):
             check_participants(user, count)
             emit = Emit()
             if isinstance(user, tile.OrderEnterOp):
-                emit.op(hw.NamedBarrierOp(first, threads, user.number))
+                turn = emit.op(hw.NamedBarrierOp(first, threads, user.number))
+                turn.attributes[PACES] = UnitAttr()
             else:
                 following = emit.apply((affine_dim(0) + 1) % count, [user.number], hint="next")
                 emit.op(hw.NamedBarrierArriveOp(first, threads, following))

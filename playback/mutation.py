@@ -18,6 +18,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from polyc.dialects.diagnostic import place_of
 from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.hw_sync import PACES
 from polyc.dialects.gpu.module import KernelOp, ModuleOp
 from polyc.dialects.gpu.types import (
     IndexAttr,
@@ -122,7 +123,8 @@ def _toggle(op: Operation, name: str) -> Callable[[], None]:
 
 
 def _removals(op: Operation) -> Iterator[Change]:
-    if isinstance(op, REMOVABLE):
+    # A turn that is not waited for changes when things happen, and not what.
+    if isinstance(op, REMOVABLE) and PACES not in op.attributes:
         yield "remove it", lambda: Rewriter.erase_op(op)
 
 

@@ -27,6 +27,10 @@ from polyc.dialects.gpu.types import (
 )
 
 
+PACES = "paces"
+"""Attribute of a barrier without which the kernel computes the same, only slower."""
+
+
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
     """All threads of the CTA meet; shared and global writes before it are seen after it."""

@@ -45,6 +45,11 @@ def normal(rng: np.random.Generator, shape: Sequence[int]) -> Array:
     return rng.standard_normal(shape).astype(np.float32)
 
 
+def half_normal(rng: np.random.Generator, shape: Sequence[int]) -> Array:
+    """Half as large: where weights that are rounded to bf16 nearly cancel, less is lost."""
+    return normal(rng, shape) / 2
+
+
 # References, in f32 on inputs as they are stored, not rounded at the end ---------------
 
 
@@ -69,6 +74,50 @@ def convolution(stride: int) -> Reference:
         return [total]
 
     return reference
+
+
+def attention(causal: bool) -> Reference:
+    """softmax(Q · Kᵀ / sqrt(d)) · V a head; causal: query i sees keys up to i + SK - SQ."""
+
+    def reference(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
+        q, k, v = inputs
+        scores = q @ k.transpose(0, 2, 1) / np.sqrt(np.float32(q.shape[2]))
+        if causal:
+            reach = np.tri(q.shape[1], k.shape[1], k.shape[1] - q.shape[1], np.bool_)
+            scores = np.where(reach, scores, np.float32(-np.inf))
+        most = scores.max(-1, keepdims=True)
+        weights = np.exp(scores - np.where(np.isinf(most), 0, most))
+        total = weights.sum(-1, keepdims=True)
+        return [weights / np.where(total > 0, total, 1) @ v]
+
+    return reference
+
+
+def softmax(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
+    """softmax of the rows of X."""
+    (x,) = inputs
+    weights = np.exp(x - x.max(1, keepdims=True))
+    return [weights / weights.sum(1, keepdims=True)]
+
+
+def rms_norm(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
+    """X / sqrt(mean(X²) + 1e-5) · W."""
+    x, w = inputs
+    return [x / np.sqrt((x * x).mean(1, keepdims=True) + np.float32(1e-5)) * w]
+
+
+def layer_norm(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
+    """(X - mean) / sqrt(variance + 1e-5) · W + B."""
+    x, w, b = inputs
+    apart = x - x.mean(1, keepdims=True)
+    variance = (apart * apart).mean(1, keepdims=True)
+    return [apart / np.sqrt(variance + np.float32(1e-5)) * w + b]
+
+
+def column_sum(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
+    """The sums of the columns of X."""
+    (x,) = inputs
+    return [x.sum(0)]
 
 
 # The table -----------------------------------------------------------------------------
@@ -133,6 +182,23 @@ def sizes_of(symbols: str, *shapes: Sequence[int]) -> list[Sizes]:
 CASES: Mapping[str, TileCase] = {
     case.name: case
     for case in [
+        *(
+            TileCase(
+                f"attention_sm90_d{size}{'_causal' if causal else ''}",
+                attention(causal),
+                small=sizes_of("BH SQ SK", *shapes),
+                large=sizes_of("BH SQ SK", (16, 1024, 1024), (3, 1000, 1500), (5, 700, 300)),
+                fill=half_normal,
+                mutants=8,
+                mutant_shapes=sizes_of("BH SQ SK", (1, 70, 260)),
+                plays=False,
+            )
+            for size in (64, 128)
+            for causal, shapes in (
+                (False, [(3, 200, 300), (1, 7, 1)]),
+                (True, [(2, 200, 333), (1, 200, 77)]),
+            )
+        ),
         TileCase(
             "conv3x3_sm90",
             convolution(1),
@@ -217,6 +283,49 @@ CASES: Mapping[str, TileCase] = {
             product,
             small=sizes_of("M N K", (67, 133, 77), (130, 262, 9), (1, 1, 1)),
             large=sizes_of("M N K", (127, 1001, 333), (4095, 4095, 4095), (64, 64, 64)),
+        ),
+        TileCase(
+            "column_sum",
+            column_sum,
+            small=sizes_of("M N", (300, 1032), (130, 131), (1, 8)),
+            large=sizes_of("M N", (4097, 8200), (1000, 4099), (16384, 4096)),
+            mutants=8,
+            mutant_shapes=sizes_of("M N", (130, 136)),
+            deterministic=False,
+        ),
+        *(
+            TileCase(
+                name,
+                reference,
+                small=sizes_of("M N", (5, 520), (2, 2056), (2, 4104), (3, 131)),
+                large=sizes_of(
+                    "M N",
+                    (70, 1000),
+                    (33, 4096),
+                    (33, 8000),
+                    (9, 32768),
+                    (20, 100000),
+                    (9, 1048576),
+                    (70, 999),
+                ),
+                fill=normal,
+                mutants=8,
+                mutant_shapes=sizes_of("M N", (2, 1032)),
+            )
+            for name, reference in (
+                ("layer_norm", layer_norm),
+                ("rms_norm", rms_norm),
+                ("softmax", softmax),
+            )
+        ),
+        TileCase(
+            "softmax_two_pass",
+            softmax,
+            small=sizes_of("M N", (3, 2200), (2, 1031)),
+            large=sizes_of("M N", (33, 4096), (9, 32768), (70, 999)),
+            fill=normal,
+            mutants=8,
+            mutant_shapes=sizes_of("M N", (2, 2056)),
         ),
     ]
 }

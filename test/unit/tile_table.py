@@ -109,7 +109,7 @@ def rows(name: str, element: str) -> list[Row]:
                 kernel.cluster_size,
                 -(-result.kernels[symbol].registers // 8) * 8,
                 0 if shared is None else shared.value.data,
-                count(kernel, hw.WgmmaOp),
+                count(kernel, hw.WgmmaOp) + count(kernel, hw.WgmmaRegistersOp),
                 count(kernel, hw.MmaSyncOp),
             )
         )

@@ -1,0 +1,172 @@
+"""Time the attention kernels of examples/tile beside PyTorch's, on one GPU, in one process.
+
+``bench/race.py`` says how it is timed.  Batch and sequence together have 16384 positions and the
+heads 2048 features, whatever the length of a sequence; causal attention counts half the work.
+
+    python bench/attention.py [--lengths 2048 16384] [--dtype f16]
+
+Needs an NVIDIA GPU and PyTorch, which brings the peers: cuDNN's attention and flash attention.
+Writes bench/results/*.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from polyc.bench import race
+from polyc.bench.race import Contestant
+from polyc.dialects.diagnostic import PolycError
+from polyc.runtime.program import Program
+from polyc.tools.load import load
+
+ROOT = Path(__file__).resolve().parent.parent
+LENGTHS = (2048, 4096, 8192, 16384)
+HEADS = (128, 64)
+POSITIONS = 16384
+"""Batch times length of a sequence."""
+
+FEATURES = 2048
+"""Heads times features of one."""
+
+PEERS = {"cuDNN": "CUDNN_ATTENTION", "flash": "FLASH_ATTENTION"}
+"""Names of the peers, and PyTorch's of them."""
+
+CHECKED = 2
+"""Heads that are compared with the reference, from the first and the last on."""
+
+Tensors = tuple[Any, Any, Any, Any]
+"""Q, K, V and the output, [batch, heads, length, features]."""
+
+
+def file_of(features: int, causal: bool) -> str:
+    return f"attention_sm90_d{features}{'_causal' if causal else ''}"
+
+
+def compiled(dtype: str, features: Sequence[int]) -> dict[tuple[int, bool], Program]:
+    """The programs by features of a head and whether they are causal."""
+    found: dict[tuple[int, bool], Program] = {}
+    for size in features:
+        for causal in (False, True):
+            path = ROOT / "examples" / "tile" / f"{file_of(size, causal)}.mlir"
+            start = time.perf_counter()
+            found[size, causal] = load(re.sub(r"\bf16\b", dtype, path.read_text()))
+            print(f"{path.stem}: compiled in {time.perf_counter() - start:.2f} s", flush=True)
+    return found
+
+
+def make_inputs(torch: Any, length: int, size: int, dtype: Any, l2_bytes: int) -> list[Tensors]:
+    """Random inputs, in as many copies as exceed the L2 cache."""
+    shape = (POSITIONS // length, FEATURES // size, length, size)
+    copies = race.copies_for(8 * POSITIONS * FEATURES, l2_bytes)
+    found: list[Tensors] = []
+    for _ in range(copies):
+        q, k, v = (torch.randn(shape, device="cuda", dtype=dtype) for _ in range(3))
+        found.append((q, k, v, torch.empty_like(q)))
+    return found
+
+
+def reference(torch: Any, q: Any, k: Any, v: Any, causal: bool) -> Any:
+    """Attention of one head in FP32, a block of queries at a time."""
+    k, v = k.float(), v.float()
+    rows: list[Any] = []
+    for start in range(0, q.shape[0], 2048):
+        block = q[start : start + 2048].float()
+        scores = block @ k.T / math.sqrt(q.shape[1])
+        if causal:
+            keys = torch.arange(k.shape[0], device="cuda")
+            queries = torch.arange(start, start + block.shape[0], device="cuda")
+            scores.masked_fill_(keys[None, :] > queries[:, None], float("-inf"))
+        rows.append(torch.softmax(scores, -1) @ v)
+    return torch.cat(rows)
+
+
+def contestants(
+    torch: Any, program: Program, sets: Sequence[Tensors], causal: bool
+) -> list[Contestant]:
+    """polyc's kernel and PyTorch's."""
+    stream = torch.cuda.current_stream().cuda_stream
+    flat = [tuple(t.flatten(0, 1) for t in tensors) for tensors in sets]
+    launches = [program.launch([q, k, v], [out]) for q, k, v, out in flat]
+    count = len(sets)
+
+    def polyc(i: int) -> None:
+        launches[i % count].run(stream)
+
+    found = [Contestant("polyc", polyc, False)]
+    attention = torch.nn.functional.scaled_dot_product_attention
+    for name, backend in PEERS.items():
+        kind = getattr(torch.nn.attention.SDPBackend, backend)
+
+        def peer(i: int, kind: Any = kind) -> None:
+            q, k, v, _ = sets[i % count]
+            with torch.nn.attention.sdpa_kernel([kind]):
+                attention(q, k, v, is_causal=causal)
+
+        found.append(Contestant(name, peer, True))
+    return found
+
+
+def check(torch: Any, tensors: Tensors, racer: Contestant, causal: bool) -> float:
+    """The largest error in units of ``1e-3 + 1e-3 |x| + ulp``; over 1 is wrong (S0.6)."""
+    q, k, v, out = (t.flatten(0, 1) for t in tensors)
+    out.fill_(float("nan"))
+    racer.run(0)
+    heads = {*range(CHECKED), *range(q.shape[0] - CHECKED, q.shape[0])}
+    worst = 0.0
+    for head in sorted(heads):
+        want = reference(torch, q[head], k[head], v[head], causal)
+        worst = max(worst, race.error_of(torch, out[head], want))
+    return worst if bool(torch.isfinite(out).all()) else float("inf")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS, metavar="S")
+    parser.add_argument("--heads", nargs="+", type=int, choices=HEADS, default=HEADS)
+    parser.add_argument("--dtype", choices=("f16", "bf16"), default="f16")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--out", default=str(ROOT / "bench" / "results"), metavar="DIR")
+    parser.add_argument("--commit", help="what to record where there is no checkout")
+    options = parser.parse_args(argv)
+    torch = race.load_torch("attention.py")
+    # The reference is FP32, not TF32.
+    torch.backends.cuda.matmul.allow_tf32 = False
+    dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[options.dtype]
+    try:
+        programs = compiled(options.dtype, options.heads)
+    except PolycError as error:
+        print(error, file=sys.stderr)
+        return 1
+    report: dict[str, Any] = {
+        "benchmark": "attention",
+        "dtype": options.dtype,
+        **race.surroundings(torch, options.rounds, options.commit),
+        "rows": [],
+    }
+    wrong = False
+    for (size, causal), program in programs.items():
+        for length in options.lengths:
+            sets = make_inputs(torch, length, size, dtype, report["l2_bytes"])
+            racers = contestants(torch, program, sets, causal)
+            errors = {"polyc": check(torch, sets[0], racers[0], causal)}
+            wrong |= errors["polyc"] > 1
+            race.measure(torch, racers, options.rounds)
+            case = f"d{size} {'causal' if causal else 'full'} {length}"
+            work = 4.0 * length * POSITIONS * FEATURES / (2 if causal else 1)
+            rows = race.result_rows(case, racers, work, "TFLOP/s", errors)
+            race.print_rows(rows)
+            report["rows"] += rows
+            del sets, racers
+    print(race.write_report(f"attention-{options.dtype}", report, options.out))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
