@@ -26,7 +26,6 @@ from polyc.dialects.gpu.types import (
     index_attr,
 )
 
-
 PACES = "paces"
 """Attribute of a barrier without which the kernel computes the same, only slower."""
 
