@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import signature
-from typing import Any, Protocol, overload
+from typing import Any, Protocol, TypeVar, overload
 from typing import cast as typed
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, IndexType, f32
+from xdsl.dialects.builtin import AnyFloat, f32
 from xdsl.dialects.utils import FastMathFlag
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.tile.source import public, refuse
@@ -26,6 +26,7 @@ from polyc.tile.values import (
     binary,
     converted,
     dtype,
+    element,
     hinted,
     leaf,
     make,
@@ -38,6 +39,8 @@ from polyc.tile.values import (
     truth,
     unary,
 )
+
+Named = TypeVar("Named")
 
 
 def _either(word: str, a: object, b: object) -> Scalar | Index:
@@ -120,11 +123,7 @@ def const(value: float, kind: object) -> Scalar: ...
 def const(value: float, kind: object = INDEX) -> Index | Scalar:
     """A constant with an op and a name of its own; the same number later on is this one."""
     kernel_trace()
-    return _wrapped(new_constant(value, dtype(kind), hinted()))
-
-
-def _wrapped(value: SSAValue) -> Index | Scalar:
-    return leaf(value) if isinstance(value.type, IndexType) else scalar(value)
+    return element(new_constant(value, dtype(kind), hinted()))
 
 
 @public
@@ -156,7 +155,7 @@ def select(condition: Scalar, a: object, b: object) -> Scalar | Index:
         left, right = pair(a, b)
     else:
         left, right = ssa_index(a), ssa_index(b)
-    return _wrapped(value_of(arith.SelectOp(test, left, right), hinted()))
+    return element(value_of(arith.SelectOp(test, left, right), hinted()))
 
 
 @public
@@ -247,3 +246,15 @@ def apply(
     if len(of.results) != 1:
         refuse("NotAffine", f"the function gives one index, not {len(of.results)}")
     return leaf(apply_map(of, [ssa_index(o) for o in (*operands, *symbols)], hinted()))
+
+
+@public
+def name(value: Named, text: str) -> Named:
+    """``value``, called ``text`` in the text where it has no name of a variable."""
+    made: object = ssa_index(value) if isinstance(value, Index) else getattr(value, "value", None)
+    if not isinstance(made, SSAValue):
+        refuse("NotAValue", f"{value!r} is no value of the kernel")
+    found = typed("SSAValue[Attribute]", made)
+    if found.name_hint is None:
+        found.name_hint = text
+    return typed(Named, leaf(found)) if isinstance(value, Index) else value

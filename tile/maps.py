@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
-from xdsl.dialects.builtin import LocationAttr
+from xdsl.dialects.builtin import IndexType, LocationAttr
 from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -31,7 +31,9 @@ from polyc.tile.values import (
     IndexLike,
     Scalar,
     ScalarLike,
+    Size,
     converted,
+    element,
     hinted,
     number,
     ssa_index,
@@ -175,12 +177,12 @@ class Parallel:
         kind = memory.type
         return isinstance(kind, FragmentType) and kind.sizes == self.sizes and place == own
 
-    def load(self, memory: Memory, indices: Sequence[IndexLike]) -> Scalar:
+    def load(self, memory: Memory, indices: Sequence[IndexLike]) -> Scalar | Index:
         place, value = self.place(indices), memory.value
         for output in self.outputs:
             if output.memory is value:
                 if output.place == place:
-                    return Scalar(output.value)
+                    return element(output.value)
                 refuse(
                     "ReadAfterWrite",
                     "the body wrote another element of this tile or tensor before; elements of a "
@@ -197,7 +199,7 @@ class Parallel:
         name = hinted()
         if found.name_hint is None and name is not None:
             found.name_hint = name
-        return Scalar(found)
+        return element(found)
 
     def _input(
         self, memory: Memory, value: SSAValue, place: tuple[AffineExpr, ...]
@@ -211,7 +213,9 @@ class Parallel:
         self.inputs.append(_Input(value, place, made))
         return made
 
-    def store(self, memory: Memory, indices: Sequence[IndexLike], given: ScalarLike) -> None:
+    def store(
+        self, memory: Memory, indices: Sequence[IndexLike], given: ScalarLike | IndexLike
+    ) -> None:
         if isinstance(memory.type, SharedType):
             refuse(
                 "NotWritten",
@@ -237,6 +241,8 @@ class Parallel:
     def _stored(self, memory: Memory, given: object) -> SSAValue:
         """What is written, as the memory's element type."""
         kind = memory.dtype
+        if isinstance(kind, IndexType) and isinstance(given, int | Index | Size):
+            return ssa_index(given)
         if isinstance(given, Scalar):
             return converted(given.value, kind)
         if isinstance(given, int | float):
@@ -254,12 +260,12 @@ def _innermost() -> Parallel:
     )
 
 
-def load(memory: Memory, indices: Sequence[IndexLike]) -> Scalar:
+def load(memory: Memory, indices: Sequence[IndexLike]) -> Scalar | Index:
     """An element, in the innermost T.parallel."""
     return _innermost().load(memory, indices)
 
 
-def store(memory: Memory, indices: Sequence[IndexLike], value: ScalarLike) -> None:
+def store(memory: Memory, indices: Sequence[IndexLike], value: ScalarLike | IndexLike) -> None:
     """Write an element, in the innermost T.parallel."""
     _innermost().store(memory, indices, value)
 

@@ -146,7 +146,9 @@ class Tensor(_Handle, metaclass=_TensorMeta):
         return Place(self, at)
 
     @public
-    def __setitem__(self, indices: IndexLike | tuple[IndexLike, ...], value: ScalarLike) -> None:
+    def __setitem__(
+        self, indices: IndexLike | tuple[IndexLike, ...], value: ScalarLike | IndexLike
+    ) -> None:
         at = _indices(indices, len(self.type.dims), f"{self.name}, a tensor {self.type}")
         maps.store(self, at, value)
 
@@ -218,7 +220,7 @@ class Tile(_Handle):
         return View(self, start=_window(self, indices))
 
     @public
-    def __setitem__(self, indices: Any, value: ScalarLike) -> None:
+    def __setitem__(self, indices: Any, value: ScalarLike | IndexLike) -> None:
         maps.store(self, _indices(indices, len(self.shape), f"{self.type}"), value)
 
 

@@ -747,6 +747,11 @@ def truth(condition: object) -> SSAValue:
     return condition.value
 
 
+def element(value: SSAValue) -> Index | Scalar:
+    """A value of an element type, as Python sees it."""
+    return leaf(value) if isinstance(value.type, IndexType) else scalar(value)
+
+
 def attribute(given: object) -> Attribute:
     """A Python value as an attribute: a number is an index, tuples are ``#gpu.ints``."""
     match given:
