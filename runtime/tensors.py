@@ -254,23 +254,27 @@ def torch_signature(given: Sequence[object], period: int) -> tuple[Signature, li
     plain: Any = torch.Tensor
     parts: list[Hashable] = []
     pointers: list[int] = []
-    for tensor in given:
-        # A subclass may mean anything by its attributes.
-        if type(tensor) is not plain:
-            return None
-        one: Any = tensor
-        pointer: int = one.data_ptr()
-        pointers.append(pointer)
-        parts.append(
-            (
-                one.shape,
-                one.stride(),
-                one.dtype,
-                one.device,
-                one.requires_grad,
-                pointer % period,
+    try:
+        for tensor in given:
+            # A subclass may mean anything by its attributes.
+            if type(tensor) is not plain:
+                return None
+            one: Any = tensor
+            pointer: int = one.data_ptr()
+            pointers.append(pointer)
+            parts.append(
+                (
+                    one.shape,
+                    one.stride(),
+                    one.dtype,
+                    one.device,
+                    one.requires_grad,
+                    pointer % period,
+                )
             )
-        )
+    except RuntimeError:
+        # A tensor without plain memory, such as a sparse one: the checks have a sentence for it.
+        return None
     return tuple(parts), pointers
 
 

@@ -473,6 +473,21 @@ def test_what_differs_is_checked_again(
     assert error.kind == kind and sentence in error.message
 
 
+def test_a_tensor_without_memory_is_refused_by_the_checks(
+    ctx: Context, log: list[Any], looks: list[str]
+) -> None:
+    """PyTorch says so of a sparse one when it is asked for its address."""
+
+    def nothing() -> int:
+        raise RuntimeError("no storage")
+
+    job = program(ctx)
+    a, b = FakeTensor((300, 64)), FakeTensor((64, 8))
+    job.run([a, b])
+    a.data_ptr, a.requires_grad = nothing, True
+    assert refused(lambda: job.run([a, b])).message == "A asks for a gradient"
+
+
 def test_another_alignment_takes_another_variant(
     ctx: Context, log: list[Any], looks: list[str]
 ) -> None:
