@@ -30,7 +30,6 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import GlobalType, element_bytes
 from polyc.passes.driver import rewrite
 from polyc.passes.emit import UNROLL, Emit, affine_dim, clone_into
-from polyc.passes.gpu_round_pairs import RoundPairs
 from polyc.passes.gpu_symbols import constant_of, enclosing_kernel, is_size
 from polyc.poly import isl
 
@@ -198,8 +197,8 @@ class VectorizeLoop(RewritePattern):
     touches consecutive elements that start at a multiple of ``width``, and rows hold whole
     vectors (the tensor type's alignment), so that the first element's guard holds for all.
     Iterations are independent: the body has no other effect than these accesses and
-    registers addressed by the loop's variable, it reads no tensor that it stores to, and an
-    access is guarded by nothing but its own coordinates' bounds.
+    registers addressed by the loop's variable (or only read), it reads no tensor that it stores
+    to, and an access is guarded by nothing but its own coordinates' bounds.
     """
 
     @op_type_rewrite_pattern
@@ -227,6 +226,7 @@ class VectorizeLoop(RewritePattern):
     def independent(op: scf.ForOp, stores: list[hw.StoreGlobalOp]) -> bool:
         """Whether iterations may run side by side, and a first element's guard be all's."""
         variable, stored = op.body.block.args[0], {s.tensor for s in stores}
+        written = {o.memref for o in op.body.block.ops if isinstance(o, memref.StoreOp)}
         set_here = {o.memref for o in op.body.block.ops if isinstance(o, memref.StoreOp)}
         for inner in op.body.block.ops:
             match inner:
@@ -235,6 +235,8 @@ class VectorizeLoop(RewritePattern):
                 case hw.StoreGlobalOp():
                     fine = guards_bounds(inner)
                 case memref.LoadOp() if inner.memref not in set_here:
+                    fine = True
+                case memref.LoadOp() if inner.memref not in written:
                     fine = True
                 case memref.LoadOp() | memref.StoreOp():
                     fine = list(inner.indices) == [variable]
@@ -347,4 +349,7 @@ class GpuVectorize(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, [VectorizeLoop()])
         rewrite(op, [PackThenRound()])
+        # It is built from the patterns above.
+        from polyc.passes.gpu_round_pairs import RoundPairs
+
         rewrite(op, [RoundPairs()])

@@ -280,6 +280,14 @@ def _integer(cta: _Cta, op: Operation) -> None:
     cta.values[op.results[0]] = INTEGER[type(op)](left, right)
 
 
+def _index_cast(cta: _Cta, op: arith.IndexCastOp) -> None:
+    cta.values[op.result] = cta.values[op.input]
+
+
+def _to_float(cta: _Cta, op: arith.SIToFPOp) -> None:
+    cta.values[op.result] = dtype_of(op.result.type).type(cta.values[op.input])
+
+
 def _apply(cta: _Cta, op: affine.ApplyOp) -> None:
     m, operands = op.map.data, cta.numbers(op.mapOperands)
     cta.values[op.result] = m.eval(operands[: m.num_dims], operands[m.num_dims :])[0]
@@ -632,6 +640,8 @@ def _cluster_rank(cta: _Cta, op: ClusterRankOp) -> None:
 
 PLAYS: dict[type[Operation], Callable[[_Cta, Any], None]] = {
     arith.ConstantOp: _constant,
+    arith.IndexCastOp: _index_cast,
+    arith.SIToFPOp: _to_float,
     affine.ApplyOp: _apply,
     BlockIdOp: _block_id,
     GridSizeOp: _grid_size,

@@ -261,3 +261,15 @@ def test_pack_then_round_keeps_a_rounded_value_that_is_used_elsewhere() -> None:
 
 def test_pack_then_round_leaves_a_mixed_vector_alone() -> None:
     unchanged(kernel(ROUND.format("%h, %g"), "%a: i32 = symbol M"), PASS)
+
+
+REGISTERS = "memref<16xf32, #gpu<space register>>"
+SHARED = f"%k = arith.constant 0 : index\n%s = memref.load %registers[%k] : {REGISTERS}\n"
+
+
+def test_registers_that_a_loop_only_reads_may_be_shared() -> None:
+    """A row's statistic is one register for all iterations."""
+    body = COLUMN + SHARED + STORE.replace("%x", "%s")
+    assert widths(run(loop(body), PASS)) == [4]
+    written = body + f"\nmemref.store %x, %registers[%r] : {REGISTERS}"
+    assert widths(run(loop(written), PASS)) == [1]

@@ -1,0 +1,628 @@
+// Y = (X - mean(X)) / sqrt(var(X) + 1e-5) · W + B, by rows; the variance is that of the differences,
+// so that a large mean costs no accuracy.  Each element is read once from global memory, whatever
+// holds the row until it is written: a warp, a block, a block's shared memory or a cluster's.  The
+// last variant takes rows of any length and alignment, and reads them three times.
+//
+//   polyc simulate examples/tile/layer_norm.mlir --set M=3 --set N=520
+
+!matrix = !gpu.global<[M, N], f16>
+!vector = !gpu.global<[N], f16>
+!half1024 = !gpu.fragment<[1024], f16>
+!half8192 = !gpu.fragment<[8192], f16>
+!half1x1024 = !gpu.fragment<[1, 1024], f16>
+!half1x4096 = !gpu.fragment<[1, 4096], f16>
+!half1x8192 = !gpu.fragment<[1, 8192], f16>
+!half4x1024 = !gpu.fragment<[4, 1024], f16>
+!wide1 = !gpu.fragment<[1], f32>
+!wide4 = !gpu.fragment<[4], f32>
+!wide256 = !gpu.fragment<[256], f32>
+!wide1024 = !gpu.fragment<[1024], f32>
+!wide1x1024 = !gpu.fragment<[1, 1024], f32>
+!wide1x4096 = !gpu.fragment<[1, 4096], f32>
+!wide1x8192 = !gpu.fragment<[1, 8192], f32>
+!wide4x1024 = !gpu.fragment<[4, 1024], f32>
+!ring4 = !gpu.shared<[1, 8192], f16, ring 4>
+!ring13 = !gpu.shared<[1, 8192], f16, ring 13>
+
+gpu.module @layer_norm arch "sm_90a" symbols [M, N] {
+  // A row a warp: nothing is exchanged but by shuffles.
+  gpu.kernel @layer_norm_warp(
+      %X: !matrix = tensor 0, %W: !vector = tensor 1, %B: !vector = tensor 2,
+      %Y: !matrix = tensor 3, %M: index = symbol M, %N: index = symbol N)
+      threads 128 blocks_per_sm 5 {
+    %block = gpu.block_id
+    %row = affine.apply affine_map<(d0) -> (d0 * 4)> (%block)
+    %zero = arith.constant 0 : index
+    %unit = arith.constant 1.0 : f32
+    %epsilon = arith.constant 1.0e-05 : f32
+    %nothing = arith.constant 0.0 : f32
+    %whole = arith.index_cast %N : index to i32
+    %length = arith.sitofp %whole : i32 to f32
+    %half = gpu.fragment : !half4x1024
+    %wide = gpu.fragment : !wide4x1024
+    %mean = gpu.fragment : !wide4
+    %sum = gpu.fragment : !wide4
+    gpu.copy %X[%row, %zero] to %half : !matrix, !half4x1024
+    %squares = gpu.fragment : !wide4x1024
+    gpu.map %half : !half4x1024 origin []
+        ins()
+        outs(%wide : !wide4x1024 affine_map<(i, j) -> (i, j)>) {
+    ^bb0(%e: f16):
+      %f = arith.extf %e : f16 to f32
+      gpu.yield %f : f32
+    }
+    gpu.reduce sum %wide by affine_map<(i, j) -> (i)> into %mean : !wide4x1024, !wide4
+    gpu.map %mean : !wide4 origin []
+        ins()
+        outs(%mean : !wide4 affine_map<(i) -> (i)>) {
+    ^bb0(%e: f32):
+      %m = arith.divf %e, %length : f32
+      gpu.yield %m : f32
+    }
+    gpu.map %wide : !wide4x1024 origin []
+        ins(%mean : !wide4 affine_map<(i, j) -> (i)>)
+        outs(%wide : !wide4x1024 affine_map<(i, j) -> (i, j)>,
+             %squares : !wide4x1024 affine_map<(i, j) -> (i, j)>) {
+    ^bb0(%e: f32, %m: f32):
+      %d = arith.subf %e, %m : f32
+      %at = gpu.tile_index 1
+      %of = affine.apply affine_map<(d0) -> (d0 floordiv 8 * 8)> (%at)
+      %inside = arith.cmpi slt, %of, %N : index
+      %c = arith.select %inside, %d, %nothing : f32
+      %p = arith.mulf %c, %c : f32
+      gpu.yield %d, %p : f32, f32
+    }
+    gpu.reduce sum %squares by affine_map<(i, j) -> (i)> into %sum : !wide4x1024, !wide4
+    gpu.map %sum : !wide4 origin []
+        ins()
+        outs(%sum : !wide4 affine_map<(i) -> (i)>) {
+    ^bb0(%e: f32):
+      %v = arith.divf %e, %length : f32
+      %a = arith.addf %v, %epsilon : f32
+      %r = math.rsqrt %a : f32
+      gpu.yield %r : f32
+    }
+    gpu.map %wide : !wide4x1024 origin [%row]
+        ins(%sum : !wide4 affine_map<(i, j)[row] -> (i)>,
+            %W : !vector affine_map<(i, j)[row] -> (j)>,
+            %B : !vector affine_map<(i, j)[row] -> (j)>)
+        outs(%Y : !matrix affine_map<(i, j)[row] -> (i + row, j)>) {
+    ^bb0(%e: f32, %r: f32, %g: f16, %o: f16):
+      %n = arith.mulf %e, %r : f32
+      %k = arith.extf %g : f16 to f32
+      %p = arith.mulf %n, %k : f32
+      %z = arith.extf %o : f16 to f32
+      %a = arith.addf %p, %z : f32
+      %y = arith.truncf %a : f32 to f16
+      gpu.yield %y : f16
+    }
+    gpu.return
+  }
+
+  // A row a block, 16 elements a thread.
+  gpu.kernel @layer_norm_block(
+      %X: !matrix = tensor 0, %W: !vector = tensor 1, %B: !vector = tensor 2,
+      %Y: !matrix = tensor 3, %M: index = symbol M, %N: index = symbol N)
+      threads 256 blocks_per_sm 5 {
+    %block = gpu.block_id
+    %zero = arith.constant 0 : index
+    %unit = arith.constant 1.0 : f32
+    %epsilon = arith.constant 1.0e-05 : f32
+    %nothing = arith.constant 0.0 : f32
+    %whole = arith.index_cast %N : index to i32
+    %length = arith.sitofp %whole : i32 to f32
+    %half = gpu.fragment : !half1x4096
+    %wide = gpu.fragment : !wide1x4096
+    %mean = gpu.fragment : !wide1
+    %sum = gpu.fragment : !wide1
+    gpu.copy %X[%block, %zero] to %half : !matrix, !half1x4096
+    %squares = gpu.fragment : !wide1x4096
+    gpu.map %half : !half1x4096 origin []
+        ins()
+        outs(%wide : !wide1x4096 affine_map<(i, j) -> (i, j)>) {
+    ^bb0(%e: f16):
+      %f = arith.extf %e : f16 to f32
+      gpu.yield %f : f32
+    }
+    gpu.reduce sum %wide by affine_map<(i, j) -> (i)> into %mean : !wide1x4096, !wide1
+    gpu.map %mean : !wide1 origin []
+        ins()
+        outs(%mean : !wide1 affine_map<(i) -> (i)>) {
+    ^bb0(%e: f32):
+      %m = arith.divf %e, %length : f32
+      gpu.yield %m : f32
+    }
+    gpu.map %wide : !wide1x4096 origin []
+        ins(%mean : !wide1 affine_map<(i, j) -> (i)>)
+        outs(%wide : !wide1x4096 affine_map<(i, j) -> (i, j)>,
+             %squares : !wide1x4096 affine_map<(i, j) -> (i, j)>) {
+    ^bb0(%e: f32, %m: f32):
+      %d = arith.subf %e, %m : f32
+      %at = gpu.tile_index 1
+      %of = affine.apply affine_map<(d0) -> (d0 floordiv 8 * 8)> (%at)
+      %inside = arith.cmpi slt, %of, %N : index
+      %c = arith.select %inside, %d, %nothing : f32
+      %p = arith.mulf %c, %c : f32
+      gpu.yield %d, %p : f32, f32
+    }
+    gpu.reduce sum %squares by affine_map<(i, j) -> (i)> into %sum : !wide1x4096, !wide1
+    gpu.map %sum : !wide1 origin []
+        ins()
+        outs(%sum : !wide1 affine_map<(i) -> (i)>) {
+    ^bb0(%e: f32):
+      %v = arith.divf %e, %length : f32
+      %a = arith.addf %v, %epsilon : f32
+      %r = math.rsqrt %a : f32
+      gpu.yield %r : f32
+    }
+    gpu.map %wide : !wide1x4096 origin [%block]
+        ins(%sum : !wide1 affine_map<(i, j)[row] -> (i)>,
+            %W : !vector affine_map<(i, j)[row] -> (j)>,
+            %B : !vector affine_map<(i, j)[row] -> (j)>)
+        outs(%Y : !matrix affine_map<(i, j)[row] -> (i + row, j)>) {
+    ^bb0(%e: f32, %r: f32, %g: f16, %o: f16):
+      %n = arith.mulf %e, %r : f32
+      %k = arith.extf %g : f16 to f32
+      %p = arith.mulf %n, %k : f32
+      %z = arith.extf %o : f16 to f32
+      %a = arith.addf %p, %z : f32
+      %y = arith.truncf %a : f32 to f16
+      gpu.yield %y : f16
+    }
+    gpu.return
+  }
+
+  // A row a block, 32 elements a thread.
+  gpu.kernel @layer_norm_wide(
+      %X: !matrix = tensor 0, %W: !vector = tensor 1, %B: !vector = tensor 2,
+      %Y: !matrix = tensor 3, %M: index = symbol M, %N: index = symbol N)
+      threads 256 blocks_per_sm 3 {
+    %block = gpu.block_id
+    %zero = arith.constant 0 : index
+    %unit = arith.constant 1.0 : f32
+    %epsilon = arith.constant 1.0e-05 : f32
+    %nothing = arith.constant 0.0 : f32
+    %whole = arith.index_cast %N : index to i32
+    %length = arith.sitofp %whole : i32 to f32
+    %half = gpu.fragment : !half1x8192
+    %wide = gpu.fragment : !wide1x8192
+    %mean = gpu.fragment : !wide1
+    %sum = gpu.fragment : !wide1
+    gpu.copy %X[%block, %zero] to %half : !matrix, !half1x8192
+    %squares = gpu.fragment : !wide1x8192
+    gpu.map %half : !half1x8192 origin []
+        ins()
+        outs(%wide : !wide1x8192 affine_map<(i, j) -> (i, j)>) {
+    ^bb0(%e: f16):
+      %f = arith.extf %e : f16 to f32
+      gpu.yield %f : f32
+    }
+    gpu.reduce sum %wide by affine_map<(i, j) -> (i)> into %mean : !wide1x8192, !wide1
+    gpu.map %mean : !wide1 origin []
+        ins()
+        outs(%mean : !wide1 affine_map<(i) -> (i)>) {
+    ^bb0(%e: f32):
+      %m = arith.divf %e, %length : f32
+      gpu.yield %m : f32
+    }
+    gpu.map %wide : !wide1x8192 origin []
+        ins(%mean : !wide1 affine_map<(i, j) -> (i)>)
+        outs(%wide : !wide1x8192 affine_map<(i, j) -> (i, j)>,
+             %squares : !wide1x8192 affine_map<(i, j) -> (i, j)>) {
+    ^bb0(%e: f32, %m: f32):
+      %d = arith.subf %e, %m : f32
+      %at = gpu.tile_index 1
+      %of = affine.apply affine_map<(d0) -> (d0 floordiv 8 * 8)> (%at)
+      %inside = arith.cmpi slt, %of, %N : index
+      %c = arith.select %inside, %d, %nothing : f32
+      %p = arith.mulf %c, %c : f32
+      gpu.yield %d, %p : f32, f32
+    }
+    gpu.reduce sum %squares by affine_map<(i, j) -> (i)> into %sum : !wide1x8192, !wide1
+    gpu.map %sum : !wide1 origin []
+        ins()
+        outs(%sum : !wide1 affine_map<(i) -> (i)>) {
+    ^bb0(%e: f32):
+      %v = arith.divf %e, %length : f32
+      %a = arith.addf %v, %epsilon : f32
+      %r = math.rsqrt %a : f32
+      gpu.yield %r : f32
+    }
+    gpu.map %wide : !wide1x8192 origin [%block]
+        ins(%sum : !wide1 affine_map<(i, j)[row] -> (i)>,
+            %W : !vector affine_map<(i, j)[row] -> (j)>,
+            %B : !vector affine_map<(i, j)[row] -> (j)>)
+        outs(%Y : !matrix affine_map<(i, j)[row] -> (i + row, j)>) {
+    ^bb0(%e: f32, %r: f32, %g: f16, %o: f16):
+      %n = arith.mulf %e, %r : f32
+      %k = arith.extf %g : f16 to f32
+      %p = arith.mulf %n, %k : f32
+      %z = arith.extf %o : f16 to f32
+      %a = arith.addf %p, %z : f32
+      %y = arith.truncf %a : f32 to f16
+      gpu.yield %y : f16
+    }
+    gpu.return
+  }
+
+  // A row a block, too long for registers: it waits in shared memory while it is read again.  Every
+  // thread reads what it copied itself, in parts of 8 neighbours.
+  gpu.kernel @layer_norm_shared(
+      %X: !matrix = tensor 0, %W: !vector = tensor 1, %B: !vector = tensor 2,
+      %Y: !matrix = tensor 3, %M: index = symbol M, %N: index = symbol N)
+      threads 1024 blocks_per_sm 2 {
+    %row = gpu.block_id
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %nothing = arith.constant 0.0 : f32
+    %epsilon = arith.constant 1.0e-05 : f32
+    %whole = arith.index_cast %N : index to i32
+    %length = arith.sitofp %whole : i32 to f32
+    %chunks = affine.apply affine_map<(n) -> (n ceildiv 8192)> (%N)
+    %kept = gpu.shared_tile : !ring4
+    %half = gpu.fragment : !half1x8192
+    %wide = gpu.fragment : !wide1x8192
+    %part = gpu.fragment : !wide1024
+    %weight = gpu.fragment : !half8192
+    %bias = gpu.fragment : !half8192
+    %mean = gpu.fragment : !wide1
+    %sum = gpu.fragment : !wide1
+    scf.for %i = %zero to %chunks step %one {
+      %j = affine.apply affine_map<(i) -> (i * 8192)> (%i)
+      gpu.copy %X[%row, %j] to %kept slot %i loader "cp_async" : !matrix, !ring4
+    }
+    gpu.cp_async_commit
+    gpu.cp_async_wait 0
+    gpu.barrier
+    gpu.fill %nothing, %part : !wide1024
+    scf.for %i = %zero to %chunks step %one {
+      %j = affine.apply affine_map<(i) -> (i * 8192)> (%i)
+      gpu.copy %kept slot %i to %half : !ring4, !half1x8192
+      gpu.map %half : !half1x8192 origin []
+          ins()
+          outs(%wide : !wide1x8192 affine_map<(i, j) -> (i, j)>) {
+      ^bb0(%e: f16):
+        %f = arith.extf %e : f16 to f32
+        gpu.yield %f : f32
+      }
+      gpu.reduce sum %wide by affine_map<(i, j) -> (j floordiv 8)> into %part accumulate : !wide1x8192, !wide1024
+    }
+    gpu.reduce sum %part by affine_map<(i) -> (0)> into %mean : !wide1024, !wide1
+    gpu.map %mean : !wide1 origin []
+        ins()
+        outs(%mean : !wide1 affine_map<(i) -> (i)>) {
+    ^bb0(%e: f32):
+      %m = arith.divf %e, %length : f32
+      gpu.yield %m : f32
+    }
+    gpu.fill %nothing, %part : !wide1024
+    scf.for %i = %zero to %chunks step %one {
+      %j = affine.apply affine_map<(i) -> (i * 8192)> (%i)
+      gpu.copy %kept slot %i to %half : !ring4, !half1x8192
+      gpu.map %half : !half1x8192 origin []
+          ins(%mean : !wide1 affine_map<(i, j) -> (i)>)
+          outs(%wide : !wide1x8192 affine_map<(i, j) -> (i, j)>) {
+      ^bb0(%e: f16, %m: f32):
+        %f = arith.extf %e : f16 to f32
+        %d = arith.subf %f, %m : f32
+        %at = gpu.tile_index 1
+        %of = affine.apply affine_map<(d0) -> (d0 floordiv 8 * 8)> (%at)
+        %place = arith.addi %of, %j : index
+        %inside = arith.cmpi slt, %place, %N : index
+        %c = arith.select %inside, %d, %nothing : f32
+        %p = arith.mulf %c, %c : f32
+        gpu.yield %p : f32
+      }
+      gpu.reduce sum %wide by affine_map<(i, j) -> (j floordiv 8)> into %part accumulate : !wide1x8192, !wide1024
+    }
+    gpu.reduce sum %part by affine_map<(i) -> (0)> into %sum : !wide1024, !wide1
+    gpu.map %sum : !wide1 origin []
+        ins()
+        outs(%sum : !wide1 affine_map<(i) -> (i)>) {
+    ^bb0(%e: f32):
+      %v = arith.divf %e, %length : f32
+      %a = arith.addf %v, %epsilon : f32
+      %r = math.rsqrt %a : f32
+      gpu.yield %r : f32
+    }
+    scf.for %i = %zero to %chunks step %one {
+      %j = affine.apply affine_map<(i) -> (i * 8192)> (%i)
+      gpu.copy %kept slot %i to %half : !ring4, !half1x8192
+      gpu.copy %W[%j] to %weight : !vector, !half8192
+      gpu.copy %B[%j] to %bias : !vector, !half8192
+      gpu.map %half : !half1x8192 origin []
+          ins(%mean : !wide1 affine_map<(i, j) -> (i)>,
+              %sum : !wide1 affine_map<(i, j) -> (i)>,
+              %weight : !half8192 affine_map<(i, j) -> (j)>,
+              %bias : !half8192 affine_map<(i, j) -> (j)>)
+          outs(%half : !half1x8192 affine_map<(i, j) -> (i, j)>) {
+      ^bb0(%e: f16, %m: f32, %r: f32, %g: f16, %o: f16):
+        %f = arith.extf %e : f16 to f32
+        %d = arith.subf %f, %m : f32
+        %n = arith.mulf %d, %r : f32
+        %k = arith.extf %g : f16 to f32
+        %p = arith.mulf %n, %k : f32
+        %z = arith.extf %o : f16 to f32
+        %a = arith.addf %p, %z : f32
+        %y = arith.truncf %a : f32 to f16
+        gpu.yield %y : f16
+      }
+      gpu.copy %half to %Y[%row, %j] : !half1x8192, !matrix
+    }
+    gpu.return
+  }
+
+  // A row a cluster of 16, up to 8 chunks a CTA.  A ring of 13 chunks lets the next row's first
+  // ones come while this row's sums are exchanged through distributed shared memory.
+  gpu.kernel @layer_norm_cluster(
+      %X: !matrix = tensor 0, %W: !vector = tensor 1, %B: !vector = tensor 2,
+      %Y: !matrix = tensor 3, %M: index = symbol M, %N: index = symbol N)
+      threads 1024 cluster 16 {
+    %block = gpu.block_id
+    %grid = gpu.grid_size
+    %rank = gpu.cluster_rank
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %nothing = arith.constant 0.0 : f32
+    %epsilon = arith.constant 1.0e-05 : f32
+    %whole = arith.index_cast %N : index to i32
+    %length = arith.sitofp %whole : i32 to f32
+    %eight = arith.constant 8 : index
+    %depth = arith.constant 13 : index
+    %first = affine.apply affine_map<(d0) -> (d0 floordiv 16)> (%block)
+    %step = affine.apply affine_map<(d0) -> (d0 floordiv 16)> (%grid)
+    %base = affine.apply affine_map<(d0) -> (d0 * 65536)> (%rank)
+    %kept = gpu.shared_tile : !ring13
+    %half = gpu.fragment : !half1x8192
+    %wide = gpu.fragment : !wide1x8192
+    %part = gpu.fragment : !wide1024
+    %weight = gpu.fragment : !half8192
+    %bias = gpu.fragment : !half8192
+    %mean = gpu.fragment : !wide1
+    %sum = gpu.fragment : !wide1
+    %weight_next = gpu.fragment : !half8192
+    %bias_next = gpu.fragment : !half8192
+    %two = arith.constant 2 : index
+    // Fill the ring: chunk i is in this CTA's row of number i floordiv 8.
+    scf.for %i = %zero to %depth step %one {
+      %later = affine.apply affine_map<(d0) -> (d0 floordiv 8)> (%i)
+      %ahead = arith.muli %later, %step : index
+      %from = arith.addi %first, %ahead : index
+      %j = affine.apply affine_map<(d0, d1) -> (d0 mod 8 * 8192 + d1)> (%i, %base)
+      gpu.copy %X[%from, %j] to %kept slot %i loader "cp_async" : !matrix, !ring13
+      gpu.cp_async_commit
+    }
+    %end = scf.for %row = %first to %M step %step iter_args(%done = %zero) -> (index) {
+      gpu.fill %nothing, %part : !wide1024
+      scf.for %i = %zero to %eight step %one {
+        %j = affine.apply affine_map<(d0, d1) -> (d0 * 8192 + d1)> (%i, %base)
+        %slot = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 13)> (%i, %done)
+        // The chunk came a whole ring of groups ago; every chunk of a pass closes one.
+        gpu.cp_async_wait 12
+        gpu.cp_async_commit
+        gpu.copy %kept slot %slot to %half : !ring13, !half1x8192
+        gpu.map %half : !half1x8192 origin []
+            ins()
+            outs(%wide : !wide1x8192 affine_map<(i, j) -> (i, j)>) {
+        ^bb0(%e: f16):
+          %f = arith.extf %e : f16 to f32
+          gpu.yield %f : f32
+        }
+        gpu.reduce sum %wide by affine_map<(i, j) -> (j floordiv 8)> into %part accumulate : !wide1x8192, !wide1024
+      } {unroll}
+      gpu.reduce sum %part by affine_map<(i) -> (0)> into %mean cluster : !wide1024, !wide1
+      gpu.map %mean : !wide1 origin []
+          ins()
+          outs(%mean : !wide1 affine_map<(i) -> (i)>) {
+      ^bb0(%e: f32):
+        %m = arith.divf %e, %length : f32
+        gpu.yield %m : f32
+      }
+      gpu.fill %nothing, %part : !wide1024
+      scf.for %i = %zero to %eight step %one {
+        %j = affine.apply affine_map<(d0, d1) -> (d0 * 8192 + d1)> (%i, %base)
+        %slot = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 13)> (%i, %done)
+        gpu.copy %kept slot %slot to %half : !ring13, !half1x8192
+        gpu.map %half : !half1x8192 origin []
+            ins(%mean : !wide1 affine_map<(i, j) -> (i)>)
+            outs(%wide : !wide1x8192 affine_map<(i, j) -> (i, j)>) {
+        ^bb0(%e: f16, %m: f32):
+          %f = arith.extf %e : f16 to f32
+          %d = arith.subf %f, %m : f32
+          %at = gpu.tile_index 1
+          %of = affine.apply affine_map<(d0) -> (d0 floordiv 8 * 8)> (%at)
+          %place = arith.addi %of, %j : index
+          %inside = arith.cmpi slt, %place, %N : index
+          %c = arith.select %inside, %d, %nothing : f32
+          %p = arith.mulf %c, %c : f32
+          gpu.yield %p : f32
+        }
+        gpu.reduce sum %wide by affine_map<(i, j) -> (j floordiv 8)> into %part accumulate : !wide1x8192, !wide1024
+      } {unroll}
+      gpu.copy %W[%base] to %weight : !vector, !half8192
+      gpu.copy %B[%base] to %bias : !vector, !half8192
+      gpu.reduce sum %part by affine_map<(i) -> (0)> into %sum cluster : !wide1024, !wide1
+      gpu.map %sum : !wide1 origin []
+          ins()
+          outs(%sum : !wide1 affine_map<(i) -> (i)>) {
+      ^bb0(%e: f32):
+        %v = arith.divf %e, %length : f32
+        %a = arith.addf %v, %epsilon : f32
+        %r = math.rsqrt %a : f32
+        gpu.yield %r : f32
+      }
+      scf.for %i = %zero to %eight step %two {
+        %j = affine.apply affine_map<(d0, d1) -> (d0 * 8192 + d1)> (%i, %base)
+        %slot = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 13)> (%i, %done)
+        %ahead = affine.apply affine_map<(d0) -> (d0 + 8192)> (%j)
+        gpu.copy %W[%ahead] to %weight_next : !vector, !half8192
+        gpu.copy %B[%ahead] to %bias_next : !vector, !half8192
+        gpu.copy %kept slot %slot to %half : !ring13, !half1x8192
+        // What has been read makes room for the chunk that is a ring further on.
+        %later = affine.apply affine_map<(d0) -> ((d0 + 13) floordiv 8)> (%i)
+        %rows = arith.muli %later, %step : index
+        %from = arith.addi %row, %rows : index
+        %column = affine.apply affine_map<(d0, d1) -> ((d0 + 13) mod 8 * 8192 + d1)> (%i, %base)
+        gpu.copy %X[%from, %column] to %kept slot %slot loader "cp_async" : !matrix, !ring13
+        gpu.cp_async_commit
+        gpu.map %half : !half1x8192 origin []
+            ins(%mean : !wide1 affine_map<(i, j) -> (i)>,
+                %sum : !wide1 affine_map<(i, j) -> (i)>,
+                %weight : !half8192 affine_map<(i, j) -> (j)>,
+                %bias : !half8192 affine_map<(i, j) -> (j)>)
+            outs(%half : !half1x8192 affine_map<(i, j) -> (i, j)>) {
+        ^bb0(%e: f16, %m: f32, %r: f32, %g: f16, %o: f16):
+          %f = arith.extf %e : f16 to f32
+          %d = arith.subf %f, %m : f32
+          %n = arith.mulf %d, %r : f32
+          %k = arith.extf %g : f16 to f32
+          %p = arith.mulf %n, %k : f32
+          %z = arith.extf %o : f16 to f32
+          %a = arith.addf %p, %z : f32
+          %y = arith.truncf %a : f32 to f16
+          gpu.yield %y : f16
+        }
+        gpu.copy %half to %Y[%row, %j] : !half1x8192, !matrix
+        %i1 = affine.apply affine_map<(d0) -> (d0 + 1)> (%i)
+        %j1 = affine.apply affine_map<(d0, d1) -> (d0 * 8192 + d1)> (%i1, %base)
+        %slot1 = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 13)> (%i1, %done)
+        %ahead1 = affine.apply affine_map<(d0) -> (d0 + 8192)> (%j1)
+        gpu.copy %W[%ahead1] to %weight : !vector, !half8192
+        gpu.copy %B[%ahead1] to %bias : !vector, !half8192
+        gpu.copy %kept slot %slot1 to %half : !ring13, !half1x8192
+        // What has been read makes room for the chunk that is a ring further on.
+        %later1 = affine.apply affine_map<(d0) -> ((d0 + 13) floordiv 8)> (%i1)
+        %rows1 = arith.muli %later1, %step : index
+        %from1 = arith.addi %row, %rows1 : index
+        %column1 = affine.apply affine_map<(d0, d1) -> ((d0 + 13) mod 8 * 8192 + d1)> (%i1, %base)
+        gpu.copy %X[%from1, %column1] to %kept slot %slot1 loader "cp_async" : !matrix, !ring13
+        gpu.cp_async_commit
+        gpu.map %half : !half1x8192 origin []
+            ins(%mean : !wide1 affine_map<(i, j) -> (i)>,
+                %sum : !wide1 affine_map<(i, j) -> (i)>,
+                %weight_next : !half8192 affine_map<(i, j) -> (j)>,
+                %bias_next : !half8192 affine_map<(i, j) -> (j)>)
+            outs(%half : !half1x8192 affine_map<(i, j) -> (i, j)>) {
+        ^bb0(%e: f16, %m: f32, %r: f32, %g: f16, %o: f16):
+          %f = arith.extf %e : f16 to f32
+          %d = arith.subf %f, %m : f32
+          %n = arith.mulf %d, %r : f32
+          %k = arith.extf %g : f16 to f32
+          %p = arith.mulf %n, %k : f32
+          %z = arith.extf %o : f16 to f32
+          %a = arith.addf %p, %z : f32
+          %y = arith.truncf %a : f32 to f16
+          gpu.yield %y : f16
+        }
+        gpu.copy %half to %Y[%row, %j1] : !half1x8192, !matrix
+      } {unroll}
+      %following = affine.apply affine_map<(d0) -> (d0 + 8)> (%done)
+      scf.yield %following : index
+    }
+    gpu.cp_async_wait 0
+    gpu.return
+  }
+
+  // Rows of any length and alignment, read again in every pass.
+  gpu.kernel @layer_norm_any(
+      %X: !matrix = tensor 0, %W: !vector = tensor 1, %B: !vector = tensor 2,
+      %Y: !matrix = tensor 3, %M: index = symbol M, %N: index = symbol N)
+      threads 256 {
+    %row = gpu.block_id
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %nothing = arith.constant 0.0 : f32
+    %epsilon = arith.constant 1.0e-05 : f32
+    %whole = arith.index_cast %N : index to i32
+    %length = arith.sitofp %whole : i32 to f32
+    %step = arith.constant 1024 : index
+    %half = gpu.fragment : !half1x1024
+    %wide = gpu.fragment : !wide1x1024
+    %part = gpu.fragment : !wide256
+    %weight = gpu.fragment : !half1024
+    %bias = gpu.fragment : !half1024
+    %mean = gpu.fragment : !wide1
+    %sum = gpu.fragment : !wide1
+    gpu.fill %nothing, %part : !wide256
+    scf.for %j = %zero to %N step %step {
+      gpu.copy %X[%row, %j] to %half : !matrix, !half1x1024
+      gpu.map %half : !half1x1024 origin []
+          ins()
+          outs(%wide : !wide1x1024 affine_map<(i, j) -> (i, j)>) {
+      ^bb0(%e: f16):
+        %f = arith.extf %e : f16 to f32
+        gpu.yield %f : f32
+      }
+      gpu.reduce sum %wide by affine_map<(i, j) -> (j mod 256)> into %part accumulate : !wide1x1024, !wide256
+    }
+    gpu.reduce sum %part by affine_map<(i) -> (0)> into %mean : !wide256, !wide1
+    gpu.map %mean : !wide1 origin []
+        ins()
+        outs(%mean : !wide1 affine_map<(i) -> (i)>) {
+    ^bb0(%e: f32):
+      %m = arith.divf %e, %length : f32
+      gpu.yield %m : f32
+    }
+    gpu.fill %nothing, %part : !wide256
+    scf.for %j = %zero to %N step %step {
+      gpu.copy %X[%row, %j] to %half : !matrix, !half1x1024
+      gpu.map %half : !half1x1024 origin []
+          ins(%mean : !wide1 affine_map<(i, j) -> (i)>)
+          outs(%wide : !wide1x1024 affine_map<(i, j) -> (i, j)>) {
+      ^bb0(%e: f16, %m: f32):
+        %f = arith.extf %e : f16 to f32
+        %d = arith.subf %f, %m : f32
+        %at = gpu.tile_index 1
+        %place = arith.addi %at, %j : index
+        %inside = arith.cmpi slt, %place, %N : index
+        %c = arith.select %inside, %d, %nothing : f32
+        %p = arith.mulf %c, %c : f32
+        gpu.yield %p : f32
+      }
+      gpu.reduce sum %wide by affine_map<(i, j) -> (j mod 256)> into %part accumulate : !wide1x1024, !wide256
+    }
+    gpu.reduce sum %part by affine_map<(i) -> (0)> into %sum : !wide256, !wide1
+    gpu.map %sum : !wide1 origin []
+        ins()
+        outs(%sum : !wide1 affine_map<(i) -> (i)>) {
+    ^bb0(%e: f32):
+      %v = arith.divf %e, %length : f32
+      %a = arith.addf %v, %epsilon : f32
+      %r = math.rsqrt %a : f32
+      gpu.yield %r : f32
+    }
+    scf.for %j = %zero to %N step %step {
+      gpu.copy %X[%row, %j] to %half : !matrix, !half1x1024
+      gpu.copy %W[%j] to %weight : !vector, !half1024
+      gpu.copy %B[%j] to %bias : !vector, !half1024
+      gpu.map %half : !half1x1024 origin []
+          ins(%mean : !wide1 affine_map<(i, j) -> (i)>,
+              %sum : !wide1 affine_map<(i, j) -> (i)>,
+              %weight : !half1024 affine_map<(i, j) -> (j)>,
+              %bias : !half1024 affine_map<(i, j) -> (j)>)
+          outs(%half : !half1x1024 affine_map<(i, j) -> (i, j)>) {
+      ^bb0(%e: f16, %m: f32, %r: f32, %g: f16, %o: f16):
+        %f = arith.extf %e : f16 to f32
+        %d = arith.subf %f, %m : f32
+        %n = arith.mulf %d, %r : f32
+        %k = arith.extf %g : f16 to f32
+        %p = arith.mulf %n, %k : f32
+        %z = arith.extf %o : f16 to f32
+        %a = arith.addf %p, %z : f32
+        %y = arith.truncf %a : f32 to f16
+        gpu.yield %y : f16
+      }
+      gpu.copy %half to %Y[%row, %j] : !half1x1024, !matrix
+    }
+    gpu.return
+  }
+
+  gpu.dispatch (X: !matrix, W: !vector, B: !vector) -> (Y: !matrix) {
+    gpu.launch @layer_norm_warp when (N mod 8 == 0, N <= 1024) align [16, 16, 16, 16] grid [(M + 3) floordiv 4]
+    gpu.launch @layer_norm_block when (N mod 8 == 0, N <= 4096) align [16, 16, 16, 16] grid [M]
+    gpu.launch @layer_norm_wide when (N mod 8 == 0, N <= 8192) align [16, 16, 16, 16] grid [M]
+    gpu.launch @layer_norm_shared when (N mod 8 == 0, N <= 32768) align [16, 16, 16, 16] grid [M]
+    gpu.launch @layer_norm_cluster when (N mod 8 == 0, N <= 1048576) align [16, 16, 16, 16] grid [16 * M] persistent
+    gpu.launch @layer_norm_any align [2, 2, 2, 2] grid [M]
+  }
+}
