@@ -191,7 +191,6 @@ CASES: Mapping[str, TileCase] = {
                 fill=half_normal,
                 mutants=8,
                 mutant_shapes=sizes_of("BH SQ SK", (1, 70, 260)),
-                plays=False,
             )
             for size in (64, 128)
             for causal, shapes in (
