@@ -46,7 +46,11 @@ DIALECTS: Mapping[str, str] = {
 }
 """Our dialects and the modules that hold their ``Dialect``; ``index`` and ``gpu`` are ours."""
 
-PASSES: Mapping[str, str] = {**BORDERS, "lower-to-gpu": "polyc.passes.lower_to_gpu"}
+PASSES: Mapping[str, str] = {
+    **BORDERS,
+    "tiny-canonicalize-movements": "polyc.passes.tiny_canonicalize_movements",
+    "lower-to-gpu": "polyc.passes.lower_to_gpu",
+}
 """Our passes above ``gpu``; those of ``gpu`` have a table of their own, ``gpu_passes``."""
 
 UPSTREAM_PASSES = (
