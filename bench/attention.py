@@ -72,10 +72,16 @@ def make_inputs(torch: Any, length: int, size: int, dtype: Any, l2_bytes: int) -
     return found
 
 
-def reference(torch: Any, q: Any, k: Any, v: Any, causal: bool) -> Any:
-    """Attention of one head in FP32, a block of queries at a time."""
+def reference(torch: Any, q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, Any]:
+    """Attention of one head in FP32, a block of queries at a time, and what rounding may change.
+
+    The weights are rounded to the tensors' type, being operands of a tensor core (S0.6), which
+    changes a sum by up to half an ulp of each weight.
+    """
+    half_ulp = 2.0 ** -(race.fraction_bits(torch, q.dtype) + 1)
     k, v = k.float(), v.float()
     rows: list[Any] = []
+    slack: list[Any] = []
     for start in range(0, q.shape[0], 2048):
         block = q[start : start + 2048].float()
         scores = block @ k.T / math.sqrt(q.shape[1])
@@ -83,8 +89,10 @@ def reference(torch: Any, q: Any, k: Any, v: Any, causal: bool) -> Any:
             keys = torch.arange(k.shape[0], device="cuda")
             queries = torch.arange(start, start + block.shape[0], device="cuda")
             scores.masked_fill_(keys[None, :] > queries[:, None], float("-inf"))
-        rows.append(torch.softmax(scores, -1) @ v)
-    return torch.cat(rows)
+        weights = torch.softmax(scores, -1)
+        rows.append(weights @ v)
+        slack.append(half_ulp * (weights @ v.abs()))
+    return torch.cat(rows), torch.cat(slack)
 
 
 def contestants(
@@ -121,8 +129,8 @@ def check(torch: Any, tensors: Tensors, racer: Contestant, causal: bool) -> floa
     heads = {*range(CHECKED), *range(q.shape[0] - CHECKED, q.shape[0])}
     worst = 0.0
     for head in sorted(heads):
-        want = reference(torch, q[head], k[head], v[head], causal)
-        worst = max(worst, race.error_of(torch, out[head], want))
+        want, slack = reference(torch, q[head], k[head], v[head], causal)
+        worst = max(worst, race.error_of(torch, out[head], want, slack))
     return worst if bool(torch.isfinite(out).all()) else float("inf")
 
 
