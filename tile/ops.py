@@ -402,6 +402,25 @@ def block_id() -> Index:
 
 
 @public
+def grid_size() -> Index:
+    """How many CTAs the grid has."""
+    kernel_trace()
+    return leaf(value_of(hw.GridSizeOp(), hinted()))
+
+
+@public
+def cp_async_commit() -> None:
+    """Close the group of this thread's cp.async copies since the last one."""
+    insert(hw.CpAsyncCommitOp())
+
+
+@public
+def cp_async_wait(pending: int) -> None:
+    """Wait until at most the ``pending`` newest groups of cp.async copies are unfinished."""
+    insert(hw.CpAsyncWaitOp(pending))
+
+
+@public
 def cluster_rank() -> Index:
     """The number of the CTA in its cluster."""
     kernel_trace()

@@ -667,6 +667,9 @@ def test_who_and_where() -> None:
     def body(A, X, C, Y) -> None:
         thread = T.thread_id()
         rank = T.cluster_rank()
+        grid = T.grid_size()
+        T.cp_async_commit()
+        T.cp_async_wait(2)
         T.barrier()
         T.cluster_barrier()
         both = T.op(arith.AddiOp, thread, rank)
@@ -677,6 +680,9 @@ def test_who_and_where() -> None:
         """
     %thread = gpu.thread_id
     %rank = gpu.cluster_rank
+    %grid = gpu.grid_size
+    gpu.cp_async_commit
+    gpu.cp_async_wait 2
     gpu.barrier
     gpu.cluster_barrier
     %both = arith.addi %thread, %rank : index
