@@ -18,6 +18,7 @@ from polyc.tile.trace import (
     INDEX,
     ROLES,
     Scope,
+    check_innermost,
     close_scope,
     insert,
     kernel_trace,
@@ -74,6 +75,7 @@ class Region(ABC, Generic[R]):
         assert scope is not None
         try:
             if error is None:
+                check_innermost(scope)
                 self.end(scope)
         finally:
             close_scope(scope)

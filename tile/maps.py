@@ -17,6 +17,7 @@ from polyc.tile.source import here, public, refuse, targets
 from polyc.tile.trace import (
     MAP,
     Scope,
+    check_innermost,
     close_scope,
     insert,
     kernel_trace,
@@ -117,6 +118,7 @@ class Parallel:
     def _finish(self) -> None:
         scope = self.scope
         assert scope is not None
+        check_innermost(scope)
         if not self.outputs:
             close_scope(scope)
             refuse("NoResult", "the body of T.parallel writes nothing", self.location)

@@ -33,6 +33,7 @@ from polyc.tile.trace import (
     CURRENT,
     INDEX,
     Trace,
+    check_innermost,
     close_scope,
     insert,
     open_scope,
@@ -173,6 +174,7 @@ class Kernel:
 
     @public
     def _finish(self, current: ProgramTrace) -> None:
+        check_innermost(self._scope)
         insert(ReturnOp(), self.location)
         if self._binds is None:
             self._drop_unused()
@@ -483,7 +485,9 @@ class Program:
         if isinstance(annotation, str):
             try:
                 annotation = eval(annotation, self._function.__globals__, self._scope)
-            except NameError as error:
+            except PolycError as error:  # its place is in the annotation's text
+                raise PolycError(error.kind, error.message, self.location) from None
+            except Exception as error:
                 raise PolycError(
                     "UnknownType",
                     f"the type of {parameter.name}, {parameter.annotation}, is not known where "

@@ -112,6 +112,18 @@ def refuse(kind: str, message: str, at: LocationAttr | None = None) -> NoReturn:
     raise PolycError(kind, message, here() if at is None else at)
 
 
+_WRONG_ARGUMENTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+)
+"""What an argument of a wrong kind runs into before a verifier sees it."""
+
+
 def public(function: Callable[P, R]) -> Callable[P, R]:
     """A function of the user's: what a dialect refuses becomes a PolycError at the user's line."""
 
@@ -126,5 +138,10 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
             raise from_text(str(error), here()) from None
         except ParseError as error:
             raise PolycError("InvalidText", error.msg, here()) from None
+        except _WRONG_ARGUMENTS as error:
+            word = function.__name__.strip("_")
+            raise PolycError(
+                "BadArgument", f"{word} is given what it does not take: {error}", here()
+            ) from error
 
     return guarded

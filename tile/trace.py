@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.diagnostic import from_text
-from polyc.dialects.gpu.tile import TILE_OPS, TileIndexOp, YieldOp
+from polyc.dialects.gpu.tile import TileIndexOp, YieldOp
 from polyc.tile.source import here, refuse
 
 OperationT = TypeVar("OperationT", bound=Operation)
@@ -137,7 +137,20 @@ def check_visible(value: SSAValue, what: str = "") -> None:
         )
 
 
-_REGION_ENDS = (TileIndexOp, YieldOp)
+def _is_scalar(op: Operation) -> bool:
+    """Whether the body of ``T.parallel`` may hold the op."""
+    dialect = op.name.partition(".")[0]
+    return dialect in ("arith", "math", "affine", "scf") or isinstance(op, TileIndexOp | YieldOp)
+
+
+def check_innermost(scope: Scope) -> None:
+    """Raises PolycError ``LeftByJump`` where a region in ``scope`` is still open."""
+    if kernel_trace().scopes[-1] is not scope:
+        refuse(
+            "LeftByJump",
+            "a `for` over a loop of T was left by break or return; its body is recorded whole, and "
+            "T.when says what runs under a condition",
+        )
 
 
 def insert(op: OperationT, at: LocationAttr | None = None) -> OperationT:
@@ -153,7 +166,7 @@ def insert(op: OperationT, at: LocationAttr | None = None) -> OperationT:
                         arg.location = location
     if scope.kind == ROLES:
         refuse("NoRole", f"{op.name} stands between the roles; put it in one of them", location)
-    if scope.kind == MAP and isinstance(op, tuple(TILE_OPS)) and not isinstance(op, _REGION_ENDS):
+    if scope.kind == MAP and not _is_scalar(op):
         refuse(
             "NotScalar",
             f"{op.name} works on whole tiles, and T.parallel's body on one element; put it outside",

@@ -1,7 +1,7 @@
 """polyc.tile: each form builds what its text says, at the user's lines; misuse is refused there."""
 
 # pyright: basic, reportInvalidTypeForm=false, reportInvalidTypeArguments=false
-# pyright: reportArgumentType=false, reportUnusedExpression=false
+# pyright: reportArgumentType=false, reportUnusedExpression=false, reportCallIssue=false
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from polyc.tools.registry import make_context
 HERE = str(Path(__file__))
 
 M, K, N, B = T.sizes("M", "K", "N", "B")
+
+NO_TYPE = "f99"
 
 Body = Callable[..., None]
 
@@ -1121,6 +1123,13 @@ def test_tile_ops_in_parallel() -> None:
 
     refused(body, "NotScalar", "gpu.fill works on whole tiles")
 
+    def shared(A, X, C, Y) -> None:
+        f = T.alloc_fragment((64, 64), T.f32)
+        with T.parallel(f):
+            T.alloc_shared((64, 64), T.f16)  # here
+
+    refused(shared, "NotScalar", "gpu.shared_tile works on whole tiles")
+
 
 def test_parallel_that_writes_nothing() -> None:
     def body(A, X, C, Y) -> None:
@@ -1194,6 +1203,35 @@ def test_elements_of_two_types() -> None:
             f[i] = f[i] + n[i]  # here
 
     refused(body, "MixedNumbers", "f32 and i32 do not mix")
+
+
+def test_a_loop_that_is_left() -> None:
+    def body(A, X, C, Y) -> None:
+        with T.when(T.block_id() < 3):  # here
+            for _ in T.serial(K):
+                T.barrier()
+                break
+
+    refused(body, "LeftByJump", "was left by break or return")
+
+
+def test_arguments_that_are_missing_or_of_a_wrong_kind() -> None:
+    def body(A, X, C, Y) -> None:
+        T.gemm(T.alloc_shared((64, 64), T.f16))  # here
+
+    refused(body, "BadArgument", "gemm is given what it does not take: gemm() missing 2 required")
+
+    def window(A, X, C, Y) -> None:
+        f = T.alloc_fragment((64, 256), T.f16)
+        T.copy(f, T.alloc_shared((64, 64), T.f16), window=("a", "b"))  # here
+
+    refused(window, "BadArgument", "copy is given what it does not take")
+
+    def by(A, X, C, Y) -> None:
+        f = T.alloc_fragment((64, 256), T.f32)
+        T.reduce("sum", f, T.alloc_fragment(64, T.f32), by=lambda i, j: i * j)  # here
+
+    refused(by, "BadArgument", "reduce is given what it does not take")
 
 
 def test_a_loop_that_does_not_carry() -> None:
@@ -1360,6 +1398,12 @@ def test_programs_that_are_refused() -> None:
 
         return built
 
+    def dtype() -> T.Program:
+        @T.program()  # dtype
+        def built(A: T.Tensor[M, NO_TYPE]) -> None: ...
+
+        return built
+
     def names() -> T.Program:
         @T.program()
         def built(A: T.Tensor[M, T.f16], C: T.Out[M, T.f16]) -> None:
@@ -1381,6 +1425,7 @@ def test_programs_that_are_refused() -> None:
     refused_program(twice, "NameTaken", "there is another kernel k", "twice")
     refused_program(threads, "InvalidIR", "32 to 1024 threads in whole warps, not 100", "threads")
     refused_program(condition, "InvalidText", "", "condition")
+    refused_program(dtype, "UnknownType", "'f99' is no element type", "dtype")
     refused_program(names, "InvalidIR", "names Q, which is not among the symbols M", "names")
     refused_program(workspace, "NotASequence", "stands under `with T.sequence", "workspace")
 
