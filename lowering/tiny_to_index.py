@@ -11,12 +11,11 @@ and selects have fresh ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
@@ -26,105 +25,25 @@ from xdsl.pattern_rewriter import (
 from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import tiny
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Dim
-from polyc.dialects.index import (
-    AxisAttr,
-    AxisKind,
-    PieceAttr,
-    ValueOp,
-    book,
-    reduced_label,
-    value_op,
-)
+from polyc.dialects.index import AxisAttr, AxisKind, PieceAttr, ValueOp, reduced_label, value_op
 from polyc.dialects.signature import graph_of
+from polyc.lowering.index_movements import (
+    IndexMask,
+    IndexPad,
+    IndexReshape,
+    IndexSlice,
+    IndexWindow,
+)
+from polyc.lowering.index_rule import (
+    IndexRule,
+    Numbering,
+    done,
+    entry_of,
+    map_to,
+    renamed,
+    write,
+)
 from polyc.passes.driver import rewrite
-
-
-@dataclass
-class Numbering:
-    """Fresh axis ids, counted in each graph from the largest id that it has."""
-
-    last: dict[Operation, int] = field(default_factory=dict[Operation, int])
-
-    def fresh(self, at: Operation) -> int:
-        """The next id of the graph around ``at``."""
-        graph = at if isinstance(at, tiny.GraphOp) else graph_of(at)
-        if graph is None:
-            raise PolycError(
-                "UnsupportedProgram", f"{at.name} is in no graph; the book is a graph's", at
-            )
-        if graph not in self.last:
-            entries = book(graph).values()
-            self.last[graph] = max((a.number for e in entries for a in e.all_axes), default=-1)
-        self.last[graph] += 1
-        return self.last[graph]
-
-
-@dataclass
-class IndexRule(RewritePattern):
-    """Base of the rules: one entry for each value that has none.
-
-    Legal for every op: an entry only describes.  ``numbering`` is shared by the rules
-    of one run.
-    """
-
-    numbering: Numbering = field(default_factory=Numbering)
-
-    def axes(
-        self, at: Operation, sizes: Sequence[Dim], kinds: Sequence[AxisKind] | None = None
-    ) -> list[AxisAttr]:
-        """New axes with fresh ids, named i0, i1, … ."""
-        return [
-            AxisAttr.of(
-                self.numbering.fresh(at), f"i{i}", size, "iter" if kinds is None else kinds[i]
-            )
-            for i, size in enumerate(sizes)
-        ]
-
-
-def _symbols(op: Operation) -> int:
-    graph = graph_of(op)
-    return 0 if graph is None else len(graph.symbol_names)
-
-
-def _map(op: Operation, dims: int, results: Sequence[int | None]) -> AffineMap:
-    """A map to dimensions, None being the constant 0."""
-    exprs: list[AffineExpr] = [
-        AffineConstantExpr(0) if r is None else AffineDimExpr(r) for r in results
-    ]
-    return AffineMap(dims, _symbols(op), tuple(exprs))
-
-
-def _renamed(axis: AxisAttr, position: int, size: Dim, kind: AxisKind | None = None) -> AxisAttr:
-    """``axis`` with its id, at another position of another value (S4.4)."""
-    if kind is None:
-        kind = "broadcast" if axis.repeats else "iter"
-    return AxisAttr.of(axis.number, f"i{position}", size, kind)
-
-
-def _entry(operand: SSAValue, op: Operation) -> ValueOp:
-    entry = value_op(operand)
-    if entry is None:
-        raise PolycError(
-            "InvalidIR", f"an operand of {op.name} has no index.value before its use", op
-        )
-    return entry
-
-
-def _write(
-    rewriter: PatternRewriter,
-    op: Operation,
-    axes: Sequence[AxisAttr],
-    maps: Sequence[AffineMap],
-    reduced: Sequence[AxisAttr] = (),
-) -> None:
-    entry = ValueOp(op.results[0], axes, [PieceAttr.of(maps)], reduced)
-    rewriter.insert(entry, InsertPoint.after(op))
-
-
-def _done(op: Operation) -> bool:
-    return value_op(op.results[0]) is not None
 
 
 class IndexLeaves(IndexRule):
@@ -142,13 +61,15 @@ class IndexLeaves(IndexRule):
             rewriter.insert(entries, InsertPoint.at_start(op.body.block))
 
 
-class IndexConstant(IndexRule):
-    """A scalar constant: a leaf of rank 0."""
+class IndexScalar(IndexRule):
+    """A scalar constant, or the value of a size: a leaf of rank 0."""
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: tiny.ConstantOp, rewriter: PatternRewriter) -> None:
-        if not _done(op):
-            _write(rewriter, op, [], [])
+    def match_and_rewrite(
+        self, op: tiny.ConstantOp | tiny.DimOp, rewriter: PatternRewriter
+    ) -> None:
+        if not done(op):
+            write(rewriter, op, [], [])
 
 
 class IndexUnary(IndexRule):
@@ -156,12 +77,12 @@ class IndexUnary(IndexRule):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tiny.UnaryOp | tiny.CastOp, rewriter: PatternRewriter) -> None:
-        if _done(op):
+        if done(op):
             return
-        before = _entry(op.operand, op).axes
+        before = entry_of(op.operand, op).axes
         sizes = tiny.tensor_of(op.result).dims
-        axes = [_renamed(a, i, sizes[i]) for i, a in enumerate(before)]
-        _write(rewriter, op, axes, [_map(op, len(axes), range(len(axes)))])
+        axes = [renamed(a, i, sizes[i]) for i, a in enumerate(before)]
+        write(rewriter, op, axes, [map_to(op, len(axes), range(len(axes)))])
 
 
 class IndexElementwise(IndexRule):
@@ -177,16 +98,16 @@ class IndexElementwise(IndexRule):
         op: tiny.BinaryOp | tiny.CompareOp | tiny.SelectOp,
         rewriter: PatternRewriter,
     ) -> None:
-        if _done(op):
+        if done(op):
             return
-        entries = [_entry(v, op) for v in op.operands]
+        entries = [entry_of(v, op) for v in op.operands]
         sizes = tiny.tensor_of(op.result).dims
         kinds: list[AxisKind] = [
             "broadcast" if all(e.axes.data[i].repeats for e in entries) else "iter"
             for i in range(len(sizes))
         ]
-        identity = _map(op, len(sizes), range(len(sizes)))
-        _write(rewriter, op, self.axes(op, sizes, kinds), [identity] * len(entries))
+        identity = map_to(op, len(sizes), range(len(sizes)))
+        write(rewriter, op, self.axes(op, sizes, kinds), [identity] * len(entries))
 
 
 class IndexPermute(IndexRule):
@@ -194,13 +115,13 @@ class IndexPermute(IndexRule):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tiny.PermuteOp, rewriter: PatternRewriter) -> None:
-        if _done(op):
+        if done(op):
             return
-        before, perm = _entry(op.operand, op).axes.data, op.perm
+        before, perm = entry_of(op.operand, op).axes.data, op.perm
         sizes = tiny.tensor_of(op.result).dims
-        axes = [_renamed(before[p], i, sizes[i]) for i, p in enumerate(perm)]
+        axes = [renamed(before[p], i, sizes[i]) for i, p in enumerate(perm)]
         results = [perm.index(i) for i in range(len(perm))]
-        _write(rewriter, op, axes, [_map(op, len(axes), results)])
+        write(rewriter, op, axes, [map_to(op, len(axes), results)])
 
 
 class IndexExpand(IndexRule):
@@ -212,19 +133,19 @@ class IndexExpand(IndexRule):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tiny.ExpandOp, rewriter: PatternRewriter) -> None:
-        if _done(op):
+        if done(op):
             return
-        before, stretched = _entry(op.operand, op).axes.data, op.stretched()
+        before, stretched = entry_of(op.operand, op).axes.data, op.stretched()
         place = {axis: i for i, axis in enumerate(op.dims) if axis not in stretched}
         axes: list[AxisAttr] = []
         for axis, size in enumerate(tiny.tensor_of(op.result).dims):
             if axis in place:
-                axes.append(_renamed(before[place[axis]], axis, size))
+                axes.append(renamed(before[place[axis]], axis, size))
             else:
                 number = self.numbering.fresh(op)
                 axes.append(AxisAttr.of(number, f"i{axis}", size, "broadcast"))
         results = [None if d in stretched else d for d in op.dims]
-        _write(rewriter, op, axes, [_map(op, len(axes), results)])
+        write(rewriter, op, axes, [map_to(op, len(axes), results)])
 
 
 class IndexReduce(IndexRule):
@@ -235,12 +156,12 @@ class IndexReduce(IndexRule):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tiny.ReduceOp, rewriter: PatternRewriter) -> None:
-        if _done(op):
+        if done(op):
             return
-        before, gone = _entry(op.operand, op).axes.data, op.axes
+        before, gone = entry_of(op.operand, op).axes.data, op.axes
         sizes = tiny.tensor_of(op.result).dims
         kept = [i for i in range(len(before)) if i not in gone]
-        axes = [_renamed(before[old], new, sizes[new]) for new, old in enumerate(kept)]
+        axes = [renamed(before[old], new, sizes[new]) for new, old in enumerate(kept)]
         graph = graph_of(op)
         taken = [] if graph is None else list(graph.symbol_names)
         reduced: list[AxisAttr] = []
@@ -250,7 +171,7 @@ class IndexReduce(IndexRule):
             reduced.append(AxisAttr.of(before[old].number, label, before[old].dim, "reduce"))
         order = [*kept, *gone]
         results = [order.index(i) for i in range(len(order))]
-        _write(rewriter, op, axes, [_map(op, len(order), results)], reduced)
+        write(rewriter, op, axes, [map_to(op, len(order), results)], reduced)
 
 
 class IndexNonScop(IndexRule):
@@ -271,12 +192,17 @@ def index_rules() -> list[RewritePattern]:
     numbering = Numbering()
     rules: Sequence[type[IndexRule]] = (
         IndexLeaves,
-        IndexConstant,
+        IndexScalar,
         IndexUnary,
         IndexElementwise,
         IndexPermute,
         IndexExpand,
         IndexReduce,
+        IndexSlice,
+        IndexPad,
+        IndexWindow,
+        IndexMask,
+        IndexReshape,
         IndexNonScop,
     )
     return [rule(numbering) for rule in rules]

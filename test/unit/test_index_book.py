@@ -18,7 +18,8 @@ from xdsl.ir.affine import AffineMap
 
 from polyc.dialects import index, tiny
 from polyc.dialects.dim import Assumption, Dim
-from polyc.lowering.tiny_to_index import Numbering, TinyToIndex, index_rules
+from polyc.lowering.index_rule import Numbering
+from polyc.lowering.tiny_to_index import TinyToIndex, index_rules
 from polyc.passes.driver import rewrite
 from polyc.poly import isl
 from polyc.tools.parsing import parse_text

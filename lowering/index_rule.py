@@ -1,0 +1,118 @@
+"""What the index rules share: fresh axis ids, and an op's entry in the book (S4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.rewriter import InsertPoint
+
+from polyc.dialects import tiny
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.dim import Dim
+from polyc.dialects.index import AxisAttr, AxisKind, PieceAttr, ValueOp, book, value_op
+from polyc.dialects.signature import graph_of
+
+
+@dataclass
+class Numbering:
+    """Fresh axis ids, counted in each graph from the largest id that it has."""
+
+    last: dict[Operation, int] = field(default_factory=dict[Operation, int])
+
+    def fresh(self, at: Operation) -> int:
+        """The next id of the graph around ``at``."""
+        graph = at if isinstance(at, tiny.GraphOp) else graph_of(at)
+        if graph is None:
+            raise PolycError(
+                "UnsupportedProgram", f"{at.name} is in no graph; the book is a graph's", at
+            )
+        if graph not in self.last:
+            entries = book(graph).values()
+            self.last[graph] = max((a.number for e in entries for a in e.all_axes), default=-1)
+        self.last[graph] += 1
+        return self.last[graph]
+
+
+@dataclass
+class IndexRule(RewritePattern):
+    """Base of the rules: one entry for each value that has none.
+
+    Legal for every op: an entry only describes.  ``numbering`` is shared by the rules
+    of one run.
+    """
+
+    numbering: Numbering = field(default_factory=Numbering)
+
+    def axes(
+        self, at: Operation, sizes: Sequence[Dim], kinds: Sequence[AxisKind] | None = None
+    ) -> list[AxisAttr]:
+        """New axes with fresh ids, named i0, i1, … ."""
+        return [
+            AxisAttr.of(
+                self.numbering.fresh(at), f"i{i}", size, "iter" if kinds is None else kinds[i]
+            )
+            for i, size in enumerate(sizes)
+        ]
+
+
+def symbol_count(op: Operation) -> int:
+    """Symbols of the signature of the graph around ``op``."""
+    graph = graph_of(op)
+    return 0 if graph is None else len(graph.symbol_names)
+
+
+def map_to(op: Operation, dims: int, results: Sequence[int | None]) -> AffineMap:
+    """A map to dimensions, None being the constant 0."""
+    exprs: list[AffineExpr] = [
+        AffineConstantExpr(0) if r is None else AffineDimExpr(r) for r in results
+    ]
+    return AffineMap(dims, symbol_count(op), tuple(exprs))
+
+
+def renamed(axis: AxisAttr, position: int, size: Dim, kind: AxisKind | None = None) -> AxisAttr:
+    """``axis`` with its id, at another position of another value (S4.4)."""
+    if kind is None:
+        kind = "broadcast" if axis.repeats else "iter"
+    return AxisAttr.of(axis.number, f"i{position}", size, kind)
+
+
+def entry_of(operand: SSAValue, op: Operation) -> ValueOp:
+    """The entry of an operand; raises PolycError where its rule has not run."""
+    entry = value_op(operand)
+    if entry is None:
+        raise PolycError(
+            "InvalidIR", f"an operand of {op.name} has no index.value before its use", op
+        )
+    return entry
+
+
+def write(
+    rewriter: PatternRewriter,
+    op: Operation,
+    axes: Sequence[AxisAttr],
+    maps: Sequence[AffineMap],
+    reduced: Sequence[AxisAttr] = (),
+) -> None:
+    """Put the entry of an op that reads its operands in one way behind it."""
+    write_pieces(rewriter, op, axes, [PieceAttr.of(maps)], reduced)
+
+
+def write_pieces(
+    rewriter: PatternRewriter,
+    op: Operation,
+    axes: Sequence[AxisAttr],
+    pieces: Sequence[PieceAttr],
+    reduced: Sequence[AxisAttr] = (),
+) -> None:
+    """Put an op's entry behind it."""
+    entry = ValueOp(op.results[0], axes, pieces, reduced)
+    rewriter.insert(entry, InsertPoint.after(op))
+
+
+def done(op: Operation) -> bool:
+    """Whether the op's value has its entry."""
+    return value_op(op.results[0]) is not None
