@@ -39,6 +39,7 @@ from polyc.dialects.index_attrs import (
     reduced_label,
 )
 from polyc.dialects.index_value import MAX_PIECES, ValueOp, value_op
+from polyc.dialects.movements import MovementOp
 from polyc.poly import isl
 
 
@@ -147,8 +148,11 @@ def access(value: SSAValue, leaf: SSAValue) -> AffineMap:
 
 
 def is_movement(value: SSAValue) -> bool:
-    """Whether the value is a logical view of its op's operand."""
-    return isinstance(value.owner, tiny.ExpandOp | tiny.PermuteOp)
+    """Whether the value is a logical view of its op's operand (S3.1).
+
+    ``step`` says whether one map describes the view: a pad or a mask has fills as well.
+    """
+    return isinstance(value.owner, MovementOp)
 
 
 def is_widening(value: SSAValue) -> bool:

@@ -48,15 +48,15 @@ from polyc.dialects.dim import (
     parse_assumptions,
     shape_text,
 )
-from polyc.dialects.region_axes import BroadcastInDimOp, ReadOp, ReduceOp, TransposeOp
+from polyc.dialects.region_axes import BroadcastInDimOp, ReduceOp, TransposeOp
 from polyc.dialects.region_elementwise import (
     BinaryOp,
     CastOp,
     CompareOp,
-    ConstantOp,
     SelectOp,
     UnaryOp,
 )
+from polyc.dialects.region_leaves import ConstantOp, DimOp, InsideOp, ReadOp
 from polyc.dialects.region_scope import (
     BINARY_FNS,
     COMPARE_FNS,
@@ -92,6 +92,8 @@ __all__ = [
     "CastOp",
     "CompareOp",
     "ConstantOp",
+    "DimOp",
+    "InsideOp",
     "KernelOp",
     "MemRefType",
     "ReadOp",
@@ -476,6 +478,8 @@ RegionDialect = Dialect(
         KernelOp,
         ReadOp,
         ConstantOp,
+        DimOp,
+        InsideOp,
         UnaryOp,
         BinaryOp,
         CompareOp,

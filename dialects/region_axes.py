@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    AffineSetAttr,
     AnyFloat,
     ArrayAttr,
     DenseArrayBase,
@@ -21,17 +19,6 @@ from xdsl.ir import (
     Attribute,
     Operation,
     SSAValue,
-)
-from xdsl.ir.affine import (
-    AffineBinaryOpExpr,
-    AffineBinaryOpKind,
-    AffineConstantExpr,
-    AffineConstraintExpr,
-    AffineConstraintKind,
-    AffineDimExpr,
-    AffineExpr,
-    AffineMap,
-    AffineSet,
 )
 from xdsl.irdl import (
     IRDLOperation,
@@ -47,14 +34,9 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import (
-    Dim,
-    shape_text,
-)
 from polyc.dialects.region_scope import (
     NEUTRAL,
     REDUCE_FNS,
-    KernelScope,
     OpT,
     check_fn,
     float_type,
@@ -64,12 +46,10 @@ from polyc.dialects.region_scope import (
     parse_types,
     print_types,
     same_size,
-    scope_of,
     set_type,
 )
 from polyc.dialects.region_types import (
     AxisAttr,
-    MemRefType,
     ValType,
     axes_text,
     check_element,
@@ -77,200 +57,6 @@ from polyc.dialects.region_types import (
     scalar_text,
     val_type,
 )
-from polyc.dialects.signature import symbol_space
-
-# Leaves --------------------------------------------------------------------------------
-
-
-def _not_quasi_affine(expr: AffineExpr) -> str | None:
-    """The first operator in ``expr`` that S4.2 does not allow."""
-    if isinstance(expr, AffineBinaryOpExpr):
-        if expr.kind is AffineBinaryOpKind.Mod:
-            return "mod"
-        if expr.kind is AffineBinaryOpKind.CeilDiv:
-            return "ceildiv"
-        return _not_quasi_affine(expr.lhs) or _not_quasi_affine(expr.rhs)
-    return None
-
-
-@irdl_op_definition
-class ReadOp(IRDLOperation):
-    """Element ``map(axes)`` of a tensor, for every point of the result's axes.
-
-    ``map`` takes the result's axes in order and the kernel's symbols, and gives one
-    coordinate a dimension of the tensor; it is affine with floordiv (S4.2).  With a guard,
-    points outside ``guard`` give ``fill`` and are not read: the form of a pad or mask
-    (S6.4).  Every other point lies inside the tensor, which isl proves (UnguardedAccess).
-    """
-
-    name = "region.read"
-
-    tensor = operand_def(MemRefType)
-    map = prop_def(AffineMapAttr)
-    guard = opt_prop_def(AffineSetAttr)
-    fill = opt_prop_def(FloatAttr)
-    result = result_def(ValType)
-
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        tensor: SSAValue,
-        map: AffineMap,
-        axes: Iterable[AxisAttr],
-        guard: AffineSet | None = None,
-        fill: float | None = None,
-    ) -> None:
-        element = cast(MemRefType, tensor.type).element_type
-        super().__init__(
-            operands=[tensor],
-            properties={
-                "map": AffineMapAttr(map),
-                "guard": None if guard is None else AffineSetAttr(guard),
-                "fill": None if fill is None else FloatAttr(fill, cast(Float32Type, element)),
-            },
-            result_types=[ValType.of(axes, element)],
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.tensor)
-        printer.print_string(" ")
-        printer.print_attribute(self.map)
-        if self.guard is not None and self.fill is not None:
-            printer.print_string(" where ")
-            printer.print_attribute(self.guard)
-            printer.print_string(f" else {scalar_text(self.fill.value.data, self.fill.type)}")
-        printer.print_op_attributes(self.attributes)
-        print_types(printer, [self.tensor], self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ReadOp:
-        tensor = parser.parse_unresolved_operand()
-        pos = parser.pos
-        map = parser.parse_attribute()
-        if not isinstance(map, AffineMapAttr):
-            parser.raise_error(f"expected an affine_map, got {map}", pos)
-        guard: AffineSet | None = None
-        fill: float | None = None
-        if parser.parse_optional_keyword("where") is not None:
-            pos = parser.pos
-            found = parser.parse_attribute()
-            if not isinstance(found, AffineSetAttr):
-                parser.raise_error(f"expected an affine_set, got {found}", pos)
-            guard = found.data
-            parser.parse_keyword("else")
-            fill = parse_scalar(parser)
-        extra = parser.parse_optional_attr_dict()
-        pos = parser.pos
-        operands, result = parse_types(parser, [tensor])
-        if not isinstance(operands[0].type, MemRefType):
-            parser.raise_error(f"expected a !region.memref, got {operands[0].type}", pos)
-        if not isinstance(result, ValType):
-            parser.raise_error(f"expected a !region.val, got {result}", pos)
-        op = cls(operands[0], map.data, result.axes, guard, fill)
-        set_type(op, result)
-        op.attributes |= extra
-        return op
-
-    def verify_(self) -> None:
-        memref = cast(MemRefType, self.tensor.type)
-        result = val_type(self.result)
-        map = self.map.data
-        if result.element_type != memref.element_type:
-            raise VerifyException(
-                f"a read of {memref} gives {memref.element_type}, not {result.element_type}; "
-                "convert with region.cast"
-            )
-        if len(map.results) != len(memref.shape):
-            raise VerifyException(
-                f"the map gives {len(map.results)} coordinates and the tensor has "
-                f"{len(memref.shape)} dimensions {shape_text(memref.shape)}; give one each"
-            )
-        if map.num_dims != len(result.axes):
-            raise VerifyException(
-                f"the map takes {map.num_dims} axes and the value has {len(result.axes)}, "
-                f"{axes_text(result.axes)}; give one dimension an axis"
-            )
-        for expr in map.results:
-            if (operator := _not_quasi_affine(expr)) is not None:
-                raise VerifyException(
-                    f"MissingDivGuard: the map has {operator} in {expr}; write it with floordiv "
-                    "(e mod q is e - q * (e floordiv q))"
-                )
-        if (self.guard is None) != (self.fill is None):
-            raise VerifyException("a guard and its fill stand together; give both or none")
-        kernel = scope_of(self)
-        if kernel is None:
-            return
-        symbols = kernel.symbol_names
-        if map.num_symbols != len(symbols):
-            raise VerifyException(
-                f"the map has {map.num_symbols} symbols and the kernel {len(symbols)}, "
-                f"[{', '.join(symbols)}]; align it to the kernel's"
-            )
-        guard = None if self.guard is None else self.guard.data
-        if guard is not None and (guard.num_dims, guard.num_symbols) != (
-            map.num_dims,
-            map.num_symbols,
-        ):
-            raise VerifyException(
-                f"the guard has {guard.num_dims} dimensions and {guard.num_symbols} symbols, the "
-                f"map {map.num_dims} and {map.num_symbols}; give both the same"
-            )
-        self._verify_inside(kernel, memref, result, guard)
-
-    def _verify_inside(
-        self, kernel: KernelScope, memref: MemRefType, result: ValType, guard: AffineSet | None
-    ) -> None:
-        for position, (expr, extent) in enumerate(
-            zip(self.map.data.results, memref.shape, strict=True)
-        ):
-            if isinstance(expr, AffineDimExpr) and result.shape[expr.position] == extent:
-                continue
-            if (fault := _outside(kernel, result, expr, extent, guard)) is not None:
-                raise VerifyException(
-                    f"UnguardedAccess: coordinate {position} of the read, {expr} over "
-                    f"{axes_text(result.axes)}, {fault}; 0 to {extent} - 1 is inside: guard the "
-                    "read (where affine_set<…> else fill) or change the map"
-                )
-
-
-def _outside(
-    kernel: KernelScope, value: ValType, expr: AffineExpr, extent: Dim, guard: AffineSet | None
-) -> str | None:
-    """How coordinate ``expr`` may leave ``[0, extent)``; None when isl proves that it does not."""
-    from polyc.poly.isl import IslLimitExceeded, sample_point
-
-    symbols = kernel.symbol_names
-    known = [] if guard is None else list(guard.constraints)
-    known += symbol_space(symbols, kernel.facts).constraints
-    for i, size in enumerate(value.shape):
-        known.append(_at_least(AffineExpr.dimension(i), 0))
-        # A size that multiplies symbols is beyond isl: its axis then has no upper bound here.
-        if (bound := size.as_affine(symbols)) is not None:
-            known.append(_at_least(bound - AffineExpr.dimension(i), 1))
-    limit = extent.as_affine(symbols)
-    if limit is None:
-        return f"is {expr}, which isl cannot compare with {extent}, a product of symbols"
-    for bad in (_at_least(-expr, 1), _at_least(expr - limit, 0)):
-        points = AffineSet(len(value.axes), len(symbols), (*known, bad))
-        try:
-            sample = sample_point(points)
-        except IslLimitExceeded as error:
-            return f"is {expr}, of which {error}"
-        if sample is not None:
-            at, where = sample
-            coordinate = expr.eval(list(at), list(where))
-            axes = ", ".join(f"{n} = {v}" for n, v in zip(value.labels, at, strict=True))
-            sizes = ", ".join(f"{n} = {v}" for n, v in zip(symbols, where, strict=True))
-            return f"is {coordinate} at [{axes}] when {sizes or 'run'}, outside the tensor"
-    return None
-
-
-def _at_least(expr: AffineExpr, bound: int) -> AffineConstraintExpr:
-    return AffineConstraintExpr(AffineConstraintKind.ge, expr, AffineConstantExpr(bound))
-
 
 # Axes ----------------------------------------------------------------------------------
 

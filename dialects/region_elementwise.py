@@ -1,4 +1,4 @@
-"""Elementwise ops and constants of the ``region`` dialect; see ``polyc.dialects.region``."""
+"""Elementwise ops of the ``region`` dialect; see ``polyc.dialects.region``."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import (
-    AnyFloat,
     Float32Type,
-    FloatAttr,
     IntegerType,
     StringAttr,
 )
@@ -44,63 +42,8 @@ from polyc.dialects.region_scope import (
 )
 from polyc.dialects.region_types import (
     ValType,
-    axes_text,
-    parse_scalar,
-    scalar_text,
     val_type,
 )
-
-
-@irdl_op_definition
-class ConstantOp(IRDLOperation):
-    """A number, as a value with no axes."""
-
-    name = "region.constant"
-
-    value = prop_def(FloatAttr)
-    result = result_def(ValType)
-
-    traits = traits_def(Pure())
-
-    def __init__(self, value: float, element_type: AnyFloat) -> None:
-        super().__init__(
-            properties={"value": FloatAttr(value, element_type)},
-            result_types=[ValType.of((), element_type)],
-        )
-
-    @property
-    def number(self) -> float:
-        return self.value.value.data
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {scalar_text(self.number, self.value.type)}")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ConstantOp:
-        number = parse_scalar(parser)
-        extra = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        pos = parser.pos
-        result = parser.parse_type()
-        if not isinstance(result, ValType) or not isinstance(result.element_type, AnyFloat):
-            parser.raise_error(f"expected a !region.val of floats, got {result}", pos)
-        op = cls(number, result.element_type)
-        set_type(op, result)
-        op.attributes |= extra
-        return op
-
-    def verify_(self) -> None:
-        result = val_type(self.result)
-        if len(result.axes):
-            raise VerifyException(
-                f"a constant has no axes, and its type has {axes_text(result.axes)}; broadcast it"
-            )
-        if result.element_type != self.value.type:
-            raise VerifyException(f"a constant of {self.value.type} cannot have the type {result}")
-
 
 # Elementwise ---------------------------------------------------------------------------
 

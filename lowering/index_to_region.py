@@ -6,22 +6,37 @@ behind but that map.  A value is computed over the axes that it depends on and n
 before an elementwise op its operands are brought to common axes by
 ``region.broadcast_in_dim`` or ``region.transpose`` (S6.3).  A value that is used several
 times at the same index is computed once (S6.6).
+
+Under a pad a value may be asked for where its tensor has no element.  The point then carries
+the guard inside which the value counts, down to the reads, and the fill that the pad or mask
+wants outside of it: a read takes both, anything else is followed by a ``region.select`` (S6.4).
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, i1
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.dialects.builtin import (
+    AffineSetAttr,
+    AnyFloat,
+    FloatAttr,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+    f32,
+    i1,
+)
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import (
     AffineConstantExpr,
+    AffineConstraintExpr,
     AffineDimExpr,
     AffineExpr,
     AffineMap,
+    AffineSet,
 )
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
@@ -60,8 +75,8 @@ def contraction_operands(op: tiny.ReduceOp) -> tuple[SSAValue, ...]:
 def _behind_views(value: SSAValue) -> SSAValue:
     """The value behind movements and casts."""
     owner = value.owner
-    while isinstance(owner, tiny.ExpandOp | tiny.PermuteOp | tiny.CastOp):
-        value = owner.operand
+    while isinstance(owner, MovementOp | tiny.CastOp):
+        value = owner.operands[0]
         owner = value.owner
     return value
 
@@ -135,17 +150,27 @@ def _check_epilogue(contraction: tiny.ReduceOp) -> None:
 class Point:
     """Where a tiny value is wanted: ``map`` takes the kernel axes to its own axes.
 
-    The map uses every axis, and the axes stand in the order in which it first does.
+    The map or the guard uses every axis, and the axes stand in the order in which they first
+    do.  Outside ``guard`` (None is everywhere) nothing counts, unless ``fill`` says what is there.
     """
 
     axes: tuple[AxisAttr, ...]
     map: AffineMap
+    guard: AffineSet | None = None
+    fill: float | None = None
 
     @staticmethod
-    def of(axes: Sequence[AxisAttr], results: Sequence[AffineExpr], symbols: int) -> Point:
+    def of(
+        axes: Sequence[AxisAttr],
+        results: Sequence[AffineExpr],
+        symbols: int,
+        guard: AffineSet | None = None,
+        fill: float | None = None,
+    ) -> Point:
         """The point with the unused axes left out and the rest in order of use."""
+        rows = () if guard is None else guard.constraints
         order: list[int] = []
-        for expr in results:
+        for expr in (*results, *(side for row in rows for side in (row.lhs, row.rhs))):
             for found in expr.dfs():
                 if isinstance(found, AffineDimExpr) and found.position not in order:
                     order.append(found.position)
@@ -155,7 +180,26 @@ class Point:
             for i in range(len(axes))
         ]
         moved = tuple(e.replace_dims_and_symbols(renamed, ()) for e in results)
-        return Point(tuple(axes[i] for i in order), AffineMap(len(order), symbols, moved))
+        return Point(
+            tuple(axes[i] for i in order),
+            AffineMap(len(order), symbols, moved),
+            None if guard is None else moved_set(guard, renamed, len(order)),
+            fill,
+        )
+
+
+def moved_set(points: AffineSet, into: Sequence[AffineExpr], dims: int) -> AffineSet:
+    """The set of points over ``dims`` dimensions whose image under ``into`` is in ``points``."""
+    rows = tuple(
+        AffineConstraintExpr(
+            row.kind,
+            isl.canonical_expr((row.lhs - row.rhs).replace_dims_and_symbols(into, ())),
+            AffineConstantExpr(0),
+            canonicalize=False,
+        )
+        for row in points.constraints
+    )
+    return AffineSet(dims, points.num_symbols, rows)
 
 
 Lowering: TypeAlias = Generator[tuple[SSAValue, Point], SSAValue, SSAValue]
@@ -249,9 +293,16 @@ class _Kernel:
             if not stack:
                 return cast(SSAValue, result)
 
-    def _operand(self, op: Operation, position: int, point: Point) -> tuple[SSAValue, Point]:
-        """Operand ``position`` of ``op``, and where it is read for ``op`` at ``point``."""
-        return op.operands[position], self._through(op, position, point.axes, point.map.results)
+    def _operand(
+        self, op: Operation, position: int, point: Point, keeps_fill: bool = False
+    ) -> tuple[SSAValue, Point]:
+        """Operand ``position`` of ``op``, and where it is read for ``op`` at ``point``.
+
+        The operand has the point's fill outside the guard if ``op`` ``keeps_fill``.
+        """
+        fill = point.fill if keeps_fill else None
+        inner = self._through(op, position, point.axes, point.map.results, point.guard, fill)
+        return op.operands[position], inner
 
     def _through(
         self,
@@ -259,35 +310,40 @@ class _Kernel:
         position: int,
         axes: Sequence[AxisAttr],
         into: Sequence[AffineExpr],
+        guard: AffineSet | None = None,
+        fill: float | None = None,
     ) -> Point:
-        entry = self._entry(op.results[0])
-        if not entry.is_scop and isinstance(op, MovementOp):
-            raise PolycError(
-                "UnsupportedProgram",
-                f"{op.name} has no rule in the index book yet, and so no form in a kernel; write "
-                "the graph without it",
-                op,
-            )
-        if not entry.is_scop:
-            raise PolycError(
-                "NonSCoP",
-                f"{op.name} reads where its data says; several kernels for one graph are not "
-                "there yet: give what is before it as a graph of its own",
-                op,
-            )
+        entry = self._scop(op)
         piece = entry.pieces.data[0]
         access = piece.entries[position]
         if len(entry.pieces) != 1 or not isinstance(access, AffineMap):
             raise PolycError(
                 "UnsupportedProgram",
-                f"{op.name} reads in {len(entry.pieces)} pieces; guarded reads do not come from "
-                "this lowering yet: write the graph without the padding",
+                f"{op.name} reads its operands in {len(entry.pieces)} pieces; only a pad or a mask "
+                "does in a kernel",
                 op,
             )
-        results = tuple(
+        return Point.of(axes, self._composed(access, into), self.symbols, guard, fill)
+
+    @staticmethod
+    def _composed(access: AffineMap, into: Sequence[AffineExpr]) -> tuple[AffineExpr, ...]:
+        return tuple(
             isl.canonical_expr(e.replace_dims_and_symbols(into, ())) for e in access.results
         )
-        return Point.of(axes, results, self.symbols)
+
+    def _scop(self, op: Operation) -> index.ValueOp:
+        """The entry of an op's value; raises PolycError where it has no maps."""
+        entry = self._entry(op.results[0])
+        if not entry.is_scop:
+            reason = entry.attributes.get("reason")
+            why = reason.data if isinstance(reason, StringAttr) else "it reads where its data says"
+            raise PolycError(
+                "NonSCoP",
+                f"{op.name} is the border of a kernel: {why}; several kernels for one graph are "
+                "not there yet: give what is before it as a graph of its own",
+                op,
+            )
+        return entry
 
     def _entry(self, value: SSAValue) -> index.ValueOp:
         entry = index.value_op(value)
@@ -304,18 +360,25 @@ class _Kernel:
         if isinstance(op, Block):
             return self._read(value, point)
             yield
+        if point.fill is not None and not self._takes_fill(op, point.fill):
+            inner = yield value, replace(point, fill=None)
+            return self._selected(op, point, point.guard, inner, point.fill)
         match op:
-            case tiny.ExpandOp() | tiny.PermuteOp():
-                return (yield self._operand(op, 0, point))
+            case tiny.PadOp() | tiny.MaskOp():
+                return (yield from self._guarded(op, point))
+            case MovementOp():
+                return (yield self._operand(op, 0, point, keeps_fill=True))
             case tiny.ConstantOp():
                 return self.add(region.ConstantOp(op.number, f32), op, value.name_hint)
+            case tiny.DimOp():
+                return self.add(region.DimOp(op.size), op, value.name_hint)
             case tiny.ReduceOp():
                 return (yield from self._reduce(op, point))
             case tiny.UnaryOp():
                 operand = yield self._operand(op, 0, point)
                 made: Operation = region.UnaryOp(op.function, operand)
             case tiny.CastOp():
-                operand = yield self._operand(op, 0, point)
+                operand = yield self._operand(op, 0, point, keeps_fill=True)
                 made = region.CastOp(operand, tiny.tensor_of(value).element_type)
             case tiny.BinaryOp() | tiny.CompareOp() | tiny.SelectOp():
                 operands: list[SSAValue] = []
@@ -330,9 +393,112 @@ class _Kernel:
                 )
         return self.add(made, op, value.name_hint)
 
+    # Guards
+
+    @staticmethod
+    def _takes_fill(op: Operation, fill: float) -> bool:
+        """Whether a value is the fill outside a guard if what it views is."""
+        match op:
+            case MovementOp():
+                return True
+            case tiny.ConstantOp():
+                return op.number == fill
+            case tiny.CastOp():
+                kinds = (tiny.tensor_of(v).element_type for v in (op.operand, op.result))
+                return all(_holds(kind, fill) for kind in kinds)
+            case _:
+                return False
+
+    def _guarded(self, op: tiny.PadOp | tiny.MaskOp, point: Point) -> Lowering:
+        """A pad or a mask: the operand where its piece reads it, the op's fill elsewhere.
+
+        A mask over computed values leaves them as they are everywhere, so that they depend on no
+        more axes than before, and selects.  A pad has to keep its operand inside.
+        """
+        reading = [p for p in self._scop(op).pieces if isinstance(p.entries[0], AffineMap)]
+        if not reading:
+            value = self.add(region.ConstantOp(op.number, _element(op.result)), op)
+            return self._filled(op, point, value, op.number)
+        access, domain = reading[0].entries[0], reading[0].domain
+        assert isinstance(access, AffineMap)
+        held = self._held(domain, point)
+        results = self._composed(access, point.map.results)
+        if held is None:
+            inner = Point.of(point.axes, results, self.symbols, point.guard, point.fill)
+            return (yield op.operand, inner)
+        if isinstance(op, tiny.PadOp) or _views_leaf(op.operand):
+            both = _both(point.guard, held)
+            value = yield op.operand, Point.of(point.axes, results, self.symbols, both, op.number)
+        else:
+            inner = Point.of(point.axes, results, self.symbols, point.guard)
+            value = yield op.operand, inner
+            value = self._selected(op, point, held, value, op.number)
+        return self._filled(op, point, value, op.number)
+
+    def _filled(self, op: Operation, point: Point, value: SSAValue, has: float) -> SSAValue:
+        """``value``, which is ``has`` outside the point's guard, with the point's fill there."""
+        if point.fill is None or _same_number(point.fill, has):
+            return value
+        return self._selected(op, point, point.guard, value, point.fill)
+
+    def _held(self, domain: AffineSetAttr | UnitAttr, point: Point) -> AffineSet | None:
+        """A piece's domain over the point's axes, without what these say; None for everywhere."""
+        if isinstance(domain, UnitAttr):
+            return None
+        dims = len(point.axes)
+        found = moved_set(domain.data, point.map.results, dims)
+        found = isl.simplify_set(found, self._known(point.axes, point.guard))
+        return found if found.constraints else None
+
+    def _known(self, axes: Sequence[AxisAttr], guard: AffineSet | None) -> AffineSet:
+        """The points of these axes, inside a guard, for the sizes that the graph assumes."""
+        names = self.graph.symbol_names
+        rows = index.bounds([a.size for a in axes], names)
+        facts = self.graph.assumptions.as_affine_set(names).constraints
+        kept = () if guard is None else guard.constraints
+        return AffineSet(len(axes), len(names), (*rows, *facts, *kept))
+
+    def _selected(
+        self,
+        op: Operation,
+        point: Point,
+        inside: AffineSet | None,
+        value: SSAValue,
+        fill: float,
+    ) -> SSAValue:
+        """``value`` inside a set over the point's axes, ``fill`` elsewhere."""
+        assert inside is not None
+        kind = cast(ValType, value.type)
+        tested = Point.of(point.axes, (), self.symbols, inside)
+        assert tested.guard is not None
+        condition = self.add(region.InsideOp(tested.guard, tested.axes), op)
+        labels = {*kind.labels, *(a.label for a in tested.axes)}
+        axes = [a for a in point.axes if a.label in labels]
+        other = self.add(region.ConstantOp(fill, cast(AnyFloat, kind.element_type)), op)
+        values = [self.spread(v, axes, op) for v in (condition, value, other)]
+        return self.add(region.SelectOp(*values), op)
+
     def _read(self, tensor: SSAValue, point: Point) -> SSAValue:
-        read = region.ReadOp(self.tensors[tensor], point.map, point.axes)
+        guard, fill = point.guard, point.fill
+        if guard is not None and fill is None:
+            if self._stays_inside(tensor, point):
+                point = Point.of(point.axes, point.map.results, self.symbols)
+                guard = None
+            else:
+                fill = 0.0
+        if guard is not None:
+            guard = isl.simplify_set(guard, self._known(point.axes, None))
+            if not guard.constraints:
+                guard = fill = None
+        read = region.ReadOp(self.tensors[tensor], point.map, point.axes, guard, fill)
         return self.add(read, self.asking or self.graph)
+
+    def _stays_inside(self, tensor: SSAValue, point: Point) -> bool:
+        """Whether the read is inside its tensor without the guard."""
+        target = index.box(tiny.tensor_of(tensor).dims, self.graph.symbol_names)
+        return isl.image_within(point.map, self._known(point.axes, None), target)
+
+    # Several operands
 
     def _joined(self, op: Operation, operands: Sequence[SSAValue], point: Point) -> Operation:
         """An elementwise op over the axes that any operand has."""
@@ -370,7 +536,10 @@ class _Kernel:
             *point.map.results,
             *(AffineDimExpr(len(axes) + i) for i in range(len(fresh))),
         ]
-        inner = self._through(op, 0, [*axes, *fresh], into)
+        guard = point.guard
+        if guard is not None:
+            guard = AffineSet(len(axes) + len(fresh), guard.num_symbols, guard.constraints)
+        inner = self._through(op, 0, [*axes, *fresh], into, guard)
         body = yield op.operand, inner
         have = cast(ValType, body.type)
         missing = [a for a in fresh if have.axis(a.label) is None]
@@ -385,6 +554,34 @@ class _Kernel:
             op.function, body, [a.label for a in fresh], acc=cast(AnyFloat, f32), label=label
         )
         return self.add(made, op, label)
+
+
+def _element(value: SSAValue) -> AnyFloat:
+    return cast(AnyFloat, tiny.tensor_of(value).element_type)
+
+
+def _holds(element: Attribute, number: float) -> bool:
+    """Whether a type holds a number exactly."""
+    try:
+        held = FloatAttr(number, cast(AnyFloat, element)).value.data
+    except OverflowError:
+        return False
+    return _same_number(held, number)
+
+
+def _same_number(a: float, b: float) -> bool:
+    return a == b or (a != a and b != b)
+
+
+def _both(a: AffineSet | None, b: AffineSet) -> AffineSet:
+    if a is None:
+        return b
+    return AffineSet(b.num_dims, b.num_symbols, (*a.constraints, *b.constraints))
+
+
+def _views_leaf(value: SSAValue) -> bool:
+    """Whether a value is read from a tensor, with movements and casts alone between."""
+    return isinstance(_behind_views(value), BlockArgument)
 
 
 def _plain_label(size: Dim) -> str | None:

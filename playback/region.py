@@ -22,6 +22,7 @@ from xdsl.ir.affine import (
     AffineConstraintKind,
     AffineDimExpr,
     AffineExpr,
+    AffineSet,
     AffineSymExpr,
 )
 
@@ -145,6 +146,10 @@ class _Player:
                 return self._read(op)
             case region.ConstantOp():
                 return np.asarray(op.number, np.float32)
+            case region.DimOp():
+                return np.asarray(op.size.evaluate(self.symbols), np.float32)
+            case region.InsideOp():
+                return self._inside(op.set.data, self.shape(op.result))
             case region.UnaryOp():
                 return functions.unary(op.fn.data, widen(self.values[op.operand]))
             case region.BinaryOp():
@@ -191,21 +196,29 @@ class _Player:
             return np.transpose(array, np.argsort(dims)) if dims else array
         return self._gather(op, array, shape)
 
+    def _inside(self, points: AffineSet, shape: tuple[int, ...]) -> Array:
+        """Which points of a box are in a set."""
+        grid = np.ogrid[tuple(slice(0, n) for n in shape)] if shape else ()
+        names = [self.symbols[s] for s in self.kernel.symbol_names]
+        inside: Array = np.ones(shape, np.bool_)
+        for row in points.constraints:
+            lhs, rhs = evaluate(row.lhs, grid, names), evaluate(row.rhs, grid, names)
+            match row.kind:
+                case AffineConstraintKind.eq:
+                    holds = np.equal(lhs, rhs)
+                case AffineConstraintKind.ge:
+                    holds = np.greater_equal(lhs, rhs)
+                case _:
+                    holds = np.less_equal(lhs, rhs)
+            inside = inside & holds
+        return inside
+
     def _gather(self, op: region.ReadOp, array: Array, shape: tuple[int, ...]) -> Array:
         grid = np.ogrid[tuple(slice(0, n) for n in shape)] if shape else ()
         names = [self.symbols[s] for s in self.kernel.symbol_names]
         inside: Array = np.ones(shape, np.bool_)
         if op.guard is not None:
-            for row in op.guard.data.constraints:
-                lhs, rhs = evaluate(row.lhs, grid, names), evaluate(row.rhs, grid, names)
-                match row.kind:
-                    case AffineConstraintKind.eq:
-                        holds = np.equal(lhs, rhs)
-                    case AffineConstraintKind.ge:
-                        holds = np.greater_equal(lhs, rhs)
-                    case _:
-                        holds = np.less_equal(lhs, rhs)
-                inside = inside & holds
+            inside = self._inside(op.guard.data, shape)
         coordinates: list[Array] = []
         for position, (expr, extent) in enumerate(
             zip(op.map.data.results, array.shape, strict=True)
