@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects import region
 from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.frontend import GraphOp
+from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.playback import region as region_playback
+from polyc.playback.reference import make_inputs, reference, tolerance_check
 from polyc.test.unit.movement_chains import SIZES, Chain
 from polyc.tools.parsing import parse_text
 
@@ -157,3 +161,27 @@ def test_several_pads_keep_their_own_fills(ctx: Context) -> None:
     inner: Any = np.pad(x, ((1, 1), (0, 0)), constant_values=1)
     want = np.pad(inner, ((1, 0), (0, 0)), constant_values=2)
     np.testing.assert_array_equal(found, want)
+
+
+EXAMPLES = [
+    ("conv_silu", {"N": 2, "H": 5, "W": 4, "C": 3, "F": 6}),
+    ("conv_silu", {"N": 1, "H": 1, "W": 1, "C": 1, "F": 1}),
+    ("rms_norm", {"M": 3, "N": 17}),
+    ("softmax", {"M": 3, "N": 17}),
+]
+
+
+@pytest.mark.parametrize(("name", "sizes"), EXAMPLES)
+def test_the_kernels_of_the_examples(
+    name: str, sizes: dict[str, int], ctx: Context, root: Path
+) -> None:
+    """What the frontend means, in one kernel of guarded reads."""
+    module = parse_text(ctx, (root / "examples" / f"{name}.mlir").read_text(), name)
+    (graph,) = module.body.block.ops
+    assert isinstance(graph, GraphOp)
+    inputs = make_inputs(graph, sizes)
+    expected = reference(graph, inputs, sizes)
+    FrontendToTiny().apply(ctx, module)
+    found = region_playback.run(kernel_of(module, ctx), inputs, sizes)
+    for spec, actual, wanted in zip(graph.outputs, found, expected, strict=True):
+        assert tolerance_check(actual, wanted, spec.type.element_type) is None
