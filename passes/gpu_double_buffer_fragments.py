@@ -149,6 +149,12 @@ class DoubleBufferFragments(RewritePattern):
                 f"the left operand is in registers already; drop {BUFFERS}",
                 op,
             )
+        if op.clear is not None:
+            raise PolycError(
+                "NoBuffers",
+                f"a contract that clears adds nothing up over a loop; drop {BUFFERS}",
+                op,
+            )
         if op.token is not None:
             raise PolycError(
                 "NoBuffers",

@@ -58,12 +58,20 @@ class LayOutContract(RewritePattern):
     @staticmethod
     def lay_out_left(op: tile.ContractOp, rewriter: PatternRewriter) -> None:
         """A fragment on the left lies as an accumulator of its sizes would."""
-        m, _, k = op.sizes
-        if op.mma.data != "wgmma":
+        m, n, k = op.sizes
+        rows, columns = op.warp_sizes
+        if op.mma.data == "wgmma":
+            layout = wgmma_accumulator(m, k, (64, k))
+        elif columns == n:
+            layout = mma_sync_accumulator(m, k, (rows, k))
+        else:
             raise PolycError(
-                "LayoutConflict", "only wgmma takes a left operand from registers here", op
+                "LayoutConflict",
+                f"a warp that holds rows of the left operand multiplies them with all {n} columns; "
+                f"make the warp_tile {rows}x{n}",
+                op,
             )
-        set_fragment_layout(op.lhs, wgmma_accumulator(m, k, (64, k)), op, rewriter)
+        set_fragment_layout(op.lhs, layout, op, rewriter)
 
     @staticmethod
     def lay_out_shared(op: tile.ContractOp, operand: SSAValue, rewriter: PatternRewriter) -> None:

@@ -142,8 +142,11 @@ def multiply_step(
     element: Attribute,
     a_offset: int = 0,
     b_offset: int = 0,
+    a_stride: int = 4,
 ) -> None:
     """The m16n8k16 products of one step.
+
+    ``a_stride`` is how many registers of ``a`` one row of blocks is from the next.
 
     Rows of blocks come in pairs, the first from left to right and the second back, so that
     neighbouring instructions share an operand in the register file's reuse cache.
@@ -157,7 +160,7 @@ def multiply_step(
             last.op(
                 hw.MmaSyncOp(
                     a,
-                    last.apply(line * 4 + a_offset, [i]),
+                    last.apply(line * a_stride + a_offset, [i]),
                     b,
                     last.apply(across * 2 + b_offset, [i, j]),
                     acc,

@@ -194,10 +194,22 @@ class LowerWgmmaContract(RewritePattern):
         return 64 // kind.panel_columns * kind.panel_bytes
 
 
+def clear_registers(emit: Emit, registers: SSAValue) -> None:
+    """Set a thread's accumulators to 0."""
+    zero = emit.zero_f32()
+    emit.loop(
+        register_count(registers.type) or 0,
+        lambda body, r: body.ops.append(memref.StoreOp.get(zero, registers, [r])),
+        unroll=True,
+        hint="r",
+    )
+
+
 class LowerMmaSyncContract(RewritePattern):
     """A contract by warps: ldmatrix both operands, then m16n8k16, for every 16 of k (S9.1).
 
-    One buffer of registers takes every step's operands; ``gpu-double-buffer-fragments`` is for
+    A left operand may be a fragment in the accumulator's layout.  One buffer of registers takes
+    every step's operands; ``gpu-double-buffer-fragments`` is for
     contracts that should load ahead.
     """
 
@@ -206,16 +218,15 @@ class LowerMmaSyncContract(RewritePattern):
         if op.mma.data != "mma.sync":
             return
         if isinstance(op.lhs.type, FragmentType):
-            raise PolycError(
-                "NotLowered", "mma.sync takes its left operand from a shared tile here", op
-            )
+            self.from_registers(op, rewriter)
+            return
         element = shared_type(op.lhs).element_type
         _, n, k = op.sizes
         wm, wn = op.warp_sizes
         emit = Emit()
-        if op.clear is not None:
-            emit.op(tile.FillOp(emit.zero_f32(), op.acc))
         acc = registers_of(emit, op.acc)
+        if op.clear is not None:
+            clear_registers(emit, acc)
         place = Place.of(emit, op, n, (wm, wn))
         zero = emit.index(0)
         of_a, of_b = operand_registers((wm, wn))
@@ -234,7 +245,42 @@ class LowerMmaSyncContract(RewritePattern):
             multiply_step(inner, a, b, acc, (wm, wn), element)
 
         emit.loop(k // K_STEP, step, unroll=True, hint="kk")
-        rewriter.replace(op, emit.ops, [])
+        rewriter.replace(op, emit.ops, [None] * len(op.results))
+
+    @staticmethod
+    def from_registers(op: tile.ContractOp, rewriter: PatternRewriter) -> None:
+        """The left fragment's pairs of registers are the operand's words as they are.
+
+        An accumulator has two words, eight rows apart, for eight columns; the operand of a step
+        over k is those of sixteen columns.
+        """
+        element = shared_type(op.rhs).element_type
+        _, n, k = op.sizes
+        wm, wn = op.warp_sizes
+        emit = Emit()
+        acc = registers_of(emit, op.acc)
+        if op.clear is not None:
+            clear_registers(emit, acc)
+        words = words_of(emit, op.lhs)
+        place = Place.of(emit, op, n, (wm, wn))
+        b = emit.registers(operand_registers((wm, wn))[1], i32, "b")
+        slot = op.rhs_slot or emit.index(0)
+        for step in range(k // K_STEP):
+            load_operand(
+                emit,
+                op.rhs,
+                slot,
+                place,
+                emit.index(step),
+                b,
+                wn // 16,
+                lhs=False,
+                k_major=op.rhs_k_major,
+            )
+            multiply_step(
+                emit, words, b, acc, (wm, wn), element, a_offset=4 * step, a_stride=k // 4
+            )
+        rewriter.replace(op, emit.ops, [None] * len(op.results))
 
 
 class LowerFragment(RewritePattern):

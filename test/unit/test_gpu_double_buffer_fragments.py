@@ -174,6 +174,12 @@ REFUSED = {
         "wgmma reads its operands from shared memory by itself; fragment_buffers is for mma.sync",
         "gpu.contract",
     ),
+    "a contract that clears": (
+        buffered(pipeline()).replace("into %acc mma", "into %acc clear mma"),
+        "NoBuffers",
+        "a contract that clears adds nothing up over a loop; drop fragment_buffers",
+        "gpu.contract",
+    ),
     "an odd number of steps": (
         buffered(pipeline(tile="[48, 48], f16", acc="[48, 48], f32", warp="<48, 48>")),
         "NoBuffers",

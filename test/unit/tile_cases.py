@@ -198,6 +198,22 @@ CASES: Mapping[str, TileCase] = {
                 (True, [(2, 200, 333), (1, 200, 77)]),
             )
         ),
+        *(
+            TileCase(
+                f"attention_sm80_d{size}{'_causal' if causal else ''}",
+                attention(causal),
+                small=sizes_of("BH SQ SK", *shapes),
+                large=sizes_of("BH SQ SK", (16, 1024, 1024), (3, 1000, 1500), (5, 700, 300)),
+                fill=half_normal,
+                mutants=4,
+                mutant_shapes=sizes_of("BH SQ SK", (1, 8, 140)),
+            )
+            for size in (64, 128)
+            for causal, shapes in (
+                (False, [(2, 70, 140), (1, 7, 1)]),
+                (True, [(1, 136, 150), (1, 130, 55)]),
+            )
+        ),
         TileCase(
             "conv3x3_sm90",
             convolution(1),
