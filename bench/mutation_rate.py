@@ -1,7 +1,8 @@
 """How many mutants of right kernels the simulator catches.
 
 Every mutant of every kernel of the example for both architectures, and of the small kernels
-in ``test/simulator``, runs on shapes with tails.  Prints each kernel's counts and the mutants
+in ``test/simulator``, runs on shapes with tails.  With ``--tiles`` those of ``examples/tile`` run
+in their place, of which the unit tests try some.  Prints each kernel's counts and the mutants
 that are neither caught nor shown to be harmless.
 """
 
@@ -109,20 +110,39 @@ def small_cases() -> list[list[Case]]:
     ]
 
 
+def tile_cases(chosen: str) -> list[list[Case]]:
+    """The cases of each file of ``examples/tile`` whose name contains ``chosen``."""
+    from polyc.test.unit.tile_cases import CASES, lowered
+
+    found: list[list[Case]] = []
+    for tiles in CASES.values():
+        if chosen not in tiles.name:
+            continue
+        cases: list[Case] = []
+        for sizes in tiles.mutant_shapes or tiles.small:
+            inputs = tiles.inputs(sizes)
+            expected = tiles.expected(inputs, sizes)
+            module = lowered(tiles.name)
+            cases.append(Case.of(module, tiles.variant, sizes, inputs, expected))
+        found.append(cases)
+    return found
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tiles", action="store_true", help="the kernels of examples/tile")
     parser.add_argument("--arch", help="sm_80 or sm_90a; without it both, and the small kernels")
     parser.add_argument("--small", action="store_true", help="only the kernels written by hand")
     parser.add_argument("--kernel", default="", help="only kernels whose name contains this")
     parser.add_argument("--output", help="a JSON file for the verdicts")
     parser.add_argument("--verbose", action="store_true", help="print every verdict")
     args = parser.parse_args(argv)
-    groups: list[list[Case]] = []
-    if not args.small:
+    groups: list[list[Case]] = tile_cases(args.kernel) if args.tiles else []
+    if not args.small and not args.tiles:
         for arch in [args.arch] if args.arch else ["sm_80", "sm_90a"]:
             groups += gemm_cases(arch, args.kernel)
-    if not args.arch:
-        groups += [cases for cases in small_cases() if args.kernel in cases[0].kernel]
+    if not args.arch and not args.tiles:
+        groups += [c for c in small_cases() if args.kernel in str(c[0].kernel)]
     start = time.perf_counter()
     every: list[Verdict] = []
     print(f"{'kernel':<34}{'mutants':>8}{'caught':>8}{'harmless':>10}{'survived':>10}")
@@ -131,7 +151,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         every += verdicts
         count = Counter(v.outcome for v in verdicts)
         arch = cases[0].module.arch.data
-        label = f"{cases[0].kernel}, {arch}"
+        label = f"{cases[0].right.variant}, {arch}"
         print(
             f"{label:<34}{len(verdicts):>8}{count['caught']:>8}{count['harmless']:>10}"
             f"{count['survived']:>10}",

@@ -470,6 +470,26 @@ def _uses_shared(body: Block) -> bool:
     return any(isinstance(op, hw.SharedTileOp | hw.MBarrierOp) for op in body.walk())
 
 
+def _ordering(kernel: KernelOp) -> list[str]:
+    """What a kernel begins with where its launch overlaps another, or another's overlaps it.
+
+    Both are harmless in launches that do not.
+    """
+    module = kernel.parent_op()
+    if not isinstance(module, ModuleOp) or not module.has_dispatch():
+        return []
+    found: dict[str, None] = {}
+    for launch in module.dispatch().launches():
+        if launch.overlapped is None or launch.before is None:
+            continue
+        if launch.kernel_name == kernel.sym_name.data:
+            found["wait_for_launch_before"] = None
+        if launch.before.kernel_name == kernel.sym_name.data:
+            found["let_next_launch_begin"] = None
+    # The next launch may begin while this one still waits: it waits in its turn.
+    return sorted(found)
+
+
 def kernel_text(
     kernel: KernelOp, functions: dict[str, DeviceFunction], types: dict[str, CType]
 ) -> str:
@@ -490,6 +510,8 @@ def kernel_text(
     if _uses_shared(body):
         w.line("extern __shared__ __align__(1024) unsigned char shared[];")
         w.line(f"u32 shared_base = {w.call('shared_window', 'shared')};")
+    for function in _ordering(kernel):
+        w.run(function)
     w.ops(body)
     bounds = f"{kernel.threads.value.data}, {kernel.blocks_per_sm.value.data}"
     size = kernel.cluster_size

@@ -292,6 +292,8 @@ def _fixed() -> list[DeviceFunction]:
             + _asm("mov.u32 %0, %%cluster_ctarank;", '"=r"(r)', volatile=False, memory=False)
             + "\nreturn (int)r;",
         ),
+        _function("void let_next_launch_begin()", _asm("griddepcontrol.launch_dependents;")),
+        _function("void wait_for_launch_before()", _asm("griddepcontrol.wait;")),
         _function(
             "void cluster_barrier()",
             _asm("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;"),

@@ -34,6 +34,10 @@ _TENSOR_MAP_TYPES = {"f16": (6, 2), "bf16": (9, 2), "f32": (7, 4)}
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 
 
+CLUSTER_DIMENSION, PROGRAMMATIC_SERIALIZATION = 4, 6
+"""CU_LAUNCH_ATTRIBUTE_...; the value of the second is 1."""
+
+
 class _Attribute(ctypes.Structure):
     """CUlaunchAttribute with the value of CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION."""
 
@@ -224,11 +228,15 @@ class Function:
         shared: int,
         arguments: Sequence[Any],
         cluster: Sequence[int] = (1, 1, 1),
+        overlapped: bool = False,
     ) -> Launch:
-        """A launch whose arguments are bound once; ``Launch.run`` is then one C call."""
+        """A launch whose arguments are bound once; ``Launch.run`` is then one C call.
+
+        An ``overlapped`` one may begin before the launch ahead of it in the stream has ended.
+        """
         self.allow_shared(shared)
         self.allow_cluster(cluster[0])
-        return Launch(self, self._handle, grid, block, shared, arguments, cluster)
+        return Launch(self, self._handle, grid, block, shared, arguments, cluster, overlapped)
 
 
 class Launch:
@@ -246,6 +254,7 @@ class Launch:
         shared: int,
         arguments: Sequence[Any],
         cluster: Sequence[int],
+        overlapped: bool = False,
     ) -> None:
         self.function = function
         self.arguments = tuple(arguments)
@@ -258,10 +267,13 @@ class Launch:
         self._config.block[:] = _three(block)
         self._config.shared = shared
         size = _three(cluster)
-        if size != (1, 1, 1):
-            self._attribute = _Attribute(4, 0, *size)
-            self._config.attributes = ctypes.pointer(self._attribute)
-            self._config.count = 1
+        attributes = [_Attribute(CLUSTER_DIMENSION, 0, *size)] if size != (1, 1, 1) else []
+        if overlapped:
+            attributes.append(_Attribute(PROGRAMMATIC_SERIALIZATION, 0, 1, 0, 0))
+        if attributes:
+            self._attributes = (_Attribute * len(attributes))(*attributes)
+            self._config.attributes = ctypes.cast(self._attributes, ctypes.POINTER(_Attribute))
+            self._config.count = len(attributes)
         self.config = ctypes.byref(self._config)
         self._launch = _library().cuLaunchKernelEx
 

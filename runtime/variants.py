@@ -65,6 +65,7 @@ class Step:
         self.launch, self.kernel = launch, kernel
         self.threads = kernel.threads.value.data
         self.cluster = kernel.cluster_size
+        self.overlapped = launch.overlapped is not None
         shared = kernel.shared_bytes
         self.shared = 0 if shared is None else shared.value.data
         self.arguments: list[tuple[BindAttr, Attribute]] = list(
@@ -158,7 +159,9 @@ class Variant:
                 arguments.append(plan.bind(source, pointer, memory, kind))
             cluster = (step.cluster, 1, 1)
             plan.launches.append(
-                code.bind((blocks,), (step.threads,), step.shared, arguments, cluster)
+                code.bind(
+                    (blocks,), (step.threads,), step.shared, arguments, cluster, step.overlapped
+                )
             )
         return plan
 

@@ -254,6 +254,7 @@ def kernel(
     persistent: bool = False,
     when: str = "",
     align: Sequence[int] | None = None,
+    overlapped: bool = False,
     cluster: int = 1,
     blocks_per_sm: int = 1,
     registers: Sequence[int] | None = None,
@@ -264,7 +265,8 @@ def kernel(
 
     ``when`` is about sizes (``"K mod 8 == 0"``), ``align`` the bytes that the address of each
     tensor is a multiple of (16 where nothing is said): the first kernel whose conditions hold runs.
-    In a sequence both are the sequence's.  ``registers`` is the budget of (producer, consumer) for
+    In a sequence both are the sequence's, and ``overlapped`` lets the launch begin while the one
+    before it ends.  ``registers`` is the budget of (producer, consumer) for
     roles that are inferred.  ``binds`` fixes which tensors and sizes are arguments, and their
     order (and their names in the text, as a dictionary); without it they are those that the body
     uses.  Without ``grid`` nothing is launched
@@ -277,8 +279,8 @@ def kernel(
         extra["registers"] = IntsAttr(tuple(registers))
     start = None
     if grid is not None:
-        start = _launching(label, grid, persistent, when, align)
-    elif persistent or when or align is not None:
+        start = _launching(label, grid, persistent, when, align, overlapped)
+    elif persistent or when or align is not None or overlapped:
         refuse("NoGrid", "persistent, when and align are about a launch: give the grid too")
     return Kernel(label, threads, start, blocks_per_sm, cluster, extra, binds)
 
@@ -289,6 +291,7 @@ def _launching(
     persistent: bool,
     when: str,
     align: Sequence[int] | None,
+    overlapped: bool,
 ) -> Callable[[], None]:
     """What appends the launch, where the kernel is complete."""
     current, location = trace(), here()
@@ -297,12 +300,17 @@ def _launching(
     if sequence is not None:
         if when or align is not None:
             refuse("NotASequence", "the conditions of a launch in a sequence are the sequence's")
-        made = LaunchOp.of_sequence(name, extents, persistent)
+        made = LaunchOp.of_sequence(name, extents, persistent, overlapped)
         made.location = location
         launches: list[Any] = sequence.ops
     else:
         made = LaunchOp(
-            name, read_assumptions(when), _alignments(current, align), extents, persistent
+            name,
+            read_assumptions(when),
+            _alignments(current, align),
+            extents,
+            persistent,
+            overlapped,
         )
         made.location = location
         launches = current.program.variants
@@ -326,12 +334,13 @@ def launch(
     persistent: bool = False,
     when: str = "",
     align: Sequence[int] | None = None,
+    overlapped: bool = False,
 ) -> None:
     """Launch a kernel that stands above, again or for the first time."""
     current = trace()
     if current.kernel is not None:
         refuse("NestedKernel", "a launch is the host's: it stands outside of kernels")
-    _launching(of.name, grid, persistent, when, align)()
+    _launching(of.name, grid, persistent, when, align, overlapped)()
 
 
 @public

@@ -101,6 +101,9 @@ class ModuleOp(IRDLOperation):
     def kernels(self) -> list[KernelOp]:
         return [op for op in self.body.block.ops if isinstance(op, KernelOp)]
 
+    def has_dispatch(self) -> bool:
+        return any(isinstance(op, DispatchOp) for op in self.body.block.ops)
+
     def dispatch(self) -> DispatchOp:
         """The module's dispatch; raises VerifyException when it has none."""
         for op in self.body.block.ops:
@@ -595,6 +598,10 @@ class LaunchOp(IRDLOperation):
     ``persistent``: the kernel loops over its work, so no more CTAs are launched than run at
     once: the grid is at most the multiprocessors times the kernel's ``blocks_per_sm``, in whole
     clusters.
+
+    ``overlapped``: its CTAs may come onto the chip while the launch before it in the sequence
+    ends; their first step is to wait until that one is done, and nothing else changes (SM90, CUDA
+    C++ Programming Guide, "Programmatic Dependent Launch").
     """
 
     name = "gpu.launch"
@@ -603,6 +610,7 @@ class LaunchOp(IRDLOperation):
     align = prop_def(IntsAttr)
     grid = prop_def(ShapeAttr)
     persistent = opt_prop_def(UnitAttr)
+    overlapped = opt_prop_def(UnitAttr)
     traits = traits_def(HasParent(DispatchOp, SequenceOp))
 
     def __init__(
@@ -612,6 +620,7 @@ class LaunchOp(IRDLOperation):
         align: Sequence[int],
         grid: Sequence[Dim | int | str],
         persistent: bool = False,
+        overlapped: bool = False,
     ) -> None:
         super().__init__(
             properties={
@@ -620,15 +629,19 @@ class LaunchOp(IRDLOperation):
                 "align": IntsAttr(tuple(align)),
                 "grid": ShapeAttr.of(grid),
                 "persistent": UnitAttr() if persistent else None,
+                "overlapped": UnitAttr() if overlapped else None,
             }
         )
 
     @staticmethod
     def of_sequence(
-        kernel: str, grid: Sequence[Dim | int | str], persistent: bool = False
+        kernel: str,
+        grid: Sequence[Dim | int | str],
+        persistent: bool = False,
+        overlapped: bool = False,
     ) -> LaunchOp:
         """A launch for the body of a ``gpu.sequence``, which has its conditions."""
-        return LaunchOp(kernel, AssumptionsAttr(()), (), grid, persistent)
+        return LaunchOp(kernel, AssumptionsAttr(()), (), grid, persistent, overlapped)
 
     @property
     def kernel_name(self) -> str:
@@ -684,7 +697,9 @@ class LaunchOp(IRDLOperation):
         when, align = _parse_conditions(parser)
         parser.parse_keyword("grid")
         grid = parse_shape(parser)
-        return cls(name, when, align, grid, parser.parse_optional_keyword("persistent") is not None)
+        persistent = parser.parse_optional_keyword("persistent") is not None
+        overlapped = parser.parse_optional_keyword("overlapped") is not None
+        return cls(name, when, align, grid, persistent, overlapped)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -693,8 +708,26 @@ class LaunchOp(IRDLOperation):
             _print_conditions(printer, self.when, self.align.data)
         printer.print_string(f" grid {shape_text(self.grid.data)}")
         printer.print_string(" persistent" if self.persistent is not None else "")
+        printer.print_string(" overlapped" if self.overlapped is not None else "")
+
+    @property
+    def before(self) -> LaunchOp | None:
+        """The launch before it in its sequence."""
+        launches = [] if self.sequence is None else self.sequence.launches()
+        place = next((i for i, launch in enumerate(launches) if launch is self), 0)
+        return launches[place - 1] if place else None
 
     def verify_(self) -> None:
+        if self.overlapped is not None:
+            if self.before is None:
+                raise VerifyException(
+                    f"@{self.kernel_name} overlaps no launch: it is the first, or alone"
+                )
+            if _module_of(self).arch.data < "sm_90a":
+                raise VerifyException(
+                    f"overlapped launches need sm_90a, and the module is for "
+                    f"{_module_of(self).arch.data}"
+                )
         if self.sequence is None:
             _verify_conditions(self, self.when, self.align.data)
         elif self.when.data or self.align.data:

@@ -138,13 +138,13 @@ gpu.module @gemm_split_k arch "sm_90a" symbols [M, K, N] {
       gpu.workspace "parts" : !gpu.global<[(K + 2047) floordiv 2048, M, N], f32>
       gpu.launch @gemm_split_k_deep
           grid [(K + 2047) floordiv 2048, (M + 63) floordiv 64, (N + 63) floordiv 64]
-      gpu.launch @gemm_split_k_sum grid [M, (N + 31) floordiv 32]
+      gpu.launch @gemm_split_k_sum grid [M, (N + 31) floordiv 32] overlapped
     }
     gpu.sequence @gemm_split_k_many when (K mod 8 == 0, N mod 8 == 0, K >= 1) align [16, 16, 16] {
       gpu.workspace "parts" : !gpu.global<[(K + 2047) floordiv 2048, M, N], f32>
       gpu.launch @gemm_split_k_wide
           grid [(K + 2047) floordiv 2048, (M + 63) floordiv 64, (N + 127) floordiv 128]
-      gpu.launch @gemm_split_k_sum grid [M, (N + 31) floordiv 32]
+      gpu.launch @gemm_split_k_sum grid [M, (N + 31) floordiv 32] overlapped
     }
   }
 }

@@ -50,7 +50,11 @@ def gemm_split_k(A: T.Tensor[M, K, T.f16], B: T.Tensor[K, N, T.f16], C: T.Out[M,
             parts_of_tiles(A, B, W, 64, 64, stages=8)
 
         adding = T.kernel(
-            "gemm_split_k_sum", threads=128, grid=[M, T.ceildiv(N, 32)], binds=[W, C, M, K, N]
+            "gemm_split_k_sum",
+            threads=128,
+            grid=[M, T.ceildiv(N, 32)],
+            overlapped=True,
+            binds=[W, C, M, K, N],
         )
         with adding:
             m0, n0 = T.tile_coordinates(M, N, tile=(1, 32), raster="row", group=1)
@@ -88,4 +92,4 @@ def gemm_split_k(A: T.Tensor[M, K, T.f16], B: T.Tensor[K, N, T.f16], C: T.Out[M,
         ):
             parts_of_tiles(A, B, W, 64, 128, stages=4)
 
-        T.launch(adding, grid=[M, T.ceildiv(N, 32)])
+        T.launch(adding, grid=[M, T.ceildiv(N, 32)], overlapped=True)

@@ -58,8 +58,11 @@ class FakeFunction:
         shared: int,
         arguments: Sequence[Any],
         cluster: Sequence[int],
+        overlapped: bool,
     ) -> FakeLaunch:
-        return FakeLaunch(self, (tuple(grid), tuple(block), shared), list(arguments), cluster)
+        name = f"{self.name} overlapped" if overlapped else self.name
+        function = FakeFunction(name, self.log)
+        return FakeLaunch(function, (tuple(grid), tuple(block), shared), list(arguments), cluster)
 
     def clusters_at_once(self, threads: int, shared: int, cluster: int) -> int:
         return 60 // cluster
@@ -320,7 +323,7 @@ gpu.module @two arch "sm_90a" symbols [M, N] {
       gpu.workspace "W" : !gpu.global<[M, N + 3], f32>
       gpu.workspace "n" zeroed : !gpu.global<[1], i32>
       gpu.launch @one grid [N - 1]
-      gpu.launch @two grid [1000 * M] persistent
+      gpu.launch @two grid [1000 * M] persistent overlapped
     }
     gpu.launch @empty align [4, 4] grid [M]
   }
@@ -349,7 +352,7 @@ def test_a_sequence_runs_in_order_with_its_workspaces(ctx: Context, log: list[An
     w, n = one[4][1].value, one[4][2].value
     assert w % 256 == 0 and n == w + 256
     assert clear == ("clear", n, 4, 0)
-    assert (one[0], one[1], two[0]) == ("one", (5,), "two")
+    assert (one[0], one[1], two[0]) == ("one", (5,), "two overlapped")
     # 132 multiprocessors, two blocks each, but only 30 clusters of two fit.
     assert two[1] == (60,)
     assert two[4][0] == [w, "f32", (5, 9), (9, 1), (4, 4), 0]
@@ -357,7 +360,7 @@ def test_a_sequence_runs_in_order_with_its_workspaces(ctx: Context, log: list[An
 
 def test_a_launch_without_blocks_is_left_out_of_a_sequence(ctx: Context, log: list[Any]) -> None:
     sequence(ctx).run([np.zeros((5, 1), np.float32)])
-    assert [entry[0] for entry in log] == ["clear", "two"]
+    assert [entry[0] for entry in log] == ["clear", "two overlapped"]
 
 
 def test_workspaces_grow_with_what_runs_on_a_stream(ctx: Context, log: list[Any]) -> None:
@@ -540,7 +543,7 @@ def test_a_bound_variant_has_workspaces_of_its_own(
     assert first.name == "both"
     first.run(3)
     second.run(3)
-    assert [entry[0] for entry in log] == ["clear", "one", "two"] * 2
+    assert [entry[0] for entry in log] == ["clear", "one", "two overlapped"] * 2
     assert log[1][4][1].value != log[4][4][1].value
     assert {entry[-1] for entry in log} == {3}
     assert job.launch([x], [y], variant="empty").run(0) is None

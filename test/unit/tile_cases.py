@@ -297,6 +297,7 @@ CASES: Mapping[str, TileCase] = {
             "gemm_unaligned",
             product,
             small=sizes_of("M N K", (67, 133, 77), (130, 262, 9), (1, 1, 1)),
+            mutant_shapes=sizes_of("M N K", (5, 9, 333), (67, 133, 77)),
             large=sizes_of("M N K", (127, 1001, 333), (4095, 4095, 4095), (64, 64, 64)),
         ),
         TileCase(

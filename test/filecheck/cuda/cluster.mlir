@@ -24,14 +24,14 @@ gpu.module @cluster arch "sm_90a" symbols [M] {
   }
 }
 
-// CHECK: void tma_load_2d_multicast(u32 address, const TensorMap* map, u32 barrier, int c0, int c1, u32 mask)
-// CHECK: .multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;"
-// CHECK: : "r"(address), "l"(map), "r"(barrier), "r"(c0), "r"(c1), "h"((u16)mask)
 // CHECK: asm("mov.u32 %0, %%cluster_ctarank;"
 // CHECK: asm("mapa.shared::cluster.u32 %0, %1, %2;"
 // CHECK: asm volatile("st.shared::cluster.f32 [%0], %1;"
 // CHECK: "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n"
 // CHECK: "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
+// CHECK: void tma_load_2d_multicast(u32 address, const TensorMap* map, u32 barrier, int c0, int c1, u32 mask)
+// CHECK: .multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;"
+// CHECK: : "r"(address), "l"(map), "r"(barrier), "r"(c0), "r"(c1), "h"((u16)mask)
 // CHECK: asm volatile("barrier.cluster.arrive.release.aligned;\n"
 // CHECK-NEXT: "barrier.cluster.wait.acquire.aligned;"
 // CHECK: int rank = cluster_rank();
@@ -39,6 +39,6 @@ gpu.module @cluster arch "sm_90a" symbols [M] {
 // CHECK-NEXT: store_cluster_f32(far, 1.0f);
 // CHECK-NEXT: mbarrier_arrive_cluster(bars + 8, peer);
 // CHECK-NEXT: mbarrier_arrive_cluster_reads(bars + 8, peer);
-// CHECK-NEXT: tma_load_2d_multicast(a, &map, bars + 8, rank, 1, 3);
+// CHECK-NEXT: tma_load_2d_multicast(a, &map, bars + 8, rank, 1, 3u);
 // CHECK-NEXT: cluster_barrier();
 // CHECK-NEXT: float y = load_cluster_f32(far);

@@ -25,8 +25,8 @@ gpu.module @m arch "sm_90a" symbols [M, K] assuming (K >= 1) {
       gpu.workspace "count" zeroed : !gpu.global<[1], i32>
       // CHECK-NEXT: gpu.launch @pad grid [M]
       gpu.launch @pad grid [M]
-      // CHECK-NEXT: gpu.launch @use grid [16] persistent
-      gpu.launch @use grid [16] persistent
+      // CHECK-NEXT: gpu.launch @use grid [16] persistent overlapped
+      gpu.launch @use grid [16] persistent overlapped
     // CHECK-NEXT: }
     }
     // CHECK-NEXT: gpu.sequence @one align [2, 4] {
