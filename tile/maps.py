@@ -233,6 +233,12 @@ class Parallel:
                 )
             if self.space is None:
                 self._set_space(memory)
+        if any(i.memory is value and i.place != place for i in self.inputs):
+            refuse(
+                "ReadAfterWrite",
+                "the body writes what it reads for another element; which comes first is not "
+                "defined, so write something else, or split it in two",
+            )
         stored = self._stored(memory, given)
         for output in self.outputs:
             if output.memory is value and output.place == place:

@@ -1157,6 +1157,13 @@ def test_parallel_that_reads_what_it_wrote() -> None:
 
     refused(body, "ReadAfterWrite", "another element")
 
+    def turned(A, X, C, Y) -> None:
+        f = T.alloc_fragment((64, 64), T.f16)
+        with T.parallel(f) as (i, j):
+            C[i, j] = C[j, i]  # here
+
+    refused(turned, "ReadAfterWrite", "the body writes what it reads for another element")
+
 
 def test_parallel_that_writes_elsewhere() -> None:
     def body(A, X, C, Y) -> None:
