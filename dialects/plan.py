@@ -68,6 +68,10 @@ SHARED_ALIGN = 1024
 """A 128-byte swizzle pattern repeats every 1024 bytes; tiles start there."""
 
 
+STAGED_COLUMNS = (128, 64)
+"""Columns of the output that are stored at once, the most first: whole panels of a swizzle."""
+
+
 def _shape_text(sizes: Sequence[int]) -> str:
     return "x".join(map(str, sizes))
 
@@ -232,9 +236,28 @@ class ScheduleOp(IRDLOperation):
         barriers = 16 * stages if self.loader.data == "tma" else 0
         return stages * (m * k + k * n) * OPERAND_BYTES + barriers
 
+    @property
+    def staged_tile(self) -> tuple[int, int] | None:
+        """[rows, columns] of the output's part that a persistent block stores at once by TMA.
+
+        It has its own shared memory, as the ring fills for the next tile meanwhile; None where
+        threads store from registers.
+        """
+        m, n, _ = self.tile_sizes
+        if not self.flag("persistent") or self.mma.data != "wgmma" or self.loader.data != "tma":
+            return None
+        return m, next((w for w in STAGED_COLUMNS if n % w == 0), n)
+
+    def staged_bytes(self) -> int:
+        """Bytes of ``staged_tile``, of elements of 16 bits."""
+        staged = self.staged_tile
+        return 0 if staged is None else staged[0] * staged[1] * OPERAND_BYTES
+
     def shared_bytes(self) -> int:
-        """What a block's shared memory takes at most: the ring, and room to align it."""
-        return self.ring_bytes() + (SHARED_ALIGN if self.loader.data == "tma" else 0)
+        """What a block's shared memory takes at most: the ring, the output's part, and room to
+        align them."""
+        room = SHARED_ALIGN if self.loader.data == "tma" else 0
+        return self.ring_bytes() + self.staged_bytes() + room
 
     def accumulator_registers(self) -> int:
         """32-bit registers of a thread that hold its accumulators."""

@@ -7,7 +7,7 @@ follows it is mapped over the accumulator.  The schedules' conditions become the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -53,10 +53,10 @@ from polyc.dialects.region import (
 )
 from polyc.dialects.region_types import MemRefType
 from polyc.passes.driver import located, rewrite
-from polyc.passes.emit import INDEX, Emit
+from polyc.passes.emit import INDEX, Emit, affine_dim
 from polyc.passes.gpu_double_buffer_fragments import BUFFERS
 from polyc.passes.gpu_warp_specialize import REGISTERS
-from polyc.passes.plan_select import Contraction, Operand, find_contraction
+from polyc.passes.region_contraction import Contraction, Operand, find_contraction, staged_tile
 
 ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
 FIRST_ROW, FIRST_COLUMN = AffineExpr.symbol(0), AffineExpr.symbol(1)
@@ -198,6 +198,14 @@ class Epilogue:
         return self.emit.value(arith.DivfOp(one, self.emit.value(arith.AddfOp(one, power))))
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a tile of the output begins."""
+
+    row: SSAValue
+    column: SSAValue
+
+
 @dataclass
 class KernelBuilder:
     """Builds the kernel of one schedule."""
@@ -227,22 +235,17 @@ class KernelBuilder:
 
     def build(self, name: str) -> gpu.KernelOp:
         gemm, plan, emit = self.gemm, self.plan, self.emit
-        rows, columns, _ = plan.tile_sizes
         self.check_supported()
-        coordinates = tile.TileCoordinatesOp(
-            self.size(gemm.size(gemm.m)),
-            self.size(gemm.size(gemm.n)),
-            [rows, columns],
-            plan.raster.data,
-            plan.integer("group"),
-        )
-        emit.op(coordinates)
-        coordinates.row.name_hint, coordinates.column.name_hint = f"{gemm.m}0", f"{gemm.n}0"
-        zero = emit.zero_f32()
-        acc = emit.value(tile.FragmentOp(FragmentType.of([rows, columns], f32)), "acc")
-        emit.op(tile.FillOp(zero, acc))
-        self.contract(coordinates, acc)
-        self.epilogue(coordinates, acc)
+        sizes = [self.size(gemm.size(gemm.m)), self.size(gemm.size(gemm.n))]
+        self.depth = self.size(gemm.size(gemm.k))
+        if plan.flag("persistent"):
+            self.tile_loop(sizes)
+        else:
+            coordinates = tile.TileCoordinatesOp(
+                sizes[0], sizes[1], plan.tile_sizes[:2], plan.raster.data, plan.integer("group")
+            )
+            emit.op(coordinates)
+            self.compute(Place(coordinates.row, coordinates.column))
         emit.op(gpu.ReturnOp())
         self.block.add_ops(emit.ops)
         kernel = gpu.KernelOp(
@@ -258,6 +261,39 @@ class KernelBuilder:
             kernel.attributes[REGISTERS] = IntsAttr(tuple(split))
         return located(kernel, gemm.kernel)
 
+    def tile_loop(self, sizes: Sequence[SSAValue]) -> None:
+        """A loop over the block's tiles; its body is what another kernel does once.
+
+        Shared tiles and what is computed from sizes alone stand before it.
+        """
+        plan = self.plan
+        body = Block(arg_types=[INDEX] * 3)
+        row, column, ordinal = body.args
+        ordinal.name_hint = "tile"
+        outer, self.emit = self.emit, Emit()
+        self.compute(Place(row, column))
+        inner, self.emit = self.emit, outer
+        for op in inner.ops:
+            if isinstance(op, SharedTileOp):
+                outer.op(op)
+        body.add_ops([o for o in inner.ops if not isinstance(o, SharedTileOp)])
+        outer.op(
+            tile.TileLoopOp(
+                sizes, plan.tile_sizes[:2], Region(body), plan.raster.data, plan.integer("group")
+            )
+        )
+
+    def compute(self, at: Place) -> None:
+        """One tile of the output: contract, and hand on what comes out."""
+        gemm, emit = self.gemm, self.emit
+        at.row.name_hint, at.column.name_hint = f"{gemm.m}0", f"{gemm.n}0"
+        rows, columns, _ = self.plan.tile_sizes
+        zero = emit.zero_f32()
+        acc = emit.value(tile.FragmentOp(FragmentType.of([rows, columns], f32)), "acc")
+        emit.op(tile.FillOp(zero, acc))
+        self.contract(at, acc)
+        self.epilogue(at, acc)
+
     def check_supported(self) -> None:
         """Refuse, with its name, a choice of the plan that no lowering obeys yet."""
         plan = self.plan
@@ -265,7 +301,7 @@ class KernelBuilder:
             ("split_k", plan.integer("split_k") != 1, "1"),
             ("cluster", plan.integers("cluster") != (1, 1), "[1, 1]"),
             ("pingpong", plan.flag("pingpong"), "false"),
-            ("persistent", plan.flag("persistent"), "false"),
+            ("persistent", plan.flag("persistent") and plan.mma.data != "wgmma", "false"),
             ("raster", plan.raster.data == "column", '"row" or "grouped"'),
         ):
             if taken:
@@ -276,7 +312,7 @@ class KernelBuilder:
                     plan,
                 )
 
-    def contract(self, at: tile.TileCoordinatesOp, acc: SSAValue) -> None:
+    def contract(self, at: Place, acc: SSAValue) -> None:
         """The pipeline over k: copy both operands' tiles, and contract them."""
         gemm, plan, emit = self.gemm, self.plan, self.emit
         rows, columns, depth = plan.tile_sizes
@@ -311,8 +347,7 @@ class KernelBuilder:
         if (buffers := plan.integer(BUFFERS)) > 1:
             contract.attributes[BUFFERS] = index_attr(buffers)
         body.add_op(located(contract, gemm.reduce))
-        bound = self.size(gemm.size(gemm.k))
-        pipeline = tile.PipelineOp(bound, depth, plan.integer("stages"), Region(body))
+        pipeline = tile.PipelineOp(self.depth, depth, plan.integer("stages"), Region(body))
         emit.op(located(pipeline, gemm.reduce))
 
     def operand_map(self, side: Operand) -> AffineMap:
@@ -320,8 +355,12 @@ class KernelBuilder:
         axes = tuple(AffineExpr.dimension(order.index(a)) for a in side.axes)
         return AffineMap(3, 0, axes)
 
-    def epilogue(self, at: tile.TileCoordinatesOp, acc: SSAValue) -> None:
-        """What follows the contraction, mapped over its accumulator into the outputs."""
+    def epilogue(self, at: Place, acc: SSAValue) -> None:
+        """What follows the contraction, mapped over its accumulator into the outputs.
+
+        A persistent kernel maps into a fragment, and stores that by TMA, so that the stores go
+        on while the next tile is computed.
+        """
         gemm = self.gemm
         block = Block(arg_types=[f32])
         block.args[0].name_hint = gemm.reduce.label
@@ -337,11 +376,35 @@ class KernelBuilder:
         block.add_ops([*body.emit.ops, tile.YieldOp(results)])
         inputs = [self.argument(t) for t in body.tensors]
         first = len(gemm.kernel.arg_names)
-        outputs = list(self.block.args[first : first + len(results)])
+        outputs: list[SSAValue] = list(self.block.args[first : first + len(results)])
+        staged = staged_tile(gemm, self.plan)
+        tensor = outputs[0]
+        if staged is not None:
+            kind = FragmentType.of(self.plan.tile_sizes[:2], results[0].type)
+            outputs = [self.emit.value(tile.FragmentOp(kind), "out")]
+            maps = [AffineMap(2, 2, (ROW, COLUMN))]
         new = tile.MapOp(
             acc, [at.row, at.column], inputs, outputs, [*body.maps, *maps], Region(block)
         )
         self.emit.op(located(new, gemm.kernel.yield_op))
+        if staged is not None:
+            for op in self.stores(at, outputs[0], tensor, staged):
+                located(op, gemm.kernel.yield_op)
+
+    def stores(
+        self, at: Place, fragment: SSAValue, tensor: SSAValue, staged: tuple[int, int]
+    ) -> list[Operation]:
+        """The fragment by parts into a shared tile, and from there to the tensor."""
+        emit, made = self.emit, len(self.emit.ops)
+        assert isinstance(fragment.type, FragmentType)
+        kind = SharedType.of(staged, fragment.type.element_type)
+        shared = emit.value(SharedTileOp(kind), "out_tile")
+        for start in range(0, self.plan.tile_sizes[1], staged[1]):
+            window = None if fragment.type.sizes == staged else (0, start)
+            emit.op(tile.CopyOp(fragment, [], shared, window=window))
+            column = emit.apply(affine_dim(0) + start, [at.column]) if start else at.column
+            emit.op(tile.CopyOp(shared, [at.row, column], tensor, loader="tma"))
+        return emit.ops[made:]
 
 
 def signature(kernel: KernelOp) -> list[MemRefType]:
@@ -364,7 +427,7 @@ def launch(gemm: Contraction, plan: ScheduleOp, name: str) -> gpu.LaunchOp:
     align = [
         plan.integer("vectorize") * element_bytes(t.element_type) for t in signature(gemm.kernel)
     ]
-    return gpu.LaunchOp(name, plan.when, [min(a, 16) for a in align], grid)
+    return gpu.LaunchOp(name, plan.when, [min(a, 16) for a in align], grid, plan.flag("persistent"))
 
 
 class LowerRegion(RewritePattern):

@@ -16,12 +16,16 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.types import element_bytes
 from polyc.passes.emit import UNROLL, Emit, affine_dim, clone_into
 from polyc.passes.gpu_symbols import constant_of
+from polyc.passes.gpu_vectorize import VectorizeLoop, guards_bounds
 
 PAIR = 2
 
 
 class RoundPairs(RewritePattern):
     """Run an unrolled loop over registers two at a time where it rounds them to 16 bits.
+
+    What it loads from neighbouring elements of a tensor becomes one load, on the terms of
+    ``VectorizeLoop``.
 
     Legality: iterations are independent: the body has no effect but on registers addressed by the
     loop's variable, and loads.  Rounding is element by element, so that the values are the same.
@@ -39,6 +43,13 @@ class RoundPairs(RewritePattern):
         if not any(rounds(o) for o in body) or not all(independent(o, variable) for o in body):
             return
         emit = Emit()
+        wide = {
+            o
+            for o in body
+            if isinstance(o, hw.LoadGlobalOp)
+            and guards_bounds(o)
+            and VectorizeLoop.is_vector(o, list(o.indices), variable, PAIR, bound, o.result.type)
+        }
 
         def pair(inner: Emit, first: SSAValue) -> None:
             second = inner.apply(affine_dim(0) + 1, [first])
@@ -46,6 +57,8 @@ class RoundPairs(RewritePattern):
             for o in body:
                 if isinstance(o, memref.StoreOp) and rounds(o):
                     self.round(o, maps, inner)
+                elif o in wide:
+                    VectorizeLoop.clone_lanes(o, maps, True, inner)
                 elif not (isinstance(o, arith.TruncFOp) and only_stored(o)):
                     for values in maps:
                         clone_into([o], values, inner)

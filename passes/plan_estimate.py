@@ -14,7 +14,12 @@ from polyc.dialects.gpu.types import SharedType, element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.passes.gpu_layout_inference import widest_swizzle
-from polyc.passes.plan_select import Contraction, Operand, find_contraction
+from polyc.passes.region_contraction import (
+    Contraction,
+    Operand,
+    find_contraction,
+    staged_tile,
+)
 
 MMA = (16, 8, 16)
 """Sizes m, n, k of one mma.sync."""
@@ -58,18 +63,22 @@ class Estimate:
         return asdict(self)
 
 
-def estimate(region: KernelOp, plan: ScheduleOp, symbols: Mapping[str, int]) -> Estimate:
+def estimate(
+    region: KernelOp, plan: ScheduleOp, symbols: Mapping[str, int], multiprocessors: int
+) -> Estimate:
     """What a launch of ``region`` under ``plan`` does at the sizes ``symbols``.
 
-    Raises PolycError ``UnsupportedProgram`` where the region is no contraction that a plan
-    can schedule.
+    ``multiprocessors`` bounds the grid of a persistent kernel.  Raises PolycError
+    ``UnsupportedProgram`` where the region is no contraction that a plan can schedule.
     """
     gemm = find_contraction(region)
     sizes = {axis: gemm.size(axis).evaluate(symbols) for axis in (gemm.m, gemm.n, gemm.k)}
     tile = dict(zip(sizes, plan.tile_sizes, strict=True))
     tiles = {axis: -(-size // tile[axis]) for axis, size in sizes.items()}
-    ctas = tiles[gemm.m] * tiles[gemm.n]
-    steps = ctas * tiles[gemm.k]
+    outputs = tiles[gemm.m] * tiles[gemm.n]
+    ctas = min(outputs, multiprocessors) if plan.flag("persistent") else outputs
+    steps = outputs * tiles[gemm.k]
+    staged = staged_tile(gemm, plan)
     # Each operand is read whole by every tile along the axis that it does not have.
     rows, columns, depth = (sizes[axis] for axis in (gemm.m, gemm.n, gemm.k))
     operands = (rows * tiles[gemm.n] + columns * tiles[gemm.m]) * depth * OPERAND_BYTES
@@ -88,19 +97,27 @@ def estimate(region: KernelOp, plan: ScheduleOp, symbols: Mapping[str, int]) -> 
         global_read_bytes=operands + _epilogue_bytes(gemm, sizes, tile, tiles),
         global_write_bytes=rows * columns * element_bytes(region.outs.data[0].element_type),
         shared_read_bytes=0 if grouped else loads * warps * matrices * MATRICES_BYTES,
-        shared_write_bytes=0 if tma else steps * stage,
+        shared_write_bytes=_staged_bytes(plan, outputs, staged) + (0 if tma else steps * stage),
         bank_conflicts=0,
-        peak_shared_bytes=plan.ring_bytes(),
+        peak_shared_bytes=plan.ring_bytes() + (0 if staged is None else plan.staged_bytes()),
         cp_async_bytes=operands if plan.loader.data == "cp_async" else 0,
         tma_loads=steps * boxes if tma else 0,
         tma_bytes=steps * stage if tma else 0,
         mma=0 if grouped else steps * warps * depths * (high // MMA[0]) * (wide // MMA[1]),
         wgmma=steps * consumers * (high // WGMMA[0]) * (tile[gemm.k] // WGMMA[1]) if grouped else 0,
-        # All warps meet once a step, or once in all when mbarriers keep the ring.
-        barriers=warps * (ctas if tma else steps + ahead),
+        # All warps meet once a step, or once in all when mbarriers keep the ring; and those that
+        # compute before and after they fill a part of the output that is stored by TMA.
+        barriers=warps * (ctas if tma else steps + ahead)
+        + (0 if staged is None else outputs * (tile[gemm.n] // staged[1]) * 2 * 4 * consumers),
         # Every consumer warp waits for a full stage, one producer warp for an empty one.
         mbarrier_waits=steps * (4 * consumers + 1) if tma else 0,
     )
+
+
+def _staged_bytes(plan: ScheduleOp, outputs: int, staged: tuple[int, int] | None) -> int:
+    """What goes out through shared memory: whole tiles, also where they leave the tensor."""
+    rows, columns, _ = plan.tile_sizes
+    return 0 if staged is None else outputs * rows * columns * OPERAND_BYTES
 
 
 def _boxes(side: Operand, tile: Mapping[str, int]) -> int:

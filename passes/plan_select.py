@@ -95,7 +95,8 @@ _WGMMA: Fields = {
     "consumers": 2,
     "registers": [40, 232],
     "raster": "grouped",
-    "group": 8,
+    "group": 16,
+    "persistent": True,
 }
 _MMA_SYNC: Fields = {
     "mma": "mma.sync",

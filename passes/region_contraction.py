@@ -24,6 +24,8 @@ from xdsl.ir.affine import (
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import Dim
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import (
     BinaryOp,
     BroadcastInDimOp,
@@ -52,6 +54,19 @@ class Operand:
     def contiguous(self) -> Dim:
         """The size of the innermost dimension."""
         return cast("MemRefType", self.read.tensor.type).shape[-1]
+
+
+def staged_tile(gemm: Contraction, plan: ScheduleOp) -> tuple[int, int] | None:
+    """The part of the output that a kernel stores at once by TMA; None where threads store.
+
+    The copy engine takes one output of 16-bit elements that lies as the accumulator does.
+    """
+    outs = gemm.kernel.outs
+    if len(outs) != 1 or element_bytes(outs.data[0].element_type) != OPERAND_BYTES:
+        return None
+    if [axis.label for axis in gemm.kernel.iters] != [gemm.m, gemm.n]:
+        return None
+    return plan.staged_tile
 
 
 @dataclass(frozen=True)

@@ -206,6 +206,7 @@ def plan_of(job: Compilation, variant: str | None, symbols: Mapping[str, int]) -
     from polyc.dialects.plan import ScheduleOp
     from polyc.dialects.region import KernelOp
     from polyc.passes.plan_estimate import estimate
+    from polyc.playback.gpu.simulate import MULTIPROCESSORS
 
     planned = job.kept.get("plan")
     if planned is None or variant is None:
@@ -213,7 +214,8 @@ def plan_of(job: Compilation, variant: str | None, symbols: Mapping[str, int]) -
     regions = {op.sym_name.data: op for op in planned.ops if isinstance(op, KernelOp)}
     for op in planned.ops:
         if isinstance(op, ScheduleOp) and variant == op.kernel_name:
-            return estimate(regions[op.region.string_value()], op, symbols)
+            region = regions[op.region.string_value()]
+            return estimate(region, op, symbols, MULTIPROCESSORS)
     return None
 
 

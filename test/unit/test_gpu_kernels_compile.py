@@ -37,7 +37,7 @@ class Expected:
 
 KERNELS = {
     "sm_90a": {
-        "tma": Expected(384, 168, 4 * (128 + 256) * 64 * 2 + 2 * 4 * 8, wgmma=4),
+        "tma": Expected(384, 168, 4 * (128 + 256) * 64 * 2 + 2 * 4 * 8 + 128 * 128 * 2, wgmma=4),
         "cp_async": Expected(128, 255, 3 * (128 + 128) * 32 * 2, mma=64),
         "scalar": Expected(128, 255, 2 * (128 + 128) * 32 * 2, mma=64),
     },

@@ -98,6 +98,26 @@ def test_lower_ring_counts_arrivals_and_bytes() -> None:
     assert names[:2] == ["gpu.fence_mbarrier_init", "gpu.barrier"]
 
 
+def test_a_ring_of_peers_counts_the_consumers_of_all() -> None:
+    """Lane r of each warp tells CTA r; the cluster meets before the first use and at the end."""
+    text = ring(3, "acquire copy wait release", consumers=2)
+    text = text.replace("consumers 2", "consumers 2 peers 4")
+    module = run(text.replace("threads 384", "threads 384 cluster 4"), PASS)
+    assert {op.count.value.data for op in find(module, hw.MBarrierInitOp)} == {1, 2 * 4 * 4}
+    assert not find(module, hw.MBarrierArriveOp) and not find(module, hw.BarrierOp)
+    arrive = only(module, hw.MBarrierArriveClusterOp)
+    assert arrive.reads is not None
+    assert [op.name for op in body_of(module)][-2:] == ["gpu.cluster_barrier", "gpu.return"]
+    assert len(find(module, hw.ClusterBarrierOp)) == 2
+
+
+def test_a_ring_of_other_peers_than_the_cluster_is_refused() -> None:
+    text = ring(3, "acquire copy wait release", consumers=1)
+    text = text.replace("consumers 1", "consumers 1 peers 2")
+    message = "the ring spans 2 CTAs and the kernel's clusters have 1; give both the same number"
+    assert_refused(text, "BadRing", message, "gpu.ring consumers", PASS)
+
+
 def test_copies_that_signal_something_else_are_not_counted() -> None:
     text = ring(3, "acquire copy copy").replace("at %i", "at %M", 1)
     assert only(run(text, PASS), hw.MBarrierExpectOp).bytes.value.data == 64 * 64 * 2

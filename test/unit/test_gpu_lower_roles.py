@@ -46,5 +46,28 @@ def test_lower_roles(consumers: int, single: str) -> None:
     assert (found[hw.WgmmaFenceOp, 0].active == consumer).all()
 
 
+def test_independent_consumers_see_their_number() -> None:
+    text = kernel(
+        """
+    gpu.roles consumers 2 independent registers [0, 0] producer {
+      gpu.yield
+    } consumer (%w) {
+      gpu.named_barrier 1 plus %w threads 128
+      gpu.yield
+    }""",
+        threads=384,
+    )
+    module = run(text, PASS)
+    assert not find(module, tile.RolesOp)
+    (event,) = (
+        e
+        for e in Machine(threads=384).run(body_of(module)).events
+        if isinstance(e.op, hw.NamedBarrierOp)
+    )
+    assert isinstance(event.op, hw.NamedBarrierOp) and event.op.offset is not None
+    assert (np.nonzero(event.active)[0] == np.arange(256)).all()
+    assert event[event.op.offset].tolist() == [0] * 128 + [1] * 128
+
+
 def test_lower_roles_leaves_a_kernel_without_roles_alone() -> None:
     unchanged(kernel("    gpu.barrier"), PASS)

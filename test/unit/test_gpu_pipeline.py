@@ -104,7 +104,7 @@ def split_ifs(module: Operation) -> Found:
 
 def not_planned(module: Operation) -> Found:
     for op in module.walk():
-        if isinstance(op, tile.CopyOp) and op.loader is None:
+        if isinstance(op, tile.CopyOp) and (op.is_load or op.is_store) and op.loader is None:
             yield op
         inside = isinstance(op.parent_op(), tile.PipelineOp)
         if (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from xdsl.dialects import affine, arith
 
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import KernelOp
@@ -93,3 +94,105 @@ def test_specialize_warps_counts_who_holds_the_accumulator(threads: int, computi
     text = roles(threads=threads)
     passes = ("gpu-layout-inference", PASS)
     assert_refused(text, "ThreadMismatch", message, "gpu.contract", *passes)
+
+
+# Tile loops ----------------------------------------------------------------------------------
+
+
+def persistent(
+    before: str = "", bound: str = "%K", multicast: str = "", cluster: str = "", share: str = ""
+) -> str:
+    """A pipeline in a loop over tiles; ``before`` stands in the loop, in front of it."""
+    shared, fragment = "!gpu.shared<[64, 64], f16>", "!gpu.fragment<[64, 64], f32>"
+    return f"""gpu.module @m arch "sm_90a" symbols [M, K, N] {{
+  gpu.kernel @k(%A: {TENSOR} = tensor 0, %M: index = symbol M, %K: index = symbol K)
+      threads 256 {cluster} {{
+    %zero = arith.constant 0.0 : f32
+    %t = gpu.shared_tile : {shared}
+    gpu.tile_loop (%r, %c, %n) = [%M, %K] tile <64, 64> raster "grouped" 4 {share} {{
+      %acc = gpu.fragment : {fragment}
+      gpu.fill %zero, %acc : {fragment}
+      {before}
+      gpu.pipeline %k, %i = to {bound} step 64 stages 3 {{
+        gpu.copy %A[%r, %k] to %t loader "tma" {multicast} : {TENSOR}, {shared}
+        gpu.contract %t affine_map<(m, n, k) -> (m, k)>, %t affine_map<(m, n, k) -> (k, n)>
+            into %acc mma "wgmma" warp_tile <64, 64> : {shared}, {shared}, {fragment}
+      }}
+    }}
+    gpu.return
+  }}
+}}
+"""
+
+
+def test_both_roles_walk_the_tiles() -> None:
+    module = run(persistent(), PASS)
+    op = only(module, tile.RolesOp)
+    loads, computes = (only(region, tile.TileLoopOp) for region in (op.producer, op.consumer))
+    assert loads.tile == computes.tile and loads.group == computes.group
+    names = [o.name for o in loads.walk() if o.name.startswith("gpu.")]
+    assert names == ["gpu.tile_loop", "gpu.ring_acquire", "gpu.copy", "gpu.yield"]
+    names = [o.name for o in computes.walk() if o.name.startswith("gpu.")]
+    assert names == [
+        "gpu.tile_loop",
+        "gpu.fragment",
+        "gpu.fill",
+        "gpu.ring_wait",
+        "gpu.contract",
+        "gpu.await",
+        "gpu.ring_release",
+        "gpu.await",
+        "gpu.ring_release",
+        "gpu.yield",
+    ]
+
+
+def test_iterations_count_on_from_tile_to_tile() -> None:
+    """Iteration i of tile n is number n * iterations + i of the ring, in both roles."""
+    op = only(run(persistent(), PASS), tile.RolesOp)
+    for region in (op.producer, op.consumer):
+        loop = only(region, tile.TileLoopOp)
+        (first,) = [o for o in loop.body.block.ops if isinstance(o, arith.MuliOp)]
+        assert first.lhs is loop.ordinal
+        step = find(region, tile.RingAcquireOp) or find(region, tile.RingWaitOp)
+        number = step[0].iteration.owner
+        assert isinstance(number, affine.ApplyOp) and first.result in number.operands
+
+
+def test_what_copies_need_of_a_tile_goes_along() -> None:
+    before = "%half = affine.apply affine_map<(r) -> (r floordiv 2)> (%r)"
+    text = persistent(before).replace("gpu.copy %A[%r, %k]", "gpu.copy %A[%half, %k]")
+    loop = only(only(run(text, PASS), tile.RolesOp).producer, tile.TileLoopOp)
+    copy = only(loop, tile.CopyOp)
+    owner = copy.indices[0].owner
+    assert isinstance(owner, affine.ApplyOp) and list(owner.operands) == [loop.coordinates[0]]
+
+
+def test_a_multicast_ring_spans_the_cluster() -> None:
+    ring = only(run(persistent(multicast="multicast", cluster="cluster 2"), PASS), tile.RingOp)
+    assert ring.peer_count == 2
+    assert only(run(persistent(cluster="cluster 2"), PASS), tile.RingOp).peer_count == 1
+
+
+def test_iterations_that_differ_from_tile_to_tile_are_refused() -> None:
+    message = (
+        "the number of iterations differs from tile to tile, so that nothing says which slot a "
+        "tile begins with; write the roles out, with iterations that count on"
+    )
+    assert_refused(persistent(bound="%r"), "VaryingPipeline", message, "gpu.pipeline", PASS)
+
+
+def test_copies_that_need_what_consumers_do_are_refused() -> None:
+    before = "%x = gpu.load_global %A[%r, %c : index, index] : " + TENSOR + " -> f16"
+    before += "\n      %y = arith.fptosi %x : f16 to i32\n"
+    before += "      %z = arith.index_cast %y : i32 to index"
+    text = persistent(before).replace("gpu.copy %A[%r, %k]", "gpu.copy %A[%z, %k]")
+    message = (
+        "the copies of the pipeline need gpu.load_global, which only its consumers run; move it "
+        "out of the tile loop or write the roles out"
+    )
+    assert_refused(text, "BadProducer", message, "gpu.load_global", PASS)
+
+
+def test_shared_tile_loops_are_their_authors() -> None:
+    unchanged(persistent(share="share %M of 2"), PASS)

@@ -130,8 +130,11 @@ def test_lower_region_makes_a_kernel_a_schedule(arch: str) -> None:
     assert [x.kernel.root_reference.data for x in launches] == [f"gemm_{v}" for v in variants]
     assert not launches[-1].when.data and launches[0].when.data
     for kernel, launch in zip(top.kernels(), launches, strict=True):
-        coordinates = only(kernel, tile.TileCoordinatesOp)
-        rows, columns = coordinates.tile_sizes
+        if launch.persistent is not None:
+            rows, columns = only(kernel, tile.TileLoopOp).tile.data
+        else:
+            rows, columns = only(kernel, tile.TileCoordinatesOp).tile_sizes
+        assert (launch.persistent is not None) == (launch is launches[0] and arch == "sm_90a")
         for m, n in ((1, 1), (rows, columns), (rows + 1, 3 * columns - 1)):
             sizes = {"M": m, "N": n, "K": 7}
             grid = [dim.evaluate(sizes) for dim in launch.grid.data]
@@ -378,7 +381,6 @@ NOT_BUILT = {
     "split_k": ("split_k = 1", "split_k = 2", "1"),
     "cluster": ("cluster = [1, 1]", "cluster = [2, 1]", "[1, 1]"),
     "pingpong": ("pingpong = false", "pingpong = true", "false"),
-    "persistent": ("persistent = false", "persistent = true", "false"),
     "raster": ('raster = "grouped"', 'raster = "column"', '"row" or "grouped"'),
 }
 
@@ -394,6 +396,36 @@ def test_a_choice_that_is_not_built_is_refused(said: str, asked: str, there: str
         f"use {there}"
     )
     assert_refused(text, "UnsupportedPlan", message, "plan.schedule", PASS)
+
+
+def test_a_persistent_kernel_of_mma_sync_is_refused() -> None:
+    text = scheduled(region(), "sm_80").replace("persistent = false", "persistent = true", 1)
+    message = (
+        "plan 'cp_async16_large' asks for a persistent that region-to-gpu does not build yet; use "
+        "false"
+    )
+    assert_refused(text, "UnsupportedPlan", message, "plan.schedule", PASS)
+
+
+def test_a_persistent_kernel_stores_by_tma() -> None:
+    """Parts of 128 columns of the fragment go to one shared tile, and from there to the tensor."""
+    half = MN.replace("f32", "f16")
+    text = region(f"%y = region.cast %acc : {MN} -> {half}", "%y", result="f16")
+    kernel = only(lowered(text, "sm_90a"), gpu.ModuleOp).kernels()[0]
+    loop = only(kernel, tile.TileLoopOp)
+    copies = find(loop, tile.CopyOp)
+    windows = [c.window.data for c in copies if c.window is not None]
+    assert windows == [(0, 0), (0, 128)]
+    stores = [c for c in copies if c.is_store]
+    assert [c.loader.data for c in stores if c.loader] == ["tma", "tma"]
+    assert {c.source for c in stores} == {c.target for c in copies if c.window is not None}
+    assert not find(loop, SharedTileOp) and find(kernel, SharedTileOp)
+
+
+def test_an_output_of_f32_is_stored_by_threads() -> None:
+    kernel = only(lowered(region(), "sm_90a"), gpu.ModuleOp).kernels()[0]
+    assert find(kernel, tile.TileLoopOp)
+    assert not [c for c in find(kernel, tile.CopyOp) if c.is_store]
 
 
 def test_lower_region_leaves_a_module_without_regions_alone() -> None:

@@ -183,7 +183,7 @@ def test_an_op_above_the_hardware_level_is_refused() -> None:
 @pytest.mark.parametrize(
     ("arch", "loader", "shapes", "every"),
     [
-        ("sm_90a", "tma", [(24, 264, 584), (24, 40, 40)], 13),
+        ("sm_90a", "tma", [(24, 520, 584), (24, 40, 40)], 13),
         ("sm_80", "cp_async16", [(24, 72, 232), (24, 72, 40)], 9),
     ],
 )
@@ -467,7 +467,11 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     data = json.loads(report.read_text())
     assert data["findings"] == [] and data["counters"]["tma_loads"] == 2 * 5
     assert "TMA" in timeline.read_text()
-    assert sorted(p.name for p in layouts.iterdir()) == ["A_tile.svg", "B_tile.svg"]
+    assert sorted(p.name for p in layouts.iterdir()) == [
+        "A_tile.svg",
+        "B_tile.svg",
+        "out_tile.svg",
+    ]
 
 
 def test_the_command_on_hardware_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

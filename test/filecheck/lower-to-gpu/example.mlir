@@ -5,7 +5,7 @@
 
 // NEW-NOT: {{(frontend|tiny|index|region|plan)\.[a-z]}}
 // NEW: gpu.module @gemm_bias_relu arch "sm_90a" symbols [M, K, N]
-// NEW: gpu.kernel @gemm_bias_relu_tma({{.*}}%A_map: !gpu.tensor_map<[128, 64], f16, swizzle 128> = tensor_map 0{{.*}}) threads 384 shared_bytes 196672
+// NEW: gpu.kernel @gemm_bias_relu_tma({{.*}}%A_map: !gpu.tensor_map<[128, 64], f16, swizzle 128> = tensor_map 0{{.*}}) threads 384 shared_bytes 229440
 // NEW: gpu.mbarrier_init
 // NEW: gpu.set_max_registers "decrease" 40
 // NEW: gpu.tma_load
@@ -17,7 +17,12 @@
 // NEW: gpu.wgmma_wait 1
 // NEW: gpu.mbarrier_arrive %empty
 // NEW: gpu.wgmma_wait 0
-// NEW: gpu.store_global
+// NEW: gpu.bulk_wait read 0
+// NEW: gpu.stmatrix
+// NEW: gpu.fence_proxy_async
+// NEW: gpu.named_barrier 6
+// NEW: gpu.tma_store
+// NEW: gpu.bulk_commit
 // NEW: gpu.dispatch
 // NEW-NOT: {{(frontend|tiny|index|region|plan)\.[a-z]}}
 

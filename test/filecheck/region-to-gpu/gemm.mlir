@@ -5,26 +5,33 @@
 
 // CHECK: gpu.module @gemm arch "sm_90a" symbols [M, K, N] {
 // CHECK-NEXT: gpu.kernel @gemm_tma(%A: !gpu.global<[M, K], f16> = tensor 0, %B: !gpu.global<[N, K], f16> = tensor 1, %bias: !gpu.global<[N], f16> = tensor 2, %C: !gpu.global<[M, N], f16> = tensor 3, %M: index = symbol M, %K: index = symbol K, %N: index = symbol N) threads 384 attributes {registers = #gpu.ints<40, 232>} {
-// CHECK-NEXT:   %m0, %n0 = gpu.tile_coordinates[%M, %N] tile <128, 256> raster "grouped" 8
-// CHECK:        %acc = gpu.fragment : !gpu.fragment<[128, 256], f32>
-// CHECK-NEXT:   gpu.fill %{{.*}}, %acc
 // CHECK-NEXT:   %A_tile = gpu.shared_tile : !gpu.shared<[128, 64], f16>
 // CHECK-NEXT:   %B_tile = gpu.shared_tile : !gpu.shared<[256, 64], f16>
+// CHECK-NEXT:   %out_tile = gpu.shared_tile : !gpu.shared<[128, 128], f16>
+// CHECK-NEXT:   gpu.tile_loop (%m0, %n0, %tile) = [%M, %N] tile <128, 256> raster "grouped" 16 {
+// CHECK:        %acc = gpu.fragment : !gpu.fragment<[128, 256], f32>
+// CHECK-NEXT:   gpu.fill %{{.*}}, %acc
 // CHECK-NEXT:   gpu.pipeline %k0, %i = to %K step 64 stages 4 {
 // CHECK-NEXT:     gpu.copy %A[%m0, %k0] to %A_tile loader "tma"
 // CHECK-NEXT:     gpu.copy %B[%n0, %k0] to %B_tile loader "tma"
 // CHECK-NEXT:     gpu.contract %A_tile affine_map<(d0, d1, d2) -> (d0, d2)>, %B_tile affine_map<(d0, d1, d2) -> (d1, d2)> into %acc mma "wgmma" warp_tile <64, 256>
 // CHECK-NEXT:   }
-// CHECK-NEXT:   gpu.map %acc : !gpu.fragment<[128, 256], f32> origin [%m0, %n0] ins(%bias : !gpu.global<[N], f16> affine_map<(d0, d1)[s0, s1] -> ((d1 + s1))>) outs(%C : !gpu.global<[M, N], f16> affine_map<(d0, d1)[s0, s1] -> ((d0 + s0), (d1 + s1))>) {
+// CHECK-NEXT:   %out = gpu.fragment : !gpu.fragment<[128, 256], f16>
+// CHECK-NEXT:   gpu.map %acc : !gpu.fragment<[128, 256], f32> origin [%m0, %n0] ins(%bias : !gpu.global<[N], f16> affine_map<(d0, d1)[s0, s1] -> ((d1 + s1))>) outs(%out : !gpu.fragment<[128, 256], f16> affine_map<(d0, d1)[s0, s1] -> (d0, d1)>) {
 // CHECK-NEXT:   ^bb0(%{{.*}}: f32, %{{.*}}: f16):
 // CHECK-NEXT:     arith.extf
 // CHECK-NEXT:     arith.addf
 // CHECK-NEXT:     arith.truncf
 // CHECK-NEXT:     gpu.yield %{{.*}} : f16
+// CHECK:        gpu.copy %out to %out_tile window <0, 0>
+// CHECK-NEXT:   gpu.copy %out_tile to %C[%m0, %n0] loader "tma"
+// CHECK-NEXT:   gpu.copy %out to %out_tile window <0, 128>
+// CHECK-NEXT:   affine.apply affine_map<(d0) -> ((d0 + 128))> (%n0)
+// CHECK-NEXT:   gpu.copy %out_tile to %C[%m0, %{{.*}}] loader "tma"
 // CHECK:      gpu.kernel @gemm_cp_async(
 // CHECK:      gpu.kernel @gemm_scalar(
 // CHECK:      gpu.dispatch (A: !gpu.global<[M, K], f16>, B: !gpu.global<[N, K], f16>, bias: !gpu.global<[N], f16> {role = "param"}) -> (C: !gpu.global<[M, N], f16>) {
-// CHECK-NEXT:   gpu.launch @gemm_tma when (K mod 8 == 0, N mod 8 == 0, K >= 1) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, (N + 255) floordiv 256]
+// CHECK-NEXT:   gpu.launch @gemm_tma when (K mod 8 == 0, N mod 8 == 0, K >= 1) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, (N + 255) floordiv 256] persistent
 // CHECK-NEXT:   gpu.launch @gemm_cp_async when (K mod 2 == 0, N mod 2 == 0) align [4, 4, 4, 4] grid [(M + 127) floordiv 128, (N + 127) floordiv 128]
 // CHECK-NEXT:   gpu.launch @gemm_scalar align [2, 2, 2, 2] grid [(M + 127) floordiv 128, (N + 127) floordiv 128]
 // CHECK-NEXT: }
