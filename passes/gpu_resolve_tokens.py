@@ -82,6 +82,8 @@ class ResolveTokens:
 
     def __init__(self, rewriter: PatternRewriter) -> None:
         self.rewriter = rewriter
+        self.complete: set[SSAValue] = set()
+        """Tokens of ops that are complete when they are issued: contracts by mma.sync."""
 
     def block(self, block: Block, state: State) -> None:
         for op in list(block.ops):
@@ -122,6 +124,8 @@ class ResolveTokens:
             raise never(op.token)
         if op.mma.data != "wgmma":
             self.check_access(op, state)
+            if op.token is not None:
+                self.complete.add(op.token)
             return
         lhs = op.lhs if isinstance(op.lhs.type, FragmentType) else None
         if lhs is not None:
@@ -159,7 +163,7 @@ class ResolveTokens:
                 )
             state.spent.add(token)
         emit = Emit()
-        tokens = list(op.tokens)
+        tokens = [t for t in op.tokens if t not in self.complete]
         for flights, contracts in ((state.contracts, True), (state.copies, False)):
             at = [i for i, f in enumerate(flights) if f.token in tokens]
             if not at and not (contracts and any(made_by_contract(t) for t in tokens)):

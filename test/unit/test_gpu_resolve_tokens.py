@@ -71,6 +71,11 @@ def test_a_kernel_without_tokens_is_left_alone() -> None:
     unchanged(text(contract("%s"), "gpu.await pending 0"), "gpu-resolve-tokens")
 
 
+def test_mma_sync_is_complete_when_it_is_issued() -> None:
+    plain = contract("%s", "%t").replace('"wgmma"', '"mma.sync"')
+    assert depths(plain, FILL.format("%s"), "gpu.await %t") == []
+
+
 def test_roles_are_resolved_apart() -> None:
     lines = (
         "gpu.roles consumers 1 registers [0, 0] producer {",
