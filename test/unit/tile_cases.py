@@ -219,7 +219,8 @@ CASES: Mapping[str, TileCase] = {
             convolution(1),
             small=sizes_of("N H W C K", (3, 9, 7, 72, 320), (1, 7, 9, 8, 24)),
             large=sizes_of("N H W C K", (32, 28, 28, 128, 128), (16, 56, 56, 64, 256)),
-            mutant_shapes=sizes_of("N H W C K", (1, 7, 9, 8, 24)),
+            mutants=8,
+            mutant_shapes=sizes_of("N H W C K", (1, 7, 9, 8, 24), (3, 9, 7, 72, 136)),
         ),
         TileCase(
             "conv3x3_stride2_sm90",
@@ -227,7 +228,7 @@ CASES: Mapping[str, TileCase] = {
             small=sizes_of("N H W C K", (3, 17, 13, 72, 136), (1, 5, 6, 8, 24)),
             large=sizes_of("N H W C K", (32, 56, 56, 128, 128), (7, 33, 28, 136, 200)),
             mutants=6,
-            mutant_shapes=sizes_of("N H W C K", (1, 5, 6, 8, 24)),
+            mutant_shapes=sizes_of("N H W C K", (1, 5, 6, 8, 24), (3, 17, 13, 72, 136)),
         ),
         TileCase(
             "conv3x3_gather",
@@ -235,7 +236,7 @@ CASES: Mapping[str, TileCase] = {
             small=sizes_of("N H W C K", (3, 5, 7, 40, 136), (1, 7, 9, 38, 24), (1, 4, 5, 35, 9)),
             large=sizes_of("N H W C K", (8, 28, 28, 132, 128), (4, 33, 17, 68, 200)),
             mutants=6,
-            mutant_shapes=sizes_of("N H W C K", (1, 5, 6, 6, 8)),
+            mutant_shapes=sizes_of("N H W C K", (1, 5, 6, 6, 8), (1, 7, 9, 38, 24)),
         ),
         TileCase(
             "gemm_pipelined",
