@@ -16,7 +16,7 @@ from types import CodeType, FrameType
 from typing import NoReturn, ParamSpec, TypeVar
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, LocationAttr, StringAttr
-from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.diagnostic import PolycError, from_text
 
@@ -136,8 +136,6 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
             raise
         except VerifyException as error:
             raise from_text(str(error), here()) from None
-        except ParseError as error:
-            raise PolycError("InvalidText", error.msg, here()) from None
         except _WRONG_ARGUMENTS as error:
             word = function.__name__.strip("_")
             raise PolycError(

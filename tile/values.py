@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, cast
+from typing import NoReturn, TypeVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects import affine, arith, math
@@ -37,6 +37,7 @@ from xdsl.ir.affine import (
     AffineMap,
 )
 from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError
 
 from polyc.dialects.dim import AssumptionsAttr, Dim, parse_assumptions, parse_shape
 from polyc.dialects.gpu.tile import TileIndexOp
@@ -53,6 +54,8 @@ from polyc.tile.trace import (
     value_of,
     visible,
 )
+
+T = TypeVar("T")
 
 index = INDEX
 
@@ -123,8 +126,17 @@ class Size:
     def __floordiv__(self, other: IndexLike) -> Size | Index:
         return of_sizes("floordiv", self, other)
 
+    def __rfloordiv__(self, other: IndexLike) -> Size | Index:
+        return of_sizes("floordiv", other, self)
+
+    def __truediv__(self, other: object) -> NoReturn:
+        _no_fraction()
+
     def __mod__(self, other: IndexLike) -> Size | Index:
         return of_sizes("mod", self, other)
+
+    def __rmod__(self, other: IndexLike) -> Size | Index:
+        return of_sizes("mod", other, self)
 
     def __neg__(self) -> Size | Index:
         return of_sizes("mul", self, -1)
@@ -173,7 +185,7 @@ def size(name: str) -> Size:
 
 def read_dim(text: str) -> Dim:
     """A size from its text, as ``!gpu.global`` writes it."""
-    found = parse_shape(Parser(Context(), f"[{text}]"))
+    found = _read(parse_shape, f"[{text}]")
     if len(found) != 1:
         refuse("NotASize", f"{text!r} is not one size")
     return found[0]
@@ -183,7 +195,14 @@ def read_assumptions(text: str) -> AssumptionsAttr:
     """Facts about sizes from their text: ``K mod 8 == 0, K >= 1``."""
     if not text.strip():
         return AssumptionsAttr(())
-    return AssumptionsAttr(parse_assumptions(Parser(Context(), f"({text})")))
+    return AssumptionsAttr(_read(parse_assumptions, f"({text})"))
+
+
+def _read(parse: Callable[[Parser], T], text: str) -> T:
+    try:
+        return parse(Parser(Context(), text))
+    except ParseError as error:
+        refuse("InvalidText", f"{text} is not understood: {error.msg}")
 
 
 def to_dim(given: object) -> Dim:
@@ -281,6 +300,9 @@ class Index:
     def __floordiv__(self, other: IndexLike) -> Index:
         return _of_indices("floordiv", self, other)
 
+    def __truediv__(self, other: object) -> NoReturn:
+        _no_fraction()
+
     def __rfloordiv__(self, other: IndexLike) -> Index:
         return _of_indices("floordiv", other, self)
 
@@ -324,6 +346,10 @@ class Index:
 
 
 IndexLike = int | Size | Index
+
+
+def _no_fraction() -> NoReturn:
+    refuse("NotAnIndex", "sizes and indices are whole: divide by //, or by T.ceildiv to round up")
 
 
 def _no_truth() -> NoReturn:

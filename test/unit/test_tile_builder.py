@@ -2,6 +2,7 @@
 
 # pyright: basic, reportInvalidTypeForm=false, reportInvalidTypeArguments=false
 # pyright: reportArgumentType=false, reportUnusedExpression=false, reportCallIssue=false
+# pyright: reportOperatorIssue=false
 
 from __future__ import annotations
 
@@ -1329,6 +1330,20 @@ def test_a_division_by_zero() -> None:
     refused(body, "NotAnIndex", "an index is divided by a positive number, not by 0")
 
 
+def test_a_fraction_of_a_size() -> None:
+    def body(A, X, C, Y) -> None:
+        T.alloc_fragment((M / 2, 64), T.f16)  # here
+
+    refused(body, "NotAnIndex", "divide by //")
+
+
+def test_a_size_that_is_no_expression() -> None:
+    def body(A, X, C, Y) -> None:
+        T.block_id() + "M +"  # here
+
+    refused(body, "InvalidText", "[M +] is not understood")
+
+
 def test_an_unknown_size() -> None:
     def body(A, X, C, Y) -> None:
         with T.serial(B):  # here
@@ -1431,7 +1446,7 @@ def test_programs_that_are_refused() -> None:
     refused_program(no_kernel, "NoKernel", "program built has no kernel", "no-kernel")
     refused_program(twice, "NameTaken", "there is another kernel k", "twice")
     refused_program(threads, "InvalidIR", "32 to 1024 threads in whole warps, not 100", "threads")
-    refused_program(condition, "InvalidText", "", "condition")
+    refused_program(condition, "InvalidText", "(M mod) is not understood", "condition")
     refused_program(dtype, "UnknownType", "'f99' is no element type", "dtype")
     refused_program(names, "InvalidIR", "names Q, which is not among the symbols M", "names")
     refused_program(workspace, "NotASequence", "stands under `with T.sequence", "workspace")
