@@ -8,8 +8,10 @@
 !matrix = !gpu.global<[M, N], f16>
 !vector = !gpu.global<[N], f16>
 !half1024 = !gpu.fragment<[1024], f16>
+!half2048 = !gpu.fragment<[2048], f16>
 !half8192 = !gpu.fragment<[8192], f16>
 !half1x1024 = !gpu.fragment<[1, 1024], f16>
+!half1x2048 = !gpu.fragment<[1, 2048], f16>
 !half1x4096 = !gpu.fragment<[1, 4096], f16>
 !half1x8192 = !gpu.fragment<[1, 8192], f16>
 !half4x1024 = !gpu.fragment<[4, 1024], f16>
@@ -18,11 +20,12 @@
 !wide256 = !gpu.fragment<[256], f32>
 !wide1024 = !gpu.fragment<[1024], f32>
 !wide1x1024 = !gpu.fragment<[1, 1024], f32>
+!wide1x2048 = !gpu.fragment<[1, 2048], f32>
 !wide1x4096 = !gpu.fragment<[1, 4096], f32>
 !wide1x8192 = !gpu.fragment<[1, 8192], f32>
 !wide4x1024 = !gpu.fragment<[4, 1024], f32>
-!ring4 = !gpu.shared<[1, 8192], f16, ring 4>
-!ring13 = !gpu.shared<[1, 8192], f16, ring 13>
+!ring10x8192 = !gpu.shared<[1, 8192], f16, ring 10>
+!ring16x2048 = !gpu.shared<[1, 2048], f16, ring 16>
 
 gpu.module @layer_norm arch "sm_90a" symbols [M, N] {
   // A row a warp: nothing is exchanged but by shuffles.
@@ -250,7 +253,7 @@ gpu.module @layer_norm arch "sm_90a" symbols [M, N] {
   gpu.kernel @layer_norm_shared(
       %X: !matrix = tensor 0, %W: !vector = tensor 1, %B: !vector = tensor 2,
       %Y: !matrix = tensor 3, %M: index = symbol M, %N: index = symbol N)
-      threads 1024 blocks_per_sm 2 {
+      threads 256 blocks_per_sm 3 {
     %row = gpu.block_id
     %zero = arith.constant 0 : index
     %one = arith.constant 1 : index
@@ -258,36 +261,36 @@ gpu.module @layer_norm arch "sm_90a" symbols [M, N] {
     %epsilon = arith.constant 1.0e-05 : f32
     %whole = arith.index_cast %N : index to i32
     %length = arith.sitofp %whole : i32 to f32
-    %chunks = affine.apply affine_map<(n) -> (n ceildiv 8192)> (%N)
-    %kept = gpu.shared_tile : !ring4
-    %half = gpu.fragment : !half1x8192
-    %wide = gpu.fragment : !wide1x8192
-    %part = gpu.fragment : !wide1024
-    %weight = gpu.fragment : !half8192
-    %bias = gpu.fragment : !half8192
+    %chunks = arith.constant 16 : index
+    %kept = gpu.shared_tile : !ring16x2048
+    %half = gpu.fragment : !half1x2048
+    %wide = gpu.fragment : !wide1x2048
+    %part = gpu.fragment : !wide256
+    %weight = gpu.fragment : !half2048
+    %bias = gpu.fragment : !half2048
     %mean = gpu.fragment : !wide1
     %sum = gpu.fragment : !wide1
     scf.for %i = %zero to %chunks step %one {
-      %j = affine.apply affine_map<(i) -> (i * 8192)> (%i)
-      gpu.copy %X[%row, %j] to %kept slot %i loader "cp_async" : !matrix, !ring4
-    }
+      %j = affine.apply affine_map<(i) -> (i * 2048)> (%i)
+      gpu.copy %X[%row, %j] to %kept slot %i loader "cp_async" : !matrix, !ring16x2048
+    } {unroll}
     gpu.cp_async_commit
     gpu.cp_async_wait 0
     gpu.barrier
-    gpu.fill %nothing, %part : !wide1024
+    gpu.fill %nothing, %part : !wide256
     scf.for %i = %zero to %chunks step %one {
-      %j = affine.apply affine_map<(i) -> (i * 8192)> (%i)
-      gpu.copy %kept slot %i to %half : !ring4, !half1x8192
-      gpu.map %half : !half1x8192 origin []
+      %j = affine.apply affine_map<(i) -> (i * 2048)> (%i)
+      gpu.copy %kept slot %i to %half : !ring16x2048, !half1x2048
+      gpu.map %half : !half1x2048 origin []
           ins()
-          outs(%wide : !wide1x8192 affine_map<(i, j) -> (i, j)>) {
+          outs(%wide : !wide1x2048 affine_map<(i, j) -> (i, j)>) {
       ^bb0(%e: f16):
         %f = arith.extf %e : f16 to f32
         gpu.yield %f : f32
       }
-      gpu.reduce sum %wide by affine_map<(i, j) -> (j floordiv 8)> into %part accumulate : !wide1x8192, !wide1024
-    }
-    gpu.reduce sum %part by affine_map<(i) -> (0)> into %mean : !wide1024, !wide1
+      gpu.reduce sum %wide by affine_map<(i, j) -> (j floordiv 8)> into %part accumulate : !wide1x2048, !wide256
+    } {unroll}
+    gpu.reduce sum %part by affine_map<(i) -> (0)> into %mean : !wide256, !wide1
     gpu.map %mean : !wide1 origin []
         ins()
         outs(%mean : !wide1 affine_map<(i) -> (i)>) {
@@ -295,13 +298,13 @@ gpu.module @layer_norm arch "sm_90a" symbols [M, N] {
       %m = arith.divf %e, %length : f32
       gpu.yield %m : f32
     }
-    gpu.fill %nothing, %part : !wide1024
+    gpu.fill %nothing, %part : !wide256
     scf.for %i = %zero to %chunks step %one {
-      %j = affine.apply affine_map<(i) -> (i * 8192)> (%i)
-      gpu.copy %kept slot %i to %half : !ring4, !half1x8192
-      gpu.map %half : !half1x8192 origin []
+      %j = affine.apply affine_map<(i) -> (i * 2048)> (%i)
+      gpu.copy %kept slot %i to %half : !ring16x2048, !half1x2048
+      gpu.map %half : !half1x2048 origin []
           ins(%mean : !wide1 affine_map<(i, j) -> (i)>)
-          outs(%wide : !wide1x8192 affine_map<(i, j) -> (i, j)>) {
+          outs(%wide : !wide1x2048 affine_map<(i, j) -> (i, j)>) {
       ^bb0(%e: f16, %m: f32):
         %f = arith.extf %e : f16 to f32
         %d = arith.subf %f, %m : f32
@@ -313,9 +316,9 @@ gpu.module @layer_norm arch "sm_90a" symbols [M, N] {
         %p = arith.mulf %c, %c : f32
         gpu.yield %p : f32
       }
-      gpu.reduce sum %wide by affine_map<(i, j) -> (j floordiv 8)> into %part accumulate : !wide1x8192, !wide1024
-    }
-    gpu.reduce sum %part by affine_map<(i) -> (0)> into %sum : !wide1024, !wide1
+      gpu.reduce sum %wide by affine_map<(i, j) -> (j floordiv 8)> into %part accumulate : !wide1x2048, !wide256
+    } {unroll}
+    gpu.reduce sum %part by affine_map<(i) -> (0)> into %sum : !wide256, !wide1
     gpu.map %sum : !wide1 origin []
         ins()
         outs(%sum : !wide1 affine_map<(i) -> (i)>) {
@@ -326,16 +329,16 @@ gpu.module @layer_norm arch "sm_90a" symbols [M, N] {
       gpu.yield %r : f32
     }
     scf.for %i = %zero to %chunks step %one {
-      %j = affine.apply affine_map<(i) -> (i * 8192)> (%i)
-      gpu.copy %kept slot %i to %half : !ring4, !half1x8192
-      gpu.copy %W[%j] to %weight : !vector, !half8192
-      gpu.copy %B[%j] to %bias : !vector, !half8192
-      gpu.map %half : !half1x8192 origin []
+      %j = affine.apply affine_map<(i) -> (i * 2048)> (%i)
+      gpu.copy %kept slot %i to %half : !ring16x2048, !half1x2048
+      gpu.copy %W[%j] to %weight : !vector, !half2048
+      gpu.copy %B[%j] to %bias : !vector, !half2048
+      gpu.map %half : !half1x2048 origin []
           ins(%mean : !wide1 affine_map<(i, j) -> (i)>,
               %sum : !wide1 affine_map<(i, j) -> (i)>,
-              %weight : !half8192 affine_map<(i, j) -> (j)>,
-              %bias : !half8192 affine_map<(i, j) -> (j)>)
-          outs(%half : !half1x8192 affine_map<(i, j) -> (i, j)>) {
+              %weight : !half2048 affine_map<(i, j) -> (j)>,
+              %bias : !half2048 affine_map<(i, j) -> (j)>)
+          outs(%half : !half1x2048 affine_map<(i, j) -> (i, j)>) {
       ^bb0(%e: f16, %m: f32, %r: f32, %g: f16, %o: f16):
         %f = arith.extf %e : f16 to f32
         %d = arith.subf %f, %m : f32
@@ -347,12 +350,12 @@ gpu.module @layer_norm arch "sm_90a" symbols [M, N] {
         %y = arith.truncf %a : f32 to f16
         gpu.yield %y : f16
       }
-      gpu.copy %half to %Y[%row, %j] : !half1x8192, !matrix
-    }
+      gpu.copy %half to %Y[%row, %j] : !half1x2048, !matrix
+    } {unroll}
     gpu.return
   }
 
-  // A row a cluster of 16, up to 8 chunks a CTA.  A ring of 13 chunks lets the next row's first
+  // A row a cluster of 16, 8 chunks a CTA.  A ring of 10 chunks lets the next row's first
   // ones come while this row's sums are exchanged through distributed shared memory.
   gpu.kernel @layer_norm_cluster(
       %X: !matrix = tensor 0, %W: !vector = tensor 1, %B: !vector = tensor 2,
@@ -368,11 +371,11 @@ gpu.module @layer_norm arch "sm_90a" symbols [M, N] {
     %whole = arith.index_cast %N : index to i32
     %length = arith.sitofp %whole : i32 to f32
     %eight = arith.constant 8 : index
-    %depth = arith.constant 13 : index
+    %depth = arith.constant 10 : index
     %first = affine.apply affine_map<(d0) -> (d0 floordiv 16)> (%block)
     %step = affine.apply affine_map<(d0) -> (d0 floordiv 16)> (%grid)
     %base = affine.apply affine_map<(d0) -> (d0 * 65536)> (%rank)
-    %kept = gpu.shared_tile : !ring13
+    %kept = gpu.shared_tile : !ring10x8192
     %half = gpu.fragment : !half1x8192
     %wide = gpu.fragment : !wide1x8192
     %part = gpu.fragment : !wide1024
@@ -380,27 +383,24 @@ gpu.module @layer_norm arch "sm_90a" symbols [M, N] {
     %bias = gpu.fragment : !half8192
     %mean = gpu.fragment : !wide1
     %sum = gpu.fragment : !wide1
-    %weight_next = gpu.fragment : !half8192
-    %bias_next = gpu.fragment : !half8192
-    %two = arith.constant 2 : index
     // Fill the ring: chunk i is in this CTA's row of number i floordiv 8.
     scf.for %i = %zero to %depth step %one {
       %later = affine.apply affine_map<(d0) -> (d0 floordiv 8)> (%i)
       %ahead = arith.muli %later, %step : index
       %from = arith.addi %first, %ahead : index
       %j = affine.apply affine_map<(d0, d1) -> (d0 mod 8 * 8192 + d1)> (%i, %base)
-      gpu.copy %X[%from, %j] to %kept slot %i loader "cp_async" : !matrix, !ring13
+      gpu.copy %X[%from, %j] to %kept slot %i loader "cp_async" : !matrix, !ring10x8192
       gpu.cp_async_commit
     }
     %end = scf.for %row = %first to %M step %step iter_args(%done = %zero) -> (index) {
       gpu.fill %nothing, %part : !wide1024
       scf.for %i = %zero to %eight step %one {
         %j = affine.apply affine_map<(d0, d1) -> (d0 * 8192 + d1)> (%i, %base)
-        %slot = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 13)> (%i, %done)
+        %slot = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 10)> (%i, %done)
         // The chunk came a whole ring of groups ago; every chunk of a pass closes one.
-        gpu.cp_async_wait 12
+        gpu.cp_async_wait 9
         gpu.cp_async_commit
-        gpu.copy %kept slot %slot to %half : !ring13, !half1x8192
+        gpu.copy %kept slot %slot to %half : !ring10x8192, !half1x8192
         gpu.map %half : !half1x8192 origin []
             ins()
             outs(%wide : !wide1x8192 affine_map<(i, j) -> (i, j)>) {
@@ -421,8 +421,8 @@ gpu.module @layer_norm arch "sm_90a" symbols [M, N] {
       gpu.fill %nothing, %part : !wide1024
       scf.for %i = %zero to %eight step %one {
         %j = affine.apply affine_map<(d0, d1) -> (d0 * 8192 + d1)> (%i, %base)
-        %slot = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 13)> (%i, %done)
-        gpu.copy %kept slot %slot to %half : !ring13, !half1x8192
+        %slot = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 10)> (%i, %done)
+        gpu.copy %kept slot %slot to %half : !ring10x8192, !half1x8192
         gpu.map %half : !half1x8192 origin []
             ins(%mean : !wide1 affine_map<(i, j) -> (i)>)
             outs(%wide : !wide1x8192 affine_map<(i, j) -> (i, j)>) {
@@ -439,8 +439,6 @@ gpu.module @layer_norm arch "sm_90a" symbols [M, N] {
         }
         gpu.reduce sum %wide by affine_map<(i, j) -> (j floordiv 8)> into %part accumulate : !wide1x8192, !wide1024
       } {unroll}
-      gpu.copy %W[%base] to %weight : !vector, !half8192
-      gpu.copy %B[%base] to %bias : !vector, !half8192
       gpu.reduce sum %part by affine_map<(i) -> (0)> into %sum cluster : !wide1024, !wide1
       gpu.map %sum : !wide1 origin []
           ins()
@@ -451,20 +449,19 @@ gpu.module @layer_norm arch "sm_90a" symbols [M, N] {
         %r = math.rsqrt %a : f32
         gpu.yield %r : f32
       }
-      scf.for %i = %zero to %eight step %two {
+      scf.for %i = %zero to %eight step %one {
         %j = affine.apply affine_map<(d0, d1) -> (d0 * 8192 + d1)> (%i, %base)
-        %slot = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 13)> (%i, %done)
-        %ahead = affine.apply affine_map<(d0) -> (d0 + 8192)> (%j)
-        gpu.copy %W[%ahead] to %weight_next : !vector, !half8192
-        gpu.copy %B[%ahead] to %bias_next : !vector, !half8192
-        gpu.copy %kept slot %slot to %half : !ring13, !half1x8192
+        %slot = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 10)> (%i, %done)
+        gpu.copy %kept slot %slot to %half : !ring10x8192, !half1x8192
         // What has been read makes room for the chunk that is a ring further on.
-        %later = affine.apply affine_map<(d0) -> ((d0 + 13) floordiv 8)> (%i)
+        %later = affine.apply affine_map<(d0) -> ((d0 + 10) floordiv 8)> (%i)
         %rows = arith.muli %later, %step : index
         %from = arith.addi %row, %rows : index
-        %column = affine.apply affine_map<(d0, d1) -> ((d0 + 13) mod 8 * 8192 + d1)> (%i, %base)
-        gpu.copy %X[%from, %column] to %kept slot %slot loader "cp_async" : !matrix, !ring13
+        %column = affine.apply affine_map<(d0, d1) -> ((d0 + 10) mod 8 * 8192 + d1)> (%i, %base)
+        gpu.copy %X[%from, %column] to %kept slot %slot loader "cp_async" : !matrix, !ring10x8192
         gpu.cp_async_commit
+        gpu.copy %W[%j] to %weight : !vector, !half8192
+        gpu.copy %B[%j] to %bias : !vector, !half8192
         gpu.map %half : !half1x8192 origin []
             ins(%mean : !wide1 affine_map<(i, j) -> (i)>,
                 %sum : !wide1 affine_map<(i, j) -> (i)>,
@@ -483,38 +480,6 @@ gpu.module @layer_norm arch "sm_90a" symbols [M, N] {
           gpu.yield %y : f16
         }
         gpu.copy %half to %Y[%row, %j] : !half1x8192, !matrix
-        %i1 = affine.apply affine_map<(d0) -> (d0 + 1)> (%i)
-        %j1 = affine.apply affine_map<(d0, d1) -> (d0 * 8192 + d1)> (%i1, %base)
-        %slot1 = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 13)> (%i1, %done)
-        %ahead1 = affine.apply affine_map<(d0) -> (d0 + 8192)> (%j1)
-        gpu.copy %W[%ahead1] to %weight : !vector, !half8192
-        gpu.copy %B[%ahead1] to %bias : !vector, !half8192
-        gpu.copy %kept slot %slot1 to %half : !ring13, !half1x8192
-        // What has been read makes room for the chunk that is a ring further on.
-        %later1 = affine.apply affine_map<(d0) -> ((d0 + 13) floordiv 8)> (%i1)
-        %rows1 = arith.muli %later1, %step : index
-        %from1 = arith.addi %row, %rows1 : index
-        %column1 = affine.apply affine_map<(d0, d1) -> ((d0 + 13) mod 8 * 8192 + d1)> (%i1, %base)
-        gpu.copy %X[%from1, %column1] to %kept slot %slot1 loader "cp_async" : !matrix, !ring13
-        gpu.cp_async_commit
-        gpu.map %half : !half1x8192 origin []
-            ins(%mean : !wide1 affine_map<(i, j) -> (i)>,
-                %sum : !wide1 affine_map<(i, j) -> (i)>,
-                %weight_next : !half8192 affine_map<(i, j) -> (j)>,
-                %bias_next : !half8192 affine_map<(i, j) -> (j)>)
-            outs(%half : !half1x8192 affine_map<(i, j) -> (i, j)>) {
-        ^bb0(%e: f16, %m: f32, %r: f32, %g: f16, %o: f16):
-          %f = arith.extf %e : f16 to f32
-          %d = arith.subf %f, %m : f32
-          %n = arith.mulf %d, %r : f32
-          %k = arith.extf %g : f16 to f32
-          %p = arith.mulf %n, %k : f32
-          %z = arith.extf %o : f16 to f32
-          %a = arith.addf %p, %z : f32
-          %y = arith.truncf %a : f32 to f16
-          gpu.yield %y : f16
-        }
-        gpu.copy %half to %Y[%row, %j1] : !half1x8192, !matrix
       } {unroll}
       %following = affine.apply affine_map<(d0) -> (d0 + 8)> (%done)
       scf.yield %following : index

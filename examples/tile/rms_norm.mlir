@@ -7,7 +7,7 @@
 !matrix = !gpu.global<[M, N], f16>
 !vector = !gpu.global<[N], f16>
 !half1024 = !gpu.fragment<[1024], f16>
-!half8192 = !gpu.fragment<[8192], f16>
+!half4096 = !gpu.fragment<[4096], f16>
 !half1x1024 = !gpu.fragment<[1, 1024], f16>
 !half1x4096 = !gpu.fragment<[1, 4096], f16>
 !half1x8192 = !gpu.fragment<[1, 8192], f16>
@@ -15,13 +15,13 @@
 !wide1 = !gpu.fragment<[1], f32>
 !wide4 = !gpu.fragment<[4], f32>
 !wide256 = !gpu.fragment<[256], f32>
-!wide1024 = !gpu.fragment<[1024], f32>
+!wide512 = !gpu.fragment<[512], f32>
 !wide1x1024 = !gpu.fragment<[1, 1024], f32>
 !wide1x4096 = !gpu.fragment<[1, 4096], f32>
 !wide1x8192 = !gpu.fragment<[1, 8192], f32>
 !wide4x1024 = !gpu.fragment<[4, 1024], f32>
-!ring4 = !gpu.shared<[1, 8192], f16, ring 4>
-!ring13 = !gpu.shared<[1, 8192], f16, ring 13>
+!ring8x4096 = !gpu.shared<[1, 4096], f16, ring 8>
+!ring26x4096 = !gpu.shared<[1, 4096], f16, ring 26>
 
 gpu.module @rms_norm arch "sm_90a" symbols [M, N] {
   // A row a warp: nothing is exchanged but by shuffles.
@@ -192,7 +192,7 @@ gpu.module @rms_norm arch "sm_90a" symbols [M, N] {
   gpu.kernel @rms_norm_shared(
       %X: !matrix = tensor 0, %W: !vector = tensor 1,
       %Y: !matrix = tensor 2, %M: index = symbol M, %N: index = symbol N)
-      threads 1024 blocks_per_sm 2 {
+      threads 512 blocks_per_sm 2 {
     %row = gpu.block_id
     %zero = arith.constant 0 : index
     %one = arith.constant 1 : index
@@ -200,35 +200,35 @@ gpu.module @rms_norm arch "sm_90a" symbols [M, N] {
     %epsilon = arith.constant 1.0e-05 : f32
     %whole = arith.index_cast %N : index to i32
     %length = arith.sitofp %whole : i32 to f32
-    %chunks = affine.apply affine_map<(n) -> (n ceildiv 8192)> (%N)
-    %kept = gpu.shared_tile : !ring4
-    %half = gpu.fragment : !half1x8192
-    %wide = gpu.fragment : !wide1x8192
-    %part = gpu.fragment : !wide1024
-    %weight = gpu.fragment : !half8192
+    %chunks = arith.constant 8 : index
+    %kept = gpu.shared_tile : !ring8x4096
+    %half = gpu.fragment : !half1x4096
+    %wide = gpu.fragment : !wide1x4096
+    %part = gpu.fragment : !wide512
+    %weight = gpu.fragment : !half4096
     %sum = gpu.fragment : !wide1
     scf.for %i = %zero to %chunks step %one {
-      %j = affine.apply affine_map<(i) -> (i * 8192)> (%i)
-      gpu.copy %X[%row, %j] to %kept slot %i loader "cp_async" : !matrix, !ring4
-    }
+      %j = affine.apply affine_map<(i) -> (i * 4096)> (%i)
+      gpu.copy %X[%row, %j] to %kept slot %i loader "cp_async" : !matrix, !ring8x4096
+    } {unroll}
     gpu.cp_async_commit
     gpu.cp_async_wait 0
     gpu.barrier
-    gpu.fill %nothing, %part : !wide1024
+    gpu.fill %nothing, %part : !wide512
     scf.for %i = %zero to %chunks step %one {
-      %j = affine.apply affine_map<(i) -> (i * 8192)> (%i)
-      gpu.copy %kept slot %i to %half : !ring4, !half1x8192
-      gpu.map %half : !half1x8192 origin []
+      %j = affine.apply affine_map<(i) -> (i * 4096)> (%i)
+      gpu.copy %kept slot %i to %half : !ring8x4096, !half1x4096
+      gpu.map %half : !half1x4096 origin []
           ins()
-          outs(%wide : !wide1x8192 affine_map<(i, j) -> (i, j)>) {
+          outs(%wide : !wide1x4096 affine_map<(i, j) -> (i, j)>) {
       ^bb0(%e: f16):
         %f = arith.extf %e : f16 to f32
         %p = arith.mulf %f, %f : f32
         gpu.yield %p : f32
       }
-      gpu.reduce sum %wide by affine_map<(i, j) -> (j floordiv 8)> into %part accumulate : !wide1x8192, !wide1024
-    }
-    gpu.reduce sum %part by affine_map<(i) -> (0)> into %sum : !wide1024, !wide1
+      gpu.reduce sum %wide by affine_map<(i, j) -> (j floordiv 8)> into %part accumulate : !wide1x4096, !wide512
+    } {unroll}
+    gpu.reduce sum %part by affine_map<(i) -> (0)> into %sum : !wide512, !wide1
     gpu.map %sum : !wide1 origin []
         ins()
         outs(%sum : !wide1 affine_map<(i) -> (i)>) {
@@ -239,13 +239,13 @@ gpu.module @rms_norm arch "sm_90a" symbols [M, N] {
       gpu.yield %r : f32
     }
     scf.for %i = %zero to %chunks step %one {
-      %j = affine.apply affine_map<(i) -> (i * 8192)> (%i)
-      gpu.copy %kept slot %i to %half : !ring4, !half1x8192
-      gpu.copy %W[%j] to %weight : !vector, !half8192
-      gpu.map %half : !half1x8192 origin []
+      %j = affine.apply affine_map<(i) -> (i * 4096)> (%i)
+      gpu.copy %kept slot %i to %half : !ring8x4096, !half1x4096
+      gpu.copy %W[%j] to %weight : !vector, !half4096
+      gpu.map %half : !half1x4096 origin []
           ins(%sum : !wide1 affine_map<(i, j) -> (i)>,
-              %weight : !half8192 affine_map<(i, j) -> (j)>)
-          outs(%half : !half1x8192 affine_map<(i, j) -> (i, j)>) {
+              %weight : !half4096 affine_map<(i, j) -> (j)>)
+          outs(%half : !half1x4096 affine_map<(i, j) -> (i, j)>) {
       ^bb0(%e: f16, %r: f32, %g: f16):
         %f = arith.extf %e : f16 to f32
         %n = arith.mulf %f, %r : f32
@@ -254,17 +254,17 @@ gpu.module @rms_norm arch "sm_90a" symbols [M, N] {
         %y = arith.truncf %p : f32 to f16
         gpu.yield %y : f16
       }
-      gpu.copy %half to %Y[%row, %j] : !half1x8192, !matrix
-    }
+      gpu.copy %half to %Y[%row, %j] : !half1x4096, !matrix
+    } {unroll}
     gpu.return
   }
 
-  // A row a cluster of 16, up to 8 chunks a CTA.  A ring of 13 chunks lets the next row's first
+  // A row a cluster of 16, 16 chunks a CTA.  A ring of 26 chunks lets the next row's first
   // ones come while this row's sums are exchanged through distributed shared memory.
   gpu.kernel @rms_norm_cluster(
       %X: !matrix = tensor 0, %W: !vector = tensor 1,
       %Y: !matrix = tensor 2, %M: index = symbol M, %N: index = symbol N)
-      threads 1024 cluster 16 {
+      threads 512 cluster 16 {
     %block = gpu.block_id
     %grid = gpu.grid_size
     %rank = gpu.cluster_rank
@@ -274,46 +274,49 @@ gpu.module @rms_norm arch "sm_90a" symbols [M, N] {
     %epsilon = arith.constant 1.0e-05 : f32
     %whole = arith.index_cast %N : index to i32
     %length = arith.sitofp %whole : i32 to f32
-    %eight = arith.constant 8 : index
-    %depth = arith.constant 13 : index
+    %eight = arith.constant 16 : index
+    %depth = arith.constant 26 : index
     %first = affine.apply affine_map<(d0) -> (d0 floordiv 16)> (%block)
     %step = affine.apply affine_map<(d0) -> (d0 floordiv 16)> (%grid)
     %base = affine.apply affine_map<(d0) -> (d0 * 65536)> (%rank)
-    %kept = gpu.shared_tile : !ring13
-    %half = gpu.fragment : !half1x8192
-    %wide = gpu.fragment : !wide1x8192
-    %part = gpu.fragment : !wide1024
-    %weight = gpu.fragment : !half8192
+    %kept = gpu.shared_tile : !ring26x4096
+    %half = gpu.fragment : !half1x4096
+    %wide = gpu.fragment : !wide1x4096
+    %part = gpu.fragment : !wide512
+    %weight = gpu.fragment : !half4096
     %sum = gpu.fragment : !wide1
-    // Fill the ring: chunk i is in this CTA's row of number i floordiv 8.
+    %weight_next = gpu.fragment : !half4096
+    %two = arith.constant 2 : index
+    // Fill the ring: chunk i is in this CTA's row of number i floordiv 16.
     scf.for %i = %zero to %depth step %one {
-      %later = affine.apply affine_map<(d0) -> (d0 floordiv 8)> (%i)
+      %later = affine.apply affine_map<(d0) -> (d0 floordiv 16)> (%i)
       %ahead = arith.muli %later, %step : index
       %from = arith.addi %first, %ahead : index
-      %j = affine.apply affine_map<(d0, d1) -> (d0 mod 8 * 8192 + d1)> (%i, %base)
-      gpu.copy %X[%from, %j] to %kept slot %i loader "cp_async" : !matrix, !ring13
+      %j = affine.apply affine_map<(d0, d1) -> (d0 mod 16 * 4096 + d1)> (%i, %base)
+      gpu.copy %X[%from, %j] to %kept slot %i loader "cp_async" : !matrix, !ring26x4096
       gpu.cp_async_commit
     }
     %end = scf.for %row = %first to %M step %step iter_args(%done = %zero) -> (index) {
-      gpu.fill %nothing, %part : !wide1024
+      gpu.fill %nothing, %part : !wide512
       scf.for %i = %zero to %eight step %one {
-        %j = affine.apply affine_map<(d0, d1) -> (d0 * 8192 + d1)> (%i, %base)
-        %slot = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 13)> (%i, %done)
+        %j = affine.apply affine_map<(d0, d1) -> (d0 * 4096 + d1)> (%i, %base)
+        %slot = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 26)> (%i, %done)
         // The chunk came a whole ring of groups ago; every chunk of a pass closes one.
-        gpu.cp_async_wait 12
+        gpu.cp_async_wait 25
         gpu.cp_async_commit
-        gpu.copy %kept slot %slot to %half : !ring13, !half1x8192
-        gpu.map %half : !half1x8192 origin []
+        gpu.copy %kept slot %slot to %half : !ring26x4096, !half1x4096
+        gpu.map %half : !half1x4096 origin []
             ins()
-            outs(%wide : !wide1x8192 affine_map<(i, j) -> (i, j)>) {
+            outs(%wide : !wide1x4096 affine_map<(i, j) -> (i, j)>) {
         ^bb0(%e: f16):
           %f = arith.extf %e : f16 to f32
           %p = arith.mulf %f, %f : f32
           gpu.yield %p : f32
         }
-        gpu.reduce sum %wide by affine_map<(i, j) -> (j floordiv 8)> into %part accumulate : !wide1x8192, !wide1024
+        gpu.reduce sum %wide by affine_map<(i, j) -> (j floordiv 8)> into %part accumulate : !wide1x4096, !wide512
       } {unroll}
-      gpu.reduce sum %part by affine_map<(i) -> (0)> into %sum cluster : !wide1024, !wide1
+      gpu.copy %W[%base] to %weight : !vector, !half4096
+      gpu.reduce sum %part by affine_map<(i) -> (0)> into %sum cluster : !wide512, !wide1
       gpu.map %sum : !wide1 origin []
           ins()
           outs(%sum : !wide1 affine_map<(i) -> (i)>) {
@@ -323,22 +326,23 @@ gpu.module @rms_norm arch "sm_90a" symbols [M, N] {
         %r = math.rsqrt %a : f32
         gpu.yield %r : f32
       }
-      scf.for %i = %zero to %eight step %one {
-        %j = affine.apply affine_map<(d0, d1) -> (d0 * 8192 + d1)> (%i, %base)
-        %slot = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 13)> (%i, %done)
-        gpu.copy %kept slot %slot to %half : !ring13, !half1x8192
+      scf.for %i = %zero to %eight step %two {
+        %j = affine.apply affine_map<(d0, d1) -> (d0 * 4096 + d1)> (%i, %base)
+        %slot = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 26)> (%i, %done)
+        %ahead = affine.apply affine_map<(d0) -> (d0 + 4096)> (%j)
+        gpu.copy %W[%ahead] to %weight_next : !vector, !half4096
+        gpu.copy %kept slot %slot to %half : !ring26x4096, !half1x4096
         // What has been read makes room for the chunk that is a ring further on.
-        %later = affine.apply affine_map<(d0) -> ((d0 + 13) floordiv 8)> (%i)
+        %later = affine.apply affine_map<(d0) -> ((d0 + 26) floordiv 16)> (%i)
         %rows = arith.muli %later, %step : index
         %from = arith.addi %row, %rows : index
-        %column = affine.apply affine_map<(d0, d1) -> ((d0 + 13) mod 8 * 8192 + d1)> (%i, %base)
-        gpu.copy %X[%from, %column] to %kept slot %slot loader "cp_async" : !matrix, !ring13
+        %column = affine.apply affine_map<(d0, d1) -> ((d0 + 26) mod 16 * 4096 + d1)> (%i, %base)
+        gpu.copy %X[%from, %column] to %kept slot %slot loader "cp_async" : !matrix, !ring26x4096
         gpu.cp_async_commit
-        gpu.copy %W[%j] to %weight : !vector, !half8192
-        gpu.map %half : !half1x8192 origin []
+        gpu.map %half : !half1x4096 origin []
             ins(%sum : !wide1 affine_map<(i, j) -> (i)>,
-                %weight : !half8192 affine_map<(i, j) -> (j)>)
-            outs(%half : !half1x8192 affine_map<(i, j) -> (i, j)>) {
+                %weight : !half4096 affine_map<(i, j) -> (j)>)
+            outs(%half : !half1x4096 affine_map<(i, j) -> (i, j)>) {
         ^bb0(%e: f16, %r: f32, %g: f16):
           %f = arith.extf %e : f16 to f32
           %n = arith.mulf %f, %r : f32
@@ -347,9 +351,35 @@ gpu.module @rms_norm arch "sm_90a" symbols [M, N] {
           %y = arith.truncf %p : f32 to f16
           gpu.yield %y : f16
         }
-        gpu.copy %half to %Y[%row, %j] : !half1x8192, !matrix
+        gpu.copy %half to %Y[%row, %j] : !half1x4096, !matrix
+        %i1 = affine.apply affine_map<(d0) -> (d0 + 1)> (%i)
+        %j1 = affine.apply affine_map<(d0, d1) -> (d0 * 4096 + d1)> (%i1, %base)
+        %slot1 = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 26)> (%i1, %done)
+        %ahead1 = affine.apply affine_map<(d0) -> (d0 + 4096)> (%j1)
+        gpu.copy %W[%ahead1] to %weight : !vector, !half4096
+        gpu.copy %kept slot %slot1 to %half : !ring26x4096, !half1x4096
+        // What has been read makes room for the chunk that is a ring further on.
+        %later1 = affine.apply affine_map<(d0) -> ((d0 + 26) floordiv 16)> (%i1)
+        %rows1 = arith.muli %later1, %step : index
+        %from1 = arith.addi %row, %rows1 : index
+        %column1 = affine.apply affine_map<(d0, d1) -> ((d0 + 26) mod 16 * 4096 + d1)> (%i1, %base)
+        gpu.copy %X[%from1, %column1] to %kept slot %slot1 loader "cp_async" : !matrix, !ring26x4096
+        gpu.cp_async_commit
+        gpu.map %half : !half1x4096 origin []
+            ins(%sum : !wide1 affine_map<(i, j) -> (i)>,
+                %weight_next : !half4096 affine_map<(i, j) -> (j)>)
+            outs(%half : !half1x4096 affine_map<(i, j) -> (i, j)>) {
+        ^bb0(%e: f16, %r: f32, %g: f16):
+          %f = arith.extf %e : f16 to f32
+          %n = arith.mulf %f, %r : f32
+          %k = arith.extf %g : f16 to f32
+          %p = arith.mulf %n, %k : f32
+          %y = arith.truncf %p : f32 to f16
+          gpu.yield %y : f16
+        }
+        gpu.copy %half to %Y[%row, %j1] : !half1x4096, !matrix
       } {unroll}
-      %following = affine.apply affine_map<(d0) -> (d0 + 8)> (%done)
+      %following = affine.apply affine_map<(d0) -> (d0 + 16)> (%done)
       scf.yield %following : index
     }
     gpu.cp_async_wait 0

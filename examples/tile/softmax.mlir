@@ -6,6 +6,7 @@
 
 !matrix = !gpu.global<[M, N], f16>
 !half1x1024 = !gpu.fragment<[1, 1024], f16>
+!half1x2048 = !gpu.fragment<[1, 2048], f16>
 !half1x4096 = !gpu.fragment<[1, 4096], f16>
 !half1x8192 = !gpu.fragment<[1, 8192], f16>
 !half4x1024 = !gpu.fragment<[4, 1024], f16>
@@ -14,11 +15,12 @@
 !wide256 = !gpu.fragment<[256], f32>
 !wide1024 = !gpu.fragment<[1024], f32>
 !wide1x1024 = !gpu.fragment<[1, 1024], f32>
+!wide1x2048 = !gpu.fragment<[1, 2048], f32>
 !wide1x4096 = !gpu.fragment<[1, 4096], f32>
 !wide1x8192 = !gpu.fragment<[1, 8192], f32>
 !wide4x1024 = !gpu.fragment<[4, 1024], f32>
-!ring4 = !gpu.shared<[1, 8192], f16, ring 4>
-!ring13 = !gpu.shared<[1, 8192], f16, ring 13>
+!ring13x8192 = !gpu.shared<[1, 8192], f16, ring 13>
+!ring16x2048 = !gpu.shared<[1, 2048], f16, ring 16>
 
 gpu.module @softmax arch "sm_90a" symbols [M, N] {
   // A row a warp: nothing is exchanged but by shuffles.
@@ -195,39 +197,40 @@ gpu.module @softmax arch "sm_90a" symbols [M, N] {
   gpu.kernel @softmax_shared(
       %X: !matrix = tensor 0,
       %Y: !matrix = tensor 1, %M: index = symbol M, %N: index = symbol N)
-      threads 1024 blocks_per_sm 2 {
+      threads 256 blocks_per_sm 3 {
     %row = gpu.block_id
     %zero = arith.constant 0 : index
     %one = arith.constant 1 : index
     %lowest = arith.constant 0xFF800000 : f32
+    %least = arith.constant -3.40282347E+38 : f32
     %nothing = arith.constant 0.0 : f32
     %log2e = arith.constant 1.44269502 : f32
     %unit = arith.constant 1.0 : f32
-    %chunks = affine.apply affine_map<(n) -> (n ceildiv 8192)> (%N)
-    %kept = gpu.shared_tile : !ring4
-    %half = gpu.fragment : !half1x8192
-    %wide = gpu.fragment : !wide1x8192
-    %part = gpu.fragment : !wide1024
-    %new = gpu.fragment : !wide1024
-    %most = gpu.fragment : !wide1024
-    %safe = gpu.fragment : !wide1024
+    %chunks = arith.constant 16 : index
+    %kept = gpu.shared_tile : !ring16x2048
+    %half = gpu.fragment : !half1x2048
+    %wide = gpu.fragment : !wide1x2048
+    %part = gpu.fragment : !wide256
+    %new = gpu.fragment : !wide256
+    %most = gpu.fragment : !wide256
     %top = gpu.fragment : !wide1
     %sum = gpu.fragment : !wide1
     scf.for %i = %zero to %chunks step %one {
-      %j = affine.apply affine_map<(i) -> (i * 8192)> (%i)
-      gpu.copy %X[%row, %j] to %kept slot %i loader "cp_async" : !matrix, !ring4
-    }
+      %j = affine.apply affine_map<(i) -> (i * 2048)> (%i)
+      gpu.copy %X[%row, %j] to %kept slot %i loader "cp_async" : !matrix, !ring16x2048
+    } {unroll}
     gpu.cp_async_commit
     gpu.cp_async_wait 0
     gpu.barrier
-    gpu.fill %lowest, %most : !wide1024
-    gpu.fill %nothing, %part : !wide1024
+    // Finite, so that nothing is subtracted from itself where a part has no element yet.
+    gpu.fill %least, %most : !wide256
+    gpu.fill %nothing, %part : !wide256
     scf.for %i = %zero to %chunks step %one {
-      %j = affine.apply affine_map<(i) -> (i * 8192)> (%i)
-      gpu.copy %kept slot %i to %half : !ring4, !half1x8192
-      gpu.map %half : !half1x8192 origin []
+      %j = affine.apply affine_map<(i) -> (i * 2048)> (%i)
+      gpu.copy %kept slot %i to %half : !ring16x2048, !half1x2048
+      gpu.map %half : !half1x2048 origin []
           ins()
-          outs(%wide : !wide1x8192 affine_map<(i, j) -> (i, j)>) {
+          outs(%wide : !wide1x2048 affine_map<(i, j) -> (i, j)>) {
       ^bb0(%e: f16):
         %f = arith.extf %e : f16 to f32
         %at = gpu.tile_index 1
@@ -237,39 +240,36 @@ gpu.module @softmax arch "sm_90a" symbols [M, N] {
         %v = arith.select %inside, %f, %lowest : f32
         gpu.yield %v : f32
       }
-      gpu.reduce max %wide by affine_map<(i, j) -> (j floordiv 8)> into %new : !wide1x8192, !wide1024
-      gpu.map %new : !wide1024 origin []
-          ins(%most : !wide1024 affine_map<(i) -> (i)>,
-              %part : !wide1024 affine_map<(i) -> (i)>)
-          outs(%most : !wide1024 affine_map<(i) -> (i)>,
-               %safe : !wide1024 affine_map<(i) -> (i)>,
-               %part : !wide1024 affine_map<(i) -> (i)>) {
+      gpu.reduce max %wide by affine_map<(i, j) -> (j floordiv 8)> into %new : !wide1x2048, !wide256
+      gpu.map %new : !wide256 origin []
+          ins(%most : !wide256 affine_map<(i) -> (i)>,
+              %part : !wide256 affine_map<(i) -> (i)>)
+          outs(%most : !wide256 affine_map<(i) -> (i)>,
+               %part : !wide256 affine_map<(i) -> (i)>) {
       ^bb0(%e: f32, %o: f32, %q: f32):
         %n = arith.maximumf %e, %o : f32
-        %none = arith.cmpf oeq, %n, %lowest : f32
-        %z = arith.select %none, %nothing, %n : f32
-        %d = arith.subf %o, %z : f32
+        %d = arith.subf %o, %n : f32
         %l = arith.mulf %d, %log2e : f32
         %f = math.exp2 %l fastmath<afn> : f32
         %t = arith.mulf %q, %f : f32
-        gpu.yield %n, %z, %t : f32, f32, f32
+        gpu.yield %n, %t : f32, f32
       }
-      gpu.map %wide : !wide1x8192 origin []
-          ins(%safe : !wide1024 affine_map<(i, j) -> (j floordiv 8)>)
-          outs(%wide : !wide1x8192 affine_map<(i, j) -> (i, j)>) {
+      gpu.map %wide : !wide1x2048 origin []
+          ins(%most : !wide256 affine_map<(i, j) -> (j floordiv 8)>)
+          outs(%wide : !wide1x2048 affine_map<(i, j) -> (i, j)>) {
       ^bb0(%e: f32, %z: f32):
         %d = arith.subf %e, %z : f32
         %l = arith.mulf %d, %log2e : f32
         %p = math.exp2 %l fastmath<afn> : f32
         gpu.yield %p : f32
       }
-      gpu.reduce sum %wide by affine_map<(i, j) -> (j floordiv 8)> into %part accumulate : !wide1x8192, !wide1024
-    }
-    gpu.reduce max %most by affine_map<(i) -> (0)> into %top : !wide1024, !wide1
-    gpu.map %most : !wide1024 origin []
+      gpu.reduce sum %wide by affine_map<(i, j) -> (j floordiv 8)> into %part accumulate : !wide1x2048, !wide256
+    } {unroll}
+    gpu.reduce max %most by affine_map<(i) -> (0)> into %top : !wide256, !wide1
+    gpu.map %most : !wide256 origin []
         ins(%top : !wide1 affine_map<(i) -> (0)>,
-            %part : !wide1024 affine_map<(i) -> (i)>)
-        outs(%part : !wide1024 affine_map<(i) -> (i)>) {
+            %part : !wide256 affine_map<(i) -> (i)>)
+        outs(%part : !wide256 affine_map<(i) -> (i)>) {
     ^bb0(%e: f32, %t: f32, %q: f32):
       %d = arith.subf %e, %t : f32
       %l = arith.mulf %d, %log2e : f32
@@ -277,7 +277,7 @@ gpu.module @softmax arch "sm_90a" symbols [M, N] {
       %n = arith.mulf %q, %f : f32
       gpu.yield %n : f32
     }
-    gpu.reduce sum %part by affine_map<(i) -> (0)> into %sum : !wide1024, !wide1
+    gpu.reduce sum %part by affine_map<(i) -> (0)> into %sum : !wide256, !wide1
     gpu.map %sum : !wide1 origin []
         ins()
         outs(%sum : !wide1 affine_map<(i) -> (i)>) {
@@ -286,12 +286,12 @@ gpu.module @softmax arch "sm_90a" symbols [M, N] {
       gpu.yield %r : f32
     }
     scf.for %i = %zero to %chunks step %one {
-      %j = affine.apply affine_map<(i) -> (i * 8192)> (%i)
-      gpu.copy %kept slot %i to %half : !ring4, !half1x8192
-      gpu.map %half : !half1x8192 origin []
+      %j = affine.apply affine_map<(i) -> (i * 2048)> (%i)
+      gpu.copy %kept slot %i to %half : !ring16x2048, !half1x2048
+      gpu.map %half : !half1x2048 origin []
           ins(%top : !wide1 affine_map<(i, j) -> (i)>,
               %sum : !wide1 affine_map<(i, j) -> (i)>)
-          outs(%half : !half1x8192 affine_map<(i, j) -> (i, j)>) {
+          outs(%half : !half1x2048 affine_map<(i, j) -> (i, j)>) {
       ^bb0(%e: f16, %t: f32, %r: f32):
         %f = arith.extf %e : f16 to f32
         %d = arith.subf %f, %t : f32
@@ -301,12 +301,12 @@ gpu.module @softmax arch "sm_90a" symbols [M, N] {
         %y = arith.truncf %n : f32 to f16
         gpu.yield %y : f16
       }
-      gpu.copy %half to %Y[%row, %j] : !half1x8192, !matrix
-    }
+      gpu.copy %half to %Y[%row, %j] : !half1x2048, !matrix
+    } {unroll}
     gpu.return
   }
 
-  // A row a cluster of 16, up to 8 chunks a CTA.  A ring of 13 chunks lets the next row's first
+  // A row a cluster of 16, 8 chunks a CTA.  A ring of 13 chunks lets the next row's first
   // ones come while this row's sums are exchanged through distributed shared memory.
   gpu.kernel @softmax_cluster(
       %X: !matrix = tensor 0,
@@ -318,6 +318,7 @@ gpu.module @softmax arch "sm_90a" symbols [M, N] {
     %zero = arith.constant 0 : index
     %one = arith.constant 1 : index
     %lowest = arith.constant 0xFF800000 : f32
+    %least = arith.constant -3.40282347E+38 : f32
     %nothing = arith.constant 0.0 : f32
     %log2e = arith.constant 1.44269502 : f32
     %unit = arith.constant 1.0 : f32
@@ -326,13 +327,12 @@ gpu.module @softmax arch "sm_90a" symbols [M, N] {
     %first = affine.apply affine_map<(d0) -> (d0 floordiv 16)> (%block)
     %step = affine.apply affine_map<(d0) -> (d0 floordiv 16)> (%grid)
     %base = affine.apply affine_map<(d0) -> (d0 * 65536)> (%rank)
-    %kept = gpu.shared_tile : !ring13
+    %kept = gpu.shared_tile : !ring13x8192
     %half = gpu.fragment : !half1x8192
     %wide = gpu.fragment : !wide1x8192
     %part = gpu.fragment : !wide1024
     %new = gpu.fragment : !wide1024
     %most = gpu.fragment : !wide1024
-    %safe = gpu.fragment : !wide1024
     %top = gpu.fragment : !wide1
     %sum = gpu.fragment : !wide1
     // Fill the ring: chunk i is in this CTA's row of number i floordiv 8.
@@ -341,11 +341,12 @@ gpu.module @softmax arch "sm_90a" symbols [M, N] {
       %ahead = arith.muli %later, %step : index
       %from = arith.addi %first, %ahead : index
       %j = affine.apply affine_map<(d0, d1) -> (d0 mod 8 * 8192 + d1)> (%i, %base)
-      gpu.copy %X[%from, %j] to %kept slot %i loader "cp_async" : !matrix, !ring13
+      gpu.copy %X[%from, %j] to %kept slot %i loader "cp_async" : !matrix, !ring13x8192
       gpu.cp_async_commit
     }
     %end = scf.for %row = %first to %M step %step iter_args(%done = %zero) -> (index) {
-      gpu.fill %lowest, %most : !wide1024
+      // Finite, so that nothing is subtracted from itself where a part has no element yet.
+      gpu.fill %least, %most : !wide1024
       gpu.fill %nothing, %part : !wide1024
       scf.for %i = %zero to %eight step %one {
         %j = affine.apply affine_map<(d0, d1) -> (d0 * 8192 + d1)> (%i, %base)
@@ -353,7 +354,7 @@ gpu.module @softmax arch "sm_90a" symbols [M, N] {
         // The chunk came a whole ring of groups ago; every chunk of a pass closes one.
         gpu.cp_async_wait 12
         gpu.cp_async_commit
-        gpu.copy %kept slot %slot to %half : !ring13, !half1x8192
+        gpu.copy %kept slot %slot to %half : !ring13x8192, !half1x8192
         gpu.map %half : !half1x8192 origin []
             ins()
             outs(%wide : !wide1x8192 affine_map<(i, j) -> (i, j)>) {
@@ -371,20 +372,17 @@ gpu.module @softmax arch "sm_90a" symbols [M, N] {
             ins(%most : !wide1024 affine_map<(i) -> (i)>,
                 %part : !wide1024 affine_map<(i) -> (i)>)
             outs(%most : !wide1024 affine_map<(i) -> (i)>,
-                 %safe : !wide1024 affine_map<(i) -> (i)>,
                  %part : !wide1024 affine_map<(i) -> (i)>) {
         ^bb0(%e: f32, %o: f32, %q: f32):
           %n = arith.maximumf %e, %o : f32
-          %none = arith.cmpf oeq, %n, %lowest : f32
-          %z = arith.select %none, %nothing, %n : f32
-          %d = arith.subf %o, %z : f32
+          %d = arith.subf %o, %n : f32
           %l = arith.mulf %d, %log2e : f32
           %f = math.exp2 %l fastmath<afn> : f32
           %t = arith.mulf %q, %f : f32
-          gpu.yield %n, %z, %t : f32, f32, f32
+          gpu.yield %n, %t : f32, f32
         }
         gpu.map %wide : !wide1x8192 origin []
-            ins(%safe : !wide1024 affine_map<(i, j) -> (j floordiv 8)>)
+            ins(%most : !wide1024 affine_map<(i, j) -> (j floordiv 8)>)
             outs(%wide : !wide1x8192 affine_map<(i, j) -> (i, j)>) {
         ^bb0(%e: f32, %z: f32):
           %d = arith.subf %e, %z : f32
@@ -393,7 +391,7 @@ gpu.module @softmax arch "sm_90a" symbols [M, N] {
           gpu.yield %p : f32
         }
         gpu.reduce sum %wide by affine_map<(i, j) -> (j floordiv 8)> into %part accumulate : !wide1x8192, !wide1024
-      } {unroll}
+      }
       gpu.reduce max %most by affine_map<(i) -> (0)> into %top cluster : !wide1024, !wide1
       gpu.map %most : !wide1024 origin []
           ins(%top : !wide1 affine_map<(i) -> (0)>,
@@ -417,13 +415,13 @@ gpu.module @softmax arch "sm_90a" symbols [M, N] {
       scf.for %i = %zero to %eight step %one {
         %j = affine.apply affine_map<(d0, d1) -> (d0 * 8192 + d1)> (%i, %base)
         %slot = affine.apply affine_map<(d0, d1) -> ((d0 + d1) mod 13)> (%i, %done)
-        gpu.copy %kept slot %slot to %half : !ring13, !half1x8192
+        gpu.copy %kept slot %slot to %half : !ring13x8192, !half1x8192
         // What has been read makes room for the chunk that is a ring further on.
         %later = affine.apply affine_map<(d0) -> ((d0 + 13) floordiv 8)> (%i)
         %rows = arith.muli %later, %step : index
         %from = arith.addi %row, %rows : index
         %column = affine.apply affine_map<(d0, d1) -> ((d0 + 13) mod 8 * 8192 + d1)> (%i, %base)
-        gpu.copy %X[%from, %column] to %kept slot %slot loader "cp_async" : !matrix, !ring13
+        gpu.copy %X[%from, %column] to %kept slot %slot loader "cp_async" : !matrix, !ring13x8192
         gpu.cp_async_commit
         gpu.map %half : !half1x8192 origin []
             ins(%top : !wide1 affine_map<(i, j) -> (i)>,
@@ -439,7 +437,7 @@ gpu.module @softmax arch "sm_90a" symbols [M, N] {
           gpu.yield %y : f16
         }
         gpu.copy %half to %Y[%row, %j] : !half1x8192, !matrix
-      }
+      } {unroll}
       %following = affine.apply affine_map<(d0) -> (d0 + 8)> (%done)
       scf.yield %following : index
     }
@@ -456,6 +454,7 @@ gpu.module @softmax arch "sm_90a" symbols [M, N] {
     %zero = arith.constant 0 : index
     %one = arith.constant 1 : index
     %lowest = arith.constant 0xFF800000 : f32
+    %least = arith.constant -3.40282347E+38 : f32
     %nothing = arith.constant 0.0 : f32
     %log2e = arith.constant 1.44269502 : f32
     %unit = arith.constant 1.0 : f32
@@ -465,10 +464,10 @@ gpu.module @softmax arch "sm_90a" symbols [M, N] {
     %part = gpu.fragment : !wide256
     %new = gpu.fragment : !wide256
     %most = gpu.fragment : !wide256
-    %safe = gpu.fragment : !wide256
     %top = gpu.fragment : !wide1
     %sum = gpu.fragment : !wide1
-    gpu.fill %lowest, %most : !wide256
+    // Finite, so that nothing is subtracted from itself where a part has no element yet.
+    gpu.fill %least, %most : !wide256
     gpu.fill %nothing, %part : !wide256
     scf.for %j = %zero to %N step %step {
       gpu.copy %X[%row, %j] to %half : !matrix, !half1x1024
@@ -488,20 +487,17 @@ gpu.module @softmax arch "sm_90a" symbols [M, N] {
           ins(%most : !wide256 affine_map<(i) -> (i)>,
               %part : !wide256 affine_map<(i) -> (i)>)
           outs(%most : !wide256 affine_map<(i) -> (i)>,
-               %safe : !wide256 affine_map<(i) -> (i)>,
                %part : !wide256 affine_map<(i) -> (i)>) {
       ^bb0(%e: f32, %o: f32, %q: f32):
         %n = arith.maximumf %e, %o : f32
-        %none = arith.cmpf oeq, %n, %lowest : f32
-        %z = arith.select %none, %nothing, %n : f32
-        %d = arith.subf %o, %z : f32
+        %d = arith.subf %o, %n : f32
         %l = arith.mulf %d, %log2e : f32
         %f = math.exp2 %l fastmath<afn> : f32
         %t = arith.mulf %q, %f : f32
-        gpu.yield %n, %z, %t : f32, f32, f32
+        gpu.yield %n, %t : f32, f32
       }
       gpu.map %wide : !wide1x1024 origin []
-          ins(%safe : !wide256 affine_map<(i, j) -> (j mod 256)>)
+          ins(%most : !wide256 affine_map<(i, j) -> (j mod 256)>)
           outs(%wide : !wide1x1024 affine_map<(i, j) -> (i, j)>) {
       ^bb0(%e: f32, %z: f32):
         %d = arith.subf %e, %z : f32

@@ -21,6 +21,7 @@ gpu.module @softmax_two_pass arch "sm_90a" symbols [M, N] {
     %zero = arith.constant 0 : index
     %one = arith.constant 1 : index
     %lowest = arith.constant 0xFF800000 : f32
+    %least = arith.constant -3.40282347E+38 : f32
     %nothing = arith.constant 0.0 : f32
     %log2e = arith.constant 1.44269502 : f32
     %unit = arith.constant 1.0 : f32
@@ -30,10 +31,10 @@ gpu.module @softmax_two_pass arch "sm_90a" symbols [M, N] {
     %part = gpu.fragment : !wide256
     %new = gpu.fragment : !wide256
     %most = gpu.fragment : !wide256
-    %safe = gpu.fragment : !wide256
     %top = gpu.fragment : !wide1
     %sum = gpu.fragment : !wide1
-    gpu.fill %lowest, %most : !wide256
+    // Finite, so that nothing is subtracted from itself where a part has no element yet.
+    gpu.fill %least, %most : !wide256
     gpu.fill %nothing, %part : !wide256
     scf.for %j = %zero to %N step %step {
       gpu.copy %X[%row, %j] to %half : !matrix, !half1x2048
@@ -54,20 +55,17 @@ gpu.module @softmax_two_pass arch "sm_90a" symbols [M, N] {
           ins(%most : !wide256 affine_map<(i) -> (i)>,
               %part : !wide256 affine_map<(i) -> (i)>)
           outs(%most : !wide256 affine_map<(i) -> (i)>,
-               %safe : !wide256 affine_map<(i) -> (i)>,
                %part : !wide256 affine_map<(i) -> (i)>) {
       ^bb0(%e: f32, %o: f32, %q: f32):
         %n = arith.maximumf %e, %o : f32
-        %none = arith.cmpf oeq, %n, %lowest : f32
-        %z = arith.select %none, %nothing, %n : f32
-        %d = arith.subf %o, %z : f32
+        %d = arith.subf %o, %n : f32
         %l = arith.mulf %d, %log2e : f32
         %f = math.exp2 %l fastmath<afn> : f32
         %t = arith.mulf %q, %f : f32
-        gpu.yield %n, %z, %t : f32, f32, f32
+        gpu.yield %n, %t : f32, f32
       }
       gpu.map %wide : !wide1x2048 origin []
-          ins(%safe : !wide256 affine_map<(i, j) -> (j floordiv 8)>)
+          ins(%most : !wide256 affine_map<(i, j) -> (j floordiv 8)>)
           outs(%wide : !wide1x2048 affine_map<(i, j) -> (i, j)>) {
       ^bb0(%e: f32, %z: f32):
         %d = arith.subf %e, %z : f32
@@ -126,6 +124,7 @@ gpu.module @softmax_two_pass arch "sm_90a" symbols [M, N] {
     %zero = arith.constant 0 : index
     %one = arith.constant 1 : index
     %lowest = arith.constant 0xFF800000 : f32
+    %least = arith.constant -3.40282347E+38 : f32
     %nothing = arith.constant 0.0 : f32
     %log2e = arith.constant 1.44269502 : f32
     %unit = arith.constant 1.0 : f32
@@ -135,10 +134,10 @@ gpu.module @softmax_two_pass arch "sm_90a" symbols [M, N] {
     %part = gpu.fragment : !wide256
     %new = gpu.fragment : !wide256
     %most = gpu.fragment : !wide256
-    %safe = gpu.fragment : !wide256
     %top = gpu.fragment : !wide1
     %sum = gpu.fragment : !wide1
-    gpu.fill %lowest, %most : !wide256
+    // Finite, so that nothing is subtracted from itself where a part has no element yet.
+    gpu.fill %least, %most : !wide256
     gpu.fill %nothing, %part : !wide256
     scf.for %j = %zero to %N step %step {
       gpu.copy %X[%row, %j] to %half : !matrix, !half1x1024
@@ -158,20 +157,17 @@ gpu.module @softmax_two_pass arch "sm_90a" symbols [M, N] {
           ins(%most : !wide256 affine_map<(i) -> (i)>,
               %part : !wide256 affine_map<(i) -> (i)>)
           outs(%most : !wide256 affine_map<(i) -> (i)>,
-               %safe : !wide256 affine_map<(i) -> (i)>,
                %part : !wide256 affine_map<(i) -> (i)>) {
       ^bb0(%e: f32, %o: f32, %q: f32):
         %n = arith.maximumf %e, %o : f32
-        %none = arith.cmpf oeq, %n, %lowest : f32
-        %z = arith.select %none, %nothing, %n : f32
-        %d = arith.subf %o, %z : f32
+        %d = arith.subf %o, %n : f32
         %l = arith.mulf %d, %log2e : f32
         %f = math.exp2 %l fastmath<afn> : f32
         %t = arith.mulf %q, %f : f32
-        gpu.yield %n, %z, %t : f32, f32, f32
+        gpu.yield %n, %t : f32, f32
       }
       gpu.map %wide : !wide1x1024 origin []
-          ins(%safe : !wide256 affine_map<(i, j) -> (j mod 256)>)
+          ins(%most : !wide256 affine_map<(i, j) -> (j mod 256)>)
           outs(%wide : !wide1x1024 affine_map<(i, j) -> (i, j)>) {
       ^bb0(%e: f32, %z: f32):
         %d = arith.subf %e, %z : f32

@@ -1,7 +1,7 @@
 """The norms of examples/tile beyond their rows in the table: every variant, NaN and infinities.
 
-The variants for long rows work at any length.  Here they are made small by their own text: an
-eighth of the threads and of the elements of a chunk, and clusters of 2.
+The variants for long rows work at any length.  A cluster's kernel is made small here by its own
+text: an eighth of the threads and of the elements of a chunk, and clusters of 2.
 """
 
 from __future__ import annotations
@@ -25,19 +25,22 @@ from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context
 
 NORMS = ("softmax", "rms_norm", "layer_norm")
-SMALLER = {"65536": "8192", "8192": "1024", "1024": "128"}
+NUMBERS = re.compile(r"\b(65536|8192|4096|1024|512)\b")
+"""Of a cluster's kernel: elements of a CTA's part and of a chunk, and threads."""
 
 
 def smaller(name: str, variant: str) -> str:
-    """One kernel of a file at an eighth of its size, alone in its module."""
+    """One kernel of a file alone in its module, a cluster's at an eighth of its size."""
     text = module_text(parse_text(make_context(), CASES[name].text(), name))
     kept: list[str] = []
     for part in re.split(r"(?=  gpu\.(?:kernel|dispatch) )", text):
         if part.startswith("  gpu.kernel"):
             if f"@{variant}(" not in part:
                 continue
-            part = re.sub(r"\b(65536|8192|1024)\b", lambda m: SMALLER[m[0]], part)
-            part = part.replace("cluster 16", "cluster 2").replace("floordiv 16)", "floordiv 2)")
+            if "cluster 16" in part:
+                part = NUMBERS.sub(lambda m: str(int(m[0]) // 8), part)
+            part = part.replace("cluster 16", "cluster 2")
+            part = re.sub(r"floordiv 16\)\)> \(%(block|grid)\)", r"floordiv 2))> (%\1)", part)
         elif part.startswith("  gpu.dispatch"):
             lines = part.replace("16 * M", "2 * M").splitlines()
             part = "\n".join(
