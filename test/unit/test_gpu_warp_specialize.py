@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 from xdsl.dialects import affine, arith
+from xdsl.ir import Region
 
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import KernelOp
@@ -40,7 +41,7 @@ def test_specialize_warps() -> None:
         "gpu.await",
         "gpu.yield",
     ]
-    awaits = [o.pending.value.data for o in find(module, tile.AwaitOp)]
+    awaits = [o.depth for o in find(module, tile.AwaitOp)]
     assert awaits == [1, 0]
 
 
@@ -125,10 +126,15 @@ def persistent(
 """
 
 
+def loop_of(role: Region) -> tile.TileLoopOp:
+    (found,) = (op for op in role.block.ops if isinstance(op, tile.TileLoopOp))
+    return found
+
+
 def test_both_roles_walk_the_tiles() -> None:
     module = run(persistent(), PASS)
     op = only(module, tile.RolesOp)
-    loads, computes = (only(region, tile.TileLoopOp) for region in (op.producer, op.consumer))
+    loads, computes = (loop_of(region) for region in (op.producer, op.consumer))
     assert loads.tile == computes.tile and loads.group == computes.group
     names = [o.name for o in loads.walk() if o.name.startswith("gpu.")]
     assert names == ["gpu.tile_loop", "gpu.ring_acquire", "gpu.copy", "gpu.yield"]
@@ -151,10 +157,10 @@ def test_iterations_count_on_from_tile_to_tile() -> None:
     """Iteration i of tile n is number n * iterations + i of the ring, in both roles."""
     op = only(run(persistent(), PASS), tile.RolesOp)
     for region in (op.producer, op.consumer):
-        loop = only(region, tile.TileLoopOp)
+        loop = loop_of(region)
         (first,) = [o for o in loop.body.block.ops if isinstance(o, arith.MuliOp)]
         assert first.lhs is loop.ordinal
-        step = find(region, tile.RingAcquireOp) or find(region, tile.RingWaitOp)
+        step = find(loop, tile.RingAcquireOp) or find(loop, tile.RingWaitOp)
         number = step[0].iteration.owner
         assert isinstance(number, affine.ApplyOp) and first.result in number.operands
 
@@ -162,7 +168,7 @@ def test_iterations_count_on_from_tile_to_tile() -> None:
 def test_what_copies_need_of_a_tile_goes_along() -> None:
     before = "%half = affine.apply affine_map<(r) -> (r floordiv 2)> (%r)"
     text = persistent(before).replace("gpu.copy %A[%r, %k]", "gpu.copy %A[%half, %k]")
-    loop = only(only(run(text, PASS), tile.RolesOp).producer, tile.TileLoopOp)
+    loop = loop_of(only(run(text, PASS), tile.RolesOp).producer)
     copy = only(loop, tile.CopyOp)
     owner = copy.indices[0].owner
     assert isinstance(owner, affine.ApplyOp) and list(owner.operands) == [loop.coordinates[0]]
