@@ -260,8 +260,9 @@ def _tma_load(w: KernelWriter, op: hw.TmaLoadOp) -> None:
     if len(inner_first) > 5:
         raise not_lowered(op, f"names {len(inner_first)} coordinates", "TMA takes up to 5")
     several = op.mask is not None
+    hint = "" if op.cache is None else f"_{op.cache.data}"
     w.run(
-        f"tma_load_{len(inner_first)}d{'_multicast' if several else ''}",
+        f"tma_load_{len(inner_first)}d{'_multicast' if several else ''}{hint}",
         w.text(op.address),
         f"&{w.text(op.map)}",
         _barrier_at(w, op.barrier, op.index),

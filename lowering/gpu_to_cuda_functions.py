@@ -22,6 +22,8 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IndexT
 from xdsl.dialects.builtin import VectorType as XVectorType
 from xdsl.ir import Attribute
 
+from polyc.dialects.gpu.types import CACHE_HINTS
+
 TYPEDEFS = {
     "u8": "typedef unsigned char u8;",
     "u16": "typedef unsigned short u16;",
@@ -253,7 +255,12 @@ def _fixed() -> list[DeviceFunction]:
             "void prefetch_tensor_map(const TensorMap* map)",
             _asm("prefetch.tensormap [%0];", ins='"l"(map)'),
         ),
-        *(_tma_load(rank, several) for rank in range(1, 6) for several in (False, True)),
+        *(
+            _tma_load(rank, several, hint)
+            for rank in range(1, 6)
+            for several in (False, True)
+            for hint in ("", *CACHE_HINTS)
+        ),
         _function(
             "void tma_load_im2col(u32 address, const TensorMap* map, u32 barrier, "
             "int c, int w, int h, int n, int s, int r)",
@@ -358,7 +365,7 @@ def _fixed() -> list[DeviceFunction]:
     ]
 
 
-def _tma_load(rank: int, several: bool) -> DeviceFunction:
+def _tma_load(rank: int, several: bool, hint: str) -> DeviceFunction:
     names = [f"c{i}" for i in range(rank)]
     places = ", ".join(f"%{3 + i}" for i in range(rank))
     suffix, parameter, word, mask, operand = (
@@ -366,12 +373,18 @@ def _tma_load(rank: int, several: bool) -> DeviceFunction:
         if several
         else ("", "", "", "", "")
     )
+    policy, word_end, end = "", "", ""
+    if hint:
+        suffix, word_end, mask = f"{suffix}_{hint}", ".L2::cache_hint", f"{mask}, policy"
+        policy = f"{{ .reg .b64 policy; createpolicy.fractional.L2::{hint}.b64 policy, 1.0; "
+        end = " }"
     return _function(
         f"void tma_load_{rank}d{suffix}(u32 address, const TensorMap* map, u32 barrier, "
         f"{', '.join(f'int {n}' for n in names)}{parameter})",
         _asm(
-            f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
-            f".mbarrier::complete_tx::bytes{word} [%0], [%1, {{{places}}}], [%2]{mask};",
+            f"{policy}cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
+            f".mbarrier::complete_tx::bytes{word}{word_end} "
+            f"[%0], [%1, {{{places}}}], [%2]{mask};{end}",
             ins='"r"(address), "l"(map), "r"(barrier), '
             + ", ".join(f'"r"({n})' for n in names)
             + operand,

@@ -70,5 +70,6 @@ class LowerSharedRows(RewritePattern):
                 column = emit.apply(affine_dim(0) + panel * width, [column])
             place: list[SSAValue] = list(op.indices)
             place[across], place[along] = first, column
-            emit.op(hw.TmaLoadOp(map_arg, place, address, op.signal, op.signal_index, mask))
+            hint = None if op.cache is None else op.cache.data
+            emit.op(hw.TmaLoadOp(map_arg, place, address, op.signal, op.signal_index, mask, hint))
         rewriter.replace(op, emit.ops, [])

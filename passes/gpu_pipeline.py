@@ -13,6 +13,7 @@ GPU_PASSES: Mapping[str, str] = MappingProxyType(
             "gpu-assumptions",
             "gpu-inline-lets",
             "gpu-pipeline-planning",
+            "gpu-cache-hints",
             "gpu-layout-inference",
             "gpu-multi-version-buffers",
             "gpu-warp-specialize",

@@ -105,7 +105,8 @@ class LowerTmaCopy(RewritePattern):
                 address = emit.value(arith.AddiOp(base, emit.int32(panel * target.panel_bytes)))
                 start = emit.apply(affine_dim(0) + panel * width, [column])
             place = [start if axis == along else c for axis, c in enumerate(op.indices)]
-            emit.op(hw.TmaLoadOp(map_arg, place, address, op.signal, op.signal_index, mask))
+            hint = None if op.cache is None else op.cache.data
+            emit.op(hw.TmaLoadOp(map_arg, place, address, op.signal, op.signal_index, mask, hint))
         rewriter.replace(op, emit.ops, [])
 
     @staticmethod

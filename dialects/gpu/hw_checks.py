@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     MemRefType,
+    StringAttr,
     VectorType,
     i64,
 )
@@ -17,6 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.gpu.types import (
+    CACHE_HINTS,
     GlobalType,
     TensorMapType,
     element_bytes,
@@ -49,6 +51,11 @@ def vector_length(value_type: Attribute) -> int:
 def access_bytes(value_type: Attribute) -> int:
     """Bytes that one access of this scalar or vector type moves."""
     return vector_length(value_type) * element_bytes(scalar_type(value_type))
+
+
+def verify_cache_hint(hint: StringAttr) -> None:
+    if hint.data not in CACHE_HINTS:
+        raise VerifyException(f'a cache hint is {" or ".join(CACHE_HINTS)}, not "{hint.data}"')
 
 
 def verify_width(what: str, size: int) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import (
     I1,
     IndexType,
+    StringAttr,
     UnitAttr,
 )
 from xdsl.ir import Attribute, SSAValue
@@ -33,6 +34,7 @@ from polyc.dialects.gpu.hw_checks import (
     I32,
     access_bytes,
     verify_box,
+    verify_cache_hint,
     verify_global_vector,
     verify_indices,
     verify_multicast,
@@ -242,7 +244,8 @@ class TmaLoadOp(IRDLOperation):
 
     With ``multicast`` the box goes to every CTA of the cluster whose bit is set in the mask (an
     i32, bit ``r`` is CTA ``r``): to the same shared address there, and its bytes complete on
-    the barrier at the same place there.  Each of these CTAs must expect them.
+    the barrier at the same place there.  Each of these CTAs must expect them.  ``cache`` is a hint
+    for the L2 cache (``CACHE_HINTS``).
     """
 
     name = "gpu.tma_load"
@@ -253,10 +256,11 @@ class TmaLoadOp(IRDLOperation):
     barrier = operand_def(base(MBarrierType))
     index = operand_def(IndexType)
     mask = opt_operand_def(I32)
+    cache = opt_prop_def(StringAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = (
         "$map `[` $coordinates `]` `to` $address `,` $barrier `[` $index `]` "
-        "(`multicast` $mask^)? attr-dict `:` type($map) `,` type($barrier)"
+        "(`multicast` $mask^)? (`cache` $cache^)? attr-dict `:` type($map) `,` type($barrier)"
     )
 
     def __init__(
@@ -267,13 +271,19 @@ class TmaLoadOp(IRDLOperation):
         barrier: SSAValue,
         index: SSAValue,
         mask: SSAValue | None = None,
+        cache: str | None = None,
     ) -> None:
-        super().__init__(operands=[map, list(coordinates), address, barrier, index, mask])
+        super().__init__(
+            operands=[map, list(coordinates), address, barrier, index, mask],
+            properties={"cache": None if cache is None else StringAttr(cache)},
+        )
 
     def verify_(self) -> None:
         verify_box(self.map, self.coordinates)
         if self.mask is not None:
             verify_multicast(self, self.mask)
+        if self.cache is not None:
+            verify_cache_hint(self.cache)
 
 
 @irdl_op_definition

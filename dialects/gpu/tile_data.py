@@ -27,6 +27,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.gpu.hw_checks import verify_cache_hint
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.gpu.types import (
     FragmentType,
@@ -108,7 +109,8 @@ class CopyOp(IRDLOperation):
     ``register`` through registers; absent until ``gpu-pipeline-planning`` decides.  With
     ``signal`` a load's bytes complete on the full barrier of that ring (at iteration
     ``signal_index``), or on an mbarrier.  With ``multicast`` every CTA of the cluster copies the
-    same tile: each loads its share and sends it to all.  An asynchronous copy that nothing
+    same tile: each loads its share and sends it to all.  ``cache`` is a hint for the L2 cache
+    (``gpu-cache-hints``).  An asynchronous copy that nothing
     signals may give a ``token`` for ``gpu.await``: of a load, the tile may be read; of a store,
     the tile may be overwritten.
 
@@ -134,6 +136,7 @@ class CopyOp(IRDLOperation):
     axes = opt_prop_def(IntsAttr)
     im2col = opt_prop_def(Im2colAttr)
     multicast = opt_prop_def(UnitAttr)
+    cache = opt_prop_def(StringAttr)
     token = opt_result_def(TokenType)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
@@ -150,6 +153,7 @@ class CopyOp(IRDLOperation):
         source_slot: SSAValue | None = None,
         window: Sequence[int] | None = None,
         multicast: bool = False,
+        cache: str | None = None,
         token: bool = False,
         axes: Sequence[int] | None = None,
         im2col: Im2colAttr | None = None,
@@ -172,6 +176,7 @@ class CopyOp(IRDLOperation):
                 "axes": None if axes is None else IntsAttr(tuple(axes)),
                 "im2col": im2col,
                 "multicast": UnitAttr() if multicast else None,
+                "cache": None if cache is None else StringAttr(cache),
             },
             result_types=[TokenType() if token else None],
         )
@@ -200,6 +205,7 @@ class CopyOp(IRDLOperation):
             source_slot=self.source_slot,
             window=None if self.window is None else self.window.data,
             multicast=self.multicast is not None,
+            cache=None if self.cache is None else self.cache.data,
             token=self.token is not None and signal is None,
             axes=None if self.axes is None else self.axes.data,
             im2col=self.im2col,
@@ -275,6 +281,9 @@ class CopyOp(IRDLOperation):
         if parser.parse_optional_keyword("loader") is not None:
             loader = parser.parse_str_literal()
         multicast = parser.parse_optional_keyword("multicast") is not None
+        cache: str | None = None
+        if parser.parse_optional_keyword("cache") is not None:
+            cache = parser.parse_str_literal()
         signal: SSAValue | None = None
         signal_index: SSAValue | None = None
         if parser.parse_optional_keyword("signal") is not None:
@@ -301,6 +310,7 @@ class CopyOp(IRDLOperation):
             source_slot=source_slot,
             window=window,
             multicast=multicast,
+            cache=cache,
             token=token,
             axes=axes,
             im2col=im2col,
@@ -341,6 +351,9 @@ class CopyOp(IRDLOperation):
             printer.print_string_literal(self.loader.data)
         if self.multicast is not None:
             printer.print_string(" multicast")
+        if self.cache is not None:
+            printer.print_string(" cache ")
+            printer.print_string_literal(self.cache.data)
         if self.signal is not None:
             printer.print_string(" signal ")
             printer.print_ssa_value(self.signal)
@@ -458,6 +471,10 @@ class CopyOp(IRDLOperation):
             raise VerifyException("only a load signals a ring or an mbarrier")
         if self.multicast is not None and not self.is_load:
             raise VerifyException("only a load is multicast")
+        if self.cache is not None:
+            verify_cache_hint(self.cache)
+            if not self.is_load:
+                raise VerifyException("a cache hint is of a load; it says who reads the data again")
         asynchronous = self.signal is None and (self.is_load or self.is_store)
         if self.token is not None and not asynchronous:
             raise VerifyException(

@@ -41,6 +41,9 @@ from xdsl.utils.str_enum import StrEnum
 
 from polyc.dialects.dim import Dim, ShapeAttr, parse_shape, shape_text
 
+CACHE_HINTS = ("evict_first", "evict_last")
+"""What the L2 cache is told of a load: that the data is not read again, or by many."""
+
 
 class Space(StrEnum):
     """Where a memref of the hardware level lives."""

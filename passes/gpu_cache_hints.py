@@ -1,0 +1,86 @@
+"""``gpu-cache-hints``: which loads the L2 cache should keep, and which it should let go (T2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import tile
+from polyc.passes.driver import rewrite
+
+
+class HintLoads(RewritePattern):
+    """Tell the L2 cache of a TMA load whose tile one CTA reads once, or every CTA reads.
+
+    A load whose place depends on all coordinates of the CTA's tile is nobody else's:
+    ``evict_first``.  One whose place depends on none is everybody's: ``evict_last``.  Between the
+    two, as for the operands of a matrix product, the raster decides, and nothing is said.  A
+    hint that the author wrote is kept.  Exact: a hint changes no value.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
+        if not op.is_load or op.loader is None or op.loader.data != "tma":
+            return
+        if op.cache is not None or op.im2col is not None:
+            return
+        whole = tile_coordinates(op)
+        used = depends_on(op.indices) & whole
+        if not whole or (used and used != whole):
+            return
+        op.cache = StringAttr("evict_first" if used else "evict_last")
+        rewriter.notify_op_modified(op)
+
+
+def tile_coordinates(op: Operation) -> set[SSAValue]:
+    """The values that tell the tile of the op's CTA from those of others.
+
+    That is the coordinates of the loop over tiles around it, or else of the
+    ``gpu.tile_coordinates`` of its kernel, or else the block's number.
+    """
+    kernel = op.parent_op()
+    while kernel is not None and not isinstance(kernel, tile.TileLoopOp):
+        if kernel.name == "gpu.kernel":
+            break
+        kernel = kernel.parent_op()
+    if isinstance(kernel, tile.TileLoopOp):
+        return set(kernel.coordinates)
+    if kernel is None:
+        return set()
+    inner = list(kernel.walk())
+    for kind in (tile.TileCoordinatesOp, hw.BlockIdOp):
+        found: set[SSAValue] = {v for o in inner if isinstance(o, kind) for v in o.results}
+        if found:
+            return found
+    return set()
+
+
+def depends_on(values: Iterable[SSAValue]) -> set[SSAValue]:
+    """Every value that these are computed from, themselves included."""
+    seen: set[SSAValue] = set()
+    work = list(values)
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if not isinstance(value.owner, Block):
+            work.extend(value.owner.operands)
+    return seen
+
+
+@dataclass(frozen=True)
+class GpuCacheHints(ModulePass):
+    """Give TMA loads their L2 hints."""
+
+    name = "gpu-cache-hints"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [HintLoads()])

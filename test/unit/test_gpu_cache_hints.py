@@ -1,0 +1,68 @@
+"""``gpu-cache-hints``: hints from what a load's place depends on, and their way to the text."""
+
+from __future__ import annotations
+
+import pytest
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import tile
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.playback.gpu.simulate import gpu_module_of
+from polyc.runtime.nvrtc import compile_cuda
+from polyc.test.unit.gpu_text import ORDER, find, kernel, only, refusal, run, unchanged
+
+PASS = "gpu-cache-hints"
+X, TILE = "!gpu.global<[M, N], f16, align 16>", "!gpu.shared<[16, 64], f16, swizzle 128>"
+ARGS = f"%X: {X} = tensor 0, %M: index = symbol M, %N: index = symbol N"
+HEAD = f"""
+    %zero = arith.constant 0 : index
+    %a = gpu.shared_tile : {TILE}
+    %block = gpu.block_id
+    %row = affine.apply affine_map<(d0) -> (d0 * 16)> (%block)
+"""
+
+
+def copy(row: str, cache: str = "") -> str:
+    return f'    gpu.copy %X[%{row}, %zero] to %a loader "tma"{cache} : {X}, {TILE}\n'
+
+
+@pytest.mark.parametrize(("row", "hint"), [("row", "evict_first"), ("zero", "evict_last")])
+def test_hint_loads_by_block(row: str, hint: str) -> None:
+    found = only(run(kernel(HEAD + copy(row), ARGS), PASS), tile.CopyOp)
+    assert found.cache is not None and found.cache.data == hint
+
+
+def test_hint_loads_of_tile_coordinates_in_part_says_nothing() -> None:
+    head = HEAD + '    %m, %n = gpu.tile_coordinates[%M, %N] tile <16, 64> raster "row" 1\n'
+    unchanged(kernel(head + copy("m"), ARGS), PASS)
+
+
+def test_hint_loads_keeps_the_authors() -> None:
+    unchanged(kernel(HEAD + copy("row", ' cache "evict_last"'), ARGS), PASS)
+    other = copy("row").replace("tma", "cp_async")
+    unchanged(kernel(HEAD + other, ARGS), PASS)
+
+
+@pytest.mark.parametrize("hint", ["evict_first", "evict_last"])
+def test_a_hint_compiles(hint: str) -> None:
+    dispatch = f"""
+  gpu.dispatch (X: {X}) -> (y: !gpu.global<[M], f32>) {{
+    gpu.launch @k when (N mod 8 == 0, N >= 1, M >= 1) align [16, 4] grid [1]
+  }}"""
+    text = kernel(HEAD + copy("row", f' cache "{hint}"'), ARGS, symbols="M, N", dispatch=dispatch)
+    module = run(text, *ORDER)
+    load = only(module, hw.TmaLoadOp)
+    assert load.cache is not None and load.cache.data == hint
+    source = cuda_source(gpu_module_of(module))
+    assert f"createpolicy.fractional.L2::{hint}" in source
+    result = compile_cuda(source, "sm_90a")
+    assert result.warnings() == ()
+
+
+def test_a_hint_is_one_that_the_cache_knows() -> None:
+    error = refusal(kernel(HEAD + copy("row", ' cache "soon"'), ARGS), PASS)
+    assert 'a cache hint is evict_first or evict_last, not "soon"' in error.message
+    store = f'    gpu.copy %a to %X[%row, %zero] cache "evict_first" : {TILE}, {X}\n'
+    error = refusal(kernel(HEAD + store, ARGS), PASS)
+    assert "a cache hint is of a load" in error.message
+    assert not find(run(kernel(HEAD, ARGS)), tile.CopyOp)
