@@ -15,14 +15,12 @@ import polyc.tile as T
 
 M, N = T.sizes("M", "N")
 
-CHUNK = 8192
-"""Elements of a row that a CTA of 1024 threads works on at once, 8 neighbours a thread."""
-
 CONSTANTS: dict[str, Callable[[], Any]] = {
     "zero": lambda: T.const(0),
     "one": lambda: T.const(1),
     "lowest": lambda: T.const(-T.inf, T.f32),
     "nothing": lambda: T.const(0.0, T.f32),
+    "least": lambda: T.const(-3.40282347e38, T.f32),
     "log2e": lambda: T.const(1.44269502, T.f32),
     "unit": lambda: T.const(1.0, T.f32),
     "epsilon": lambda: T.const(1.0e-05, T.f32),
@@ -36,6 +34,7 @@ class Rows:
     one: Any
     lowest: Any
     nothing: Any
+    least: Any
     log2e: Any
     unit: Any
     epsilon: Any
@@ -47,7 +46,6 @@ class Rows:
     part: Any
     new: Any
     most: Any
-    safe: Any
     top: Any
     sum: Any
     mean: Any
@@ -239,7 +237,7 @@ class Rows:
     def chunk_constants(self) -> None:
         self.constants("zero", "one")
         if self.op == "softmax":
-            self.constants("lowest", "nothing", "log2e", "unit")
+            self.constants("lowest", "least", "nothing", "log2e", "unit")
         else:
             self.constants("nothing", "epsilon")
             self.row_length()
@@ -251,7 +249,7 @@ class Rows:
         self.fragments((parts,), T.f32, "part")
         names = ("weight", "bias")[: len(self.weights)]
         if self.op == "softmax":
-            self.fragments((parts,), T.f32, "new", "most", "safe")
+            self.fragments((parts,), T.f32, "new", "most")
             self.fragments((1,), T.f32, "top", "sum")
         else:
             self.fragments((width,), T.f16, *names)
@@ -262,7 +260,7 @@ class Rows:
 
     def online(self, start) -> None:
         """Each part's maximum and sum over one more chunk."""
-        wide, new, most, safe, part = self.wide, self.new, self.most, self.safe, self.part
+        wide, new, most, part = self.wide, self.new, self.most, self.part
         self.widen(self.lowest, start)
         T.reduce("max", wide, new, by=lambda i, j: self.by_part(i, j))
         with T.parallel(new) as (i,):
@@ -270,18 +268,15 @@ class Rows:
             o = most[i]
             q = part[i]
             n = T.max(e, o)
-            none = n == self.lowest
-            z = T.select(none, self.nothing, n)
-            d = o - z
+            d = o - n
             l = d * self.log2e  # noqa: E741
             f = T.exp2(l, approximate=True)
             t = q * f
             most[i] = n
-            safe[i] = z
             part[i] = t
         with T.parallel(wide) as (i, j):
             e = wide[i, j]
-            z = safe[self.by_part(i, j)]
+            z = most[self.by_part(i, j)]
             d = e - z
             l = d * self.log2e  # noqa: E741
             p = T.exp2(l, approximate=True)
@@ -348,7 +343,8 @@ class Rows:
             self.square_sum(j)
 
         if self.op == "softmax":
-            T.fill(self.most, self.lowest)
+            # Finite, so that nothing is subtracted from itself where a part has no element yet.
+            T.fill(self.most, self.least)
         T.fill(self.part, self.nothing)
         loop(first, 0)
         if self.op == "softmax":
@@ -447,17 +443,18 @@ class Rows:
         self.statistics(load, loop)
         loop(last, 2)
 
-    def in_shared_memory(self, depth: int) -> None:
+    def in_shared_memory(self, depth: int, threads: int) -> None:
         """A row a CTA that waits in shared memory; each thread reads what it copied itself."""
+        width = self.shape[1]
         row = T.block_id()
         self.chunk_constants()
-        chunks = T.apply(lambda n: T.ceildiv(n, CHUNK), N)
+        chunks = T.const(depth)
         kept = T.alloc_shared(self.shape, T.f16, ring=depth)
-        self.chunk_fragments(1024)
+        self.chunk_fragments(threads)
 
         def loop(function, _) -> None:
-            with T.serial(self.zero, chunks, self.one) as i:
-                j = i * CHUNK
+            with T.serial(self.zero, chunks, self.one, unroll=True) as i:
+                j = i * width
                 self.at = i
                 function(j)
 
@@ -468,15 +465,18 @@ class Rows:
         self.statistics(lambda _: T.copy(kept.slot(self.at), self.half), loop)
         self.last_pass(
             chunks,
-            lambda i, q: (T.name(i * CHUNK, f"j{q}"), i),
+            lambda i, q: (T.name(i * width, f"j{q}"), i),
             lambda i, slot, q: T.copy(kept.slot(slot), self.half),
             lambda j: T.copy(self.half, self.Y[row, j]),
             ahead=False,
-            unroll=False,
+            unroll=True,
         )
 
-    def in_a_cluster(self, chunks: int, depth: int, ahead: bool, unroll: tuple[int, ...]) -> None:
+    def in_a_cluster(
+        self, threads: int, chunks: int, depth: int, ahead: bool, unroll: tuple[int, ...]
+    ) -> None:
         """A row a cluster of 16; the next row's first chunks come while this one's are written."""
+        width = self.shape[1]
         block = T.block_id()
         grid = T.grid_size()
         rank = T.cluster_rank()
@@ -485,15 +485,15 @@ class Rows:
         deep = T.name(T.const(depth), "depth")
         first = block // 16
         step = grid // 16
-        base = rank * (chunks * CHUNK)
+        base = rank * (chunks * width)
         kept = T.alloc_shared(self.shape, T.f16, ring=depth)
-        self.chunk_fragments(1024, ahead)
+        self.chunk_fragments(threads, ahead)
         # Fill the ring: chunk i is in this CTA's row of number i // chunks.
         with T.serial(self.zero, deep, self.one) as i:
             later = i // chunks
             rows = T.name(later * step, "ahead")
             source = T.name(T.add(first, rows), "from")
-            j = i % chunks * CHUNK + base
+            j = i % chunks * width + base
             T.copy(self.X[source, j], kept.slot(i), loader="cp_async")
             T.cp_async_commit()
         walk = T.serial(first, M, step, carried=[self.zero])
@@ -501,7 +501,7 @@ class Rows:
 
             def loop(function, which: int) -> None:
                 with T.serial(self.zero, eight, self.one, unroll=bool(unroll[which])) as i:
-                    j = i * CHUNK + base
+                    j = i * width + base
                     slot = (i + done) % depth
                     self.at = slot
                     function(j)
@@ -523,7 +523,7 @@ class Rows:
                 later = T.name((i + depth) // chunks, f"later{q}")
                 rows = T.name(later * step, f"rows{q}")
                 source = T.name(T.add(row, rows), f"from{q}")
-                column = T.name((i + depth) % chunks * CHUNK + base, f"column{q}")
+                column = T.name((i + depth) % chunks * width + base, f"column{q}")
                 T.copy(self.X[source, column], kept.slot(slot), loader="cp_async")
                 T.cp_async_commit()
 
@@ -531,7 +531,7 @@ class Rows:
             self.last_pass(
                 eight,
                 lambda i, q: (
-                    T.name(i * CHUNK + base, f"j{q}"),
+                    T.name(i * width + base, f"j{q}"),
                     T.name((i + done) % depth, f"slot{q}"),
                 ),
                 again,
@@ -566,11 +566,15 @@ def kernels(op: str, *tensors: T.Tensor) -> None:
         Rows(op, listed, (1, 4096), True).in_registers()
     with kernel("wide", 256, 1, 8192, blocks_per_sm=3 if layer else 4):
         Rows(op, listed, (1, 8192), True).in_registers()
-    with kernel("shared", 1024, 1, 32768, blocks_per_sm=2):
-        Rows(op, listed, (1, CHUNK), True).in_shared_memory(4)
-    with kernel("cluster", 1024, 1, 1 << 20, cluster=16, grid=[16 * M], persistent=True):
-        unroll = (1, 1, 0) if op == "softmax" else (1, 1, 1)
-        Rows(op, listed, (1, CHUNK), True).in_a_cluster(8, 13, layer, unroll)
+    threads, blocks = (512, 2) if op == "rms_norm" else (256, 3)
+    with kernel("shared", threads, 1, 32768, blocks_per_sm=blocks):
+        Rows(op, listed, (1, 8 * threads), True).in_shared_memory(4096 // threads, threads)
+    threads, depth = {"softmax": (1024, 13), "rms_norm": (512, 26), "layer_norm": (1024, 10)}[op]
+    with kernel("cluster", threads, 1, 1 << 20, cluster=16, grid=[16 * M], persistent=True):
+        unroll = (0, 0, 1) if op == "softmax" else (1, 1, 1)
+        Rows(op, listed, (1, 8 * threads), True).in_a_cluster(
+            threads, 8192 // threads, depth, op == "rms_norm", unroll
+        )
     with kernel("any", 256, 1, None):
         Rows(op, listed, (1, 1024), False).from_memory(1024)
 
