@@ -236,7 +236,7 @@ CASES: Mapping[str, TileCase] = {
             small=sizes_of("N H W C K", (3, 5, 7, 40, 136), (1, 7, 9, 38, 24), (1, 4, 5, 35, 9)),
             large=sizes_of("N H W C K", (8, 28, 28, 132, 128), (4, 33, 17, 68, 200)),
             mutants=6,
-            mutant_shapes=sizes_of("N H W C K", (1, 5, 6, 6, 8), (1, 7, 9, 38, 24)),
+            mutant_shapes=sizes_of("N H W C K", (1, 5, 6, 6, 8), (3, 6, 7, 38, 24)),
         ),
         TileCase(
             "gemm_pipelined",
