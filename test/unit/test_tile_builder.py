@@ -1518,3 +1518,11 @@ def test_twins_of_texts(name: str) -> None:
         wanted = parse_text(make_context(), text.read_text(encoding="utf-8"), text.name)
         assert module_text(built.module()) == module_text(wanted)
         assert built.module().is_structurally_equivalent(wanted)
+
+
+def test_every_text_has_its_twin() -> None:
+    twins: set[str] = set()
+    for path in EXAMPLES.glob("*.py"):
+        scope = runpy.run_path(str(path))
+        twins |= {p.name for p in scope.values() if isinstance(p, T.Program)}
+    assert twins == {path.stem for path in EXAMPLES.glob("*.mlir")}
