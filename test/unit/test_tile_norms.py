@@ -62,6 +62,8 @@ def check(name: str, outputs: Sequence[Array], inputs: Sequence[Array]) -> None:
     kind = parsed(name).dispatch().arg_types.data[-1]
     (want,) = CASES[name].expected(inputs, {})
     assert (mismatch := tolerance_check(outputs[0], want, kind.element_type)) is None, mismatch
+    if name == "softmax":  # Most results are below the tolerance's constant part.
+        np.testing.assert_allclose(outputs[0].astype(np.float32), want, rtol=1.5e-3, atol=1e-7)
 
 
 @pytest.mark.parametrize("schedule", ["round-robin", "random"])

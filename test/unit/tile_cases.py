@@ -314,7 +314,7 @@ CASES: Mapping[str, TileCase] = {
             TileCase(
                 name,
                 reference,
-                small=sizes_of("M N", (5, 520), (2, 2056), (2, 4104), (3, 131)),
+                small=sizes_of("M N", (5, 520), (3, 24), (2, 2056), (2, 4104), (3, 13)),
                 large=sizes_of(
                     "M N",
                     (70, 1000),
