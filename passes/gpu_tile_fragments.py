@@ -80,7 +80,10 @@ def first_holders(emit: Emit, spread: Spread, op: Operation) -> SSAValue | None:
     except ValueError as error:
         raise PolycError("LayoutConflict", f"of the threads of this layout, {error}", op) from None
     for digit in repeats:
-        number = emit.apply(affine_dim(0) // digit.weight % digit.count, [thread])
+        number = affine_dim(0) // digit.weight if digit.weight > 1 else affine_dim(0)
+        if digit.weight * digit.count < len(spread.threads):
+            number = number % digit.count
+        number = emit.apply(number, [thread])
         predicate = emit.both(predicate, emit.compare("eq", number, emit.index(0)))
     return predicate
 
