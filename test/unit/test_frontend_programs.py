@@ -186,12 +186,12 @@ def test_gemms(
     """Batches [B, H], of which one operand may have size 1 or lack the first."""
     sizes = dict(zip("MNKBH", values, strict=True))
 
-    def axes(how: str) -> list[Dim | int | str]:
-        return {"equal": ["B", "H"], "one": ["B", 1], "missing": ["H"]}[how]  # type: ignore[return-value]
+    shapes: dict[str, list[Dim | int | str]] = {"equal": ["B", "H"], "one": ["B", 1]}
+    shapes["missing"] = ["H"]
 
     assume("equal" in batch)
     a, b = ["K", "M"] if transposed[0] else ["M", "K"], ["N", "K"] if transposed[1] else ["K", "N"]
-    inputs = [tensor([*axes(batch[0]), *a], element), tensor([*axes(batch[1]), *b], element)]
+    inputs = [tensor([*shapes[batch[0]], *a], element), tensor([*shapes[batch[1]], *b], element)]
     result = tensor(("B", "H", "M", "N"), f32)
 
     def make(graph: GraphOp) -> list[SSAValue]:
@@ -411,26 +411,33 @@ def test_an_attention_is_its_definition() -> None:
         np.testing.assert_allclose(lse[h, m], np.log(weights.sum()), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("boolean", [True, False])
-def test_a_forbidden_key_contributes_nothing(boolean: bool) -> None:
+@pytest.mark.parametrize("how", ["boolean", "additive", "causal", "window"])
+def test_a_forbidden_key_contributes_nothing(how: str) -> None:
     """Whatever it holds, in the rows where it is forbidden alone (S0.6)."""
+    masked = how in ("boolean", "additive")
     inputs: list[Attribute] = [tensor((1, 2, 2), f32)] * 3
-    inputs.append(tensor((2, 2), i1 if boolean else f32))
+    inputs += [tensor((2, 2), i1 if how == "boolean" else f32)] * masked
 
     def make(graph: GraphOp) -> list[SSAValue]:
-        q, k, v, mask = graph.body.block.args
-        return [add(graph, frontend.AttentionOp(q, k, v, [mask]))]
+        q, k, v, *masks = graph.body.block.args
+        window = (1, 0) if how == "window" else None
+        op = frontend.AttentionOp(q, k, v, masks, causal=how == "causal", window=window)
+        return [add(graph, op)]
 
     module = closed(inputs, make)
     graph = cast(GraphOp, next(iter(module.ops)))
-    q = np.ones((1, 2, 2), np.float32)
-    k = np.array([[[1, 1], [np.nan, np.inf]]], np.float32)
-    v = np.array([[[2, 3], [np.inf, np.nan]]], np.float32)
     allowed = np.array([[True, False], [True, True]])
-    mask = allowed if boolean else np.where(allowed, 0, -np.inf).astype(np.float32)
-    (above,) = frontend_playback.run(graph, [q, k, v, mask], {})
+    arrays: list[Array] = [
+        np.ones((1, 2, 2), np.float32),
+        np.array([[[1, 1], [np.nan, np.inf]]], np.float32),
+        np.array([[[2, 3], [np.inf, np.nan]]], np.float32),
+    ]
+    if masked:
+        additive = np.where(allowed, 0, -np.inf).astype(np.float32)
+        arrays.append(allowed if how == "boolean" else additive)
+    (above,) = frontend_playback.run(graph, arrays, {})
     FrontendToTiny().apply(make_context(), module)
-    (below,) = _tiny(module, [q, k, v, mask], {})
+    (below,) = _tiny(module, arrays, {})
     for found in (above, below):
         np.testing.assert_array_equal(found[0, 0], [2, 3])
         assert np.isnan(found[0, 1]).all()

@@ -19,11 +19,21 @@ from polyc.dialects.frontend import CastOp, ElementwiseOp, GemmOp, GraphOp, Outp
 from polyc.lowering.frontend_to_tiny import (
     DropUnusedConversion,
     FrontendToTiny,
+    LowerAttention,
     LowerCast,
+    LowerCompare,
+    LowerConcat,
+    LowerConstant,
+    LowerConv2d,
     LowerElementwise,
     LowerGemm,
     LowerGraph,
+    LowerMovement,
+    LowerNorm,
     LowerOutput,
+    LowerReduce,
+    LowerSelect,
+    LowerSoftmax,
     patterns,
 )
 from polyc.passes.driver import rewrite, verify
@@ -114,6 +124,95 @@ def test_the_pass_leaves_only_tiny_ops() -> None:
     FrontendToTiny().apply(make_context(), m)
     verify(m)
     assert {name.split(".")[0] for name in names(m)} == {"builtin", "tiny"}
+
+
+# The other patterns: a text that each fires on once its operands are lowered ---------------
+
+
+def typed(shape: str, element: str = "f32") -> str:
+    return f"!frontend.tensor<[{shape}], {element}>"
+
+
+T, COLUMN, HEAD, IMAGE, ONE = map(typed, ("M, M", "M, 1", "1, M, M", "1, 1, M, M", "1, 1, 1, 1"))
+CONDITION = typed("M, M", "i1")
+SAME = f"%r = frontend.expand %x dims [0, 1] : {T} -> {T}"
+LESS = f"%i = frontend.compare lt %x, %x : ({T}, {T}) -> {CONDITION}"
+MORE: dict[str, tuple[RewritePattern, str]] = {
+    "frontend.conv2d": (
+        LowerConv2d(),
+        f"""%i = frontend.reshape %x : {T} -> {IMAGE}
+        %c = frontend.conv2d nchw %i, %i stride [1, 1] padding [0, 0, 0, 0] dilation [1, 1] groups 1
+            {{acc = f32}} : ({IMAGE}, {IMAGE}) -> {ONE}
+        {SAME}""",
+    ),
+    "frontend.attention": (
+        LowerAttention(),
+        f"""%i = frontend.reshape %x : {T} -> {HEAD}
+        %c = frontend.attention %i, %i, %i causal {{acc = f32}} : ({HEAD}, {HEAD}, {HEAD}) -> {HEAD}
+        %r = frontend.reshape %c : {HEAD} -> {T}""",
+    ),
+    "frontend.reduce": (
+        LowerReduce(),
+        f"""%i = frontend.reduce mean %x axes [1] keepdims : {T} -> {COLUMN}
+        %r = frontend.expand %i dims [0, 1] : {COLUMN} -> {T}""",
+    ),
+    "frontend.softmax": (LowerSoftmax(), f"%r = frontend.softmax %x axes [1] : {T}"),
+    "frontend.log_softmax": (LowerSoftmax(), f"%r = frontend.log_softmax %x axes [1] : {T}"),
+    "frontend.layer_norm": (LowerNorm(), f"%r = frontend.layer_norm %x axes [1] eps 0.1 : {T}"),
+    "frontend.rms_norm": (LowerNorm(), f"%r = frontend.rms_norm %x axes [1] eps 0.1 : {T}"),
+    "frontend.compare": (
+        LowerCompare(),
+        f"{LESS}\n%r = frontend.cast %i : {CONDITION} -> {T}",
+    ),
+    "frontend.select": (
+        LowerSelect(),
+        f"{LESS}\n%r = frontend.select %i, %x, %x : ({CONDITION}, {T}, {T}) -> {T}",
+    ),
+    "frontend.concat": (LowerConcat(), f"%r = frontend.concat %x axis 0 : {T}"),
+    "frontend.reshape": (LowerMovement(), f"%r = frontend.reshape %x : {T} -> {T}"),
+    "frontend.permute": (LowerMovement(), f"%r = frontend.permute %x perm [1, 0] : {T} -> {T}"),
+    "frontend.expand": (LowerMovement(), f"%r = frontend.expand %x dims [0, 1] : {T} -> {T}"),
+    "frontend.slice": (LowerMovement(), f"%r = frontend.slice %x [0:M, 0:M] : {T} -> {T}"),
+    "frontend.pad": (
+        LowerMovement(),
+        f"%r = frontend.pad %x low [0, 0] high [0, 0] value 0.0 : {T} -> {T}",
+    ),
+}
+
+
+def program(body: str) -> ModuleOp:
+    text = f"""frontend.graph @f(%x: {T}) -> {T} assuming (M >= 1) {{
+      {body}
+      frontend.output %r : {T}
+    }}"""
+    parsed = Parser(make_context(), text).parse_module()
+    verify(parsed)
+    return parsed
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_a_pattern_fires_and_waits(name: str) -> None:
+    pattern, body = MORE[name]
+    m = program(body)
+    assert not rewrite(m, [pattern])
+    others = [p for p in patterns() if type(p) is not type(pattern)]
+    # Movements stand before and after other ops here: they go first where they are not asked for.
+    rewrite(m, others)
+    assert name in names(m)
+    assert rewrite(m, [pattern])
+    assert name not in names(m)
+
+
+def test_a_constant_needs_no_operand() -> None:
+    m = program(f"""%h = frontend.constant 0.5 : {typed("")}
+        %r = frontend.elementwise mul %x, %h : ({T}, {typed("")}) -> {T}""")
+    assert rewrite(m, [LowerConstant()])
+    assert "frontend.constant" not in names(m)
+
+
+def test_every_pattern_is_tested() -> None:
+    tested = {type(p) for p in PATTERNS.values()} | {type(p) for p, _ in MORE.values()}
+    assert {type(p) for p in patterns()} == tested | {LowerGraph, LowerConstant}
 
 
 # Random graphs: the same numbers before and after ---------------------------------------
