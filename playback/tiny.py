@@ -3,14 +3,17 @@
 Expands and permutes are strided views.  A product that only sums read is not stored: the
 sum is taken of the factors with the axes along which each repeats left out, so that the
 [M, K, N] of a matrix product never exists.  This is an order of evaluation, which a sum
-leaves open, and no other meaning.
+leaves open, and no other meaning.  A mask or a select that only such a product reads is
+not stored either: the sum is taken part by part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects import tiny
@@ -31,7 +34,8 @@ def run(graph: tiny.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, int]
     """
     block = graph.body.block
     values: dict[SSAValue, Array] = dict(zip(block.args, bind(graph, inputs, symbols), strict=True))
-    factors: dict[SSAValue, tuple[Array, Array]] = {}
+    parts: dict[SSAValue, Parts] = {}
+    factors: dict[SSAValue, tuple[Factor, Factor]] = {}
     left: dict[SSAValue, int] = {v: _readers(v) for op in block.ops for v in op.results}
     for op in block.ops:
         if isinstance(op, tiny.OutputOp):
@@ -39,7 +43,11 @@ def run(graph: tiny.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, int]
         if not op.results:
             continue
         if isinstance(op, tiny.BinaryOp) and op.function == "mul" and _only_summed(op):
-            factors[op.result] = (values[op.lhs], values[op.rhs])
+            lhs, rhs = (parts[v] if v in parts else values[v] for v in (op.lhs, op.rhs))
+            factors[op.result] = (lhs, rhs)
+        elif isinstance(op, tiny.MaskOp | tiny.SelectOp) and _only_multiplied(op):
+            found = [parts[v] if v in parts else values[v] for v in op.operands]
+            parts[op.result] = _in_parts(op, found, symbols)
         elif isinstance(op, tiny.ReduceOp) and op.operand in factors:
             values[op.result] = _sum_of_product(*factors[op.operand], op.axes)
         else:
@@ -50,6 +58,7 @@ def run(graph: tiny.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, int]
                 if not left[operand]:
                     values.pop(operand, None)
                     factors.pop(operand, None)
+                    parts.pop(operand, None)
     raise AssertionError("a verified graph ends in tiny.output")
 
 
@@ -71,8 +80,90 @@ def _only_summed(op: tiny.BinaryOp) -> bool:
     )
 
 
-def _sum_of_product(x: Array, y: Array, axes: tuple[int, ...]) -> Array:
-    """``(x * y).sum(axes)`` in f32 for arrays of one shape, without storing the product."""
+def _only_multiplied(op: tiny.MaskOp | tiny.SelectOp) -> bool:
+    """Whether all that reads the result is products that are only summed, or such an op."""
+    readers = [use for use in op.result.uses if use.operation.results]
+    if any(isinstance(use.operation, tiny.OutputOp) for use in op.result.uses):
+        return False
+    for use in readers:
+        reader = use.operation
+        if isinstance(reader, tiny.BinaryOp):
+            if reader.function != "mul" or not _only_summed(reader):
+                return False
+        elif isinstance(reader, tiny.MaskOp | tiny.SelectOp):
+            if not _only_multiplied(reader):
+                return False
+        else:
+            return False
+    return bool(readers) and tiny.tensor_of(op.result).element_type == f32
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A value that is computed a box at a time."""
+
+    shape: tuple[int, ...]
+    at: Callable[[tuple[slice, ...]], Array]
+
+
+Factor = Array | Parts
+
+
+def _at(factor: Factor, where: tuple[slice, ...]) -> Array:
+    return factor.at(where) if isinstance(factor, Parts) else factor[where]
+
+
+def _in_parts(
+    op: tiny.MaskOp | tiny.SelectOp, args: Sequence[Factor], symbols: Mapping[str, int]
+) -> Parts:
+    if isinstance(op, tiny.SelectOp):
+
+        def chosen(where: tuple[slice, ...]) -> Array:
+            return np.where(*(_at(a, where) for a in args))
+
+        return Parts(args[0].shape, chosen)
+
+    def masked(where: tuple[slice, ...]) -> Array:
+        return _mask(op, _at(args[0], where), where, symbols)
+
+    return Parts(args[0].shape, masked)
+
+
+def _mask(
+    op: tiny.MaskOp, array: Array, where: tuple[slice, ...], symbols: Mapping[str, int]
+) -> Array:
+    """The part ``where`` of a mask, from that part of its operand."""
+    graph = graph_of(op)
+    names = () if graph is None else graph.symbol_names
+    inside = views.holds(op.condition, where, [symbols[s] for s in names])
+    return np.where(inside, array, np.float32(op.number))
+
+
+PART = 1 << 22
+"""Elements of a product that are summed at once where a factor is computed in parts."""
+
+
+def _sum_in_parts(x: Factor, y: Factor, axes: tuple[int, ...]) -> Array:
+    """``(x * y).sum(axes)``, the leading axes that stay in steps of 1 where that is large."""
+    shape = x.shape
+    kept = [i for i in range(len(shape)) if i not in axes]
+    result = np.zeros([shape[i] for i in kept], np.float32)
+    if 0 in shape:
+        return result
+    lead = 0
+    while lead < len(shape) and lead not in axes and np.prod(shape[lead:], dtype=np.int64) > PART:
+        lead += 1
+    for index in np.ndindex(*shape[:lead]):
+        where = (*(slice(i, i + 1) for i in index), *views.whole(shape[lead:]))
+        part = _sum_of_product(_at(x, where), _at(y, where), axes)
+        result[index] = part[(0,) * lead]
+    return result
+
+
+def _sum_of_product(x: Factor, y: Factor, axes: tuple[int, ...]) -> Array:
+    """``(x * y).sum(axes)`` in f32 for values of one shape, without storing the product."""
+    if isinstance(x, Parts) or isinstance(y, Parts):
+        return _sum_in_parts(x, y, axes)
     shape = x.shape
     kept = [i for i in range(x.ndim) if i not in axes]
     if 0 in shape:
@@ -121,17 +212,10 @@ def _evaluate(op: Operation, args: list[Array], symbols: Mapping[str, int]) -> A
         case tiny.WindowOp():
             return views.window(args[0], op.axes, sizes(op.size, symbols), op.stride, op.dilation)
         case tiny.MaskOp():
-            names = _symbols_of(op)
-            where = views.holds(op.condition, args[0].shape, [symbols[s] for s in names])
-            return np.where(where, args[0], np.float32(op.number))
+            return _mask(op, args[0], views.whole(args[0].shape), symbols)
         case MovementOp():
             return views.move(op, args[0], symbols)
         case tiny.ReduceOp():
             return functions.reduce(op.function, args[0], op.axes)
         case _:
             fail("UnsupportedProgram", f"{op.name} has no playback in a tiny graph", op)
-
-
-def _symbols_of(op: Operation) -> tuple[str, ...]:
-    graph = graph_of(op)
-    return () if graph is None else graph.symbol_names

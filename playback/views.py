@@ -63,6 +63,11 @@ def expand(array: Array, dims: Sequence[int], shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(array[where], shape)
 
 
+def whole(shape: Sequence[int]) -> tuple[slice, ...]:
+    """All of ``shape``, as a range an axis."""
+    return tuple(slice(0, n) for n in shape)
+
+
 def window(
     array: Array,
     axes: Sequence[int],
@@ -86,10 +91,10 @@ def window(
     return np.lib.stride_tricks.as_strided(array, [*shape, *size], steps, writeable=False)
 
 
-def holds(condition: AffineSet, shape: Sequence[int], symbols: Sequence[int]) -> Array:
-    """Where ``condition`` holds on the box ``shape``, as booleans that broadcast to it."""
-    dims = list(np.ogrid[tuple(slice(n) for n in shape)]) if shape else []
-    result = np.ones([1] * len(shape), np.bool_)
+def holds(condition: AffineSet, where: Sequence[slice], symbols: Sequence[int]) -> Array:
+    """Where ``condition`` holds in the box of the ranges, as booleans that broadcast to it."""
+    dims = list(np.ogrid[tuple(where)]) if where else []
+    result = np.ones([1] * len(where), np.bool_)
     for row in condition.constraints:
         left, right = (affine_value(e, dims, symbols) for e in (row.lhs, row.rhs))
         match row.kind:

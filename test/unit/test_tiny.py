@@ -169,6 +169,32 @@ def test_the_iteration_space_is_never_stored() -> None:
     assert peak < 16 * 2**20  # the space has 480 MiB of f32
 
 
+def test_a_masked_factor_is_summed_part_by_part() -> None:
+    """An attention's second product: its masked values are computed part by part."""
+    wide, t = "!tiny.tensor<[M, N, E], f32>", "!tiny.tensor<[N, E], f32>"
+    text = f"""tiny.graph @f(%p: !tiny.tensor<[M, N], f32>, %v: {t}) -> !tiny.tensor<[M, E], f32> {{
+      %ve = tiny.expand %v dims [1, 2] : {t} -> {wide}
+      %vm = tiny.mask %ve where affine_set<(d0, d1, d2)[s0, s1, s2] : (d0 - d1 >= 0)> fill 0.0
+          : {wide} -> {wide}
+      %c = tiny.compare ge %ve, %ve : {wide}
+      %vs = tiny.select %c, %vm, %ve : {wide}
+      %pe = tiny.expand %p dims [0, 1] : !tiny.tensor<[M, N], f32> -> {wide}
+      %t = tiny.binary mul %pe, %vs : {wide}
+      %r = tiny.reduce sum %t axes [1] : {wide} -> !tiny.tensor<[M, E], f32>
+      tiny.output %r : !tiny.tensor<[M, E], f32>
+    }}"""
+    plain = text.replace("tiny.output %r", "%k = tiny.reduce max %vs axes [0, 1, 2] : " + wide
+                         + " -> !tiny.tensor<[], f32>\n      tiny.output %r")  # fmt: skip
+    random = np.random.default_rng(0)
+    p = random.normal(size=(256, 256)).astype(np.float32)
+    v = random.normal(size=(256, 128)).astype(np.float32)
+    sizes = {"M": 256, "N": 256, "E": 128}
+    found = play(text, [p, v], sizes)
+    np.testing.assert_allclose(found, np.tril(p) @ v, rtol=1e-4, atol=1e-4)
+    # With another reader the value is stored; the sums are those of the parts.
+    np.testing.assert_allclose(play(plain, [p, v], sizes), found, rtol=1e-5, atol=1e-5)
+
+
 def test_movements_move() -> None:
     text = """tiny.graph @f(%x: !tiny.tensor<[M, 1], f32>) -> !tiny.tensor<[N, 2, M], f32> {
       %e = tiny.expand %x dims [1, 2] : !tiny.tensor<[M, 1], f32> -> !tiny.tensor<[2, M, N], f32>
