@@ -359,6 +359,22 @@ def test_conditions(data: st.DataObject, m: int, n: int) -> None:
     agree(closed(inputs, make), {"M": m, "N": n}, 1)
 
 
+@pytest.mark.parametrize("fn", frontend.UNARY_FUNCTIONS)
+def test_functions_of_one_operand(fn: str) -> None:
+    """To the last bits, on a grid: a constant that is a little off shows."""
+
+    def make(graph: GraphOp) -> list[SSAValue]:
+        return [add(graph, frontend.ElementwiseOp(fn, [graph.body.block.args[0]]))]
+
+    module = closed([tensor("N", f32)], make)
+    x = np.linspace(-4, 4, 161, dtype=np.float32)
+    graph = cast(GraphOp, next(iter(module.ops)))
+    (above,) = frontend_playback.run(graph, [x], {"N": 161})
+    FrontendToTiny().apply(make_context(), module)
+    (below,) = _tiny(module, [x], {"N": 161})
+    np.testing.assert_allclose(below, above, rtol=1e-5, atol=1e-6)
+
+
 # Against plain definitions -------------------------------------------------------------------
 
 

@@ -87,6 +87,14 @@ FIRES: list[tuple[RewritePattern, ModuleOp]] = [
     ),
     (FusePermutes(), chain(("permute perm [1, 0]", "N, M"), ("permute perm [1, 0]", SAME))),
     (
+        FusePermutes(),
+        chain(
+            ("permute perm [1, 2, 0]", "N, 2, M"),
+            ("permute perm [0, 2, 1]", "N, M, 2"),
+            source="M, N, 2",
+        ),
+    ),
+    (
         FuseExpands(),
         chain(("expand dims [0, 2]", "M, 2, N"), ("expand dims [0, 1, 3]", "M, 2, 3, N")),
     ),
