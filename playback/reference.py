@@ -69,10 +69,13 @@ class ShapeMismatch(ValueError):
     """Arrays of unlike shapes were compared."""
 
 
-def tolerance_check(actual: Array, expected: Array, element_type: Attribute) -> Mismatch | None:
+def tolerance_check(
+    actual: Array, expected: Array, element_type: Attribute, slack: Array | float = 0.0
+) -> Mismatch | None:
     """None when ``actual`` agrees with the f32 reference ``expected``, else what differs.
 
-    They agree within rtol = atol = 1e-3 plus one ulp of ``element_type``, the output's.
+    They agree within rtol = atol = 1e-3 plus one ulp of ``element_type``, the output's, and
+    ``slack``: what roundings that S0.6 asks for inside may change, such as those of operands.
     NaN agrees with NaN only; an infinity with the same infinity, or with a finite value
     that lies so near the largest of the type that the tolerance reaches beyond it.
     Raises ShapeMismatch.
@@ -83,7 +86,7 @@ def tolerance_check(actual: Array, expected: Array, element_type: Attribute) -> 
         a, e = actual.astype(np.float64), expected.astype(np.float64)
         finite = np.isfinite(e)
         near = np.where(finite, e, 0.0)
-        tolerance = ATOL + RTOL * np.abs(near) + ulp(near, element_type)
+        tolerance = ATOL + RTOL * np.abs(near) + ulp(near, element_type) + slack
         within = np.abs(a - e) <= tolerance
         # Where an end of the interval rounds to an infinity, that infinity agrees.
         low = round_to(near - tolerance, element_type).astype(np.float64)

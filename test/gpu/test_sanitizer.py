@@ -16,6 +16,10 @@ import pytest
 
 TOOLS = ["memcheck", "racecheck", "initcheck", "synccheck"]
 
+OPTIONS = {"initcheck": ["--check-api-memory-access", "no"]}
+"""initcheck does not see what TMA stores, and takes the host's copy of an output that left by TMA
+for a read of memory that nobody wrote; what kernels read stays checked."""
+
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("tool", TOOLS)
@@ -38,6 +42,7 @@ def clean(root: Path, tool: str, file: str, chosen: str) -> None:
     done = subprocess.run(
         [
             *(sanitizer, "--tool", tool, "--error-exitcode", "86", "--print-limit", "5"),
+            *OPTIONS.get(tool, []),
             *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests),
         ],
         cwd=root,

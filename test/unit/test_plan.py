@@ -52,7 +52,7 @@ BY_KIND: dict[str, st.SearchStrategy[Any]] = {
     "records": st.lists(RECORDS, max_size=2),
 }
 ANY_FIELDS = st.fixed_dictionaries({f.name: BY_KIND[f.kind] for f in FIELDS}).map(
-    lambda fields: {**fields, "warp_tile": [abs(v) for v in fields["warp_tile"]] or [1]}
+    lambda fields: {**fields, "warp_tile": [max(v, 0) for v in fields["warp_tile"]] or [1]}
 )
 
 

@@ -293,7 +293,7 @@ def test_an_operand_is_read_where_tma_puts_it(span: int, major: bool) -> None:
     columns = span // 2
     rows = 16 if major else 64
     tile = np.random.default_rng(1).standard_normal((rows, columns)).astype(np.float16)
-    tensor = GlobalTensor("t", tile, 0, False)
+    tensor = GlobalTensor("t", tile, 0, "input")
     data, _, _ = TensorMap(tensor, (rows, columns), span).box_at([0, 0])
     shared = np.zeros(rows * span, np.uint8).reshape(-1, 16)
     shared[swizzled(1024 + 16 * np.arange(len(shared)), span) - 1024 >> 4] = data.reshape(-1, 16)
@@ -325,7 +325,7 @@ def test_boxes_are_zero_outside_the_tensor(
     shape: tuple[int, int], box: tuple[int, int], start: tuple[int, int]
 ) -> None:
     tensor = np.arange(1, shape[0] * shape[1] + 1, dtype=np.float32).reshape(shape)
-    data, elements, _ = TensorMap(GlobalTensor("t", tensor, 0, False), box, 0).box_at(start)
+    data, elements, _ = TensorMap(GlobalTensor("t", tensor, 0, "input"), box, 0).box_at(start)
     wanted = np.zeros(box, np.float32)
     for i in range(box[0]):
         for j in range(box[1]):

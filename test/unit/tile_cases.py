@@ -28,6 +28,7 @@ Array = NDArray[Any]
 Sizes = Mapping[str, int]
 Fill = Callable[[np.random.Generator, Sequence[int]], Array]
 Reference = Callable[[Sequence[Array], Sizes], Sequence[Array]]
+Slack = Callable[[Sequence[Array], str], Sequence[Array | float]]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "examples" / "tile"
@@ -76,21 +77,32 @@ def convolution(stride: int) -> Reference:
     return reference
 
 
+def attention_weights(inputs: Sequence[Array], causal: bool) -> Array:
+    """softmax(Q · Kᵀ / sqrt(d)) a head; causal: query i sees keys up to i + SK - SQ."""
+    q, k, _ = inputs
+    scores = q @ k.transpose(0, 2, 1) / np.sqrt(np.float32(q.shape[2]))
+    if causal:
+        reach = np.tri(q.shape[1], k.shape[1], k.shape[1] - q.shape[1], np.bool_)
+        scores = np.where(reach, scores, np.float32(-np.inf))
+    most = scores.max(-1, keepdims=True)
+    weights = np.exp(scores - np.where(np.isinf(most), 0, most))
+    total = weights.sum(-1, keepdims=True)
+    return weights / np.where(total > 0, total, 1)
+
+
 def attention(causal: bool) -> Reference:
-    """softmax(Q · Kᵀ / sqrt(d)) · V a head; causal: query i sees keys up to i + SK - SQ."""
+    """The weights times V."""
+    return lambda inputs, sizes: [attention_weights(inputs, causal) @ inputs[2]]
 
-    def reference(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
-        q, k, v = inputs
-        scores = q @ k.transpose(0, 2, 1) / np.sqrt(np.float32(q.shape[2]))
-        if causal:
-            reach = np.tri(q.shape[1], k.shape[1], k.shape[1] - q.shape[1], np.bool_)
-            scores = np.where(reach, scores, np.float32(-np.inf))
-        most = scores.max(-1, keepdims=True)
-        weights = np.exp(scores - np.where(np.isinf(most), 0, most))
-        total = weights.sum(-1, keepdims=True)
-        return [weights / np.where(total > 0, total, 1) @ v]
 
-    return reference
+def attention_slack(causal: bool) -> Slack:
+    """The weights are operands of a tensor core, rounded to half an ulp of each (S0.6)."""
+
+    def slack(inputs: Sequence[Array], element: str) -> Sequence[Array | float]:
+        half_ulp = 2.0 ** -(8 if element == "bf16" else 11)
+        return [half_ulp * (attention_weights(inputs, causal) @ np.abs(inputs[2]))]
+
+    return slack
 
 
 def softmax(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
@@ -133,7 +145,7 @@ class TileCase:
     own.  ``mutants`` is how many of the kernel's mutants a run of the unit tests tries,
     on the shapes of ``mutant_shapes``, the first small one where it is empty.  ``plays`` says
     whether the tile playback knows all of its ops, ``deterministic`` whether every run gives the
-    same bits.
+    same bits.  ``slack`` is what roundings inside may change beyond the tolerance.
     """
 
     name: str
@@ -148,6 +160,7 @@ class TileCase:
     mutant_shapes: Sequence[Sizes] = ()
     plays: bool = True
     deterministic: bool = True
+    slack: Slack | None = None
 
     @property
     def path(self) -> Path:
@@ -169,6 +182,13 @@ class TileCase:
             found.append(round_to(values, kind.element_type))
         return found
 
+    def allowed(self, inputs: Sequence[Array], element: str) -> Sequence[Array | float]:
+        """For each output what roundings inside may change beyond the tolerance."""
+        if self.slack is None:
+            count = len(parsed(self.name, element).dispatch().arg_types) - len(inputs)
+            return [0.0] * count
+        return self.slack([x.astype(np.float32) for x in inputs], element)
+
     def expected(self, inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
         with np.errstate(all="ignore"):
             return self.reference([x.astype(np.float32) for x in inputs], sizes)
@@ -186,6 +206,7 @@ CASES: Mapping[str, TileCase] = {
             TileCase(
                 f"attention_sm90_d{size}{'_causal' if causal else ''}",
                 attention(causal),
+                slack=attention_slack(causal),
                 small=sizes_of("BH SQ SK", *shapes),
                 large=sizes_of("BH SQ SK", (16, 1024, 1024), (3, 1000, 1500), (5, 700, 300)),
                 fill=half_normal,
@@ -202,6 +223,7 @@ CASES: Mapping[str, TileCase] = {
             TileCase(
                 f"attention_sm80_d{size}{'_causal' if causal else ''}",
                 attention(causal),
+                slack=attention_slack(causal),
                 small=sizes_of("BH SQ SK", *shapes),
                 large=sizes_of("BH SQ SK", (16, 1024, 1024), (3, 1000, 1500), (5, 700, 300)),
                 fill=half_normal,
