@@ -198,6 +198,8 @@ class Spread:
 
         Raises ValueError where another thread has it.
         """
+        if operand == self and access.results == _axes(access.num_dims):
+            return tuple(range(len(self.registers)))
         image, which = _image(self, access)
         places = {p: i for i, p in reversed(list(enumerate(operand.registers)))}
         if len(operand.threads) != len(self.threads):
@@ -223,6 +225,11 @@ class Spread:
         """The digits of a thread's number that are 0 in the first of the threads that hold the
         same elements; raises ValueError where threads follow no digits."""
         return [d for d in digits(self.threads) if not d.moves]
+
+
+def _axes(rank: int) -> tuple[AffineExpr, ...]:
+    """The results of an identity map."""
+    return tuple(AffineExpr.dimension(i) for i in range(rank))
 
 
 def _tidy(expr: AffineExpr) -> AffineExpr:
