@@ -9,14 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import tile
-from polyc.passes.gpu_scope import scope_of
+from polyc.passes.gpu_scope import enclosing_role, in_loop, scope_of
 
 
 def check_ring(op: tile.RingOp) -> None:
@@ -61,7 +59,7 @@ def check_ring(op: tile.RingOp) -> None:
                 "before the ops that read the tiles",
                 acquire,
             )
-        if not releases and _in_loop(acquire):
+        if not releases and in_loop(acquire):
             raise PolycError(
                 "RingNeverReleased",
                 f"slots of {depth} are acquired in a loop and never released; put a "
@@ -78,32 +76,13 @@ def check_ring(op: tile.RingOp) -> None:
             )
     for wait in waits:
         for acquire in acquires:
-            if _role(wait) is _role(acquire):
+            if enclosing_role(wait)[0] is enclosing_role(acquire)[0]:
                 raise PolycError(
                     "SelfWait",
                     f"this role waits for a slot of {depth} that it fills itself; fill it in the "
                     "producer and wait in the consumers",
                     wait,
                 )
-
-
-def _role(op: Operation) -> object:
-    """The region of the role that an op stands in; None outside of roles."""
-    inner = op
-    while (parent := inner.parent_op()) is not None:
-        if isinstance(parent, tile.RolesOp):
-            return inner.parent_region()
-        inner = parent
-    return None
-
-
-def _in_loop(op: Operation) -> bool:
-    parent = op.parent_op()
-    while parent is not None:
-        if isinstance(parent, scf.ForOp | scf.WhileOp | tile.TileLoopOp):
-            return True
-        parent = parent.parent_op()
-    return False
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, memref, scf
+from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IndexType, ModuleOp, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -24,7 +24,7 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import SharedType
 from polyc.passes.driver import rewrite
 from polyc.passes.emit import Emit
-from polyc.passes.gpu_scope import scope_barrier, scope_of, thread_in_scope
+from polyc.passes.gpu_scope import in_loop, scope_barrier, scope_of, thread_in_scope
 from polyc.passes.gpu_symbols import enclosing_kernel
 
 
@@ -92,7 +92,7 @@ class InjectTmaBarrier(RewritePattern):
     @staticmethod
     def phase(start: Emit, zero: SSAValue, op: tile.CopyOp) -> SSAValue | None:
         """The register that keeps the parity, set to 0; None for a load that runs once."""
-        if not _in_loop(op):
+        if not in_loop(op):
             return None
         phase = start.registers(1, i32, "phase")
         start.op(memref.StoreOp.get(start.int32(0), phase, [zero]))
@@ -191,22 +191,13 @@ def _run_from(op: tile.CopyOp) -> list[tile.CopyOp]:
     return run
 
 
-def _in_loop(op: Operation) -> bool:
-    parent = op.parent_op()
-    while parent is not None:
-        if isinstance(parent, scf.ForOp | scf.WhileOp | tile.TileLoopOp):
-            return True
-        parent = parent.parent_op()
-    return False
-
-
 def _others(op: tile.CopyOp) -> list[Operation]:
     return [use.operation for use in op.target.uses if use.operation is not op]
 
 
 def _used_before(op: tile.CopyOp) -> bool:
     """Whether some op may have used the tile when the copy begins."""
-    if _in_loop(op):
+    if in_loop(op):
         return True
     block: Block | None = op.parent_block()
     assert block is not None

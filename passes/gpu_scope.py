@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl.dialects import scf
 from xdsl.ir import Operation, Region, SSAValue
 
 from polyc.dialects.gpu import hardware as hw
@@ -47,7 +48,7 @@ class Scope:
 def scope_of(op: Operation) -> Scope:
     """The scope of an op in a kernel; raises PolycError ``NoKernel`` outside one."""
     threads = enclosing_kernel(op).threads.value.data
-    region, roles = _enclosing_role(op)
+    region, roles = enclosing_role(op)
     if roles is None:
         return Scope(threads)
     consuming = roles.consumers.value.data * WARPGROUP
@@ -59,13 +60,24 @@ def scope_of(op: Operation) -> Scope:
     return Scope(consuming, 0, CONSUMERS_BARRIER)
 
 
-def _enclosing_role(op: Operation) -> tuple[Region | None, tile.RolesOp | None]:
+def enclosing_role(op: Operation) -> tuple[Region | None, tile.RolesOp | None]:
+    """The region of the role that an op stands in, and its ``gpu.roles``; None outside of roles."""
     inner: Operation = op
     while (parent := inner.parent_op()) is not None:
         if isinstance(parent, tile.RolesOp):
             return inner.parent_region(), parent
         inner = parent
     return None, None
+
+
+def in_loop(op: Operation) -> bool:
+    """Whether an op of a kernel runs several times."""
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, scf.ForOp | scf.WhileOp | tile.TileLoopOp):
+            return True
+        parent = parent.parent_op()
+    return False
 
 
 def thread_in_scope(emit: Emit, op: Operation) -> SSAValue:
