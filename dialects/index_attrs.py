@@ -225,14 +225,15 @@ def bounds(
     rows: list[AffineConstraintExpr] = []
     for i, size in enumerate(sizes, first):
         axis = AffineDimExpr(i)
-        rows.append(_at_least_zero(axis))
+        rows.append(at_least_zero(axis))
         bound = size.as_affine(symbols)
         if bound is not None:
-            rows.append(_at_least_zero(isl.canonical_expr(bound - axis - 1)))
+            rows.append(at_least_zero(isl.canonical_expr(bound - axis - 1)))
     return tuple(rows)
 
 
-def _at_least_zero(expr: AffineExpr) -> AffineConstraintExpr:
+def at_least_zero(expr: AffineExpr) -> AffineConstraintExpr:
+    """``expr >= 0``, written as it is."""
     return AffineConstraintExpr(
         AffineConstraintKind.ge, expr, AffineConstantExpr(0), canonicalize=False
     )

@@ -27,7 +27,7 @@ from xdsl.rewriter import InsertPoint
 from polyc.dialects import tiny
 from polyc.dialects.dim import Dim
 from polyc.dialects.index import AxisAttr, AxisKind, PieceAttr, ValueOp, box
-from polyc.dialects.signature import graph_of
+from polyc.dialects.index_attrs import at_least_zero
 from polyc.dialects.sizes import factor_groups
 from polyc.lowering.index_rule import (
     IndexRule,
@@ -35,6 +35,7 @@ from polyc.lowering.index_rule import (
     entry_of,
     renamed,
     symbol_count,
+    symbol_names,
     write,
     write_pieces,
 )
@@ -45,11 +46,6 @@ REASON = "reason"
 
 
 # What is affine -------------------------------------------------------------------------
-
-
-def _names(op: Operation) -> tuple[str, ...]:
-    graph = graph_of(op)
-    return () if graph is None else graph.symbol_names
 
 
 def _not_affine(rule: IndexRule, op: Operation, reason: str, rewriter: PatternRewriter) -> None:
@@ -65,12 +61,7 @@ def _canonical(op: Operation, dims: int, results: Sequence[AffineExpr]) -> Affin
 
 
 def _at_least_zero(expr: AffineExpr) -> AffineConstraintExpr:
-    return AffineConstraintExpr(
-        AffineConstraintKind.ge,
-        isl.canonical_expr(expr),
-        AffineConstantExpr(0),
-        canonicalize=False,
-    )
+    return at_least_zero(isl.canonical_expr(expr))
 
 
 def _opposites(row: AffineConstraintExpr) -> list[AffineConstraintExpr]:
@@ -97,7 +88,7 @@ def split_by(
     The first is None where they hold nowhere.  Each piece is written without what the box and
     the symbols' signs say; the whole box has no rows.
     """
-    names = _names(op)
+    names = symbol_names(op)
     whole = box(sizes, names)
     held: list[AffineConstraintExpr] = []
     rest: list[AffineSet] = []
@@ -138,7 +129,7 @@ class IndexSlice(IndexRule):
     def match_and_rewrite(self, op: tiny.SliceOp, rewriter: PatternRewriter) -> None:
         if done(op):
             return
-        names, before = _names(op), entry_of(op.operand, op).axes.data
+        names, before = symbol_names(op), entry_of(op.operand, op).axes.data
         results: list[AffineExpr] = []
         axes: list[AxisAttr] = []
         for i, (low, step) in enumerate(zip(op.low, op.steps, strict=True)):
@@ -170,7 +161,7 @@ class IndexPad(IndexRule):
     def match_and_rewrite(self, op: tiny.PadOp, rewriter: PatternRewriter) -> None:
         if done(op):
             return
-        names, before = _names(op), entry_of(op.operand, op).axes.data
+        names, before = symbol_names(op), entry_of(op.operand, op).axes.data
         sizes = tiny.tensor_of(op.result).dims
         results: list[AffineExpr] = []
         rows: list[AffineConstraintExpr] = []
@@ -286,7 +277,7 @@ class IndexReshape(IndexRule):
             for j in right:
                 kind: AxisKind = "broadcast" if repeats else "iter"
                 axes[j] = AxisAttr.of(self.numbering.fresh(op), f"i{j}", new[j], kind)
-        map = isl.simplify_map(_canonical(op, len(new), results), box(new, _names(op)))
+        map = isl.simplify_map(_canonical(op, len(new), results), box(new, symbol_names(op)))
         write(rewriter, op, [axes[j] for j in range(len(new))], [map])
 
 

@@ -59,10 +59,15 @@ class IndexRule(RewritePattern):
         ]
 
 
-def symbol_count(op: Operation) -> int:
-    """Symbols of the signature of the graph around ``op``."""
+def symbol_names(op: Operation) -> tuple[str, ...]:
+    """The symbols of the signature of the graph around ``op``."""
     graph = graph_of(op)
-    return 0 if graph is None else len(graph.symbol_names)
+    return () if graph is None else graph.symbol_names
+
+
+def symbol_count(op: Operation) -> int:
+    """How many symbols maps at ``op`` have."""
+    return len(symbol_names(op))
 
 
 def map_to(op: Operation, dims: int, results: Sequence[int | None]) -> AffineMap:
