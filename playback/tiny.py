@@ -36,22 +36,22 @@ def run(graph: tiny.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, int]
     values: dict[SSAValue, Array] = dict(zip(block.args, bind(graph, inputs, symbols), strict=True))
     parts: dict[SSAValue, Parts] = {}
     factors: dict[SSAValue, tuple[Factor, Factor]] = {}
-    left: dict[SSAValue, int] = {v: _readers(v) for op in block.ops for v in op.results}
+    left: dict[SSAValue, int] = {v: readers(v) for op in block.ops for v in op.results}
     for op in block.ops:
         if isinstance(op, tiny.OutputOp):
             return [np.array(values[o], order="C") for o in op.operands]
         if not op.results:
             continue
-        if isinstance(op, tiny.BinaryOp) and op.function == "mul" and _only_summed(op):
+        if isinstance(op, tiny.BinaryOp) and op.function == "mul" and only_summed(op):
             lhs, rhs = (parts[v] if v in parts else values[v] for v in (op.lhs, op.rhs))
             factors[op.result] = (lhs, rhs)
-        elif isinstance(op, tiny.MaskOp | tiny.SelectOp) and _only_multiplied(op):
+        elif isinstance(op, tiny.MaskOp | tiny.SelectOp) and only_multiplied(op):
             found = [parts[v] if v in parts else values[v] for v in op.operands]
             parts[op.result] = _in_parts(op, found, symbols)
         elif isinstance(op, tiny.ReduceOp) and op.operand in factors:
-            values[op.result] = _sum_of_product(*factors[op.operand], op.axes)
+            values[op.result] = sum_of_product(*factors[op.operand], op.axes)
         else:
-            values[op.results[0]] = _evaluate(op, [values[o] for o in op.operands], symbols)
+            values[op.results[0]] = evaluate(op, [values[o] for o in op.operands], symbols)
         for operand in op.operands:
             if operand in left:
                 left[operand] -= 1
@@ -62,7 +62,7 @@ def run(graph: tiny.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, int]
     raise AssertionError("a verified graph ends in tiny.output")
 
 
-def _readers(value: SSAValue) -> int:
+def readers(value: SSAValue) -> int:
     """How many operands of ops with a value, or of the output, ``value`` is."""
     return sum(
         bool(use.operation.results) or isinstance(use.operation, tiny.OutputOp)
@@ -70,7 +70,8 @@ def _readers(value: SSAValue) -> int:
     )
 
 
-def _only_summed(op: tiny.BinaryOp) -> bool:
+def only_summed(op: tiny.BinaryOp) -> bool:
+    """Whether all that reads the result is sums."""
     readers = [use.operation for use in op.result.uses if use.operation.results]
     outputs = any(isinstance(use.operation, tiny.OutputOp) for use in op.result.uses)
     return (
@@ -80,7 +81,7 @@ def _only_summed(op: tiny.BinaryOp) -> bool:
     )
 
 
-def _only_multiplied(op: tiny.MaskOp | tiny.SelectOp) -> bool:
+def only_multiplied(op: tiny.MaskOp | tiny.SelectOp) -> bool:
     """Whether all that reads the result is products that are only summed, or such an op."""
     readers = [use for use in op.result.uses if use.operation.results]
     if any(isinstance(use.operation, tiny.OutputOp) for use in op.result.uses):
@@ -88,10 +89,10 @@ def _only_multiplied(op: tiny.MaskOp | tiny.SelectOp) -> bool:
     for use in readers:
         reader = use.operation
         if isinstance(reader, tiny.BinaryOp):
-            if reader.function != "mul" or not _only_summed(reader):
+            if reader.function != "mul" or not only_summed(reader):
                 return False
         elif isinstance(reader, tiny.MaskOp | tiny.SelectOp):
-            if not _only_multiplied(reader):
+            if not only_multiplied(reader):
                 return False
         else:
             return False
@@ -155,12 +156,12 @@ def _sum_in_parts(x: Factor, y: Factor, axes: tuple[int, ...]) -> Array:
         lead += 1
     for index in np.ndindex(*shape[:lead]):
         where = (*(slice(i, i + 1) for i in index), *views.whole(shape[lead:]))
-        part = _sum_of_product(_at(x, where), _at(y, where), axes)
+        part = sum_of_product(_at(x, where), _at(y, where), axes)
         result[index] = part[(0,) * lead]
     return result
 
 
-def _sum_of_product(x: Factor, y: Factor, axes: tuple[int, ...]) -> Array:
+def sum_of_product(x: Factor, y: Factor, axes: tuple[int, ...]) -> Array:
     """``(x * y).sum(axes)`` in f32 for values of one shape, without storing the product."""
     if isinstance(x, Parts) or isinstance(y, Parts):
         return _sum_in_parts(x, y, axes)
@@ -193,7 +194,8 @@ def _sum_of_product(x: Factor, y: Factor, axes: tuple[int, ...]) -> Array:
     return np.broadcast_to(result[where], [shape[i] for i in kept])
 
 
-def _evaluate(op: Operation, args: list[Array], symbols: Mapping[str, int]) -> Array:
+def evaluate(op: Operation, args: Sequence[Array], symbols: Mapping[str, int]) -> Array:
+    """The result of one op on whole operands; NumPy broadcasts those of elementwise ops."""
     match op:
         case tiny.ConstantOp():
             return np.asarray(op.number, np.float32)

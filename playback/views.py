@@ -93,8 +93,17 @@ def window(
 
 def holds(condition: AffineSet, where: Sequence[slice], symbols: Sequence[int]) -> Array:
     """Where ``condition`` holds in the box of the ranges, as booleans that broadcast to it."""
-    dims = list(np.ogrid[tuple(where)]) if where else []
-    result = np.ones([1] * len(where), np.bool_)
+    return holds_at(condition, grid(where), symbols) & np.ones([1] * len(where), np.bool_)
+
+
+def grid(where: Sequence[slice]) -> list[Array]:
+    """The coordinates of the box of the ranges, an array an axis; together they broadcast to it."""
+    return list(np.ogrid[tuple(where)]) if where else []
+
+
+def holds_at(condition: AffineSet, dims: Sequence[Array], symbols: Sequence[int]) -> Array:
+    """Where ``condition`` holds at arrays of coordinates, as booleans that broadcast with them."""
+    result = np.asarray(True)
     for row in condition.constraints:
         left, right = (affine_value(e, dims, symbols) for e in (row.lhs, row.rhs))
         match row.kind:
