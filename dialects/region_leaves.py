@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     AffineSetAttr,
     AnyFloat,
-    Float32Type,
     FloatAttr,
     IntegerType,
     f32,
@@ -85,7 +84,7 @@ class ReadOp(IRDLOperation):
     ``map`` takes the result's axes in order and the kernel's symbols, and gives one
     coordinate a dimension of the tensor; it is affine with floordiv (S4.2).  With a guard,
     points outside ``guard`` give ``fill`` and are not read: the form of a pad or mask
-    (S6.4).  Every other point lies inside the tensor, which isl proves (UnguardedAccess).
+    (S6.4); the fill of a tensor of i1 is 0.0 or 1.0.  Every other point lies inside the tensor, which isl proves (UnguardedAccess).
     """
 
     name = "region.read"
@@ -107,12 +106,13 @@ class ReadOp(IRDLOperation):
         fill: float | None = None,
     ) -> None:
         element = cast(MemRefType, tensor.type).element_type
+        number = element if isinstance(element, AnyFloat) else f32
         super().__init__(
             operands=[tensor],
             properties={
                 "map": AffineMapAttr(map),
                 "guard": None if guard is None else AffineSetAttr(guard),
-                "fill": None if fill is None else FloatAttr(fill, cast(Float32Type, element)),
+                "fill": None if fill is None else FloatAttr(fill, number),
             },
             result_types=[ValType.of(axes, element)],
         )
@@ -185,6 +185,14 @@ class ReadOp(IRDLOperation):
                 )
         if (self.guard is None) != (self.fill is None):
             raise VerifyException("a guard and its fill stand together; give both or none")
+        if (
+            self.fill is not None
+            and memref.element_type == IntegerType(1)
+            and self.fill.value.data not in (0.0, 1.0)
+        ):
+            raise VerifyException(
+                f"a tensor of i1 is filled with 0.0 or 1.0, not with {self.fill.value.data}"
+            )
         kernel = scope_of(self)
         if kernel is None:
             return

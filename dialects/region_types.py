@@ -197,7 +197,8 @@ class MemRefType(ParametrizedAttribute, TypeAttribute):
     """A dense row-major tensor in global memory (S6.1).
 
     ``align`` is in bytes, a power of two: what the base address is a multiple of.
-    ``noalias`` promises that no other tensor of the kernel overlaps it.
+    ``noalias`` promises that no other tensor of the kernel overlaps it.  An element of i1 is a
+    byte.
     Text: ``!region.memref<[M, K], f16, align 16, noalias>``.
     """
 
@@ -255,7 +256,7 @@ class MemRefType(ParametrizedAttribute, TypeAttribute):
                 printer.print_string(", noalias")
 
     def verify(self) -> None:
-        check_element(self.element_type)
+        check_element(self.element_type, condition=True)
         if self.align < 1 or self.align & (self.align - 1):
             raise VerifyException(
                 f"align {self.align} is not a power of two; write the bytes that the base "

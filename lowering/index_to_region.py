@@ -27,7 +27,6 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnitAttr,
     f32,
-    i1,
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import (
@@ -61,17 +60,6 @@ It is what allocators give and what the widest access needs; the launch checks i
 """
 
 
-# What one kernel can hold --------------------------------------------------------------
-
-
-def contraction_operands(op: tiny.ReduceOp) -> tuple[SSAValue, ...]:
-    """The factors of a sum of products (S5.2); empty when ``op`` is something else."""
-    product = op.operand.owner
-    if op.function == "sum" and isinstance(product, tiny.BinaryOp) and product.function == "mul":
-        return (product.lhs, product.rhs)
-    return ()
-
-
 def _behind_views(value: SSAValue) -> SSAValue:
     """The value behind movements and casts."""
     owner = value.owner
@@ -79,68 +67,6 @@ def _behind_views(value: SSAValue) -> SSAValue:
         value = owner.operands[0]
         owner = value.owner
     return value
-
-
-def check_one_kernel(graph: tiny.GraphOp) -> None:
-    """Raise PolycError unless one kernel can compute the graph.
-
-    One kernel holds one contraction whose operands are inputs, with elementwise work
-    after it, or any graph without a contraction.  Its tensors hold numbers.
-    """
-    for spec in (*graph.inputs, *graph.outputs):
-        if spec.type.element_type == i1:
-            raise PolycError(
-                "UnsupportedProgram",
-                f"{spec.name} of @{graph.sym_name.data} is a tensor of i1, and kernels read and "
-                "write f16, bf16 and f32 only yet; cast it to one of these",
-                graph,
-            )
-    needed: set[SSAValue] = set()
-    contractions: list[tiny.ReduceOp] = []
-    for op in reversed(tuple(graph.body.block.ops)):
-        if isinstance(op, tiny.OutputOp) or any(r in needed for r in op.results):
-            needed.update(op.operands)
-            if isinstance(op, tiny.ReduceOp) and contraction_operands(op):
-                contractions.insert(0, op)
-    for op in contractions:
-        for factor in contraction_operands(op):
-            source = _behind_views(factor)
-            if isinstance(source, BlockArgument) or isinstance(source.owner, tiny.ConstantOp):
-                continue
-            made = cast(Operation, source.owner)
-            raise PolycError(
-                "UnsupportedProgram",
-                f"this contraction multiplies a value that the graph computes ({made.name}); "
-                "several kernels for one graph are not there yet: give that value as an output "
-                "of a graph of its own and as an input of this one",
-                op,
-            )
-    if len(contractions) > 1:
-        raise PolycError(
-            "UnsupportedProgram",
-            f"the graph has {len(contractions)} contractions and one kernel holds one; several "
-            "kernels for one graph are not there yet: write a graph for each",
-            contractions[1],
-        )
-    if contractions:
-        _check_epilogue(contractions[0])
-
-
-def _check_epilogue(contraction: tiny.ReduceOp) -> None:
-    after: set[SSAValue] = {contraction.result}
-    op = contraction.next_op
-    while op is not None:
-        if any(o in after for o in op.operands):
-            if isinstance(op, tiny.ReduceOp):
-                raise PolycError(
-                    "UnsupportedProgram",
-                    f"this {op.function} reduces what a contraction made, over tiles that several "
-                    "blocks hold; several kernels for one graph are not there yet: give the "
-                    "contraction as an output of a graph of its own",
-                    op,
-                )
-            after.update(op.results)
-        op = op.next_op
 
 
 # Lowering ------------------------------------------------------------------------------
@@ -601,9 +527,9 @@ def _memref(spec: TensorSpec) -> MemRefType:
 class LowerTinyGraph(RewritePattern):
     """``tiny.graph`` with its index book → ``region.kernel`` (S6.6).
 
-    Legal when one kernel can hold the graph (``check_one_kernel``), every output has the
-    same shape and every access is one affine map; otherwise PolycError says which part
-    is not there.  Exact: each value is computed by the same operations as before.
+    Legal when every output has the same shape, every access is affine and each reduction is
+    wanted at one index; otherwise PolycError says which part is not there.  Exact: each value
+    is computed by the same operations as before.
     """
 
     @op_type_rewrite_pattern
@@ -616,7 +542,6 @@ def lower_graph(graph: tiny.GraphOp) -> region.KernelOp:
 
     Raises PolycError of kind ``UnsupportedProgram``, ``NonSCoP`` or ``MissingIndexBook``.
     """
-    check_one_kernel(graph)
     outputs = graph.outputs
     for other in outputs[1:]:
         if not same_shape(outputs[0].type.dims, other.type.dims, graph):

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
-from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, i1
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineConstantExpr,
     AffineConstraintExpr,
@@ -92,12 +92,15 @@ class Contraction:
         return found.size
 
 
-def _unsupported(kernel: KernelOp, why: str, way_out: str) -> PolycError:
+def _unsupported(
+    kernel: KernelOp, why: str, way_out: str, at: Operation | None = None
+) -> PolycError:
+    """The refusal at the op whose condition does not hold, or at the kernel."""
     return PolycError(
         "UnsupportedProgram",
         f"region @{kernel.sym_name.data} has no schedule: {why}; {way_out}",
-        kernel,
-    )
+        at,
+    ).located(kernel)
 
 
 _WAY_OUT = "plan-select takes one gemm with an elementwise epilogue a region"
@@ -110,24 +113,28 @@ def find_contraction(kernel: KernelOp) -> Contraction:
     tensors, moved and cast only.  Raises PolycError ``UnsupportedProgram`` with the
     reason and the way out.
     """
+    _check_tensors(kernel)
     reductions = [op for op in kernel.body.block.ops if isinstance(op, ReduceOp)]
     if len(reductions) != 1:
-        raise _unsupported(kernel, f"it has {len(reductions)} reductions", _WAY_OUT)
+        at = reductions[1] if reductions else kernel
+        raise _unsupported(kernel, f"it has {len(reductions)} reductions", _WAY_OUT, at)
     reduce = reductions[0]
     product = reduce.operand.owner
     if reduce.fn.data != "sum" or not isinstance(product, BinaryOp) or product.fn.data != "mul":
-        raise _unsupported(kernel, "its reduction is not a sum of products", _WAY_OUT)
+        raise _unsupported(kernel, "its reduction is not a sum of products", _WAY_OUT, reduce)
     if reduce.label is None:
         raise _unsupported(
             kernel,
             "its reduction has no name for the plan to speak of",
             'write name "acc" after region.reduce',
+            reduce,
         )
     if len(kernel.yield_op.values) != 1 or len(reduce.labels) != 1:
         raise _unsupported(
             kernel,
             f"it has {len(kernel.yield_op.values)} outputs and reduces {len(reduce.labels)} axes",
             _WAY_OUT,
+            reduce,
         )
     element = product.result.type.element_type
     if not isinstance(element, Float32Type):
@@ -135,6 +142,7 @@ def find_contraction(kernel: KernelOp) -> Contraction:
             kernel,
             f"its products are {element}, and tensor cores do not round them",
             "cast the factors to f32",
+            product,
         )
     left, right = (_factor(kernel, value) for value in (product.lhs, product.rhs))
     if left.element != right.element:
@@ -142,6 +150,7 @@ def find_contraction(kernel: KernelOp) -> Contraction:
             kernel,
             f"{left.name} holds {left.element} and {right.name} {right.element}",
             "store both in one type",
+            product,
         )
     out = reduce.result.type.labels
     names = (*out, *reduce.labels)
@@ -153,13 +162,14 @@ def find_contraction(kernel: KernelOp) -> Contraction:
         _domain(reduce, names, kernel.symbol_names),
     )
     if isinstance(pattern, Refusal):
-        raise _unsupported(kernel, pattern.reason, _WAY_OUT)
+        raise _unsupported(kernel, pattern.reason, _WAY_OUT, reduce)
     if pattern.batch or not len(pattern.lhs_axes) == len(pattern.rhs_axes) == 1:
         raise _unsupported(
             kernel,
             f"it contracts {left.name} with {right.name} into [{', '.join(out)}], which is no "
             "product of two matrices",
             _WAY_OUT,
+            reduce,
         )
     for side, found in ((left, pattern.lhs), (right, pattern.rhs)):
         if not found.plain:
@@ -167,6 +177,7 @@ def find_contraction(kernel: KernelOp) -> Contraction:
                 kernel,
                 f"it reads {side.name} at {side.read.map.data}, not along its axes",
                 _WAY_OUT,
+                side.read,
             )
     walked = [tuple(names[a] for a in o.axes if a is not None) for o in (pattern.lhs, pattern.rhs)]
     sides = [Operand(s.name, s.read, axes) for s, axes in zip((left, right), walked, strict=True)]
@@ -211,6 +222,18 @@ def _domain(reduce: ReduceOp, names: Sequence[str], symbols: Sequence[str]) -> A
     return AffineSet(len(names), len(symbols), tuple(rows))
 
 
+def _check_tensors(kernel: KernelOp) -> None:
+    """Refuse tensors of conditions."""
+    kinds = [cast("MemRefType", t) for t in (*(a.type for a in kernel.ins), *kernel.outs)]
+    for name, kind in zip((*kernel.arg_names, *kernel.res_names), kinds, strict=True):
+        if kind.element_type == i1:
+            raise _unsupported(
+                kernel,
+                f"{name.data} is a tensor of i1, and kernels read and write f16, bf16 and f32",
+                "cast it to one of these outside",
+            )
+
+
 def _factor(kernel: KernelOp, value: SSAValue) -> _Factor:
     """Follow a factor to its read; axis names are the same all along (S6.2)."""
     owner = value.owner
@@ -226,16 +249,19 @@ def _factor(kernel: KernelOp, value: SSAValue) -> _Factor:
             kernel,
             f"a factor of its sum is computed by {what}, and tensor cores read memory",
             "make that value an output of a graph of its own",
+            owner if isinstance(owner, Operation) else None,
         )
     name = kernel.arg_names.data[owner.tensor.index].data
     if owner.guard is not None:
-        raise _unsupported(kernel, f"it reads {name} under a guard", "pad the tensor outside")
+        why = f"it reads {name} under a guard"
+        raise _unsupported(kernel, why, "pad the tensor outside", owner)
     found = _Factor(name, owner)
     if not isinstance(found.element, Float16Type | BFloat16Type):
         raise _unsupported(
             kernel,
             f"{name} holds {found.element}, and tensor cores take f16 or bf16",
             "store it as f16 or bf16",
+            owner,
         )
     for element in rounded:
         if element != found.element and not isinstance(element, Float32Type):
@@ -243,6 +269,7 @@ def _factor(kernel: KernelOp, value: SSAValue) -> _Factor:
                 kernel,
                 f"it rounds {name} from {found.element} to {element} on its way to the product",
                 f"store it as {element}",
+                owner,
             )
     return found
 
@@ -267,9 +294,8 @@ def _epilogue(kernel: KernelOp, reduce: ReduceOp) -> tuple[str, ...]:
             case UnaryOp():
                 steps.append(op.fn.data)
             case BroadcastInDimOp() | TransposeOp():
-                raise _unsupported(
-                    kernel, f"its epilogue moves the accumulator by {op.name}", _WAY_OUT
-                )
+                why = f"its epilogue moves the accumulator by {op.name}"
+                raise _unsupported(kernel, why, _WAY_OUT, op)
             case CastOp() if not all(u.operation is kernel.yield_op for u in op.result.uses):
                 steps.append("cast")
             case _:

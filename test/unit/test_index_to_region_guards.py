@@ -166,6 +166,9 @@ def test_several_pads_keep_their_own_fills(ctx: Context) -> None:
 EXAMPLES = [
     ("conv_silu", {"N": 2, "H": 5, "W": 4, "C": 3, "F": 6}),
     ("conv_silu", {"N": 1, "H": 1, "W": 1, "C": 1, "F": 1}),
+    ("causal_attention", {"B": 2, "H": 3, "M": 5, "N": 7}),
+    ("causal_attention", {"B": 1, "H": 1, "M": 4, "N": 0}),
+    ("layer_norm", {"M": 3, "N": 17}),
     ("rms_norm", {"M": 3, "N": 17}),
     ("softmax", {"M": 3, "N": 17}),
 ]

@@ -1,16 +1,18 @@
-// RUN: polyc-opt %s -p frontend-to-tiny,tiny-to-index,index-to-region --split-input-file --verify-diagnostics | filecheck %s
-// Kernels do not read or write tensors of conditions yet: refused, with the way out.
+// RUN: polyc-opt %s -p frontend-to-tiny,tiny-to-index,index-to-region | filecheck %s
+// RUN: polyc-opt %s -p frontend-to-tiny,tiny-to-index,index-to-region | polyc-opt | filecheck %s
+// RUN: polyc-opt %s -p frontend-to-tiny,tiny-to-index,index-to-region,plan-select --verify-diagnostics | filecheck %s --check-prefix=PLAN
 
-// CHECK: booleans.mlir:{{[0-9]+}}:1: error[UnsupportedProgram]: C of @f is a tensor of i1, and kernels read and write f16, bf16 and f32 only yet; cast it to one of these
-frontend.graph @f(%x: !frontend.tensor<[M], f32>) -> !frontend.tensor<[M], i1> {
-  %0 = frontend.cast %x : !frontend.tensor<[M], f32> -> !frontend.tensor<[M], i1>
-  frontend.output %0 : !frontend.tensor<[M], i1>
-}
-
-// -----
-
-// CHECK: booleans.mlir:{{[0-9]+}}:1: error[UnsupportedProgram]: m of @f is a tensor of i1, and kernels read and write f16, bf16 and f32 only yet; cast it to one of these
-frontend.graph @f(%x: !frontend.tensor<[M], f32>, %m: !frontend.tensor<[M], i1>) -> !frontend.tensor<[M], f32> {
+// Tensors of conditions are read and written as they are; what a kernel cannot do yet is for
+// plan-select to say.
+frontend.graph @f(%x: !frontend.tensor<[M], f32>, %m: !frontend.tensor<[M], i1>) -> (C: !frontend.tensor<[M], i1>) {
   %0 = frontend.select %m, %x, %x : (!frontend.tensor<[M], i1>, !frontend.tensor<[M], f32>, !frontend.tensor<[M], f32>) -> !frontend.tensor<[M], f32>
-  frontend.output %0 : !frontend.tensor<[M], f32>
+  %1 = frontend.cast %0 : !frontend.tensor<[M], f32> -> !frontend.tensor<[M], i1>
+  frontend.output %1 : !frontend.tensor<[M], i1>
 }
+// CHECK:       region.kernel @f iters [m: M]
+// CHECK-NEXT:    ins(%x: !region.memref<[M], f32, align 16, noalias>, %m: !region.memref<[M], i1, align 16, noalias>)
+// CHECK-NEXT:    outs(C: !region.memref<[M], i1, align 16, noalias> gmem)
+// CHECK:         region.read %m {{.*}} -> !region.val<[m: M], i1>
+// CHECK:         region.compare ne {{.*}} -> !region.val<[m: M], i1>
+
+// PLAN: error[UnsupportedProgram]: region @f has no schedule: m is a tensor of i1, and kernels read and write f16, bf16 and f32; cast it to one of these outside
