@@ -21,12 +21,20 @@ The verifier holds the seven invariants of S4.  ``book`` gathers the table of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import UnitAttr, f32
 from xdsl.ir import Dialect, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap, AffineSet
+from xdsl.ir.affine import (
+    AffineConstantExpr,
+    AffineConstraintExpr,
+    AffineConstraintKind,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+    AffineSet,
+)
 
 from polyc.dialects import tiny
 from polyc.dialects.index_attrs import (
@@ -93,27 +101,53 @@ def step(reach: Reach, operand: int) -> Reach | None:
     Axes that the source reduces become further dimensions.  None where there is no
     single map: at a non_scop value, several pieces, or a fill.
     """
+    whole = len(_entry(reach.source).pieces) == 1
+    return next(iter(steps(reach, operand)), None) if whole else None
+
+
+def steps(reach: Reach, operand: int) -> tuple[Reach, ...]:
+    """``step`` through each piece of the source that reads the operand.
+
+    A piece's domain joins the reach's.  Empty at a non_scop value and where fills stand for
+    the operand everywhere.
+    """
     entry = _entry(reach.source)
-    if not entry.is_scop or len(entry.pieces) != 1:
-        return None
-    map = entry.pieces.data[0].entries[operand]
-    if not isinstance(map, AffineMap):
-        return None
     before = len(reach.axes)
     fresh = (AffineDimExpr(before + i) for i in range(len(entry.reduced)))
     into = [*reach.map.results, *fresh]
-    results = tuple(isl.canonical_expr(e.replace_dims_and_symbols(into, ())) for e in map.results)
-    symbols = map.num_symbols
     axes = (*reach.axes, *entry.reduced)
     rows = bounds([a.dim for a in entry.reduced], entry.symbol_names, before)
-    domain = AffineSet(len(axes), symbols, (*reach.domain.constraints, *rows))
-    return Reach(
-        entry.operands_read[operand],
-        AffineMap(len(axes), symbols, results),
-        axes,
-        domain,
-        (*reach.path, reach.source),
-    )
+    found: list[Reach] = []
+    for piece in entry.pieces:
+        map = piece.entries[operand]
+        if not isinstance(map, AffineMap):
+            continue
+        inside = () if isinstance(piece.domain, UnitAttr) else piece.domain.data.constraints
+        composed = tuple(
+            isl.canonical_expr(e.replace_dims_and_symbols(into, ())) for e in map.results
+        )
+        domain = (*reach.domain.constraints, *rows, *(moved_row(r, into) for r in inside))
+        found.append(
+            Reach(
+                entry.operands_read[operand],
+                AffineMap(len(axes), map.num_symbols, composed),
+                axes,
+                AffineSet(len(axes), map.num_symbols, domain),
+                (*reach.path, reach.source),
+            )
+        )
+    return tuple(found)
+
+
+def moved_row(row: AffineConstraintExpr, into: Sequence[AffineExpr]) -> AffineConstraintExpr:
+    """A row with expressions in place of its dimensions."""
+    difference = row.lhs - row.rhs
+    if row.kind is AffineConstraintKind.le:
+        difference = difference * -1
+    equal = row.kind is AffineConstraintKind.eq
+    kind = AffineConstraintKind.eq if equal else AffineConstraintKind.ge
+    moved = isl.canonical_expr(difference.replace_dims_and_symbols(into, ()))
+    return AffineConstraintExpr(kind, moved, AffineConstantExpr(0), canonicalize=False)
 
 
 def reach(
@@ -194,11 +228,13 @@ __all__ = [
     "box",
     "is_movement",
     "is_widening",
+    "moved_row",
     "reach",
     "reduced_label",
     "source",
     "start",
     "step",
+    "steps",
     "value_op",
 ]
 
