@@ -102,25 +102,38 @@ class _Walker(PatternRewriteWalker):
         if self.types is None:
             super()._populate_worklist(op)
             return
-        for inner in op.walk(
-            reverse=not self.walk_reverse, region_first=not self.walk_regions_first
-        ):
-            kind = type(inner)
-            if (wanted := self._wanted.get(kind)) is None:
-                wanted = self._wanted[kind] = issubclass(kind, self.types)
-            if wanted:
-                self._worklist.push(inner)
+        assert isinstance(op, Region) and not self.walk_reverse
+        found: list[Operation] = []
+        self._collect(op, self.types, found)
+        for inner in reversed(found):  # The worklist is a stack.
+            self._worklist.push(inner)
+
+    def _collect(self, region: Region, types: tuple[type, ...], found: list[Operation]) -> None:
+        """Append the ops in ``region`` that are of ``types``, in the order of the walk."""
+        for block in region.blocks:
+            for op in block.ops:
+                kind = type(op)
+                if (wanted := self._wanted.get(kind)) is None:
+                    wanted = self._wanted[kind] = issubclass(kind, types)
+                if wanted and not self.walk_regions_first:
+                    found.append(op)
+                for inner in op.regions:
+                    self._collect(inner, types, found)
+                if wanted and self.walk_regions_first:
+                    found.append(op)
 
 
 def rewrite(
     scope: ModuleOp | Region | Operation,
     patterns: Sequence[RewritePattern],
     recursive: bool = False,
+    inner_first: bool = False,
 ) -> bool:
     """Run ``patterns`` over ``scope`` in order, the first that fires on an op winning.
 
     ``recursive`` repeats on new and changed ops until nothing fires; without it each
-    op that is there at the start is tried once.  Unused pure ops are left alone.
+    op that is there at the start is tried once.  ``inner_first`` visits an op after those in
+    its regions.  Unused pure ops are left alone.
     Returns whether anything changed.  Raises PolycError, at the matched op unless the
     pattern said otherwise.
     """
@@ -130,6 +143,7 @@ def rewrite(
     walker = _Walker(
         following,
         apply_recursively=recursive,
+        walk_regions_first=inner_first,
         listener=PatternRewriterListener(operation_insertion_handler=[following.inserted]),
         types=types,
     )

@@ -246,3 +246,13 @@ def test_only_ops_that_some_pattern_matches_are_visited(ctx: Context):
     ):
         rewrite(ModuleOp([module.clone()]), patterns)
         assert patterns[-1].names == expected
+
+
+def test_inner_first_visits_an_op_after_those_in_it(ctx: Context):
+    module = parse_text(ctx, f"builtin.module {{\n{TEXT}}}", "t.mlir")
+    for seen, expected in (
+        (SeenTwo(), ["arith.addi", "arith.addi", "builtin.module"]),
+        (Seen(), ["arith.constant", "arith.addi", "arith.addi", "builtin.module"]),
+    ):
+        rewrite(ModuleOp([module.clone()]), [seen], inner_first=True)
+        assert seen.names == expected
