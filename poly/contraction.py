@@ -12,8 +12,14 @@ rhs (n)    the rhs alone       the output
 reduce (k) both operands       the reduced axes
 =========  ==================  =======================
 
-and every operand coordinate is one axis plus an offset that no axis changes.  Isl
-decides which axes a coordinate depends on; spelling does not.
+and every operand coordinate is an offset that no axis changes plus one of
+
+* an axis;
+* a split: axes that together count the dimension once, as ``4 * g + c`` with ``c < 4``;
+* a window: ``stride * h + dilation * r`` of an axis of the operand's own and a reduced one.
+
+With a window, or a stride alone, the product is a convolution (S4.9).  Isl decides which axes
+a coordinate depends on and whether a split counts once; spelling does not.
 """
 
 from __future__ import annotations
@@ -25,20 +31,58 @@ from typing import Literal
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap, AffineSet
 
 from polyc.poly import isl
+from polyc.poly.affine import Atom, Floor, Linear, constraint_of, expr_of, linear_of
 
 Role = Literal["batch", "lhs", "rhs", "reduce"]
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
-    """How one operand is read: for each coordinate its axis, or None, and an offset.
+class Coordinate:
+    """One coordinate of an operand: the sum of ``step * axis`` over ``terms``, and ``offset``.
 
-    ``axes[i]`` is a dimension of the domain; coordinate ``i`` is that dimension plus
-    ``offsets[i]``, an expression of symbols (0 where the access is plain).
+    ``terms`` holds (dimension of the domain, step), the largest step first; ``offset`` is an
+    expression of symbols.
     """
 
-    axes: tuple[int | None, ...]
-    offsets: tuple[AffineExpr, ...]
+    terms: tuple[tuple[int, int], ...]
+    offset: AffineExpr
+
+    @property
+    def axis(self) -> int | None:
+        """The axis of a coordinate that follows one by steps of 1."""
+        return self.terms[0][0] if [step for _, step in self.terms] == [1] else None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A coordinate ``stride * axis + dilation * tap + offset`` of one side of a convolution.
+
+    ``tap`` is the reduced axis, or None where the window has one point and no axis.
+    """
+
+    side: Literal["lhs", "rhs"]
+    coordinate: int
+    axis: int
+    stride: int
+    tap: int | None
+    dilation: int
+    offset: AffineExpr
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """How one operand is read: its coordinates, outermost first."""
+
+    coordinates: tuple[Coordinate, ...]
+
+    @property
+    def axes(self) -> tuple[int | None, ...]:
+        """For each coordinate the one axis that it follows by steps of 1, or None."""
+        return tuple(c.axis for c in self.coordinates)
+
+    @property
+    def offsets(self) -> tuple[AffineExpr, ...]:
+        return tuple(c.offset for c in self.coordinates)
 
     @property
     def plain(self) -> bool:
@@ -53,10 +97,10 @@ class ContractionPattern:
 
     ``batch``, ``lhs_axes`` (m), ``rhs_axes`` (n) and ``reduce`` (k) part the dimensions,
     each in increasing order.  ``lhs`` and ``rhs`` give the order in which the operands
-    have them, so that a transposed operand shows.
+    have them, so that a transposed operand shows.  ``windows`` is empty in a matmul.
     """
 
-    kind: Literal["matmul"]
+    kind: Literal["matmul", "conv"]
     names: tuple[str, ...]
     batch: tuple[int, ...]
     lhs_axes: tuple[int, ...]
@@ -64,6 +108,7 @@ class ContractionPattern:
     reduce: tuple[int, ...]
     lhs: Operand
     rhs: Operand
+    windows: tuple[Window, ...] = ()
 
     def role(self, axis: int) -> Role:
         """The role of a dimension of the domain."""
@@ -88,7 +133,7 @@ def classify(
     rhs_map: AffineMap,
     domain: AffineSet,
 ) -> ContractionPattern | Refusal:
-    """Decide whether ``out = sum over reduce_axes of lhs * rhs`` is a matrix product.
+    """Decide whether ``out = sum over reduce_axes of lhs * rhs`` is a matmul or a convolution.
 
     ``out_axes`` and ``reduce_axes`` name the dimensions of both maps and of ``domain``,
     outputs first.  The maps take a point of the domain to the operands' coordinates.
@@ -116,13 +161,24 @@ def classify(
         else:
             return Refusal(f"neither operand reads the output axis {name}")
     operands: list[Operand] = []
-    for side, map in (("lhs", lhs_map), ("rhs", rhs_map)):
+    windows: list[Window] = []
+    sides: tuple[tuple[Literal["lhs", "rhs"], AffineMap], ...] = (
+        ("lhs", lhs_map),
+        ("rhs", rhs_map),
+    )
+    for side, map in sides:
         operand = _operand(side, names, map, domain)
         if isinstance(operand, Refusal):
             return operand
         operands.append(operand)
+        for i, coordinate in enumerate(operand.coordinates):
+            found = _windowed(side, i, coordinate, roles[side], roles["reduce"])
+            if found is not None:
+                windows.append(found)
+            elif (why := _why_not_counted(side, i, coordinate, names, domain)) is not None:
+                return Refusal(why)
     return ContractionPattern(
-        "matmul",
+        "conv" if windows else "matmul",
         names,
         tuple(roles["batch"]),
         tuple(roles["lhs"]),
@@ -130,6 +186,7 @@ def classify(
         tuple(roles["reduce"]),
         operands[0],
         operands[1],
+        tuple(windows),
     )
 
 
@@ -157,28 +214,92 @@ def _single_valued(dim: int, domain: AffineSet) -> bool:
 def _operand(
     side: str, names: Sequence[str], map: AffineMap, domain: AffineSet
 ) -> Operand | Refusal:
-    axes: list[int | None] = []
-    offsets: list[AffineExpr] = []
+    """The coordinates as sums of axes, each axis in one of them."""
+    coordinates: list[Coordinate] = []
+    seen: set[int] = set()
     for i, expr in enumerate(map.results):
+        where = f"coordinate {i} of the {side}"
         one = AffineMap(map.num_dims, map.num_symbols, (expr,))
+        linear = linear_of(expr)
+        if _floors_axes(linear):
+            linear = linear_of(isl.simplify_map(one, domain).results[0])
         used = sorted(_read_axes(one, domain))
-        if len(used) > 1:
-            mixed = " and ".join(names[d] for d in used)
-            return Refusal(f"coordinate {i} of the {side} mixes the axes {mixed}")
-        if not used:
-            axes.append(None)
-            offsets.append(isl.simplify_map(one, domain).results[0])
-            continue
-        axis = used[0]
-        if axis in axes:
-            return Refusal(f"the {side} reads the axis {names[axis]} twice, on a diagonal")
-        rest = AffineMap(
-            map.num_dims,
-            map.num_symbols,
-            (isl.canonical_expr(expr - AffineDimExpr(axis)),),
+        if _floors_axes(linear):
+            if len(used) == 1:
+                return Refusal(f"{where} steps along {names[used[0]]} by not 1")
+            return Refusal(f"{where} mixes the axes {_listed(used, names)}")
+        steps, offset = _parted(linear)
+        for axis, step in steps.items():
+            if axis in seen:
+                return Refusal(f"the {side} reads the axis {names[axis]} twice, on a diagonal")
+            if step < 0:
+                return Refusal(f"{where} runs backwards along {names[axis]}")
+            seen.add(axis)
+        terms = sorted(steps.items(), key=lambda t: (-t[1], t[0]))
+        coordinates.append(Coordinate(tuple(terms), expr_of(offset)))
+    return Operand(tuple(coordinates))
+
+
+def _parted(linear: Linear) -> tuple[dict[int, int], Linear]:
+    """The step along each dimension, and what is left, over symbols."""
+    steps: dict[int, int] = {}
+    rest: list[tuple[Atom, int]] = []
+    for atom, step in linear.terms:
+        if isinstance(atom, Floor) or atom[0] == "s":
+            rest.append((atom, step))
+        else:
+            steps[atom[1]] = step
+    return steps, Linear(tuple(rest), linear.constant)
+
+
+def _floors_axes(linear: Linear) -> bool:
+    """Whether a floor of the expression holds a dimension."""
+
+    def holds(inner: Linear) -> bool:
+        return any(
+            holds(atom.num) if isinstance(atom, Floor) else atom[0] == "d"
+            for atom, _ in inner.terms
         )
-        if _read_axes(rest, domain):
-            return Refusal(f"coordinate {i} of the {side} steps along {names[axis]} by not 1")
-        axes.append(axis)
-        offsets.append(isl.simplify_map(rest, domain).results[0])
-    return Operand(tuple(axes), tuple(offsets))
+
+    return any(isinstance(atom, Floor) and holds(atom.num) for atom, _ in linear.terms)
+
+
+def _windowed(
+    side: Literal["lhs", "rhs"],
+    number: int,
+    coordinate: Coordinate,
+    own: Sequence[int],
+    reduced: Sequence[int],
+) -> Window | None:
+    """The coordinate as a window, or as a stride along an axis of the operand's own."""
+    terms = dict(coordinate.terms)
+    axes = [a for a in terms if a in own]
+    taps = [a for a in terms if a in reduced]
+    if len(axes) != 1 or len(axes) + len(taps) != len(terms) or len(taps) > 1:
+        return None
+    axis, tap = axes[0], taps[0] if taps else None
+    if tap is None and terms[axis] == 1:
+        return None
+    dilation = 1 if tap is None else terms[tap]
+    return Window(side, number, axis, terms[axis], tap, dilation, coordinate.offset)
+
+
+def _why_not_counted(
+    side: str, number: int, coordinate: Coordinate, names: Sequence[str], domain: AffineSet
+) -> str | None:
+    """Why the axes of a coordinate do not count its points once each; None where they do."""
+    terms = coordinate.terms
+    where = f"coordinate {number} of the {side}"
+    if terms and terms[-1][1] != 1:
+        return f"{where} steps along {names[terms[-1][0]]} by not 1"
+    for i, (_, step) in enumerate(terms[:-1]):
+        inner = Linear.of([(("d", axis), -inside) for axis, inside in terms[i + 1 :]], step - 1)
+        below = constraint_of(inner, False)
+        if not isl.implies(domain, AffineSet(domain.num_dims, domain.num_symbols, (below,))):
+            axes = sorted(axis for axis, _ in terms)
+            return f"{where} mixes the axes {_listed(axes, names)}"
+    return None
+
+
+def _listed(axes: Sequence[int], names: Sequence[str]) -> str:
+    return " and ".join(names[a] for a in axes)

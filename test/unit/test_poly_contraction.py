@@ -115,6 +115,42 @@ def test_spelling_does_not_decide():
     assert found.lhs.plain
 
 
+def test_a_window_makes_a_convolution():
+    found = pattern(classified("nhf", "rc", "n, 2 * h + 3 * r - 1, c", "f, r, c"))
+    assert found.kind == "conv"
+    assert (found.lhs_axes, found.rhs_axes, found.reduce) == ((0, 1), (2,), (3, 4))
+    (window,) = found.windows
+    assert (window.side, window.coordinate) == ("lhs", 1)
+    assert (window.axis, window.stride, window.tap, window.dilation) == (1, 2, 3, 3)
+    assert window.offset == AffineConstantExpr(-1)
+    assert not found.lhs.plain and found.rhs.plain
+
+
+def test_a_stride_alone_is_a_convolution_with_one_tap():
+    found = pattern(classified("nhf", "c", "n, 2 * h, c", "f, c"))
+    assert found.kind == "conv"
+    assert [(w.axis, w.stride, w.tap) for w in found.windows] == [(1, 2, None)]
+
+
+def test_a_window_of_the_right_operand():
+    found = pattern(classified("fh", "r", "f, r", "h + r"))
+    assert [(w.side, w.axis, w.tap) for w in found.windows] == [("rhs", 1, 2)]
+
+
+def test_groups_split_a_dimension_without_a_window():
+    """Channel 4 * g + c of the image, filter 2 * g + f of the weights."""
+    found = pattern(classified("gmf", "c", "4 * g + c, m", "2 * g + f, c", sizes="GM24"))
+    assert found.kind == "matmul"
+    assert found.batch == (0,)
+    assert found.lhs.coordinates[0].terms == ((0, 4), (3, 1))
+    assert found.rhs.coordinates[0].terms == ((0, 2), (2, 1))
+
+
+def test_a_split_that_counts_a_point_twice_is_refused():
+    found = classified("gmf", "c", "3 * g + c, m", "2 * g + f, c", sizes="GM24")
+    assert found == Refusal("coordinate 0 of the lhs mixes the axes g and c")
+
+
 @pytest.mark.parametrize(
     ("case", "reason"),
     [
@@ -122,7 +158,10 @@ def test_spelling_does_not_decide():
         (("mn", "k", "m, k", "n"), "only one operand reads the reduced axis k"),
         (("mn", "k", "m", "n"), "neither operand reads the reduced axis k"),
         (("mnp", "k", "m, k", "k, n"), "neither operand reads the output axis p"),
-        (("hn", "k", "2 * h + k - 1", "k, n"), "coordinate 0 of the lhs mixes the axes h and k"),
+        (("hgn", "k", "h + g, k", "k, n"), "coordinate 0 of the lhs mixes the axes h and g"),
+        (("hn", "kr", "h + 2 * k + r", "k, r, n"), "coordinate 0 of the lhs mixes the axes h"),
+        (("hn", "k", "(h + k) floordiv 2", "k, n"), "coordinate 0 of the lhs mixes the axes h"),
+        (("hn", "k", "4 - h, k", "k, n"), "coordinate 0 of the lhs runs backwards along h"),
         (("mn", "k", "m, k", "2 * k, n"), "coordinate 0 of the rhs steps along k by not 1"),
         (("mn", "k", "m, k", "k floordiv 2, n"), "steps along k by not 1"),
         (("mn", "k", "m, m, k", "k, n"), "the lhs reads the axis m twice, on a diagonal"),
@@ -166,7 +205,7 @@ def test_roles_do_not_depend_on_the_order_of_axes(
 
 @given(st.data())
 def test_a_pattern_computes_the_same_sum(data: st.DataObject):
-    """Whatever is recognised: operand coordinates are axis + offset at every point."""
+    """Whatever is recognised: operand coordinates are their terms + offset at every point."""
     coordinate = st.sampled_from(["d0", "d1", "d2", "d0 + 1", "d2 + 2", "d0 + d2", "2 * d1", "3"])
     domain = set_of("(d0, d1, d2)[] : (d0 >= 0, 1 - d0 >= 0, d1 == 1, d2 >= 0, 2 - d2 >= 0)")
     maps = [
@@ -179,8 +218,8 @@ def test_a_pattern_computes_the_same_sum(data: st.DataObject):
     for map, operand in zip(maps, (found.lhs, found.rhs), strict=True):
         for point in itertools.product(range(2), [1], range(3)):
             read = tuple(
-                (0 if axis is None else point[axis]) + offset.eval(point, ())
-                for axis, offset in zip(operand.axes, operand.offsets, strict=True)
+                sum(step * point[axis] for axis, step in c.terms) + c.offset.eval(point, ())
+                for c in operand.coordinates
             )
             assert read == map.eval(point, ())
     parted = (*found.batch, *found.lhs_axes, *found.rhs_axes, *found.reduce)

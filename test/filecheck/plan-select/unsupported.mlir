@@ -144,7 +144,7 @@ region.kernel @gemm iters [m: M, n: N]
 
 // -----
 
-// CHECK: error[UnsupportedProgram]: region @gemm has no schedule: coordinate 1 of the lhs mixes the axes m and k
+// CHECK: error[UnsupportedProgram]: region @gemm has no schedule: the lhs reads the axis m twice, on a diagonal
 region.kernel @gemm iters [m: M, n: N]
     ins(%A: !region.memref<[M, M + K], f16, align 16>, %B: !region.memref<[K, N], f16, align 16>)
     outs(C: !region.memref<[M, N], f16, align 16> gmem) {
