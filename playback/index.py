@@ -30,6 +30,7 @@ from polyc.dialects.movements import MovementOp
 from polyc.playback import functions, views
 from polyc.playback import tiny as tiny_playback
 from polyc.playback.functions import Array, dtype_of
+from polyc.playback.reference import Mismatch, tolerance_check
 from polyc.playback.signature import bind, sizes, value_sizes
 
 PART = 1 << 22
@@ -95,6 +96,27 @@ def every_value(
         if op.results:
             play.compute(op.results[0])
             yield op.results[0], play.whole(op.results[0])
+
+
+def first_difference(
+    graph: tiny.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, int]
+) -> tuple[SSAValue, Mismatch] | None:
+    """The first value that the book does not compute as its op does, from equal operands.
+
+    It says which entry is wrong where a whole graph disagrees with its reference.
+    """
+    play = Player.of(graph, inputs, symbols)
+    for op in graph.body.block.ops:
+        if not op.results or not play.entry(op.results[0]).is_scop:
+            continue
+        value = op.results[0]
+        play.compute(value)
+        wanted = tiny_playback.evaluate(op, [play.whole(o) for o in op.operands], symbols)
+        found, kind = play.whole(value), tiny.tensor_of(value).element_type
+        wrong = tolerance_check(found, np.broadcast_to(wanted, found.shape), kind)
+        if wrong is not None:
+            return value, wrong
+    return None
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute
 
 from polyc.dialects import frontend
@@ -78,8 +78,9 @@ def tolerance_check(
     ``slack``: what roundings that S0.6 asks for inside may change, such as those of operands.
     NaN agrees with NaN only; an infinity with the same infinity, or with a finite value
     that lies so near the largest of the type that the tolerance reaches beyond it.
-    Raises ShapeMismatch.
+    Conditions, of type i1, agree where they are equal.  Raises ShapeMismatch.
     """
+    element_type = f32 if element_type == i1 else element_type
     if actual.shape != expected.shape:
         raise ShapeMismatch(f"shape {list(actual.shape)}, expected {list(expected.shape)}")
     with np.errstate(all="ignore"):

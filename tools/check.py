@@ -7,59 +7,19 @@ the design, S6.9); a disagreement names the layer and the first element that dif
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 
 from polyc.dialects.diagnostic import PolycError
-from polyc.tools.pipeline import graphs
+from polyc.tools.play import Arrays, Signature, play, play_op, programs
 
 if TYPE_CHECKING:
     from polyc.dialects.signature import SignatureOp
-
-Arrays = Sequence[Any]
-"""NumPy arrays; NumPy itself is imported only where something is computed."""
-
-
-def play(module: ModuleOp, name: str, inputs: Arrays, symbols: Mapping[str, int]) -> Arrays | None:
-    """The outputs of the program ``name`` at the layer that ``module`` is at.
-
-    None below the region layer, where there is no playback.
-    """
-    for op in module.ops:
-        sym_name = op.properties.get("sym_name")
-        if sym_name is None or getattr(sym_name, "data", None) != name:
-            continue
-        if (outputs := _play_op(op, inputs, symbols)) is not None:
-            return outputs
-    return None
-
-
-def _play_op(op: Operation, inputs: Arrays, symbols: Mapping[str, int]) -> Arrays | None:
-    match op.name:
-        case "frontend.graph":
-            from polyc.dialects.frontend import GraphOp
-            from polyc.playback import frontend
-
-            assert isinstance(op, GraphOp)
-            return frontend.run(op, list(inputs), symbols)
-        case "tiny.graph":
-            from polyc.dialects.tiny import GraphOp as TinyGraphOp
-            from polyc.playback import tiny
-
-            assert isinstance(op, TinyGraphOp)
-            return tiny.run(op, list(inputs), symbols)
-        case "region.kernel":
-            from polyc.dialects.region import KernelOp
-            from polyc.playback import region
-
-            assert isinstance(op, KernelOp)
-            return region.run(op, list(inputs), symbols)
-        case _:
-            return None
+    from polyc.playback.reference import Mismatch
 
 
 @dataclass
@@ -78,19 +38,24 @@ class Expected:
     names: Sequence[str]
 
     @staticmethod
-    def of(graph: SignatureOp, symbols: Mapping[str, int], seed: int = 0) -> Expected:
+    def of(program: SignatureOp, symbols: Mapping[str, int], seed: int = 0) -> Expected:
+        """Raises PolycError of kind ``NotPlayed`` for a program of a layer without playback."""
         from polyc.dialects.frontend import GraphOp
         from polyc.playback.reference import make_inputs, reference
 
-        inputs = make_inputs(graph, symbols, seed)
-        if isinstance(graph, GraphOp):
-            outputs: Arrays | None = reference(graph, inputs, symbols)
+        inputs = make_inputs(program, symbols, seed)
+        if isinstance(program, GraphOp):
+            outputs: Arrays | None = reference(program, inputs, symbols)
         else:
-            outputs = _play_op(graph, inputs, symbols)
-        assert outputs is not None
-        specs = graph.outputs
+            outputs = play_op(operation(program), inputs, symbols)
+        name = program.sym_name.data
+        if outputs is None:
+            raise PolycError(
+                "NotPlayed", f"@{name} is at a layer that has no playback", operation(program)
+            )
+        specs = program.outputs
         return Expected(
-            graph.sym_name.data,
+            name,
             symbols,
             inputs,
             outputs,
@@ -98,36 +63,73 @@ class Expected:
             [spec.name for spec in specs],
         )
 
-    def compare(self, layer: str, outputs: Arrays) -> float:
+    def difference(self, outputs: Arrays) -> tuple[int, Mismatch] | None:
+        """The first output, by position, with an element beyond the tolerance of S0.6."""
+        from polyc.playback.reference import tolerance_check
+
+        for i, (kind, actual, expected) in enumerate(
+            zip(self.types, outputs, self.outputs, strict=True)
+        ):
+            if (mismatch := tolerance_check(actual, expected, kind)) is not None:
+                return i, mismatch
+        return None
+
+    def compare(self, layer: str, outputs: Arrays, notes: Sequence[str] = ()) -> float:
         """The largest absolute error of ``outputs``.
 
         Raises PolycError of kind ``Disagreement`` that names the layer, the output and
-        its first element that is beyond the tolerance of S0.6.
+        its first element that is beyond the tolerance.
         """
         import numpy as np
 
-        from polyc.playback.reference import tolerance_check
-
+        if (found := self.difference(outputs)) is not None:
+            position, mismatch = found
+            raise PolycError(
+                "Disagreement",
+                f"{layer} differs from the FP32 reference of @{self.name} at "
+                f"{sizes_text(self.symbols)}: output {self.names[position]}, {mismatch}",
+                notes=notes,
+            )
         largest = 0.0
-        rows = zip(self.names, self.types, outputs, self.outputs, strict=True)
-        for name, kind, actual, expected in rows:
-            mismatch = tolerance_check(actual, expected, kind)
-            if mismatch is not None:
-                raise PolycError(
-                    "Disagreement",
-                    f"{layer} differs from the FP32 reference of @{self.name} at "
-                    f"{sizes_text(self.symbols)}: output {name}, {mismatch}",
-                )
+        for actual, expected in zip(outputs, self.outputs, strict=True):
             if actual.size:
                 with np.errstate(all="ignore"):
                     error = np.abs(actual.astype(np.float64) - expected.astype(np.float64))
                 largest = max(largest, float(np.nanmax(np.where(np.isfinite(error), error, 0.0))))
         return largest
 
+    def play(self, module: ModuleOp) -> Arrays | None:
+        """The outputs of ``module``, or None where its layer has no playback."""
+        return play(module, self.name, self.inputs, self.symbols)
+
     def check(self, module: ModuleOp, layer: str) -> float | None:
         """Play ``module`` back and compare; None where its layer has no playback."""
-        outputs = play(module, self.name, self.inputs, self.symbols)
-        return None if outputs is None else self.compare(layer, outputs)
+        outputs = self.play(module)
+        if outputs is None:
+            return None
+        notes = [] if self.difference(outputs) is None else self.wrong_entry(module)
+        return self.compare(layer, outputs, notes)
+
+    def wrong_entry(self, module: ModuleOp) -> list[str]:
+        """Which value of an index book is the first that is not what its op computes."""
+        from polyc.dialects.index import book
+        from polyc.dialects.tiny import GraphOp
+        from polyc.playback.index import first_difference
+
+        for op in module.ops:
+            if isinstance(op, GraphOp) and op.sym_name.data == self.name and book(op):
+                found = first_difference(op, self.inputs, self.symbols)
+                if found is not None:
+                    value, mismatch = found
+                    made = getattr(value.owner, "name", "an argument")
+                    name = value.name_hint or "?"
+                    return [f"the first wrong entry is that of %{name}, a {made}: {mismatch}"]
+        return []
+
+
+def operation(program: SignatureOp) -> Operation:
+    """The operation that a signature is of."""
+    return program.op if isinstance(program, Signature) else program
 
 
 def sizes_text(symbols: Mapping[str, int]) -> str:
@@ -138,18 +140,26 @@ SMALL = (3, 5, 4, 7, 2, 8, 16, 1, 32, 64, 128)
 """Sizes that a check tries first: small, unequal, then powers of two for assumptions."""
 
 
-def small_sizes(graph: SignatureOp) -> dict[str, int]:
-    """Small sizes, unlike where they can be, that satisfy the graph's assumptions.
+def small_sizes(program: SignatureOp, given: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Small sizes, unlike where they can be, that satisfy the program's assumptions.
 
-    Raises PolycError of kind ``NoSizes`` when none of the tried ones do.
+    ``given`` are the sizes of some symbols.  Raises PolycError of kind ``NoSizes`` when none
+    of the tried ones satisfy all.
     """
-    symbols = graph.symbol_names
+    fixed: Mapping[str, int] = {} if given is None else given
+    symbols = [s for s in program.symbol_names if s not in fixed]
     for values in _candidates(len(symbols)):
-        sizes = dict(zip(symbols, values, strict=True))
-        if all(fact.holds(sizes) for fact in graph.facts):
+        chosen = {**fixed, **dict(zip(symbols, values, strict=True))}
+        sizes = {s: chosen[s] for s in program.symbol_names}
+        if all(fact.holds(sizes) for fact in program.facts):
             return sizes
-    facts = ", ".join(map(str, graph.facts))
-    raise PolycError("NoSizes", f"no small sizes satisfy {facts} of @{graph.sym_name.data}", graph)
+    facts = ", ".join(map(str, program.facts))
+    more = f" with {sizes_text(fixed)}" if fixed else ""
+    raise PolycError(
+        "NoSizes",
+        f"no small sizes satisfy {facts} of @{program.sym_name.data}{more}; give them by --set",
+        operation(program),
+    )
 
 
 def _candidates(count: int) -> Iterator[tuple[int, ...]]:
@@ -161,17 +171,63 @@ def _candidates(count: int) -> Iterator[tuple[int, ...]]:
             yield (size,) * count
 
 
+@dataclass
 class EachPass:
-    """Compares after every pass; ``of_module`` takes small random inputs (``--check-each``)."""
+    """Compares before and after every pass, on seeded random inputs (``--check-each``)."""
 
-    def __init__(self, *expected: Expected) -> None:
-        self.expected = expected
+    expected: Sequence[Expected]
+    before: dict[str, Arrays] = field(default_factory=dict[str, Arrays])
 
     @staticmethod
-    def of_module(module: ModuleOp, seed: int = 0) -> EachPass:
-        return EachPass(*(Expected.of(g, small_sizes(g), seed) for g in graphs(module)))
+    def of_module(
+        module: ModuleOp, seed: int = 0, given: Mapping[str, int] | None = None
+    ) -> EachPass:
+        """With small sizes, of which ``given`` says some, for every program of ``module``.
+
+        Raises PolycError as ``small_sizes`` and ``after`` do.
+        """
+        there = programs(module)
+        known = {s: None for p in there for s in p.symbol_names}
+        for name in given or ():
+            if name not in known:
+                raise PolycError(
+                    "UnknownSymbol",
+                    f"--set {name}: no program here has it; their symbols are "
+                    f"{', '.join(known) or 'none'}",
+                    module,
+                )
+        found = [Expected.of(p, small_sizes(p, given), seed) for p in there]
+        check = EachPass(found)
+        check.start(module)
+        return check
+
+    def start(self, module: ModuleOp) -> None:
+        """Compare what the first pass is given."""
+        for expected in self.expected:
+            if (outputs := expected.play(module)) is not None:
+                expected.compare("the input", outputs)
+                self.before[expected.name] = outputs
 
     def after(self, module: ModuleOp, name: str) -> None:
-        """Compare; raises PolycError that names the pass ``name``."""
+        """Compare; raises PolycError of kind ``Disagreement`` that names the pass ``name``."""
         for expected in self.expected:
-            expected.check(module, f"the module after {name}")
+            outputs = expected.play(module)
+            if outputs is None:
+                continue
+            if (found := expected.difference(outputs)) is not None:
+                raise self._changed(expected, module, name, *found)
+            self.before[expected.name] = outputs
+
+    def _changed(
+        self, expected: Expected, module: ModuleOp, name: str, output: int, mismatch: Mismatch
+    ) -> PolycError:
+        was = self.before.get(expected.name)
+        before = "" if was is None else f", {float(was[output][mismatch.index]):.9g} before it"
+        error = PolycError(
+            "Disagreement",
+            f"{name} changes what @{expected.name} computes at {sizes_text(expected.symbols)}: "
+            f"output {expected.names[output]}, {mismatch}{before}",
+            notes=expected.wrong_entry(module),
+        )
+        error.layer = name
+        return error

@@ -85,7 +85,17 @@ class PolycOptMain(xDSLOptMain):
         arg_parser.add_argument(
             "--check-each",
             action="store_true",
-            help="play small random inputs back after every pass and compare",
+            help="play small random inputs back before and after every pass and compare",
+        )
+        arg_parser.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="a symbol's size for --check-each, small without it (may be repeated)",
+        )
+        arg_parser.add_argument(
+            "--seed", type=int, default=0, help="the seed of the random inputs of --check-each"
         )
         arg_parser.add_argument(
             "--diagnostics",
@@ -156,8 +166,9 @@ class PolycOptMain(xDSLOptMain):
         check = None
         if self.args.check_each:
             from polyc.tools.check import EachPass
+            from polyc.tools.run_command import given_sizes
 
-            check = EachPass.of_module(prog)
+            check = EachPass.of_module(prog, self.args.seed, given_sizes(self.args.set))
         passes = self.pipeline.passes
         for number, instance in enumerate(passes):
             start = time.perf_counter()

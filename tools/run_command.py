@@ -2,7 +2,7 @@
 
 A ``gpu.module``, written in tiles or below, is run by ``run_tiles``.  Without a GPU the kernels
 of both architectures are compiled all the same, so that a machine without one finds what NVRTC
-would refuse.
+would refuse; a program that no kernel computes yet is played back at every layer above.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from polyc.dialects.arch import ARCHS
 from polyc.dialects.diagnostic import PolycError
@@ -28,11 +29,33 @@ if TYPE_CHECKING:
     from polyc.runtime.driver import Device
     from polyc.runtime.program import Program
 
-LAYERS = ("frontend", "tiny", "region")
+LAYERS = ("frontend", "tiny", "index", "region")
 """The layers that are played back."""
 
 NAME = "run"
 HELP = "Run a program at given sizes and compare every layer with the FP32 reference."
+
+
+def given_sizes(settings: Sequence[str], at: Operation | None = None) -> dict[str, int]:
+    """The sizes that ``--set NAME=VALUE`` gives.
+
+    Raises PolycError of kind ``BadSize`` for text that is no size, and for a second one.
+    """
+    values: dict[str, int] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals or not re.fullmatch(r"[+-]?\d{1,18}", text):
+            raise PolycError(
+                "BadSize", f"--set {setting} is not NAME=INTEGER; write --set M=512", at
+            )
+        if name in values:
+            raise PolycError("BadSize", f"--set gives {name} twice, {values[name]} and {text}", at)
+        values[name] = int(text)
+        if values[name] < 0:
+            raise PolycError(
+                "BadSize", f"--set {setting}: a size is 0 or more, {name} is {text}", at
+            )
+    return values
 
 
 def parse_sizes(settings: Sequence[str], graph: SignatureOp) -> dict[str, int]:
@@ -43,27 +66,14 @@ def parse_sizes(settings: Sequence[str], graph: SignatureOp) -> dict[str, int]:
     """
     symbols = graph.symbol_names
     listed = ", ".join(symbols) or "none"
-    values: dict[str, int] = {}
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        if not equals or not re.fullmatch(r"[+-]?\d{1,18}", text):
-            raise PolycError(
-                "BadSize", f"--set {setting} is not NAME=INTEGER; write --set M=512", graph
-            )
+    values = given_sizes(settings, graph)
+    for name, value in values.items():
         if name not in symbols:
             raise PolycError(
                 "UnknownSymbol",
-                f"--set {setting}: @{graph.sym_name.data} has no symbol {name!r}; it has {listed}",
+                f"--set {name}={value}: @{graph.sym_name.data} has no symbol {name!r}; it has "
+                f"{listed}",
                 graph,
-            )
-        if name in values:
-            raise PolycError(
-                "BadSize", f"--set gives {name} twice, {values[name]} and {text}", graph
-            )
-        values[name] = int(text)
-        if values[name] < 0:
-            raise PolycError(
-                "BadSize", f"--set {setting}: a size is 0 or more, {name} is {text}", graph
             )
     missing = [name for name in symbols if name not in values]
     if missing:
@@ -172,6 +182,7 @@ def main(args: argparse.Namespace) -> int:
         expected = Expected.of(graph, symbols, args.seed)
     kept: dict[str, ModuleOp] = {}
     programs: list[Program] = []
+    refused: PolycError | None = None
     for arch in archs:
         job = source.fresh(arch)
         if not kept:
@@ -179,20 +190,32 @@ def main(args: argparse.Namespace) -> int:
             job.keep, kept = LAYERS, job.kept
         with steps.step(f"lower to {arch}") as step:
             if args.check:
-                job.after, job.check_each = EachPass(expected).after, True
+                check = EachPass([expected])
+                check.start(job.module)
+                job.after, job.check_each = check.after, True
                 step.note = "each pass played back"
-            job.run()
+            try:
+                job.run()
+            except PolycError as error:
+                if error.kind != "UnsupportedProgram" or "region" not in (kept or job.kept):
+                    raise
+                refused, step.note = error, "no kernel"
+        if refused is not None:
+            break
         programs.append(_compile(job, steps))
     for layer in LAYERS:
         with steps.step(f"play back {layer}") as step:
             error = expected.check(kept[layer], f"the {layer} layer")
             step.note = "no playback" if error is None else _agrees(error)
+    agreeing = f"{', '.join(LAYERS[:-1])} and {LAYERS[-1]} agree with the FP32 reference"
+    if refused is not None:
+        if args.device == "cuda":
+            raise refused
+        steps.say(f"{agreeing}; no kernel, as {refused.message}")
+        return 0
     ran = [] if gpu is None else [p.arch for p in programs if _on_gpu(p, expected, steps, args)]
     kernels = f"; so do the kernels of {' and '.join(ran)} on the GPU" if ran else ""
-    steps.say(
-        f"{', '.join(LAYERS[:-1])} and {LAYERS[-1]} agree with the FP32 reference{kernels}; "
-        f"{' and '.join(archs)} compiled to cubins"
-    )
+    steps.say(f"{agreeing}{kernels}; {' and '.join(archs)} compiled to cubins")
     return 0
 
 

@@ -15,13 +15,13 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import MAX_SIZE
 from polyc.tools.check import sizes_text
 from polyc.tools.pipeline import Compilation
+from polyc.tools.play import Signature
 from polyc.tools.run_command import free_memory, parse_sizes
-from polyc.tools.simulate_command import ModuleSignature, progress, random_inputs
+from polyc.tools.simulate_command import progress
 from polyc.tools.steps import Steps
 
 if TYPE_CHECKING:
     from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
-    from polyc.dialects.signature import SignatureOp
     from polyc.runtime.driver import Device
 
 Arrays = Sequence[Any]
@@ -35,6 +35,7 @@ def run(job: Compilation, args: argparse.Namespace, gpu: Device | None, steps: S
     """
     from polyc.passes.finish import finish, is_finished
     from polyc.playback.gpu.simulate import gpu_module_of
+    from polyc.playback.reference import make_inputs
     from polyc.runtime.program import Program
 
     tiles = gpu_module_of(job.module, args.graph)
@@ -44,9 +45,11 @@ def run(job: Compilation, args: argparse.Namespace, gpu: Device | None, steps: S
         )
     if args.seed < 0:
         raise PolycError("Usage", f"--seed {args.seed}: a seed is 0 or more")
-    symbols = parse_sizes(args.set, cast("SignatureOp", ModuleSignature(tiles)))
+    signature = Signature.of(tiles)
+    assert signature is not None
+    symbols = parse_sizes(args.set, signature)
     check_sizes(tiles, symbols)
-    inputs = random_inputs(tiles, symbols, args.seed)
+    inputs = make_inputs(signature, symbols, args.seed)
     where = "on the CPU" if gpu is None else gpu.name
     steps.say(f"@{tiles.sym_name.data} for {tiles.arch.data} at {sizes_text(symbols)}, {where}")
     expected: Arrays | None = None

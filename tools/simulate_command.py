@@ -8,14 +8,15 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from polyc.dialects.arch import ARCHS
 from polyc.dialects.diagnostic import PolycError
 from polyc.tools.check import Expected, sizes_text
 from polyc.tools.pipeline import Compilation, check_arch
+from polyc.tools.play import Signature
 from polyc.tools.printing import write
 from polyc.tools.run_command import check_tensors, parse_sizes, the_graph
 from polyc.tools.steps import Steps, on_stdout, quiet
@@ -71,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """The command; returns the exit code, raises PolycError and OSError."""
     from polyc.playback.gpu import simulate
+    from polyc.playback.reference import make_inputs
 
     if args.seed < 0:
         raise PolycError("Usage", f"--seed {args.seed}: a seed is 0 or more")
@@ -78,7 +80,8 @@ def main(args: argparse.Namespace) -> int:
     arch: str | None = args.arch
     job = Compilation.of_file(args.file, next(iter(ARCHS)) if arch is None else arch, quiet())
     module, graph = lower(job, arch, args.file, args.graph, steps)
-    signature = cast("SignatureOp", ModuleSignature(module)) if graph is None else graph
+    signature = Signature.of(module) if graph is None else graph
+    assert signature is not None
     symbols = parse_sizes(args.set, signature)
     expected: Expected | None = None
     if graph is not None:
@@ -86,7 +89,7 @@ def main(args: argparse.Namespace) -> int:
         expected = Expected.of(graph, symbols, args.seed)
         inputs = expected.inputs
     else:
-        inputs = random_inputs(module, symbols, args.seed)
+        inputs = make_inputs(signature, symbols, args.seed)
     steps.say(
         f"@{module.sym_name.data} for {module.arch.data} at {sizes_text(symbols)}, "
         f"{args.schedule}, copies {args.completion}, seed {args.seed}"
@@ -134,15 +137,6 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-class ModuleSignature:
-    """What ``parse_sizes`` asks of a graph, from a ``gpu.module``."""
-
-    def __init__(self, module: GpuModuleOp) -> None:
-        self.sym_name = module.sym_name
-        self.symbol_names = module.symbol_names
-        self.facts = module.assumptions.data
-
-
 def lower(
     job: Compilation, arch: str | None, file: str, name: str | None, steps: Steps
 ) -> tuple[GpuModuleOp, SignatureOp | None]:
@@ -172,21 +166,6 @@ def lower(
             finish(job.module)
         module = gpu_module_of(job.module, name)
     return module, None
-
-
-def random_inputs(module: GpuModuleOp, symbols: Mapping[str, int], seed: int) -> Sequence[Any]:
-    """Uniform values in [-1, 1) for every input of the dispatch, rounded to its type."""
-    import numpy as np
-
-    from polyc.playback.functions import round_to
-
-    dispatch = module.dispatch()
-    arrays: list[Any] = []
-    for i, kind in enumerate(list(dispatch.arg_types)[: dispatch.num_inputs.value.data]):
-        shape = [dim.evaluate(symbols) for dim in kind.dims]
-        values = np.random.default_rng([seed, i]).uniform(-1.0, 1.0, shape)
-        arrays.append(round_to(values.astype(np.float32), kind.element_type))
-    return arrays
 
 
 def progress(steps: Steps) -> Callable[[int, int], None]:

@@ -10,9 +10,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.diagnostic import PolycError
-from polyc.tools.check import EachPass, Expected, play, small_sizes
+from polyc.tools.check import EachPass, Expected, small_sizes
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import DUMPS, Compilation, graphs
+from polyc.tools.play import play
 from polyc.tools.polyc import main
 from polyc.tools.registry import make_context
 from polyc.tools.run_command import parse_sizes
@@ -286,7 +287,7 @@ def test_run_on_the_cpu(capsys: pytest.CaptureFixture[str]):
     assert (code, err) == (0, "")
     last = out.splitlines()[-1]
     assert last == (
-        "frontend, tiny and region agree with the FP32 reference; "
+        "frontend, tiny, index and region agree with the FP32 reference; "
         "sm_80 and sm_90a compiled to cubins"
     )
     for step in ("parse", "compile sm_80", "compile sm_90a", "play back region"):
@@ -298,7 +299,7 @@ def test_layers_agree_at_edges(sizes: tuple[int, int, int], ctx: Context):
     job = Compilation.of_file(EXAMPLE, "sm_80")
     graph = next(graphs(job.module))
     expected = Expected.of(graph, dict(zip(graph.symbol_names, sizes, strict=True)))
-    job.after = EachPass(expected).after
+    job.after = EachPass([expected]).after
     job.run("region")
     assert play(job.module, "gemm_bias_relu", expected.inputs, expected.symbols) is not None
 

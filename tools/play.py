@@ -1,0 +1,156 @@
+"""The programs of a module at whatever layer it is, and their playback on NumPy (S6.9, S13.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.dim import Assumption, Shape
+
+if TYPE_CHECKING:
+    from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+    from polyc.dialects.signature import SignatureOp
+
+Arrays = Sequence[Any]
+"""NumPy arrays; NumPy itself is imported only where something is computed."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """The name and type of an argument, as a playback asks for them."""
+
+    name: str
+    dims: Shape
+    element_type: Attribute
+
+    @property
+    def type(self) -> Tensor:
+        return self
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What ``make_inputs`` and ``parse_sizes`` ask of a graph, from a program of any layer."""
+
+    op: Operation
+    sym_name: StringAttr
+    symbol_names: tuple[str, ...]
+    facts: tuple[Assumption, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+    @staticmethod
+    def of(op: Operation) -> SignatureOp | None:
+        """The graph itself, the signature of a region's kernel or gpu module, or None."""
+        from polyc.dialects.signature import SignatureOp
+
+        if isinstance(op, SignatureOp):
+            return op
+        found = None
+        if op.name == "region.kernel":
+            found = _of_kernel(op)
+        elif op.name == "gpu.module":
+            found = _of_gpu_module(op)
+        return cast("SignatureOp | None", found)
+
+
+def _of_kernel(op: Operation) -> Signature:
+    from polyc.dialects.region import KernelOp, MemRefType
+
+    assert isinstance(op, KernelOp)
+    kinds = [cast(MemRefType, a.type) for a in op.ins]
+
+    def tensors(names: Sequence[StringAttr], types: Sequence[MemRefType]) -> tuple[Tensor, ...]:
+        rows = zip(names, types, strict=True)
+        return tuple(Tensor(n.data, t.shape, t.element_type) for n, t in rows)
+
+    inputs, outputs = tensors(op.arg_names.data, kinds), tensors(op.res_names.data, op.outs.data)
+    return Signature(op, op.sym_name, op.symbol_names, op.facts, inputs, outputs)
+
+
+def _of_gpu_module(op: Operation) -> Signature:
+    from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+
+    assert isinstance(op, GpuModuleOp)
+    dispatch = op.dispatch()
+    rows = zip(dispatch.arg_names, dispatch.arg_types, strict=True)
+    tensors = tuple(Tensor(n.data, t.dims, t.element_type) for n, t in rows)
+    first = dispatch.num_inputs.value.data
+    facts = op.assumptions.data
+    return Signature(op, op.sym_name, op.symbol_names, facts, tensors[:first], tensors[first:])
+
+
+def programs(module: ModuleOp) -> list[SignatureOp]:
+    """The signatures of the programs of ``module``, in the order of the text."""
+    return [s for op in module.ops if (s := Signature.of(op)) is not None]
+
+
+def play(module: ModuleOp, name: str, inputs: Arrays, symbols: Mapping[str, int]) -> Arrays | None:
+    """The outputs of the program ``name`` at the layer that ``module`` is at.
+
+    None where the layer has no playback: between the tiles and the hardware level of ``gpu``.
+    """
+    for op in module.ops:
+        sym_name = op.properties.get("sym_name")
+        if sym_name is None or getattr(sym_name, "data", None) != name:
+            continue
+        if (outputs := play_op(op, inputs, symbols)) is not None:
+            return outputs
+    return None
+
+
+def play_op(op: Operation, inputs: Arrays, symbols: Mapping[str, int]) -> Arrays | None:
+    """The outputs of one program, or None where its layer has no playback.
+
+    A tiny graph with an index book is played by its book, a finished gpu module by the
+    simulator, whose findings are raised.
+    """
+    match op.name:
+        case "frontend.graph":
+            from polyc.dialects.frontend import GraphOp
+            from polyc.playback import frontend
+
+            assert isinstance(op, GraphOp)
+            return frontend.run(op, list(inputs), symbols)
+        case "tiny.graph":
+            from polyc.dialects.index import book
+            from polyc.dialects.tiny import GraphOp as TinyGraphOp
+            from polyc.playback import index, tiny
+
+            assert isinstance(op, TinyGraphOp)
+            return (index if book(op) else tiny).run(op, list(inputs), symbols)
+        case "region.kernel":
+            from polyc.dialects.region import KernelOp
+            from polyc.playback import region
+
+            assert isinstance(op, KernelOp)
+            return region.run(op, list(inputs), symbols)
+        case "gpu.module":
+            from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+
+            assert isinstance(op, GpuModuleOp)
+            return _play_gpu(op, inputs, symbols)
+        case _:
+            return None
+
+
+def _play_gpu(op: GpuModuleOp, inputs: Arrays, symbols: Mapping[str, int]) -> Arrays | None:
+    from polyc.passes.finish import is_finished
+    from polyc.playback import tile
+    from polyc.playback.gpu import simulate
+
+    if is_finished(op):
+        result = simulate(op, list(inputs), symbols)
+        result.check()
+        return result.outputs
+    try:
+        return tile.run(op, list(inputs), symbols)
+    except PolycError as error:
+        if error.kind != "NotPlayed":
+            raise
+        return None
