@@ -112,31 +112,45 @@ def steps(reach: Reach, operand: int) -> tuple[Reach, ...]:
     the operand everywhere.
     """
     entry = _entry(reach.source)
+    found: list[Reach] = []
+    for how, into, axes, domain in _onward(reach, operand):
+        if isinstance(how, AffineMap):
+            composed = tuple(
+                isl.canonical_expr(e.replace_dims_and_symbols(into, ())) for e in how.results
+            )
+            map = AffineMap(len(axes), how.num_symbols, composed)
+            path = (*reach.path, reach.source)
+            found.append(Reach(entry.operands_read[operand], map, axes, domain, path))
+    return tuple(found)
+
+
+def fills(reach: Reach, operand: int) -> tuple[tuple[AffineSet, float], ...]:
+    """Where fills stand for an operand of the source, over the reach's dimensions."""
+    return tuple(
+        (domain, how)
+        for how, _, _, domain in _onward(reach, operand)
+        if not isinstance(how, AffineMap)
+    )
+
+
+def _onward(
+    reach: Reach, operand: int
+) -> Iterator[tuple[AffineMap | float, list[AffineExpr], tuple[AxisAttr, ...], AffineSet]]:
+    """For each piece of the source: how it has the operand, and where.
+
+    Next come the source's dimensions as expressions of the new ones, those, and their domain.
+    """
+    entry = _entry(reach.source)
     before = len(reach.axes)
     fresh = (AffineDimExpr(before + i) for i in range(len(entry.reduced)))
     into = [*reach.map.results, *fresh]
     axes = (*reach.axes, *entry.reduced)
     rows = bounds([a.dim for a in entry.reduced], entry.symbol_names, before)
-    found: list[Reach] = []
     for piece in entry.pieces:
-        map = piece.entries[operand]
-        if not isinstance(map, AffineMap):
-            continue
         inside = () if isinstance(piece.domain, UnitAttr) else piece.domain.data.constraints
-        composed = tuple(
-            isl.canonical_expr(e.replace_dims_and_symbols(into, ())) for e in map.results
-        )
         domain = (*reach.domain.constraints, *rows, *(moved_row(r, into) for r in inside))
-        found.append(
-            Reach(
-                entry.operands_read[operand],
-                AffineMap(len(axes), map.num_symbols, composed),
-                axes,
-                AffineSet(len(axes), map.num_symbols, domain),
-                (*reach.path, reach.source),
-            )
-        )
-    return tuple(found)
+        where = AffineSet(len(axes), reach.map.num_symbols, domain)
+        yield piece.entries[operand], into, axes, where
 
 
 def moved_row(row: AffineConstraintExpr, into: Sequence[AffineExpr]) -> AffineConstraintExpr:
@@ -226,6 +240,7 @@ __all__ = [
     "book",
     "bounds",
     "box",
+    "fills",
     "is_movement",
     "is_widening",
     "moved_row",

@@ -25,7 +25,7 @@ from polyc.dialects.index import Reach, moved_row
 from polyc.dialects.index_attrs import at_least_zero
 from polyc.poly import isl
 from polyc.poly.affine import constraint_of, linear_of
-from polyc.poly.view import axis_names
+from polyc.poly.names import axis_names
 from polyc.poly.ways import Blocked, entry_of, facts_of, ways
 
 

@@ -179,9 +179,10 @@ def dump_text(name: str, module: ModuleOp, cuda: str = "") -> str:
 
         data = [op.to_json() for op in module.walk() if isinstance(op, ScheduleOp)]
     else:
-        from polyc.poly import view
+        from polyc.poly.indexbook import indexbook_json
+        from polyc.poly.view import poly_view_json
 
-        make = view.indexbook_json if name == "indexbook" else view.poly_view_json
+        make = indexbook_json if name == "indexbook" else poly_view_json
         data = [make(graph) for graph in graphs(module)]
     whole = data if name == "plan" or len(data) != 1 else data[0]
     return json.dumps(whole, indent=2) + "\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import islpy
@@ -16,8 +17,10 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.poly import isl
+from polyc.poly.blocks import find_contraction
 from polyc.poly.contraction import ContractionPattern
-from polyc.poly.view import find_contraction, indexbook_json, poly_view_json
+from polyc.poly.indexbook import indexbook_json
+from polyc.poly.view import poly_view_json
 from polyc.tools.parsing import parse_text
 
 GEMM = """
@@ -187,7 +190,8 @@ def test_find_contraction(ctx: Context):
     assert found is not None
     assert isinstance(found.pattern, ContractionPattern)
     assert found.product is values["T"]
-    assert found.lhs.source is graph.body.block.args[0]
+    assert found.lhs.single is not None
+    assert found.lhs.single.source is graph.body.block.args[0]
     assert find_contraction(values["T"]) is None
     assert find_contraction(graph.body.block.args[0]) is None
 
@@ -271,3 +275,119 @@ def test_the_operation_limit_is_a_diagnostic(ctx: Context):
     graph = booked(ctx, text)
     with isl.limited(3), pytest.raises(PolycError, match="PolyhedralLimit"):
         poly_view_json(graph)
+
+
+def lowered_view(ctx: Context, text: str) -> Any:
+    module = parse_text(ctx, text, "f.mlir")
+    FrontendToTiny().apply(ctx, module)
+    TinyToIndex().apply(ctx, module)
+    (graph,) = module.body.block.ops
+    json.dumps(view := poly_view_json(graph), allow_nan=False)
+    return view["poly_view"]
+
+
+def contractions(view: Any) -> list[Any]:
+    return [b for b in view["blocks"] if b["kind"] == "contraction_pattern"]
+
+
+def conv(layout: str, x: str, w: str, y: str, stride: int, pad: int, dilation: int, groups: int):
+    return f"""
+frontend.graph @conv(%X: !frontend.tensor<[{x}], f16>, %W: !frontend.tensor<[{w}], f16>)
+    -> (Y: !frontend.tensor<[{y}], f16>) {{
+  %0 = frontend.conv2d {layout} %X, %W stride [{stride}, {stride}]
+      padding [{pad}, {pad}, {pad}, {pad}] dilation [{dilation}, {dilation}]
+      groups {groups} {{acc = f32}}
+      : (!frontend.tensor<[{x}], f16>, !frontend.tensor<[{w}], f16>) -> !frontend.tensor<[{y}], f16>
+  frontend.output %0 : !frontend.tensor<[{y}], f16>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "lhs", "reduce", "batch", "steps"),
+    [
+        (
+            conv("nhwc", "N, H, W, C", "F, 3, 3, C", "N, H, W, F", 1, 1, 1, 1),
+            ["n", "h + r0 - 1", "w + r1 - 1", "c"],
+            ["r0", "r1", "c"],
+            [],
+            [(1, 1), (1, 1)],
+        ),
+        (
+            conv("nchw", "2, 8, 9, 9", "4, 8, 3, 3", "2, 4, 4, 4", 2, 0, 1, 1),
+            ["i0", "r0", "2*i2 + r1", "2*i3 + r2"],
+            ["r0", "r1", "r2"],
+            [],
+            [(2, 1), (2, 1)],
+        ),
+        (
+            conv("nchw", "2, 8, 9, 9", "4, 8, 3, 3", "2, 4, 5, 5", 1, 0, 2, 1),
+            ["i0", "r0", "i2 + 2*r1", "i3 + 2*r2"],
+            ["r0", "r1", "r2"],
+            [],
+            [(1, 2), (1, 2)],
+        ),
+        (
+            conv("nhwc", "N, H, W, C", "F, 1, 1, C", "N, H, W, F", 1, 0, 1, 1),
+            ["n", "h + r0", "w + r1", "c"],
+            ["r0", "r1", "c"],
+            [],
+            [(1, 1), (1, 1)],
+        ),
+        (
+            conv("nchw", "2, 8, 9, 9", "6, 4, 3, 3", "2, 6, 9, 9", 1, 1, 1, 2),
+            ["i0", "4*i1 + r0", "i3 + r1 - 1", "i4 + r2 - 1"],
+            ["r0", "r1", "r2"],
+            ["i1"],
+            [(1, 1), (1, 1)],
+        ),
+    ],
+    ids=["3x3", "strided", "dilated", "1x1", "grouped"],
+)
+def test_convolutions(
+    ctx: Context,
+    text: str,
+    lhs: list[str],
+    reduce: list[str],
+    batch: list[str],
+    steps: list[tuple[int, int]],
+):
+    (block,) = contractions(lowered_view(ctx, text))
+    attrs = block["attrs"]
+    assert attrs["pattern"] == "conv"
+    assert (attrs["lhs_idx"], attrs["reduce_idx"], attrs["batch"]) == (lhs, reduce, batch)
+    assert [(w["stride"], w["dilation"]) for w in attrs["windows"]] == steps
+
+
+def test_a_padded_image_is_read_in_pieces(ctx: Context):
+    text = conv("nhwc", "N, H, W, C", "F, 3, 3, C", "N, H, W, F", 1, 1, 1, 1)
+    (block,) = contractions(lowered_view(ctx, text))
+    image = block["accesses"][0]
+    assert image["tensor"] == "X"
+    assert image["pieces"][0]["on"].endswith(": -h < r0 <= H - h and -w < r1 <= W - w }")
+    assert image["pieces"][0]["map"].endswith("-> X[n, h + r0 - 1, w + r1 - 1, c] }")
+    assert {p["fill"] for p in image["pieces"][1:]} == {0.0}
+
+
+def test_both_contractions_of_attention(ctx: Context, root: Path):
+    view = lowered_view(ctx, (root / "examples" / "causal_attention.mlir").read_text())
+    scores, values = contractions(view)
+    assert scores["attrs"]["lhs_idx"] == ["b", "h", "m", "r0"]
+    assert scores["attrs"]["rhs_idx"] == ["b", "h", "n", "r0"]
+    assert values["attrs"]["lhs_idx"] == ["b", "h", "m", "n"]
+    assert values["attrs"]["rhs_idx"] == ["b", "h", "n", "i3"]
+    assert (values["attrs"]["batch"], values["attrs"]["reduce_idx"]) == (["b", "h"], ["n"])
+    masked = values["accesses"][1]
+    assert masked["tensor"] == "V"
+    assert [p["on"].split(":")[1] for p in masked["pieces"]] == [" n <= m }", " n > m }"]
+
+
+def test_a_movement_that_is_given_out_is_a_block(ctx: Context):
+    text = """
+tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> (y: !tiny.tensor<[N, M], f32>) {
+  %y = tiny.permute %x perm [1, 0] : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[N, M], f32>
+  tiny.output %y : !tiny.tensor<[N, M], f32>
+}"""
+    (block,) = view_of(ctx, text)["blocks"]
+    assert block["kind"] == "movement"
+    assert block["accesses"][0]["map"] == "[M, N] -> { [n, m] -> x[m, n] }"

@@ -1,0 +1,72 @@
+"""How a value's operands are read: maps and fills behind movements and widening casts (S5.1).
+
+A pad or a mask reads its operand in a part of its domain and holds its own fill in the rest
+(S6.4), so what an operand is, seen from a block, is a piecewise quasi-affine access: disjoint
+parts that cover the block's points, each with a map to a value or with a number.  Parts that
+hold no point are left out; a guard that isl proves to hold everywhere is gone with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir.affine import AffineSet
+
+from polyc.dialects.index import Reach, fills, is_movement, is_widening, steps
+from polyc.dialects.index_value import MAX_PIECES, value_op
+from polyc.poly import isl
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A part of the points where a number stands for the operand."""
+
+    domain: AffineSet
+    number: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The parts of an operand's access: where a value is read, and where a number stands."""
+
+    reads: tuple[Reach, ...]
+    fills: tuple[Filled, ...]
+
+    @property
+    def single(self) -> Reach | None:
+        """The one read, whatever is filled around it; None where there are several or none."""
+        return self.reads[0] if len(self.reads) == 1 else None
+
+
+def reading(reach: Reach, facts: AffineSet, casts: bool = True) -> Reading:
+    """``reach`` continued through movements and (with ``casts``) widening casts.
+
+    ``facts`` are the assumptions on the symbols.  A movement in more pieces than a domain may
+    have is not passed.  Raises ``IslLimitExceeded``.
+    """
+    reads: list[Reach] = []
+    filled: list[Filled] = []
+    pending = [reach]
+    while pending:
+        here = pending.pop(0)
+        entry = value_op(here.source)
+        passes = is_movement(here.source) or (casts and is_widening(here.source))
+        if entry is None or not entry.is_scop or not passes:
+            reads.append(here)
+            continue
+        further = [r for r in steps(here, 0) if _holds_points(r.domain, facts)]
+        pending = further + pending
+        filled += [Filled(d, n) for d, n in fills(here, 0) if _holds_points(d, facts)]
+        if len(pending) + len(reads) + len(filled) > MAX_PIECES:
+            return Reading((reach,), ())
+    return Reading(tuple(reads), tuple(filled))
+
+
+def _holds_points(domain: AffineSet, facts: AffineSet) -> bool:
+    return not isl.is_empty(with_facts(domain, facts))
+
+
+def with_facts(domain: AffineSet, facts: AffineSet) -> AffineSet:
+    """The points of a set for which the assumptions on the symbols hold."""
+    rows = (*domain.constraints, *facts.constraints)
+    return AffineSet(domain.num_dims, domain.num_symbols, rows)
