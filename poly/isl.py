@@ -59,6 +59,7 @@ __all__ = [
     "dims_equal",
     "empty_set",
     "expr_text",
+    "greatest",
     "image_within",
     "implies",
     "is_empty",
@@ -426,6 +427,22 @@ def sample_point(points: AffineSet) -> tuple[tuple[int, ...], tuple[int, ...]] |
         _integer(point.get_coordinate_val(isl.dim_type.set, i)) for i in range(n_dims + n_symbols)
     ]
     return tuple(values[:n_dims]), tuple(values[n_dims:])
+
+
+@lru_cache(maxsize=4096)
+@_question
+def greatest(points: AffineSet, expr: AffineExpr) -> int | None:
+    """The largest value of ``expr`` on a set, over all symbols; None where it has no bound.
+
+    Raises ValueError when the set is empty.
+    """
+    import islpy as isl
+
+    local = isl.LocalSpace.from_space(_space(points.num_dims, points.num_symbols))
+    found = _set(points).max_val(_aff(linear_of(expr), local))
+    if found.is_nan():
+        raise ValueError(f"{points} is empty and has no greatest {expr}")
+    return None if found.is_infty() else _integer(found)
 
 
 # Questions on sizes and maps ------------------------------------------------------------
