@@ -1,0 +1,198 @@
+"""Dependences between the instances of statements, and what they allow of each axis (S7.1).
+
+Statements run in order, the instances of one in the lexicographic order of its axes.  With
+``S(p)`` before ``T(q)``, both touching one element of a tensor, the relation is
+
+    true   = { S(p) → T(q) : S writes it, T reads it }
+    anti   = { S(p) → T(q) : S reads it,  T writes it }
+    output = { S(p) → T(q) : both write it }
+
+A statement that accumulates reads and writes its element at every instance.  Those dependences
+of it on itself are marked ``reduction``: the sum, max or min may be taken in any order (S6.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from xdsl.ir.affine import AffineConstraintExpr, AffineDimExpr, AffineMap, AffineSet
+
+from polyc.dialects.index import moved_row
+from polyc.poly import isl
+from polyc.poly.affine import constraint_of, linear_of
+from polyc.poly.blocks import Blocks
+
+Kind = Literal["true", "anti", "output"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Elements ``map(p)`` of a tensor, touched at the instances ``p`` in ``domain``."""
+
+    tensor: str
+    map: AffineMap
+    domain: AffineSet
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement over ``dims``: its instances, what it reads and what it writes.
+
+    ``accumulates`` names the tensor that it adds to by an op whose order is free.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    domain: AffineSet
+    reads: tuple[Access, ...]
+    writes: tuple[Access, ...]
+    accumulates: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """Instances of ``sink`` that have to come after instances of ``source``.
+
+    ``relation`` is a union of sets over the source's dimensions, then the sink's.  In a
+    dependence of a statement on itself, piece ``i`` is carried by axis ``carried[i]``: the
+    first in which the two differ.
+    """
+
+    kind: Kind
+    source: str
+    sink: str
+    tensor: str
+    relation: tuple[AffineSet, ...]
+    carried: tuple[int, ...]
+    reduction: bool
+
+
+def dependences(statements: Sequence[Statement], facts: AffineSet) -> list[Dependence]:
+    """Every dependence that has a pair of instances, under assumptions on the symbols.
+
+    In the order of the sinks, then of the sources.  Raises ``IslLimitExceeded``.
+    """
+    found: list[Dependence] = []
+    for j, sink in enumerate(statements):
+        for source in statements[: j + 1]:
+            found += _between(source, sink, facts)
+    return found
+
+
+def statements_of(blocks: Blocks) -> list[Statement]:
+    """The blocks of a graph as statements, in order; tensors have the names of values."""
+    found: list[Statement] = []
+    for block in blocks.blocks:
+        entry = block.entry
+        domain = entry.iteration_domain()
+        own = AffineMap(
+            len(block.dims),
+            len(block.symbols),
+            tuple(AffineDimExpr(i) for i in range(block.rank)),
+        )
+        result = Access(block.name, own, domain)
+        reads = [
+            Access(blocks.names[r.source], r.map, r.domain)
+            for one in block.readings
+            for r in one.reads
+        ]
+        gathers = block.name if entry.reduced.data else None
+        if gathers is not None:
+            reads.append(result)
+        reads = list(dict.fromkeys(reads))
+        found.append(Statement(block.name, block.dims, domain, tuple(reads), (result,), gathers))
+    return found
+
+
+def parallel_axes(statement: Statement, found: Sequence[Dependence]) -> tuple[int, ...]:
+    """The axes along which all instances may run at once.
+
+    No dependence of the statement on itself goes from one point of the axis to another.
+    """
+    return tuple(a for a in range(len(statement.dims)) if not _along(statement, a, found))
+
+
+def reduction_axes(statement: Statement, found: Sequence[Dependence]) -> tuple[int, ...]:
+    """The axes along which only the statement's own reduction orders the instances."""
+    kept: list[int] = []
+    for axis in range(len(statement.dims)):
+        along = _along(statement, axis, found)
+        if along and all(d.reduction for d in along):
+            kept.append(axis)
+    return tuple(kept)
+
+
+def _along(statement: Statement, axis: int, found: Sequence[Dependence]) -> list[Dependence]:
+    """The dependences of a statement on itself between different points of an axis."""
+    rank = len(statement.dims)
+    out: list[Dependence] = []
+    for d in found:
+        if d.source != statement.name or d.sink != statement.name:
+            continue
+        step = AffineDimExpr(rank + axis) - AffineDimExpr(axis)
+        apart = [constraint_of(linear_of(s * step - 1), False) for s in (1, -1)]
+        if any(not isl.is_empty(_narrowed(p, [row])) for p in d.relation for row in apart):
+            out.append(d)
+    return out
+
+
+def _between(source: Statement, sink: Statement, facts: AffineSet) -> Iterator[Dependence]:
+    touches: tuple[tuple[Kind, Sequence[Access], Sequence[Access]], ...] = (
+        ("true", source.writes, sink.reads),
+        ("anti", source.reads, sink.writes),
+        ("output", source.writes, sink.writes),
+    )
+    for kind, firsts, seconds in touches:
+        tensors = dict.fromkeys(a.tensor for a in firsts)
+        for tensor in tensors:
+            pieces: list[AffineSet] = []
+            carried: list[int] = []
+            for a in firsts:
+                for b in seconds:
+                    if a.tensor != tensor or b.tensor != tensor:
+                        continue
+                    for depth, piece in _conflicts(a, b, source is sink, facts):
+                        pieces.append(piece)
+                        carried.append(depth)
+            if pieces:
+                inner = source is sink and source.accumulates == tensor
+                yield Dependence(
+                    kind,
+                    source.name,
+                    sink.name,
+                    tensor,
+                    tuple(pieces),
+                    tuple(carried) if source is sink else (),
+                    inner,
+                )
+
+
+def _conflicts(
+    a: Access, b: Access, itself: bool, facts: AffineSet
+) -> Iterator[tuple[int, AffineSet]]:
+    """Pairs of instances that touch one element, the second later; by the axis that says so."""
+    split, dims = a.map.num_dims, a.map.num_dims + b.map.num_dims
+    shifted = [AffineDimExpr(split + i) for i in range(b.map.num_dims)]
+    rows = [*facts.constraints, *a.domain.constraints]
+    rows += [moved_row(r, shifted) for r in b.domain.constraints]
+    for x, y in zip(a.map.results, b.map.results, strict=True):
+        difference = x - y.replace_dims_and_symbols(shifted, ())
+        rows.append(constraint_of(linear_of(difference), True))
+    points = AffineSet(dims, a.map.num_symbols, tuple(rows))
+    if not itself:
+        if not isl.is_empty(points):
+            yield 0, points
+        return
+    before: list[AffineConstraintExpr] = []
+    for depth in range(split):
+        step = AffineDimExpr(split + depth) - AffineDimExpr(depth)
+        later = _narrowed(points, [*before, constraint_of(linear_of(step - 1), False)])
+        if not isl.is_empty(later):
+            yield depth, later
+        before.append(constraint_of(linear_of(step), True))
+
+
+def _narrowed(points: AffineSet, rows: Sequence[AffineConstraintExpr]) -> AffineSet:
+    return AffineSet(points.num_dims, points.num_symbols, (*points.constraints, *rows))
