@@ -359,6 +359,16 @@ def _atomic_shared(w: KernelWriter, op: hw.AtomicSharedOp) -> None:
     w.run(name, w.text(op.address), w.text(op.value))
 
 
+@prints(hw.SignalGlobalOp)
+def _signal_global(w: KernelWriter, op: hw.SignalGlobalOp) -> None:
+    w.run("signal_global", _pointer(w, op, op.counters, op.indices))
+
+
+@prints(hw.WaitGlobalOp)
+def _wait_global(w: KernelWriter, op: hw.WaitGlobalOp) -> None:
+    w.run("wait_global", _pointer(w, op, op.counters, op.indices), w.text(op.count))
+
+
 # Tensor cores --------------------------------------------------------------------------
 
 

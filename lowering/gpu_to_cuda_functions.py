@@ -294,6 +294,16 @@ def _fixed() -> list[DeviceFunction]:
         ),
         *(_tma_store(rank) for rank in range(1, 6)),
         _function(
+            "void signal_global(void* pointer)",
+            _asm("red.release.gpu.global.add.u32 [%0], 1;", ins='"l"(pointer)'),
+        ),
+        _function(
+            "void wait_global(const void* pointer, int count)",
+            "int seen;\ndo {\n"
+            + _asm("ld.acquire.gpu.global.s32 %0, [%1];", '"=r"(seen)', '"l"(pointer)')
+            + "\n} while (seen < count);",
+        ),
+        _function(
             "int cluster_rank()",
             "u32 r;\n"
             + _asm("mov.u32 %0, %%cluster_ctarank;", '"=r"(r)', volatile=False, memory=False)

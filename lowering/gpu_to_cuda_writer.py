@@ -21,6 +21,7 @@ from xdsl.traits import Pure
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware
+from polyc.dialects.gpu.module import KernelOp
 from polyc.lowering import gpu_to_cuda_functions
 from polyc.lowering.gpu_to_cuda_functions import CType, DeviceFunction, c_type
 
@@ -376,6 +377,8 @@ class KernelWriter:
                 needed += op.operands
             if isinstance(op, hardware.StoreGlobalOp | hardware.AtomicGlobalOp):
                 self.stored.add(op.tensor)
+            elif isinstance(op, hardware.WaitGlobalOp):
+                self.stored.update(_workspaces(body))
         while needed:
             value = needed.pop()
             if value not in self.live:
@@ -400,6 +403,14 @@ class KernelWriter:
             case _:
                 self.dead.discard(op)
                 return op.operands
+
+
+def _workspaces(body: Block) -> list[SSAValue]:
+    """The arguments of a kernel's body that are workspaces: another CTA may write them."""
+    kernel = body.parent_op()
+    assert isinstance(kernel, KernelOp)
+    pairs = zip(body.args, kernel.bindings, strict=True)
+    return [arg for arg, binding in pairs if binding.workspace_name is not None]
 
 
 def _yielded(block: Block) -> Sequence[SSAValue]:

@@ -163,6 +163,24 @@ class LinearizeAtomic(RewritePattern):
             rewriter.replace(op, [*emit.ops, new], [])
 
 
+class LinearizeCounter(RewritePattern):
+    """A counter at coordinates becomes one at an offset."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(
+        self, op: hw.SignalGlobalOp | hw.WaitGlobalOp, rewriter: PatternRewriter
+    ) -> None:
+        emit = Emit()
+        offset = linear_offset(emit, op, op.counters, op.indices)
+        if offset is None:
+            return
+        if isinstance(op, hw.SignalGlobalOp):
+            new = hw.SignalGlobalOp(op.counters, [offset])
+        else:
+            new = hw.WaitGlobalOp(op.counters, [offset], op.count)
+        rewriter.replace(op, [*emit.ops, new], [])
+
+
 @dataclass(frozen=True)
 class GpuLinearizeAccess(ModulePass):
     """Turn coordinates into linear offsets by the symbolic strides."""
@@ -170,4 +188,13 @@ class GpuLinearizeAccess(ModulePass):
     name = "gpu-linearize-access"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [LinearizeLoad(), LinearizeStore(), LinearizeCpAsync(), LinearizeAtomic()])
+        rewrite(
+            op,
+            [
+                LinearizeLoad(),
+                LinearizeStore(),
+                LinearizeCpAsync(),
+                LinearizeAtomic(),
+                LinearizeCounter(),
+            ],
+        )

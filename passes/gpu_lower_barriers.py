@@ -1,4 +1,4 @@
-"""``gpu-lower-barriers``: a ring's flow control as mbarriers (T2; PTX ISA, mbarrier)."""
+"""``gpu-lower-barriers``: rings as mbarriers, turns and signals as what they are (T2; PTX ISA)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import RingType, SharedType
 from polyc.passes.driver import located, rewrite
 from polyc.passes.emit import Emit, affine_dim
+from polyc.passes.gpu_grid_signals import LowerGridSignal, LowerGridWait
 from polyc.passes.gpu_order_barriers import LowerOrderBarriers
 from polyc.passes.gpu_symbols import enclosing_kernel
 
@@ -148,10 +149,12 @@ class LowerRing(RewritePattern):
 
 @dataclass(frozen=True)
 class GpuLowerBarriers(ModulePass):
-    """Turn rings into mbarriers with explicit parities, counts and bytes."""
+    """Turn rings into mbarriers with explicit parities, counts and bytes, turns into hardware
+    barriers, and signals through the grid into one thread's."""
 
     name = "gpu-lower-barriers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, [LowerRing()])
         rewrite(op, [LowerOrderBarriers()])
+        rewrite(op, [LowerGridSignal(), LowerGridWait()])

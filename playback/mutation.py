@@ -56,6 +56,8 @@ REMOVABLE = (
     hw.ClusterBarrierOp,
     hw.StoreClusterOp,
     hw.MBarrierArriveClusterOp,
+    hw.SignalGlobalOp,
+    hw.WaitGlobalOp,
 )
 """Ops without a result whose absence is a mistake.
 

@@ -32,9 +32,12 @@ class Floor:
     def run(self, roles: Sequence[Callable[[], None]]) -> None:
         """Play all roles to their end; raises what the first raised.
 
+        One of the roles may itself divide into more, and goes on when they have ended.
         Raises PolycError ``Deadlock`` when every role that is left waits.
         """
-        self._live = len(roles)
+        inside = self.busy
+        self._live += len(roles) - inside
+        left = len(roles)
 
         def one(role: Callable[[], None]) -> None:
             with self._condition:
@@ -46,21 +49,34 @@ class Floor:
                 except BaseException as error:
                     self._error = self._error or error
                 finally:
-                    self._live -= 1
-                    self.changed() if self._error is not None else self._check()
+                    nonlocal left
+                    left -= 1
+                    if left or not inside:
+                        self._live -= 1
+                    last = inside and not left
+                    self.changed() if last or self._error is not None else self._check()
 
         threads = [threading.Thread(target=one, args=(role,), daemon=True) for role in roles]
         for thread in threads:
             thread.start()
+        if inside:
+            # The last of them leaves its place among the living to who asked for them.
+            self._condition.wait_for(lambda: not left)
         for thread in threads:
             thread.join()
         if self._error is not None:
             raise self._error
 
+    @property
+    def busy(self) -> bool:
+        """Whether roles play on it now."""
+        return self._live > 0
+
     def changed(self) -> None:
-        """Something happened that another role may wait for."""
+        """Something happened that another role may wait for, where there is one."""
         self._waiting.clear()
-        self._condition.notify_all()
+        if self.busy or self._error is not None:
+            self._condition.notify_all()
 
     def wait(self, ready: Callable[[], bool], op: Operation) -> None:
         """Let others play until ``ready``; ``op`` is what waits."""

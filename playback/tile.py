@@ -83,12 +83,21 @@ def run(
     outputs = tensors[dispatch.num_inputs.value.data :]
     if any(out.size == 0 for out in outputs):
         return outputs
-    chosen = _chosen(module, symbols, variant)
+    chosen = _chosen(module, symbols, variant, multiprocessors)
     kernels = {k.sym_name.data: k for k in module.kernels()}
     workspaces = {w.sym_name.data: _workspace(w, symbols) for w in chosen.workspaces()}
     for launch in chosen.launches():
         kernel = kernels[launch.kernel_name]
         blocks = launch.blocks(symbols, multiprocessors, kernel)
+        if launch.cooperative is not None:
+            floor, alone = Floor(), Cluster(1)
+            floor.run(
+                [
+                    _Cta(kernel, tensors, workspaces, symbols, block, blocks, alone, floor).run
+                    for block in range(blocks)
+                ]
+            )
+            continue
         size = kernel.cluster_size
         for first in range(0, blocks, size):
             cluster = Cluster(size)
@@ -102,11 +111,12 @@ def run(
 
 
 def _chosen(
-    module: ModuleOp, symbols: Mapping[str, int], variant: str | None
+    module: ModuleOp, symbols: Mapping[str, int], variant: str | None, multiprocessors: int
 ) -> LaunchOp | SequenceOp:
     for found in module.dispatch().variants():
         named = variant in (None, found.variant_name)
-        if named and all(f.holds(symbols) for f in found.facts.data):
+        holds = named and all(f.holds(symbols) for f in found.facts.data)
+        if holds and module.crowded(found, symbols, multiprocessors) is None:
             return found
     sizes = ", ".join(f"{k}={v}" for k, v in symbols.items())
     raise PolycError("NoVariant", f"no kernel of @{module.sym_name.data} takes {sizes}", module)
@@ -195,7 +205,10 @@ class Cluster:
 
 
 class _Cta:
-    """One block of a kernel; ``blocks`` is how many run, ``cluster`` those beside it."""
+    """One block of a kernel; ``blocks`` is how many run, ``cluster`` those beside it.
+
+    Those of a cooperative grid share the ``floor``, where they wait for each other.
+    """
 
     def __init__(
         self,
@@ -206,10 +219,11 @@ class _Cta:
         block: int,
         blocks: int,
         cluster: Cluster,
+        floor: Floor | None = None,
     ) -> None:
         self.kernel, self.block, self.blocks = kernel, block, blocks
         self.cluster = cluster
-        self.floor = Floor()
+        self.floor = Floor() if floor is None else floor
         self.warpgroups = 1
         self.values: Values = {}
         for arg, bound in zip(kernel.body.block.args, kernel.bindings, strict=True):
@@ -612,6 +626,19 @@ def _leave(cta: _Cta, op: tile.OrderLeaveOp) -> None:
     cta.values[op.order].leave(int(cta.values[op.number]))
 
 
+def _grid_signal(cta: _Cta, op: tile.GridSignalOp) -> None:
+    cta.values[op.counters][tuple(cta.numbers(op.indices))] += 1
+    cta.floor.changed()
+
+
+def _grid_wait(cta: _Cta, op: tile.GridWaitOp) -> None:
+    counters: Array = cta.values[op.counters]
+    at, (count,) = tuple(cta.numbers(op.indices)), cta.numbers([op.count])
+    if not cta.floor.busy and counters[at] < count:
+        raise PolycError("NotCooperative", "a CTA waits for others that do not run beside it", op)
+    cta.floor.wait(lambda: bool(counters[at] >= count), op)
+
+
 def _roles(cta: _Cta, op: tile.RolesOp) -> None:
     consumers = op.consumers.value.data
     roles = [cta.role(op.producer.block, 1)]
@@ -666,6 +693,8 @@ PLAYS: dict[type[Operation], Callable[[_Cta, Any], None]] = {
     tile.OrderBarrierOp: _order,
     tile.OrderEnterOp: _enter,
     tile.OrderLeaveOp: _leave,
+    tile.GridSignalOp: _grid_signal,
+    tile.GridWaitOp: _grid_wait,
     tile.RolesOp: _roles,
     arith.CmpiOp: _compare,
     arith.SelectOp: _choose,

@@ -34,8 +34,8 @@ _TENSOR_MAP_TYPES = {"f16": (6, 2), "bf16": (9, 2), "f32": (7, 4)}
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 
 
-CLUSTER_DIMENSION, PROGRAMMATIC_SERIALIZATION = 4, 6
-"""CU_LAUNCH_ATTRIBUTE_...; the value of the second is 1."""
+COOPERATIVE, CLUSTER_DIMENSION, PROGRAMMATIC_SERIALIZATION = 2, 4, 6
+"""CU_LAUNCH_ATTRIBUTE_...; the value of the first and the last is 1."""
 
 
 class _Attribute(ctypes.Structure):
@@ -221,6 +221,19 @@ class Function:
         _call("cuOccupancyMaxActiveClusters", ctypes.byref(count), self._handle, launch.config)
         return count.value
 
+    def blocks_at_once(self, threads: int, shared: int) -> int:
+        """How many such CTAs one multiprocessor runs at the same time."""
+        self.allow_shared(shared)
+        count = c_int()
+        _call(
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+            ctypes.byref(count),
+            self._handle,
+            threads,
+            c_size_t(shared),
+        )
+        return count.value
+
     def bind(
         self,
         grid: Sequence[int],
@@ -229,20 +242,24 @@ class Function:
         arguments: Sequence[Any],
         cluster: Sequence[int] = (1, 1, 1),
         overlapped: bool = False,
+        cooperative: bool = False,
     ) -> Launch:
         """A launch whose arguments are bound once; ``Launch.run`` is then one C call.
 
-        An ``overlapped`` one may begin before the launch ahead of it in the stream has ended.
+        An ``overlapped`` one may begin before the launch ahead of it in the stream has ended; the
+        CTAs of a ``cooperative`` one run at once, or it fails.
         """
         self.allow_shared(shared)
         self.allow_cluster(cluster[0])
-        return Launch(self, self._handle, grid, block, shared, arguments, cluster, overlapped)
+        extra = [PROGRAMMATIC_SERIALIZATION] * overlapped + [COOPERATIVE] * cooperative
+        return Launch(self, self._handle, grid, block, shared, arguments, cluster, extra)
 
 
 class Launch:
     """A kernel with its grid, block, shared memory and arguments.
 
-    Arguments may be written in place between runs.  ``config`` is its CUlaunchConfig.
+    ``switches`` are launch attributes whose value is 1.  Arguments may be written in place between
+    runs.  ``config`` is its CUlaunchConfig.
     """
 
     def __init__(
@@ -254,7 +271,7 @@ class Launch:
         shared: int,
         arguments: Sequence[Any],
         cluster: Sequence[int],
-        overlapped: bool = False,
+        switches: Sequence[int] = (),
     ) -> None:
         self.function = function
         self.arguments = tuple(arguments)
@@ -268,8 +285,7 @@ class Launch:
         self._config.shared = shared
         size = _three(cluster)
         attributes = [_Attribute(CLUSTER_DIMENSION, 0, *size)] if size != (1, 1, 1) else []
-        if overlapped:
-            attributes.append(_Attribute(PROGRAMMATIC_SERIALIZATION, 0, 1, 0, 0))
+        attributes += [_Attribute(switch, 0, 1, 0, 0) for switch in switches]
         if attributes:
             self._attributes = (_Attribute * len(attributes))(*attributes)
             self._config.attributes = ctypes.cast(self._attributes, ctypes.POINTER(_Attribute))

@@ -235,7 +235,7 @@ class Program:
             raise PolycError("BadArgument", "an output is empty; there is nothing to launch")
         driver.activate(home)
         every = [*views, *results]
-        plan = self._choose(every, values, variant).plan(
+        plan = self._choose(home, every, values, variant).plan(
             every, values, driver.device(home), self._loaded(home).function
         )
         return Bound(plan, [view.pointer for view in every])
@@ -344,7 +344,7 @@ class Program:
         variant: str | None,
     ) -> Plan:
         """The plan for tensors of these shapes and alignments, made once."""
-        chosen = self._choose(views, values, variant)
+        chosen = self._choose(index, views, values, variant)
         residues = tuple(view.pointer % self._period for view in views)
         shapes = tuple(view.shape for view in views)
         key = (index, chosen.name, tuple(values.items()), shapes, residues)
@@ -355,13 +355,20 @@ class Program:
         return plan
 
     def _choose(
-        self, views: Sequence[TensorView], values: Mapping[str, int], variant: str | None
+        self,
+        index: int,
+        views: Sequence[TensorView],
+        values: Mapping[str, int],
+        variant: str | None,
     ) -> Variant:
+        """The first variant that takes these tensors on GPU ``index``."""
         reasons: list[str] = []
         for found in self._variants:
             if variant is not None and found.name != variant:
                 continue
             reason = found.refuses(values, views)
+            if reason is None:
+                reason = found.crowded(values, driver.device(index), self._loaded(index).function)
             if reason is None:
                 return found
             reasons.append(f"{found.name}: {reason}")

@@ -66,11 +66,21 @@ class Step:
         self.threads = kernel.threads.value.data
         self.cluster = kernel.cluster_size
         self.overlapped = launch.overlapped is not None
+        self.cooperative = launch.cooperative is not None
         shared = kernel.shared_bytes
         self.shared = 0 if shared is None else shared.value.data
         self.arguments: list[tuple[BindAttr, Attribute]] = list(
             zip(kernel.bindings, (arg.type for arg in kernel.body.block.args), strict=True)
         )
+
+    def crowded(
+        self, values: Mapping[str, int], device: driver.Device, function: FunctionOf
+    ) -> str | None:
+        """Why the CTAs of a cooperative launch cannot all run at once there, or None."""
+        if not self.cooperative:
+            return None
+        most = function(self.name).blocks_at_once(self.threads, self.shared)
+        return self.launch.crowded(values, device.multiprocessors, self.kernel, most)
 
     def blocks(
         self, values: Mapping[str, int], device: driver.Device, function: driver.Function
@@ -81,6 +91,9 @@ class Step:
             # Clusters stay within a part of the chip, so that fewer fit than multiprocessors say.
             most = function.clusters_at_once(self.threads, self.shared, self.cluster)
             blocks = min(blocks, max(1, most) * self.cluster)
+        if self.cooperative:
+            most = function.blocks_at_once(self.threads, self.shared)
+            blocks = self.launch.blocks(values, device.multiprocessors, self.kernel, most)
         least = 0 if self.launch.sequence is not None else 1
         if not least <= blocks <= MAX_BLOCKS:
             raise PolycError(
@@ -116,6 +129,13 @@ class Variant:
             if align and view.pointer % align:
                 return f"tensor {i} at {view.pointer:#x} is not a multiple of {align} bytes"
         return None
+
+    def crowded(
+        self, values: Mapping[str, int], device: driver.Device, function: FunctionOf
+    ) -> str | None:
+        """Why its CTAs, which wait for each other, cannot run at once there, or None."""
+        reasons = (step.crowded(values, device, function) for step in self.steps)
+        return next((reason for reason in reasons if reason is not None), None)
 
     def plan(
         self,
@@ -160,7 +180,13 @@ class Variant:
             cluster = (step.cluster, 1, 1)
             plan.launches.append(
                 code.bind(
-                    (blocks,), (step.threads,), step.shared, arguments, cluster, step.overlapped
+                    (blocks,),
+                    (step.threads,),
+                    step.shared,
+                    arguments,
+                    cluster,
+                    step.overlapped,
+                    step.cooperative,
                 )
             )
         return plan

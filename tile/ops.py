@@ -450,6 +450,26 @@ def barrier() -> None:
 
 
 @public
+def grid_signal(counter: Place) -> None:
+    """Add 1 to a counter, ``T.grid_signal(arrived[row])``, after all that was done before."""
+    kernel_trace()
+    insert(tile.GridSignalOp(*_counter(counter)))
+
+
+@public
+def grid_wait(counter: Place, until: IndexLike) -> None:
+    """Wait until a counter is ``until`` or more, and see what was done before its signals."""
+    kernel_trace()
+    insert(tile.GridWaitOp(*_counter(counter), ssa_index(until)))
+
+
+def _counter(place: Place) -> tuple[SSAValue, list[SSAValue]]:
+    if not isinstance(place, Place):  # pyright: ignore[reportUnnecessaryIsInstance]
+        refuse("NotACounter", "CTAs signal and wait at a place of a tensor, arrived[row]")
+    return place.tensor.value, [ssa_index(i) for i in place.indices]
+
+
+@public
 def cluster_barrier() -> None:
     """All threads of the cluster meet."""
     insert(hw.ClusterBarrierOp())

@@ -16,7 +16,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.diagnostic import PolycError, from_text
-from polyc.dialects.dim import AssumptionsAttr
+from polyc.dialects.dim import AssumptionsAttr, Dim
 from polyc.dialects.gpu.module import (
     DispatchOp,
     KernelOp,
@@ -65,6 +65,7 @@ def trace() -> ProgramTrace:
 
 
 SizeLike = int | str | Size | Index
+Cooperative = bool | Sequence[SizeLike]
 """A size for the host; an index of a kernel is refused."""
 
 
@@ -255,6 +256,7 @@ def kernel(
     when: str = "",
     align: Sequence[int] | None = None,
     overlapped: bool = False,
+    cooperative: Cooperative = False,
     cluster: int = 1,
     blocks_per_sm: int = 1,
     registers: Sequence[int] | None = None,
@@ -266,11 +268,12 @@ def kernel(
     ``when`` is about sizes (``"K mod 8 == 0"``), ``align`` the bytes that the address of each
     tensor is a multiple of (16 where nothing is said): the first kernel whose conditions hold runs.
     In a sequence both are the sequence's, and ``overlapped`` lets the launch begin while the one
-    before it ends.  ``registers`` is the budget of (producer, consumer) for
-    roles that are inferred.  ``binds`` fixes which tensors and sizes are arguments, and their
-    order (and their names in the text, as a dictionary); without it they are those that the body
-    uses.  Without ``grid`` nothing is launched
-    until ``T.launch``.
+    before it ends.  ``cooperative`` runs all CTAs at once, so that they may wait for each other;
+    sizes in its place are how many of a persistent grid belong together.  ``registers`` is the
+    budget of (producer, consumer) for roles that are inferred.  ``binds`` fixes which tensors and
+    sizes are arguments, and their order (and their names in the text, as a dictionary); without
+    it they are those that the body uses.  Without ``grid`` nothing is launched until
+    ``T.launch``.
     """
     current = trace()
     label = current.program.name if name is None else name
@@ -279,8 +282,8 @@ def kernel(
         extra["registers"] = IntsAttr(tuple(registers))
     start = None
     if grid is not None:
-        start = _launching(label, grid, persistent, when, align, overlapped)
-    elif persistent or when or align is not None or overlapped:
+        start = _launching(label, grid, persistent, when, align, overlapped, cooperative)
+    elif persistent or when or align is not None or overlapped or cooperative is not False:
         refuse("NoGrid", "persistent, when and align are about a launch: give the grid too")
     return Kernel(label, threads, start, blocks_per_sm, cluster, extra, binds)
 
@@ -292,15 +295,19 @@ def _launching(
     when: str,
     align: Sequence[int] | None,
     overlapped: bool,
+    cooperative: Cooperative,
 ) -> Callable[[], None]:
     """What appends the launch, where the kernel is complete."""
     current, location = trace(), here()
     extents = [to_dim(size) for size in grid]
+    group: list[Dim] | None = None
+    if cooperative is not False:
+        group = [] if cooperative is True else [to_dim(size) for size in cooperative]
     sequence = current.sequence
     if sequence is not None:
         if when or align is not None:
             refuse("NotASequence", "the conditions of a launch in a sequence are the sequence's")
-        made = LaunchOp.of_sequence(name, extents, persistent, overlapped)
+        made = LaunchOp.of_sequence(name, extents, persistent, overlapped, group)
         made.location = location
         launches: list[Any] = sequence.ops
     else:
@@ -311,6 +318,7 @@ def _launching(
             extents,
             persistent,
             overlapped,
+            group,
         )
         made.location = location
         launches = current.program.variants
@@ -335,12 +343,13 @@ def launch(
     when: str = "",
     align: Sequence[int] | None = None,
     overlapped: bool = False,
+    cooperative: Cooperative = False,
 ) -> None:
     """Launch a kernel that stands above, again or for the first time."""
     current = trace()
     if current.kernel is not None:
         refuse("NestedKernel", "a launch is the host's: it stands outside of kernels")
-    _launching(of.name, grid, persistent, when, align, overlapped)()
+    _launching(of.name, grid, persistent, when, align, overlapped, cooperative)()
 
 
 @public

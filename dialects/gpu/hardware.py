@@ -29,6 +29,7 @@ from polyc.dialects.gpu.hw_cluster import (
     StoreClusterOp,
 )
 from polyc.dialects.gpu.hw_exchange import AtomicGlobalOp, AtomicSharedOp, ShuffleOp
+from polyc.dialects.gpu.hw_grid import SignalGlobalOp, WaitGlobalOp
 from polyc.dialects.gpu.hw_im2col import TmaLoadIm2colOp
 from polyc.dialects.gpu.hw_memory import (
     BulkCommitOp,
@@ -124,6 +125,8 @@ HARDWARE_OPS: list[type[Operation]] = [
     ShuffleOp,
     AtomicGlobalOp,
     AtomicSharedOp,
+    SignalGlobalOp,
+    WaitGlobalOp,
     TmaStoreOp,
     BulkCommitOp,
     BulkWaitOp,
@@ -174,6 +177,7 @@ __all__ = [
     "SharedAddressOp",
     "SharedTileOp",
     "ShuffleOp",
+    "SignalGlobalOp",
     "StmatrixOp",
     "StoreClusterOp",
     "StoreGlobalOp",
@@ -183,6 +187,7 @@ __all__ = [
     "TmaLoadOp",
     "TmaStoreOp",
     "UnpackOp",
+    "WaitGlobalOp",
     "WarpUniformOp",
     "WgmmaCommitOp",
     "WgmmaDescriptorOp",

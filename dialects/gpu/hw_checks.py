@@ -77,6 +77,14 @@ def verify_indices(tensor: SSAValue, indices: Sequence[SSAValue]) -> None:
         )
 
 
+def verify_counter(counters: SSAValue, indices: Sequence[SSAValue]) -> None:
+    """A counter that CTAs wait at is an i32 of a tensor."""
+    assert isinstance(counters.type, GlobalType)
+    if counters.type.element_type != I32:
+        raise VerifyException(f"counters are i32, and {counters.type} is not; count in one that is")
+    verify_indices(counters, indices)
+
+
 def verify_global_vector(tensor: SSAValue, value_type: Attribute) -> None:
     assert isinstance(tensor.type, GlobalType)
     if scalar_type(value_type) != tensor.type.element_type:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, SymbolRefAttr, UnitAttr
 from xdsl.ir import Block, Operation, Region
@@ -36,6 +37,7 @@ from polyc.dialects.dim import (
     Dim,
     ShapeAttr,
     parse_assumptions,
+    parse_dim,
     parse_shape,
     shape_text,
     unknown_symbol,
@@ -103,6 +105,17 @@ class ModuleOp(IRDLOperation):
 
     def has_dispatch(self) -> bool:
         return any(isinstance(op, DispatchOp) for op in self.body.block.ops)
+
+    def crowded(
+        self, variant: LaunchOp | SequenceOp, symbols: Mapping[str, int], multiprocessors: int
+    ) -> str | None:
+        """Why CTAs of a variant that wait for each other do not fit on such a chip, or None."""
+        kernels = {kernel.sym_name.data: kernel for kernel in self.kernels()}
+        reasons = (
+            launch.crowded(symbols, multiprocessors, kernels[launch.kernel_name])
+            for launch in variant.launches()
+        )
+        return next((reason for reason in reasons if reason is not None), None)
 
     def dispatch(self) -> DispatchOp:
         """The module's dispatch; raises VerifyException when it has none."""
@@ -579,6 +592,11 @@ class WorkspaceOp(IRDLOperation):
                 )
 
 
+def product(extents: ShapeAttr, symbols: Mapping[str, int]) -> int:
+    """The product of sizes; 1 of none."""
+    return prod(size.evaluate(symbols) for size in extents.data)
+
+
 def _module_of(op: Operation) -> ModuleOp:
     parent = op.parent_op()
     while not isinstance(parent, ModuleOp):
@@ -602,6 +620,11 @@ class LaunchOp(IRDLOperation):
     ``overlapped``: its CTAs may come onto the chip while the launch before it in the sequence
     ends; their first step is to wait until that one is done, and nothing else changes (SM90, CUDA
     C++ Programming Guide, "Programmatic Dependent Launch").
+
+    ``cooperative``: all of its CTAs run at once, so that they may wait for each other
+    (``gpu.grid_wait``).  ``cooperative [group]`` says how many belong together: a persistent grid
+    is cut to whole groups, and its variant takes no sizes of which a group does not fit on the
+    chip.
     """
 
     name = "gpu.launch"
@@ -611,6 +634,7 @@ class LaunchOp(IRDLOperation):
     grid = prop_def(ShapeAttr)
     persistent = opt_prop_def(UnitAttr)
     overlapped = opt_prop_def(UnitAttr)
+    cooperative = opt_prop_def(ShapeAttr)
     traits = traits_def(HasParent(DispatchOp, SequenceOp))
 
     def __init__(
@@ -621,6 +645,7 @@ class LaunchOp(IRDLOperation):
         grid: Sequence[Dim | int | str],
         persistent: bool = False,
         overlapped: bool = False,
+        cooperative: Sequence[Dim | int | str] | None = None,
     ) -> None:
         super().__init__(
             properties={
@@ -630,6 +655,7 @@ class LaunchOp(IRDLOperation):
                 "grid": ShapeAttr.of(grid),
                 "persistent": UnitAttr() if persistent else None,
                 "overlapped": UnitAttr() if overlapped else None,
+                "cooperative": None if cooperative is None else ShapeAttr.of(cooperative),
             }
         )
 
@@ -639,9 +665,11 @@ class LaunchOp(IRDLOperation):
         grid: Sequence[Dim | int | str],
         persistent: bool = False,
         overlapped: bool = False,
+        cooperative: Sequence[Dim | int | str] | None = None,
     ) -> LaunchOp:
         """A launch for the body of a ``gpu.sequence``, which has its conditions."""
-        return LaunchOp(kernel, AssumptionsAttr(()), (), grid, persistent, overlapped)
+        conditions = AssumptionsAttr(())
+        return LaunchOp(kernel, conditions, (), grid, persistent, overlapped, cooperative)
 
     @property
     def kernel_name(self) -> str:
@@ -680,16 +708,53 @@ class LaunchOp(IRDLOperation):
         sequence = self.sequence
         return [] if sequence is None else sequence.workspaces()
 
-    def blocks(self, symbols: Mapping[str, int], multiprocessors: int, kernel: KernelOp) -> int:
-        """How many CTAs run at these sizes on a chip with so many multiprocessors."""
-        count = 1
-        for extent in self.grid.data:
-            count *= extent.evaluate(symbols)
+    def blocks(
+        self,
+        symbols: Mapping[str, int],
+        multiprocessors: int,
+        kernel: KernelOp,
+        at_once: int | None = None,
+    ) -> int:
+        """How many CTAs run at these sizes on a chip with so many multiprocessors.
+
+        Each of them runs ``at_once`` CTAs, or as many as the kernel promises to leave room for.
+        """
+        count = product(self.grid, symbols)
         if self.persistent is None or count <= 0:
             return count
-        cluster = kernel.cluster_size
-        count = min(count, multiprocessors * kernel.blocks_per_sm.value.data)
-        return max(cluster, count // cluster * cluster)
+        count = min(count, multiprocessors * self._room(kernel, at_once))
+        unit = kernel.cluster_size * self.group(symbols)
+        return max(unit, count // unit * unit)
+
+    def group(self, symbols: Mapping[str, int]) -> int:
+        """CTAs of a persistent cooperative grid that belong together; 1 for every other one."""
+        if self.cooperative is None or self.persistent is None:
+            return 1
+        return max(1, product(self.cooperative, symbols))
+
+    @staticmethod
+    def _room(kernel: KernelOp, at_once: int | None) -> int:
+        promised = kernel.blocks_per_sm.value.data
+        return promised if at_once is None else min(promised, at_once)
+
+    def crowded(
+        self,
+        symbols: Mapping[str, int],
+        multiprocessors: int,
+        kernel: KernelOp,
+        at_once: int | None = None,
+    ) -> str | None:
+        """Why a cooperative grid cannot run at once on such a chip, or None where it can."""
+        if self.cooperative is None:
+            return None
+        wanted = self.blocks(symbols, multiprocessors, kernel, at_once)
+        most = multiprocessors * self._room(kernel, at_once)
+        if wanted <= most:
+            return None
+        return (
+            f"{wanted} CTAs of @{self.kernel_name} wait for each other, and the chip runs {most} "
+            "at once"
+        )
 
     @classmethod
     def parse(cls, parser: Parser) -> LaunchOp:
@@ -699,7 +764,13 @@ class LaunchOp(IRDLOperation):
         grid = parse_shape(parser)
         persistent = parser.parse_optional_keyword("persistent") is not None
         overlapped = parser.parse_optional_keyword("overlapped") is not None
-        return cls(name, when, align, grid, persistent, overlapped)
+        cooperative: Sequence[Dim] | None = None
+        if parser.parse_optional_keyword("cooperative") is not None:
+            cooperative = parser.parse_optional_comma_separated_list(
+                parser.Delimiter.SQUARE, lambda: parse_dim(parser)
+            )
+            cooperative = () if cooperative is None else cooperative
+        return cls(name, when, align, grid, persistent, overlapped, cooperative)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -709,6 +780,9 @@ class LaunchOp(IRDLOperation):
         printer.print_string(f" grid {shape_text(self.grid.data)}")
         printer.print_string(" persistent" if self.persistent is not None else "")
         printer.print_string(" overlapped" if self.overlapped is not None else "")
+        if self.cooperative is not None:
+            group = self.cooperative.data
+            printer.print_string(f" cooperative {shape_text(group)}" if group else " cooperative")
 
     @property
     def before(self) -> LaunchOp | None:
@@ -740,12 +814,23 @@ class LaunchOp(IRDLOperation):
         kernel = next((k for k in module.kernels() if k.sym_name.data == name), None)
         if kernel is None:
             raise VerifyException(f"gpu.module @{module.sym_name.data} has no kernel @{name}")
-        for size in self.grid.data:
-            if unknown := [s for s in size.symbols() if s not in module.symbol_names]:
-                raise VerifyException(
-                    f"the grid {shape_text(self.grid.data)} of @{name} names {unknown[0]}, which "
-                    f"is none of [{', '.join(module.symbol_names)}]"
-                )
+        group = ShapeAttr(()) if self.cooperative is None else self.cooperative
+        for what, shape in (("grid", self.grid.data), ("group", group.data)):
+            for size in shape:
+                if unknown := [s for s in size.symbols() if s not in module.symbol_names]:
+                    raise VerifyException(
+                        f"the {what} {shape_text(shape)} of @{name} names {unknown[0]}, which "
+                        f"is none of [{', '.join(module.symbol_names)}]"
+                    )
+        if group.data and self.persistent is None:
+            raise VerifyException(
+                f"only a persistent grid is cut to groups; @{name} is not persistent, so all of "
+                "its CTAs belong together: say cooperative without a group"
+            )
+        if self.cooperative is not None and kernel.cluster_size > 1:
+            raise VerifyException(
+                f"@{name} runs in clusters of {kernel.cluster_size}; a cooperative launch has none"
+            )
         self._verify_workspaces(kernel)
 
     def _verify_workspaces(self, kernel: KernelOp) -> None:

@@ -43,6 +43,7 @@ from polyc.dialects.gpu.tile_flow import (
     RolesOp,
     YieldOp,
 )
+from polyc.dialects.gpu.tile_grid import GridSignalOp, GridWaitOp
 from polyc.dialects.gpu.tile_schedule import (
     RASTERS,
     TileCoordinatesOp,
@@ -73,6 +74,8 @@ TILE_OPS: list[type[Operation]] = [
     OrderBarrierOp,
     OrderEnterOp,
     OrderLeaveOp,
+    GridSignalOp,
+    GridWaitOp,
     RolesOp,
     ElementAddressOp,
 ]
@@ -94,6 +97,8 @@ __all__ = [
     "ElementAddressOp",
     "FillOp",
     "FragmentOp",
+    "GridSignalOp",
+    "GridWaitOp",
     "LoadOperandsOp",
     "MapOp",
     "MultiplyOp",

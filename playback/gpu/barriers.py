@@ -291,3 +291,22 @@ class NamedBarrier:
 
     def state(self) -> str:
         return f"{self.name} has {self.count} of {self.expected} threads"
+
+
+class Signals:
+    """What the signals of one counter have released."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self.now: Array = np.zeros(clocks.components.count, np.int32)
+        self.proxied: Array = np.zeros_like(self.now)
+
+    def add(self, threads: Array) -> None:
+        """``threads`` signal: what they know is released."""
+        np.maximum(self.now, self.clocks.now[threads].max(axis=0), out=self.now)
+        np.maximum(self.proxied, self.clocks.proxied[threads].max(axis=0), out=self.proxied)
+        self.clocks.tick(threads)
+
+    def observe(self, threads: Array) -> None:
+        """``threads`` have seen the signals."""
+        self.clocks.learn(threads, self.now, self.proxied)

@@ -33,9 +33,9 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
-def of_cta(rank: int, ctas: int) -> str:
-    """Which of a cluster's CTAs, in words; nothing where there is one."""
-    return "" if ctas == 1 else f" of CTA {rank} of the cluster"
+def of_cta(rank: int, ctas: int, gang: str) -> str:
+    """Which CTA of a ``gang`` (``cluster`` or ``grid``), in words; nothing where there is one."""
+    return "" if ctas == 1 else f" of CTA {rank} of the {gang}"
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,8 @@ class Components:
     """The mbarriers by name."""
     ctas: int = 1
     """CTAs of the cluster; what is counted above is theirs together."""
+    gang: str = "cluster"
+    """What these CTAs are: a cluster, or a whole grid."""
 
     @property
     def first_bulk(self) -> int:
@@ -83,7 +85,7 @@ class Components:
             return f"the TMA store of thread {(component - self.first_bulk) % self.threads}"
         if component < self.first_barrier:
             rank, warp = divmod(component - self.first_warp, self.warps // self.ctas)
-            return f"the wgmma of warp {warp}" + of_cta(rank, self.ctas)
+            return f"the wgmma of warp {warp}" + of_cta(rank, self.ctas, self.gang)
         return f"the TMA copy that signals {self.barriers[component - self.first_barrier]}"
 
     def thread(self, component: int) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
-from polyc.playback.gpu.barriers import MBarrier, NamedBarrier
+from polyc.playback.gpu.barriers import MBarrier, NamedBarrier, Signals
 from polyc.playback.gpu.clocks import Clocks, Conflict, Shadow
 from polyc.playback.gpu.copies import Copy, CpAsync, TmaCopy, WgmmaCall
 from polyc.playback.gpu.counters import Counters
@@ -31,9 +31,10 @@ class Reach:
 class Cluster:
     """The CTAs that run together: the unit of simulation.
 
-    They share their clocks, so that each thread can know of each other's events, the dice of
-    the interleaving and the counters.  Shared memory, barriers and what is on its way are a
-    CTA's own.  Global memory knows a cluster by ``number``.
+    It is a cluster, or the whole grid of a cooperative launch.  They share their clocks, so that
+    each thread can know of each other's events, the dice of the interleaving and the counters.
+    Shared memory, barriers and what is on its way are a CTA's own.  Global memory knows a cluster
+    by ``number``.
     """
 
     def __init__(
@@ -61,6 +62,8 @@ class Cluster:
         self.components = kernel.components()
         self.clocks = Clocks(self.components)
         self.barrier = NamedBarrier(-1)
+        self.signals: dict[tuple[str, int], Signals] = {}
+        """What CTAs have signalled, by the counter: its tensor's name and its element."""
         self.ctas: list[Cta] = [Cta(self, rank) for rank in range(kernel.cluster)]
 
     def complete_some(self) -> None:

@@ -33,7 +33,10 @@ class BarrierArray:
 
 @dataclass
 class KernelInfo:
-    """What the machine must know of a kernel besides its code; ``cluster`` is in CTAs."""
+    """What the machine must know of a kernel besides its code.
+
+    ``cluster`` CTAs run together; they are a cluster, or, as ``gang`` says, the grid.
+    """
 
     name: str
     threads: int
@@ -47,6 +50,7 @@ class KernelInfo:
     tiles: list[Tile]
     barriers: list[BarrierArray]
     cluster: int = 1
+    gang: str = "cluster"
 
     @property
     def warps(self) -> int:
@@ -66,12 +70,13 @@ class KernelInfo:
             self.bulk,
             self.warps * self.cluster if self.wgmma else 0,
             tuple(
-                f"{b.name}[{i}]{of_cta(rank, self.cluster)}"
+                f"{b.name}[{i}]{of_cta(rank, self.cluster, self.gang)}"
                 for rank in range(self.cluster)
                 for b in self.barriers
                 for i in range(b.count)
             ),
             self.cluster,
+            self.gang,
         )
 
 

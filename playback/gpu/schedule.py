@@ -46,7 +46,8 @@ def _production(warp: Warp) -> int:
 
 
 def _name(warp: Warp) -> str:
-    return f"{warp.index}{of_cta(warp.cta.rank, warp.cta.kernel.cluster)}"
+    kernel = warp.cta.kernel
+    return f"{warp.index}{of_cta(warp.cta.rank, kernel.cluster, kernel.gang)}"
 
 
 class Scheduler:

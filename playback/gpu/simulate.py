@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ COMPLETIONS = ("late", "early", "random")
 moment that they are issued, ``random`` at any time between.
 """
 
-STORES = ("gpu.store_global", "gpu.atomic_global", "gpu.tma_store")
+STORES = ("gpu.store_global", "gpu.atomic_global", "gpu.tma_store", "gpu.signal_global")
 """Ops that write the tensor that they name."""
 
 BASE = 0x7F00_0000_0000
@@ -96,9 +96,15 @@ def gpu_module_of(module: Operation, name: str | None = None) -> ModuleOp:
 
 
 def choose_variant(
-    module: ModuleOp, symbols: Mapping[str, int], addresses: Sequence[int], wanted: str | None
+    module: ModuleOp,
+    symbols: Mapping[str, int],
+    addresses: Sequence[int],
+    wanted: str | None,
+    multiprocessors: int,
 ) -> LaunchOp | SequenceOp:
     """The first variant of the dispatch whose conditions hold, as the runtime takes it.
+
+    CTAs that wait for each other must fit on the chip together.
 
     Raises PolycError ``NoVariant``, with what each variant refuses, or ``BadArgument``.
     """
@@ -113,9 +119,11 @@ def choose_variant(
             not align or address % align == 0
             for align, address in zip(variant.alignments, addresses, strict=True)
         )
-        if not broken and aligned:
+        crowded = None if broken else module.crowded(variant, symbols, multiprocessors)
+        if not broken and aligned and crowded is None:
             return variant
-        reasons.append(f"{name}: {broken[0]} does not hold" if broken else f"{name}: alignment")
+        reason = f"{broken[0]} does not hold" if broken else crowded or "alignment"
+        reasons.append(f"{name}: {reason}")
     if wanted is not None and not reasons:
         known = ", ".join(dict.fromkeys(v.variant_name for v in variants))
         raise PolycError("BadArgument", f"there is no kernel {wanted!r}; there are {known}")
@@ -263,7 +271,9 @@ def simulate(
     counters, report = Counters(), Report()
     result = SimulationResult([], counters, report.findings, None, 0, 0.0)
     if not any(t.size == 0 for t in outputs):
-        chosen = choose_variant(module, symbols, [t.base for t in tensors], variant)
+        chosen = choose_variant(
+            module, symbols, [t.base for t in tensors], variant, multiprocessors
+        )
         result.variant = chosen.variant_name
         workspaces = _workspaces(chosen, symbols, len(tensors))
         kernels = {k.sym_name.data: k for k in module.kernels()}
@@ -280,7 +290,8 @@ def simulate(
                 for bind, argument in zip(kernel.bindings, kernel.body.block.args, strict=True)
             ]
             with np.errstate(all="ignore"):
-                runs.run(kernel, arguments, grid, [*tensors, *workspaces.values()])
+                together = launch.cooperative is not None
+                runs.run(kernel, arguments, grid, [*tensors, *workspaces.values()], together)
         runs.finish()
         if kernel is not None:
             _unwritten(kernel, outputs, report)
@@ -310,10 +321,16 @@ class _Runs:
         arguments: Sequence[object],
         grid: int,
         tensors: Sequence[GlobalTensor],
+        together: bool = False,
     ) -> None:
-        """Run ``grid`` CTAs of ``kernel``; ``tensors`` are all that there are."""
+        """Run ``grid`` CTAs of ``kernel``, a cluster at a time or all ``together``.
+
+        ``tensors`` are all that there are.
+        """
         report, options, counters = self.report, self.options, self.result.counters
         body, info = translate(kernel)
+        if together:
+            info = replace(info, cluster=grid, gang="grid")
         report.kernel = info.name
         stored: set[int] = set()
         for argument, value in zip(arguments, kernel.body.block.args, strict=True):

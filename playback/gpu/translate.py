@@ -213,6 +213,23 @@ def _atomic_shared(t: Translator, op: hw.AtomicSharedOp) -> None:
     )
 
 
+@simulates(hw.SignalGlobalOp)
+def _signal_global(t: Translator, op: hw.SignalGlobalOp) -> None:
+    t.line(
+        f"w.signal_global({t.number(op)}, {t.name(op.counters)}, ({t.values(op.indices)}), "
+        f"{t.mask})"
+    )
+    t.line("yield None")
+
+
+@simulates(hw.WaitGlobalOp)
+def _wait_global(t: Translator, op: hw.WaitGlobalOp) -> None:
+    t.line(
+        f"yield from w.wait_global({t.number(op)}, {t.name(op.counters)}, "
+        f"({t.values(op.indices)}), {t.name(op.count)}, {t.mask})"
+    )
+
+
 # Barriers ------------------------------------------------------------------------------
 
 

@@ -15,10 +15,10 @@ from polyc.playback.gpu.copies import WgmmaCall
 from polyc.playback.gpu.kernel import Steps, Wait
 from polyc.playback.gpu.lanes import LANES, Array, Mask, Value, is_lanes
 from polyc.playback.gpu.memory import WINDOW, Registers
-from polyc.playback.gpu.warp_cluster import ClusterWarp
+from polyc.playback.gpu.warp_grid import GridWarp
 
 
-class Warp(ClusterWarp):
+class Warp(GridWarp):
     """Thirty-two threads of a CTA."""
 
     # Tensor cores

@@ -172,6 +172,8 @@ def tokens(module: Operation) -> Found:
 
 def rings(module: Operation) -> Found:
     for op in module.walk():
+        if isinstance(op, tile.GridSignalOp | tile.GridWaitOp):
+            yield op
         if any(isinstance(v.type, RingType | OrderType) for v in (*op.operands, *op.results)):
             yield op
 

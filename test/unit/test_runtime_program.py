@@ -59,13 +59,18 @@ class FakeFunction:
         arguments: Sequence[Any],
         cluster: Sequence[int],
         overlapped: bool,
+        cooperative: bool,
     ) -> FakeLaunch:
         name = f"{self.name} overlapped" if overlapped else self.name
+        name += " cooperative" if cooperative else ""
         function = FakeFunction(name, self.log)
         return FakeLaunch(function, (tuple(grid), tuple(block), shared), list(arguments), cluster)
 
     def clusters_at_once(self, threads: int, shared: int, cluster: int) -> int:
         return 60 // cluster
+
+    def blocks_at_once(self, threads: int, shared: int) -> int:
+        return 1024 // threads
 
 
 class FakeLaunch:
@@ -374,6 +379,62 @@ def test_workspaces_grow_with_what_runs_on_a_stream(ctx: Context, log: list[Any]
     assert found[1] == found[2] == found[3]
     assert variants.arena(0, 0) is variants.arena(0, 0)
     assert variants.arena(0, 0) is not variants.arena(0, 1)
+
+
+# CTAs that wait for each other -----------------------------------------------------------
+
+COOPERATIVE = """
+gpu.module @wait arch "sm_90a" symbols [M, N] {
+  gpu.kernel @grouped() threads 256 blocks_per_sm 8 {
+    gpu.return
+  }
+  gpu.kernel @whole() threads 1024 blocks_per_sm 4 {
+    gpu.return
+  }
+  gpu.kernel @alone() threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (X: !gpu.global<[M, N], f32>) -> (Y: !gpu.global<[M], f32>) {
+    gpu.launch @grouped when (N >= 100) align [4, 4] grid [M, N] persistent cooperative [N]
+    gpu.launch @whole when (N <= 99) align [4, 4] grid [N, M] cooperative
+    gpu.launch @alone align [4, 4] grid [M]
+  }
+}
+"""
+COOPERATIVE_SOURCE = """
+extern "C" __global__ void grouped() {}
+extern "C" __global__ void whole() {}
+extern "C" __global__ void alone() {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "launched"),
+    [
+        # 132 multiprocessors with 4 of these CTAs each are 528 CTAs: 5 groups of 100.
+        (50, 100, ("grouped cooperative", (500,))),
+        (2, 100, ("grouped cooperative", (200,))),
+        (1, 528, ("grouped cooperative", (528,))),
+        (1, 529, ("alone", (1,))),
+        (4, 33, ("whole cooperative", (132,))),
+        (19, 7, ("alone", (19,))),
+    ],
+)
+def test_a_cooperative_grid_fits_on_the_chip(
+    ctx: Context, log: list[Any], m: int, n: int, launched: tuple[str, tuple[int]]
+) -> None:
+    job = Program(gpu_module(parse_text(ctx, COOPERATIVE, "c.mlir")), COOPERATIVE_SOURCE)
+    job.run([np.zeros((m, n), np.float32)])
+    assert [entry[:2] for entry in log] == [launched]
+
+
+def test_a_cooperative_grid_that_does_not_fit_says_so(ctx: Context, log: list[Any]) -> None:
+    job = Program(gpu_module(parse_text(ctx, COOPERATIVE, "c.mlir")), COOPERATIVE_SOURCE)
+    error = refused(lambda: job.run([np.zeros((19, 7), np.float32)], variant="whole"))
+    assert error.kind == "NoVariant"
+    assert error.notes == (
+        "whole: 133 CTAs of @whole wait for each other, and the chip runs 132 at once",
+    )
 
 
 # Calls again -----------------------------------------------------------------------------

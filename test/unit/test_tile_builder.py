@@ -48,6 +48,30 @@ def program(body: Body, threads: int = 384, cluster: int = 1, arch: str = "sm_90
     return built
 
 
+def test_ctas_that_wait_for_each_other() -> None:
+    @T.program(arch="sm_90a", name="m")
+    def built(C: T.Out[M, N, T.f32]) -> None:
+        with T.sequence("all"):
+            arrived = T.workspace("arrived", [M, 2], T.i32, zeroed=True)
+            with T.kernel("k", threads=64, grid=[M, N], persistent=True, cooperative=[N]) as k:
+                row = T.block_id()
+                one = T.const(1)
+                T.grid_signal(arrived[row, one])
+                T.grid_wait(arrived[row, one], until=N)
+            T.launch(k, grid=[N], cooperative=True)
+
+    text = module_text(built.module())
+    assert "gpu.grid_signal %arrived[%row, %one] : !gpu.global<[M, 2], i32>" in text
+    assert "gpu.grid_wait %arrived[%row, %one] until %N : !gpu.global<[M, 2], i32>" in text
+    assert "gpu.launch @k grid [M, N] persistent cooperative [N]" in text
+    assert "gpu.launch @k grid [N] cooperative\n" in text
+
+
+def test_a_counter_is_a_place_of_a_tensor() -> None:
+    with pytest.raises(PolycError, match=r"at a place of a tensor, arrived\[row\]"):
+        program(lambda A, X, C, Y: T.grid_signal(A)).module()
+
+
 HEADER = """
 gpu.module @m arch "{arch}" symbols [M, K, N] {{
   gpu.kernel @k(%A: !gpu.global<[M, K], f16> = tensor 0, %X: !gpu.global<[N], f16> = tensor 1,

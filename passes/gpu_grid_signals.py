@@ -1,0 +1,77 @@
+"""Patterns that lower signals between the CTAs of a grid to one thread's (T2)."""
+
+from __future__ import annotations
+
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.module import LaunchOp
+from polyc.passes.driver import located
+from polyc.passes.emit import Emit
+from polyc.passes.gpu_scope import scope_barrier, thread_in_scope
+from polyc.passes.gpu_symbols import enclosing_kernel
+
+
+class LowerGridSignal(RewritePattern):
+    """The threads of the scope meet, and its first one adds.
+
+    What all of them wrote is released with it: the barrier passes it on to the one, and the
+    addition on to who waits (PTX ISA, causality order).
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.GridSignalOp, rewriter: PatternRewriter) -> None:
+        emit = Emit()
+        scope_barrier(emit, op)
+        _by_first(emit, op, hw.SignalGlobalOp(op.counters, op.indices))
+        _replace(op, emit, rewriter)
+
+
+class LowerGridWait(RewritePattern):
+    """The scope's first thread reads the counter until it is large enough, and then all meet.
+
+    Legality: every launch of the kernel is ``cooperative`` (``NotCooperative``); else the CTA that
+    is waited for may never start.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.GridWaitOp, rewriter: PatternRewriter) -> None:
+        check_cooperative(op)
+        emit = Emit()
+        _by_first(emit, op, hw.WaitGlobalOp(op.counters, op.indices, op.count))
+        scope_barrier(emit, op)
+        _replace(op, emit, rewriter)
+
+
+def check_cooperative(op: tile.GridWaitOp) -> None:
+    """Refuse a wait in a kernel that some launch does not run all at once."""
+    kernel = enclosing_kernel(op)
+    module = kernel.parent_op()
+    assert module is not None
+    for launch in module.walk():
+        if not isinstance(launch, LaunchOp) or launch.kernel_name != kernel.sym_name.data:
+            continue
+        if launch.cooperative is None:
+            raise PolycError(
+                "NotCooperative",
+                f"CTAs of @{kernel.sym_name.data} wait for each other, and this launch does not "
+                "run them at once; say cooperative",
+                launch,
+            )
+
+
+def _by_first(
+    emit: Emit, op: tile.GridSignalOp | tile.GridWaitOp, step: hw.SignalGlobalOp | hw.WaitGlobalOp
+) -> None:
+    first = emit.compare("eq", thread_in_scope(emit, op), emit.index(0))
+    emit.when(first, lambda then: then.ops.append(step))
+
+
+def _replace(
+    op: tile.GridSignalOp | tile.GridWaitOp, emit: Emit, rewriter: PatternRewriter
+) -> None:
+    for new in emit.ops:
+        located(new, op)
+    rewriter.replace(op, emit.ops, [])

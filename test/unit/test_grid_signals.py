@@ -1,0 +1,195 @@
+"""CTAs of a grid that wait for each other: what is refused, played, simulated and compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import hardware as hw
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.passes.finish import finish
+from polyc.playback import tile
+from polyc.playback.gpu import simulate
+from polyc.playback.gpu.schedule import SCHEDULES
+from polyc.playback.gpu.simulate import SimulationResult, gpu_module_of
+from polyc.playback.mutation import mutants, mutated
+from polyc.runtime.nvrtc import compile_cuda
+from polyc.test.unit.gpu_text import assert_refused, find, parsed, run
+
+Array = NDArray[Any]
+
+TEXT = """
+gpu.module @ring arch "sm_80" symbols [G, R] {
+  // In each of R rounds every CTA tells its number times the round, and adds up what all told.
+  gpu.kernel @ring(%P: !gpu.global<[R, G], f32> = workspace "parts",
+      %n: !gpu.global<[R], i32> = workspace "arrived", %Y: !gpu.global<[R, G], f32> = tensor 0,
+      %G: index = symbol G, %R: index = symbol R) threads 64 blocks_per_sm 4 {
+    %block = gpu.block_id
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %own = gpu.fragment : !gpu.fragment<[1, 1], f32>
+    %all = gpu.fragment : !gpu.fragment<[1, 64], f32>
+    %sum = gpu.fragment : !gpu.fragment<[1], f32>
+    scf.for %r = %zero to %R step %one {
+      %value = arith.muli %block, %r : index
+      %word = arith.index_cast %value : index to i32
+      %told = arith.sitofp %word : i32 to f32
+      gpu.fill %told, %own : !gpu.fragment<[1, 1], f32>
+      gpu.copy %own to %P[%r, %block] : !gpu.fragment<[1, 1], f32>, !gpu.global<[R, G], f32>
+      gpu.grid_signal %n[%r] : !gpu.global<[R], i32>
+      gpu.grid_wait %n[%r] until %G : !gpu.global<[R], i32>
+      gpu.copy %P[%r, %zero] to %all : !gpu.global<[R, G], f32>, !gpu.fragment<[1, 64], f32>
+      gpu.reduce sum %all by affine_map<(i, j) -> (i)> into %sum : !gpu.fragment<[1, 64], f32>, !gpu.fragment<[1], f32>
+      gpu.map %own : !gpu.fragment<[1, 1], f32> origin [] ins(%sum : !gpu.fragment<[1], f32> affine_map<(i, j) -> (i)>) outs(%own : !gpu.fragment<[1, 1], f32> affine_map<(i, j) -> (i, j)>) {
+      ^bb0(%e: f32, %s: f32):
+        gpu.yield %s : f32
+      }
+      gpu.copy %own to %Y[%r, %block] : !gpu.fragment<[1, 1], f32>, !gpu.global<[R, G], f32>
+    }
+    gpu.return
+  }
+  gpu.dispatch () -> (Y: !gpu.global<[R, G], f32>) {
+    gpu.sequence @rounds align [4] {
+      gpu.workspace "parts" : !gpu.global<[R, G], f32>
+      gpu.workspace "arrived" zeroed : !gpu.global<[R], i32>
+      gpu.launch @ring grid [G] cooperative
+    }
+  }
+}
+"""  # noqa: E501
+
+SIZES = {"G": 5, "R": 3}
+
+
+def expected() -> Array:
+    return np.outer(np.arange(3), np.full(5, 10)).astype(np.float32)
+
+
+def edited(*edits: tuple[str, str]) -> str:
+    text = TEXT
+    for old, new in edits:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+def simulated(*edits: tuple[str, str], **options: Any) -> SimulationResult:
+    module = parsed(edited(*edits))
+    finish(module)
+    return simulate(module, [], SIZES, **options)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_ctas_tell_each_other(schedule: str) -> None:
+    result = simulated(schedule=schedule, seed=3)
+    assert not result.findings
+    assert np.array_equal(result.outputs[0], expected())
+    assert result.launches == [("ring", 5)]
+
+
+def test_the_tile_level_plays_it() -> None:
+    (out,) = tile.run(gpu_module_of(parsed(TEXT)), [], SIZES)
+    assert np.array_equal(out, expected())
+
+
+def test_played_ctas_stop_where_a_signal_is_missing() -> None:
+    lone = edited(
+        ("until %G", "until %more"),
+        ("    %own =", "    %more = arith.addi %G, %one : index\n    %own ="),
+    )
+    with pytest.raises(PolycError, match=r"every role that has not ended waits: gpu\.grid_wait"):
+        tile.run(gpu_module_of(parsed(lone)), [], SIZES)
+
+
+def test_played_ctas_of_another_launch_are_not_waited_for() -> None:
+    module = gpu_module_of(parsed(edited(("] cooperative", "]"))))
+    with pytest.raises(PolycError, match="a CTA waits for others that do not run beside it"):
+        tile.run(module, [], SIZES)
+
+
+def test_a_missing_signal_is_a_deadlock() -> None:
+    line = "      gpu.grid_signal %n[%r] : !gpu.global<[R], i32>\n"
+    found = simulated((line, "")).findings[0]
+    assert found.kind == "Deadlock"
+    assert (
+        "0 of CTA 4 of the grid wait at gpu.wait_global (arrived[0] is 0, and 5 are awaited)"
+        in (found.message)
+    )
+
+
+def test_a_missing_wait_is_a_race() -> None:
+    line = "      gpu.grid_wait %n[%r] until %G : !gpu.global<[R], i32>\n"
+    kinds = {f.kind for f in simulated((line, "")).findings}
+    assert "DataRace" in kinds
+
+
+def test_a_wait_for_too_few_is_found_by_some_order() -> None:
+    fewer = ("until %G", "until %one")
+    found = [simulated(fewer, schedule=s, seed=1).findings for s in SCHEDULES]
+    assert any(found)
+
+
+def test_counters_begin_at_nothing_unless_they_are_zeroed() -> None:
+    first = simulated((' "arrived" zeroed', ' "arrived"')).findings[0]
+    assert first.kind == "Uninitialised"
+    assert first.message.startswith("the counter arrived[0] is used where nothing has set it")
+
+
+def test_a_counter_is_not_plain_data() -> None:
+    plain = (
+        "    scf.for %r",
+        "    %i = arith.constant 0 : i32\n"
+        "    gpu.store_global %i, %n[%zero : index] : i32, !gpu.global<[R], i32>\n"
+        "    scf.for %r",
+    )
+    assert "DataRace" in {f.kind for f in simulated(plain).findings}
+
+
+def test_every_mutant_of_the_exchange_is_killed() -> None:
+    module = parsed(TEXT)
+    finish(module)
+    gpu = gpu_module_of(module)
+    steps = (hw.SignalGlobalOp.name, hw.WaitGlobalOp.name)
+    chosen = [m for m in mutants(gpu) if m.op in steps]
+    assert len(chosen) == 2
+    for mutant in chosen:
+        assert simulate(mutated(gpu, mutant), [], SIZES).findings, mutant
+
+
+def test_more_ctas_than_run_at_once() -> None:
+    module = parsed(TEXT)
+    finish(module)
+    with pytest.raises(PolycError, match="no kernel of ring takes G = 9, R = 1") as caught:
+        simulate(module, [], {"G": 9, "R": 1}, multiprocessors=2)
+    assert caught.value.notes == (
+        "rounds: 9 CTAs of @ring wait for each other, and the chip runs 8 at once",
+    )
+
+
+def test_a_wait_needs_ctas_that_run_at_once() -> None:
+    assert_refused(
+        edited(("] cooperative", "]")),
+        "NotCooperative",
+        "CTAs of @ring wait for each other, and this launch does not run them at once; say "
+        "cooperative",
+        "gpu.launch",
+        "gpu-lower-barriers",
+    )
+
+
+def test_a_signal_alone_needs_no_more() -> None:
+    line = "      gpu.grid_wait %n[%r] until %G : !gpu.global<[R], i32>\n"
+    module = run(edited(("] cooperative", "]"), (line, "")), "gpu-lower-barriers")
+    assert len(find(module, hw.SignalGlobalOp)) == 1
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_it_compiles(arch: str) -> None:
+    module = parsed(edited(('"sm_80"', f'"{arch}"')))
+    finish(module)
+    result = compile_cuda(cuda_source(gpu_module_of(module)), arch)
+    assert not result.warnings()
