@@ -1,0 +1,23 @@
+"""Affine closure: do the accesses of a value stay affine down to the leaves? (S7.1)
+
+Quasi-affine maps are closed under composition, so the relation ``element of the value → element
+of an input`` is piecewise quasi-affine exactly when every value on the way is; a value whose
+own access is not affine breaks it.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from polyc.dialects.index import value_op
+from polyc.poly.ways import upstream, why_not_affine
+
+
+def open_at(value: SSAValue) -> dict[SSAValue, str]:
+    """The values that break the closure of ``value``, each with its reason; empty if closed."""
+    found: dict[SSAValue, str] = {}
+    for v in upstream(value):
+        entry = value_op(v)
+        if entry is not None and (reason := why_not_affine(entry)) is not None:
+            found[v] = reason
+    return found
