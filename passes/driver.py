@@ -111,7 +111,8 @@ class _Walker(PatternRewriteWalker):
     def _collect(self, region: Region, types: tuple[type, ...], found: list[Operation]) -> None:
         """Append the ops in ``region`` that are of ``types``, in the order of the walk."""
         for block in region.blocks:
-            for op in block.ops:
+            op = block.first_op
+            while op is not None:
                 kind = type(op)
                 if (wanted := self._wanted.get(kind)) is None:
                     wanted = self._wanted[kind] = issubclass(kind, types)
@@ -121,6 +122,7 @@ class _Walker(PatternRewriteWalker):
                     self._collect(inner, types, found)
                 if wanted and self.walk_regions_first:
                     found.append(op)
+                op = op.next_op
 
 
 def rewrite(

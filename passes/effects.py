@@ -72,11 +72,10 @@ def _ends_or_names(kind: type[Operation]) -> bool:
 
 def is_unused(op: Operation) -> bool:
     """Whether nothing would be missed without ``op``: no result is used, and it only reads."""
-    return (
-        all(result.first_use is None for result in op.results)
-        and not _ends_or_names(type(op))
-        and effect_of(op) <= Effect.READS
-    )
+    for result in op.results:
+        if result.first_use is not None:
+            return False
+    return not _ends_or_names(type(op)) and effect_of(op) <= Effect.READS
 
 
 @cache

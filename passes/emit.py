@@ -19,10 +19,11 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
 
 from polyc.dialects.dim import Dim
 from polyc.dialects.gpu.types import register_memref
+from polyc.poly.affine import linear_of
 
 INDEX = IndexType()
 
@@ -67,37 +68,29 @@ class Emit:
     ) -> SSAValue:
         """``expr`` at these operands; operands that it does not use are dropped.
 
-        What simplifies to one operand or a constant becomes that; anything else stays as
-        written, since xDSL's simplified form spells ``mod`` out.
+        What is equal to one operand or a constant becomes that; anything else stays as
+        written, since the canonical form spells ``mod`` out.
         """
-        match expr.simplify(len(dims), len(symbols)):
-            case AffineConstantExpr(value):
-                return self.index(value)
-            case AffineDimExpr(position):
-                return dims[position]
-            case AffineSymExpr(position):
-                return symbols[position]
+        whole = linear_of(expr)
+        match whole.terms:
+            case ():
+                return self.index(whole.constant)
+            case (((("d" | "s") as kind, position), 1),) if not whole.constant:
+                return (dims if kind == "d" else symbols)[position]
             case _:
                 pass
-        used = {e for e in expr.dfs() if isinstance(e, AffineDimExpr | AffineSymExpr)}
-        kept_dims = [i for i in range(len(dims)) if AffineDimExpr(i) in used]
-        kept_symbols = [i for i in range(len(symbols)) if AffineSymExpr(i) in used]
-        compact = expr.replace_dims_and_symbols(
-            [
-                AffineExpr.dimension(kept_dims.index(i))
-                if i in kept_dims
-                else AffineExpr.constant(0)
-                for i in range(len(dims))
-            ],
-            [
-                AffineExpr.symbol(kept_symbols.index(i))
-                if i in kept_symbols
-                else AffineExpr.constant(0)
-                for i in range(len(symbols))
-            ],
-        )
+        used = _variables(expr, set())
+        kept_dims = [i for i in range(len(dims)) if ("d", i) in used]
+        kept_symbols = [i for i in range(len(symbols)) if ("s", i) in used]
+        if len(used) < len(dims) + len(symbols):
+            place = {old: new for new, old in enumerate(kept_dims)}
+            symbol_place = {old: new for new, old in enumerate(kept_symbols)}
+            expr = expr.replace_dims_and_symbols(
+                [AffineDimExpr(place.get(i, 0)) for i in range(len(dims))],
+                [AffineSymExpr(symbol_place.get(i, 0)) for i in range(len(symbols))],
+            )
         operands = [*(dims[i] for i in kept_dims), *(symbols[i] for i in kept_symbols)]
-        map_attr = AffineMapAttr(AffineMap(len(kept_dims), len(kept_symbols), (compact,)))
+        map_attr = AffineMapAttr(AffineMap(len(kept_dims), len(kept_symbols), (expr,)))
         return self.value(affine.ApplyOp(operands, map_attr), hint)
 
     def dim(self, dim: Dim, symbols: Sequence[str], values: Sequence[SSAValue]) -> SSAValue:
@@ -159,6 +152,21 @@ class Emit:
             memref.AllocaOp.get(element_type, shape=[count], memory_space=kind.memory_space),
             hint,
         )
+
+
+def _variables(expr: AffineExpr, found: set[tuple[str, int]]) -> set[tuple[str, int]]:
+    """``found`` and the dimensions and symbols that ``expr`` names."""
+    match expr:
+        case AffineDimExpr(position):
+            found.add(("d", position))
+        case AffineSymExpr(position):
+            found.add(("s", position))
+        case AffineBinaryOpExpr(_, lhs, rhs):
+            _variables(lhs, found)
+            _variables(rhs, found)
+        case _:
+            pass
+    return found
 
 
 def region_of(ops: Sequence[Operation], arg_types: Sequence[Attribute] = ()) -> Region:

@@ -17,7 +17,6 @@ from xdsl.ir.affine import (
     AffineConstraintExpr,
     AffineConstraintKind,
     AffineExpr,
-    AffineMap,
     AffineSet,
 )
 from xdsl.passes import ModulePass
@@ -120,12 +119,7 @@ class TransposeQuads(RewritePattern):
         for d, value in enumerate(access.values):
             if d not in (0, t) and (known := divisor(value)) > 1:
                 domain.append(AffineConstraintExpr(eq, affine_dim(d) % known, zero))
-        target = tuple(AffineConstraintExpr(eq, affine_dim(i), zero) for i in range(len(results)))
-        return isl.image_within(
-            AffineMap(dims, 0, tuple(results)),
-            AffineSet(dims, 0, tuple(domain)),
-            AffineSet(len(results), 0, target),
-        )
+        return isl.all_zero(results, AffineSet(dims, 0, tuple(domain)))
 
     @staticmethod
     def exchange(

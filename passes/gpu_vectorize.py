@@ -18,7 +18,6 @@ from xdsl.ir.affine import (
     AffineConstraintKind,
     AffineDimExpr,
     AffineExpr,
-    AffineMap,
     AffineSet,
 )
 from xdsl.passes import ModulePass
@@ -175,14 +174,7 @@ class Access:
         for d, value in enumerate(self.values[1:], 1):
             if (known := divisor(value)) > 1:
                 domain.append(AffineConstraintExpr(eq, affine_dim(d) % known, zero))
-        target = AffineSet(
-            len(results),
-            0,
-            tuple(AffineConstraintExpr(eq, affine_dim(i), zero) for i in range(len(results))),
-        )
-        return isl.image_within(
-            AffineMap(dims, 0, tuple(results)), AffineSet(dims, 0, tuple(domain)), target
-        )
+        return isl.all_zero(results, AffineSet(dims, 0, tuple(domain)))
 
     def at(self, given: Mapping[int, AffineExpr]) -> list[AffineExpr]:
         """The coordinates with some dimensions replaced."""

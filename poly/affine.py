@@ -62,10 +62,13 @@ class Linear:
         for atom, coef in terms:
             total[atom] = total.get(atom, 0) + coef
         kept = [(a, c) for a, c in total.items() if c]
-        kept.sort(key=lambda t: atom_key(t[0]))
+        if len(kept) > 1:
+            kept.sort(key=lambda t: atom_key(t[0]))
         return Linear(tuple(kept), constant)
 
     def plus(self, other: Linear) -> Linear:
+        if not self.terms or not other.terms:
+            return Linear(self.terms or other.terms, self.constant + other.constant)
         return Linear.of([*self.terms, *other.terms], self.constant + other.constant)
 
     def times(self, factor: int) -> Linear:
@@ -77,21 +80,20 @@ class Linear:
         rest: list[tuple[Atom, int]] = []
         for atom, coef in self.terms:
             quotient = abs(coef) // den * (1 if coef > 0 else -1)
-            whole.append((atom, quotient))
-            rest.append((atom, coef - quotient * den))
-        out = Linear.of(whole, self.constant // den)
-        num = Linear.of(rest, self.constant % den)
+            if quotient:
+                whole.append((atom, quotient))
+            if coef != quotient * den:
+                rest.append((atom, coef - quotient * den))
+        # What is left of sorted terms is sorted.
+        out = Linear(tuple(whole), self.constant // den)
+        num = Linear(tuple(rest), self.constant % den)
         if not num.terms:
             return out
-        common = den
-        for _, coef in num.terms:
-            common = gcd(common, coef)
+        common = gcd(den, *(coef for _, coef in num.terms))
         if common > 1:
             # floor((g*x + c) / (g*q)) = floor((x + floor(c / g)) / q) for integer x.
-            terms = [(a, c // common) for a, c in num.terms]
-            return out.plus(Linear.of(terms, num.constant // common).floordiv(den // common))
-        if den == 1:
-            return out.plus(num)
+            terms = tuple((a, c // common) for a, c in num.terms)
+            return out.plus(Linear(terms, num.constant // common).floordiv(den // common))
         if len(num.terms) == 1 and not num.constant:
             atom, coef = num.terms[0]
             if coef == 1 and isinstance(atom, Floor):
@@ -102,32 +104,56 @@ class Linear:
 
 def linear_of(expr: AffineExpr) -> Linear:
     """The canonical sum of ``expr``; raises ValueError where it is not quasi-affine."""
+    terms: list[tuple[Atom, int]] = []
+    constant = _add_terms(expr, 1, terms)
+    return Linear.of(terms, constant)
+
+
+def _add_terms(expr: AffineExpr, factor: int, terms: list[tuple[Atom, int]]) -> int:
+    """Append the terms of ``factor * expr`` and return its constant."""
     match expr:
         case AffineConstantExpr(value):
-            return Linear((), value)
+            return factor * value
         case AffineDimExpr(position):
-            return Linear(((("d", position), 1),), 0)
+            terms.append((("d", position), factor))
+            return 0
         case AffineSymExpr(position):
-            return Linear(((("s", position), 1),), 0)
+            terms.append((("s", position), factor))
+            return 0
+        case AffineBinaryOpExpr(AffineBinaryOpKind.Add, lhs, rhs):
+            return _add_terms(lhs, factor, terms) + _add_terms(rhs, factor, terms)
+        case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, lhs, rhs):
+            if (times := _constant(rhs)) is not None:
+                return _add_terms(lhs, factor * times, terms)
+            if (times := _constant(lhs)) is not None:
+                return _add_terms(rhs, factor * times, terms)
+            raise ValueError(f"{expr} multiplies two variables and is not affine")
         case AffineBinaryOpExpr(kind, lhs, rhs):
-            a, b = linear_of(lhs), linear_of(rhs)
-            if kind is AffineBinaryOpKind.Add:
-                return a.plus(b)
-            if kind is AffineBinaryOpKind.Mul:
-                if not a.terms:
-                    return b.times(a.constant)
-                if not b.terms:
-                    return a.times(b.constant)
-                raise ValueError(f"{expr} multiplies two variables and is not affine")
-            if b.terms or b.constant <= 0:
+            divisor = _constant(rhs)
+            if divisor is None or divisor <= 0:
                 raise ValueError(f"the divisor of {expr} is not a positive integer constant")
-            if kind is AffineBinaryOpKind.FloorDiv:
-                return a.floordiv(b.constant)
+            whole = linear_of(lhs)
             if kind is AffineBinaryOpKind.CeilDiv:
-                return a.plus(Linear((), b.constant - 1)).floordiv(b.constant)
-            return a.plus(a.floordiv(b.constant).times(-b.constant))
+                whole = Linear(whole.terms, whole.constant + divisor - 1)
+            quotient = whole.floordiv(divisor)
+            if kind is not AffineBinaryOpKind.Mod:
+                terms += [(atom, coef * factor) for atom, coef in quotient.terms]
+                return factor * quotient.constant
+            terms += [(atom, coef * factor) for atom, coef in whole.terms]
+            terms += [(atom, -coef * factor * divisor) for atom, coef in quotient.terms]
+            return factor * (whole.constant - divisor * quotient.constant)
         case _:
             raise ValueError(f"{expr} is not an affine expression")
+
+
+def _constant(expr: AffineExpr) -> int | None:
+    """The value of ``expr`` where no variable is left in it."""
+    if isinstance(expr, AffineConstantExpr):
+        return expr.value
+    if isinstance(expr, AffineDimExpr | AffineSymExpr):
+        return None
+    whole = linear_of(expr)
+    return None if whole.terms else whole.constant
 
 
 def expr_of(linear: Linear) -> AffineExpr:

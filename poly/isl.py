@@ -25,6 +25,7 @@ from xdsl.ir.affine import (
     AffineConstantExpr,
     AffineConstraintExpr,
     AffineConstraintKind,
+    AffineDimExpr,
     AffineExpr,
     AffineMap,
     AffineSet,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_OPERATIONS",
     "IslLimitExceeded",
+    "all_zero",
     "canonical_expr",
     "canonical_map",
     "canonical_set",
@@ -476,6 +478,49 @@ def image_within(map: AffineMap, domain: AffineSet, target: AffineSet) -> bool:
     """Whether ``map`` takes every point of ``domain`` into ``target``."""
     _aligned(map, domain)
     return _set(domain).apply(_map(map)).is_subset(_bare_set(target))
+
+
+def all_zero(exprs: Sequence[AffineExpr], domain: AffineSet) -> bool:
+    """Whether every expression is 0 on every point of ``domain``.
+
+    What the spelling shows is not asked: isl gets the expressions that are neither 0 nor
+    another constant in canonical form.
+    """
+    asked: list[AffineExpr] = []
+    for expr in exprs:
+        linear = linear_of(expr)
+        if linear.terms:
+            asked.append(expr)
+        elif linear.constant:
+            return not _has_origin(domain) and is_empty(domain)
+    if not asked:
+        return True
+    equalities = [
+        AffineConstraintExpr(AffineConstraintKind.eq, AffineDimExpr(i), AffineConstantExpr(0))
+        for i in range(len(asked))
+    ]
+    return image_within(
+        AffineMap(domain.num_dims, domain.num_symbols, tuple(asked)),
+        domain,
+        AffineSet(len(asked), domain.num_symbols, tuple(equalities)),
+    )
+
+
+def _has_origin(points: AffineSet) -> bool:
+    """Whether the point with all dimensions and symbols 0 is one of ``points``."""
+    at = ([0] * points.num_dims, [0] * points.num_symbols)
+    for row in points.constraints:
+        difference = row.lhs.eval(*at) - row.rhs.eval(*at)
+        match row.kind:
+            case AffineConstraintKind.eq:
+                holds = difference == 0
+            case AffineConstraintKind.ge:
+                holds = difference >= 0
+            case AffineConstraintKind.le:
+                holds = difference <= 0
+        if not holds:
+            return False
+    return True
 
 
 @lru_cache(maxsize=4096)

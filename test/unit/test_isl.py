@@ -265,6 +265,23 @@ def test_image_within():
     assert isl.image_within(map_of("(d0, d1)[s0, s1] -> (s0 - 1 - d0)"), BOX, target)
 
 
+def test_all_zero():
+    d0, d1 = AffineExpr.dimension(0), AffineExpr.dimension(1)
+    line = set_of("(d0, d1) : (d0 >= 0, d1 mod 4 == 0)")
+    assert isl.all_zero([], line)
+    assert isl.all_zero([d1 % 4, (d0 * 8 + 3) % 8 - 3], line)
+    assert not isl.all_zero([d1 % 8], line)
+    assert not isl.all_zero([d0 * 8 % 4, (d0 * 8 + 3) % 8], line)
+
+
+@pytest.mark.parametrize(
+    "empty", ["d0 >= 0, -d0 - 1 >= 0", "d0 - 1 >= 0, d0 == 0", "-1 * d0 - 1 >= 0, d0 >= 0"]
+)
+def test_all_zero_on_no_points(empty: str):
+    d0 = AffineExpr.dimension(0)
+    assert isl.all_zero([d0 - d0 + 1, d0 + 3], set_of(f"(d0) : ({empty})"))
+
+
 def test_map_uses_dim_has_that_dim():
     with pytest.raises(IndexError):
         isl.map_uses_dim(map_of("(d0, d1)[s0, s1] -> (d0)"), 2, BOX)
