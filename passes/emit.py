@@ -34,8 +34,9 @@ UNROLL = "unroll"
 class Emit:
     """A list of ops under construction; every method appends and returns the value."""
 
-    def __init__(self) -> None:
+    def __init__(self, around: Emit | None = None) -> None:
         self.ops: list[Operation] = []
+        self._constants: dict[int, SSAValue] = {} if around is None else dict(around._constants)
 
     def op(self, new: Operation) -> Operation:
         self.ops.append(new)
@@ -51,7 +52,10 @@ class Emit:
 
     def index(self, value: int, hint: str | None = None) -> SSAValue:
         """A constant of type index."""
-        return self.value(arith.ConstantOp(IntegerAttr.from_index_int_value(value)), hint)
+        if (known := self._constants.get(value)) is None or hint is not None:
+            new = arith.ConstantOp(IntegerAttr.from_index_int_value(value))
+            known = self._constants[value] = self.value(new, hint)
+        return known
 
     def int32(self, value: int) -> SSAValue:
         return self.value(arith.ConstantOp(IntegerAttr(value, i32)))
@@ -128,7 +132,7 @@ class Emit:
         stride = self.index(step)
         block = Block(arg_types=[INDEX])
         block.args[0].name_hint = hint
-        inner = Emit()
+        inner = Emit(self)
         body(inner, block.args[0])
         block.add_ops([*inner.ops, scf.YieldOp()])
         new = scf.ForOp(low, high, stride, [], block)
@@ -139,7 +143,7 @@ class Emit:
 
     def when(self, condition: SSAValue, body: Callable[[Emit], None]) -> scf.IfOp:
         """``scf.if`` without results or else branch."""
-        inner = Emit()
+        inner = Emit(self)
         body(inner)
         new = scf.IfOp(condition, [], [*inner.ops, scf.YieldOp()])
         self.ops.append(new)
