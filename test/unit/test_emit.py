@@ -50,7 +50,10 @@ def test_a_constant_is_made_once_for_what_stands_below_it() -> None:
     emit = Emit()
     zero = emit.index(0)
     assert emit.index(0) is zero
-    emit.loop(8, lambda body, _: body.op(xdsl_test.TestOp(operands=[body.index(8), body.index(2)])))
+    emit.loop(
+        8,
+        lambda body, _: body.ops.append(xdsl_test.TestOp(operands=[body.index(8), body.index(2)])),
+    )
     assert names(emit) == ["arith.constant"] * 3 + ["scf.for"]  # 0, 8 and 1
     (loop,) = (op for op in emit.ops if isinstance(op, scf.ForOp))
     assert loop.lb is zero
@@ -59,7 +62,7 @@ def test_a_constant_is_made_once_for_what_stands_below_it() -> None:
 
 def test_a_constant_in_a_loop_is_not_one_after_it() -> None:
     emit = Emit()
-    emit.loop(8, lambda body, _: body.op(xdsl_test.TestOp(operands=[body.index(5)])))
+    emit.loop(8, lambda body, _: body.ops.append(xdsl_test.TestOp(operands=[body.index(5)])))
     before = len(emit.ops)
     emit.index(5)
     assert len(emit.ops) == before + 1
