@@ -28,7 +28,7 @@ from polyc.dialects.index import (
 from polyc.poly.contraction import ContractionPattern, Refusal, classify
 from polyc.poly.indexbook import book_entries
 from polyc.poly.names import axis_names, value_names
-from polyc.poly.readings import Filled, Reading, reading
+from polyc.poly.readings import Filled, Guard, Reading, reading
 from polyc.poly.ways import entry_of, facts_of, why_not_affine
 
 
@@ -192,7 +192,8 @@ def operand_reading(value: SSAValue, operand: int, facts: AffineSet, casts: bool
 def _joined(parts: list[Reading]) -> Reading:
     reads: list[Reach] = [r for part in parts for r in part.reads]
     filled: list[Filled] = [f for part in parts for f in part.fills]
-    return Reading(tuple(reads), tuple(filled))
+    guards: list[Guard] = [g for part in parts for g in part.guards]
+    return Reading(tuple(reads), tuple(filled), tuple(guards))
 
 
 def _block(entry: ValueOp, name: str, contraction: Contraction | None) -> Block:

@@ -8,11 +8,14 @@ hold no point are left out; a guard that isl proves to hold everywhere is gone w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.ir.affine import AffineSet
+from xdsl.dialects.builtin import AffineSetAttr
+from xdsl.ir.affine import AffineConstraintExpr, AffineMap, AffineSet
 
-from polyc.dialects.index import Reach, fills, is_movement, is_widening, steps
+from polyc.dialects import tiny
+from polyc.dialects.index import Reach, fills, is_movement, is_widening, moved_row, steps
 from polyc.dialects.index_value import MAX_PIECES, value_op
 from polyc.poly import isl
 
@@ -26,11 +29,28 @@ class Filled:
 
 
 @dataclass(frozen=True, slots=True)
+class Guard:
+    """The condition under which a pad or a mask on the way reads its operand.
+
+    ``rows`` are over the dimensions of ``reach``, which ends at the pad's or mask's value;
+    all of them hold where the operand is read.  ``number`` is the fill elsewhere.
+    """
+
+    reach: Reach
+    rows: tuple[AffineConstraintExpr, ...]
+    number: float
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """The parts of an operand's access: where a value is read, and where a number stands."""
+    """The parts of an operand's access: where a value is read, and where a number stands.
+
+    ``guards`` are the conditions that were passed, as they are written, redundant or not.
+    """
 
     reads: tuple[Reach, ...]
     fills: tuple[Filled, ...]
+    guards: tuple[Guard, ...] = ()
 
     @property
     def single(self) -> Reach | None:
@@ -46,6 +66,7 @@ def reading(reach: Reach, facts: AffineSet, casts: bool = True) -> Reading:
     """
     reads: list[Reach] = []
     filled: list[Filled] = []
+    guards: list[Guard] = []
     pending = [reach]
     while pending:
         here = pending.pop(0)
@@ -54,12 +75,33 @@ def reading(reach: Reach, facts: AffineSet, casts: bool = True) -> Reading:
         if entry is None or not entry.is_scop or not passes:
             reads.append(here)
             continue
+        if (guard := _guard(here)) is not None:
+            guards.append(guard)
         further = [r for r in steps(here, 0) if _holds_points(r.domain, facts)]
         pending = further + pending
         filled += [Filled(d, n) for d, n in fills(here, 0) if _holds_points(d, facts)]
         if len(pending) + len(reads) + len(filled) > MAX_PIECES:
             return Reading((reach,), ())
-    return Reading(tuple(reads), tuple(filled))
+    return Reading(tuple(reads), tuple(filled), tuple(guards))
+
+
+def _guard(here: Reach) -> Guard | None:
+    """The condition of the pad or mask that makes the value where ``here`` ends."""
+    op = here.source.owner
+    if not isinstance(op, tiny.PadOp | tiny.MaskOp):
+        return None
+    entry = value_op(here.source)
+    assert entry is not None
+    rows: Sequence[AffineConstraintExpr] = ()
+    if isinstance(op, tiny.MaskOp) and len(entry.axes) == op.condition.num_dims:
+        rows = op.condition.constraints
+    else:
+        inside = [p for p in entry.pieces if isinstance(p.entries[0], AffineMap)]
+        if inside and isinstance(inside[0].domain, AffineSetAttr):
+            rows = inside[0].domain.data.constraints
+    if not rows:
+        return None
+    return Guard(here, tuple(moved_row(r, here.map.results) for r in rows), op.number)
 
 
 def _holds_points(domain: AffineSet, facts: AffineSet) -> bool:
