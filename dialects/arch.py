@@ -20,6 +20,7 @@ class Arch:
     ``registers_thread``    most registers of one thread
     ``threads``             most threads of one block
     ``cluster``             most blocks of one cluster; 1 where there are no clusters
+    ``overlapped``          whether a launch may overlap the end of the one ahead of it
     """
 
     name: str
@@ -31,12 +32,13 @@ class Arch:
     cluster: int
     tma: bool
     wgmma: bool
+    overlapped: bool
 
 
 ARCHS: Mapping[str, Arch] = MappingProxyType(
     {
-        "sm_80": Arch("sm_80", 163 * 1024, 64 * 1024, 255, 1024, 32, 1, False, False),
-        "sm_90a": Arch("sm_90a", 227 * 1024, 64 * 1024, 255, 1024, 32, 8, True, True),
+        "sm_80": Arch("sm_80", 163 * 1024, 64 * 1024, 255, 1024, 32, 1, False, False, False),
+        "sm_90a": Arch("sm_90a", 227 * 1024, 64 * 1024, 255, 1024, 32, 8, True, True, True),
     }
 )
 """The targets by the one spelling that is used everywhere (S0.1)."""

@@ -481,24 +481,47 @@ def _uses_shared(body: Block) -> bool:
     return any(isinstance(op, hw.SharedTileOp | hw.MBarrierOp) for op in body.walk())
 
 
-def _ordering(kernel: KernelOp) -> list[str]:
-    """What a kernel begins with where its launch overlaps another, or another's overlaps it.
+def _overlaps(kernel: KernelOp) -> tuple[bool, bool]:
+    """Whether a launch of the kernel overlaps the one ahead of it, and whether one overlaps it.
 
-    Both are harmless in launches that do not.
+    What either asks of the kernel is harmless in launches that do not.
     """
     module = kernel.parent_op()
     if not isinstance(module, ModuleOp) or not module.has_dispatch():
-        return []
-    found: dict[str, None] = {}
-    for launch in module.dispatch().launches():
-        if launch.overlapped is None or launch.before is None:
-            continue
-        if launch.kernel_name == kernel.sym_name.data:
-            found["wait_for_launch_before"] = None
-        if launch.before.kernel_name == kernel.sym_name.data:
-            found["let_next_launch_begin"] = None
-    # The next launch may begin while this one still waits: it waits in its turn.
-    return sorted(found)
+        return False, False
+    own = [x for x in module.dispatch().launches() if x.kernel_name == kernel.sym_name.data]
+    return (
+        any(x.overlapped is not None for x in own),
+        any(y.overlapped is not None for x in own for y in x.followers),
+    )
+
+
+def _touches_global(op: Operation) -> bool:
+    """Whether an op, or one in its regions, takes a tensor or a workspace."""
+    return any(
+        isinstance(operand.type, GlobalType | TensorMapType | Im2colMapType)
+        for inner in op.walk()
+        if not isinstance(inner, hw.PrefetchTensorMapOp)
+        for operand in inner.operands
+    )
+
+
+def _body(w: KernelWriter, kernel: KernelOp) -> None:
+    """The kernel's ops, with its place among launches that overlap.
+
+    Its first access to global memory needs the launch ahead to be done; what stands before it,
+    such as making barriers, does not.  A kernel without one waits too, since who waits for it
+    counts on that.  The next launch may begin from there on: CTAs that come earlier would only
+    take room from this one's.
+    """
+    waits, lets = _overlaps(kernel)
+    functions = ["wait_for_launch_before"] * waits + ["let_next_launch_begin"] * lets
+    for op in kernel.body.block.ops:
+        if functions and (_touches_global(op) or isinstance(op, ReturnOp)):
+            for function in functions:
+                w.run(function)
+            functions = []
+        w.op(op)
 
 
 def kernel_text(
@@ -521,9 +544,7 @@ def kernel_text(
     if _uses_shared(body):
         w.line("extern __shared__ __align__(1024) unsigned char shared[];")
         w.line(f"u32 shared_base = {w.call('shared_window', 'shared')};")
-    for function in _ordering(kernel):
-        w.run(function)
-    w.ops(body)
+    _body(w, kernel)
     bounds = f"{kernel.threads.value.data}, {kernel.blocks_per_sm.value.data}"
     size = kernel.cluster_size
     cluster = "" if size == 1 else f"__cluster_dims__({size}, 1, 1) "

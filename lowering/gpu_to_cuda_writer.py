@@ -352,12 +352,16 @@ class KernelWriter:
     def ops(self, block: Block) -> None:
         """Write the ops of a block."""
         for op in block.ops:
-            if op in self.dead:
-                continue
-            function = PRINTERS.get(type(op))
-            if function is None:
-                raise not_lowered(op)
-            function(self, op)
+            self.op(op)
+
+    def op(self, op: Operation) -> None:
+        """Write an op, unless nothing needs it."""
+        if op in self.dead:
+            return
+        function = PRINTERS.get(type(op))
+        if function is None:
+            raise not_lowered(op)
+        function(self, op)
 
     def prepare(self, body: Block) -> None:
         """Find which values are needed, and which tensors are written."""

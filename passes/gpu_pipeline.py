@@ -10,6 +10,7 @@ GPU_PASSES: Mapping[str, str] = MappingProxyType(
         name: f"polyc.passes.{name.replace('-', '_')}"
         for name in (
             "gpu-bind-target",
+            "gpu-overlap-launches",
             "gpu-assumptions",
             "gpu-inline-lets",
             "gpu-pipeline-planning",

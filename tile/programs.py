@@ -267,13 +267,12 @@ def kernel(
 
     ``when`` is about sizes (``"K mod 8 == 0"``), ``align`` the bytes that the address of each
     tensor is a multiple of (16 where nothing is said): the first kernel whose conditions hold runs.
-    In a sequence both are the sequence's, and ``overlapped`` lets the launch begin while the one
-    before it ends.  ``cooperative`` runs all CTAs at once, so that they may wait for each other;
-    sizes in its place are how many of a persistent grid belong together.  ``registers`` is the
-    budget of (producer, consumer) for roles that are inferred.  ``binds`` fixes which tensors and
-    sizes are arguments, and their order (and their names in the text, as a dictionary); without
-    it they are those that the body uses.  Without ``grid`` nothing is launched until
-    ``T.launch``.
+    In a sequence both are the sequence's.  ``overlapped`` lets the launch begin while what is ahead
+    of it in the stream ends.  ``cooperative`` runs all CTAs at once, so that they may wait for each
+    other; sizes in its place are how many of a persistent grid belong together.  ``registers`` is
+    the budget of (producer, consumer) for roles that are inferred.  ``binds`` fixes which tensors
+    and sizes are arguments, and their order (and their names in the text, as a dictionary); without
+    it they are those that the body uses.  Without ``grid`` nothing is launched until ``T.launch``.
     """
     current = trace()
     label = current.program.name if name is None else name

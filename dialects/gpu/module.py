@@ -32,6 +32,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.arch import ARCHS
 from polyc.dialects.dim import (
     AssumptionsAttr,
     Dim,
@@ -617,9 +618,10 @@ class LaunchOp(IRDLOperation):
     once: the grid is at most the multiprocessors times the kernel's ``blocks_per_sm``, in whole
     clusters.
 
-    ``overlapped``: its CTAs may come onto the chip while the launch before it in the sequence
-    ends; their first step is to wait until that one is done, and nothing else changes (SM90, CUDA
-    C++ Programming Guide, "Programmatic Dependent Launch").
+    ``overlapped``: its CTAs may come onto the chip while the launch ahead of it in the stream
+    ends, be that one of its sequence or anybody's; they wait until it is done before they touch
+    a tensor or a workspace, and nothing else changes (SM90, CUDA C++ Programming Guide,
+    "Programmatic Dependent Launch").
 
     ``cooperative``: all of its CTAs run at once, so that they may wait for each other
     (``gpu.grid_wait``).  ``cooperative [group]`` says how many belong together: a persistent grid
@@ -785,23 +787,21 @@ class LaunchOp(IRDLOperation):
             printer.print_string(f" cooperative {shape_text(group)}" if group else " cooperative")
 
     @property
-    def before(self) -> LaunchOp | None:
-        """The launch before it in its sequence."""
-        launches = [] if self.sequence is None else self.sequence.launches()
-        place = next((i for i, launch in enumerate(launches) if launch is self), 0)
-        return launches[place - 1] if place else None
+    def followers(self) -> list[LaunchOp]:
+        """The launches that may come after it: the next of its sequence, or else the first one of
+        any variant, when the program is called again."""
+        sequence = self.sequence
+        if sequence is not None:
+            launches = sequence.launches()
+            place = next(i for i, launch in enumerate(launches) if launch is self)
+            if place + 1 < len(launches):
+                return [launches[place + 1]]
+        return [variant.launches()[0] for variant in _module_of(self).dispatch().variants()]
 
     def verify_(self) -> None:
-        if self.overlapped is not None:
-            if self.before is None:
-                raise VerifyException(
-                    f"@{self.kernel_name} overlaps no launch: it is the first, or alone"
-                )
-            if _module_of(self).arch.data < "sm_90a":
-                raise VerifyException(
-                    f"overlapped launches need sm_90a, and the module is for "
-                    f"{_module_of(self).arch.data}"
-                )
+        arch = _module_of(self).arch.data
+        if self.overlapped is not None and not ARCHS[arch].overlapped:
+            raise VerifyException(f"overlapped launches need sm_90a, and the module is for {arch}")
         if self.sequence is None:
             _verify_conditions(self, self.when, self.align.data)
         elif self.when.data or self.align.data:

@@ -9,7 +9,7 @@
         affine_map<(t, r) -> (t floordiv 32, t mod 32)>>>
 
 gpu.module @gemm_split_k arch "sm_90a" symbols [M, K, N] {
-  // Few tiles: small ones, and all of shared memory for what is on its way.
+  // Few tiles: small ones, and 96 KB on its way to each multiprocessor.
   gpu.kernel @gemm_split_k_deep(
       %A: !gpu.global<[M, K], f16> = tensor 0, %B: !gpu.global<[K, N], f16> = tensor 1,
       %W: !gpu.global<[(K + 2047) floordiv 2048, M, N], f32> = workspace "parts",
@@ -33,7 +33,7 @@ gpu.module @gemm_split_k arch "sm_90a" symbols [M, K, N] {
     %b = gpu.shared_tile : !gpu.shared<[64, 64], f16>
     // Elements from K on are zeros, so that the last part needs no bound of its own.
     %length = arith.constant 2048 : index
-    gpu.pipeline %k0, %i = to %length step 64 stages 8 {
+    gpu.pipeline %k0, %i = to %length step 64 stages 6 {
       %k = affine.apply affine_map<(p, k) -> (p * 2048 + k)> (%part, %k0)
       gpu.copy %A[%m0, %k] to %a loader "tma"
           : !gpu.global<[M, K], f16>, !gpu.shared<[64, 64], f16>
@@ -138,13 +138,13 @@ gpu.module @gemm_split_k arch "sm_90a" symbols [M, K, N] {
       gpu.workspace "parts" : !gpu.global<[(K + 2047) floordiv 2048, M, N], f32>
       gpu.launch @gemm_split_k_deep
           grid [(K + 2047) floordiv 2048, (M + 63) floordiv 64, (N + 63) floordiv 64]
-      gpu.launch @gemm_split_k_sum grid [M, (N + 31) floordiv 32] overlapped
+      gpu.launch @gemm_split_k_sum grid [M, (N + 31) floordiv 32]
     }
     gpu.sequence @gemm_split_k_many when (K mod 8 == 0, N mod 8 == 0, K >= 1) align [16, 16, 16] {
       gpu.workspace "parts" : !gpu.global<[(K + 2047) floordiv 2048, M, N], f32>
       gpu.launch @gemm_split_k_wide
           grid [(K + 2047) floordiv 2048, (M + 63) floordiv 64, (N + 127) floordiv 128]
-      gpu.launch @gemm_split_k_sum grid [M, (N + 31) floordiv 32] overlapped
+      gpu.launch @gemm_split_k_sum grid [M, (N + 31) floordiv 32]
     }
   }
 }

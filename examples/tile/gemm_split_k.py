@@ -47,13 +47,12 @@ def gemm_split_k(A: T.Tensor[M, K, T.f16], B: T.Tensor[K, N, T.f16], C: T.Out[M,
             threads=256,
             grid=[T.ceildiv(K, PART), T.ceildiv(M, 64), T.ceildiv(N, 64)],
         ):
-            parts_of_tiles(A, B, W, 64, 64, stages=8)
+            parts_of_tiles(A, B, W, 64, 64, stages=6)
 
         adding = T.kernel(
             "gemm_split_k_sum",
             threads=128,
             grid=[M, T.ceildiv(N, 32)],
-            overlapped=True,
             binds=[W, C, M, K, N],
         )
         with adding:
@@ -92,4 +91,4 @@ def gemm_split_k(A: T.Tensor[M, K, T.f16], B: T.Tensor[K, N, T.f16], C: T.Out[M,
         ):
             parts_of_tiles(A, B, W, 64, 128, stages=4)
 
-        T.launch(adding, grid=[M, T.ceildiv(N, 32)], overlapped=True)
+        T.launch(adding, grid=[M, T.ceildiv(N, 32)])

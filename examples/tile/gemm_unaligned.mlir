@@ -65,8 +65,8 @@ gpu.module @gemm_unaligned arch "sm_90a" symbols [M, K, N] {
       gpu.workspace "A" : !gpu.global<[M, (K + 7) floordiv 8 * 8], f16>
       gpu.workspace "B" : !gpu.global<[K, (N + 7) floordiv 8 * 8], f16>
       gpu.launch @gemm_unaligned_pad_a grid [(M + 15) floordiv 16, (K + 255) floordiv 256]
-      gpu.launch @gemm_unaligned_pad_b grid [(K + 15) floordiv 16, (N + 255) floordiv 256] overlapped
-      gpu.launch @gemm_unaligned_tma grid [(M + 127) floordiv 128, (N + 255) floordiv 256] overlapped
+      gpu.launch @gemm_unaligned_pad_b grid [(K + 15) floordiv 16, (N + 255) floordiv 256]
+      gpu.launch @gemm_unaligned_tma grid [(M + 127) floordiv 128, (N + 255) floordiv 256]
     }
   }
 }

@@ -7,14 +7,13 @@ import polyc.tile as T
 M, K, N = T.sizes("M", "K", "N")
 
 
-def pad(name: str, source: T.Tensor, target: T.Tensor, as_name: str, overlapped: bool) -> None:
+def pad(name: str, source: T.Tensor, target: T.Tensor, as_name: str) -> None:
     """A kernel that copies ``source`` to rows of whole 16 bytes, 16 rows of 256 elements a CTA."""
     rows, columns = source.shape
     with T.kernel(
         name,
         threads=256,
         grid=[T.ceildiv(rows, 16), T.ceildiv(columns, 256)],
-        overlapped=overlapped,
         binds={as_name: source, "P": target, str(rows): rows, str(columns): columns},
     ):
         i, j = T.tile_coordinates(rows, columns, tile=(16, 256), raster="row", group=1)
@@ -30,15 +29,14 @@ def gemm_unaligned(
     with T.sequence("gemm_unaligned_padded", when="K >= 1", align=[2, 2, 2]):
         PA = T.workspace("A", (M, T.ceildiv(K, 8) * 8), T.f16)
         PB = T.workspace("B", (K, T.ceildiv(N, 8) * 8), T.f16)
-        pad("gemm_unaligned_pad_a", A, PA, "A", overlapped=False)
-        pad("gemm_unaligned_pad_b", B, PB, "B", overlapped=True)
+        pad("gemm_unaligned_pad_a", A, PA, "A")
+        pad("gemm_unaligned_pad_b", B, PB, "B")
 
         with T.kernel(
             "gemm_unaligned_tma",
             threads=384,
             registers=(40, 232),
             grid=[T.ceildiv(M, 128), T.ceildiv(N, 256)],
-            overlapped=True,
             binds={"A": PA, "B": PB, "C": C, "M": M, "K": K, "N": N},
         ):
             m0, n0 = T.tile_coordinates(M, N, tile=(128, 256), raster="grouped", group=16)

@@ -80,6 +80,14 @@ def nothing(module: Operation) -> Found:
     return iter(())
 
 
+def alone(module: Operation) -> Found:
+    for op in find(module, gpu.ModuleOp):
+        if op.arch.data == "sm_90a":
+            for launch in op.dispatch().launches():
+                if launch.overlapped is None and launch.cooperative is None:
+                    yield launch
+
+
 def named_parts(module: Operation) -> Found:
     for op in find(module, affine.ApplyOp):
         short = sum(1 for _ in op.map.data.results[0].dfs()) <= 4
@@ -240,6 +248,7 @@ def not_placed(module: Operation) -> Found:
 
 BREAKS: dict[str, Callable[[Operation], Found]] = {
     "gpu-bind-target": without_target,
+    "gpu-overlap-launches": alone,
     "gpu-assumptions": nothing,
     "gpu-inline-lets": named_parts,
     "gpu-pipeline-planning": not_planned,

@@ -195,21 +195,6 @@ gpu.module @m arch "sm_80" symbols [M] {
 
 // -----
 
-// CHECK: @k overlaps no launch: it is the first, or alone
-gpu.module @m arch "sm_90a" symbols [M] {
-  gpu.kernel @k() threads 32 {
-    gpu.return
-  }
-  gpu.dispatch (A: !gpu.global<[M], f32>) -> () {
-    gpu.sequence @s align [4] {
-      gpu.launch @k grid [M] overlapped
-      gpu.launch @k grid [M]
-    }
-  }
-}
-
-// -----
-
 // CHECK: overlapped launches need sm_90a, and the module is for sm_80
 gpu.module @m arch "sm_80" symbols [M] {
   gpu.kernel @k() threads 32 {
