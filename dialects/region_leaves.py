@@ -84,7 +84,8 @@ class ReadOp(IRDLOperation):
     ``map`` takes the result's axes in order and the kernel's symbols, and gives one
     coordinate a dimension of the tensor; it is affine with floordiv (S4.2).  With a guard,
     points outside ``guard`` give ``fill`` and are not read: the form of a pad or mask
-    (S6.4); the fill of a tensor of i1 is 0.0 or 1.0.  Every other point lies inside the tensor, which isl proves (UnguardedAccess).
+    (S6.4); a tensor of i1 is filled with 0.0 or 1.0.  Every other point lies inside the
+    tensor, which isl proves (UnguardedAccess).
     """
 
     name = "region.read"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
@@ -24,7 +24,7 @@ from polyc.dialects.diagnostic import PolycError, from_text
 from polyc.dialects.dim import Assumption, AssumptionsAttr, unknown_symbol
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan_fields import Record, Value
-from polyc.dialects.region import KernelOp
+from polyc.dialects.region import GraphOp, KernelOp
 from polyc.dialects.region_types import MemRefType
 from polyc.passes.driver import rewrite
 from polyc.passes.region_contraction import Contraction, Operand, find_contraction
@@ -358,6 +358,26 @@ class SelectPlan(RewritePattern):
             )
 
 
+def _several_kernels(graph: GraphOp) -> PolycError:
+    """The refusal of a graph of several kernels; each value between two is a note."""
+    kernels = graph.kernels()
+    names = ", ".join(f"@{k.sym_name.data}" for k in kernels)
+    notes = [
+        f"@{kernel.sym_name.data}::@{name.data} is stored: {reason.data}"
+        for kernel in kernels
+        for name, attrs in zip(kernel.res_names, kernel.res_attrs, strict=True)
+        if isinstance(reason := attrs.data.get("boundary"), StringAttr)
+    ]
+    return PolycError(
+        "UnsupportedProgram",
+        f"@{graph.sym_name.data} takes the kernels {names or 'of no region'}, and one graph is one "
+        "kernel on the GPU yet; give what is stored between them as outputs and inputs of graphs "
+        "of their own",
+        graph,
+        notes,
+    )
+
+
 @dataclass(frozen=True)
 class PlanSelectPass(ModulePass):
     """Choose the schedules of every region for ``arch``.
@@ -376,6 +396,9 @@ class PlanSelectPass(ModulePass):
             raise PolycError(
                 "UnknownArch", f"there is no architecture {self.arch!r}; use {arch_names()}"
             )
+        for graph in op.ops:
+            if isinstance(graph, GraphOp):
+                raise _several_kernels(graph)
         given = [] if self.plan is None else read_plan(self.plan)
         regions = [kernel.sym_name.data for kernel in op.ops if isinstance(kernel, KernelOp)]
         for schedule in given:

@@ -8,12 +8,12 @@ leaves open, and no other meaning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import StringAttr, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -29,6 +29,7 @@ from xdsl.ir.affine import (
 from polyc.dialects import region
 from polyc.dialects.diagnostic import fail
 from polyc.dialects.dim import shape_text
+from polyc.dialects.region_scope import KernelScope
 from polyc.dialects.region_types import MemRefType, ValType
 from polyc.playback import functions
 from polyc.playback.functions import Array, dtype_of, round_to, widen
@@ -44,9 +45,9 @@ def run(
     PolycError of kind ``BadArgument`` when an argument does not fit, and of kind
     ``UnguardedAccess`` when a read leaves its tensor.
     """
-    values: dict[SSAValue, Array] = dict(
-        zip(kernel.ins, _bind(kernel, inputs, symbols), strict=True)
-    )
+    types = [cast(MemRefType, a.type) for a in kernel.ins]
+    bound = bind(kernel, kernel.sym_name.data, kernel.arg_names, types, inputs, symbols)
+    values: dict[SSAValue, Array] = dict(zip(kernel.ins, bound, strict=True))
     left: dict[SSAValue, int] = {
         v: sum(1 for _ in v.uses) for op in kernel.body.block.ops for v in op.results
     }
@@ -63,29 +64,36 @@ def run(
     raise AssertionError("a verified kernel ends in region.yield")
 
 
-def _bind(
-    kernel: region.KernelOp, inputs: Sequence[Array], symbols: Mapping[str, int]
+def bind(
+    scope: KernelScope,
+    name: str,
+    labels: Iterable[StringAttr],
+    types: Sequence[MemRefType],
+    inputs: Sequence[Array],
+    symbols: Mapping[str, int],
 ) -> list[Array]:
-    name = kernel.sym_name.data
-    missing = [s for s in kernel.symbol_names if s not in symbols]
+    """``inputs`` in row-major order, after checking sizes, assumptions, shapes and types.
+
+    Raises PolycError of kind ``BadArgument``.
+    """
+    missing = [s for s in scope.symbol_names if s not in symbols]
     if missing:
-        fail("BadArgument", f"@{name} needs a size for {', '.join(missing)}", kernel)
-    for fact in kernel.assumptions.data:
+        fail("BadArgument", f"@{name} needs a size for {', '.join(missing)}", scope)
+    for fact in scope.assumptions.data:
         if not fact.holds(symbols):
             given = ", ".join(f"{s}={symbols[s]}" for s in fact.expr.symbols())
-            fail("BadArgument", f"@{name} assumes {fact}, which {given} does not satisfy", kernel)
-    if len(inputs) != len(kernel.ins):
-        fail("BadArgument", f"@{name} takes {len(kernel.ins)} inputs, not {len(inputs)}", kernel)
+            fail("BadArgument", f"@{name} assumes {fact}, which {given} does not satisfy", scope)
+    if len(inputs) != len(types):
+        fail("BadArgument", f"@{name} takes {len(types)} inputs, not {len(inputs)}", scope)
     bound: list[Array] = []
-    for arg, label, array in zip(kernel.ins, kernel.arg_names, inputs, strict=True):
-        memref = cast(MemRefType, arg.type)
+    for memref, label, array in zip(types, labels, inputs, strict=True):
         expected, dtype = sizes(memref.shape, symbols), dtype_of(memref.element_type)
         if array.shape != expected or array.dtype != dtype:
             fail(
                 "BadArgument",
                 f"input {label.data} of @{name} is {dtype} {shape_text(memref.shape)} = "
                 f"{list(expected)}; the array is {array.dtype} {list(array.shape)}",
-                kernel,
+                scope,
             )
         bound.append(np.asarray(array, order="C"))
     return bound

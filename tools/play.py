@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +14,7 @@ from polyc.dialects.dim import Assumption, Shape
 
 if TYPE_CHECKING:
     from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+    from polyc.dialects.region_types import MemRefType
     from polyc.dialects.signature import SignatureOp
 
 Arrays = Sequence[Any]
@@ -46,7 +47,11 @@ class Signature:
 
     @staticmethod
     def of(op: Operation) -> SignatureOp | None:
-        """The graph itself, the signature of a region's kernel or gpu module, or None."""
+        """The graph itself, the signature of a region's kernel or graph or gpu module, or None.
+
+        A kernel that reads what another one makes, or makes what another one reads at once, is a
+        part of a program.
+        """
         from polyc.dialects.signature import SignatureOp
 
         if isinstance(op, SignatureOp):
@@ -54,23 +59,38 @@ class Signature:
         found = None
         if op.name == "region.kernel":
             found = _of_kernel(op)
+        elif op.name == "region.graph":
+            found = _of_kernels(op)
         elif op.name == "gpu.module":
             found = _of_gpu_module(op)
         return cast("SignatureOp | None", found)
 
 
-def _of_kernel(op: Operation) -> Signature:
-    from polyc.dialects.region import KernelOp, MemRefType
+def _of_kernel(op: Operation) -> Signature | None:
+    from polyc.dialects.region import KernelOp
+    from polyc.dialects.region_graph import source
 
     assert isinstance(op, KernelOp)
-    kinds = [cast(MemRefType, a.type) for a in op.ins]
-
-    def tensors(names: Sequence[StringAttr], types: Sequence[MemRefType]) -> tuple[Tensor, ...]:
-        rows = zip(names, types, strict=True)
-        return tuple(Tensor(n.data, t.shape, t.element_type) for n, t in rows)
-
-    inputs, outputs = tensors(op.arg_names.data, kinds), tensors(op.res_names.data, op.outs.data)
+    if any(source(op, i) for i in range(len(op.ins))) or any(
+        where.data == "deferred" for where in op.materialize
+    ):
+        return None
+    kinds = [cast("MemRefType", a.type) for a in op.ins]
+    inputs, outputs = _tensors(op.arg_names, kinds), _tensors(op.res_names, op.outs)
     return Signature(op, op.sym_name, op.symbol_names, op.facts, inputs, outputs)
+
+
+def _of_kernels(op: Operation) -> Signature:
+    from polyc.dialects.region import GraphOp
+
+    assert isinstance(op, GraphOp)
+    inputs, outputs = _tensors(op.arg_names, op.ins), _tensors(op.res_names, op.outs)
+    return Signature(op, op.sym_name, op.symbol_names, op.facts, inputs, outputs)
+
+
+def _tensors(names: Iterable[StringAttr], types: Iterable[MemRefType]) -> tuple[Tensor, ...]:
+    rows = zip(names, types, strict=True)
+    return tuple(Tensor(n.data, t.shape, t.element_type) for n, t in rows)
 
 
 def _of_gpu_module(op: Operation) -> Signature:
@@ -130,6 +150,12 @@ def play_op(op: Operation, inputs: Arrays, symbols: Mapping[str, int]) -> Arrays
 
             assert isinstance(op, KernelOp)
             return region.run(op, list(inputs), symbols)
+        case "region.graph":
+            from polyc.dialects.region import GraphOp as KernelsOp
+            from polyc.playback import region_graph
+
+            assert isinstance(op, KernelsOp)
+            return region_graph.run(op, list(inputs), symbols)
         case "gpu.module":
             from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 

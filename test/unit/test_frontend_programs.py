@@ -17,12 +17,16 @@ from polyc.dialects import frontend, tiny
 from polyc.dialects.dim import Dim
 from polyc.dialects.frontend import GraphOp, OutputOp, broadcast, tensor, tensor_of
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
+from polyc.lowering.index_to_region import IndexToRegion
+from polyc.lowering.index_to_region_fusion import Fuse
+from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.passes.driver import verify
 from polyc.passes.tiny_canonicalize_movements import TinyCanonicalizeMovements
 from polyc.playback import frontend as frontend_playback
 from polyc.playback import tiny as tiny_playback
 from polyc.playback.functions import Array, widen
 from polyc.playback.reference import make_inputs, reference
+from polyc.tools.play import play
 from polyc.tools.registry import make_context
 
 M, N, K = (Dim.sym(s) for s in "MNK")
@@ -56,16 +60,35 @@ def agree(module: ModuleOp, sizes: Mapping[str, int], seed: int, close: float = 
     FrontendToTiny().apply(make_context(), module)
     verify(module)
     below = _tiny(module, inputs, sizes)
+    stored = _kernels(module.clone(), inputs, sizes, FUSES[seed % len(FUSES)])
     TinyCanonicalizeMovements().apply(make_context(), module)
     verify(module)
     moved = _tiny(module, inputs, sizes)
-    for x, y, z, r in zip(above, below, moved, exact, strict=True):
-        assert x.dtype == y.dtype
-        a, b, c, d = (v.astype(np.float64) for v in (x, y, z, r))
-        np.testing.assert_allclose(b, a, rtol=close, atol=close)
-        np.testing.assert_allclose(c, a, rtol=close, atol=close)
+    fused = _kernels(module, inputs, sizes, "cost")
+    for x, r, *lower in zip(above, exact, below, moved, stored, fused, strict=True):
+        a, d = x.astype(np.float64), r.astype(np.float64)
+        for y in lower:
+            assert x.dtype == y.dtype
+            np.testing.assert_allclose(y.astype(np.float64), a, rtol=close, atol=close)
         np.testing.assert_allclose(a, d, rtol=10 * close, atol=10 * close)
     return below[0]
+
+
+FUSES: Sequence[Fuse] = ("none", "legal")
+
+
+def _kernels(
+    module: ModuleOp, inputs: Sequence[Array], sizes: Mapping[str, int], fuse: Fuse
+) -> Sequence[Array]:
+    """The outputs of the kernels of the module's graph."""
+    TinyToIndex().apply(make_context(), module)
+    IndexToRegion(fuse).apply(make_context(), module)
+    verify(module)
+    text = str(module)
+    assert str(Parser(make_context(), text).parse_module()) == text
+    outputs = play(module, "f", inputs, sizes)
+    assert outputs is not None
+    return outputs
 
 
 def _tiny(module: ModuleOp, inputs: Sequence[Array], sizes: Mapping[str, int]) -> list[Array]:

@@ -1,0 +1,304 @@
+"""``region.graph``: a graph that several kernels compute, and how these are joined (S6.1).
+
+    region.graph @f
+        ins(x: !region.memref<[M, N], f32, align 16>)
+        outs(y: !region.memref<[M], f32, align 16> from @f_1::@y)
+
+It has no body: it stands before its kernels and is the signature of them all, which is the ABI
+(S12.1).  The data flow is in the kernels' own signatures: an input that is not the program's says
+``from = @kernel::@output`` for what another kernel makes, or ``from = @graph::@input`` for an input
+of the graph.  Both sides of such an edge are one buffer; where their shapes differ, the reader sees
+the elements in row-major order.  Kernels run in the order of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    StringAttr,
+    SymbolNameConstraint,
+    SymbolRefAttr,
+)
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import irdl_op_definition, prop_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.dim import AssumptionsAttr, parse_assumptions
+from polyc.dialects.region_kernel import KernelOp, derived_symbols
+from polyc.dialects.region_scope import KernelScope
+from polyc.dialects.region_types import MemRefType
+from polyc.dialects.sizes import product
+
+FROM = "from"
+"""The key, in the dictionary of a kernel's input, of where the input comes from."""
+
+
+def edge(owner: str, name: str) -> SymbolRefAttr:
+    """``@owner::@name``: an output of a kernel, or an input of a graph."""
+    return SymbolRefAttr(owner, [name])
+
+
+def ends(edge: Attribute | None) -> tuple[str, str] | None:
+    """The owner and the name of an edge; None for anything else."""
+    if not isinstance(edge, SymbolRefAttr) or len(edge.nested_references) != 1:
+        return None
+    return edge.root_reference.data, edge.nested_references.data[0].data
+
+
+def source(kernel: KernelOp, position: int) -> tuple[str, str] | None:
+    """The kernel and the output, or the graph and the input, that an input comes ``from``."""
+    return ends(kernel.arg_attrs.data[position].data.get(FROM))
+
+
+def kernels_beside(op: Operation) -> list[KernelOp]:
+    """The kernels of the module around ``op``, in the order of the text."""
+    block = op.parent_block()
+    return [] if block is None else [o for o in block.ops if isinstance(o, KernelOp)]
+
+
+@irdl_op_definition
+class GraphOp(KernelScope):
+    """The signature of a graph that several kernels compute.
+
+    ``sources`` has for each output the kernel's output that it is.
+    """
+
+    name = "region.graph"
+
+    sym_name = prop_def(SymbolNameConstraint())
+    ins = prop_def(ArrayAttr[MemRefType])
+    outs = prop_def(ArrayAttr[MemRefType])
+    sources = prop_def(ArrayAttr[SymbolRefAttr])
+    arg_names = prop_def(ArrayAttr[StringAttr])
+    arg_attrs = prop_def(ArrayAttr[DictionaryAttr])
+    res_names = prop_def(ArrayAttr[StringAttr])
+    res_attrs = prop_def(ArrayAttr[DictionaryAttr])
+
+    traits = traits_def(SymbolOpInterface())
+
+    def __init__(
+        self,
+        sym_name: str,
+        ins: Sequence[MemRefType],
+        outs: Sequence[MemRefType],
+        sources: Sequence[SymbolRefAttr],
+        arg_names: Sequence[str],
+        res_names: Sequence[str],
+        *,
+        symbols: Sequence[str] | None = None,
+        assumptions: AssumptionsAttr | None = None,
+        arg_attrs: Sequence[DictionaryAttr] | None = None,
+        res_attrs: Sequence[DictionaryAttr] | None = None,
+    ) -> None:
+        if symbols is None:
+            symbols = derived_symbols(t.shape for t in [*ins, *outs])
+        if arg_attrs is None:
+            arg_attrs = [DictionaryAttr({}) for _ in ins]
+        if res_attrs is None:
+            res_attrs = [DictionaryAttr({}) for _ in outs]
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(sym_name),
+                "ins": ArrayAttr(ins),
+                "outs": ArrayAttr(outs),
+                "sources": ArrayAttr(sources),
+                "symbols": ArrayAttr(StringAttr(s) for s in symbols),
+                "assumptions": assumptions or AssumptionsAttr(()),
+                "arg_names": ArrayAttr(StringAttr(n) for n in arg_names),
+                "arg_attrs": ArrayAttr(arg_attrs),
+                "res_names": ArrayAttr(StringAttr(n) for n in res_names),
+                "res_attrs": ArrayAttr(res_attrs),
+            },
+        )
+
+    def kernels(self) -> list[KernelOp]:
+        """The kernels that compute the outputs, in the order of the text."""
+        beside = {k.sym_name.data: k for k in kernels_beside(self)}
+        wanted = [found[0] for s in self.sources if (found := ends(s)) is not None]
+        needed: set[str] = set()
+        while wanted:
+            name = wanted.pop()
+            if name not in needed and name in beside:
+                needed.add(name)
+                kernel = beside[name]
+                found = (source(kernel, i) for i in range(len(kernel.ins)))
+                wanted += [edge[0] for edge in found if edge is not None]
+        return [k for name, k in beside.items() if name in needed]
+
+    # Text
+
+    def _derived(self) -> tuple[str, ...]:
+        return derived_symbols(t.shape for t in (*self.ins, *self.outs))
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+
+        def print_dict(data: DictionaryAttr) -> None:
+            if data.data:
+                printer.print_string(" ")
+                printer.print_attr_dict(data.data)
+
+        def print_in(i: int) -> None:
+            printer.print_string(f"{self.arg_names.data[i].data}: ")
+            printer.print_attribute(self.ins.data[i])
+            print_dict(self.arg_attrs.data[i])
+
+        def print_out(i: int) -> None:
+            printer.print_string(f"{self.res_names.data[i].data}: ")
+            printer.print_attribute(self.outs.data[i])
+            printer.print_string(" from ")
+            printer.print_attribute(self.sources.data[i])
+            print_dict(self.res_attrs.data[i])
+
+        printer.print_string("\n    ins(")
+        printer.print_list(range(len(self.ins)), print_in)
+        printer.print_string(")\n    outs(")
+        printer.print_list(range(len(self.outs)), print_out)
+        printer.print_string(")")
+        if self.symbol_names != self._derived():
+            printer.print_string(f"\n    symbols [{', '.join(self.symbol_names)}]")
+        if self.assumptions.data:
+            printer.print_string(f"\n    assuming {self.assumptions.text()}")
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> GraphOp:
+        name = parser.parse_symbol_name().data
+        names: list[str] = []
+        types: list[MemRefType] = []
+        attrs: list[DictionaryAttr] = []
+        sources: list[SymbolRefAttr] = []
+
+        def parse_tensor() -> None:
+            names.append(parser.parse_identifier(" as the tensor's name"))
+            parser.parse_punctuation(":")
+            pos = parser.pos
+            found = parser.parse_type()
+            if not isinstance(found, MemRefType):
+                parser.raise_error(f"expected a !region.memref, got {found}", pos)
+            types.append(found)
+
+        def parse_in() -> None:
+            parse_tensor()
+            attrs.append(DictionaryAttr(parser.parse_optional_attr_dict()))
+
+        def parse_out() -> None:
+            parse_tensor()
+            parser.parse_keyword(FROM)
+            pos = parser.pos
+            found = parser.parse_attribute()
+            if not isinstance(found, SymbolRefAttr):
+                parser.raise_error(f"expected @kernel::@output, got {found}", pos)
+            sources.append(found)
+            attrs.append(DictionaryAttr(parser.parse_optional_attr_dict()))
+
+        parser.parse_keyword("ins")
+        parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_in)
+        count = len(names)
+        parser.parse_keyword("outs")
+        parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_out)
+        symbols: list[str] | None = None
+        if parser.parse_optional_keyword("symbols") is not None:
+            symbols = parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, parser.parse_identifier
+            )
+        assumptions: AssumptionsAttr | None = None
+        if parser.parse_optional_keyword("assuming") is not None:
+            assumptions = AssumptionsAttr(parse_assumptions(parser))
+        extra = parser.parse_optional_attr_dict_with_keyword()
+        op = cls(
+            name,
+            types[:count],
+            types[count:],
+            sources,
+            names[:count],
+            names[count:],
+            symbols=symbols,
+            assumptions=assumptions,
+            arg_attrs=attrs[:count],
+            res_attrs=attrs[count:],
+        )
+        if extra is not None:
+            op.attributes |= extra.data
+        return op
+
+    # Rules
+
+    def verify_(self) -> None:
+        self._verify_lists()
+        beside = {k.sym_name.data: k for k in kernels_beside(self)}
+        tensors: dict[tuple[str, str], MemRefType] = {
+            (self.sym_name.data, name.data): kind
+            for name, kind in zip(self.arg_names, self.ins, strict=True)
+        }
+        for kernel in self.kernels():
+            for i, edge in enumerate(source(kernel, i) for i in range(len(kernel.ins))):
+                who = f"input {kernel.arg_names.data[i].data} of @{kernel.sym_name.data}"
+                kind = kernel.ins[i].type
+                if edge is None:
+                    raise VerifyException(
+                        f"{who} does not say where it is from; write {{from = "
+                        f"@{self.sym_name.data}::@input}} for an input of the graph"
+                    )
+                if isinstance(kind, MemRefType):
+                    self._verify_edge(who, kind, edge, tensors, beside)
+            for name, kind in zip(kernel.res_names, kernel.outs, strict=True):
+                tensors[(kernel.sym_name.data, name.data)] = kind
+        for name, kind, found in zip(self.res_names, self.outs, self.sources, strict=True):
+            who, edge = f"output {name.data}", ends(found)
+            if edge is None or edge[0] == self.sym_name.data:
+                raise VerifyException(f"{who} is from @kernel::@output, not from {found}")
+            self._verify_edge(who, kind, edge, tensors, beside)
+
+    def _verify_lists(self) -> None:
+        for what, count, lists in (
+            ("inputs", len(self.ins), (self.arg_names, self.arg_attrs)),
+            ("outputs", len(self.outs), (self.res_names, self.res_attrs, self.sources)),
+        ):
+            for found in lists:
+                if len(found) != count:
+                    raise VerifyException(
+                        f"the graph has {count} {what} and a list of {len(found)} beside them; "
+                        "give one entry each"
+                    )
+        names = [n.data for n in (*self.arg_names, *self.res_names)]
+        for name in names:
+            if names.count(name) > 1:
+                raise VerifyException(
+                    f"the name {name} is given to two tensors of the signature; rename one"
+                )
+        missing = [s for s in self._derived() if s not in self.symbol_names]
+        if missing:
+            raise VerifyException(
+                f"the signature uses {', '.join(missing)}, which the graph's symbols "
+                f"[{', '.join(self.symbol_names)}] lack"
+            )
+
+    def _verify_edge(
+        self,
+        who: str,
+        kind: MemRefType,
+        edge: tuple[str, str],
+        tensors: dict[tuple[str, str], MemRefType],
+        beside: dict[str, KernelOp],
+    ) -> None:
+        text = f"@{edge[0]}::@{edge[1]}"
+        made = tensors.get(edge)
+        if made is None:
+            later = edge[0] in beside and any(n.data == edge[1] for n in beside[edge[0]].res_names)
+            why = "is made by a kernel further down" if later else "is not there"
+            raise VerifyException(f"{who} is from {text}, which {why}")
+        if made.element_type != kind.element_type or not self.same_size(
+            product(made.shape), product(kind.shape)
+        ):
+            raise VerifyException(
+                f"{who} is {kind} and {text} is {made}; both are one buffer: give them one element "
+                "type and as many elements"
+            )

@@ -1,0 +1,420 @@
+"""``region.kernel``, the container of the ``region`` dialect, and its ``region.yield``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    StringAttr,
+    SymbolNameConstraint,
+)
+from xdsl.ir import (
+    Attribute,
+    Block,
+    BlockArgument,
+    Operation,
+    Region,
+    SSAValue,
+)
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, IsTerminator, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.dim import (
+    AssumptionsAttr,
+    Dim,
+    Shape,
+    parse_assumptions,
+    shape_text,
+)
+from polyc.dialects.region_axes import ReduceOp
+from polyc.dialects.region_scope import (
+    MATERIALIZE,
+    KernelScope,
+    parse_fn,
+    same_size,
+)
+from polyc.dialects.region_types import (
+    AxisAttr,
+    MemRefType,
+    ValType,
+    axes_text,
+    check_axes,
+    parse_axes,
+    val_type,
+)
+from polyc.dialects.signature import fix_name
+
+# The kernel ----------------------------------------------------------------------------
+
+
+def derived_symbols(shapes: Iterable[Shape]) -> tuple[str, ...]:
+    """The symbols of a signature, in order of first appearance."""
+    found: dict[str, None] = {}
+    for shape in shapes:
+        for dim in shape:
+            found.update(dict.fromkeys(dim.symbols()))
+    return tuple(found)
+
+
+@irdl_op_definition
+class KernelOp(KernelScope):
+    """One kernel: inputs to read, axes to run over, values to write (S6.1).
+
+    ``iters`` is the output space.  ``symbols`` are the size names of the whole kernel, in
+    the order of the signature; every affine map in the body has exactly these symbols.
+    ``materialize`` says for each output whether it goes to global memory (``gmem``) or
+    straight to the kernel that reads it (``deferred``).  An input that another kernel of
+    the module makes carries ``from = @kernel::@output`` in its dictionary.
+    """
+
+    name = "region.kernel"
+
+    sym_name = prop_def(SymbolNameConstraint())
+    iters = prop_def(ArrayAttr[AxisAttr])
+    outs = prop_def(ArrayAttr[MemRefType])
+    materialize = prop_def(ArrayAttr[StringAttr])
+    arg_names = prop_def(ArrayAttr[StringAttr])
+    arg_attrs = prop_def(ArrayAttr[DictionaryAttr])
+    res_names = prop_def(ArrayAttr[StringAttr])
+    res_attrs = prop_def(ArrayAttr[DictionaryAttr])
+    body = region_def("single_block")
+
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+
+    def __init__(
+        self,
+        sym_name: str,
+        iters: Iterable[AxisAttr],
+        ins: Sequence[MemRefType],
+        outs: Sequence[MemRefType],
+        arg_names: Sequence[str],
+        res_names: Sequence[str],
+        *,
+        body: Region | None = None,
+        symbols: Sequence[str] | None = None,
+        assumptions: AssumptionsAttr | None = None,
+        arg_attrs: Sequence[DictionaryAttr] | None = None,
+        res_attrs: Sequence[DictionaryAttr] | None = None,
+        materialize: Sequence[str] | None = None,
+    ) -> None:
+        if body is None:
+            body = Region(Block(arg_types=ins))
+        if symbols is None:
+            symbols = derived_symbols(t.shape for t in [*ins, *outs])
+        if arg_attrs is None:
+            arg_attrs = [DictionaryAttr({}) for _ in ins]
+        if res_attrs is None:
+            res_attrs = [DictionaryAttr({}) for _ in outs]
+        if materialize is None:
+            materialize = ["gmem"] * len(outs)
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(sym_name),
+                "iters": ArrayAttr(iters),
+                "outs": ArrayAttr(outs),
+                "materialize": ArrayAttr(StringAttr(m) for m in materialize),
+                "symbols": ArrayAttr(StringAttr(s) for s in symbols),
+                "assumptions": assumptions or AssumptionsAttr(()),
+                "arg_names": ArrayAttr(StringAttr(n) for n in arg_names),
+                "arg_attrs": ArrayAttr(arg_attrs),
+                "res_names": ArrayAttr(StringAttr(n) for n in res_names),
+                "res_attrs": ArrayAttr(res_attrs),
+            },
+            regions=[body],
+        )
+        for arg, name in zip(self.ins, arg_names, strict=False):
+            if SSAValue.is_valid_name(name):
+                arg.name_hint = name
+
+    @property
+    def ins(self) -> tuple[BlockArgument, ...]:
+        """The tensors read, as the block's arguments."""
+        return tuple(self.body.block.args)
+
+    @property
+    def yield_op(self) -> YieldOp:
+        last = self.body.block.last_op
+        assert isinstance(last, YieldOp)
+        return last
+
+    def reduction(self, name: str) -> ReduceOp | None:
+        """The reduction called ``name``, or None."""
+        for op in self.body.block.ops:
+            if isinstance(op, ReduceOp) and op.label == name:
+                return op
+        return None
+
+    # Text
+
+    def _derived(self) -> tuple[str, ...]:
+        types = [cast(MemRefType, a.type) for a in self.ins] + list(self.outs)
+        return derived_symbols(t.shape for t in types)
+
+    def print(self, printer: Printer) -> None:
+        for arg, name in zip(self.ins, self.arg_names, strict=True):
+            fix_name(printer, arg, name.data)
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        printer.print_string(f" iters {axes_text(self.iters)}\n    ins(")
+        inputs = list(zip(self.ins, self.arg_attrs, strict=True))
+
+        def print_in(item: tuple[BlockArgument, DictionaryAttr]) -> None:
+            printer.print_block_argument(item[0])
+            _print_dict(printer, item[1])
+
+        def print_out(i: int) -> None:
+            printer.print_string(f"{self.res_names.data[i].data}: ")
+            printer.print_attribute(self.outs.data[i])
+            printer.print_string(f" {self.materialize.data[i].data}")
+            _print_dict(printer, self.res_attrs.data[i])
+
+        printer.print_list(inputs, print_in)
+        printer.print_string(")\n    outs(")
+        printer.print_list(range(len(self.outs)), print_out)
+        printer.print_string(")")
+        if self.symbol_names != self._derived():
+            printer.print_string(f"\n    symbols [{', '.join(self.symbol_names)}]")
+        if self.assumptions.data:
+            printer.print_string(f"\n    assuming {self.assumptions.text()}")
+        if self.attributes:
+            printer.print_string("\n    attributes ")
+            printer.print_attr_dict(self.attributes)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> KernelOp:
+        name = parser.parse_symbol_name().data
+        parser.parse_keyword("iters")
+        iters = parse_axes(parser)
+        arguments: list[Parser.Argument] = []
+        arg_attrs: list[DictionaryAttr] = []
+        outs: list[MemRefType] = []
+        res_names: list[str] = []
+        materialize: list[str] = []
+        res_attrs: list[DictionaryAttr] = []
+
+        def memref(found: Attribute, pos: int) -> MemRefType:
+            if not isinstance(found, MemRefType):
+                parser.raise_error(f"expected a !region.memref, got {found}", pos)
+            return found
+
+        def parse_in() -> None:
+            pos = parser.pos
+            argument = parser.parse_argument()
+            memref(argument.type, pos)
+            arguments.append(argument)
+            arg_attrs.append(DictionaryAttr(parser.parse_optional_attr_dict()))
+
+        def parse_out() -> None:
+            res_names.append(parser.parse_identifier(" as the output's name"))
+            parser.parse_punctuation(":")
+            pos = parser.pos
+            outs.append(memref(parser.parse_type(), pos))
+            materialize.append(parse_fn(parser, MATERIALIZE).data)
+            res_attrs.append(DictionaryAttr(parser.parse_optional_attr_dict()))
+
+        parser.parse_keyword("ins")
+        parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_in)
+        parser.parse_keyword("outs")
+        parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_out)
+        symbols: list[str] | None = None
+        if parser.parse_optional_keyword("symbols") is not None:
+            symbols = parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, parser.parse_identifier
+            )
+        assumptions: AssumptionsAttr | None = None
+        if parser.parse_optional_keyword("assuming") is not None:
+            assumptions = AssumptionsAttr(parse_assumptions(parser))
+        extra = parser.parse_optional_attr_dict_with_keyword()
+        body = parser.parse_region(arguments)
+        op = cls(
+            name,
+            iters,
+            [cast(MemRefType, a.type) for a in arguments],
+            outs,
+            [a.name.text[1:] for a in arguments],
+            res_names,
+            body=body,
+            symbols=symbols,
+            assumptions=assumptions,
+            arg_attrs=arg_attrs,
+            res_attrs=res_attrs,
+            materialize=materialize,
+        )
+        if extra is not None:
+            op.attributes |= extra.data
+        return op
+
+    # Rules
+
+    def verify_(self) -> None:
+        check_axes(self.iters)
+        for what, count, lists in (
+            ("inputs", len(self.ins), (self.arg_names, self.arg_attrs)),
+            ("outputs", len(self.outs), (self.res_names, self.res_attrs, self.materialize)),
+        ):
+            for found in lists:
+                if len(found) != count:
+                    raise VerifyException(
+                        f"the kernel has {count} {what} and a list of {len(found)} beside them; "
+                        "give one entry each"
+                    )
+        names = [n.data for n in (*self.arg_names, *self.res_names)]
+        for name in names:
+            if names.count(name) > 1:
+                raise VerifyException(
+                    f"the name {name} is given to two tensors of the signature; rename one"
+                )
+        for found in self.materialize:
+            if found.data not in MATERIALIZE:
+                raise VerifyException(
+                    f"an output is materialised in gmem or deferred, not in {found.data}"
+                )
+        for arg in self.ins:
+            if not isinstance(arg.type, MemRefType):
+                raise VerifyException(f"an input is a !region.memref, not {arg.type}")
+        missing = [s for s in self._derived() if s not in self.symbol_names]
+        if missing:
+            raise VerifyException(
+                f"the signature uses {', '.join(missing)}, which the kernel's symbols "
+                f"[{', '.join(self.symbol_names)}] lack"
+            )
+        for fact in self.assumptions.data:
+            if fact not in self.facts:
+                raise VerifyException(
+                    f"the assumption {fact} names a symbol that is not one of the kernel's, "
+                    f"[{', '.join(self.symbol_names)}]"
+                )
+        if not isinstance(self.body.block.last_op, YieldOp):
+            raise VerifyException("the body ends with region.yield")
+        self._verify_body()
+
+    def _verify_body(self) -> None:
+        sizes: dict[str, Dim] = {a.label: a.size for a in self.iters}
+        reductions: set[str] = set()
+        for op in self.body.block.ops:
+            if isinstance(op, ReduceOp) and op.label is not None:
+                if op.label in reductions:
+                    raise VerifyException(
+                        f'two reductions are named "{op.label}"; a plan names the one that '
+                        "it means, give each its own name"
+                    )
+                reductions.add(op.label)
+            for result in op.results:
+                if not isinstance(result.type, ValType):
+                    raise VerifyException(
+                        f"{op.name} makes {result.type}; a kernel's values are !region.val"
+                    )
+                for axis in result.type.axes:
+                    size = sizes.setdefault(axis.label, axis.size)
+                    if not self.same_size(size, axis.size):
+                        raise VerifyException(
+                            f"AxisAlignmentMismatch: axis {axis.label} has size {size} in one "
+                            f"place and {axis.size} in {op.name}; one name is one index, "
+                            "rename one of the two"
+                        )
+                    for symbol in axis.size.symbols():
+                        if symbol not in self.symbol_names:
+                            raise VerifyException(
+                                f"axis {axis} uses {symbol}, which is not one of the kernel's "
+                                f"symbols [{', '.join(self.symbol_names)}]"
+                            )
+
+
+def kernel_of(op: Operation) -> KernelOp | None:
+    """The kernel around ``op``, or None."""
+    parent = op.parent_op()
+    return parent if isinstance(parent, KernelOp) else None
+
+
+def _print_dict(printer: Printer, data: DictionaryAttr) -> None:
+    if data.data:
+        printer.print_string(" ")
+        printer.print_attr_dict(data.data)
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """The values that the kernel writes, in the order of ``outs``."""
+
+    name = "region.yield"
+
+    values = var_operand_def(ValType)
+
+    traits = traits_def(IsTerminator())
+
+    def __init__(self, values: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[values])
+
+    def print(self, printer: Printer) -> None:
+        if self.values:
+            printer.print_string(" ")
+            printer.print_list(self.values, printer.print_operand)
+        printer.print_op_attributes(self.attributes)
+        if self.values:
+            printer.print_string(" : ")
+            printer.print_list(self.values, lambda v: printer.print_attribute(v.type))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> YieldOp:
+        unresolved = (
+            parser.parse_optional_undelimited_comma_separated_list(
+                parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+            )
+            or []
+        )
+        extra = parser.parse_optional_attr_dict()
+        values: Sequence[SSAValue] = []
+        if unresolved:
+            parser.parse_punctuation(":")
+            pos = parser.pos
+            types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+            values = parser.resolve_operands(unresolved, types, pos)
+        op = cls(values)
+        op.attributes |= extra
+        return op
+
+    def verify_(self) -> None:
+        kernel = kernel_of(self)
+        if kernel is None:
+            return
+        if len(self.values) != len(kernel.outs):
+            raise VerifyException(
+                f"{len(self.values)} values are yielded to {len(kernel.outs)} outputs; yield one "
+                "each"
+            )
+        iters = {a.label for a in kernel.iters}
+        for value, out, name in zip(self.values, kernel.outs, kernel.res_names, strict=True):
+            found = val_type(value)
+            for label in found.labels:
+                if label not in iters:
+                    raise VerifyException(
+                        f"output {name.data} depends on axis {label}, which is not one of the "
+                        f"kernel's iters {axes_text(kernel.iters)}; reduce it or add it"
+                    )
+            if len(found.shape) != len(out.shape) or not all(
+                same_size(self, a, b) for a, b in zip(found.shape, out.shape, strict=True)
+            ):
+                raise VerifyException(
+                    f"output {name.data} has shape {shape_text(out.shape)} and is given "
+                    f"{axes_text(found.axes)}; make the sizes equal"
+                )
+            if found.element_type != out.element_type:
+                raise VerifyException(
+                    f"output {name.data} holds {out.element_type} and is given "
+                    f"{found.element_type}; convert with region.cast"
+                )

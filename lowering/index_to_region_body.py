@@ -1,0 +1,176 @@
+"""``index-to-region``: the body of one kernel, from the forms of its values (S6.3, S6.6).
+
+A value is computed over the axes that it depends on and no others; before an elementwise op its
+operands are brought to common axes by ``region.broadcast_in_dim`` or ``region.transpose``.  A
+value that is used several times at the same point is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import AnyFloat, f32
+from xdsl.ir import Block, Operation, SSAValue
+
+from polyc.dialects import region, tiny
+from polyc.dialects.region_types import AxisAttr, MemRefType, ValType
+from polyc.lowering.index_to_region_forms import Choice, Form, Forms, Key
+from polyc.lowering.index_to_region_points import Point
+from polyc.passes.driver import located
+from polyc.poly import isl
+
+
+class Body:
+    """The values of a kernel made so far, at the end of ``block``.
+
+    ``tensors`` are the tiny values that lie in memory, with the kernel's arguments for them.
+    """
+
+    def __init__(self, forms: Forms, block: Block, tensors: Mapping[SSAValue, SSAValue]) -> None:
+        self.forms = forms
+        self.block = block
+        self.tensors = tensors
+        self.made: dict[Key, SSAValue] = {}
+        self.reductions = 0
+
+    def value(self, wanted: SSAValue, point: Point) -> SSAValue:
+        """``wanted`` at ``point``; its axes are those of the point or fewer, in any order.
+
+        A loop with a stack of its own: graphs are deeper than Python's.
+        """
+        stack: list[Key] = [(wanted, point)]
+        while stack:
+            key = stack[-1]
+            if key in self.made:
+                stack.pop()
+                continue
+            if key[0] in self.tensors:
+                asking = stack[-2][0].owner if len(stack) > 1 else self.forms.graph
+                self.made[key] = self._read(*key, cast(Operation, asking))
+                stack.pop()
+                continue
+            form = self.forms.form(*key)
+            missing = next((k for k in form.operands if k not in self.made), None)
+            if missing is not None:
+                stack.append(missing)
+                continue
+            self.made[key] = self._make(key, form)
+            stack.pop()
+        return self.made[(wanted, point)]
+
+    def spread(self, value: SSAValue, axes: Sequence[AxisAttr], like: Operation) -> SSAValue:
+        """``value`` over ``axes``, which contain its own."""
+        have = cast(ValType, value.type).labels
+        want = tuple(a.label for a in axes)
+        if have == want:
+            return value
+        if len(have) == len(want):
+            return self._add(region.TransposeOp(value, [have.index(w) for w in want]), like)
+        return self._add(region.BroadcastInDimOp(value, [want.index(h) for h in have], axes), like)
+
+    def _add(self, op: Operation, like: Operation, hint: str | None = None) -> SSAValue:
+        """Put ``op`` at the end, where ``like`` is in the source; its result."""
+        self.block.add_op(located(op, like))
+        op.results[0].name_hint = hint
+        return op.results[0]
+
+    def _make(self, key: Key, form: Form) -> SSAValue:
+        value, point = key
+        op = value.owner
+        assert isinstance(op, Operation)
+        operands = [self.made[k] for k in form.operands]
+        if form.same:
+            made = operands[0]
+        elif form.number is not None:
+            element = cast(AnyFloat, tiny.tensor_of(value).element_type)
+            made = self._add(region.ConstantOp(form.number, element), op)
+        elif isinstance(op, tiny.ReduceOp):
+            made = self._reduce(op, form, operands[0])
+        else:
+            made = self._add(self._computed(op, operands, point), op, value.name_hint)
+        for choice in form.choices:
+            made = self._chosen(op, point, choice, made)
+        return made
+
+    def _computed(self, op: Operation, operands: Sequence[SSAValue], point: Point) -> Operation:
+        match op:
+            case tiny.ConstantOp():
+                return region.ConstantOp(op.number, f32)
+            case tiny.DimOp():
+                return region.DimOp(op.size)
+            case tiny.UnaryOp():
+                return region.UnaryOp(op.function, operands[0])
+            case tiny.CastOp():
+                return region.CastOp(operands[0], tiny.tensor_of(op.result).element_type)
+            case _:
+                return self._joined(op, operands, point)
+
+    def _joined(self, op: Operation, operands: Sequence[SSAValue], point: Point) -> Operation:
+        """An elementwise op over the axes that any operand has."""
+        types = [cast(ValType, o.type) for o in operands]
+        axes: Sequence[AxisAttr] = types[0].axes.data
+        if any(t.axes != types[0].axes for t in types):
+            labels = {label for t in types for label in t.labels}
+            axes = [a for a in point.axes if a.label in labels]
+        values = [self.spread(o, axes, op) for o in operands]
+        match op:
+            case tiny.BinaryOp():
+                return region.BinaryOp(op.function, *values)
+            case tiny.CompareOp():
+                return region.CompareOp(op.function, *values)
+            case _:
+                return region.SelectOp(*values)
+
+    def _reduce(self, op: tiny.ReduceOp, form: Form, body: SSAValue) -> SSAValue:
+        have = cast(ValType, body.type)
+        missing = [a for a in form.fresh if have.axis(a.label) is None]
+        if missing:
+            # The operand repeats along a reduced axis: the sum counts each of its points.
+            asked = form.operands[0][1].axes
+            wanted = [a for a in asked if have.axis(a.label) or a in missing]
+            wanted += [a for a in missing if a not in wanted]
+            body = self.spread(body, wanted, op)
+        label = "acc" if self.reductions == 0 else f"acc{self.reductions}"
+        self.reductions += 1
+        made = region.ReduceOp(
+            op.function,
+            body,
+            [a.label for a in form.fresh],
+            acc=cast(AnyFloat, f32),
+            label=label,
+        )
+        return self._add(made, op, label)
+
+    def _chosen(self, op: Operation, point: Point, choice: Choice, value: SSAValue) -> SSAValue:
+        """``value`` inside the choice's set, its fill elsewhere."""
+        kind = cast(ValType, value.type)
+        tested = Point.of(point.axes, (), self.forms.symbols, choice.inside)
+        assert tested.guard is not None
+        condition = self._add(region.InsideOp(tested.guard, tested.axes), op)
+        labels = {*kind.labels, *tested.labels}
+        axes = [a for a in point.axes if a.label in labels]
+        other = self._add(region.ConstantOp(choice.fill, cast(AnyFloat, kind.element_type)), op)
+        values = [self.spread(v, axes, op) for v in (condition, value, other)]
+        return self._add(region.SelectOp(*values), op)
+
+    def _read(self, tensor: SSAValue, point: Point, asking: Operation) -> SSAValue:
+        memref = cast(MemRefType, self.tensors[tensor].type)
+        if any(size.constant() == 0 for size in memref.shape):
+            return self._add(self._nothing(memref), asking)
+        guard, fill = point.guard, point.fill
+        if guard is not None and fill is None:
+            # Outside the guard nothing counts, and the read may not go there.
+            fill = 0.0
+        if guard is not None:
+            guard = isl.simplify_set(guard, self.forms.points(point.axes))
+            if not guard.constraints:
+                guard = fill = None
+        read = region.ReadOp(self.tensors[tensor], point.map, point.axes, guard, fill)
+        return self._add(read, asking)
+
+    def _nothing(self, memref: MemRefType) -> Operation:
+        """What stands for an element of a tensor that has none, which no point asks for."""
+        if isinstance(memref.element_type, AnyFloat):
+            return region.ConstantOp(0.0, memref.element_type)
+        return region.InsideOp(isl.empty_set(0, self.forms.symbols), ())

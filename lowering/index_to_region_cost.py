@@ -1,0 +1,178 @@
+"""``index-to-region``: what fusing a value costs against storing it (S11.1's fusion delta).
+
+A stored value is written once and read by each kernel that wants it.  A fused value is not, and
+may be computed several times: at each point at which it is wanted, and again in each block along
+the axes of the kernel that it does not have.  Both sides are counted in bytes of memory traffic
+an element; arithmetic counts as the bytes that move while it runs.
+
+The figures are SM80's, where memory is slow for the arithmetic least: what pays there pays on
+SM90 too.  A size that is not known is taken as ``TYPICAL``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Operation, SSAValue
+
+from polyc.dialects import tiny
+from polyc.dialects.dim import Dim
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.index import value_op
+from polyc.dialects.signature import SizedTensorType
+
+TYPICAL = 1024
+"""What a symbol is taken as."""
+
+BLOCK = 256
+"""Points of an axis that one block holds."""
+
+FLOPS_A_BYTE = 10
+"""f32 operations in the time that a byte of global memory takes: 19.5 TFLOP/s, 2 TB/s."""
+
+TENSOR_FLOPS_A_BYTE = 150
+"""The same on tensor cores: 312 TFLOP/s."""
+
+
+def points(sizes: Iterable[Dim]) -> float:
+    """The number of points of some axes, about."""
+    total = 1.0
+    for size in sizes:
+        total *= _about(size)
+    return total
+
+
+def blocks(size: Dim) -> float:
+    """How many blocks an axis takes."""
+    return max(1.0, -(-_about(size) // BLOCK))
+
+
+def _about(size: Dim) -> int:
+    return max(0, size.evaluate(dict.fromkeys(size.symbols(), TYPICAL)))
+
+
+def element_size(value: SSAValue) -> int:
+    """The bytes of one stored element."""
+    kind = tiny.tensor_of(value).element_type
+    return 1 if kind == i1 else element_bytes(kind)
+
+
+def is_contraction(value: SSAValue) -> bool:
+    """Whether a value is a sum of products, each factor repeated along a kept axis (S5.2).
+
+    Tensor cores compute it; a row's sum of products is another reduction.
+    """
+    op = value.owner
+    if not isinstance(op, tiny.ReduceOp) or op.function != "sum":
+        return False
+    product = op.operand.owner
+    if not isinstance(product, tiny.BinaryOp) or product.function != "mul":
+        return False
+    return all(_repeats(factor, op.axes) for factor in (product.lhs, product.rhs))
+
+
+def _repeats(value: SSAValue, gone: Sequence[int]) -> bool:
+    """Whether a value, but for a mask, is the same all along an axis that is not ``gone``."""
+    while isinstance(op := value.owner, tiny.MaskOp):
+        value = op.operand
+    entry = value_op(value)
+    axes = () if entry is None else entry.axes.data
+    return any(axis.repeats for i, axis in enumerate(axes) if i not in gone)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Bytes an element: what fusing saves, and what computing it ``times`` times costs."""
+
+    saved: float
+    again: float
+    times: float
+
+    @property
+    def pays(self) -> bool:
+        return self.again <= self.saved
+
+    def __str__(self) -> str:
+        return (
+            f"fused it would be computed {self.times:g} times, which takes as long as moving "
+            f"{self.again:.3g} bytes an element; storing it moves {self.saved:g} (a size that is "
+            f"not known is taken as {TYPICAL})"
+        )
+
+
+@dataclass
+class Work:
+    """The work behind each value of a graph, down to what is computed once anyway.
+
+    ``elementwise`` holds, as bits, the elementwise ops between a value and the reductions and
+    tensors that it is made of; ``heads`` the reductions that lead to it by elementwise ops of its
+    own shape alone, each used once: the value is their epilogue.
+    """
+
+    elementwise: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    heads: dict[SSAValue, tuple[SSAValue, ...]] = field(
+        default_factory=dict[SSAValue, tuple[SSAValue, ...]]
+    )
+
+    @staticmethod
+    def of(graph: tiny.GraphOp, uses: Mapping[SSAValue, int]) -> Work:
+        """The work of a graph whose values are used so many times."""
+        work = Work()
+        for number, op in enumerate(graph.body.block.ops):
+            if op.results and isinstance(op.results[0].type, SizedTensorType):
+                work._add(op, 1 << number, uses)
+        return work
+
+    def _add(self, op: Operation, bit: int, uses: Mapping[SSAValue, int]) -> None:
+        value = op.results[0]
+        if isinstance(op, tiny.ReduceOp):
+            self.elementwise[value] = 0
+            self.heads[value] = (value,)
+            return
+        bits, heads = 0, dict[SSAValue, None]()
+        for operand in op.operands:
+            bits |= self.elementwise.get(operand, 0)
+            if uses.get(operand, 0) == 1:
+                heads.update(dict.fromkeys(self.heads.get(operand, ())))
+        computes = is_computed(value)
+        self.elementwise[value] = bits | bit if computes else bits
+        self.heads[value] = tuple(heads) if computes else ()
+
+    def bytes_of(self, value: SSAValue) -> float:
+        """What computing one element takes, its heads included, as bytes moved meanwhile."""
+        total = self.elementwise.get(value, 0).bit_count() / FLOPS_A_BYTE
+        for head in self.heads.get(value, ()):
+            op = cast(tiny.ReduceOp, head.owner)
+            sizes = tiny.tensor_of(op.operand).dims
+            count = points(sizes[a] for a in op.axes)
+            inner = self.elementwise.get(op.operand, 0).bit_count() + 1
+            rate = TENSOR_FLOPS_A_BYTE if is_contraction(head) else FLOPS_A_BYTE
+            total += count * inner / rate
+        return total
+
+
+def is_computed(value: SSAValue) -> bool:
+    """Whether arithmetic makes the value: no leaf, movement, constant or widening cast."""
+    op = value.owner
+    match op:
+        case tiny.CastOp():
+            return element_size(value) < element_size(op.operand)
+        case tiny.UnaryOp() | tiny.BinaryOp() | tiny.CompareOp() | tiny.SelectOp():
+            return True
+        case _:
+            return isinstance(op, tiny.ReduceOp)
+
+
+def fusion_delta(
+    value: SSAValue, work: Work, own: Sequence[Dim], wanted: float, kernels: int
+) -> Delta:
+    """Fusing ``value`` of sizes ``own``, which is computed at ``wanted`` points, in ``kernels``."""
+    times = wanted / max(1.0, points(own))
+    return Delta(
+        element_size(value) * (1.0 + kernels),
+        max(0.0, times - 1) * work.bytes_of(value),
+        times,
+    )

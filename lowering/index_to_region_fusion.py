@@ -1,0 +1,333 @@
+"""``index-to-region``: which values of a graph are stored, and which kernels there are (S6.1).
+
+The values are visited from the outputs up.  When a value is reached, every point at which a kernel
+wants it is known, so it is decided there and then:
+
+- what a value that is no affine access looks at is stored, and the value is another view of the
+  same memory (S4.7);
+- a reduction, with the elementwise ops that follow it alone, is computed once (S6.6): wanted at
+  two points, or by two kernels, it is stored.  It may be computed inside its consumer where every
+  element is wanted at one point only, which isl decides (S7.1);
+- what is left is a question of cost (S11.1).
+
+A stored value is the output of a kernel of its own.  Outputs of the graph of one shape share a
+kernel, and so do smaller ones that share a reduction with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from polyc.dialects import tiny
+from polyc.dialects.dim import Dim
+from polyc.dialects.region_types import AxisAttr
+from polyc.lowering import index_to_region_cost as cost
+from polyc.lowering.index_to_region_forms import (
+    Forms,
+    entry_of,
+    extent,
+    not_affine,
+    why_not_affine,
+)
+from polyc.lowering.index_to_region_points import Point
+from polyc.poly.same_point import two_points
+
+Fuse = Literal["none", "legal", "cost"]
+Split = Literal["none", "contractions"]
+Edge = Literal["gmem", "deferred"]
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A value that a kernel stores, at a point over its axes; ``output`` is the graph's, if any."""
+
+    value: SSAValue
+    point: Point
+    output: int | None = None
+
+
+@dataclass(eq=False)
+class Kernel:
+    """A kernel to be: what it stores, and what that takes."""
+
+    forms: Forms
+    iters: tuple[AxisAttr, ...]
+    roots: list[Root] = field(default_factory=list[Root])
+    reads: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
+    """The values that it reads from memory."""
+    reduces: set[str] = field(default_factory=set[str])
+    """The axes that its values are reduced over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A value in memory between kernels: which one makes it, and why it is there."""
+
+    kernel: Kernel
+    edge: Edge
+    reason: str
+
+
+@dataclass
+class Kernels:
+    """The kernels of a graph, in an order in which they can run.
+
+    ``stored`` are the values between them; ``views`` take a value that is another view of memory
+    to the value that lies there.  ``placed`` are the outputs of the graph that a stored value, or
+    a view of one, is; every other output is the root of a kernel.
+    """
+
+    kernels: list[Kernel]
+    stored: dict[SSAValue, Stored]
+    views: dict[SSAValue, SSAValue]
+    placed: dict[int, SSAValue]
+
+
+class Composer:
+    """Decides for one graph with its index book; ``run`` does it.
+
+    ``fuse``: ``none`` stores every reduction and every value with several uses, ``legal`` fuses
+    what may be, ``cost`` what pays.  ``split`` keeps a kernel for each contraction: a fused one is
+    joined to its consumer by a ``deferred`` edge.
+    """
+
+    def __init__(self, graph: tiny.GraphOp, fuse: Fuse = "cost", split: Split = "none") -> None:
+        self.graph = graph
+        self.fuse = fuse
+        self.split = split
+        self.ops = [op for op in graph.body.block.ops if op.results]
+        self.uses: dict[SSAValue, int] = {op.results[0]: _uses(op.results[0]) for op in self.ops}
+        self.work = cost.Work.of(graph, self.uses)
+        self.asked: dict[SSAValue, dict[tuple[Kernel, Point], None]] = {}
+        self.whole: dict[SSAValue, str] = {}
+        self.settled: set[SSAValue] = set()
+        self.stored: dict[SSAValue, Stored] = {}
+        self.views: dict[SSAValue, SSAValue] = {}
+        self.placed: dict[int, SSAValue] = {}
+        self.between: list[Kernel] = []
+
+    def run(self) -> Kernels:
+        """The kernels.  Raises PolycError where a value has no form in a kernel."""
+        ends = self._output_kernels()
+        for op in reversed(self.ops):
+            self._visit(op.results[0])
+        for leaf in self.graph.body.block.args:
+            self._read_from_memory(leaf)
+        kernels = [*reversed(self.between), *(k for k in ends if k.roots)]
+        return Kernels(kernels, self.stored, self.views, self.placed)
+
+    # Outputs
+
+    def _output_kernels(self) -> list[Kernel]:
+        """The kernels of the graph's outputs, which ask for these."""
+        found: list[Kernel] = []
+        outputs = self.graph.body.block.last_op
+        assert isinstance(outputs, tiny.OutputOp)
+        reductions = self._reductions_behind()
+        # A smaller output finds its place among the axes of a larger one.
+        order = sorted(enumerate(outputs.args), key=lambda o: -len(extent(o[1], self.graph)))
+        for number, value in order:
+            sizes = extent(value, self.graph)
+            kernel, axes = None, ()
+            for other in found if self.fuse != "none" else ():
+                axes = _embedded(sizes, other.iters)
+                shared = any(reductions[value] & reductions[r.value] for r in other.roots)
+                if axes is not None and (len(axes) == len(other.iters) or shared):
+                    kernel = other
+                    break
+            if kernel is None:
+                kernel = self._kernel(sizes)
+                found.append(kernel)
+                axes = kernel.iters
+            places = [AffineDimExpr(kernel.iters.index(a)) for a in axes or ()]
+            point = Point.of(kernel.iters, places, len(self.graph.symbol_names))
+            kernel.roots.append(Root(value, point, number))
+            self.asked.setdefault(value, {})[(kernel, point)] = None
+        for kernel in found:
+            kernel.roots.sort(key=lambda root: root.output or 0)
+        return found
+
+    def _reductions_behind(self) -> dict[SSAValue, int]:
+        """For each value the reductions that it is computed from, as bits."""
+        found: dict[SSAValue, int] = dict.fromkeys(self.graph.body.block.args, 0)
+        for number, op in enumerate(self.ops):
+            bits = 1 << number if isinstance(op, tiny.ReduceOp) else 0
+            for operand in op.operands:
+                bits |= found[operand]
+            found[op.results[0]] = bits
+        return found
+
+    def _kernel(self, sizes: Sequence[Dim]) -> Kernel:
+        forms = Forms(self.graph)
+        return Kernel(forms, forms.names.iters(sizes))
+
+    # One value
+
+    def _visit(self, value: SSAValue) -> None:
+        """Decide about a value whose every use has been visited, and ask for its operands."""
+        asked = self.asked.get(value, {})
+        if not asked and value not in self.whole:
+            return
+        entry = entry_of(value, self.graph)
+        if not entry.is_scop:
+            self._view(value, why_not_affine(entry))
+            return
+        edge: Edge = "gmem"
+        reason = self.whole.get(value) or self._why_stored(value)
+        if reason is None and self._splits(value):
+            edge, reason = "deferred", "a kernel for each contraction was asked for"
+        self._settle_operands(value)
+        if reason is not None:
+            asked = self._store(value, edge, reason)
+        pending = list(asked)
+        for kernel, point in pending:
+            form = kernel.forms.form(value, point)
+            kernel.reduces.update(a.label for a in form.fresh)
+            for operand, where in form.operands:
+                if operand is not value:
+                    self.asked.setdefault(operand, {})[(kernel, where)] = None
+                elif (kernel, where) not in pending:
+                    pending.append((kernel, where))
+
+    def _view(self, value: SSAValue, reason: str) -> None:
+        """A value that is no affine access: another view of what its operand is in memory."""
+        op = cast(Operation, value.owner)
+        if not isinstance(op, tiny.ReshapeOp):
+            raise not_affine(op, reason)
+        self.views[value] = op.operand
+        self.whole[op.operand] = reason
+        self._read_from_memory(value)
+
+    def _store(self, value: SSAValue, edge: Edge, reason: str) -> dict[tuple[Kernel, Point], None]:
+        """Give a value a kernel of its own; where that kernel wants it."""
+        self._read_from_memory(value)
+        kernel = self._kernel(extent(value, self.graph))
+        point = kernel.forms.identity(kernel.iters)
+        kernel.roots.append(Root(value, point))
+        self.between.append(kernel)
+        self.stored[value] = Stored(kernel, edge, reason)
+        return {(kernel, point): None}
+
+    def _read_from_memory(self, value: SSAValue) -> None:
+        """The kernels that want a value read it.
+
+        The first output of the graph that it is lies there; another one is copied, and so is an
+        input.
+        """
+        base = _memory(value, self.graph)
+        for kernel, _ in self.asked.get(value, {}):
+            kernel.reads[value] = None
+            for root in [r for r in kernel.roots if r.value is value]:
+                free = all(_memory(v, self.graph) is not base for v in self.placed.values())
+                if free and root.output is not None and not isinstance(base, BlockArgument):
+                    self.placed[root.output] = value
+                    kernel.roots.remove(root)
+
+    def _splits(self, value: SSAValue) -> bool:
+        """Whether a contraction ends here that is to be a kernel of its own."""
+        return (
+            self.split == "contractions"
+            and value not in self.settled
+            and any(map(cost.is_contraction, self.work.heads.get(value, ())))
+            and not self._only_output(value)
+        )
+
+    def _only_output(self, value: SSAValue) -> bool:
+        """Whether a value is an output of one kernel and nothing else wants it."""
+        if self.uses[value] > 1 or len(self.asked[value]) > 1:
+            return False
+        ((kernel, _),) = self.asked[value]
+        return any(root.value is value for root in kernel.roots)
+
+    # Stored or fused
+
+    def _why_stored(self, value: SSAValue) -> str | None:
+        """Why a value is stored; None where it is fused with what wants it."""
+        if not cost.is_computed(value) or value in self.settled or self._only_output(value):
+            return None
+        wanted = list(dict.fromkeys((k, p.unfilled) for k, p in self.asked[value]))
+        heads = self.work.heads[value]
+        if self.fuse == "none":
+            return "nothing is fused" if heads or self.uses[value] > 1 else None
+        if heads and len(wanted) > 1:
+            kernels = len({id(k) for k, _ in wanted})
+            where = f"by {kernels} kernels" if kernels > 1 else f"at {len(wanted)} points"
+            return f"it is reduced, which is done once, and is wanted {where}"
+        if heads and (clash := _clash(*wanted[0])) is not None:
+            return f"it is reduced, which is done once, and {clash}"
+        delta = self._delta(value, wanted)
+        return str(delta) if self.fuse == "cost" and not delta.pays else None
+
+    def _settle_operands(self, value: SSAValue) -> None:
+        """The ops that ``value`` is the epilogue of go where it goes."""
+        heads = set(self.work.heads.get(value, ()))
+        for operand in cast(Operation, value.owner).operands:
+            if self.uses.get(operand) == 1 and heads & set(self.work.heads.get(operand, ())):
+                self.settled.add(operand)
+
+    def _delta(self, value: SSAValue, wanted: Sequence[tuple[Kernel, Point]]) -> cost.Delta:
+        count = 0.0
+        for kernel, point in wanted:
+            again = self._passes(value, kernel, point)
+            for axis in self._missing(value, kernel, point):
+                again *= cost.blocks(axis.size)
+            count += cost.points(a.size for a in point.axes) * again
+        kernels = len({id(k) for k, _ in wanted})
+        return cost.fusion_delta(value, self.work, extent(value, self.graph), count, kernels)
+
+    def _missing(self, value: SSAValue, kernel: Kernel, point: Point) -> Iterator[AxisAttr]:
+        """The kernel's axes along which every block computes the value again.
+
+        A row that is reduced where it is used lies in one block; a product's is another row.
+        """
+        own = {
+            axis.label
+            for head in self.work.heads[value]
+            for axis in kernel.forms.form(head, point).fresh
+            if not cost.is_contraction(head)
+        }
+        for axis in kernel.iters:
+            if axis.label not in point.labels and axis.label not in own:
+                yield axis
+
+    def _passes(self, value: SSAValue, kernel: Kernel, point: Point) -> int:
+        """How often a contraction runs along an axis: twice where a reduction of it comes first."""
+        if not any(map(cost.is_contraction, self.work.heads[value])):
+            return 1
+        rows = kernel.reduces & {a.label for a in kernel.iters} & set(point.labels)
+        sizes = [a.size for a in kernel.iters if a.label in rows]
+        return 2 if any(cost.blocks(size) > 1 for size in sizes) else 1
+
+
+def _memory(value: SSAValue, graph: tiny.GraphOp) -> SSAValue:
+    """The value of which ``value`` is a view in memory, or itself."""
+    while isinstance(op := value.owner, tiny.ReshapeOp) and not entry_of(op.result, graph).is_scop:
+        value = op.operand
+    return value
+
+
+def _clash(kernel: Kernel, point: Point) -> str | None:
+    """How an element is wanted at two points, as a clause; None where none is."""
+    return two_points(point.map, kernel.forms.points(point.axes, point.guard), point.labels)
+
+
+def _uses(value: SSAValue) -> int:
+    """How many ops read a value; its entry in the book does not."""
+    return len({u.operation for u in value.uses if u.operation.name != "index.value"})
+
+
+def _embedded(sizes: Sequence[Dim], iters: Sequence[AxisAttr]) -> tuple[AxisAttr, ...] | None:
+    """The first axes of a kernel, in order, that have these sizes; None where there are none."""
+    found: list[AxisAttr] = []
+    left = iter(iters)
+    for size in sizes:
+        axis = next((a for a in left if a.size == size), None)
+        if axis is None:
+            return None
+        found.append(axis)
+    return tuple(found)
