@@ -38,7 +38,6 @@ REMOVABLE = (
     hw.CpAsyncWaitOp,
     hw.MBarrierInitOp,
     hw.MBarrierExpectOp,
-    hw.MBarrierAnnounceOp,
     hw.MBarrierArriveOp,
     hw.MBarrierWaitOp,
     hw.FenceMBarrierInitOp,
@@ -153,7 +152,6 @@ def _slots(op: Operation) -> Iterator[Change]:
             hw.MBarrierWaitOp()
             | hw.MBarrierArriveOp()
             | hw.MBarrierExpectOp()
-            | hw.MBarrierAnnounceOp()
             | hw.MBarrierInitOp()
             | hw.TmaLoadOp()
             | hw.TmaLoadIm2colOp()
@@ -168,7 +166,7 @@ def _slots(op: Operation) -> Iterator[Change]:
 
 def _counts(op: Operation) -> Iterator[Change]:
     match op:
-        case hw.MBarrierExpectOp() | hw.MBarrierAnnounceOp():
+        case hw.MBarrierExpectOp():
             size = _number(op.bytes)
             for wrong in (size - 16, size + 16):
                 yield f"bytes {size} -> {wrong}", _set(op, "bytes", wrong)

@@ -25,7 +25,7 @@ from polyc.dialects.index import Reach, moved_row
 from polyc.dialects.index_attrs import at_least_zero
 from polyc.poly import isl
 from polyc.poly.affine import constraint_of, linear_of
-from polyc.poly.names import axis_names
+from polyc.poly.names import axis_names, value_name
 from polyc.poly.ways import Blocked, entry_of, facts_of, ways
 
 
@@ -141,7 +141,7 @@ def _sentence(producer: SSAValue, consumer: SSAValue, axis: int, clash: Clash) -
     name = axis_names(entry.all_axes, symbols, len(entry.axes))[axis]
     sizes = ", ".join(f"{n} = {v}" for n, v in zip(symbols, clash.symbols, strict=True))
     return (
-        f"element {list(clash.element)} of %{producer.name_hint or '?'} is needed at "
+        f"element {list(clash.element)} of {value_name(producer)} is needed at "
         f"{name} = {clash.first[axis]} and at {name} = {clash.second[axis]}"
         + (f" when {sizes}" if sizes else "")
     )

@@ -160,6 +160,8 @@ def classify(
             roles["lhs" if in_lhs else "rhs"].append(axis)
         else:
             return Refusal(f"neither operand reads the output axis {name}")
+    if not roles["lhs"] and not roles["rhs"] and out_axes:
+        return Refusal("both operands are read along the same axes, so nothing is used twice")
     operands: list[Operand] = []
     windows: list[Window] = []
     sides: tuple[tuple[Literal["lhs", "rhs"], AffineMap], ...] = (

@@ -50,8 +50,9 @@ class Footprint:
 class Buffer:
     """The least buffer between a producer and a tile of its consumer.
 
-    ``reg``: each element stays with the one consumer point that needs it.  ``smem_ring``: the
-    tile's elements fit shared memory ``depth`` times.  ``gmem``: they do not, or have no bound.
+    ``reg``: each element stays with the one consumer point that needs it, or is a scalar.
+    ``smem_ring``: the tile's elements fit shared memory ``depth`` times.  ``gmem``: they do
+    not, or have no bound.
     """
 
     kind: BufferKind
@@ -87,7 +88,7 @@ def least_buffer(
     if isinstance(found, Blocked):
         return found
     own = range(len(entry_of(consumer).axes))
-    if set(own) <= set(legal_axes(producer, consumer)):
+    if not found.extents or set(own) <= set(legal_axes(producer, consumer)):
         return Buffer("reg", 1, found.bytes)
     bound = found.bytes.constant()
     for depth in (3, 2):

@@ -133,8 +133,16 @@ def _known(block: Block, guard: Guard) -> AffineSet:
 
 
 def tail_entries(block: Block, tiles: Mapping[int, int]) -> Iterator[TailEntry]:
-    """The predicates of a block's tiled axes.  Raises ``IslLimitExceeded``."""
+    """The predicates of a block's tiled axes; tiles of one point, and whole tiles of
+    an axis of known size, need none.
+
+    Raises ``IslLimitExceeded``.
+    """
     facts = facts_of(block.value)
     for axis, tile in tiles.items():
+        if tile == 1:
+            continue
         size = block.entry.all_axes[axis].dim
-        yield TailEntry(block, axis, tile, facts, tail(size, tile, block.symbols, facts))
+        found = tail(size, tile, block.symbols, facts)
+        if found is not None or size.constant() is None:
+            yield TailEntry(block, axis, tile, facts, found)

@@ -8,7 +8,7 @@ from math import isfinite
 from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects.dim import Dim
-from polyc.dialects.index import AxisAttr, book
+from polyc.dialects.index import AxisAttr, book, value_op
 from polyc.dialects.signature import SignatureOp
 
 
@@ -41,6 +41,13 @@ def value_names(graph: Operation) -> dict[SSAValue, str]:
             taken.add(name)
         names[value] = name
     return names
+
+
+def value_name(value: SSAValue) -> str:
+    """The name of one value of a graph that has an index book."""
+    entry = value_op(value)
+    graph = None if entry is None else entry.parent_op()
+    return value.name_hint or "?" if graph is None else value_names(graph)[value]
 
 
 def axis_names(

@@ -2,8 +2,9 @@
 
     polyc compile FILE --arch sm_90a --emit cuda -o OUT
     polyc run FILE --set M=512 --set N=768 --set K=320
+    polyc analyze FILE --json
 
-Each command is a module: ``compile_command``, ``run_command``.  An error is one sentence
+Each command is a module: ``compile_command``, ``run_command``, ….  An error is one sentence
 on stderr and exit code 1.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from polyc.dialects.diagnostic import PolycError
-from polyc.tools import compile_command, run_command, simulate_command
+from polyc.tools import analyze_command, compile_command, run_command, simulate_command
 from polyc.tools.errors import guarded
 
 ABOUT = "Compile a program to CUDA C, PTX or a cubin, and run it."
@@ -32,7 +33,7 @@ def arguments() -> argparse.ArgumentParser:
     """The parser of the command line."""
     parser = _Arguments(prog="polyc", description=ABOUT)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (compile_command, run_command, simulate_command):
+    for module in (compile_command, run_command, simulate_command, analyze_command):
         command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
         module.add_arguments(command)
         command.add_argument(

@@ -26,7 +26,7 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.passes.driver import verify
 from polyc.tools.errors import as_polyc_error, guarded
 from polyc.tools.parsing import decode, parse_text
-from polyc.tools.pipeline import run_pass
+from polyc.tools.pipeline import dump_text, run_pass
 from polyc.tools.printing import MLIRTarget, module_text, write
 from polyc.tools.registry import PassRegistry, load_dialect, register_dialects
 
@@ -43,6 +43,26 @@ class CudaTarget(Target):
         print_cuda(module, output)
 
 
+@dataclass(frozen=True)
+class BookTarget(Target):
+    """The index books of a module's graphs as JSON (S13.1)."""
+
+    name = "indexbook"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        output.write(dump_text("indexbook", module))
+
+
+@dataclass(frozen=True)
+class ViewTarget(Target):
+    """The Poly-View of a module's graphs as JSON (S13.1)."""
+
+    name = "poly_view"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        output.write(dump_text("poly_view", module))
+
+
 class PolycOptMain(xDSLOptMain):
     """The tool; ``PolycOptMain(args=[...]).run()`` is a run of it in this process."""
 
@@ -56,7 +76,12 @@ class PolycOptMain(xDSLOptMain):
         self.registry = PassRegistry()
 
     def register_all_targets(self) -> None:
-        self.available_targets = {"mlir": lambda: MLIRTarget, "cuda": lambda: CudaTarget}
+        self.available_targets = {
+            "mlir": lambda: MLIRTarget,
+            "cuda": lambda: CudaTarget,
+            "indexbook": lambda: BookTarget,
+            "poly_view": lambda: ViewTarget,
+        }
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
@@ -81,6 +106,12 @@ class PolycOptMain(xDSLOptMain):
         )
         arg_parser.add_argument(
             "--list-passes", action="store_true", help="print the names of all passes and stop"
+        )
+        arg_parser.add_argument(
+            "--dump",
+            dest="target",
+            choices=["indexbook", "poly_view"],
+            help="print this analysis of the module as JSON in place of the IR",
         )
         arg_parser.add_argument(
             "--check-each",

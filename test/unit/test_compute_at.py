@@ -128,7 +128,7 @@ def test_the_reason_has_the_points():
     assert clash.first[1] != clash.second[1]
     n = clash.symbols[1]
     assert legal.reason == (
-        f"element {list(clash.element)} of %s is needed at n = {clash.first[1]} and at "
+        f"element {list(clash.element)} of s is needed at n = {clash.first[1]} and at "
         f"n = {clash.second[1]} when M = {clash.symbols[0]}, N = {n}"
     )
 

@@ -155,6 +155,7 @@ def test_a_split_that_counts_a_point_twice_is_refused():
     ("case", "reason"),
     [
         (("mn", "", "m, n", "n"), "no axis is reduced"),
+        (("m", "k", "m, k", "m, k"), "both operands are read along the same axes"),
         (("mn", "k", "m, k", "n"), "only one operand reads the reduced axis k"),
         (("mn", "k", "m", "n"), "neither operand reads the reduced axis k"),
         (("mnp", "k", "m, k", "k, n"), "neither operand reads the output axis p"),

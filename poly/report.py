@@ -1,0 +1,333 @@
+"""The report of ``polyc analyze``: every analysis of a graph as JSON (S7.1, S13.1).
+
+The names ``parallel_axes``, ``reduce_axes``, ``tail_axes``, ``compute_at`` with ``halo``, and
+``min_buffer`` are those of the specification's section 7; docs/analysis.md has the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineSet
+
+from polyc.dialects.arch import Arch
+from polyc.dialects.diagnostic import PolycError, place_of
+from polyc.dialects.dim import Dim
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.sizes import product
+from polyc.dialects.tiny import tensor_of
+from polyc.poly import isl
+from polyc.poly.banks import bank_hint
+from polyc.poly.barriers import CommitWait, barrier_hint
+from polyc.poly.blocks import Block, Blocks, blocks_of
+from polyc.poly.closure import open_at
+from polyc.poly.compute_at import ComputeAt, compute_at, legal_axes
+from polyc.poly.dependences import (
+    Dependence,
+    Statement,
+    dependences,
+    parallel_axes,
+    reduction_axes,
+    statements_of,
+)
+from polyc.poly.footprint import Buffer, Footprint, footprint, least_buffer
+from polyc.poly.guards import GuardEntry, TailEntry, guard_entries, tail_entries
+from polyc.poly.halo import Halo, halo
+from polyc.poly.indexbook import Json
+from polyc.poly.names import size_json
+from polyc.poly.tiles import around_taps, tiles_of
+from polyc.poly.view import op_text, view_json
+from polyc.poly.ways import Blocked, facts_of
+from polyc.poly.why_not import WhyNot, fusion, tensor_core, tma
+
+RANKS = {"reg": 0, "smem_ring": 1, "gmem": 2}
+
+
+def report_json(graph: Operation, arch: Arch, tiles: Mapping[str, int] | None = None) -> Json:
+    """Poly-View, Poly Core, the guard ledger and the refusals of a tiny graph with its book.
+
+    ``tiles`` gives tile sizes by axis name.  Raises PolycError ``MissingIndexBook``, and
+    ``PolyhedralLimit`` when isl gives up.
+    """
+    try:
+        return _Report(blocks_of(graph), arch, tiles or {}).json()
+    except isl.IslLimitExceeded as error:
+        raise PolycError(
+            "PolyhedralLimit", f"{error}; use smaller domains or simpler maps", graph
+        ) from error
+
+
+@dataclass
+class _Report:
+    """One graph on its way to a report."""
+
+    blocks: Blocks
+    arch: Arch
+    given: Mapping[str, int]
+
+    def json(self) -> Json:
+        statements = statements_of(self.blocks)
+        symbols = self.blocks.blocks[0].symbols if self.blocks.blocks else ()
+        first = self.blocks.blocks[0].value if self.blocks.blocks else None
+        facts = AffineSet(0, 0, ()) if first is None else facts_of(first)
+        found = dependences(statements, facts)
+        by_name = {s.name: s for s in statements}
+        refusals: list[WhyNot] = []
+        analysis: list[Json] = []
+        for block in self.blocks.blocks:
+            tiles = tiles_of(block, self.given)
+            refusals += [*tensor_core(block, self.blocks), *fusion(block, self.blocks, tiles)]
+            refusals += tma(block, self.blocks)
+            analysis.append(self._block(block, tiles, by_name[block.name], found))
+        dropped, kept = self._ledger()
+        return {
+            "arch": self.arch.name,
+            "symbols": list(symbols),
+            "poly_view": view_json(self.blocks),
+            "analysis": analysis,
+            "dependences": [_dependence(d, by_name, symbols) for d in found],
+            "guards": {"dropped": dropped, "kept": kept},
+            "why_not": [_why_not(w) for w in refusals],
+        }
+
+    # Blocks
+
+    def _block(
+        self,
+        block: Block,
+        tiles: Mapping[int, int],
+        statement: Statement,
+        found: Sequence[Dependence],
+    ) -> Json:
+        dims = block.dims
+        own = {a: t for a, t in tiles.items() if a < block.rank}
+        operands = [self._operand(block, v, tiles, own) for v in block.sources]
+        tails = [t for t in tail_entries(block, tiles) if t.tail is not None]
+        breaks = open_at(block.value)
+        owner = block.value.owner
+        place = place_of(owner) if isinstance(owner, Operation) else None
+        out: Json = {
+            "block": block.name,
+            "op": op_text(block.value),
+            "at": None if place is None else str(place),
+            "tile": {dims[a]: t for a, t in tiles.items()},
+            "parallel_axes": [dims[a] for a in parallel_axes(statement, found)],
+            "reduce_axes": [dims[a] for a in reduction_axes(statement, found)],
+            "tail_axes": [dims[t.axis] for t in tails],
+            "affine_closure": {
+                "ok": not breaks,
+                "open_at": [
+                    {"value": self.blocks.names[v], "reason": why} for v, why in breaks.items()
+                ],
+            },
+            "compute_at": self._compute_at(block, tiles, own),
+            "min_buffer": self._buffer_of_result(block),
+            "operands": operands,
+        }
+        if block.pattern is not None:
+            out["barriers"] = self._barriers(block, tiles)
+        return out
+
+    def _compute_at(self, block: Block, tiles: Mapping[int, int], own: Mapping[int, int]) -> Json:
+        """Whether everything computed that the block reads may be computed at its tiles."""
+        made = [v for v in block.sources if self.blocks.of(v) is not None]
+        verdicts = {v: compute_at(v, block.value, own) for v in made}
+        around = around_taps(block, tiles)
+        halos = [halo(v, block.value, around) for v in block.sources]
+        known = [h for h in halos if isinstance(h, Halo)]
+        total = Dim.const(0)
+        for h in known:
+            total = total + h.bytes
+        sides = {
+            name: [max((h.along(a)[s] for h in known), default=0) for s in (0, 1)]
+            for a, name in enumerate(block.dims)
+        }
+        out: Json = {
+            "ok": all(v.ok for v in verdicts.values()),
+            "halo": {
+                "bytes": size_json(total),
+                "per_axis": {name: max(found) for name, found in sides.items()},
+                "low": {name: found[0] for name, found in sides.items() if found[0]},
+                "high": {name: found[1] for name, found in sides.items() if found[1]},
+            },
+        }
+        unbounded = [h.reason for h in halos if isinstance(h, Blocked)]
+        if unbounded:
+            out["unbounded"] = list(dict.fromkeys(unbounded))
+        out["producers"] = [self._verdict(block, v, found) for v, found in verdicts.items()]
+        return out
+
+    def _verdict(self, block: Block, value: SSAValue, found: ComputeAt) -> Json:
+        axes = [block.dims[a] for a in legal_axes(value, block.value)]
+        out: Json = {
+            "producer": self.blocks.names[value],
+            "ok": found.ok,
+            "exact": found.exact,
+            "legal_axes": axes,
+        }
+        if found.clash is not None:
+            out["reason"] = found.reason
+            out["counterexample"] = {
+                "element": list(found.clash.element),
+                "first": dict(zip(block.dims, found.clash.first, strict=True)),
+                "second": dict(zip(block.dims, found.clash.second, strict=True)),
+                "symbols": dict(zip(block.symbols, found.clash.symbols, strict=True)),
+            }
+        elif found.reason:
+            out["reason"] = found.reason
+        return out
+
+    def _buffer_of_result(self, block: Block) -> Json | None:
+        """The least buffer that serves every block which reads the result.
+
+        What nothing reads is given out, and a tile of it goes to global memory.
+        """
+        readers = [b for b in self.blocks.blocks if block.value in b.sources]
+        if not readers:
+            kind = tensor_of(block.value)
+            tile = tiles_of(block, self.given)
+            extents = [Dim.const(tile[a]) if a in tile else d for a, d in enumerate(kind.dims)]
+            size = product(extents) * element_bytes(kind.element_type)
+            return _buffer(Buffer("gmem", 1, size))
+        widest: Buffer | None = None
+        for reader in readers:
+            found = least_buffer(block.value, reader.value, tiles_of(reader, self.given), self.arch)
+            if isinstance(found, Buffer) and (
+                widest is None or RANKS[found.kind] > RANKS[widest.kind]
+            ):
+                widest = found
+        return None if widest is None else _buffer(widest)
+
+    def _operand(
+        self, block: Block, value: SSAValue, tiles: Mapping[int, int], own: Mapping[int, int]
+    ) -> Json:
+        out: Json = {"tensor": self.blocks.names[value]}
+        box = footprint(value, block.value, tiles)
+        if isinstance(box, Blocked):
+            out["blocked"] = box.reason
+            return out
+        out["footprint"] = [size_json(e) for e in box.extents]
+        out["bytes"] = size_json(box.bytes)
+        buffer = least_buffer(value, block.value, tiles, self.arch)
+        if isinstance(buffer, Buffer):
+            out["min_buffer"] = _buffer(buffer)
+        edges = halo(value, block.value, around_taps(block, tiles))
+        out["halo_bytes"] = size_json(edges.bytes) if isinstance(edges, Halo) else None
+        if block.pattern is not None and box.extents:
+            pitch = box.extents[-1].constant()
+            if pitch is not None and box.element_bytes > 1:
+                hint = bank_hint(pitch * box.element_bytes, box.element_bytes, "ldmatrix")
+                out["bank_conflicts"] = {
+                    "pitch_bytes": pitch * box.element_bytes,
+                    "turns": hint.turns,
+                    "swizzle": hint.swizzle,
+                    "padded_pitch": hint.pitch,
+                }
+        return out
+
+    def _barriers(self, block: Block, tiles: Mapping[int, int]) -> Json:
+        """The waits of a ring that holds both operands of a contraction."""
+        boxes = [footprint(v, block.value, tiles) for v in block.sources]
+        total = Dim.const(0)
+        for box in boxes:
+            if isinstance(box, Footprint):
+                total = total + box.bytes
+        bytes = total.constant()
+        fits = bytes is not None and 3 * bytes <= self.arch.shared_bytes
+        hint = barrier_hint(self.arch, 3 if fits else 2, total)
+        if isinstance(hint, CommitWait):
+            return {
+                "kind": "commit_wait",
+                "stages": hint.stages,
+                "ahead": hint.ahead,
+                "pending": hint.pending,
+            }
+        return {
+            "kind": "mbarrier",
+            "stages": hint.stages,
+            "full": hint.full,
+            "empty": hint.empty,
+            "expect_bytes": size_json(hint.expect_bytes),
+        }
+
+    # The ledger
+
+    def _ledger(self) -> tuple[list[Json], list[Json]]:
+        dropped: list[Json] = []
+        kept: list[Json] = []
+        for entry in guard_entries(self.blocks):
+            (dropped if entry.verdict.dropped else kept).append(self._guard(entry))
+        for block in self.blocks.blocks:
+            for entry in tail_entries(block, tiles_of(block, self.given)):
+                (dropped if entry.tail is None else kept).append(_tail(entry))
+        return dropped, kept
+
+    def _guard(self, entry: GuardEntry) -> Json:
+        verdict, names, symbols = entry.verdict, entry.names, entry.block.symbols
+        alone = AffineSet(len(names), len(symbols), (verdict.row,))
+        text = isl.set_text(alone, names, symbols)
+        out: Json = {
+            "block": entry.block.name,
+            "of": f"{op_text(entry.movement)} {self.blocks.names[entry.movement]}",
+            "guard": text,
+        }
+        if verdict.failing is None:
+            out["proof"] = {
+                "known": isl.set_text(verdict.known, names, symbols),
+                "is_within": text,
+            }
+        else:
+            axes, at = verdict.failing
+            out["failing"] = {
+                "axes": dict(zip(names, axes, strict=True)),
+                "symbols": dict(zip(symbols, at, strict=True)),
+            }
+        return out
+
+
+def _tail(entry: TailEntry) -> Json:
+    block = entry.block
+    size = block.entry.all_axes[entry.axis].dim
+    guard = f"{size.wrapped()} mod {entry.tile} = 0"
+    out: Json = {"block": block.name, "of": f"tail of {block.dims[entry.axis]}", "guard": guard}
+    if entry.tail is None:
+        known = isl.set_text(entry.facts, (), block.symbols)
+        out["proof"] = {"known": known, "is_within": guard}
+    elif entry.tail.symbols is not None:
+        at = dict(zip(block.symbols, entry.tail.symbols, strict=True))
+        out["failing"] = {"axes": {}, "symbols": {s: at[s] for s in size.symbols()}}
+    else:
+        out["failing"] = None
+    return out
+
+
+def _buffer(found: Buffer) -> Json:
+    return {"buffer": found.kind, "depth": found.depth, "bytes": size_json(found.bytes)}
+
+
+def _dependence(
+    found: Dependence, statements: Mapping[str, Statement], symbols: tuple[str, ...]
+) -> Json:
+    source, sink = statements[found.source], statements[found.sink]
+    names = (*source.dims, *(f"{d}'" for d in sink.dims))
+    out: Json = {
+        "kind": found.kind,
+        "from": found.source,
+        "to": found.sink,
+        "tensor": found.tensor,
+        "relation": [isl.set_text(p, names, symbols) for p in found.relation],
+    }
+    if found.source == found.sink:
+        out["carried_by"] = [source.dims[a] for a in dict.fromkeys(found.carried)]
+        out["reduction"] = found.reduction
+    return out
+
+
+def _why_not(found: WhyNot) -> Json:
+    out: Json = {"what": found.what, "block": found.block.name}
+    if found.operand is not None:
+        out["operand"] = found.operand
+    out["reason"] = found.reason
+    return out

@@ -1,0 +1,110 @@
+"""``polyc analyze FILE``: what the polyhedral analyses say of a program, as text or JSON (S7.1)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from typing import cast
+
+from polyc.dialects.arch import ARCHS, arch_names
+from polyc.dialects.diagnostic import PolycError
+from polyc.poly.indexbook import Json
+from polyc.tools.pipeline import Compilation, check_arch, graphs
+
+NAME = "analyze"
+SHOWN = ("region", "variant", "when", "mma", "loader", "tile", "stages")
+"""What a report shows of a schedule; --dump=plan has all of it."""
+
+HELP = "say where values are computed, what may be fused, and what kept a program from TMA"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="the program, textual IR of the frontend or tiny layer")
+    parser.add_argument("--json", action="store_true", help="the whole report as JSON")
+    parser.add_argument("--arch", default="sm_90a", help=f"{arch_names()}; without it sm_90a")
+    parser.add_argument("--graph", help="one graph of the file; without it all of them")
+    parser.add_argument(
+        "--tile",
+        action="append",
+        default=[],
+        metavar="AXIS=SIZE",
+        help="the tile along an axis, in place of the report's own (may be repeated)",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """The command; returns the exit code, raises PolycError and OSError."""
+    arch = check_arch(args.arch)
+    tiles = parse_tiles(args.tile)
+    source = Compilation.of_file(args.file, arch)
+    reports = reports_of(source, tiles, args.graph, args.file)
+    if args.json:
+        print(json.dumps(reports[0] if len(reports) == 1 else reports, indent=2, allow_nan=False))
+        return 0
+    from polyc.tools.analyze_text import report_text
+
+    print("\n".join(report_text(r) for r in reports), end="")
+    return 0
+
+
+def reports_of(
+    source: Compilation, tiles: dict[str, int], wanted: str | None, file: str
+) -> list[Json]:
+    """A report for each graph of a module, with what ``plan-select`` made of the program."""
+    from polyc.poly.report import report_json
+
+    booked = source.fresh(source.arch).run("index").module
+    found = {g.sym_name.data: g for g in graphs(booked)}
+    listed = ", ".join(found) or "none"
+    if not found:
+        raise PolycError(
+            "NothingToAnalyze", "the file has no graph of the frontend or tiny layer", booked
+        )
+    if wanted is not None and wanted not in found:
+        raise PolycError("NothingToAnalyze", f"{file} has no graph {wanted!r}; it has {listed}")
+    lowered = lowered_json(source)
+    reports: list[Json] = []
+    used: set[str] = set()
+    for name, graph in found.items():
+        if wanted in (None, name):
+            made = report_json(graph, ARCHS[source.arch], tiles)
+            used |= {t for b in cast("list[Json]", made["analysis"]) for t in cast(Json, b["tile"])}
+            reports.append({"graph": name, **made, **lowered})
+    unknown = sorted(set(tiles) - used)
+    if unknown:
+        raise PolycError(
+            "Usage",
+            f"--tile {unknown[0]}: no block has the axis; there are {', '.join(sorted(used))}",
+        )
+    return reports
+
+
+def lowered_json(source: Compilation) -> Json:
+    """The regions of the program and their schedules; where a pass refuses it, its sentence."""
+    from polyc.dialects.plan import ScheduleOp
+    from polyc.dialects.region import KernelOp
+    from polyc.poly.regions import region_json
+
+    out: Json = {"regions": [], "schedules": []}
+    for stage in ("region", "plan"):
+        try:
+            module = source.fresh(source.arch).run(stage).module
+        except PolycError as error:
+            return {**out, "refused": error.as_dict()}
+        ops = list(module.walk())
+        out["regions"] = [region_json(op) for op in ops if isinstance(op, KernelOp)]
+        plans = [op.to_json() for op in ops if isinstance(op, ScheduleOp)]
+        out["schedules"] = [{name: plan[name] for name in SHOWN} for plan in plans]
+    return out
+
+
+def parse_tiles(settings: list[str]) -> dict[str, int]:
+    """``axis=size`` settings by axis.  Raises PolycError of kind ``Usage``."""
+    tiles: dict[str, int] = {}
+    for setting in settings:
+        name, _, text = setting.partition("=")
+        if not name or not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
+            raise PolycError("Usage", f"--tile {setting} is not AXIS=SIZE; write --tile m=128")
+        tiles[name] = int(text)
+    return tiles
