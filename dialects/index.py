@@ -15,6 +15,10 @@ its reduced axes (S4.1); its symbols are those of the signature, in order (S4.8)
 in parts of it has ``pieces [affine_set<…> from […], …]`` instead, disjoint and covering
 the box, where ``fill 0.0`` stands for an operand that is not read.
 
+A dimension whose size multiplies symbols may be a tuple of axes, ``[(i0(5): M, i1(7): N)]``
+for ``M * N``: maps range over the factors, and where this value is read its coordinates are
+those of its axes, so that no map multiplies symbols (S4.7).
+
 The verifier holds the seven invariants of S4.  ``book`` gathers the table of a graph;
 ``reach``, ``access`` and ``source`` compose its maps.
 """
@@ -46,7 +50,8 @@ from polyc.dialects.index_attrs import (
     box,
     reduced_label,
 )
-from polyc.dialects.index_value import MAX_PIECES, ValueOp, value_op
+from polyc.dialects.index_invariants import MAX_PIECES
+from polyc.dialects.index_value import ValueOp, value_op
 from polyc.dialects.movements import MovementOp
 from polyc.poly import isl
 

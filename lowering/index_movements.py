@@ -1,6 +1,6 @@
-"""Index rules of the movements that change coordinates: slice, pad, window, mask, reshape (S4.7).
+"""Index rules of the movements that change coordinates: slice, pad, window and mask (S4.7).
 
-A slice, a window and a reshape are maps alone.  A pad and a mask cut the domain into pieces: one
+A slice and a window are maps alone.  A pad and a mask cut the domain into pieces: one
 where the operand is read, and others that hold the movement's own fill (S6.4).  What isl cannot
 say, a bound or a stride that multiplies symbols, makes the value ``non_scop``: a boundary, with
 the reason in its entry.
@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 from xdsl.ir.affine import (
-    AffineConstantExpr,
     AffineConstraintExpr,
     AffineConstraintKind,
     AffineDimExpr,
@@ -22,18 +20,20 @@ from xdsl.ir.affine import (
     AffineSet,
 )
 from xdsl.pattern_rewriter import PatternRewriter, op_type_rewrite_pattern
-from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import tiny
 from polyc.dialects.dim import Dim
-from polyc.dialects.index import AxisAttr, AxisKind, PieceAttr, ValueOp, box
+from polyc.dialects.index import AxisAttr, PieceAttr, box
 from polyc.dialects.index_attrs import at_least_zero
-from polyc.dialects.sizes import factor_groups
+from polyc.dialects.signature import same_size
 from polyc.lowering.index_rule import (
     IndexRule,
+    Placed,
     done,
     entry_of,
-    renamed,
+    not_affine,
+    product_text,
+    resized,
     symbol_count,
     symbol_names,
     write,
@@ -41,19 +41,15 @@ from polyc.lowering.index_rule import (
 )
 from polyc.poly import isl
 
-REASON = "reason"
-"""Attribute of a ``non_scop`` entry: why the access is not affine."""
-
-
 # What is affine -------------------------------------------------------------------------
 
 
-def _not_affine(rule: IndexRule, op: Operation, reason: str, rewriter: PatternRewriter) -> None:
-    """Record that the value is a boundary, and why."""
-    sizes = tiny.tensor_of(op.results[0]).dims
-    entry = ValueOp(op.results[0], rule.axes(op, sizes), [], non_scop=True)
-    entry.attributes[REASON] = StringAttr(reason)
-    rewriter.insert(entry, InsertPoint.after(op))
+def _divides(what: str, dimension: int, axes: Sequence[AxisAttr]) -> str:
+    """Why a movement inside a tuple of factors is a boundary."""
+    return (
+        f"{what} axis {dimension}, which is the product {product_text(axes)}; its coordinate "
+        "multiplies symbols"
+    )
 
 
 def _canonical(op: Operation, dims: int, results: Sequence[AffineExpr]) -> AffineMap:
@@ -129,29 +125,35 @@ class IndexSlice(IndexRule):
     def match_and_rewrite(self, op: tiny.SliceOp, rewriter: PatternRewriter) -> None:
         if done(op):
             return
-        names, before = symbol_names(op), entry_of(op.operand, op).axes.data
+        names, before = symbol_names(op), entry_of(op.operand, op).by_dimension
+        sizes = tiny.tensor_of(op.result).dims
+        dimensions: list[list[AxisAttr]] = []
+        for axes, size in zip(before, sizes, strict=True):
+            whole = len(axes) > 1 or any(a.dim == size for a in axes)
+            dimensions.append(resized(axes, size) if whole else _new(self, op, axes, size))
+        placed = Placed.of(dimensions)
         results: list[AffineExpr] = []
-        axes: list[AxisAttr] = []
         for i, (low, step) in enumerate(zip(op.low, op.steps, strict=True)):
-            start = low.as_affine(names)
+            axes, start = before[i], low.as_affine(names)
+            if len(axes) > 1 and (low.constant() != 0 or step != 1 or not _whole(op, i)):
+                not_affine(self, op, _divides("the slice cuts", i, axes), rewriter)
+                return
             if start is None:
                 reason = f"the slice of axis {i} starts at {low}, which multiplies symbols"
-                _not_affine(self, op, reason, rewriter)
+                not_affine(self, op, reason, rewriter)
                 return
-            results.append(start + AffineDimExpr(i) * step)
-            size = tiny.tensor_of(op.result).dims[i]
-            axes.append(_kept_or_new(self, op, before[i], i, size))
-        write(rewriter, op, axes, [_canonical(op, len(axes), results)])
+            results += [start + AffineDimExpr(d) * step for d in placed[i]]
+        write(rewriter, op, placed, [_canonical(op, len(placed.axes), results)])
 
 
-def _kept_or_new(
-    rule: IndexRule, op: Operation, axis: AxisAttr, position: int, size: Dim
-) -> AxisAttr:
-    """The axis itself where its size stays, else a new one that repeats as it did."""
-    if axis.dim == size:
-        return renamed(axis, position, size)
-    kind: AxisKind = "broadcast" if axis.repeats else "iter"
-    return AxisAttr.of(rule.numbering.fresh(op), f"i{position}", size, kind)
+def _whole(op: tiny.SliceOp, axis: int) -> bool:
+    size = tiny.tensor_of(op.operand).dims[axis]
+    return same_size(size, tiny.tensor_of(op.result).dims[axis], op)
+
+
+def _new(rule: IndexRule, op: Operation, axes: Sequence[AxisAttr], size: Dim) -> list[AxisAttr]:
+    """A new axis in the place of ``axes``, which repeats if these do."""
+    return rule.axes(op, [size], ["broadcast" if all(a.repeats for a in axes) else "iter"])
 
 
 class IndexPad(IndexRule):
@@ -161,34 +163,39 @@ class IndexPad(IndexRule):
     def match_and_rewrite(self, op: tiny.PadOp, rewriter: PatternRewriter) -> None:
         if done(op):
             return
-        names, before = symbol_names(op), entry_of(op.operand, op).axes.data
+        names, before = symbol_names(op), entry_of(op.operand, op).by_dimension
         sizes = tiny.tensor_of(op.result).dims
+        borders = list(zip(op.low, op.high, strict=True))
+        padded = [a.constant() != 0 or b.constant() != 0 for a, b in borders]
+        placed = Placed.of(
+            [
+                self.axes(op, [sizes[i]]) if padded[i] else resized(axes, sizes[i])
+                for i, axes in enumerate(before)
+            ]
+        )
         results: list[AffineExpr] = []
         rows: list[AffineConstraintExpr] = []
-        axes: list[AxisAttr] = []
-        for i, (low, high) in enumerate(zip(op.low, op.high, strict=True)):
-            start, end = low.as_affine(names), before[i].dim.as_affine(names)
-            some_low, some_high = low.constant() != 0, high.constant() != 0
-            if start is None or (some_high and end is None):
-                far = low if start is None else low + before[i].dim
+        for i, (low, high) in enumerate(borders):
+            axes = before[i]
+            if not padded[i]:
+                results += map(AffineDimExpr, placed[i])
+                continue
+            start, end = low.as_affine(names), axes[0].dim.as_affine(names)
+            if len(axes) > 1 or start is None or (high.constant() != 0 and end is None):
+                far = low if start is None else low + tiny.tensor_of(op.operand).dims[i]
                 reason = f"the pad of axis {i} has a border at {far}, which multiplies symbols"
-                _not_affine(self, op, reason, rewriter)
+                not_affine(self, op, reason, rewriter)
                 return
-            place = AffineDimExpr(i) - start
+            place = AffineDimExpr(placed[i][0]) - start
             results.append(place)
-            if some_low:
+            if low.constant() != 0:
                 rows.append(_at_least_zero(place))
-            if some_high:
+            if high.constant() != 0:
                 assert end is not None
                 rows.append(_at_least_zero(end - place - 1))
-            axes.append(
-                AxisAttr.of(self.numbering.fresh(op), f"i{i}", sizes[i], "iter")
-                if some_low or some_high
-                else renamed(before[i], i, sizes[i])
-            )
-        map = _canonical(op, len(sizes), results)
-        inside, outside = split_by(sizes, rows, op)
-        write_pieces(rewriter, op, axes, _pieces(inside, outside, map, op.number))
+        access = _canonical(op, len(placed.axes), results)
+        inside, outside = split_by(placed.sizes, rows, op)
+        write_pieces(rewriter, op, placed, _pieces(inside, outside, access, op.number))
 
 
 class IndexWindow(IndexRule):
@@ -198,22 +205,29 @@ class IndexWindow(IndexRule):
     def match_and_rewrite(self, op: tiny.WindowOp, rewriter: PatternRewriter) -> None:
         if done(op):
             return
-        before = entry_of(op.operand, op).axes.data
-        sizes = tiny.tensor_of(op.result).dims
-        rank = len(before)
-        results: list[AffineExpr] = [AffineDimExpr(i) for i in range(rank)]
-        for k, axis in enumerate(op.axes):
-            inner = AffineDimExpr(rank + k) * op.dilation[k]
-            results[axis] = AffineDimExpr(axis) * op.stride[k] + inner
-        axes: list[AxisAttr] = []
+        before = entry_of(op.operand, op).by_dimension
+        sizes, rank = tiny.tensor_of(op.result).dims, len(before)
+        for axis in op.axes:
+            if len(before[axis]) > 1:
+                reason = _divides("the window moves along", axis, before[axis])
+                not_affine(self, op, reason, rewriter)
+                return
+        dimensions: list[list[AxisAttr]] = []
         for i, size in enumerate(sizes):
             source = before[op.axes[i - rank]] if i >= rank else before[i]
-            if i < rank and i not in op.axes:
-                axes.append(renamed(source, i, size))
-                continue
-            kind: AxisKind = "broadcast" if source.repeats else "iter"
-            axes.append(AxisAttr.of(self.numbering.fresh(op), f"i{i}", size, kind))
-        write(rewriter, op, axes, [_canonical(op, len(sizes), results)])
+            windowed = i >= rank or i in op.axes
+            dimensions.append(_new(self, op, source, size) if windowed else resized(source, size))
+        placed = Placed.of(dimensions)
+        results: list[AffineExpr] = []
+        for i in range(rank):
+            places = [AffineDimExpr(d) for d in placed[i]]
+            if i in op.axes:
+                k = op.axes.index(i)
+                inner = AffineDimExpr(placed[rank + k][0]) * op.dilation[k]
+                results.append(places[0] * op.stride[k] + inner)
+            else:
+                results += places
+        write(rewriter, op, placed, [_canonical(op, len(placed.axes), results)])
 
 
 class IndexMask(IndexRule):
@@ -226,92 +240,30 @@ class IndexMask(IndexRule):
     def match_and_rewrite(self, op: tiny.MaskOp, rewriter: PatternRewriter) -> None:
         if done(op):
             return
-        before = entry_of(op.operand, op).axes.data
+        before = entry_of(op.operand, op).by_dimension
         sizes = tiny.tensor_of(op.result).dims
         rows = isl.canonical_set(op.condition).constraints
-        axes: list[AxisAttr] = []
-        for i, axis in enumerate(before):
+        dimensions: list[list[AxisAttr]] = []
+        for i, axes in enumerate(before):
             varies = any(isl.uses_dim(row.lhs - row.rhs, i) for row in rows)
-            axes.append(renamed(axis, i, sizes[i], "iter" if varies else None))
-        identity = [AffineDimExpr(i) for i in range(len(sizes))]
-        map = _canonical(op, len(sizes), identity)
-        inside, outside = split_by(sizes, rows, op)
-        write_pieces(rewriter, op, axes, _pieces(inside, outside, map, op.number))
-
-
-class IndexReshape(IndexRule):
-    """A reshape keeps to its factor groups: each is linearised and split again (S4.7).
-
-    A group of one axis on both sides is the axis itself, and keeps its id.  Other groups need
-    constant sizes on all but the first axis of either side, not counting axes of size 1.
-    """
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: tiny.ReshapeOp, rewriter: PatternRewriter) -> None:
-        if done(op):
-            return
-        before = entry_of(op.operand, op).axes.data
-        old, new = tiny.tensor_of(op.operand).dims, tiny.tensor_of(op.result).dims
-        groups = factor_groups(old, new, op)
-        assert groups is not None, "a verified reshape keeps the number of elements"
-        results: list[AffineExpr] = [AffineConstantExpr(0)] * len(old)
-        axes: dict[int, AxisAttr] = {}
-        for left, right in groups:
-            if len(left) == len(right) == 1:
-                results[left[0]] = AffineDimExpr(right[0])
-                axes[right[0]] = renamed(before[left[0]], right[0], new[right[0]])
-                continue
-            found = regroup([old[i] for i in left], [new[j] for j in right], right)
-            if found is None:
-                source = " x ".join(str(old[i]) for i in left)
-                target = " x ".join(str(new[j]) for j in right)
-                reason = (
-                    f"a reshape of {source} to {target} divides by a symbol, which is a view of "
-                    "memory and not affine"
-                )
-                _not_affine(self, op, reason, rewriter)
+            if varies and len(axes) > 1:
+                reason = _divides("the condition of the mask is on", i, axes)
+                not_affine(self, op, reason, rewriter)
                 return
-            for i, expr in zip(left, found, strict=True):
-                results[i] = expr
-            repeats = all(before[i].repeats for i in left)
-            for j in right:
-                kind: AxisKind = "broadcast" if repeats else "iter"
-                axes[j] = AxisAttr.of(self.numbering.fresh(op), f"i{j}", new[j], kind)
-        map = isl.simplify_map(_canonical(op, len(new), results), box(new, symbol_names(op)))
-        write(rewriter, op, [axes[j] for j in range(len(new))], [map])
+            kept = resized(axes, sizes[i])
+            if varies:
+                kept = [AxisAttr.of(kept[0].number, f"i{i}", sizes[i], "iter")]
+            dimensions.append(kept)
+        placed = Placed.of(dimensions)
+        into = [AffineDimExpr(placed[i][0]) for i in range(len(before))]
+        rows = [_at(row, into) for row in rows]
+        identity = [AffineDimExpr(i) for i in range(len(placed.axes))]
+        access = _canonical(op, len(placed.axes), identity)
+        inside, outside = split_by(placed.sizes, rows, op)
+        write_pieces(rewriter, op, placed, _pieces(inside, outside, access, op.number))
 
 
-def regroup(
-    old: Sequence[Dim], new: Sequence[Dim], positions: Sequence[int]
-) -> list[AffineExpr] | None:
-    """The coordinates in a shape ``old`` of an element of the shape ``new``.
-
-    ``positions`` are the dimensions that stand for the axes of ``new``.  None where a stride is
-    not a constant.
-    """
-    linear: AffineExpr = AffineConstantExpr(0)
-    first = True
-    for size, position in zip(new, positions, strict=True):
-        extent = size.constant()
-        if extent == 1:
-            continue
-        if first:
-            linear, first = AffineDimExpr(position), False
-        elif extent is None:
-            return None
-        else:
-            linear = linear * extent + AffineDimExpr(position)
-    found: list[AffineExpr] = [AffineConstantExpr(0)] * len(old)
-    wide = [i for i, size in enumerate(old) if size.constant() != 1]
-    for i in reversed(wide[1:]):
-        extent = old[i].constant()
-        if extent is None:
-            return None
-        if extent == 0:
-            return found
-        quotient = linear // extent
-        found[i] = linear - quotient * extent
-        linear = quotient
-    if wide:
-        found[wide[0]] = linear
-    return found
+def _at(row: AffineConstraintExpr, into: Sequence[AffineExpr]) -> AffineConstraintExpr:
+    """``row`` with its dimensions replaced."""
+    left, right = (e.replace_dims_and_symbols(into, ()) for e in (row.lhs, row.rhs))
+    return AffineConstraintExpr(row.kind, left, right, canonicalize=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
@@ -70,6 +71,23 @@ def symbol_count(op: Operation) -> int:
     return len(symbol_names(op))
 
 
+REASON = "reason"
+"""Attribute of a ``non_scop`` entry: why the access is not affine."""
+
+
+def not_affine(rule: IndexRule, op: Operation, reason: str, rewriter: PatternRewriter) -> None:
+    """Record that the op's value is a boundary, and why (S4.5)."""
+    sizes = tiny.tensor_of(op.results[0]).dims
+    entry = ValueOp(op.results[0], rule.axes(op, sizes), [], non_scop=True)
+    entry.attributes[REASON] = StringAttr(reason)
+    rewriter.insert(entry, InsertPoint.after(op))
+
+
+def product_text(axes: Sequence[AxisAttr]) -> str:
+    """The factors of a tuple of axes, for a reason: ``M x N``."""
+    return " x ".join(str(a.dim) for a in axes)
+
+
 def map_to(op: Operation, dims: int, results: Sequence[int | None]) -> AffineMap:
     """A map to dimensions, None being the constant 0."""
     exprs: list[AffineExpr] = [
@@ -78,11 +96,39 @@ def map_to(op: Operation, dims: int, results: Sequence[int | None]) -> AffineMap
     return AffineMap(dims, symbol_count(op), tuple(exprs))
 
 
-def renamed(axis: AxisAttr, position: int, size: Dim, kind: AxisKind | None = None) -> AxisAttr:
-    """``axis`` with its id, at another position of another value (S4.4)."""
-    if kind is None:
-        kind = "broadcast" if axis.repeats else "iter"
-    return AxisAttr.of(axis.number, f"i{position}", size, kind)
+def resized(axes: Sequence[AxisAttr], size: Dim) -> list[AxisAttr]:
+    """A dimension's axes where its size is spelled ``size``; a tuple keeps its factors."""
+    if len(axes) > 1:
+        return list(axes)
+    kind: AxisKind = "broadcast" if axes[0].repeats else "iter"
+    return [AxisAttr.of(axes[0].number, axes[0].label.data, size, kind)]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The dimensions of a value as tuples of axes, in one line of dimensions of maps (S4.7)."""
+
+    axes: tuple[AxisAttr, ...]
+    counts: tuple[int, ...]
+
+    @staticmethod
+    def of(dimensions: Sequence[Sequence[AxisAttr]]) -> Placed:
+        """The axes keep their ids and kinds, and are named i0, i1, … in order (S4.4)."""
+        flat = [axis for dimension in dimensions for axis in dimension]
+        axes = [
+            AxisAttr.of(a.number, f"i{i}", a.dim, "broadcast" if a.repeats else "iter")
+            for i, a in enumerate(flat)
+        ]
+        return Placed(tuple(axes), tuple(map(len, dimensions)))
+
+    def __getitem__(self, dimension: int) -> list[int]:
+        """The dimensions of maps that stand for a dimension of the value."""
+        first = sum(self.counts[:dimension])
+        return list(range(first, first + self.counts[dimension]))
+
+    @property
+    def sizes(self) -> list[Dim]:
+        return [a.dim for a in self.axes]
 
 
 def entry_of(operand: SSAValue, op: Operation) -> ValueOp:
@@ -98,23 +144,23 @@ def entry_of(operand: SSAValue, op: Operation) -> ValueOp:
 def write(
     rewriter: PatternRewriter,
     op: Operation,
-    axes: Sequence[AxisAttr],
+    placed: Placed,
     maps: Sequence[AffineMap],
     reduced: Sequence[AxisAttr] = (),
 ) -> None:
     """Put the entry of an op that reads its operands in one way behind it."""
-    write_pieces(rewriter, op, axes, [PieceAttr.of(maps)], reduced)
+    write_pieces(rewriter, op, placed, [PieceAttr.of(maps)], reduced)
 
 
 def write_pieces(
     rewriter: PatternRewriter,
     op: Operation,
-    axes: Sequence[AxisAttr],
+    placed: Placed,
     pieces: Sequence[PieceAttr],
     reduced: Sequence[AxisAttr] = (),
 ) -> None:
     """Put an op's entry behind it."""
-    entry = ValueOp(op.results[0], axes, pieces, reduced)
+    entry = ValueOp(op.results[0], placed.axes, pieces, reduced, tuples=placed.counts)
     rewriter.insert(entry, InsertPoint.after(op))
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
+from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
@@ -27,20 +28,18 @@ from xdsl.rewriter import InsertPoint
 from polyc.dialects import tiny
 from polyc.dialects.index import AxisAttr, AxisKind, PieceAttr, ValueOp, reduced_label, value_op
 from polyc.dialects.signature import graph_of
-from polyc.lowering.index_movements import (
-    IndexMask,
-    IndexPad,
-    IndexReshape,
-    IndexSlice,
-    IndexWindow,
-)
+from polyc.lowering.index_movements import IndexMask, IndexPad, IndexSlice, IndexWindow
+from polyc.lowering.index_reshape import IndexReshape
 from polyc.lowering.index_rule import (
     IndexRule,
     Numbering,
+    Placed,
     done,
     entry_of,
     map_to,
-    renamed,
+    not_affine,
+    product_text,
+    resized,
     write,
 )
 from polyc.passes.driver import rewrite
@@ -69,7 +68,7 @@ class IndexScalar(IndexRule):
         self, op: tiny.ConstantOp | tiny.DimOp, rewriter: PatternRewriter
     ) -> None:
         if not done(op):
-            write(rewriter, op, [], [])
+            write(rewriter, op, Placed.of([]), [])
 
 
 class IndexUnary(IndexRule):
@@ -79,17 +78,20 @@ class IndexUnary(IndexRule):
     def match_and_rewrite(self, op: tiny.UnaryOp | tiny.CastOp, rewriter: PatternRewriter) -> None:
         if done(op):
             return
-        before = entry_of(op.operand, op).axes
+        before = entry_of(op.operand, op).by_dimension
         sizes = tiny.tensor_of(op.result).dims
-        axes = [renamed(a, i, sizes[i]) for i, a in enumerate(before)]
-        write(rewriter, op, axes, [map_to(op, len(axes), range(len(axes)))])
+        placed = Placed.of([resized(a, s) for a, s in zip(before, sizes, strict=True)])
+        count = len(placed.axes)
+        write(rewriter, op, placed, [map_to(op, count, range(count))])
 
 
 class IndexElementwise(IndexRule):
     """A binary function, a comparison or a select: fresh axes, identity maps.
 
     Operands have equal shapes in ``tiny``, so right-aligned broadcasting is already an
-    expand with its constant 0.  An axis along which every operand repeats still does.
+    expand with its constant 0.  An axis along which every operand repeats still does.  Where
+    an operand has a tuple of factors the result has it, and an operand that repeats there is
+    read at 0; one that is a single axis would be divided by a symbol (S4.7).
     """
 
     @op_type_rewrite_pattern
@@ -100,14 +102,44 @@ class IndexElementwise(IndexRule):
     ) -> None:
         if done(op):
             return
-        entries = [entry_of(v, op) for v in op.operands]
-        sizes = tiny.tensor_of(op.result).dims
-        kinds: list[AxisKind] = [
-            "broadcast" if all(e.axes.data[i].repeats for e in entries) else "iter"
-            for i in range(len(sizes))
-        ]
-        identity = map_to(op, len(sizes), range(len(sizes)))
-        write(rewriter, op, self.axes(op, sizes, kinds), [identity] * len(entries))
+        operands = [entry_of(v, op).by_dimension for v in op.operands]
+        dimensions: list[list[AxisAttr]] = []
+        for i, size in enumerate(tiny.tensor_of(op.result).dims):
+            axes = [o[i] for o in operands]
+            if (reason := _unlike(i, axes)) is not None:
+                not_affine(self, op, reason, rewriter)
+                return
+            widest = max(axes, key=len)
+            sizes = [size] if len(widest) == 1 else [a.dim for a in widest]
+            kinds: list[AxisKind] = []
+            for j in range(len(sizes)):
+                along = [a[j if len(a) == len(sizes) else 0] for a in axes]
+                kinds.append("broadcast" if all(a.repeats for a in along) else "iter")
+            dimensions.append(self.axes(op, sizes, kinds))
+        placed = Placed.of(dimensions)
+        maps: list[AffineMap] = []
+        for operand in operands:
+            results: list[int | None] = []
+            for i, axes in enumerate(operand):
+                own = placed[i]
+                results += own if len(axes) == len(own) else [None]
+            maps.append(map_to(op, len(placed.axes), results))
+        write(rewriter, op, placed, maps)
+
+
+def _unlike(dimension: int, operands: Sequence[Sequence[AxisAttr]]) -> str | None:
+    """Why the axes that operands have in one dimension are not read together, or None."""
+    tuples = [axes for axes in operands if len(axes) > 1]
+    for axes in operands:
+        if not tuples or (len(axes) == 1 and axes[0].repeats):
+            continue
+        if [a.dim for a in axes] != [a.dim for a in tuples[0]]:
+            return (
+                f"axis {dimension} is {product_text(tuples[0])} in one operand and "
+                f"{product_text(axes)} in another, and bringing them together divides by a "
+                "symbol, which is a view of memory and not affine"
+            )
+    return None
 
 
 class IndexPermute(IndexRule):
@@ -117,11 +149,11 @@ class IndexPermute(IndexRule):
     def match_and_rewrite(self, op: tiny.PermuteOp, rewriter: PatternRewriter) -> None:
         if done(op):
             return
-        before, perm = entry_of(op.operand, op).axes.data, op.perm
+        before, perm = entry_of(op.operand, op).by_dimension, op.perm
         sizes = tiny.tensor_of(op.result).dims
-        axes = [renamed(before[p], i, sizes[i]) for i, p in enumerate(perm)]
-        results = [perm.index(i) for i in range(len(perm))]
-        write(rewriter, op, axes, [map_to(op, len(axes), results)])
+        placed = Placed.of([resized(before[p], s) for p, s in zip(perm, sizes, strict=True)])
+        results = [d for i in range(len(perm)) for d in placed[perm.index(i)]]
+        write(rewriter, op, placed, [map_to(op, len(results), results)])
 
 
 class IndexExpand(IndexRule):
@@ -135,17 +167,20 @@ class IndexExpand(IndexRule):
     def match_and_rewrite(self, op: tiny.ExpandOp, rewriter: PatternRewriter) -> None:
         if done(op):
             return
-        before, stretched = entry_of(op.operand, op).axes.data, op.stretched()
+        before, stretched = entry_of(op.operand, op).by_dimension, op.stretched()
         place = {axis: i for i, axis in enumerate(op.dims) if axis not in stretched}
-        axes: list[AxisAttr] = []
-        for axis, size in enumerate(tiny.tensor_of(op.result).dims):
-            if axis in place:
-                axes.append(renamed(before[place[axis]], axis, size))
-            else:
-                number = self.numbering.fresh(op)
-                axes.append(AxisAttr.of(number, f"i{axis}", size, "broadcast"))
-        results = [None if d in stretched else d for d in op.dims]
-        write(rewriter, op, axes, [map_to(op, len(axes), results)])
+        placed = Placed.of(
+            [
+                resized(before[place[axis]], size)
+                if axis in place
+                else self.axes(op, [size], ["broadcast"])
+                for axis, size in enumerate(tiny.tensor_of(op.result).dims)
+            ]
+        )
+        results: list[int | None] = []
+        for axis in op.dims:
+            results += [None] if axis in stretched else placed[axis]
+        write(rewriter, op, placed, [map_to(op, len(placed.axes), results)])
 
 
 class IndexReduce(IndexRule):
@@ -158,20 +193,26 @@ class IndexReduce(IndexRule):
     def match_and_rewrite(self, op: tiny.ReduceOp, rewriter: PatternRewriter) -> None:
         if done(op):
             return
-        before, gone = entry_of(op.operand, op).axes.data, op.axes
+        before, gone = entry_of(op.operand, op).by_dimension, op.axes
         sizes = tiny.tensor_of(op.result).dims
         kept = [i for i in range(len(before)) if i not in gone]
-        axes = [renamed(before[old], new, sizes[new]) for new, old in enumerate(kept)]
+        placed = Placed.of([resized(before[i], s) for i, s in zip(kept, sizes, strict=True)])
         graph = graph_of(op)
         taken = [] if graph is None else list(graph.symbol_names)
         reduced: list[AxisAttr] = []
-        for i, old in enumerate(gone):
-            label = reduced_label(before[old].dim, i, taken)
+        for i, axis in enumerate(a for dimension in gone for a in before[dimension]):
+            label = reduced_label(axis.dim, i, taken)
             taken.append(label)
-            reduced.append(AxisAttr.of(before[old].number, label, before[old].dim, "reduce"))
-        order = [*kept, *gone]
-        results = [order.index(i) for i in range(len(order))]
-        write(rewriter, op, axes, [map_to(op, len(order), results)], reduced)
+            reduced.append(AxisAttr.of(axis.number, label, axis.dim, "reduce"))
+        # The operand's dimensions, where the map finds each of their axes.
+        place = iter(range(len(placed.axes), len(placed.axes) + len(reduced)))
+        later = {i: [next(place) for _ in before[i]] for i in gone}
+        results = [
+            d
+            for i in range(len(before))
+            for d in (later[i] if i in later else placed[kept.index(i)])
+        ]
+        write(rewriter, op, placed, [map_to(op, len(results), results)], reduced)
 
 
 class IndexNonScop(IndexRule):

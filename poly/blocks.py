@@ -165,7 +165,7 @@ def find_contraction(value: SSAValue) -> Contraction | None:
     for i in range(2):
         parts = [reading(r, facts) for r in steps(product, i)]
         sides.append(_joined(parts))
-    rank = tiny.tensor_of(value).rank
+    rank = len(entry.axes)
     names = axis_names(product.axes, entry.symbol_names, rank)
     rows = bounds([a.dim for a in product.axes], entry.symbol_names)
     box = AffineSet(len(product.axes), len(entry.symbol_names), rows)

@@ -49,6 +49,8 @@ def _entry_json(entry: ValueOp, names: dict[SSAValue, str]) -> Json:
             for axis in entry.axes
         ]
     }
+    if not entry.is_plain:
+        out["tuples"] = [[a.label.data for a in axes] for axes in entry.by_dimension]
     pieces = entry.pieces.data
     if len(pieces) == 1 and pieces[0].is_box:
         out["domain"] = {"constraints": _box_rows(entry)}

@@ -15,8 +15,16 @@ from xdsl.dialects.builtin import AffineSetAttr
 from xdsl.ir.affine import AffineConstraintExpr, AffineMap, AffineSet
 
 from polyc.dialects import tiny
-from polyc.dialects.index import Reach, fills, is_movement, is_widening, moved_row, steps
-from polyc.dialects.index_value import MAX_PIECES, value_op
+from polyc.dialects.index import (
+    MAX_PIECES,
+    Reach,
+    fills,
+    is_movement,
+    is_widening,
+    moved_row,
+    steps,
+    value_op,
+)
 from polyc.poly import isl
 
 

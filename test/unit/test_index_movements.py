@@ -166,7 +166,7 @@ def test_reshape_maps(source: str, shape: str, map: str, ctx: Context) -> None:
 @pytest.mark.parametrize(
     ("op", "source", "shape", "reason"),
     [
-        ("tiny.reshape %x", "[M, N]", "[M * N]", "a reshape of M x N to M * N divides by a symbol"),
+        ("tiny.reshape %x", "[M, N]", "[N, M]", "a reshape of M x N to N x M divides by a symbol"),
         ("tiny.reshape %x", "[M * N]", "[M, N]", "a reshape of M * N to M x N divides by a symbol"),
         (
             "tiny.pad %x low [0] high [1] value 0.0",

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyc.dialects import index
-from polyc.dialects.index_value import MAX_PIECES
+from polyc.dialects.index import MAX_PIECES
 from polyc.poly.readings import reading
 from polyc.poly.ways import facts_of
 from polyc.test.unit.book_needs import booked, booked_text, entry_of, named
