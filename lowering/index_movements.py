@@ -29,6 +29,7 @@ from polyc.dialects.signature import same_size
 from polyc.lowering.index_rule import (
     IndexRule,
     Placed,
+    as_memory,
     done,
     entry_of,
     not_affine,
@@ -44,12 +45,23 @@ from polyc.poly import isl
 # What is affine -------------------------------------------------------------------------
 
 
-def _divides(what: str, dimension: int, axes: Sequence[AxisAttr]) -> str:
-    """Why a movement inside a tuple of factors is a boundary."""
-    return (
-        f"{what} axis {dimension}, which is the product {product_text(axes)}; its coordinate "
-        "multiplies symbols"
-    )
+def _apart(
+    rule: IndexRule, op: Operation, changed: Sequence[bool], what: str, rewriter: PatternRewriter
+) -> tuple[tuple[AxisAttr, ...], ...]:
+    """The operand's axes by dimension, one each where the movement changes coordinates.
+
+    A coordinate inside of a tuple of factors multiplies symbols, so such an operand is read as
+    it lies in memory.
+    """
+    before = entry_of(op.operands[0], op).by_dimension
+    for i, axes in enumerate(before):
+        if len(axes) > 1 and changed[i]:
+            reason = (
+                f"{what} axis {i}, which is the product {product_text(axes)}; its coordinate "
+                "multiplies symbols, so the operand is read as it lies in memory"
+            )
+            return as_memory(rule, op, 0, reason, rewriter).by_dimension
+    return before
 
 
 def _canonical(op: Operation, dims: int, results: Sequence[AffineExpr]) -> AffineMap:
@@ -125,8 +137,12 @@ class IndexSlice(IndexRule):
     def match_and_rewrite(self, op: tiny.SliceOp, rewriter: PatternRewriter) -> None:
         if done(op):
             return
-        names, before = symbol_names(op), entry_of(op.operand, op).by_dimension
-        sizes = tiny.tensor_of(op.result).dims
+        names, sizes = symbol_names(op), tiny.tensor_of(op.result).dims
+        cut = [
+            low.constant() != 0 or step != 1 or not _whole(op, i)
+            for i, (low, step) in enumerate(zip(op.low, op.steps, strict=True))
+        ]
+        before = _apart(self, op, cut, "the slice cuts", rewriter)
         dimensions: list[list[AxisAttr]] = []
         for axes, size in zip(before, sizes, strict=True):
             whole = len(axes) > 1 or any(a.dim == size for a in axes)
@@ -134,10 +150,7 @@ class IndexSlice(IndexRule):
         placed = Placed.of(dimensions)
         results: list[AffineExpr] = []
         for i, (low, step) in enumerate(zip(op.low, op.steps, strict=True)):
-            axes, start = before[i], low.as_affine(names)
-            if len(axes) > 1 and (low.constant() != 0 or step != 1 or not _whole(op, i)):
-                not_affine(self, op, _divides("the slice cuts", i, axes), rewriter)
-                return
+            start = low.as_affine(names)
             if start is None:
                 reason = f"the slice of axis {i} starts at {low}, which multiplies symbols"
                 not_affine(self, op, reason, rewriter)
@@ -163,10 +176,10 @@ class IndexPad(IndexRule):
     def match_and_rewrite(self, op: tiny.PadOp, rewriter: PatternRewriter) -> None:
         if done(op):
             return
-        names, before = symbol_names(op), entry_of(op.operand, op).by_dimension
-        sizes = tiny.tensor_of(op.result).dims
+        names, sizes = symbol_names(op), tiny.tensor_of(op.result).dims
         borders = list(zip(op.low, op.high, strict=True))
         padded = [a.constant() != 0 or b.constant() != 0 for a, b in borders]
+        before = _apart(self, op, padded, "the pad extends", rewriter)
         placed = Placed.of(
             [
                 self.axes(op, [sizes[i]]) if padded[i] else resized(axes, sizes[i])
@@ -181,8 +194,8 @@ class IndexPad(IndexRule):
                 results += map(AffineDimExpr, placed[i])
                 continue
             start, end = low.as_affine(names), axes[0].dim.as_affine(names)
-            if len(axes) > 1 or start is None or (high.constant() != 0 and end is None):
-                far = low if start is None else low + tiny.tensor_of(op.operand).dims[i]
+            if start is None or (high.constant() != 0 and end is None):
+                far = low if start is None else low + axes[0].dim
                 reason = f"the pad of axis {i} has a border at {far}, which multiplies symbols"
                 not_affine(self, op, reason, rewriter)
                 return
@@ -205,13 +218,9 @@ class IndexWindow(IndexRule):
     def match_and_rewrite(self, op: tiny.WindowOp, rewriter: PatternRewriter) -> None:
         if done(op):
             return
-        before = entry_of(op.operand, op).by_dimension
-        sizes, rank = tiny.tensor_of(op.result).dims, len(before)
-        for axis in op.axes:
-            if len(before[axis]) > 1:
-                reason = _divides("the window moves along", axis, before[axis])
-                not_affine(self, op, reason, rewriter)
-                return
+        sizes, rank = tiny.tensor_of(op.result).dims, tiny.tensor_of(op.operand).rank
+        moved = [i in op.axes for i in range(rank)]
+        before = _apart(self, op, moved, "the window moves along", rewriter)
         dimensions: list[list[AxisAttr]] = []
         for i, size in enumerate(sizes):
             source = before[op.axes[i - rank]] if i >= rank else before[i]
@@ -240,18 +249,16 @@ class IndexMask(IndexRule):
     def match_and_rewrite(self, op: tiny.MaskOp, rewriter: PatternRewriter) -> None:
         if done(op):
             return
-        before = entry_of(op.operand, op).by_dimension
         sizes = tiny.tensor_of(op.result).dims
         rows = isl.canonical_set(op.condition).constraints
+        varies = [
+            any(isl.uses_dim(row.lhs - row.rhs, i) for row in rows) for i in range(len(sizes))
+        ]
+        before = _apart(self, op, varies, "the condition of the mask is on", rewriter)
         dimensions: list[list[AxisAttr]] = []
         for i, axes in enumerate(before):
-            varies = any(isl.uses_dim(row.lhs - row.rhs, i) for row in rows)
-            if varies and len(axes) > 1:
-                reason = _divides("the condition of the mask is on", i, axes)
-                not_affine(self, op, reason, rewriter)
-                return
             kept = resized(axes, sizes[i])
-            if varies:
+            if varies[i]:
                 kept = [AxisAttr.of(kept[0].number, f"i{i}", sizes[i], "iter")]
             dimensions.append(kept)
         placed = Placed.of(dimensions)

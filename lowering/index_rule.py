@@ -16,6 +16,7 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import Dim
 from polyc.dialects.index import AxisAttr, AxisKind, PieceAttr, ValueOp, book, value_op
 from polyc.dialects.signature import graph_of
+from polyc.passes.driver import located
 
 
 @dataclass
@@ -81,6 +82,22 @@ def not_affine(rule: IndexRule, op: Operation, reason: str, rewriter: PatternRew
     entry = ValueOp(op.results[0], rule.axes(op, sizes), [], non_scop=True)
     entry.attributes[REASON] = StringAttr(reason)
     rewriter.insert(entry, InsertPoint.after(op))
+
+
+def as_memory(
+    rule: IndexRule, op: Operation, position: int, reason: str, rewriter: PatternRewriter
+) -> ValueOp:
+    """Let ``op`` read an operand as it lies in memory, one axis a dimension; its entry.
+
+    Where a map would have to divide by a symbol, the operand is a boundary: a reshape to its
+    own shape stands for the view of what is stored, with the reason in its entry (S4.7).
+    """
+    operand = op.operands[position]
+    view = tiny.ReshapeOp(operand, tiny.tensor_of(operand).dims)
+    rewriter.insert(located(view, op), InsertPoint.before(op))
+    not_affine(rule, view, reason, rewriter)
+    op.operands[position] = view.result
+    return entry_of(view.result, op)
 
 
 def product_text(axes: Sequence[AxisAttr]) -> str:

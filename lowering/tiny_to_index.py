@@ -26,6 +26,7 @@ from xdsl.pattern_rewriter import (
 from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import tiny
+from polyc.dialects.dim import Dim
 from polyc.dialects.index import AxisAttr, AxisKind, PieceAttr, ValueOp, reduced_label, value_op
 from polyc.dialects.signature import graph_of
 from polyc.lowering.index_movements import IndexMask, IndexPad, IndexSlice, IndexWindow
@@ -37,12 +38,10 @@ from polyc.lowering.index_rule import (
     done,
     entry_of,
     map_to,
-    not_affine,
-    product_text,
     resized,
     write,
 )
-from polyc.passes.driver import rewrite
+from polyc.passes.driver import located, rewrite
 
 
 class IndexLeaves(IndexRule):
@@ -91,7 +90,8 @@ class IndexElementwise(IndexRule):
     Operands have equal shapes in ``tiny``, so right-aligned broadcasting is already an
     expand with its constant 0.  An axis along which every operand repeats still does.  Where
     an operand has a tuple of factors the result has it, and an operand that repeats there is
-    read at 0; one that is a single axis would be divided by a symbol (S4.7).
+    read at 0.  One that is a single axis, or has other factors, is viewed with these factors by
+    two reshapes: the first is a view of memory and a boundary (S4.7).
     """
 
     @op_type_rewrite_pattern
@@ -102,13 +102,12 @@ class IndexElementwise(IndexRule):
     ) -> None:
         if done(op):
             return
+        sizes_of = tiny.tensor_of(op.result).dims
+        self._share_factors(op, len(sizes_of), rewriter)
         operands = [entry_of(v, op).by_dimension for v in op.operands]
         dimensions: list[list[AxisAttr]] = []
-        for i, size in enumerate(tiny.tensor_of(op.result).dims):
+        for i, size in enumerate(sizes_of):
             axes = [o[i] for o in operands]
-            if (reason := _unlike(i, axes)) is not None:
-                not_affine(self, op, reason, rewriter)
-                return
             widest = max(axes, key=len)
             sizes = [size] if len(widest) == 1 else [a.dim for a in widest]
             kinds: list[AxisKind] = []
@@ -126,20 +125,29 @@ class IndexElementwise(IndexRule):
             maps.append(map_to(op, len(placed.axes), results))
         write(rewriter, op, placed, maps)
 
-
-def _unlike(dimension: int, operands: Sequence[Sequence[AxisAttr]]) -> str | None:
-    """Why the axes that operands have in one dimension are not read together, or None."""
-    tuples = [axes for axes in operands if len(axes) > 1]
-    for axes in operands:
-        if not tuples or (len(axes) == 1 and axes[0].repeats):
-            continue
-        if [a.dim for a in axes] != [a.dim for a in tuples[0]]:
-            return (
-                f"axis {dimension} is {product_text(tuples[0])} in one operand and "
-                f"{product_text(axes)} in another, and bringing them together divides by a "
-                "symbol, which is a view of memory and not affine"
-            )
-    return None
+    def _share_factors(self, op: Operation, rank: int, rewriter: PatternRewriter) -> None:
+        """View the operands that have other axes with the factors of the first tuple."""
+        operands = [entry_of(v, op).by_dimension for v in op.operands]
+        factors: list[list[Dim] | None] = []
+        for i in range(rank):
+            tuples = [o[i] for o in operands if len(o[i]) > 1]
+            factors.append([a.dim for a in tuples[0]] if tuples else None)
+        for position, operand in enumerate(operands):
+            apart: list[Dim] = []
+            unlike = False
+            for axes, wanted in zip(operand, factors, strict=True):
+                have = [a.dim for a in axes]
+                free = len(axes) == 1 and (wanted is None or axes[0].repeats)
+                unlike |= not free and have != wanted
+                apart += have if free or wanted is None else wanted
+            if unlike:
+                value = op.operands[position]
+                view = located(tiny.ReshapeOp(value, apart), op)
+                back = located(tiny.ReshapeOp(view.result, tiny.tensor_of(value).dims), op)
+                for made in (view, back):
+                    rewriter.insert(made, InsertPoint.before(op))
+                    IndexReshape(self.numbering).match_and_rewrite(made, rewriter)
+                op.operands[position] = back.result
 
 
 class IndexPermute(IndexRule):

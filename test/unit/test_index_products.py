@@ -171,7 +171,8 @@ def test_pads_and_masks_beside_a_tuple(ctx: Context) -> None:
     ("op", "shape", "reason"),
     [
         ("tiny.slice %m [0:M, 0:K]", "M, K", "the slice cuts axis 0, which is the product M x N"),
-        ("tiny.pad %m low [1, 0] high [0, 0] value 0.0", "M * N + 1, K", "has a border at"),
+        ("tiny.pad %m low [1, 0] high [0, 0] value 0.0", "M * N + 1, K",
+         "the pad extends axis 0, which is the product M x N"),
         ("tiny.window %m axes [0] size [2] stride [1] dilation [1]", "M * N - 1, K, 2",
          "the window moves along axis 0, which is the product M x N"),
         ("tiny.mask %m where affine_set<(d0, d1)[s0, s1, s2] : (d0 - d1 >= 0)> fill 0.0",
@@ -188,12 +189,15 @@ def test_what_cuts_a_tuple_is_a_boundary(op: str, shape: str, reason: str, ctx: 
     )
     TinyToIndex().apply(ctx, module)
     (graph,) = module.body.block.ops
-    (entry,) = [e for v, e in index.book(graph).items() if v.name_hint == "y"]
-    assert not entry.is_scop and reason in str(entry.attributes["reason"])
+    entries = index.book(graph)
+    (entry,) = [e for v, e in entries.items() if v.name_hint == "y"]
+    view = entries[entry.operands_read[0]]
+    assert entry.is_scop and view.is_plain and not view.is_scop
+    assert reason in str(view.attributes["reason"])
 
 
 def test_operands_meet_in_a_tuple(ctx: Context) -> None:
-    """One that repeats is read at 0; one that is a single axis is a boundary."""
+    """One that repeats is read at 0; one that is a single axis is viewed with the factors."""
     body = f"""{MERGED}%w = tiny.expand %b dims [1] : {T("K")} -> {T("M * N, K")}
 %y = tiny.binary mul %m, %w : {T("M * N, K")}
 %l = tiny.expand %a dims [0] : {T("M * N")} -> {T("M * N, K")}
@@ -206,9 +210,12 @@ def test_operands_meet_in_a_tuple(ctx: Context) -> None:
         "(d0, d1, d2)[s0, s1, s2] -> (d0, d1, d2)",
         "(d0, d1, d2)[s0, s1, s2] -> (0, d2)",
     ]
-    assert "axis 0 is M x N in one operand and M * N in another" in str(
-        entries["z"].attributes["reason"]
-    )
+    (piece,) = entries["z"].pieces
+    assert [str(m) for m in piece.entries] == ["(d0, d1, d2)[s0, s1, s2] -> (d0, d1, d2)"] * 2
+    _, back = entries["z"].operands_read
+    assert isinstance(back.owner, tiny.ReshapeOp)
+    view = index.value_op(back.owner.operand)
+    assert view is not None and "divides by a symbol" in str(view.attributes["reason"])
 
 
 def test_the_text_reads_back(ctx: Context) -> None:
