@@ -58,17 +58,17 @@ frontend.graph @halo(%X: !frontend.tensor<[N, C, H, W, K], f32>, %F: !frontend.t
 // CHECK:       boundary = "it is reduced, which is done once, and element [{{.*}}] is wanted at [{{.*}}] and at [{{.*}}]"
 
 // A reshape by a symbol is a view of a stored value; one of an input is a view of that.
-frontend.graph @view(%X: !frontend.tensor<[M, N], f32>) -> (y: !frontend.tensor<[M * N], f32>) {
+frontend.graph @view(%X: !frontend.tensor<[M, N], f32>) -> (y: !frontend.tensor<[N, M], f32>) {
   %0 = frontend.elementwise exp %X : !frontend.tensor<[M, N], f32>
-  %1 = frontend.reshape %0 : !frontend.tensor<[M, N], f32> -> !frontend.tensor<[M * N], f32>
-  %2 = frontend.reshape %X : !frontend.tensor<[M, N], f32> -> !frontend.tensor<[M * N], f32>
-  %3 = frontend.elementwise add %1, %2 : (!frontend.tensor<[M * N], f32>, !frontend.tensor<[M * N], f32>) -> !frontend.tensor<[M * N], f32>
-  frontend.output %3 : !frontend.tensor<[M * N], f32>
+  %1 = frontend.reshape %0 : !frontend.tensor<[M, N], f32> -> !frontend.tensor<[N, M], f32>
+  %2 = frontend.reshape %X : !frontend.tensor<[M, N], f32> -> !frontend.tensor<[N, M], f32>
+  %3 = frontend.elementwise add %1, %2 : (!frontend.tensor<[N, M], f32>, !frontend.tensor<[N, M], f32>) -> !frontend.tensor<[N, M], f32>
+  frontend.output %3 : !frontend.tensor<[N, M], f32>
 }
 // CHECK:       region.graph @view
-// CHECK:       outs(v0: !region.memref<[M, N], f32, align 16, noalias> gmem {boundary = "a reshape of M x N to M * N divides by a symbol, which is a view of memory and not affine"})
-// CHECK:       region.kernel @view_1 iters [i0: M * N]
-// CHECK-NEXT:      ins(%v0: !region.memref<[M * N], f32, align 16, noalias> {from = @view_0::@v0}, %X: !region.memref<[M * N], f32, align 16, noalias> {from = @view::@X})
+// CHECK:       outs(v0: !region.memref<[M, N], f32, align 16, noalias> gmem {boundary = "a reshape of M x N to N x M divides by a symbol, which is a view of memory and not affine"})
+// CHECK:       region.kernel @view_1 iters [n: N, m: M]
+// CHECK-NEXT:      ins(%v0: !region.memref<[N, M], f32, align 16, noalias> {from = @view_0::@v0}, %X: !region.memref<[N, M], f32, align 16, noalias> {from = @view::@X})
 
 // Outputs of unlike shapes: the row's maximum comes with its softmax where both share a reduction.
 frontend.graph @shapes(%A: !frontend.tensor<[M, N], f32>, %B: !frontend.tensor<[K], f32>) -> (s: !frontend.tensor<[M], f32>, P: !frontend.tensor<[M, N], f32>, D: !frontend.tensor<[K], f32>) {
