@@ -203,7 +203,7 @@ class Lowering:
         body = Body(kernel.forms, block, tensors)
         made = [body.value(root.value, root.point) for root in kernel.roots]
         values = [
-            body.spread(value, root.point.axes, self.yields)
+            body.values.spread(value, root.point.axes, self.yields)
             for value, root in zip(made, kernel.roots, strict=True)
         ]
         block.add_op(located(region.YieldOp(values), self.yields))

@@ -14,10 +14,10 @@ from xdsl.dialects.builtin import AnyFloat, f32
 from xdsl.ir import Block, Operation, SSAValue
 
 from polyc.dialects import region, tiny
-from polyc.dialects.region_types import AxisAttr, MemRefType, ValType
-from polyc.lowering.index_to_region_forms import Choice, Form, Forms, Key
+from polyc.dialects.region_types import MemRefType, ValType
+from polyc.lowering.index_to_region_forms import Form, Forms, Key
 from polyc.lowering.index_to_region_points import Point
-from polyc.passes.driver import located
+from polyc.lowering.region_values import Values
 from polyc.poly import isl
 
 
@@ -29,7 +29,7 @@ class Body:
 
     def __init__(self, forms: Forms, block: Block, tensors: Mapping[SSAValue, SSAValue]) -> None:
         self.forms = forms
-        self.block = block
+        self.values = Values(block)
         self.tensors = tensors
         self.made: dict[Key, SSAValue] = {}
         self.reductions = 0
@@ -59,22 +59,6 @@ class Body:
             stack.pop()
         return self.made[(wanted, point)]
 
-    def spread(self, value: SSAValue, axes: Sequence[AxisAttr], like: Operation) -> SSAValue:
-        """``value`` over ``axes``, which contain its own."""
-        have = cast(ValType, value.type).labels
-        want = tuple(a.label for a in axes)
-        if have == want:
-            return value
-        if len(have) == len(want):
-            return self._add(region.TransposeOp(value, [have.index(w) for w in want]), like)
-        return self._add(region.BroadcastInDimOp(value, [want.index(h) for h in have], axes), like)
-
-    def _add(self, op: Operation, like: Operation, hint: str | None = None) -> SSAValue:
-        """Put ``op`` at the end, where ``like`` is in the source; its result."""
-        self.block.add_op(located(op, like))
-        op.results[0].name_hint = hint
-        return op.results[0]
-
     def _make(self, key: Key, form: Form) -> SSAValue:
         value, point = key
         op = value.owner
@@ -84,13 +68,15 @@ class Body:
             made = operands[0]
         elif form.number is not None:
             element = cast(AnyFloat, tiny.tensor_of(value).element_type)
-            made = self._add(region.ConstantOp(form.number, element), op)
+            made = self.values.add(region.ConstantOp(form.number, element), op)
         elif isinstance(op, tiny.ReduceOp):
             made = self._reduce(op, form, operands[0])
         else:
-            made = self._add(self._computed(op, operands, point), op, value.name_hint)
+            made = self.values.add(self._computed(op, operands, point), op, value.name_hint)
         for choice in form.choices:
-            made = self._chosen(op, point, choice, made)
+            tested = Point.of(point.axes, (), self.forms.symbols, choice.inside)
+            assert tested.guard is not None
+            made = self.values.chosen(tested.guard, tested.axes, made, choice.fill, point.axes, op)
         return made
 
     def _computed(self, op: Operation, operands: Sequence[SSAValue], point: Point) -> Operation:
@@ -108,12 +94,7 @@ class Body:
 
     def _joined(self, op: Operation, operands: Sequence[SSAValue], point: Point) -> Operation:
         """An elementwise op over the axes that any operand has."""
-        types = [cast(ValType, o.type) for o in operands]
-        axes: Sequence[AxisAttr] = types[0].axes.data
-        if any(t.axes != types[0].axes for t in types):
-            labels = {label for t in types for label in t.labels}
-            axes = [a for a in point.axes if a.label in labels]
-        values = [self.spread(o, axes, op) for o in operands]
+        values = self.values.aligned(operands, point.axes, op)
         match op:
             case tiny.BinaryOp():
                 return region.BinaryOp(op.function, *values)
@@ -130,7 +111,7 @@ class Body:
             asked = form.operands[0][1].axes
             wanted = [a for a in asked if have.axis(a.label) or a in missing]
             wanted += [a for a in missing if a not in wanted]
-            body = self.spread(body, wanted, op)
+            body = self.values.spread(body, wanted, op)
         label = "acc" if self.reductions == 0 else f"acc{self.reductions}"
         self.reductions += 1
         made = region.ReduceOp(
@@ -140,24 +121,12 @@ class Body:
             acc=cast(AnyFloat, f32),
             label=label,
         )
-        return self._add(made, op, label)
-
-    def _chosen(self, op: Operation, point: Point, choice: Choice, value: SSAValue) -> SSAValue:
-        """``value`` inside the choice's set, its fill elsewhere."""
-        kind = cast(ValType, value.type)
-        tested = Point.of(point.axes, (), self.forms.symbols, choice.inside)
-        assert tested.guard is not None
-        condition = self._add(region.InsideOp(tested.guard, tested.axes), op)
-        labels = {*kind.labels, *tested.labels}
-        axes = [a for a in point.axes if a.label in labels]
-        other = self._add(region.ConstantOp(choice.fill, cast(AnyFloat, kind.element_type)), op)
-        values = [self.spread(v, axes, op) for v in (condition, value, other)]
-        return self._add(region.SelectOp(*values), op)
+        return self.values.add(made, op, label)
 
     def _read(self, tensor: SSAValue, point: Point, asking: Operation) -> SSAValue:
         memref = cast(MemRefType, self.tensors[tensor].type)
         if any(size.constant() == 0 for size in memref.shape):
-            return self._add(self._nothing(memref), asking)
+            return self.values.add(self._nothing(memref), asking)
         guard, fill = point.guard, point.fill
         if guard is not None and fill is None:
             # Outside the guard nothing counts, and the read may not go there.
@@ -167,7 +136,7 @@ class Body:
             if not guard.constraints:
                 guard = fill = None
         read = region.ReadOp(self.tensors[tensor], point.map, point.axes, guard, fill)
-        return self._add(read, asking)
+        return self.values.add(read, asking)
 
     def _nothing(self, memref: MemRefType) -> Operation:
         """What stands for an element of a tensor that has none, which no point asks for."""

@@ -8,27 +8,29 @@ the pass one kernel is one launch and no output is deferred.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, SymbolRefAttr
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.ir import Block, BlockArgument, Region, SSAValue
+from xdsl.ir.affine import AffineSet
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
     RewritePattern,
     op_type_rewrite_pattern,
 )
-from xdsl.rewriter import Rewriter
 
 from polyc.dialects import region
 from polyc.dialects.dim import AssumptionsAttr
-from polyc.dialects.region_types import AxisAttr, MemRefType, ValType, axes_text, val_type
+from polyc.dialects.region_graph import ends, kernels_beside, source
+from polyc.dialects.region_types import MemRefType, ValType
 from polyc.passes.driver import located, rewrite
 from polyc.passes.notes import Note, show
+from polyc.passes.region_compose import COMPOSED, Composer, compose, domain, read_point
+from polyc.poly.same_point import two_points
 
 # Edges ---------------------------------------------------------------------------------
 
@@ -51,24 +53,17 @@ class Edge:
         return cast(region.KernelOp, self.readers[0].owner.parent_op())
 
 
-def source(kernel: region.KernelOp, position: int) -> tuple[str, str] | None:
-    """The kernel and the output that input ``position`` comes ``from``, or None."""
-    found = kernel.arg_attrs.data[position].data.get("from")
-    if not isinstance(found, SymbolRefAttr) or len(found.nested_references) != 1:
-        return None
-    return found.root_reference.data, found.nested_references.data[0].data
-
-
 def edges(producer: region.KernelOp) -> list[Edge]:
     """The deferred outputs of a kernel with their readers in the kernels beside it."""
-    block = producer.parent_block()
-    kernels = [] if block is None else [o for o in block.ops if isinstance(o, region.KernelOp)]
     found: list[Edge] = []
     for i, (name, where) in enumerate(zip(producer.res_names, producer.materialize, strict=True)):
         if where.data == "deferred":
             wanted = (producer.sym_name.data, name.data)
             readers = [
-                arg for k in kernels for j, arg in enumerate(k.ins) if source(k, j) == wanted
+                arg
+                for k in kernels_beside(producer)
+                for j, arg in enumerate(k.ins)
+                if source(k, j) == wanted
             ]
             found.append(Edge(producer, i, tuple(readers)))
     return found
@@ -79,40 +74,6 @@ def edges(producer: region.KernelOp) -> list[Edge]:
 
 def _reads(argument: BlockArgument) -> list[region.ReadOp]:
     return [u.operation for u in argument.uses if isinstance(u.operation, region.ReadOp)]
-
-
-def read_labels(read: region.ReadOp) -> tuple[str, ...] | None:
-    """The axis that indexes each dimension of a read of whole axes; None for any other.
-
-    Such a read is pointwise: one axis a dimension, each over the dimension's extent.
-    """
-    memref, axes = cast(MemRefType, read.tensor.type), val_type(read.result).axes.data
-    kernel = region.kernel_of(read)
-    labels: list[str] = []
-    for expr, extent in zip(read.map.data.results, memref.shape, strict=True):
-        if not isinstance(expr, AffineDimExpr):
-            return None
-        axis = axes[expr.position]
-        if axis.size != extent and (kernel is None or not kernel.same_size(axis.size, extent)):
-            return None
-        labels.append(axis.label)
-    if read.guard is not None or len(set(labels)) != len(labels) or len(labels) != len(axes):
-        return None
-    return tuple(labels)
-
-
-def _reduced_later(value: SSAValue) -> bool:
-    """Whether a reduction depends on ``value``."""
-    seen: set[Operation] = set()
-    todo = [u.operation for u in value.uses]
-    while todo:
-        op = todo.pop()
-        if isinstance(op, region.ReduceOp):
-            return True
-        if op not in seen:
-            seen.add(op)
-            todo += [u.operation for r in op.results for u in r.uses]
-    return False
 
 
 def why_not_merged(edge: Edge) -> str | None:
@@ -137,27 +98,31 @@ def why_not_merged(edge: Edge) -> str | None:
     out, into = producer.outs.data[edge.output], cast(MemRefType, edge.readers[0].type)
     if (out.shape, out.element_type) != (into.shape, into.element_type):
         return f"it is {out} and is read as {into}"
-    return _why_not_read(edge) or _why_not_named(producer, consumer)
+    return _why_not_computed(edge) or _why_not_named(producer, consumer)
 
 
-def _why_not_read(edge: Edge) -> str | None:
+def _why_not_computed(edge: Edge) -> str | None:
+    """Why it is not computed where it is read: a reduction of it would be repeated (S6.6)."""
     consumer = f"@{edge.consumer.sym_name.data}"
-    reads = _reads(edge.readers[0])
-    labels = {read_labels(read) for read in reads}
-    if None in labels:
-        return f"{consumer} does not read it pointwise"
-    if len(labels) > 1:
-        return f"{consumer} reads it at several indices"
-    if any(isinstance(op, region.ReduceOp) for op in edge.producer.body.block.ops):
-        iters = edge.consumer.iters
-        for read in reads:
-            if set(read_labels(read) or ()) != {a.label for a in iters}:
-                return (
-                    f"it is reduced, and {consumer} reads it along {axes_text(iters)} more than "
-                    "once"
-                )
-            if _reduced_later(read.result):
-                return f"it is reduced, and {consumer} reduces it again"
+    body = [op for op in edge.producer.body.block.ops if not isinstance(op, region.YieldOp)]
+    for op in body:
+        if not isinstance(op, COMPOSED):
+            return f"it is made by {op.name}, which is not computed at other points"
+    if not any(isinstance(op, region.ReduceOp) for op in body):
+        return None
+    points = list(dict.fromkeys(read_point(read) for read in _reads(edge.readers[0])))
+    if len(points) > 1:
+        return f"it is reduced, and {consumer} reads it at {len(points)} indices"
+    for point in points:
+        where = domain(edge.consumer, point.axes)
+        if point.guard is not None:
+            where = AffineSet(
+                where.num_dims,
+                where.num_symbols,
+                (*where.constraints, *point.guard.constraints),
+            )
+        if (clash := two_points(point.map, where, point.labels)) is not None:
+            return f"it is reduced, and in {consumer} {clash}"
     return None
 
 
@@ -175,70 +140,6 @@ def _why_not_named(producer: region.KernelOp, consumer: region.KernelOp) -> str 
 
 
 # Merging -------------------------------------------------------------------------------
-
-
-def _fresh(label: str, taken: set[str]) -> str:
-    if label not in taken:
-        return label
-    number = 0
-    while f"r{number}" in taken:
-        number += 1
-    return f"r{number}"
-
-
-def _renaming(edge: Edge) -> dict[str, str]:
-    """New names for the producer's axes: those of the read, and none twice."""
-    consumer = edge.consumer
-    value = val_type(edge.producer.yield_op.values[edge.output])
-    reads = _reads(edge.readers[0])
-    targets = (read_labels(reads[0]) if reads else None) or value.labels
-    renamed = dict(zip(value.labels, targets, strict=True))
-    sizes = {
-        a.label: a.size
-        for op in consumer.body.block.ops
-        for r in op.results
-        for a in cast(ValType, r.type).axes
-    }
-    sizes |= {a.label: a.size for a in consumer.iters}
-    for op in edge.producer.body.block.ops:
-        for result in op.results:
-            for axis in cast(ValType, result.type).axes:
-                if axis.label in renamed:
-                    continue
-                taken = {*renamed.values()}
-                taken |= {label for label, size in sizes.items() if size != axis.size}
-                renamed[axis.label] = _fresh(axis.label, taken)
-    return renamed
-
-
-def _renamed(t: ValType, names: Mapping[str, str]) -> ValType:
-    return ValType.of(
-        (AxisAttr.of(names.get(a.label, a.label), a.size) for a in t.axes), t.element_type
-    )
-
-
-def _clone(op: Operation, values: dict[SSAValue, SSAValue], names: Mapping[str, str]) -> Operation:
-    copy = op.clone(value_mapper=values)
-    copy.location = op.location
-    for old, result in zip(op.results, tuple(copy.results), strict=True):
-        renamed = _renamed(cast(ValType, result.type), names)
-        if renamed != result.type:
-            values[old] = Rewriter.replace_value_with_new_type(result, renamed)
-    if isinstance(copy, region.ReduceOp):
-        copy.axes = ArrayAttr(StringAttr(names.get(label, label)) for label in copy.labels)
-    return copy
-
-
-def _relabel(op: region.ReduceOp, taken: set[str]) -> None:
-    """Give the reduction a name that no other has."""
-    if (label := op.label) is None:
-        return
-    number = 0
-    while label in taken:
-        number += 1
-        label = f"{op.label}{number}"
-    taken.add(label)
-    op.label_attr = StringAttr(label)
 
 
 def merge(edge: Edge) -> region.KernelOp:
@@ -259,20 +160,19 @@ def merge(edge: Edge) -> region.KernelOp:
     block = Block(arg_types=[t for t, _ in signature.values()])
     place = dict(zip(signature, block.args, strict=True))
     values: dict[SSAValue, SSAValue] = {arg: place[name] for arg, name in arguments}
-    names = _renaming(edge)
-    taken = {op.label for op in consumer.body.block.ops if isinstance(op, region.ReduceOp)}
-    used = {label for label in taken if label is not None}
-    for op in producer.body.block.ops:
-        if not isinstance(op, region.YieldOp):
-            block.add_op(copy := _clone(op, values, names))
-            if isinstance(copy, region.ReduceOp):
-                _relabel(copy, used)
-    made = values[producer.yield_op.values[edge.output]]
-    for op in consumer.body.block.ops:
+    ops = list(consumer.body.block.ops)
+    labels = {op.label for op in ops if isinstance(op, region.ReduceOp)}
+    sizes = {a.label: a for op in ops for r in op.results for a in cast(ValType, r.type).axes}
+    sizes |= {a.label: a for a in consumer.iters}
+    composer = Composer(producer, block, values, sizes, {x for x in labels if x is not None})
+    made = producer.yield_op.values[edge.output]
+    for op in ops:
         if isinstance(op, region.ReadOp) and op.tensor is through:
-            values[op.result] = _as_read(op, made, block)
+            values[op.result] = compose(composer, made, op)
         else:
-            block.add_op(_clone(op, values, {}))
+            copy = op.clone(value_mapper=values)
+            copy.location = op.location
+            block.add_op(copy)
     merged = region.KernelOp(
         consumer.sym_name.data,
         consumer.iters,
@@ -291,16 +191,6 @@ def merge(edge: Edge) -> region.KernelOp:
     return located(merged, consumer)
 
 
-def _as_read(read: region.ReadOp, made: SSAValue, block: Block) -> SSAValue:
-    """``made`` with its axes in the order of the read that it replaces."""
-    have, want = val_type(made).labels, val_type(read.result).labels
-    if have == want:
-        return made
-    op = located(region.TransposeOp(made, [have.index(w) for w in want]), read)
-    block.add_op(op)
-    return op.result
-
-
 def _both(a: AssumptionsAttr, b: AssumptionsAttr) -> AssumptionsAttr:
     return AssumptionsAttr(tuple(dict.fromkeys((*a.data, *b.data))))
 
@@ -311,10 +201,9 @@ def _both(a: AssumptionsAttr, b: AssumptionsAttr) -> AssumptionsAttr:
 class InlineDeferred(RewritePattern):
     """A kernel with one deferred output → part of the one kernel that reads it.
 
-    Legal when the consumer comes later, has the same symbols, and reads the output
-    pointwise at one index, so that each element is computed where it is used; and where
-    the producer reduces, when the consumer uses each element once and reduces none of
-    them, so that no reduction is repeated.  Exact.
+    Legal when the consumer comes later and has the same symbols: each element is computed where
+    it is used, at every index at which it is.  Where the producer reduces, one index wants each
+    element, which isl decides, so that no reduction is repeated.  Exact.
     """
 
     @op_type_rewrite_pattern
@@ -347,6 +236,68 @@ class MaterializeDeferred(RewritePattern):
         rewriter.notify_op_modified(op)
 
 
+class DissolveGraph(RewritePattern):
+    """``region.graph`` of one kernel with its outputs → that kernel, with the graph's signature.
+
+    Legal when the kernel reads the graph's inputs alone and makes its outputs, each as it is.
+    Exact.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: region.GraphOp, rewriter: PatternRewriter, /) -> None:
+        if (kernel := single_kernel(op)) is not None:
+            rewriter.replace(kernel, alone(op, kernel), [])
+            rewriter.erase(op)
+
+
+def single_kernel(graph: region.GraphOp) -> region.KernelOp | None:
+    """The one kernel that has a graph's inputs and outputs as they are, or None."""
+    kernels = graph.kernels()
+    if len(kernels) != 1:
+        return None
+    (kernel,) = kernels
+    name = kernel.sym_name.data
+    inputs = {
+        (graph.sym_name.data, n.data): t for n, t in zip(graph.arg_names, graph.ins, strict=True)
+    }
+    read = [(source(kernel, i), arg.type) for i, arg in enumerate(kernel.ins)]
+    same = all(where is not None and inputs.get(where) == kind for where, kind in read)
+    made = [(ends(s), t) for s, t in zip(graph.sources, graph.outs, strict=True)]
+    makes = [((name, n.data), t) for n, t in zip(kernel.res_names, kernel.outs, strict=True)]
+    once = len({where for where, _ in read}) == len(read)
+    return kernel if same and once and made == makes else None
+
+
+def alone(graph: region.GraphOp, kernel: region.KernelOp) -> region.KernelOp:
+    """``kernel``, the one kernel of ``graph``, with the graph's name and signature."""
+    block = Block(arg_types=graph.ins.data)
+    place = dict(zip((n.data for n in graph.arg_names), block.args, strict=True))
+    values: dict[SSAValue, SSAValue] = {}
+    for i, arg in enumerate(kernel.ins):
+        where = source(kernel, i)
+        assert where is not None
+        values[arg] = place[where[1]]
+    for op in kernel.body.block.ops:
+        copy = op.clone(value_mapper=values)
+        copy.location = op.location
+        block.add_op(copy)
+    found = region.KernelOp(
+        graph.sym_name.data,
+        kernel.iters,
+        graph.ins.data,
+        graph.outs.data,
+        [n.data for n in graph.arg_names],
+        [n.data for n in graph.res_names],
+        body=Region(block),
+        symbols=graph.symbol_names,
+        assumptions=graph.assumptions,
+        arg_attrs=graph.arg_attrs.data,
+        res_attrs=graph.res_attrs.data,
+    )
+    found.attributes |= graph.attributes | kernel.attributes
+    return located(found, graph)
+
+
 @dataclass(frozen=True)
 class RegionInlineDeferred(ModulePass):
     """No output is deferred: producers are merged where that is legal, else stored (S6.1)."""
@@ -357,4 +308,5 @@ class RegionInlineDeferred(ModulePass):
         rewrite(op, [InlineDeferred()], recursive=True)
         store = MaterializeDeferred()
         rewrite(op, [store])
+        rewrite(op, [DissolveGraph()])
         show(store.notes)

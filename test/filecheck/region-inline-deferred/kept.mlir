@@ -79,71 +79,6 @@ region.kernel @c iters [m: M, n: N] ins(%P: !region.memref<[M, N], f16, align 4>
 
 // -----
 
-// WARN: warning[DeferredMaterialized]: @p::@P is stored in global memory: @c does not read it pointwise
-// CHECK: outs(P: {{.*}} gmem)
-// CHECK-NOT: deferred
-region.kernel @p iters [m: M, n: N] ins(%x: !region.memref<[M, N], f32, align 4>) outs(P: !region.memref<[M, N], f32, align 4> deferred) symbols [M, N] {
-  %0 = region.read %x affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : !region.memref<[M, N], f32, align 4> -> !region.val<[m: M, n: N], f32>
-  %1 = region.unary exp %0 : !region.val<[m: M, n: N], f32>
-  region.yield %1 : !region.val<[m: M, n: N], f32>
-}
-region.kernel @c iters [m: M, n: N] ins(%P: !region.memref<[M, N], f32, align 4> {from = @p::@P}) outs(yc: !region.memref<[M, N], f32, align 4> gmem) symbols [M, N] {
-  %0 = region.read %P affine_map<(d0, d1)[s0, s1] -> (d0, d1 - 1)> where affine_set<(d0, d1)[s0, s1] : (d1 - 1 >= 0)> else 0.0 : !region.memref<[M, N], f32, align 4> -> !region.val<[m: M, n: N], f32>
-  region.yield %0 : !region.val<[m: M, n: N], f32>
-}
-
-// -----
-
-// WARN: warning[DeferredMaterialized]: @p::@P is stored in global memory: @c reads it at several indices
-// CHECK: outs(P: {{.*}} gmem)
-// CHECK-NOT: deferred
-region.kernel @p iters [m: M, n: M] ins(%x: !region.memref<[M, M], f32, align 4>) outs(P: !region.memref<[M, M], f32, align 4> deferred) symbols [M, N] {
-  %0 = region.read %x affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : !region.memref<[M, M], f32, align 4> -> !region.val<[m: M, n: M], f32>
-  %1 = region.unary exp %0 : !region.val<[m: M, n: M], f32>
-  region.yield %1 : !region.val<[m: M, n: M], f32>
-}
-region.kernel @c iters [m: M, n: M] ins(%P: !region.memref<[M, M], f32, align 4> {from = @p::@P}) outs(yc: !region.memref<[M, M], f32, align 4> gmem) symbols [M, N] {
-  %0 = region.read %P affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : !region.memref<[M, M], f32, align 4> -> !region.val<[m: M, n: M], f32>
-  %1 = region.read %P affine_map<(d0, d1)[s0, s1] -> (d1, d0)> : !region.memref<[M, M], f32, align 4> -> !region.val<[m: M, n: M], f32>
-  %2 = region.binary add %0, %1 : !region.val<[m: M, n: M], f32>
-  region.yield %2 : !region.val<[m: M, n: M], f32>
-}
-
-// -----
-
-// WARN: warning[DeferredMaterialized]: @p::@P is stored in global memory: it is reduced, and @c reads it along [m: M, n: N] more than once
-// CHECK: outs(P: {{.*}} gmem)
-// CHECK-NOT: deferred
-region.kernel @p iters [m: M] ins(%x: !region.memref<[M, N], f32, align 4>) outs(P: !region.memref<[M], f32, align 4> deferred) symbols [M, N] {
-  %0 = region.read %x affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : !region.memref<[M, N], f32, align 4> -> !region.val<[m: M, n: N], f32>
-  %1 = region.reduce sum %0 over [n] init 0.0 : !region.val<[m: M, n: N], f32> -> !region.val<[m: M], f32>
-  region.yield %1 : !region.val<[m: M], f32>
-}
-region.kernel @c iters [m: M, n: N] ins(%P: !region.memref<[M], f32, align 4> {from = @p::@P}) outs(yc: !region.memref<[M, N], f32, align 4> gmem) symbols [M, N] {
-  %0 = region.read %P affine_map<(d0)[s0, s1] -> (d0)> : !region.memref<[M], f32, align 4> -> !region.val<[m: M], f32>
-  %1 = region.broadcast_in_dim %0 dims [0] : !region.val<[m: M], f32> -> !region.val<[m: M, n: N], f32>
-  region.yield %1 : !region.val<[m: M, n: N], f32>
-}
-
-// -----
-
-// WARN: warning[DeferredMaterialized]: @p::@P is stored in global memory: it is reduced, and @c reduces it again
-// CHECK: outs(P: {{.*}} gmem)
-// CHECK-NOT: deferred
-region.kernel @p iters [m: M] ins(%x: !region.memref<[M, N], f32, align 4>) outs(P: !region.memref<[M], f32, align 4> deferred) symbols [M, N] {
-  %0 = region.read %x affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : !region.memref<[M, N], f32, align 4> -> !region.val<[m: M, n: N], f32>
-  %1 = region.reduce sum %0 over [n] init 0.0 : !region.val<[m: M, n: N], f32> -> !region.val<[m: M], f32>
-  region.yield %1 : !region.val<[m: M], f32>
-}
-region.kernel @c iters [m: M] ins(%P: !region.memref<[M], f32, align 4> {from = @p::@P}) outs(yc: !region.memref<[M], f32, align 4> gmem) symbols [M, N] {
-  %0 = region.read %P affine_map<(d0)[s0, s1] -> (d0)> : !region.memref<[M], f32, align 4> -> !region.val<[m: M], f32>
-  %1 = region.reduce max %0 over [m] init -inf : !region.val<[m: M], f32> -> !region.val<[], f32>
-  %2 = region.broadcast_in_dim %1 dims [] : !region.val<[], f32> -> !region.val<[m: M], f32>
-  region.yield %2 : !region.val<[m: M], f32>
-}
-
-// -----
-
 // WARN: warning[DeferredMaterialized]: @p::@P is stored in global memory: input x is another tensor in @c
 // CHECK: outs(P: {{.*}} gmem)
 // CHECK-NOT: deferred
@@ -155,6 +90,42 @@ region.kernel @p iters [m: M, n: N] ins(%x: !region.memref<[M, N], f32, align 4>
 region.kernel @c iters [m: M, n: N] ins(%P: !region.memref<[M, N], f32, align 4> {from = @p::@P}, %x: !region.memref<[N], f32, align 4>) outs(yc: !region.memref<[M, N], f32, align 4> gmem) symbols [M, N] {
   %0 = region.read %P affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : !region.memref<[M, N], f32, align 4> -> !region.val<[m: M, n: N], f32>
   region.yield %0 : !region.val<[m: M, n: N], f32>
+}
+
+// -----
+
+// WARN: warning[DeferredMaterialized]: @p::@P is stored in global memory: it is reduced, and @c reads it at 2 indices
+// CHECK: outs(P: {{.*}} gmem)
+// CHECK-NOT: deferred
+region.kernel @p iters [m: M] ins(%x: !region.memref<[M, N], f32, align 4>) outs(P: !region.memref<[M], f32, align 4> deferred) symbols [M, N] {
+  %0 = region.read %x affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : !region.memref<[M, N], f32, align 4> -> !region.val<[m: M, n: N], f32>
+  %1 = region.reduce sum %0 over [n] init 0.0 : !region.val<[m: M, n: N], f32> -> !region.val<[m: M], f32>
+  region.yield %1 : !region.val<[m: M], f32>
+}
+region.kernel @c iters [m: M, i1: M] ins(%P: !region.memref<[M], f32, align 4> {from = @p::@P}) outs(yc: !region.memref<[M, M], f32, align 4> gmem) symbols [M, N] {
+  %0 = region.read %P affine_map<(d0)[s0, s1] -> (d0)> : !region.memref<[M], f32, align 4> -> !region.val<[m: M], f32>
+  %1 = region.read %P affine_map<(d0)[s0, s1] -> (d0)> : !region.memref<[M], f32, align 4> -> !region.val<[i1: M], f32>
+  %2 = region.broadcast_in_dim %0 dims [0] : !region.val<[m: M], f32> -> !region.val<[m: M, i1: M], f32>
+  %3 = region.broadcast_in_dim %1 dims [1] : !region.val<[i1: M], f32> -> !region.val<[m: M, i1: M], f32>
+  %4 = region.binary add %2, %3 : !region.val<[m: M, i1: M], f32>
+  region.yield %4 : !region.val<[m: M, i1: M], f32>
+}
+
+// -----
+
+// Windows of a reduced value overlap: isl gives two points that want one element.
+// WARN: warning[DeferredMaterialized]: @p::@P is stored in global memory: it is reduced, and in @c element [{{[0-9]+}}] is wanted at [i0 = {{[0-9]+}}, r0 = {{[0-9]+}}] and at [i0 = {{[0-9]+}}, r0 = {{[0-9]+}}]
+// CHECK: outs(P: {{.*}} gmem)
+// CHECK-NOT: deferred
+region.kernel @p iters [m: M] ins(%x: !region.memref<[M, N], f32, align 4>) outs(P: !region.memref<[M], f32, align 4> deferred) symbols [M, N] assuming (M >= 3) {
+  %0 = region.read %x affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : !region.memref<[M, N], f32, align 4> -> !region.val<[m: M, n: N], f32>
+  %1 = region.reduce sum %0 over [n] init 0.0 : !region.val<[m: M, n: N], f32> -> !region.val<[m: M], f32>
+  region.yield %1 : !region.val<[m: M], f32>
+}
+region.kernel @c iters [i0: M - 2] ins(%P: !region.memref<[M], f32, align 4> {from = @p::@P}) outs(yc: !region.memref<[M - 2], f32, align 4> gmem) symbols [M, N] assuming (M >= 3) {
+  %0 = region.read %P affine_map<(d0, d1)[s0, s1] -> (d0 + d1)> : !region.memref<[M], f32, align 4> -> !region.val<[i0: M - 2, r0: 3], f32>
+  %1 = region.reduce sum %0 over [r0] init 0.0 : !region.val<[i0: M - 2, r0: 3], f32> -> !region.val<[i0: M - 2], f32>
+  region.yield %1 : !region.val<[i0: M - 2], f32>
 }
 
 // -----
