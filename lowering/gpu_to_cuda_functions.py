@@ -89,6 +89,7 @@ def _scalar(attribute: Attribute) -> str | None:
 
 
 @cache
+@cache
 def c_type(attribute: Attribute) -> CType | None:
     """The C type of a scalar or one-dimensional vector; None where C has none here."""
     if not isinstance(attribute, XVectorType):

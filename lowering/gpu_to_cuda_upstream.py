@@ -13,7 +13,6 @@ from typing import cast
 from xdsl.dialects import affine, arith, math, memref, scf, vector
 from xdsl.dialects.builtin import (
     Float32Type,
-    FloatAttr,
     IndexType,
     IntegerType,
     MemRefType,
@@ -33,6 +32,7 @@ from xdsl.ir.affine import (
 from polyc.dialects.gpu.hardware import scalar_type
 from polyc.dialects.gpu.types import REGISTER
 from polyc.lowering.gpu_to_cuda_writer import KernelWriter, not_lowered, prints
+from polyc.passes.gpu_symbols import constant_of
 
 Row = Sequence[str]
 """The operands' elements at one place of a vector."""
@@ -493,21 +493,13 @@ def _for(w: KernelWriter, op: scf.ForOp) -> None:
     kind = _kind(w, induction, op)
     low, high, step = (w.text(v) for v in (op.lb, op.ub, op.step))
     i = w.name(induction, "i")
-    by = f"++{i}" if _is_one(op.step) else f"{i} += {step}"
+    by = f"++{i}" if constant_of(op.step) == 1 else f"{i} += {step}"
     if "unroll" in op.attributes:
         w.line("#pragma unroll")
     head = f"for ({kind} {i} = {low}; {signed(i, kind)} < {signed(high, kind)}; {by})"
     with w.block(head):
         w.ops(op.body.block)
         _assign(w, targets, op.body.block, op)
-
-
-def _is_one(value: SSAValue) -> bool:
-    op = value.owner
-    if not isinstance(op, arith.ConstantOp):
-        return False
-    attribute = cast(Attribute, op.value)
-    return not isinstance(attribute, FloatAttr) and str(attribute).split(" ")[0] == "1"
 
 
 @prints(scf.IfOp)

@@ -12,7 +12,8 @@ import re
 import struct
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from functools import cache
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
@@ -106,6 +107,7 @@ _VECTOR_NAME = re.compile(r"(u8|u16|u32|i32|i64|f16|bf16|f32)x\d+")
 _NOT_C = re.compile(r"[^A-Za-z0-9_]")
 
 
+@cache
 def is_reserved(name: str) -> bool:
     """Whether a variable of this name would hide something that the text uses."""
     return (
@@ -366,23 +368,27 @@ class KernelWriter:
     def prepare(self, body: Block) -> None:
         """Find which values are needed, and which tensors are written."""
         needed: list[SSAValue] = []
-        droppable: dict[type[Operation], bool] = {}
         for op in body.walk():
-            kind = type(op)
-            if kind not in droppable:
-                droppable[kind] = kind in _DROPPED or (bool(op.results) and op.has_trait(Pure))
-            if isinstance(op, scf.ForOp):
-                needed += (op.lb, op.ub, op.step)
-            elif isinstance(op, scf.IfOp):
-                needed.append(op.cond)
-            elif droppable[kind]:
-                self.dead.add(op)
-            elif not isinstance(op, scf.YieldOp):
-                needed += op.operands
-            if isinstance(op, hardware.StoreGlobalOp | hardware.AtomicGlobalOp):
-                self.stored.add(op.tensor)
-            elif isinstance(op, hardware.WaitGlobalOp):
-                self.stored.update(_workspaces(body))
+            match _role(type(op)):
+                case "loop":
+                    assert isinstance(op, scf.ForOp)
+                    needed += (op.lb, op.ub, op.step)
+                case "branch":
+                    assert isinstance(op, scf.IfOp)
+                    needed.append(op.cond)
+                case "value" if op.results:
+                    self.dead.add(op)
+                case "store":
+                    assert isinstance(op, hardware.StoreGlobalOp | hardware.AtomicGlobalOp)
+                    self.stored.add(op.tensor)
+                    needed += op.operands
+                case "wait":
+                    self.stored.update(_workspaces(body))
+                    needed += op.operands
+                case "yield":
+                    pass
+                case _:
+                    needed += op.operands
         while needed:
             value = needed.pop()
             if value not in self.live:
@@ -415,6 +421,25 @@ def _workspaces(body: Block) -> list[SSAValue]:
     assert isinstance(kernel, KernelOp)
     pairs = zip(body.args, kernel.bindings, strict=True)
     return [arg for arg, binding in pairs if binding.workspace_name is not None]
+
+
+Role: TypeAlias = Literal["loop", "branch", "yield", "value", "store", "wait", "effect"]
+
+
+@cache
+def _role(kind: type[Operation]) -> Role:
+    """What ops of a kind are to ``prepare``; a value is written only where something needs it."""
+    if issubclass(kind, scf.ForOp):
+        return "loop"
+    if issubclass(kind, scf.IfOp):
+        return "branch"
+    if issubclass(kind, scf.YieldOp):
+        return "yield"
+    if issubclass(kind, hardware.StoreGlobalOp | hardware.AtomicGlobalOp):
+        return "store"
+    if issubclass(kind, hardware.WaitGlobalOp):
+        return "wait"
+    return "value" if issubclass(kind, _DROPPED) or kind.has_trait(Pure) else "effect"
 
 
 def _yielded(block: Block) -> Sequence[SSAValue]:

@@ -31,7 +31,6 @@ from polyc.passes.emit import UNROLL, Emit, affine_dim, clone_into
 from polyc.passes.gpu_vectorize import (
     Access,
     constant_of,
-    divisor,
     guards_bounds,
 )
 from polyc.poly import isl
@@ -111,14 +110,11 @@ class TransposeQuads(RewritePattern):
         results = [first[-1] % (PAIR * QUAD), here[-1] - first[-1] - j * (PAIR * QUAD) - c * PAIR]
         results += [a - b for a, b in zip(here[:-1], first[:-1], strict=True)]
         zero = AffineExpr.constant(0)
-        ge, eq = AffineConstraintKind.ge, AffineConstraintKind.eq
+        ge = AffineConstraintKind.ge
         dims = count + 3
         domain = [AffineConstraintExpr(ge, affine_dim(d), zero) for d in range(dims)]
         for dim, last in ((q, bound // STEP - 1), (h, 1), (j, QUAD - 1), (c, QUAD - 1)):
             domain.append(AffineConstraintExpr(ge, -dim + last, zero))
-        for d, value in enumerate(access.values):
-            if d not in (0, t) and (known := divisor(value)) > 1:
-                domain.append(AffineConstraintExpr(eq, affine_dim(d) % known, zero))
         return isl.all_zero(results, AffineSet(dims, 0, tuple(domain)))
 
     @staticmethod

@@ -120,6 +120,8 @@ class Access:
     exprs: tuple[AffineExpr, ...]
     values: tuple[SSAValue, ...]
     """What the dimensions stand for; dimension 0 is the loop's variable."""
+    divisors: tuple[int, ...]
+    """A number that each value is a multiple of; 1 for the loop's variable."""
 
     @staticmethod
     def of(indices: list[SSAValue], variable: SSAValue) -> Access:
@@ -152,7 +154,8 @@ class Access:
                 )
             else:
                 exprs.append(position(index))
-        return Access(tuple(exprs), tuple(values))
+        divisors = (1, *(max(divisor(v), 1) for v in values[1:]))
+        return Access(tuple(exprs), tuple(values), divisors)
 
     def is_vector(self, width: int, bound: int) -> bool:
         """Whether ``width`` steps of the variable from any multiple of it are one vector.
@@ -168,17 +171,18 @@ class Access:
             results.append(here[-1] - first[-1] - lane)
         dims = len(self.values)
         zero = AffineExpr.constant(0)
-        ge, eq = AffineConstraintKind.ge, AffineConstraintKind.eq
+        ge = AffineConstraintKind.ge
         domain = [AffineConstraintExpr(ge, affine_dim(d), zero) for d in range(dims)]
         domain.append(AffineConstraintExpr(ge, -affine_dim(0) + (bound // width - 1), zero))
-        for d, value in enumerate(self.values[1:], 1):
-            if (known := divisor(value)) > 1:
-                domain.append(AffineConstraintExpr(eq, affine_dim(d) % known, zero))
         return isl.all_zero(results, AffineSet(dims, 0, tuple(domain)))
 
     def at(self, given: Mapping[int, AffineExpr]) -> list[AffineExpr]:
-        """The coordinates with some dimensions replaced."""
-        dims = [given.get(d, affine_dim(d)) for d in range(len(self.values))]
+        """The coordinates, with ``given`` for some values.
+
+        The dimension of any other counts in steps of its divisor, so that the spelling shows what
+        is divisible.
+        """
+        dims = [given.get(d, affine_dim(d) * by) for d, by in enumerate(self.divisors)]
         return [e.replace_dims_and_symbols(dims, []) for e in self.exprs]
 
 
