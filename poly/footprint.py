@@ -19,11 +19,11 @@ from typing import Literal
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSet
 
-from polyc.dialects import sizes
 from polyc.dialects.arch import Arch
 from polyc.dialects.dim import Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.index import Reach, moved_row
+from polyc.dialects.sizes import product as product_of
 from polyc.dialects.tiny import tensor_of
 from polyc.poly import isl
 from polyc.poly.affine import constraint_of, linear_of
@@ -43,7 +43,7 @@ class Footprint:
     @property
     def bytes(self) -> Dim:
         """The bytes of the box."""
-        return sizes.product(self.extents) * self.element_bytes
+        return product_of(self.extents) * self.element_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,10 @@ def footprint(
     if isinstance(found, Blocked):
         return found
     facts = facts_of(consumer)
-    size = tensor_of(producer)
+    sizes = [a.dim for a in entry_of(producer).axes]
     symbols = entry_of(consumer).symbol_names
-    extents = [_extent(found, i, d, tiles, facts, symbols) for i, d in enumerate(size.dims)]
-    return Footprint(tuple(extents), element_bytes(size.element_type))
+    extents = [_extent(found, i, d, tiles, facts, symbols) for i, d in enumerate(sizes)]
+    return Footprint(tuple(extents), element_bytes(tensor_of(producer).element_type))
 
 
 def least_buffer(

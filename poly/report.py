@@ -186,10 +186,10 @@ class _Report:
         """
         readers = [b for b in self.blocks.blocks if block.value in b.sources]
         if not readers:
-            kind = tensor_of(block.value)
             tile = tiles_of(block, self.given)
-            extents = [Dim.const(tile[a]) if a in tile else d for a, d in enumerate(kind.dims)]
-            size = product(extents) * element_bytes(kind.element_type)
+            axes = enumerate(block.entry.axes)
+            size = product(Dim.const(tile[i]) if i in tile else a.dim for i, a in axes)
+            size = size * element_bytes(tensor_of(block.value).element_type)
             return _buffer(Buffer("gmem", 1, size))
         widest: Buffer | None = None
         for reader in readers:

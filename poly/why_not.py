@@ -121,14 +121,10 @@ def _stride(block: Block, source: SSAValue, name: str, size: int) -> Iterator[st
         if found is None:
             return
         at = ""
-        if found.symbols is not None:
+        if found.symbols is not None and stride.symbols():
             given = dict(zip(block.symbols, found.symbols, strict=True))
-            at = (
-                f"; with {', '.join(f'{s} = {given[s]}' for s in stride.symbols())} it is "
-                f"{stride.evaluate(given)}"
-                if stride.symbols()
-                else f"; it is {stride}"
-            )
+            values = ", ".join(f"{s} = {given[s]}" for s in stride.symbols())
+            at = f"; with {values} it is {stride.evaluate(given)}"
         yield (
             f"the stride of dimension {position} of {name} is {stride} bytes, and TMA needs a "
             f"multiple of {TMA_ALIGN}{at}"

@@ -82,6 +82,28 @@ def test_known_footprints(
     assert most == [e.evaluate(sizes) for e in box.extents]
 
 
+def test_a_symbolic_product_counts_by_its_factors():
+    """[M, N] merged to [M * N] and split again is the same space."""
+    text = """
+tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> (y: !tiny.tensor<[M * N], f32>) {
+  %s = tiny.unary exp %x : !tiny.tensor<[M, N], f32>
+  %r = tiny.reshape %s : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[M * N], f32>
+  %y = tiny.unary neg %r : !tiny.tensor<[M * N], f32>
+  tiny.output %y : !tiny.tensor<[M * N], f32>
+}
+"""
+    found = values(text)
+    box = footprint(found["s"], found["y"], {0: 4})
+    assert isinstance(box, Footprint)
+    assert [str(e) for e in box.extents] == ["4", "N"]
+    merged = footprint(found["r"], found["y"], {0: 4, 1: 8})
+    assert isinstance(merged, Footprint)
+    assert [str(e) for e in merged.extents] == ["4", "8"]
+    edges = halo(found["s"], found["y"], {0: 4, 1: 8})
+    assert isinstance(edges, Halo)
+    assert edges.bytes == Dim.const(0)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.composite(Chain)(True, ("sum",)), st.data())
 def test_no_tile_needs_more(chain: Chain, data: st.DataObject) -> None:

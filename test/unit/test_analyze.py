@@ -1,0 +1,293 @@
+"""``polyc analyze``: the report's schema, its proofs read back by isl, and every "why not"."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import islpy
+import pytest
+
+from polyc.dialects.arch import ARCHS
+from polyc.dialects.diagnostic import PolycError
+from polyc.poly import isl
+from polyc.poly.report import report_json
+from polyc.test.unit.book_needs import booked_text
+from polyc.test.unit.test_compute_at import SOFTMAX
+from polyc.tools import polyc
+
+EXAMPLES = ("gemm_bias_relu", "conv_silu", "causal_attention", "layer_norm")
+
+
+@pytest.fixture(scope="module")
+def reports() -> Mapping[str, Any]:
+    """The report of each example, made once."""
+    return {}
+
+
+def report(reports: Any, name: str, root: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    if name not in reports:
+        assert polyc.main(["analyze", str(root / "examples" / f"{name}.mlir"), "--json"]) == 0
+        reports[name] = json.loads(capsys.readouterr().out)
+    return reports[name]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_schema(name: str, reports: Any, root: Path, capsys: pytest.CaptureFixture[str]):
+    """The names of the specification's sections 5 and 7, in every block."""
+    found = report(reports, name, root, capsys)
+    assert list(found) == [
+        *("graph", "arch", "symbols", "poly_view", "analysis", "dependences", "guards"),
+        *("why_not", "regions", "schedules", *(["refused"] if "refused" in found else [])),
+    ]
+    assert found["graph"] == name
+    blocks = found["poly_view"]["blocks"]
+    assert [b["name"] for b in blocks] == [b["block"] for b in found["analysis"]]
+    for block, view in zip(found["analysis"], blocks, strict=True):
+        axes = [a["name"] for a in view["axes"]]
+        assert sorted(block["parallel_axes"] + block["reduce_axes"]) == sorted(axes)
+        assert set(block["tail_axes"]) <= set(block["tile"]) <= set(axes)
+        assert set(block["compute_at"]["halo"]["per_axis"]) == set(axes)
+        assert isinstance(block["compute_at"]["ok"], bool)
+        assert block["min_buffer"]["buffer"] in ("reg", "smem_ring", "gmem")
+        assert block["affine_closure"] == {"ok": True, "open_at": []}
+        assert re.fullmatch(r".*\.mlir:\d+:\d+", block["at"])
+    for region in found["regions"]:
+        assert region["parallel_axes"]
+        assert region["writes"][0]["materialize"] in ("gmem", "deferred")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_isl_reads_every_relation(
+    name: str, reports: Any, root: Path, capsys: pytest.CaptureFixture[str]
+):
+    found = report(reports, name, root, capsys)
+    for dependence in found["dependences"]:
+        for piece in dependence["relation"]:
+            assert not islpy.Set(piece.replace("'", "_")).is_empty()
+    for block in found["poly_view"]["blocks"]:
+        for access in block["accesses"]:
+            for piece in access.get("pieces", [access]):
+                assert "fill" in piece or islpy.PwMultiAff(piece["map"])
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_ledger_holds(name: str, reports: Any, root: Path, capsys: pytest.CaptureFixture[str]):
+    """isl, asked anew with the report's text: each failing point is outside of its guard."""
+    found = report(reports, name, root, capsys)
+    kept = found["guards"]["kept"]
+    assert kept
+    for entry in kept:
+        failing = entry["failing"]
+        if entry["of"].startswith("tail"):
+            guard = re.fullmatch(r"(\w+) mod (\d+) = 0", entry["guard"])
+            assert guard is not None
+            assert failing["symbols"][guard[1]] % int(guard[2]) != 0
+            continue
+        rows = " and ".join(f"{n} = {v}" for n, v in failing["symbols"].items())
+        point = ", ".join(map(str, failing["axes"].values()))
+        names = ", ".join(failing["symbols"])
+        at = islpy.Set(f"[{names}] -> {{ [{point}] : {rows} }}")
+        assert at.intersect(islpy.Set(entry["guard"])).is_empty()
+
+
+MASKED = """
+tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> (y: !tiny.tensor<[M, N], f32>)
+    assuming (N >= 1, N <= 1) {
+  %s = tiny.mask %x where affine_set<(d0, d1)[s0, s1] : (d0 - d1 >= 0)> fill 0.0
+      : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[M, N], f32>
+  %y = tiny.unary neg %s : !tiny.tensor<[M, N], f32>
+  tiny.output %y : !tiny.tensor<[M, N], f32>
+}
+"""
+
+
+def test_a_dropped_guard_has_its_implication():
+    found: Any = report_json(booked_text(MASKED), ARCHS["sm_80"])
+    (entry,) = [g for g in found["guards"]["dropped"] if not g["of"].startswith("tail")]
+    assert (entry["block"], entry["of"]) == ("y", "tiny.mask s")
+    proof = entry["proof"]
+    assert islpy.Set(proof["known"]).is_subset(islpy.Set(proof["is_within"]))
+    assert proof["is_within"] == entry["guard"]
+
+
+# Why not -------------------------------------------------------------------------------
+
+
+def gemm(a: str = "f16", b: str = "f16", shape: str = "K", more: str = "", attrs: str = "") -> str:
+    return f"""
+tiny.graph @f(%A: !tiny.tensor<[M, {shape}], {a}>{attrs}, %B: !tiny.tensor<[{shape}, N], {b}>)
+    -> (C: !tiny.tensor<[M, N], f32>) {more} {{
+  %a = tiny.cast %A : !tiny.tensor<[M, {shape}], {a}> -> !tiny.tensor<[M, {shape}], f32>
+  %b = tiny.cast %B : !tiny.tensor<[{shape}, N], {b}> -> !tiny.tensor<[{shape}, N], f32>
+  %ae = tiny.expand %a dims [0, 1]
+      : !tiny.tensor<[M, {shape}], f32> -> !tiny.tensor<[M, {shape}, N], f32>
+  %be = tiny.expand %b dims [1, 2]
+      : !tiny.tensor<[{shape}, N], f32> -> !tiny.tensor<[M, {shape}, N], f32>
+  %t = tiny.binary mul %ae, %be : !tiny.tensor<[M, {shape}, N], f32>
+  %c = tiny.reduce sum %t axes [1]
+      : !tiny.tensor<[M, {shape}, N], f32> -> !tiny.tensor<[M, N], f32>
+  tiny.output %c : !tiny.tensor<[M, N], f32>
+}}
+"""
+
+
+def why_not(text: str) -> list[tuple[str, str]]:
+    found: Any = report_json(booked_text(text), ARCHS["sm_90a"])
+    return [(w["what"], w["reason"]) for w in found["why_not"]]
+
+
+ALIGNED = "assuming (K mod 8 == 0, N mod 8 == 0)"
+
+
+def test_nothing_is_refused():
+    assert why_not(gemm(more=ALIGNED)) == []
+
+
+def test_the_element_type():
+    assert why_not(gemm(a="f32", b="f32", more=ALIGNED)) == [
+        ("tensor_core", "A holds f32; tensor cores take f16 or bf16"),
+        ("tensor_core", "B holds f32; tensor cores take f16 or bf16"),
+    ]
+    assert why_not(gemm(b="bf16", more=ALIGNED)) == [
+        ("tensor_core", "the operands hold f16 and bf16; store both in one type")
+    ]
+
+
+def test_the_stride_with_values():
+    assert why_not(gemm(more="assuming (K mod 4 == 0, N mod 8 == 0, K >= 1)")) == [
+        (
+            "tma",
+            "the stride of dimension 0 of A is 2 * K bytes, and TMA needs a multiple of 16; "
+            "with K = 4 it is 8",
+        )
+    ]
+    assert why_not(gemm(shape="100", more="assuming (N mod 8 == 0)")) == [
+        (
+            "tma",
+            "the stride of dimension 0 of A is 200 bytes, and TMA needs a multiple of 16",
+        )
+    ]
+
+
+def test_the_address():
+    assert why_not(gemm(attrs=" {align = 8 : i64}", more=ALIGNED)) == [
+        ("tma", "A is aligned to 8 bytes, and TMA needs 16")
+    ]
+
+
+def test_a_computed_operand_is_not_in_memory():
+    made = "%e = tiny.unary exp %a : !tiny.tensor<[M, K], f32>"
+    text = gemm(more=ALIGNED).replace("%ae = tiny.expand %a", f"{made}\n  %ae = tiny.expand %e")
+    assert [r for r in why_not(text) if r[0] != "fusion"] == [
+        ("tensor_core", "e holds f32; tensor cores take f16 or bf16"),
+        ("tensor_core", "the operands hold f32 and f16; store both in one type"),
+        ("tma", "e is computed, and is not in global memory unless a kernel stores it there"),
+    ]
+
+
+def test_the_fill_outside_of_a_guard():
+    kind = "!tiny.tensor<[M, K], f32>"
+    condition = "affine_set<(d0, d1)[s0, s1, s2] : (d0 - d1 >= 0)>"
+    masked = f"%p = tiny.mask %a where {condition} fill 1.0 : {kind} -> {kind}"
+    text = gemm(more=ALIGNED).replace("%ae = tiny.expand %a", f"{masked}\n  %ae = tiny.expand %p")
+    assert why_not(text) == [("tma", "A is 1.0 outside of a guard, and TMA fills zeros")]
+
+
+def test_no_contraction():
+    square = gemm(more=ALIGNED).replace("mul %ae, %be", "mul %ae, %ae")
+    assert why_not(square)[0] == (
+        "tensor_core",
+        "not a contraction, as neither operand reads the output axis n",
+    )
+
+
+def test_a_fusion_with_its_points():
+    refusals = why_not(SOFTMAX)
+    assert [w for w, _ in refusals] == ["fusion", "fusion"]
+    for (_, reason), name in zip(refusals, "sm", strict=True):
+        assert re.fullmatch(
+            rf"{name} is not computed inside tiles of n, as element \[.*\] of {name} is needed at "
+            r"n = \d+ and at n = \d+ when M = \d+, N = \d+",
+            reason,
+        )
+
+
+# The command ---------------------------------------------------------------------------
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
+    code = polyc.main(["analyze", *args])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_tiles_of_the_user(root: Path, capsys: pytest.CaptureFixture[str]):
+    file = str(root / "examples" / "gemm_bias_relu.mlir")
+    code, out, _ = run(capsys, file, "--json", "--tile", "m=64", "--tile", "k=32")
+    assert code == 0
+    assert json.loads(out)["analysis"][0]["tile"] == {"m": 64, "n": 128, "k": 32}
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--tile", "m"], "error[Usage]: --tile m is not AXIS=SIZE; write --tile m=128"),
+        (["--tile", "m=0"], "error[Usage]: --tile m=0 is not AXIS=SIZE"),
+        (["--tile", "z=4"], "error[Usage]: --tile z: no block has the axis; there are k, m, n"),
+        (["--graph", "g"], "error[NothingToAnalyze]: "),
+        (["--arch", "sm_70"], "error[UnknownArch]: there is no architecture 'sm_70'"),
+    ],
+)
+def test_bad_options(args: list[str], said: str, root: Path, capsys: pytest.CaptureFixture[str]):
+    code, out, err = run(capsys, str(root / "examples" / "gemm_bias_relu.mlir"), *args)
+    assert (code, out) == (1, "")
+    assert said in err
+
+
+def test_a_file_without_a_graph(root: Path, capsys: pytest.CaptureFixture[str]):
+    file = str(root / "examples" / "gpu" / "row_sum.mlir")
+    code, _, err = run(capsys, file)
+    assert code == 1
+    assert "error[NothingToAnalyze]: the file has no graph of the frontend or tiny layer" in err
+
+
+def test_a_boundary_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    text = """
+tiny.graph @f(%x: !tiny.tensor<[M], f32>) -> (y: !tiny.tensor<[M * M + M], f32>) {
+  %p = tiny.pad %x low [M * M] high [0] value 0.0
+      : !tiny.tensor<[M], f32> -> !tiny.tensor<[M * M + M], f32>
+  %n = tiny.unary neg %p : !tiny.tensor<[M * M + M], f32>
+  tiny.output %n : !tiny.tensor<[M * M + M], f32>
+}
+"""
+    file = tmp_path / "f.mlir"
+    file.write_text(text)
+    code, out, _ = run(capsys, str(file))
+    assert code == 0
+    assert "p is a boundary\n" in out
+    assert "              a region ends here: the pad of axis 0 has a border" in out
+    assert "refused     NonSCoP: " in out
+    code, out, _ = run(capsys, str(file), "--json")
+    found = json.loads(out)
+    assert found["poly_view"]["boundaries"][0]["value"] == "p"
+    assert found["analysis"][0]["affine_closure"]["open_at"][0]["value"] == "p"
+
+
+def test_the_operation_limit_is_a_diagnostic():
+    graph = booked_text(MASKED.replace("M", "Rows"))
+    with isl.limited(3), pytest.raises(PolycError, match="PolyhedralLimit"):
+        report_json(graph, ARCHS["sm_80"])
+
+
+def test_one_report_a_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "two.mlir"
+    file.write_text(MASKED + MASKED.replace("@f", "@g"))
+    _, out, _ = run(capsys, str(file), "--json")
+    assert [r["graph"] for r in json.loads(out)] == ["f", "g"]
+    _, out, _ = run(capsys, str(file), "--graph", "g")
+    assert out.startswith("@g for sm_90a")
+    assert "@f for" not in out
