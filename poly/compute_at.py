@@ -58,13 +58,21 @@ class ComputeAt:
     clash: Clash | None = None
 
 
-def compute_at(producer: SSAValue, consumer: SSAValue, tiles: Mapping[int, int]) -> ComputeAt:
+def compute_at(
+    producer: SSAValue,
+    consumer: SSAValue,
+    tiles: Mapping[int, int],
+    reads: Sequence[Reach] | None = None,
+) -> ComputeAt:
     """Whether ``producer`` may be computed inside each tile of ``consumer``.
 
     Both are tiny values with an index book.  ``tiles`` maps a position among the consumer's
     axes and then its reduced axes to the tile's size in points; an axis that it does not name
-    lies whole in every tile.  Raises ``IslLimitExceeded``, IndexError on a position that is
-    not there and ValueError on a tile below 1.
+    lies whole in every tile.  ``reads`` are the ways that count, all of them without it: a
+    value that lies in memory is read again by each of its readers.
+
+    Raises ``IslLimitExceeded``, IndexError on a position that is not there and ValueError on a
+    tile below 1.
     """
     axes = entry_of(consumer).all_axes
     own = len(axes)
@@ -73,7 +81,7 @@ def compute_at(producer: SSAValue, consumer: SSAValue, tiles: Mapping[int, int])
             raise IndexError(f"the consumer has {len(axes)} axes, and {axis} is not one of them")
         if tile < 1:
             raise ValueError(f"the tile of axis {axis} is {tile}; it is 1 or more")
-    found = ways(consumer, producer)
+    found = ways(consumer, producer) if reads is None else reads
     if isinstance(found, Blocked):
         return ComputeAt(False, False, found.reason)
     facts = facts_of(consumer)
@@ -88,14 +96,16 @@ def compute_at(producer: SSAValue, consumer: SSAValue, tiles: Mapping[int, int])
     return halo
 
 
-def legal_axes(producer: SSAValue, consumer: SSAValue) -> tuple[int, ...]:
+def legal_axes(
+    producer: SSAValue, consumer: SSAValue, reads: Sequence[Reach] | None = None
+) -> tuple[int, ...]:
     """The axes of ``consumer`` at each point of which ``producer`` is computed once.
 
     A set of axes is legal exactly when each of them is.  Empty where the two are not
-    connected by affine accesses.  Raises ``IslLimitExceeded``.
+    connected by affine accesses.  ``reads`` as for ``compute_at``.  Raises ``IslLimitExceeded``.
     """
     every = range(len(entry_of(consumer).all_axes))
-    return tuple(a for a in every if compute_at(producer, consumer, {a: 1}).exact)
+    return tuple(a for a in every if compute_at(producer, consumer, {a: 1}, reads).exact)
 
 
 def _clash(

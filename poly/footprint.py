@@ -61,13 +61,16 @@ class Buffer:
 
 
 def footprint(
-    producer: SSAValue, consumer: SSAValue, tiles: Mapping[int, int]
+    producer: SSAValue,
+    consumer: SSAValue,
+    tiles: Mapping[int, int],
+    reads: Sequence[Reach] | None = None,
 ) -> Footprint | Blocked:
-    """What a tile of ``consumer`` needs of ``producer``; ``tiles`` as for ``compute_at``.
+    """What a tile of ``consumer`` needs of ``producer``.
 
-    Raises ``IslLimitExceeded``.
+    ``tiles`` and ``reads`` as for ``compute_at``.  Raises ``IslLimitExceeded``.
     """
-    found = ways(consumer, producer)
+    found = ways(consumer, producer) if reads is None else reads
     if isinstance(found, Blocked):
         return found
     facts = facts_of(consumer)
@@ -78,17 +81,21 @@ def footprint(
 
 
 def least_buffer(
-    producer: SSAValue, consumer: SSAValue, tiles: Mapping[int, int], arch: Arch
+    producer: SSAValue,
+    consumer: SSAValue,
+    tiles: Mapping[int, int],
+    arch: Arch,
+    reads: Sequence[Reach] | None = None,
 ) -> Buffer | Blocked:
     """The least buffer that holds the producer's elements for a tile of the consumer.
 
     A ring has three tiles where three fit, else two (S7.1).  Raises ``IslLimitExceeded``.
     """
-    found = footprint(producer, consumer, tiles)
+    found = footprint(producer, consumer, tiles, reads)
     if isinstance(found, Blocked):
         return found
     own = range(len(entry_of(consumer).axes))
-    if not found.extents or set(own) <= set(legal_axes(producer, consumer)):
+    if not found.extents or set(own) <= set(legal_axes(producer, consumer, reads)):
         return Buffer("reg", 1, found.bytes)
     bound = found.bytes.constant()
     for depth in (3, 2):

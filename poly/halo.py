@@ -53,16 +53,21 @@ class Halo:
         return max((s.low for s in found), default=0), max((s.high for s in found), default=0)
 
 
-def halo(producer: SSAValue, consumer: SSAValue, tiles: Mapping[int, int]) -> Halo | Blocked:
-    """The halo that a tile of ``consumer`` has in ``producer``; ``tiles`` as for ``compute_at``.
+def halo(
+    producer: SSAValue,
+    consumer: SSAValue,
+    tiles: Mapping[int, int],
+    reads: Sequence[Reach] | None = None,
+) -> Halo | Blocked:
+    """The halo that a tile of ``consumer`` has in ``producer``.
 
-    Blocked where ways walk a dimension along different axes or by different steps, and where
+    ``tiles`` and ``reads`` as for ``compute_at``.  Blocked where ways walk a dimension along different axes or by different steps, and where
     the halo has no bound.  Raises ``IslLimitExceeded``.
     """
-    found = ways(consumer, producer)
+    found = ways(consumer, producer) if reads is None else reads
     if isinstance(found, Blocked):
         return found
-    whole = footprint(producer, consumer, tiles)
+    whole = footprint(producer, consumer, tiles, reads)
     assert isinstance(whole, Footprint)
     facts = facts_of(consumer)
     sides: list[Side] = []

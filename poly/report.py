@@ -16,6 +16,7 @@ from polyc.dialects.arch import Arch
 from polyc.dialects.diagnostic import PolycError, place_of
 from polyc.dialects.dim import Dim
 from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.index import Reach
 from polyc.dialects.sizes import product
 from polyc.dialects.tiny import tensor_of
 from polyc.poly import isl
@@ -103,7 +104,7 @@ class _Report:
     ) -> Json:
         dims = block.dims
         own = {a: t for a, t in tiles.items() if a < block.rank}
-        operands = [self._operand(block, v, tiles, own) for v in block.sources]
+        operands = [self._operand(block, v, tiles) for v in block.sources]
         tails = [t for t in tail_entries(block, tiles) if t.tail is not None]
         breaks = open_at(block.value)
         owner = block.value.owner
@@ -135,7 +136,7 @@ class _Report:
         made = [v for v in block.sources if self.blocks.of(v) is not None]
         verdicts = {v: compute_at(v, block.value, own) for v in made}
         around = around_taps(block, tiles)
-        halos = [halo(v, block.value, around) for v in block.sources]
+        halos = [halo(v, block.value, around, self._reads(block, v)) for v in block.sources]
         known = [h for h in halos if isinstance(h, Halo)]
         total = Dim.const(0)
         for h in known:
@@ -200,20 +201,25 @@ class _Report:
                 widest = found
         return None if widest is None else _buffer(widest)
 
-    def _operand(
-        self, block: Block, value: SSAValue, tiles: Mapping[int, int], own: Mapping[int, int]
-    ) -> Json:
+    def _reads(self, block: Block, value: SSAValue) -> list[Reach] | None:
+        """The reads that count for a value in memory; None, which is all ways, for any other."""
+        if self.blocks.of(value) is not None:
+            return None
+        return [r for one in block.readings for r in one.reads if r.source is value]
+
+    def _operand(self, block: Block, value: SSAValue, tiles: Mapping[int, int]) -> Json:
         out: Json = {"tensor": self.blocks.names[value]}
-        box = footprint(value, block.value, tiles)
+        reads = self._reads(block, value)
+        box = footprint(value, block.value, tiles, reads)
         if isinstance(box, Blocked):
             out["blocked"] = box.reason
             return out
         out["footprint"] = [size_json(e) for e in box.extents]
         out["bytes"] = size_json(box.bytes)
-        buffer = least_buffer(value, block.value, tiles, self.arch)
+        buffer = least_buffer(value, block.value, tiles, self.arch, reads)
         if isinstance(buffer, Buffer):
             out["min_buffer"] = _buffer(buffer)
-        edges = halo(value, block.value, around_taps(block, tiles))
+        edges = halo(value, block.value, around_taps(block, tiles), reads)
         out["halo_bytes"] = size_json(edges.bytes) if isinstance(edges, Halo) else None
         if block.pattern is not None and box.extents:
             pitch = box.extents[-1].constant()
@@ -229,7 +235,7 @@ class _Report:
 
     def _barriers(self, block: Block, tiles: Mapping[int, int]) -> Json:
         """The waits of a ring that holds both operands of a contraction."""
-        boxes = [footprint(v, block.value, tiles) for v in block.sources]
+        boxes = [footprint(v, block.value, tiles, self._reads(block, v)) for v in block.sources]
         total = Dim.const(0)
         for box in boxes:
             if isinstance(box, Footprint):

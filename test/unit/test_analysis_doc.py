@@ -1,0 +1,53 @@
+"""docs/analysis.md: its commands print what it shows, and it names every field of the JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from polyc.test.unit.test_readme import BLOCK, is_excerpt
+from polyc.tools import polyc
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "analysis.md").read_text("utf-8")
+SHOWN = [(m[2], m[3]) for m in BLOCK.finditer(PAGE)]
+BY_NAME = {"tile", "per_axis", "low", "high", "axes", "symbols", "first", "second", "lhs", "rhs"}
+"""Fields whose objects have names of axes, symbols or tensors as keys."""
+
+
+@pytest.mark.parametrize(("command", "shown"), SHOWN)
+def test_shown_output_is_what_the_command_prints(
+    command: str,
+    shown: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.chdir(ROOT)
+    assert polyc.main(command.split()[1:]) == 0
+    lines = [line for line in shown.splitlines() if line != f"$ {command}"]
+    assert is_excerpt(lines, capsys.readouterr().out.splitlines())
+
+
+def fields(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in cast("dict[str, Any]", value).items():
+            yield key
+            if key not in BY_NAME or not isinstance(inner, dict):
+                yield from fields(inner)
+    elif isinstance(value, list):
+        for inner in cast("list[Any]", value):
+            yield from fields(inner)
+
+
+@pytest.mark.parametrize("name", ["gemm_bias_relu", "conv_silu", "causal_attention", "layer_norm"])
+def test_the_page_names_every_field(name: str, capsys: pytest.CaptureFixture[str]):
+    schema = PAGE[PAGE.index("## JSON") :]
+    named = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]*)`", schema))))
+    assert polyc.main(["analyze", str(ROOT / "examples" / f"{name}.mlir"), "--json"]) == 0
+    found = set(fields(json.loads(capsys.readouterr().out)))
+    assert found <= named
