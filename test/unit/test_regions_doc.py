@@ -1,0 +1,65 @@
+"""docs/regions.md says what is so: its commands are run, its tables hold what the passes know."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from polyc.lowering.index_to_region import IndexToRegion
+from polyc.lowering.index_to_region_cost import (
+    BLOCK,
+    FLOPS_A_BYTE,
+    TENSOR_FLOPS_A_BYTE,
+    TYPICAL,
+)
+from polyc.lowering.index_to_region_fusion import Fuse, Split
+from polyc.test.unit import test_readme as readme
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DOC = (ROOT / "docs" / "regions.md").read_text()
+SHOWN = [(m[2], m[3]) for m in readme.BLOCK.finditer(DOC)]
+
+
+@pytest.mark.parametrize(("command", "shown"), SHOWN)
+def test_shown_output_is_what_the_command_prints(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    shown: str,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert readme.run(command) == 0
+    captured = capsys.readouterr()
+    output = readme.steady(captured.out + captured.err)
+    assert readme.is_excerpt(readme.steady(shown), output), captured.out
+
+
+def test_the_options_are_those_of_the_pass() -> None:
+    rows = re.findall(r"^\| `(\w+)=(\w+)` \|", DOC, re.MULTILINE)
+    wanted = [("fuse", v) for v in get_args(Fuse)] + [("split", v) for v in get_args(Split)]
+    assert sorted(rows) == sorted(wanted)
+    default = IndexToRegion()
+    assert f"| `fuse={default.fuse}` | fuses what may be and pays; the default |" in DOC
+    assert f"| `split={default.split}` | a fused value is composed" in DOC
+
+
+def test_the_figures_of_the_cost_are_those_of_the_pass() -> None:
+    text = " ".join(DOC.split())
+    assert f"{BLOCK} points of an axis" in text
+    assert f"{FLOPS_A_BYTE} f32 operations a byte and {TENSOR_FLOPS_A_BYTE} on tensor" in text
+    assert f"a symbol counts as {TYPICAL}" in text
+
+
+def test_the_reasons_are_those_of_the_pass() -> None:
+    """Each sentence of the table, without its gaps, is in the pass's source and the other way."""
+    source = (ROOT / "passes" / "region_inline_deferred.py").read_text()
+    source = re.sub(r'"\s*\n\s*f?"', "", source)
+    start = DOC.index("| why a deferred output")
+    rows = re.findall(r"`([^`]*)`", DOC[start : DOC.index("\n\n", start)])
+    assert rows
+    for row in rows:
+        for part in filter(None, (p.strip(" ,") for p in row.split("…"))):
+            assert part in source or part == "is wanted at" or part == "and at", part
