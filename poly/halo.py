@@ -61,8 +61,9 @@ def halo(
 ) -> Halo | Blocked:
     """The halo that a tile of ``consumer`` has in ``producer``.
 
-    ``tiles`` and ``reads`` as for ``compute_at``.  Blocked where ways walk a dimension along different axes or by different steps, and where
-    the halo has no bound.  Raises ``IslLimitExceeded``.
+    ``tiles`` and ``reads`` as for ``compute_at``.  Blocked where ways walk a dimension along
+    different axes or by different steps, and where the halo has no bound.  Raises
+    ``IslLimitExceeded``.
     """
     found = ways(consumer, producer) if reads is None else reads
     if isinstance(found, Blocked):
