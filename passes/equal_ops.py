@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from xdsl.ir import Block, Operation, Region
-from xdsl.traits import IsolatedFromAbove, IsTerminator
+from xdsl.traits import IsolatedFromAbove
 
 from polyc.passes.effects import Effect, effect_of, is_unused
 
@@ -45,7 +45,7 @@ def _merge_in_block(block: Block, known: dict[Key, Operation]) -> None:
         effect = effect_of(op)
         if effect is Effect.WRITES:
             writes += 1
-        if op.regions or effect > Effect.READS or op.has_trait(IsTerminator):
+        if op.regions or effect > Effect.READS or not op.results:
             continue
         place = (block, writes) if effect is Effect.READS else ()
         key = _key(op, place)
