@@ -2,6 +2,8 @@
 
 An ``Emit`` collects detached ops, so that a pattern can build a piece of code in reading
 order and hand the list to the rewriter, which gives every op the matched op's location.
+The ops that most code is made of come from ``create``, which takes their parts as they are: the
+constructors look for optional and variadic ones, and take three times as long.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import affine, arith, memref, scf
+from xdsl.dialects.arith import CMPI_COMPARISON_OPERATIONS as PREDICATES
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     FloatAttr,
@@ -16,7 +19,9 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     UnitAttr,
     f32,
+    i1,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
@@ -53,7 +58,9 @@ class Emit:
     def index(self, value: int, hint: str | None = None) -> SSAValue:
         """A constant of type index."""
         if (known := self._constants.get(value)) is None or hint is not None:
-            new = arith.ConstantOp(IntegerAttr.from_index_int_value(value))
+            new = arith.ConstantOp.create(
+                result_types=[INDEX], properties={"value": IntegerAttr(value, INDEX)}
+            )
             known = self._constants[value] = self.value(new, hint)
         return known
 
@@ -95,7 +102,10 @@ class Emit:
             )
         operands = [*(dims[i] for i in kept_dims), *(symbols[i] for i in kept_symbols)]
         map_attr = AffineMapAttr(AffineMap(len(kept_dims), len(kept_symbols), (expr,)))
-        return self.value(affine.ApplyOp(operands, map_attr), hint)
+        new = affine.ApplyOp.create(
+            operands=operands, result_types=[INDEX], properties={"map": map_attr}
+        )
+        return self.value(new, hint)
 
     def dim(self, dim: Dim, symbols: Sequence[str], values: Sequence[SSAValue]) -> SSAValue:
         """The value of a size expression, from the values of the symbols."""
@@ -112,7 +122,13 @@ class Emit:
         return self.index(0) if total is None else total
 
     def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        return self.value(arith.CmpiOp(lhs, rhs, predicate))
+        return self.value(
+            arith.CmpiOp.create(
+                operands=[lhs, rhs],
+                result_types=[i1],
+                properties={"predicate": IntegerAttr(PREDICATES.index(predicate), i64)},
+            )
+        )
 
     def both(self, lhs: SSAValue | None, rhs: SSAValue) -> SSAValue:
         """The conjunction of two predicates; the first may be absent."""
