@@ -26,6 +26,8 @@ from polyc.poly import isl
 MAX_PIECES = 64
 """Pieces that a domain may have before it is refused (S6.8 ExcessivePiecewise)."""
 
+ZERO = AffineConstantExpr(0)
+
 
 def verify_entry(op: ValueOp) -> None:
     """Check every invariant.  Raises VerifyException, also where isl gives up."""
@@ -201,7 +203,14 @@ def _verify_map(
                 f"result {i} of {map} varies with the broadcast axis i{spread[0]}; a "
                 "broadcast is the constant 0"
             )
-        inside &= _plainly_inside(op, expr, sizes[i])
+        plain = _plainly_inside(op, expr, sizes[i])
+        inside &= plain
+        repeated = entry is not None and entry.axes.data[i].repeats and expr == ZERO
+        if not plain and not repeated and sizes[i].as_affine(op.symbol_names) is None:
+            raise VerifyException(
+                f"UnguardedAccess: result {i} of {map} is not seen to be inside the size "
+                f"{sizes[i]}, which multiplies symbols; make the value non_scop"
+            )
     if inside:
         return
     domain = op.iteration_domain(piece)

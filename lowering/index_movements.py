@@ -45,23 +45,20 @@ from polyc.poly import isl
 # What is affine -------------------------------------------------------------------------
 
 
-def _apart(
-    rule: IndexRule, op: Operation, changed: Sequence[bool], what: str, rewriter: PatternRewriter
-) -> tuple[tuple[AxisAttr, ...], ...]:
-    """The operand's axes by dimension, one each where the movement changes coordinates.
+def _beyond_isl(op: Operation, changed: Sequence[bool], what: str) -> str | None:
+    """Why a movement that changes coordinates is a boundary, or None.
 
-    A coordinate inside of a tuple of factors multiplies symbols, so such an operand is read as
-    it lies in memory.
+    A coordinate inside of a tuple of factors multiplies symbols, and so does the bound of a
+    size that multiplies them: nobody can prove what is inside.
     """
-    before = entry_of(op.operands[0], op).by_dimension
-    for i, axes in enumerate(before):
-        if len(axes) > 1 and changed[i]:
-            reason = (
-                f"{what} axis {i}, which is the product {product_text(axes)}; its coordinate "
-                "multiplies symbols, so the operand is read as it lies in memory"
-            )
-            return as_memory(rule, op, 0, reason, rewriter).by_dimension
-    return before
+    names, entry = symbol_names(op), entry_of(op.operands[0], op)
+    sizes = tiny.tensor_of(op.operands[0]).dims
+    for i, (axes, size) in enumerate(zip(entry.by_dimension, sizes, strict=True)):
+        if changed[i] and len(axes) > 1:
+            return f"{what} axis {i}, which is the product {product_text(axes)}"
+        if changed[i] and size.as_affine(names) is None:
+            return f"{what} axis {i}, whose size {size} multiplies symbols"
+    return None
 
 
 def _canonical(op: Operation, dims: int, results: Sequence[AffineExpr]) -> AffineMap:
@@ -142,7 +139,10 @@ class IndexSlice(IndexRule):
             low.constant() != 0 or step != 1 or not _whole(op, i)
             for i, (low, step) in enumerate(zip(op.low, op.steps, strict=True))
         ]
-        before = _apart(self, op, cut, "the slice cuts", rewriter)
+        if (reason := _beyond_isl(op, cut, "the slice cuts")) is not None:
+            not_affine(self, op, reason, rewriter)
+            return
+        before = entry_of(op.operand, op).by_dimension
         dimensions: list[list[AxisAttr]] = []
         for axes, size in zip(before, sizes, strict=True):
             whole = len(axes) > 1 or any(a.dim == size for a in axes)
@@ -179,7 +179,10 @@ class IndexPad(IndexRule):
         names, sizes = symbol_names(op), tiny.tensor_of(op.result).dims
         borders = list(zip(op.low, op.high, strict=True))
         padded = [a.constant() != 0 or b.constant() != 0 for a, b in borders]
-        before = _apart(self, op, padded, "the pad extends", rewriter)
+        if (reason := _beyond_isl(op, padded, "the pad extends")) is not None:
+            not_affine(self, op, reason, rewriter)
+            return
+        before = entry_of(op.operand, op).by_dimension
         placed = Placed.of(
             [
                 self.axes(op, [sizes[i]]) if padded[i] else resized(axes, sizes[i])
@@ -194,9 +197,8 @@ class IndexPad(IndexRule):
                 results += map(AffineDimExpr, placed[i])
                 continue
             start, end = low.as_affine(names), axes[0].dim.as_affine(names)
-            if start is None or (high.constant() != 0 and end is None):
-                far = low if start is None else low + axes[0].dim
-                reason = f"the pad of axis {i} has a border at {far}, which multiplies symbols"
+            if start is None:
+                reason = f"the pad of axis {i} has a border at {low}, which multiplies symbols"
                 not_affine(self, op, reason, rewriter)
                 return
             place = AffineDimExpr(placed[i][0]) - start
@@ -220,7 +222,10 @@ class IndexWindow(IndexRule):
             return
         sizes, rank = tiny.tensor_of(op.result).dims, tiny.tensor_of(op.operand).rank
         moved = [i in op.axes for i in range(rank)]
-        before = _apart(self, op, moved, "the window moves along", rewriter)
+        if (reason := _beyond_isl(op, moved, "the window moves along")) is not None:
+            not_affine(self, op, reason, rewriter)
+            return
+        before = entry_of(op.operand, op).by_dimension
         dimensions: list[list[AxisAttr]] = []
         for i, size in enumerate(sizes):
             source = before[op.axes[i - rank]] if i >= rank else before[i]
@@ -254,7 +259,15 @@ class IndexMask(IndexRule):
         varies = [
             any(isl.uses_dim(row.lhs - row.rhs, i) for row in rows) for i in range(len(sizes))
         ]
-        before = _apart(self, op, varies, "the condition of the mask is on", rewriter)
+        before = entry_of(op.operand, op).by_dimension
+        for i, axes in enumerate(before):
+            if varies[i] and len(axes) > 1:
+                reason = (
+                    f"the condition of the mask is on axis {i}, which is the product "
+                    f"{product_text(axes)}, so the operand is read as it lies in memory"
+                )
+                before = as_memory(self, op, 0, reason, rewriter).by_dimension
+                break
         dimensions: list[list[AxisAttr]] = []
         for i, axes in enumerate(before):
             kept = resized(axes, sizes[i])

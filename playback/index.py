@@ -36,9 +36,6 @@ from polyc.playback.signature import bind, sizes, value_sizes
 PART = 1 << 22
 """Points at which a sum evaluates its operand at once."""
 
-EVERYWHERE = np.asarray(True)
-"""That every point counts."""
-
 
 def run(graph: tiny.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, int]) -> list[Array]:
     """The outputs of ``graph`` by its book, each in its stored type.
@@ -180,7 +177,8 @@ class Player:
 
     def _box(self, value: SSAValue, where: Sequence[slice]) -> Array:
         """The part ``where`` of a value, with an axis of size 1 where it repeats."""
-        found = self.evaluate(value, views.grid(where), EVERYWHERE)
+        some = np.asarray(all(range_.start < range_.stop for range_ in where))
+        found = self.evaluate(value, views.grid(where), some)
         return found if found.ndim else found.reshape((1,) * len(where))
 
     def _boxes(
@@ -299,7 +297,7 @@ class Player:
         later = (None,) * len(gone)
         wide = [c[(..., *later)] for c in coords]
         wide += [c.reshape((1,) * rank + c.shape) for c in views.grid(views.whole(gone))]
-        here = here[(..., *later)] if here.ndim else here
+        here = (here[(..., *later)] if here.ndim else here) & (0 not in gone)
         axes = tuple(range(rank, rank + len(gone)))
 
         def spread(array: Array, kept: tuple[int, ...]) -> Array:

@@ -43,6 +43,8 @@ def move(op: MovementOp, array: Array, symbols: Mapping[str, int]) -> Array:
             return expand(array, op.dims, value_sizes(op.result_type, symbols))
         case PadBase():
             room = list(zip(sizes(op.low, symbols), sizes(op.high, symbols), strict=True))
+            if not room:  # a scalar, which np.pad does not take
+                return array
             return np.pad(array, room, constant_values=array.dtype.type(op.number))
         case SliceBase():
             value_sizes(op.result_type, symbols)  # refuses a size that comes out negative

@@ -172,7 +172,19 @@ def test_reshape_maps(source: str, shape: str, map: str, ctx: Context) -> None:
             "tiny.pad %x low [0] high [1] value 0.0",
             "[M * N]",
             "[M * N + 1]",
+            "the pad extends axis 0, whose size M * N multiplies symbols",
+        ),
+        (
+            "tiny.pad %x low [M * N] high [0] value 0.0",
+            "[M]",
+            "[M * N + M]",
             "the pad of axis 0 has a border at M * N, which multiplies symbols",
+        ),
+        (
+            "tiny.slice %x [1:M * N]",
+            "[M * N]",
+            "[M * N - 1]",
+            "the slice cuts axis 0, whose size M * N multiplies symbols",
         ),
     ],
 )

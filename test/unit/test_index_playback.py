@@ -199,3 +199,22 @@ tiny.graph @f(%x: !tiny.tensor<[3, 3], f32>) -> (y: !tiny.tensor<[3, 3], f32>) {
         [index.PieceAttr(entry.pieces.data[0].domain, ArrayAttr([AffineMapAttr(map)]))]
     )
     np.testing.assert_array_equal(index_playback.run(graph, x, {})[0], np.tile(x[0][2], (3, 1)))
+
+
+def test_where_there_is_no_point_nothing_is_read_outside() -> None:
+    """A value that repeats along M * N is read at 0 there, also where that has no element."""
+    graph = booked("""
+tiny.graph @f(%x: !tiny.tensor<[M, N], f32>, %w: !tiny.tensor<[M * N], f32>)
+    -> (y: !tiny.tensor<[M, N], f32>) {
+  %c = tiny.constant 2.0 : !tiny.tensor<[], f32>
+  %e = tiny.expand %c dims [] : !tiny.tensor<[], f32> -> !tiny.tensor<[M * N], f32>
+  %m = tiny.reshape %x : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[M * N], f32>
+  %p = tiny.binary mul %m, %e : !tiny.tensor<[M * N], f32>
+  %y = tiny.reshape %p : !tiny.tensor<[M * N], f32> -> !tiny.tensor<[M, N], f32>
+  tiny.output %y : !tiny.tensor<[M, N], f32>
+}
+""")
+    for sizes in ({"M": 0, "N": 3}, {"M": 2, "N": 0}, {"M": 2, "N": 3}):
+        inputs = make_inputs(graph, sizes)
+        (found,) = index_playback.run(graph, inputs, sizes)
+        np.testing.assert_array_equal(found, 2 * inputs[0])

@@ -1,0 +1,127 @@
+"""Random programs through every layer: what one computes, all compute.
+
+A program is drawn from a number, played at the frontend, and after every pass down to the
+regions; each layer is compared with the one before the pass.  A program that the region layer
+refuses counts as one that ends above it.
+
+    python test/fuzz/layers.py --runs 20000 --seed 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.frontend import GraphOp
+from polyc.passes.driver import verify
+from polyc.playback.reference import make_inputs
+from polyc.test.fuzz.random_programs import RandomProgram, drawn
+from polyc.tools.parsing import parse_text
+from polyc.tools.pipeline import run_pass
+from polyc.tools.play import play
+from polyc.tools.registry import PassRegistry, make_context
+
+Arrays = Sequence[Any]
+
+PASSES = (
+    "frontend-to-tiny",
+    "tiny-canonicalize-movements",
+    "tiny-to-index",
+    "index-to-region",
+    "region-srnf",
+    "region-inline-deferred",
+)
+REFUSED = ("UnsupportedProgram", "NonSCoP")
+"""Kinds by which a pass may say that it has no form for a program."""
+REGISTRY = PassRegistry()
+CLOSE = 2e-2
+"""Of a value of 1: an f16 operand rounded the other way, and what follows from it."""
+
+
+def differs(found: Arrays, wanted: Arrays) -> str | None:
+    """The first output with an element that is not near, or None."""
+    for number, (x, y) in enumerate(zip(found, wanted, strict=True)):
+        if x.shape != y.shape or x.dtype != y.dtype:
+            return f"output {number} is {x.dtype} {x.shape}, before {y.dtype} {y.shape}"
+        a, b = x.astype(np.float64), y.astype(np.float64)
+        near = np.isclose(a, b, rtol=CLOSE, atol=CLOSE, equal_nan=True)
+        if not near.all():
+            at = tuple(int(i) for i in np.argwhere(~near)[0])
+            return f"output {number}, element {list(at)} is {a[at]:.6g}, before {b[at]:.6g}"
+    return None
+
+
+def failure(program: RandomProgram, seed: int, reached: Counter[str] | None = None) -> str | None:
+    """What is wrong with a program at some layer, or None; ``reached`` counts its passes."""
+    ctx = make_context()
+    verify(program.module)
+    text = str(program.module)
+    module = parse_text(ctx, text, "fuzz.mlir")
+    if str(module) != text:
+        return "the text does not read back"
+    graph = next(iter(module.ops))
+    assert isinstance(graph, GraphOp)
+    inputs = make_inputs(graph, program.sizes, seed)
+    before = play(module, "f", inputs, program.sizes)
+    assert before is not None
+    for name in PASSES:
+        try:
+            run_pass(ctx, REGISTRY.find(name)(), module)
+        except PolycError as error:
+            if error.kind in REFUSED and name == "index-to-region":
+                return None
+            return f"{name}: {error.format()}"
+        after = play(module, "f", inputs, program.sizes)
+        if after is None:
+            return f"{name} leaves nothing to play"
+        if (why := differs(after, before)) is not None:
+            return f"{name} changes the result: {why}"
+        before = after
+        if reached is not None:
+            reached[name] += 1
+    return None
+
+
+def fault(number: str, reached: Counter[str] | None = None) -> str | None:
+    """What is wrong with the program of a number, or None; any exception is a fault."""
+    dice = random.Random(number)
+    program = drawn(dice)
+    try:
+        found = failure(program, dice.randrange(100), reached)
+    except Exception as error:
+        found = f"{type(error).__name__}: {str(error).splitlines()[:1]}"
+    return None if found is None else f"at {dict(program.sizes)}: {found}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--show", action="store_true", help="print the programs that fail")
+    args = parser.parse_args()
+    start, failed, reached = time.monotonic(), 0, Counter[str]()
+    for number in range(args.runs):
+        if (why := fault(f"{args.seed} {number}", reached)) is not None:
+            failed += 1
+            print(f"program {number} of seed {args.seed} {why}", flush=True)
+            if args.show:
+                print(drawn(random.Random(f"{args.seed} {number}")).module, flush=True)
+        if (number + 1) % 500 == 0:
+            print(
+                f"{number + 1} programs, {reached[PASSES[-1]]} of them to the last pass, "
+                f"{failed} wrong, {time.monotonic() - start:.0f} s",
+                flush=True,
+            )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,330 @@
+"""Random small frontend programs: every kind of op of S2.2, symbolic shapes, from a seed.
+
+Values stay within a few units, so that what layers may round differently stays small; relations
+are asked of inputs alone, whose values no layer changes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from polyc.dialects import frontend
+from polyc.dialects.dim import Dim
+from polyc.dialects.frontend import GraphOp, broadcast, tensor, tensor_of
+
+TAME = ("abs", "erf", "gelu", "gelu_tanh", "neg", "relu", "sigmoid", "silu", "tanh")
+"""Functions that keep small values small."""
+
+SYMBOLS = ("M", "N", "K")
+MOST = 4000
+"""Elements that a value may have, at the sizes that a program is drawn with."""
+
+
+@dataclass(frozen=True)
+class RandomProgram:
+    """A module with one graph, and the sizes to play it at."""
+
+    module: ModuleOp
+    sizes: Mapping[str, int]
+
+
+def drawn(dice: random.Random) -> RandomProgram:
+    """A program of one to six steps; a step is an op of the language, with what it needs."""
+    sizes = {s: dice.choice((0, 1, 2, 3, 3, 4, 5, 5, 6, 7)) for s in SYMBOLS}
+    maker = Maker(dice, sizes)
+    for _ in range(dice.randint(1, 6)):
+        maker.step()
+    return RandomProgram(maker.closed(), sizes)
+
+
+class Maker:
+    """A graph that grows."""
+
+    def __init__(self, dice: random.Random, sizes: Mapping[str, int]) -> None:
+        self.dice, self.sizes = dice, sizes
+        self.inputs: list[Attribute] = [tensor(s, f32) for s in (("M", "N"), ("N",), ("K", "N", 2))]
+        self.graph = GraphOp("f", self.inputs, [])
+        self.values: list[SSAValue] = [*self.graph.body.block.args]
+        self.whole: list[tuple[Dim, ...]] = []
+
+    # Building
+
+    def add(self, op: Operation) -> SSAValue:
+        self.graph.body.block.add_op(op)
+        return op.results[0]
+
+    def input(self, shape: Sequence[Dim | int | str], element: Attribute = f32) -> SSAValue:
+        kind = tensor(shape, element)
+        self.inputs.append(kind)
+        return self.graph.body.block.insert_arg(kind, len(self.graph.body.block.args))
+
+    def fn(self, name: str, *args: SSAValue) -> SSAValue:
+        return self.add(frontend.ElementwiseOp(name, args))
+
+    def number(self, value: float) -> SSAValue:
+        return self.add(frontend.ConstantOp(value))
+
+    def f32(self, value: SSAValue) -> SSAValue:
+        if tensor_of(value).element_type == f32:
+            return value
+        return self.add(frontend.CastOp(value, f32))
+
+    def fits(self, dims: Sequence[Dim]) -> bool:
+        return prod(d.evaluate(self.sizes) for d in dims) <= MOST
+
+    def closed(self) -> ModuleOp:
+        """The graph with its last value and one more as outputs, of a random stored type."""
+        outputs = [self.values[-1], self.dice.choice(self.values)]
+        for i, value in enumerate(outputs):
+            if self.dice.random() < 0.3:
+                outputs[i] = self.add(frontend.CastOp(value, self.dice.choice((f16, bf16))))
+        self.add_output(outputs)
+        body = self.graph.detach_region(self.graph.body)
+        return ModuleOp([GraphOp("f", self.inputs, [o.type for o in outputs], body)])
+
+    def add_output(self, outputs: Sequence[SSAValue]) -> None:
+        self.graph.body.block.add_op(frontend.OutputOp(outputs))
+
+    # Steps
+
+    def step(self) -> None:
+        """One random op; its result joins the values unless it is too large."""
+        x = self.dice.choice([v for v in self.values if tensor_of(v).rank <= 4])
+        rank = tensor_of(x).rank
+        kinds = [
+            "unary",
+            "guarded",
+            "binary",
+            "divide",
+            "cast",
+            "pad",
+            "expand",
+            "compare",
+            "affine",
+        ]
+        kinds += ["reduce", "softmax", "norm", "permute", "slice", "concat", "unit"] * (rank > 0)
+        kinds += ["gemm", "merge", "split"] * (rank > 1)
+        kinds += ["product", "conv2d", "attention"]
+        before = len(self.inputs)
+        made = getattr(self, self.dice.choice(kinds))(x)
+        if made is None or not self.fits(tensor_of(made).dims):
+            assert len(self.inputs) >= before
+            return
+        self.values.append(made)
+
+    def axes(self, rank: int) -> list[int]:
+        return sorted(self.dice.sample(range(rank), self.dice.randint(1, rank)))
+
+    def unary(self, x: SSAValue) -> SSAValue:
+        return self.fn(self.dice.choice(TAME), x)
+
+    def guarded(self, x: SSAValue) -> SSAValue:
+        """A function that grows or is not defined everywhere, where it is tame."""
+        match self.dice.randrange(4):
+            case 0:
+                return self.fn("exp", self.fn("tanh", x))
+            case 1:
+                return self.fn("log", self.fn("add", self.fn("abs", x), self.number(1.0)))
+            case 2:
+                root = self.dice.choice(("sqrt", "rsqrt"))
+                return self.fn(root, self.fn("add", self.fn("abs", x), self.number(0.5)))
+            case _:
+                return self.fn("pow", self.fn("sigmoid", x), self.number(1.5))
+
+    def binary(self, x: SSAValue) -> SSAValue:
+        dims = tensor_of(x).dims
+        found = [
+            v for v in self.values if broadcast((dims, tensor_of(v).dims), self.graph) is not None
+        ]
+        pair = [x, self.dice.choice(found)]
+        self.dice.shuffle(pair)
+        name = self.dice.choice(("add", "sub", "mul", "max", "min"))
+        return self.fn(name, *(self.fn("tanh", v) for v in pair) if name == "mul" else pair)
+
+    def divide(self, x: SSAValue) -> SSAValue:
+        below = self.fn("add", self.fn("abs", x), self.number(0.5))
+        return self.fn("div", self.dice.choice((x, self.number(1.0))), below)
+
+    def affine(self, x: SSAValue) -> SSAValue:
+        """A scale and a shift by numbers, what hoisting out of sums looks for."""
+        scaled = self.fn("mul", x, self.number(self.dice.choice((0.5, -0.25, 2.0))))
+        return self.fn("add", scaled, self.number(self.dice.choice((0.5, -1.0))))
+
+    def cast(self, x: SSAValue) -> SSAValue:
+        kind = self.dice.choice((f16, bf16, f32))
+        return self.f32(self.add(frontend.CastOp(x, kind)))
+
+    def compare(self, x: SSAValue) -> SSAValue:
+        """A selection by a relation of an input, or by an input of conditions."""
+        dims = tensor_of(x).dims
+        if self.dice.random() < 0.3:
+            condition = self.input(dims, i1)
+        else:
+            other = self.dice.choice((self.input(dims), self.number(0.25)))
+            relation = self.dice.choice(frontend.COMPARISONS)
+            condition = self.add(frontend.CompareOp(relation, self.input(dims), other))
+        if self.dice.random() < 0.2:
+            return self.f32(self.add(frontend.CastOp(condition, f32)))
+        return self.add(frontend.SelectOp(condition, x, self.fn("neg", x)))
+
+    def reduce(self, x: SSAValue) -> SSAValue:
+        name = self.dice.choice(frontend.REDUCTIONS)
+        keep = self.dice.random() < 0.5
+        return self.add(frontend.ReduceOp(name, x, self.axes(tensor_of(x).rank), keepdims=keep))
+
+    def softmax(self, x: SSAValue) -> SSAValue:
+        kind = self.dice.choice((frontend.SoftmaxOp, frontend.LogSoftmaxOp))
+        return self.add(kind(x, self.axes(tensor_of(x).rank)))
+
+    def norm(self, x: SSAValue) -> SSAValue:
+        axes = self.axes(tensor_of(x).rank)
+        sizes = [tensor_of(x).dims[a] for a in axes]
+        weight = (
+            self.input(sizes, self.dice.choice((f16, f32))) if self.dice.random() < 0.5 else None
+        )
+        if self.dice.random() < 0.5:
+            return self.add(frontend.RmsNormOp(x, axes, 0.25, weight=weight))
+        bias = self.input(sizes) if self.dice.random() < 0.5 else None
+        return self.add(frontend.LayerNormOp(x, axes, 0.25, weight=weight, bias=bias))
+
+    # Movements
+
+    def pad(self, x: SSAValue) -> SSAValue:
+        dims = tensor_of(x).dims
+        low, high = ([self.dice.choice((0, 0, 1, 2)) for _ in dims] for _ in range(2))
+        return self.add(frontend.PadOp(x, low, high, self.dice.choice((0.0, 1.5, -1.0))))
+
+    def expand(self, x: SSAValue) -> SSAValue:
+        dims, rank = tensor_of(x).dims, tensor_of(x).rank
+        at = self.dice.randint(0, rank)
+        size = self.dice.choice((Dim.const(1), Dim.const(2), Dim.sym("N"), Dim.sym("M")))
+        kept = [i + (i >= at) for i in range(rank)]
+        kind = tensor([*dims[:at], size, *dims[at:]], f32)
+        return self.add(frontend.ExpandOp(x, kept, kind))
+
+    def permute(self, x: SSAValue) -> SSAValue:
+        order = list(range(tensor_of(x).rank))
+        self.dice.shuffle(order)
+        return self.add(frontend.PermuteOp(x, order))
+
+    def slice(self, x: SSAValue) -> SSAValue:
+        """Of a padded value, so that every range is inside."""
+        dims = tensor_of(x).dims
+        room = [(self.dice.randint(0, 2), self.dice.randint(0, 2)) for _ in dims]
+        padded = frontend.PadOp(x, [a for a, _ in room], [b for _, b in room], 0.5)
+        rows = list(zip(dims, room, strict=True))
+        return self.add(
+            frontend.SliceOp(
+                self.add(padded),
+                [self.dice.randint(0, a) for a, _ in room],
+                [d + a + self.dice.randint(0, b) for d, (a, b) in rows],
+                [self.dice.choice((1, 1, 2, 3)) for _ in dims],
+            )
+        )
+
+    def concat(self, x: SSAValue) -> SSAValue:
+        like = [v for v in self.values if tensor_of(v).dims == tensor_of(x).dims]
+        parts = [self.dice.choice(like) for _ in range(self.dice.randint(1, 3))]
+        return self.add(frontend.ConcatOp(parts, self.dice.randrange(tensor_of(x).rank)))
+
+    def unit(self, x: SSAValue) -> SSAValue:
+        dims = list(tensor_of(x).dims)
+        dims.insert(self.dice.randint(0, len(dims)), Dim.const(1))
+        return self.add(frontend.ReshapeOp(x, dims))
+
+    def merge(self, x: SSAValue) -> SSAValue:
+        """Two neighbouring axes as one; by symbols too."""
+        dims = list(tensor_of(x).dims)
+        at = self.dice.randrange(len(dims) - 1)
+        self.whole.append((dims[at] * dims[at + 1], dims[at], dims[at + 1]))
+        dims[at : at + 2] = [self.whole[-1][0]]
+        return self.add(frontend.ReshapeOp(x, dims))
+
+    def split(self, x: SSAValue) -> SSAValue | None:
+        """An axis that a merge made, or that happens to have its size, apart again."""
+        dims = list(tensor_of(x).dims)
+        found = [(i, w) for i, d in enumerate(dims) for w in self.whole if w[0] == d]
+        if not found:
+            return None
+        at, (_, *parts) = self.dice.choice(found)
+        dims[at : at + 1] = parts if self.dice.random() < 0.8 else parts[::-1]
+        return self.add(frontend.ReshapeOp(x, dims))
+
+    # Products
+
+    def gemm(self, x: SSAValue) -> SSAValue:
+        """A value by itself, transposed."""
+        return self.add(frontend.GemmOp(x, x, transpose_b=True))
+
+    def product(self, x: SSAValue) -> SSAValue:
+        """A matrix product of inputs, or of a value and a weight; batches of 1 stretch."""
+        element = self.dice.choice((f16, bf16, f32))
+        turned = [self.dice.random() < 0.5 for _ in range(2)]
+        batch = self.dice.choice(((), ("K",), (2, "K")))
+        left = [*batch, *(("N", "M") if turned[0] else ("M", "N"))]
+        right = [*(1 if self.dice.random() < 0.3 else s for s in batch)]
+        right += ["K", "N"] if turned[1] else ["N", "K"]
+        if self.dice.random() < 0.2:
+            right = right[-2:]
+        a, b = self.input(left, element), self.input(right, element)
+        shape = (*batch, "M", "K")
+        flags = {"transpose_a": turned[0], "transpose_b": turned[1]}
+        made = self.add(frontend.GemmOp(a, b, result_type=tensor(shape, f32), **flags))
+        return self.fn("tanh", made) if self.dice.random() < 0.3 else made
+
+    def conv2d(self, x: SSAValue) -> SSAValue | None:
+        """Stride, padding, dilation, groups and both layouts, of an image large enough."""
+        layout = self.dice.choice(frontend.LAYOUTS)
+        element = self.dice.choice((f16, f32))
+        groups = self.dice.choice((1, 1, 2))
+        taps = (self.dice.randint(1, 3), self.dice.randint(1, 2))
+        dilation = (self.dice.randint(1, 2), 1)
+        padding = [self.dice.choice((0, 1, 2)) for _ in range(4)]
+        high = Dim.sym("M") + dilation[0] * (taps[0] - 1)
+        wide = Dim.sym("N") + dilation[1] * (taps[1] - 1)
+
+        def laid(a: Dim | int | str, b: Dim | int | str, *rest: Dim | int) -> list[Dim | int | str]:
+            return [a, b, *rest] if layout == "nchw" else [a, *rest, b]
+
+        image = self.input(laid(self.dice.choice((1, "K")), 2 * groups, high, wide), element)
+        weight = self.input(laid(3 * groups, 2, *taps), element)
+        op = frontend.Conv2dOp(
+            image,
+            weight,
+            layout=layout,
+            stride=(self.dice.randint(1, 2), self.dice.randint(1, 2)),
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+        )
+        return self.f32(self.add(op))
+
+    def attention(self, x: SSAValue) -> SSAValue:
+        """Scale, causal, window, masks of both kinds, shared heads."""
+        element = self.dice.choice((f16, bf16, f32))
+        heads, keys = self.dice.choice(((2, 2), (4, 2), (2, 1), ("K", "K")))
+        q = self.input(["M", heads, "N", 4], element)
+        k = self.input(["M", keys, "K", 4], element)
+        v = self.input(["M", keys, "K", 3], element)
+        masks: list[SSAValue] = []
+        for kind in (i1, f32):
+            if self.dice.random() < 0.3:
+                shape = self.dice.choice((("N", "K"), (1, "K"), ("M", 1, "N", "K"), ("K",)))
+                masks.append(self.input(shape, kind))
+        op = frontend.AttentionOp(
+            q,
+            k,
+            v,
+            masks,
+            scale=self.dice.choice((None, 0.5)),
+            causal=self.dice.random() < 0.5,
+            window=self.dice.choice((None, None, (1, 0), (2, 1))),
+            offset=self.dice.choice((None, None, Dim.const(1), Dim.sym("K") - Dim.sym("N"))),
+        )
+        return self.f32(self.add(op))
