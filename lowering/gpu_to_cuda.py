@@ -221,6 +221,11 @@ def _mbarrier_expect(w: KernelWriter, op: hw.MBarrierExpectOp) -> None:
     w.run("mbarrier_expect", _barrier_at(w, op.barrier, op.index), str(op.bytes.value.data))
 
 
+@prints(hw.MBarrierAnnounceOp)
+def _mbarrier_announce(w: KernelWriter, op: hw.MBarrierAnnounceOp) -> None:
+    w.run("mbarrier_announce", _barrier_at(w, op.barrier, op.index), str(op.bytes.value.data))
+
+
 @prints(hw.MBarrierArriveOp)
 def _mbarrier_arrive(w: KernelWriter, op: hw.MBarrierArriveOp) -> None:
     w.run("mbarrier_arrive", _barrier_at(w, op.barrier, op.index))

@@ -232,6 +232,13 @@ def _fixed() -> list[DeviceFunction]:
             ),
         ),
         _function(
+            "void mbarrier_announce(u32 barrier, u32 bytes)",
+            _asm(
+                "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;",
+                ins=f'{barrier}, "r"(bytes)',
+            ),
+        ),
+        _function(
             "void mbarrier_arrive(u32 barrier)",
             _asm("mbarrier.arrive.shared::cta.b64 _, [%0];", ins=barrier),
         ),

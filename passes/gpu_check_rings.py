@@ -14,6 +14,7 @@ from xdsl.passes import ModulePass
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import tile
+from polyc.passes.gpu_guards import copies_into
 from polyc.passes.gpu_scope import enclosing_role, in_loop, scope_of
 
 
@@ -21,7 +22,8 @@ def check_ring(op: tile.RingOp) -> None:
     """Raise PolycError where a ring's flow cannot go round.
 
     - ``RingNeverFilled``: a slot is waited for and no copy fills it, or a copy fills one that
-      nobody acquired, so that its bytes are never announced.
+      nobody acquired in its block or around the branches that it stands in, so that its bytes are
+      never announced.
     - ``RingNeverRead``: slots are filled and nobody waits for them.
     - ``RingNeverReleased``: slots are acquired in a loop and never released; the second use of
       a slot waits for ever.
@@ -49,6 +51,14 @@ def check_ring(op: tile.RingOp) -> None:
                 "RingNeverFilled",
                 f"this copy signals {depth}, of which no slot is acquired, so that its bytes "
                 "are never announced; put a gpu.ring_acquire before it",
+                copy,
+            )
+        if not any(copy in found for acquire in acquires for found in copies_into(acquire)):
+            raise PolycError(
+                "RingNeverFilled",
+                f"this copy signals {depth} at an iteration that is not acquired in its block, so "
+                "that its bytes are never announced; acquire the slot there, or around the "
+                "branches that the copy stands in",
                 copy,
             )
     for acquire in acquires:

@@ -178,6 +178,13 @@ def _loop_of(op: tile.ContractOp) -> scf.ForOp:
         step = loop.step.owner
         if isinstance(step, arith.ConstantOp) and step.value == IntegerAttr.from_index_int_value(1):
             return loop
+    if isinstance(loop, scf.IfOp):
+        raise PolycError(
+            "NoBuffers",
+            "operands are loaded ahead for every iteration, and a condition skips this contract in "
+            f"some; drop {BUFFERS}",
+            op,
+        )
     raise PolycError(
         "NoBuffers",
         "operands are loaded ahead from one iteration to the next; put the contract into a "

@@ -19,6 +19,7 @@ from polyc.passes.gpu_pipeline_parts import (
     check_stages,
     check_threads,
     clone_iteration,
+    copies_of,
     iterations,
     split,
 )
@@ -32,7 +33,7 @@ class InjectPipeline(RewritePattern):
     waits until its own tiles have arrived, meets the other threads (which have then also
     finished reading the slot that is overwritten next), issues the copies ``stages - 1``
     ahead, and computes.  One cp.async group is closed an iteration, also an empty one, so
-    that the number of groups in flight is known.
+    that the number of groups in flight is known, whatever guards let through.
 
     Legality: the copies are ``cp_async`` or ``register`` and the contracts ``mma.sync``; tiles are
     rings of at least ``stages`` slots (``gpu-multi-version-buffers``), at least 2.
@@ -41,7 +42,7 @@ class InjectPipeline(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.PipelineOp, rewriter: PatternRewriter) -> None:
         loading, computing = split(op)
-        loaders = {o.loader.data for o in loading if isinstance(o, tile.CopyOp) and o.loader}
+        loaders = {copy.loader.data for copy in copies_of(op) if copy.loader}
         if "tma" in loaders:
             raise PolycError(
                 "NoRoles",
@@ -49,7 +50,7 @@ class InjectPipeline(RewritePattern):
                 "contracts; choose cp_async or register copies for mma.sync",
                 op,
             )
-        if any(isinstance(o, tile.ContractOp) and o.mma.data == "wgmma" for o in computing):
+        if any(isinstance(o, tile.ContractOp) and o.mma.data == "wgmma" for o in op.body.walk()):
             raise PolycError(
                 "NoRoles",
                 "wgmma reads tiles that TMA brought (gpu-warp-specialize), since it does not see "

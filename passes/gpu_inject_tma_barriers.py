@@ -24,6 +24,7 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import SharedType
 from polyc.passes.driver import rewrite
 from polyc.passes.emit import Emit
+from polyc.passes.gpu_guards import enclosing_pipeline
 from polyc.passes.gpu_scope import in_loop, scope_barrier, scope_of, thread_in_scope
 from polyc.passes.gpu_symbols import enclosing_kernel
 
@@ -35,7 +36,7 @@ def _waits_for_nothing(op: Operation | None) -> bool:
         and op.loader is not None
         and op.loader.data == "tma"
         and op.signal is None
-        and not isinstance(op.parent_op(), tile.PipelineOp)
+        and enclosing_pipeline(op) is None
     )
 
 

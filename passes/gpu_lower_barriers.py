@@ -18,6 +18,7 @@ from polyc.dialects.gpu.types import RingType, SharedType
 from polyc.passes.driver import located, rewrite
 from polyc.passes.emit import Emit, affine_dim
 from polyc.passes.gpu_grid_signals import LowerGridSignal, LowerGridWait
+from polyc.passes.gpu_guards import copies_into
 from polyc.passes.gpu_order_barriers import LowerOrderBarriers
 from polyc.passes.gpu_symbols import enclosing_kernel
 
@@ -32,6 +33,11 @@ class LowerRing(RewritePattern):
     have come.  Empty completes when every consumer warp has arrived.  Use number ``u = i
     floordiv depth`` of a slot waits for full with parity ``u mod 2`` and for empty with the
     opposite one, so that the first acquire passes at once.
+
+    Where some of a slot's copies are guarded, each is announced in its guard, and the producer
+    arrives after the last one: a slot of which all copies are skipped is full at once.  The
+    producers of all peers then arrive at each CTA's full barrier: with no bytes from a peer, its
+    consumers would not know that the peer's slot was free, and release it too early.
 
     A ring of ``peers`` CTAs lets each of them fill all of theirs (multicast).  Empty then counts
     the consumers of all, who tell every CTA, and the cluster meets before the first use and at the
@@ -52,15 +58,20 @@ class LowerRing(RewritePattern):
                 "same number",
                 op,
             )
+        # An acquire counts the bytes of its copies, so it is lowered while they are there.
+        users = [use.operation for use in op.ring.uses]
+        users.sort(key=lambda user: not isinstance(user, tile.RingAcquireOp))
+        skips = any(copies_into(u)[1] for u in users if isinstance(u, tile.RingAcquireOp))
         emit = Emit()
         full = emit.value(hw.MBarrierOp(depth), "full")
         empty = emit.value(hw.MBarrierOp(depth), "empty")
         thread = emit.value(hw.ThreadIdOp(), "thread")
         first = emit.compare("eq", thread, emit.index(0))
+        barriers = RingBarriers(full, empty, depth, peers, skips)
 
         def initialise(inner: Emit) -> None:
             def slot(body: Emit, s: SSAValue) -> None:
-                body.op(hw.MBarrierInitOp(full, s, 1))
+                body.op(hw.MBarrierInitOp(full, s, peers if skips else 1))
                 body.op(hw.MBarrierInitOp(empty, s, consumers * WARPS_PER_GROUP * peers))
 
             inner.loop(depth, slot, unroll=True, hint="s")
@@ -68,11 +79,8 @@ class LowerRing(RewritePattern):
 
         emit.when(first, initialise)
         emit.op(hw.BarrierOp() if peers == 1 else hw.ClusterBarrierOp())
-        # An acquire counts the bytes of its copies, so it is lowered while they are there.
-        users = [use.operation for use in op.ring.uses]
-        users.sort(key=lambda user: not isinstance(user, tile.RingAcquireOp))
         for user in users:
-            self.lower_use(user, full, empty, depth, peers, rewriter)
+            barriers.lower(user, rewriter)
         if peers > 1:
             end = enclosing_kernel(op).body.block.last_op
             assert end is not None
@@ -80,71 +88,95 @@ class LowerRing(RewritePattern):
                 rewriter.insert(hw.ClusterBarrierOp(), InsertPoint.before(end))
         rewriter.replace(op, emit.ops, [None])
 
-    def lower_use(
-        self,
-        op: Operation,
-        full: SSAValue,
-        empty: SSAValue,
-        depth: int,
-        peers: int,
-        rewriter: PatternRewriter,
-    ) -> None:
+
+@dataclass(frozen=True)
+class RingBarriers:
+    """The mbarriers of a ring's slots.
+
+    ``skips`` says that copies of some iterations may be skipped.
+    """
+
+    full: SSAValue
+    empty: SSAValue
+    depth: int
+    peers: int
+    skips: bool
+
+    def lower(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Replace an op on the ring."""
         emit = Emit()
-
-        def slot(iteration: SSAValue) -> SSAValue:
-            return emit.apply(affine_dim(0) % depth, [iteration], hint="slot")
-
-        def parity(iteration: SSAValue, shift: int) -> SSAValue:
-            uses = affine_dim(0) // depth + shift
-            return emit.apply(uses % 2, [iteration], hint="parity")
-
         match op:
             case tile.RingAcquireOp():
-                s = slot(op.iteration)
-                emit.op(hw.MBarrierWaitOp(empty, s, parity(op.iteration, 1)))
-                emit.op(hw.MBarrierExpectOp(full, s, self.announced(op)))
+                s = self.slot(emit, op.iteration)
+                emit.op(hw.MBarrierWaitOp(self.empty, s, self.parity(emit, op.iteration, 1)))
+                self.announce(op, s, emit, rewriter)
             case tile.RingWaitOp():
-                emit.op(hw.MBarrierWaitOp(full, slot(op.iteration), parity(op.iteration, 0)))
+                s = self.slot(emit, op.iteration)
+                emit.op(hw.MBarrierWaitOp(self.full, s, self.parity(emit, op.iteration, 0)))
             case tile.RingReleaseOp():
-                lane = emit.apply(affine_dim(0) % WARP, [emit.value(hw.ThreadIdOp())], hint="lane")
-                s = slot(op.iteration)
-                if peers > 1:
-                    # Lane r tells CTA r: all of them fill this CTA's slots.
-                    emit.when(
-                        emit.compare("slt", lane, emit.index(peers)),
-                        lambda inner: inner.ops.append(
-                            hw.MBarrierArriveClusterOp(empty, s, lane, reads=True)
-                        ),
-                    )
-                else:
-                    emit.when(
-                        emit.compare("eq", lane, emit.index(0)),
-                        lambda inner: inner.ops.append(hw.MBarrierArriveOp(empty, s)),
-                    )
+                self.release(op, emit)
             case tile.CopyOp():
                 assert op.signal_index is not None
-                emit.op(op.like(signal=full, signal_index=slot(op.signal_index)))
+                s = self.slot(emit, op.signal_index)
+                emit.op(op.like(signal=self.full, signal_index=s))
             case _:
                 raise PolycError("BadRing", f"{op.name} does not work on a ring", op)
         for new in emit.ops:
             located(new, op)
         rewriter.replace(op, emit.ops, [])
 
-    @staticmethod
-    def announced(op: tile.RingAcquireOp) -> int:
-        """Bytes of the copies in the same block that signal the acquired ring."""
+    def slot(self, emit: Emit, iteration: SSAValue) -> SSAValue:
+        return emit.apply(affine_dim(0) % self.depth, [iteration], hint="slot")
+
+    def parity(self, emit: Emit, iteration: SSAValue, shift: int) -> SSAValue:
+        uses = affine_dim(0) // self.depth + shift
+        return emit.apply(uses % 2, [iteration], hint="parity")
+
+    def release(self, op: tile.RingReleaseOp, emit: Emit) -> None:
+        """One arrival a warp, at all CTAs that fill this one's slots: lane r tells CTA r."""
+        lane = emit.apply(affine_dim(0) % WARP, [emit.value(hw.ThreadIdOp())], hint="lane")
+        s = self.slot(emit, op.iteration)
+        if self.peers > 1:
+            arrive = hw.MBarrierArriveClusterOp(self.empty, s, lane, reads=True)
+            tells = emit.compare("slt", lane, emit.index(self.peers))
+        else:
+            arrive = hw.MBarrierArriveOp(self.empty, s)
+            tells = emit.compare("eq", lane, emit.index(0))
+        emit.when(tells, lambda inner: inner.ops.append(arrive))
+
+    def announce(
+        self, op: tile.RingAcquireOp, slot: SSAValue, emit: Emit, rewriter: PatternRewriter
+    ) -> None:
+        """Announce the bytes of an acquired slot's copies, and arrive."""
+        bare, guarded = copies_into(op)
+        if not bare and not guarded:
+            raise PolycError("BadRing", "nothing is copied into the acquired slot", op)
+        sure = sum(map(slot_bytes, bare))
+        if not self.skips:
+            emit.op(hw.MBarrierExpectOp(self.full, slot, sure))
+            return
+        if sure:
+            emit.op(hw.MBarrierAnnounceOp(self.full, slot, sure))
+        for copy in guarded:
+            more = located(hw.MBarrierAnnounceOp(self.full, slot, slot_bytes(copy)), copy)
+            rewriter.insert(more, InsertPoint.before(copy))
         block = op.parent_block()
         assert block is not None
-        total = 0
-        for copy in block.ops:
-            if not isinstance(copy, tile.CopyOp) or copy.signal != op.ring:
-                continue
-            if copy.signal_index == op.iteration:
-                assert isinstance(copy.target.type, SharedType)
-                total += copy.target.type.slot_bytes
-        if not total:
-            raise PolycError("BadRing", "nothing is copied into the acquired slot", op)
-        return total
+        outer = [block.find_ancestor_op_in_block(copy) for copy in (*bare, *guarded)]
+        last = max((o for o in outer if o is not None), key=block.get_operation_index)
+        arrive = Emit()
+        for peer in range(self.peers):
+            if self.peers == 1:
+                arrive.op(hw.MBarrierArriveOp(self.full, slot))
+            else:
+                rank = arrive.index(peer)
+                arrive.op(hw.MBarrierArriveClusterOp(self.full, slot, rank, reads=True))
+        rewriter.insert([located(new, op) for new in arrive.ops], InsertPoint.after(last))
+
+
+def slot_bytes(op: tile.CopyOp) -> int:
+    assert isinstance(op.target.type, SharedType)
+    return op.target.type.slot_bytes
 
 
 @dataclass(frozen=True)

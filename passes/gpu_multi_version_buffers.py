@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -16,6 +17,8 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import SharedType
 from polyc.passes.driver import rewrite
 from polyc.passes.emit import Emit, affine_dim
+from polyc.passes.gpu_guards import covers, enclosing_pipeline, exclusive, literals
+from polyc.passes.gpu_pipeline_parts import copies_of
 
 
 class VersionTiles(RewritePattern):
@@ -23,18 +26,16 @@ class VersionTiles(RewritePattern):
 
     Iteration ``i`` uses slot ``i mod stages``, so a copy may run ``stages - 1`` iterations
     ahead.  Legality: the tile is filled in this loop only, anew in each iteration, and
-    nothing but the loop's own copies and contracts uses it; raises PolycError
-    ``TileShared`` otherwise.
+    nothing but the loop's own copies and contracts uses it, bare or guarded; raises PolycError
+    ``TileShared`` otherwise.  A guarded copy may leave a slot as it was, so that what reads the
+    tile is guarded as well, by conditions that imply the copy's (``TileStale``).  Of several copies
+    into one tile at most one runs in an iteration (``TileFilledTwice``).
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.PipelineOp, rewriter: PatternRewriter) -> None:
         stages = op.stages.value.data
-        copies = [
-            c
-            for c in op.body.block.ops
-            if isinstance(c, tile.CopyOp) and c.is_load and c.slot is None
-        ]
+        copies = [c for c in copies_of(op) if c.slot is None]
         if stages == 1 or not copies:
             return
         versioned: set[SSAValue] = set()
@@ -44,9 +45,19 @@ class VersionTiles(RewritePattern):
         for target in dict.fromkeys(c.target for c in copies):
             kind = target.type
             assert isinstance(kind, SharedType)
+            fillers = [c for c in copies if c.target is target]
+            fills = [literals(c) for c in fillers]
+            for (_, one), (second, other) in combinations(zip(fillers, fills, strict=True), 2):
+                if not exclusive(one, other):
+                    raise PolycError(
+                        "TileFilledTwice",
+                        "an iteration may copy into this tile twice, and nothing says which copy "
+                        "comes last; give each a tile of its own, or opposite conditions",
+                        second,
+                    )
             for use in target.uses:
                 user = use.operation
-                inside = user.parent_block() is op.body.block
+                inside = enclosing_pipeline(user) is op
                 if not (inside and isinstance(user, tile.CopyOp | tile.ContractOp)):
                     raise PolycError(
                         "TileShared",
@@ -54,9 +65,17 @@ class VersionTiles(RewritePattern):
                         "only copies and contracts of the loop itself can",
                         user,
                     )
+                if user not in copies and not covers(fills, literals(user)):
+                    raise PolycError(
+                        "TileStale",
+                        f"{user.name} reads a tile in iterations whose copy is skipped, where its "
+                        f"slot still holds the tile of {stages} iterations before; put both under "
+                        "one condition",
+                        user,
+                    )
             ring = SharedType.of(kind.sizes, kind.element_type, kind.swizzle_bytes, stages)
             versioned.add(rewriter.replace_value_with_new_type(target, ring))
-        for inner in list(op.body.block.ops):
+        for inner in list(op.body.walk()):
             if isinstance(inner, tile.CopyOp) and inner.target in versioned:
                 rewriter.replace(inner, inner.like(slot=slot))
             elif isinstance(inner, tile.ContractOp):

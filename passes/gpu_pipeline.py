@@ -13,6 +13,7 @@ GPU_PASSES: Mapping[str, str] = MappingProxyType(
             "gpu-overlap-launches",
             "gpu-assumptions",
             "gpu-inline-lets",
+            "gpu-bind-ifs",
             "gpu-pipeline-planning",
             "gpu-cache-hints",
             "gpu-layout-inference",

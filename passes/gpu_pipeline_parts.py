@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import is_side_effect_free
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType
 from polyc.passes.emit import Emit, affine_dim, ceil_div, clone_into
+from polyc.passes.gpu_guards import acting, statement
 
 
 def iterations(op: tile.PipelineOp, emit: Emit) -> SSAValue:
@@ -39,7 +40,7 @@ def check_threads(op: tile.PipelineOp, computing: int) -> None:
 
     ``computing`` is how many threads run the contracts.  Raises PolycError ``ThreadMismatch``.
     """
-    for contract in op.body.block.ops:
+    for contract in op.body.walk():
         if not isinstance(contract, tile.ContractOp):
             continue
         kind = contract.acc.type
@@ -56,17 +57,40 @@ def check_threads(op: tile.PipelineOp, computing: int) -> None:
 
 
 def split(op: tile.PipelineOp) -> tuple[list[Operation], list[Operation]]:
-    """``(loading, computing)``: the copies, and the rest, each with the pure ops it needs."""
-    body = [o for o in op.body.block.ops if not isinstance(o, tile.YieldOp)]
-    copies = [o for o in body if _loads(o)]
-    rest = [o for o in body if not _loads(o) and not is_side_effect_free(o)]
-    if not copies:
+    """``(loading, computing)``: the copies, and the rest, each with the values it needs.
+
+    A guarded statement goes where the statement does, guard and all.  Raises PolycError
+    ``NothingToPipeline`` where nothing is copied, ``IfNotBound`` for a branch that does both.
+    """
+    body = list(op.body.block.ops)
+    loading, computing = list[Operation](), list[Operation]()
+    for part in acting(op.body.block):
+        if loads(part):
+            loading.append(part)
+            continue
+        if isinstance(part, scf.IfOp) and any(loads(inner) for inner in part.walk()):
+            raise PolycError(
+                "IfNotBound",
+                "this branch loads a tile and does something else, so that its copies cannot run "
+                "ahead; run gpu-bind-ifs, and let nothing in the branch use what its copies give",
+                part,
+            )
+        computing.append(part)
+    if not loading:
         raise PolycError("NothingToPipeline", "this pipeline copies nothing; use scf.for", op)
-    return with_needs(body, copies), with_needs(body, rest)
+    return with_needs(body, loading), with_needs(body, computing)
 
 
-def _loads(op: Operation) -> bool:
-    return isinstance(op, tile.CopyOp) and op.is_load
+def copies_of(op: tile.PipelineOp) -> list[tile.CopyOp]:
+    """The copies of tensors to shared tiles in a pipeline's body, bare and guarded."""
+    found = map(statement, acting(op.body.block))
+    return [o for o in found if isinstance(o, tile.CopyOp) and o.is_load]
+
+
+def loads(op: Operation) -> bool:
+    """Whether an op, or the one statement in its guards, copies a tensor to a shared tile."""
+    copy = statement(op)
+    return isinstance(copy, tile.CopyOp) and copy.is_load
 
 
 def with_needs(body: Sequence[Operation], roots: Sequence[Operation]) -> list[Operation]:
@@ -78,7 +102,8 @@ def with_needs(body: Sequence[Operation], roots: Sequence[Operation]) -> list[Op
         if op in needed:
             continue
         needed.add(op)
-        work.extend(v.owner for v in op.operands if isinstance(v.owner, Operation))
+        used = (v for inner in op.walk() for v in inner.operands)
+        work.extend(v.owner for v in used if isinstance(v.owner, Operation))
     return [op for op in body if op in needed]
 
 
@@ -92,12 +117,53 @@ def clone_iteration(
 ) -> None:
     """Append ``part`` of the body as it runs in iteration number ``iteration``.
 
-    The body sees ``number`` as the iteration's, where pipelines follow one another and their
-    iterations count on; ``outer`` maps values from outside of the pipeline.
+    ``number`` is what rings count by, where pipelines follow one another and their iterations count
+    on: slots follow it, and everything else sees the pipeline's own iteration.  ``outer`` maps
+    values from outside of the pipeline.  Raises PolycError ``SlotShared``.
     """
-    values: dict[SSAValue, SSAValue] = {**(outer or {}), op.iteration: number or iteration}
+    values: dict[SSAValue, SSAValue] = {**(outer or {}), op.iteration: iteration}
     if op.position.uses.get_length():
         values[op.position] = emit.apply(
             affine_dim(0) * op.step.value.data, [iteration], hint=op.position.name_hint
         )
-    clone_into(part, values, emit)
+    slots = slot_ops(part) if number is not None and number is not iteration else []
+    if slots:
+        counted = {**values, op.iteration: number or iteration}
+        clone_into(slots, counted, emit)
+        values |= {result: counted[result] for slot in slots for result in slot.results}
+    clone_into([o for o in part if o not in slots], values, emit)
+
+
+def slot_ops(part: Sequence[Operation]) -> list[Operation]:
+    """The ops of a pipeline's body that say which slots of rings its tiles are."""
+    slots = dict.fromkeys(v for o in part for inner in o.walk() for v in _slots(inner))
+    found = [o for o in part if any(result in slots for result in o.results)]
+    for op in found:
+        for use in (use for result in op.results for use in result.uses):
+            user = use.operation
+            if user.operands[use.index] not in _slots(user) or not _only_slot(user, use.index):
+                raise PolycError(
+                    "SlotShared",
+                    "this value is a slot, which counts on from tile to tile, and something else "
+                    "too, which does not; compute the other one apart",
+                    op,
+                )
+    return found
+
+
+def _slots(op: Operation) -> list[SSAValue]:
+    match op:
+        case tile.CopyOp():
+            found = (op.slot, op.source_slot)
+        case tile.ContractOp():
+            found = (op.lhs_slot, op.rhs_slot)
+        case _:
+            return []
+    return [slot for slot in found if slot is not None]
+
+
+def _only_slot(op: Operation, index: int) -> bool:
+    """Whether an operand that is a slot is not a coordinate of the same copy as well."""
+    if not isinstance(op, tile.CopyOp):
+        return True
+    return op.operands[index] not in (*op.indices, *op.tap)

@@ -15,6 +15,7 @@ from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import GlobalType, element_bytes, index_attr
 from polyc.passes.driver import rewrite
+from polyc.passes.gpu_guards import acting, statement
 
 STAGE = "stage"
 """Attribute of an op in a pipeline: how many iterations before its use it runs."""
@@ -64,15 +65,16 @@ class ChooseLoader(RewritePattern):
 class PlanStages(RewritePattern):
     """Run a pipeline's copies ``stages - 1`` iterations ahead of the ops that read them.
 
-    Legality: a copy depends on nothing in the loop but the position, which a copy's operands
-    show; the ring that ``gpu-multi-version-buffers`` makes holds as many tiles.
+    A guarded op has the stage, and its guard comes along.  Legality: a copy depends on nothing in
+    the loop but the position, which a copy's operands show, and its guards on nothing that may
+    change (``gpu-bind-ifs``); the ring of ``gpu-multi-version-buffers`` holds as many tiles.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.PipelineOp, rewriter: PatternRewriter) -> None:
         ahead = op.stages.value.data - 1
         changed = False
-        for inner in op.body.block.ops:
+        for inner in map(statement, acting(op.body.block)):
             if isinstance(inner, tile.CopyOp | tile.ContractOp) and STAGE not in inner.attributes:
                 copy = isinstance(inner, tile.CopyOp) and inner.is_load
                 inner.attributes[STAGE] = index_attr(0 if copy else ahead)

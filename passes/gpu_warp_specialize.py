@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects import arith
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
-from xdsl.rewriter import InsertPoint
-from xdsl.traits import is_side_effect_free
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
@@ -22,14 +21,17 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import IntsAttr
 from polyc.passes.driver import located, rewrite
 from polyc.passes.emit import INDEX, Emit, affine_dim, clone_into, region_of
+from polyc.passes.gpu_guards import guards_of
 from polyc.passes.gpu_pipeline_parts import (
     check_stages,
     check_threads,
     clone_iteration,
+    copies_of,
     iterations,
     split,
     with_needs,
 )
+from polyc.passes.gpu_uniform import is_scalar
 
 WARPGROUP = 128
 """Threads of a warpgroup."""
@@ -44,6 +46,10 @@ class SpecializeWarps(RewritePattern):
     A ring carries the flow: the producer acquires a slot, copies into it and thereby fills
     it; a consumer waits for it, issues the contract, and once the contract of the iteration
     before has finished (at most one stays pending) releases that one's slot.
+
+    Guarded statements keep their guards, which each role asks for itself.  The ring goes round all
+    the same: an iteration whose copies are skipped fills its slot with nothing, and one whose
+    contract is skipped waits for the contract before it, as nothing newer may be pending.
 
     Of a pipeline in a tile loop each role runs the tile loop: the producer goes on to the next
     tile's copies while the consumers finish theirs.  The ring's iterations count on from tile to
@@ -74,7 +80,7 @@ class SpecializeWarps(RewritePattern):
         check_stages(op)
         check_threads(op, consumers * WARPGROUP)
         emit = Emit()
-        peers = kernel.cluster_size if any(is_multicast(o) for o in op.body.block.ops) else 1
+        peers = kernel.cluster_size if any(c.multicast is not None for c in copies_of(op)) else 1
         ring = emit.value(tile.RingOp(op.stages.value.data, consumers, peers), "ring")
         outer: Operation = op if tiles is None else tiles
         if tiles is not None and is_inside(op.bound, tiles):
@@ -125,10 +131,9 @@ class SpecializeWarps(RewritePattern):
         """Whether an op before the pipeline (or its tile loop) works on fragments."""
         if not candidate.is_before_in_block(outer):
             return False
-        # Upstream's remainders do not say that they touch no memory; no op of arith does.
-        pure = is_side_effect_free(candidate) or candidate.dialect_name() == "arith"
-        return isinstance(candidate, tile.FragmentOp | tile.FillOp) or (
-            not pure and not isinstance(candidate, tile.RingOp | tile.CopyOp | hw.SharedTileOp)
+        return isinstance(candidate, tile.FragmentOp | tile.FillOp) or not (
+            is_scalar(candidate)
+            or isinstance(candidate, tile.RingOp | tile.CopyOp | hw.SharedTileOp)
         )
 
     def produce_tiles(
@@ -149,7 +154,7 @@ class SpecializeWarps(RewritePattern):
             values[theirs] = mine
         needed = with_needs([o for o in old.ops if o is not op], loading)
         for need in needed:
-            if not is_side_effect_free(need):
+            if not is_scalar(need):
                 raise PolycError(
                     "BadProducer",
                     f"the copies of the pipeline need {need.name}, which only its consumers run; "
@@ -194,8 +199,11 @@ class SpecializeWarps(RewritePattern):
             if isinstance(new, tile.CopyOp):
                 emit.op(new.like(signal=ring, signal_index=number, loader="tma"))
                 new.erase()
-            else:
-                emit.op(new)
+                continue
+            emit.op(new)
+            for copy in [o for o in new.walk() if isinstance(o, tile.CopyOp)]:
+                signalling = copy.like(signal=ring, signal_index=number, loader="tma")
+                Rewriter.replace_op(copy, signalling)
 
     @staticmethod
     def consumer(
@@ -220,8 +228,10 @@ class SpecializeWarps(RewritePattern):
         def step(inner: Emit, i: SSAValue) -> None:
             number = of_ring(inner, i)
             inner.op(tile.RingWaitOp(ring, number))
-            clone_iteration(op, part, i, inner, number)
-            inner.op(tile.AwaitOp(1))
+            computed = Emit()
+            clone_iteration(op, part, i, computed, number)
+            inner.ops += computed.ops
+            settle_before(computed.ops, inner)
             late = inner.compare("sgt", i, inner.index(0))
             inner.when(
                 late, lambda then: then.ops.append(tile.RingReleaseOp(ring, of_ring(then, i, -1)))
@@ -238,20 +248,38 @@ class SpecializeWarps(RewritePattern):
         return emit
 
 
+def settle_before(iteration: Sequence[Operation], emit: Emit) -> None:
+    """Wait until of an iteration's contracts at most the last one is pending.
+
+    Where the last one is guarded and skipped, nothing is: the wait then stands in the guards.  Of
+    one that may run any number of times, nobody knows how many are pending, and none stays.
+    """
+    contracts = [c for o in iteration for c in o.walk() if isinstance(c, tile.ContractOp)]
+    last = contracts[-1]
+    guards = guards_of(last)
+    whole = guards[-1] if guards else last
+    if whole not in iteration or any(guard.false_region.blocks for guard in guards):
+        emit.op(tile.AwaitOp(0))
+        return
+    if not guards:
+        emit.op(tile.AwaitOp(1))
+        return
+    block = last.parent_block()
+    assert block is not None
+    block.insert_op_after(tile.AwaitOp(1), last)
+    for guard in guards:
+        guard.false_region.add_block(Block([tile.AwaitOp(0), scf.YieldOp()]))
+
+
 def specializes(op: tile.PipelineOp) -> bool:
     """Whether all copies of a pipeline are by TMA and all its contracts wgmma."""
-    body = list(op.body.block.ops)
-    copies = [o for o in body if isinstance(o, tile.CopyOp) and o.is_load]
-    contracts = [o for o in body if isinstance(o, tile.ContractOp)]
+    copies = copies_of(op)
+    contracts = [o for o in op.body.walk() if isinstance(o, tile.ContractOp)]
     return (
         bool(copies and contracts)
         and all(c.loader is not None and c.loader.data == "tma" for c in copies)
         and all(c.mma.data == "wgmma" for c in contracts)
     )
-
-
-def is_multicast(op: Operation) -> bool:
-    return isinstance(op, tile.CopyOp) and op.multicast is not None
 
 
 def is_inside(value: SSAValue, loop: Operation) -> bool:

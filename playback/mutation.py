@@ -38,6 +38,7 @@ REMOVABLE = (
     hw.CpAsyncWaitOp,
     hw.MBarrierInitOp,
     hw.MBarrierExpectOp,
+    hw.MBarrierAnnounceOp,
     hw.MBarrierArriveOp,
     hw.MBarrierWaitOp,
     hw.FenceMBarrierInitOp,
@@ -152,6 +153,7 @@ def _slots(op: Operation) -> Iterator[Change]:
             hw.MBarrierWaitOp()
             | hw.MBarrierArriveOp()
             | hw.MBarrierExpectOp()
+            | hw.MBarrierAnnounceOp()
             | hw.MBarrierInitOp()
             | hw.TmaLoadOp()
             | hw.TmaLoadIm2colOp()
@@ -166,7 +168,7 @@ def _slots(op: Operation) -> Iterator[Change]:
 
 def _counts(op: Operation) -> Iterator[Change]:
     match op:
-        case hw.MBarrierExpectOp():
+        case hw.MBarrierExpectOp() | hw.MBarrierAnnounceOp():
             size = _number(op.bytes)
             for wrong in (size - 16, size + 16):
                 yield f"bytes {size} -> {wrong}", _set(op, "bytes", wrong)

@@ -102,16 +102,29 @@ class Floor:
 class Ring:
     """A ring's slots by iteration: who took one, how much of it has come, who has let go.
 
-    ``copies`` is how many copies fill an iteration, ``consumers`` how many releases free it.
+    ``copies`` is how many copies fill an iteration, ``consumers`` how many releases free it.  An
+    iteration of which some copies were skipped is full when the producer goes on to another one, or
+    ends.
     """
 
     def __init__(self, floor: Floor, depth: int, copies: int, consumers: int) -> None:
         self.floor, self.depth, self.copies, self.consumers = floor, depth, copies, consumers
         self._filled: Counter[int] = Counter()
         self._released: Counter[int] = Counter()
+        self._open: int | None = None
+        self._closed: set[int] = set()
+
+    def close(self) -> None:
+        """The producer copies no more into the iteration that it acquired last."""
+        if self._open is not None:
+            self._closed.add(self._open)
+            self._open = None
+            self.floor.changed()
 
     def acquire(self, iteration: int, op: Operation) -> None:
         """Wait until the slot's earlier iteration has been let go."""
+        self.close()
+        self._open = iteration
         before = iteration - self.depth
         self.floor.wait(lambda: before < 0 or self._released[before] >= self.consumers, op)
 
@@ -122,7 +135,9 @@ class Ring:
 
     def await_full(self, iteration: int, op: Operation) -> None:
         """Wait until all copies of the iteration have come."""
-        self.floor.wait(lambda: self._filled[iteration] >= self.copies, op)
+        self.floor.wait(
+            lambda: self._filled[iteration] >= self.copies or iteration in self._closed, op
+        )
 
     def release(self, iteration: int, warpgroups: int) -> None:
         """So many warpgroups have read the iteration's slot."""

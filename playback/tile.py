@@ -40,6 +40,7 @@ from polyc.dialects.gpu.hardware import (
     CpAsyncCommitOp,
     CpAsyncWaitOp,
     GridSizeOp,
+    LoadGlobalOp,
     SharedTileOp,
 )
 from polyc.dialects.gpu.module import (
@@ -285,8 +286,11 @@ INTEGER: dict[type[Operation], Callable[[int, int], int]] = {
     arith.MaxSIOp: max,
     arith.MinUIOp: min,
     arith.MaxUIOp: max,
+    arith.AndIOp: lambda a, b: a & b,
+    arith.OrIOp: lambda a, b: a | b,
+    arith.XOrIOp: lambda a, b: a ^ b,
 }
-"""Arithmetic of sizes and coordinates."""
+"""Arithmetic of sizes, coordinates and conditions."""
 
 
 def _integer(cta: _Cta, op: Operation) -> None:
@@ -641,7 +645,15 @@ def _grid_wait(cta: _Cta, op: tile.GridWaitOp) -> None:
 
 def _roles(cta: _Cta, op: tile.RolesOp) -> None:
     consumers = op.consumers.value.data
-    roles = [cta.role(op.producer.block, 1)]
+    produce = cta.role(op.producer.block, 1)
+
+    def producer() -> None:
+        produce()
+        for ring in cta.values.values():
+            if isinstance(ring, Ring):
+                ring.close()
+
+    roles = [producer]
     if op.independent is None:
         roles.append(cta.role(op.consumer.block, consumers))
     else:
@@ -651,6 +663,14 @@ def _roles(cta: _Cta, op: tile.RolesOp) -> None:
 
 def _nothing(cta: _Cta, op: Operation) -> None:
     """What orders tiles in time says nothing here: everything is done when it is said."""
+
+
+def _load(cta: _Cta, op: LoadGlobalOp) -> None:
+    """One element for all threads, 0 outside of the tensor."""
+    tensor, at = cta.values[op.tensor], tuple(cta.numbers(op.indices))
+    reads = op.predicate is None or bool(cta.values[op.predicate])
+    inside = all(0 <= i < n for i, n in zip(at, tensor.shape, strict=True))
+    cta.values[op.result] = tensor[at] if reads and inside else tensor.dtype.type(0)
 
 
 def _block_id(cta: _Cta, op: BlockIdOp) -> None:
@@ -671,6 +691,7 @@ PLAYS: dict[type[Operation], Callable[[_Cta, Any], None]] = {
     arith.SIToFPOp: _to_float,
     affine.ApplyOp: _apply,
     BlockIdOp: _block_id,
+    LoadGlobalOp: _load,
     GridSizeOp: _grid_size,
     ClusterRankOp: _cluster_rank,
     BarrierOp: _nothing,

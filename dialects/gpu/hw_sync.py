@@ -130,10 +130,33 @@ class MBarrierExpectOp(IRDLOperation):
         super().__init__(operands=[barrier, index], properties={"bytes": index_attr(bytes)})
 
     def verify_(self) -> None:
-        if not 0 <= self.bytes.value.data < 1 << 20:
-            raise VerifyException(
-                f"an mbarrier expects 0 to 2^20 - 1 bytes, not {self.bytes.value.data}"
-            )
+        _verify_bytes(self.bytes.value.data)
+
+
+@irdl_op_definition
+class MBarrierAnnounceOp(IRDLOperation):
+    """Add ``bytes`` to what the phase's asynchronous copies must deliver; nobody arrives.
+
+    The phase lasts until somebody does: whoever announces the bytes of copies that run under
+    conditions arrives after the last of them.
+    """
+
+    name = "gpu.mbarrier_announce"
+    barrier = operand_def(base(MBarrierType))
+    index = operand_def(IndexType)
+    bytes = prop_def(IndexAttr)
+    assembly_format = "$barrier `[` $index `]` `bytes` $bytes attr-dict `:` type($barrier)"
+
+    def __init__(self, barrier: SSAValue, index: SSAValue, bytes: int) -> None:
+        super().__init__(operands=[barrier, index], properties={"bytes": index_attr(bytes)})
+
+    def verify_(self) -> None:
+        _verify_bytes(self.bytes.value.data)
+
+
+def _verify_bytes(count: int) -> None:
+    if not 0 <= count < 1 << 20:
+        raise VerifyException(f"an mbarrier expects 0 to 2^20 - 1 bytes, not {count}")
 
 
 @irdl_op_definition

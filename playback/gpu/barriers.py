@@ -137,6 +137,11 @@ class MBarrier:
         clocks.tick(np.array([thread]))
         self._complete(op)
 
+    def announce(self, op: Operation, thread: int, expected: int) -> None:
+        """``thread`` expects ``expected`` bytes more, and does not arrive."""
+        self.check_phase(op, thread, "the announcement")
+        self.transactions += expected
+
     def deliver(
         self, op: Operation, thread: int, size: int, phase: int, phases: Array | None = None
     ) -> None:

@@ -273,6 +273,12 @@ def _mbarrier_expect(t: Translator, op: hw.MBarrierExpectOp) -> None:
     t.line("yield None")
 
 
+@simulates(hw.MBarrierAnnounceOp)
+def _mbarrier_announce(t: Translator, op: hw.MBarrierAnnounceOp) -> None:
+    at = _at(t, op, op.barrier, op.index)
+    t.line(f"w.mbarrier_announce({at}, {op.bytes.value.data}, {t.mask})")
+
+
 @simulates(hw.MBarrierArriveOp)
 def _mbarrier_arrive(t: Translator, op: hw.MBarrierArriveOp) -> None:
     t.line(f"w.mbarrier_arrive({_at(t, op, op.barrier, op.index)}, 0, {t.mask})")

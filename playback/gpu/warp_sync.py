@@ -126,6 +126,16 @@ class SyncWarp(MemoryWarp):
             self.counters.mbarrier_arrivals += len(threads)
         self.dirty = True
 
+    def mbarrier_announce(
+        self, number: int, array: BarrierArray, index: Value, expected: int, m: Mask
+    ) -> None:
+        op = self.op(number)
+        for barrier, lanes in self._mbarriers(number, array, index, self.active(m)):
+            threads: list[int] = self.threads[lanes].tolist()
+            if barrier.usable(op, threads):
+                for thread in threads:
+                    barrier.announce(op, thread, expected)
+
     def mbarrier_wait(
         self, number: int, array: BarrierArray, index: Value, parity: Value, m: Mask
     ) -> Steps:

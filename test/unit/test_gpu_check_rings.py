@@ -44,6 +44,10 @@ def test_check_rings_keeps_what_goes_round() -> None:
     unchanged(roles([ACQUIRE, COPY], [WAIT, RELEASE]), PASS)
 
 
+def test_check_rings_keeps_guarded_copies() -> None:
+    unchanged(roles([ACQUIRE, f"scf.if %always {{ {COPY} }}"], [WAIT, RELEASE]), PASS)
+
+
 def test_check_rings_needs_no_release_of_a_slot_used_once() -> None:
     unchanged(roles([ACQUIRE, COPY], [WAIT], loop=False), PASS)
 
@@ -55,6 +59,13 @@ def test_check_rings_needs_no_release_of_a_slot_used_once() -> None:
         ([ACQUIRE], [WAIT, RELEASE], "RingNeverFilled", "nothing fills one", "ring_wait"),
         ([COPY], [WAIT, RELEASE], "RingNeverFilled", "nothing acquires one", "ring_wait"),
         ([COPY], [RELEASE], "RingNeverFilled", "of which no slot is acquired", "gpu.copy"),
+        (
+            [f"scf.if %always {{ {ACQUIRE} {COPY} }}", COPY],
+            [WAIT, RELEASE],
+            "RingNeverFilled",
+            "at an iteration that is not acquired in its block",
+            "gpu.copy",
+        ),
         ([ACQUIRE, COPY], [RELEASE], "RingNeverRead", "nobody waits for one", "ring_acquire"),
         ([ACQUIRE, COPY], [WAIT], "RingNeverReleased", "and never released", "ring_acquire"),
         ([ACQUIRE, COPY, WAIT], [RELEASE], "SelfWait", "that it fills itself", "ring_wait"),

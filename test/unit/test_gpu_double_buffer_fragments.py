@@ -187,6 +187,15 @@ REFUSED = {
         "tile a multiple of 32",
         "gpu.contract",
     ),
+    "a guard": (
+        in_loop(before="scf.if %p {", after="}").replace(
+            "%zero = ", "%p = arith.constant true\n    %zero = ", 1
+        ),
+        "NoBuffers",
+        "operands are loaded ahead for every iteration, and a condition skips this contract in "
+        "some; drop fragment_buffers",
+        "gpu.contract",
+    ),
     "no loop": (buffered(pipeline()), "NoBuffers", OUTSIDE, "gpu.contract"),
     "a loop of another step": (in_loop(step=2), "NoBuffers", OUTSIDE, "gpu.contract"),
     "a barrier after the contract": (

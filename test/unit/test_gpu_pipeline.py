@@ -23,7 +23,9 @@ from polyc.dialects.gpu.types import (
     SharedType,
     TokenType,
 )
+from polyc.passes.gpu_bind_ifs import holds_tile_ops
 from polyc.passes.gpu_double_buffer_fragments import buffers_of
+from polyc.passes.gpu_guards import acting
 from polyc.passes.gpu_pipeline import GPU_PASSES
 from polyc.passes.gpu_tile_stores import STORE_GROUPS
 from polyc.passes.lower_to_gpu import build, names
@@ -108,6 +110,14 @@ def split_ifs(module: Operation) -> Found:
             continue
         if following.cond == op.cond:
             yield op
+
+
+def unbound(module: Operation) -> Found:
+    for pipeline in find(module, tile.PipelineOp):
+        for op in find(pipeline, scf.IfOp):
+            whole = not op.false_region.blocks and len(acting(op.true_region.block)) == 1
+            if holds_tile_ops(op) and not whole:
+                yield op
 
 
 def not_planned(module: Operation) -> Found:
@@ -251,6 +261,7 @@ BREAKS: dict[str, Callable[[Operation], Found]] = {
     "gpu-overlap-launches": alone,
     "gpu-assumptions": nothing,
     "gpu-inline-lets": named_parts,
+    "gpu-bind-ifs": unbound,
     "gpu-pipeline-planning": not_planned,
     "gpu-cache-hints": nothing,
     "gpu-layout-inference": open_layouts,
@@ -293,6 +304,7 @@ LATER = {"gpu-inline-lets", "gpu-vectorize", "gpu-coalesce-stores"}
 
 IDLE = {
     "gpu-assumptions",
+    "gpu-bind-ifs",
     "gpu-cache-hints",
     "gpu-check-rings",
     "gpu-double-buffer-fragments",

@@ -189,15 +189,15 @@ def test_iterations_that_differ_from_tile_to_tile_are_refused() -> None:
 
 
 def test_copies_that_need_what_consumers_do_are_refused() -> None:
-    before = "%x = gpu.load_global %A[%r, %c : index, index] : " + TENSOR + " -> f16"
-    before += "\n      %y = arith.fptosi %x : f16 to i32\n"
+    before = "%x = arith.index_cast %r : index to i32\n"
+    before += "      %y = gpu.load_shared %x : i32\n"
     before += "      %z = arith.index_cast %y : i32 to index"
     text = persistent(before).replace("gpu.copy %A[%r, %k]", "gpu.copy %A[%z, %k]")
     message = (
-        "the copies of the pipeline need gpu.load_global, which only its consumers run; move it "
+        "the copies of the pipeline need gpu.load_shared, which only its consumers run; move it "
         "out of the tile loop or write the roles out"
     )
-    assert_refused(text, "BadProducer", message, "gpu.load_global", PASS)
+    assert_refused(text, "BadProducer", message, "gpu.load_shared", PASS)
 
 
 def test_shared_tile_loops_are_their_authors() -> None:

@@ -15,6 +15,7 @@ gpu.module @tma arch "sm_90a" symbols [M, N] {
     gpu.mbarrier_init %full[%c3] count 2 : !gpu.mbarrier<4>
     gpu.fence_mbarrier_init
     gpu.mbarrier_expect %full[%j] bytes 16384 : !gpu.mbarrier<4>
+    gpu.mbarrier_announce %full[%j] bytes 8192 : !gpu.mbarrier<4>
     gpu.tma_load %one[%i] to %address, %full[%j] : !gpu.tensor_map<[64], f16, swizzle 0>, !gpu.mbarrier<4>
     gpu.tma_load %two[%i, %j] to %address, %full[%j] : !gpu.tensor_map<[128, 64], f16, swizzle 128>, !gpu.mbarrier<4>
     gpu.tma_load %five[%c0, %c1, %c3, %i, %j] to %address, %full[%c0] : !gpu.tensor_map<[1, 1, 1, 8, 64], f16, swizzle 128>, !gpu.mbarrier<4>
@@ -54,6 +55,12 @@ gpu.module @tma arch "sm_90a" symbols [M, N] {
 // CHECK-NEXT: }
 // CHECK: __device__ __forceinline__ void mbarrier_expect(u32 barrier, u32 bytes) {
 // CHECK-NEXT:   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+// CHECK-NEXT:       :
+// CHECK-NEXT:       : "r"(barrier), "r"(bytes)
+// CHECK-NEXT:       : "memory");
+// CHECK-NEXT: }
+// CHECK: __device__ __forceinline__ void mbarrier_announce(u32 barrier, u32 bytes) {
+// CHECK-NEXT:   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;"
 // CHECK-NEXT:       :
 // CHECK-NEXT:       : "r"(barrier), "r"(bytes)
 // CHECK-NEXT:       : "memory");
@@ -113,6 +120,7 @@ gpu.module @tma arch "sm_90a" symbols [M, N] {
 // CHECK-NEXT:   mbarrier_init(full + 24, 2);
 // CHECK-NEXT:   fence_mbarrier_init();
 // CHECK-NEXT:   mbarrier_expect(full + j * 8, 16384);
+// CHECK-NEXT:   mbarrier_announce(full + j * 8, 8192);
 // CHECK-NEXT:   tma_load_1d(address, &one, full + j * 8, i);
 // CHECK-NEXT:   tma_load_2d(address, &two, full + j * 8, j, i);
 // CHECK-NEXT:   tma_load_5d(address, &five, full, j, i, 3, 1, 0);

@@ -60,6 +60,8 @@ gpu.module @m arch "sm_90a" symbols [M, K] assuming (K mod 8 == 0) {
     gpu.fence_mbarrier_init
     // CHECK-NEXT: gpu.mbarrier_expect %full[%thread] bytes 16384 : !gpu.mbarrier<4>
     gpu.mbarrier_expect %full[%thread] bytes 16384 : !gpu.mbarrier<4>
+    // CHECK-NEXT: gpu.mbarrier_announce %full[%thread] bytes 8192 : !gpu.mbarrier<4>
+    gpu.mbarrier_announce %full[%thread] bytes 8192 : !gpu.mbarrier<4>
     // CHECK-NEXT: gpu.prefetch_tensor_map %map : !gpu.tensor_map<[128, 64], f16, swizzle 128>
     gpu.prefetch_tensor_map %map : !gpu.tensor_map<[128, 64], f16, swizzle 128>
     // CHECK-NEXT: gpu.tma_load %map[%thread, %block] to %address, %full[%thread] : !gpu.tensor_map<[128, 64], f16, swizzle 128>, !gpu.mbarrier<4>

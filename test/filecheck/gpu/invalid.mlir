@@ -206,6 +206,17 @@ gpu.module @m arch "sm_90a" symbols [M, K] {
 
 // -----
 
+// CHECK: an mbarrier expects 0 to 2^20 - 1 bytes, not 1048577
+gpu.module @m arch "sm_90a" symbols [M, K] {
+  gpu.kernel @k(%i: index = symbol M) threads 128 {
+    %b = gpu.mbarrier : !gpu.mbarrier<4>
+    gpu.mbarrier_announce %b[%i] bytes 1048577 : !gpu.mbarrier<4>
+    gpu.return
+  }
+}
+
+// -----
+
 // CHECK: an mbarrier array has at least one, not 0
 gpu.module @m arch "sm_90a" symbols [M, K] {
   gpu.kernel @k() threads 128 {

@@ -1,0 +1,170 @@
+"""Which conditions hold for all threads alike, and whoever asks again gets the same answer (T2).
+
+A tile op belongs to all threads of its scope together, so that a branch around it is taken by all
+of them or by none.  Where an op runs ahead of its iteration, as a pipeline's copies do, and where
+several roles decide for themselves, the condition must not change in between either.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import is_side_effect_free
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import tile
+
+OF_THREAD = (hw.ThreadIdOp, hw.ElectOp, hw.ShuffleOp)
+"""Ops whose result differs between the threads of a CTA."""
+
+OF_CTA = (hw.BlockIdOp, hw.ClusterRankOp, tile.TileCoordinatesOp)
+"""Ops whose result differs between the CTAs of a cluster, and not within one."""
+
+
+def only_read(tensor: SSAValue) -> bool:
+    """Whether no op of the kernel writes a tensor."""
+    for use in tensor.uses:
+        op = use.operation
+        match op:
+            case hw.LoadGlobalOp() | hw.CpAsyncOp():
+                pass
+            case tile.CopyOp() if op.target is not tensor:
+                pass
+            case tile.MapOp() if tensor not in op.outputs:
+                pass
+            case _:
+                return False
+    return True
+
+
+def is_scalar(op: Operation) -> bool:
+    """Whether an op only computes values, the same ones wherever in an iteration it stands.
+
+    It has no effects, or reads a tensor that its kernel does not write.
+    """
+    if isinstance(op, scf.IfOp | scf.ForOp):
+        return all(is_scalar(o) for r in op.regions for b in r.blocks for o in b.ops)
+    if isinstance(op, hw.LoadGlobalOp):
+        return only_read(op.tensor)
+    # Upstream's divisions do not say that they touch no memory; no op of arith does.
+    return is_side_effect_free(op) or op.dialect_name() == "arith"
+
+
+def check_uniform(condition: SSAValue, at: Operation, cluster: bool = False) -> None:
+    """Refuse a condition around the tile ops in ``at`` that its threads may not agree on.
+
+    It may depend on sizes, on the CTA's and the loops' numbers, and on tensors that the kernel
+    only reads.  With ``cluster`` all CTAs of a cluster must agree.  Raises PolycError
+    ``VaryingCondition`` for what differs between threads (or CTAs), ``LateCondition`` for what is
+    known only once the body's ops have run.
+    """
+    seen: set[SSAValue] = set()
+    work = [condition]
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        owner = value.owner
+        if isinstance(owner, Block):
+            work.extend(_from_block(value, owner, at, cluster))
+        elif isinstance(owner, OF_THREAD):
+            raise PolycError(
+                "VaryingCondition",
+                f"this branch holds tile ops, which all threads run together, and its condition "
+                f"comes from {owner.name}, which differs between threads; let it depend on sizes, "
+                "coordinates and tensors that the kernel only reads",
+                at,
+            )
+        elif isinstance(owner, OF_CTA):
+            if cluster:
+                raise _between_ctas(owner, at)
+            work.extend(owner.operands)
+        elif isinstance(owner, hw.LoadGlobalOp) and not only_read(owner.tensor):
+            raise PolycError(
+                "LateCondition",
+                "the condition of this branch is read from a tensor that the kernel writes, so "
+                "that it may change before the ops of the branch run; read it from an input",
+                at,
+            )
+        elif isinstance(owner, hw.LoadGlobalOp):
+            work.extend(v for v in owner.operands if v is not owner.tensor)
+        elif isinstance(owner, scf.IfOp | scf.ForOp):
+            work.extend(_from_control(value, owner))
+        elif is_scalar(owner) and not owner.regions:
+            work.extend(owner.operands)
+        else:
+            raise PolycError(
+                "LateCondition",
+                f"the condition of this branch depends on what {owner.name} gives, which is "
+                "known only when the ops before it have run, and the branch's copies run ahead of "
+                "them; let it depend on sizes, coordinates and tensors that the kernel only reads",
+                at,
+            )
+
+
+def _from_block(value: SSAValue, owner: Block, at: Operation, cluster: bool) -> list[SSAValue]:
+    """What an argument of a kernel, a role or a loop comes from."""
+    parent = owner.parent_op()
+    number = owner.args.index(value)
+    match parent:
+        case scf.ForOp() if number == 0:
+            return [parent.lb, parent.ub, parent.step]
+        case scf.ForOp():
+            last = owner.last_op
+            assert isinstance(last, scf.YieldOp)
+            return [parent.iter_args[number - 1], last.arguments[number - 1]]
+        case tile.TileLoopOp():
+            if cluster and value in parent.coordinates:
+                raise _between_ctas(parent, at)
+            return list(parent.operands)
+        case tile.PipelineOp():
+            return [parent.bound]
+        case _:
+            # Of a kernel, a size; of independent consumers, a number that their threads share.
+            assert isinstance(parent, gpu.KernelOp | tile.RolesOp)
+            return []
+
+
+def _from_control(value: SSAValue, owner: scf.IfOp | scf.ForOp) -> list[SSAValue]:
+    """What a branch's or a loop's result comes from."""
+    number = owner.results.index(value)
+    found = [owner.cond] if isinstance(owner, scf.IfOp) else [owner.lb, owner.ub, owner.step]
+    if isinstance(owner, scf.ForOp):
+        found.append(owner.iter_args[number])
+    for region in owner.regions:
+        for block in region.blocks:
+            last = block.last_op
+            assert isinstance(last, scf.YieldOp)
+            found.append(last.arguments[number])
+    return found
+
+
+def _between_ctas(owner: Operation, at: Operation) -> PolycError:
+    return PolycError(
+        "VaryingCondition",
+        f"this branch holds a multicast copy, which all CTAs of a cluster make together, and its "
+        f"condition comes from {owner.name}, which differs between them; copy without multicast, "
+        "or let the condition depend on sizes and the loop's position",
+        at,
+    )
+
+
+def same_value(a: SSAValue, b: SSAValue) -> bool:
+    """Whether two values are the same one, or computed alike from the same ones."""
+    if a is b:
+        return True
+    one, other = a.owner, b.owner
+    if isinstance(one, Block) or isinstance(other, Block) or type(one) is not type(other):
+        return False
+    return (
+        is_scalar(one)
+        and not one.regions
+        and one.results.index(a) == other.results.index(b)
+        and one.properties == other.properties
+        and one.attributes == other.attributes
+        and len(one.operands) == len(other.operands)
+        and all(map(same_value, one.operands, other.operands))
+    )
