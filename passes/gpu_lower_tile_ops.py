@@ -19,7 +19,12 @@ from polyc.passes.gpu_tile_contracts import (
     LowerWgmmaContract,
     PackLeftOperand,
 )
-from polyc.passes.gpu_tile_copies import LowerCpAsyncCopy, LowerRegisterCopy, LowerTmaCopy
+from polyc.passes.gpu_tile_copies import (
+    LowerCpAsyncCopy,
+    LowerRegisterCopy,
+    LowerRegisterStore,
+    LowerTmaCopy,
+)
 from polyc.passes.gpu_tile_exchange import LowerReduceAcross
 from polyc.passes.gpu_tile_fragments import FRAGMENT_PATTERNS
 from polyc.passes.gpu_tile_maps import LowerFill, LowerMap
@@ -43,6 +48,7 @@ class GpuLowerTileOps(ModulePass):
                 LowerTmaCopy(),
                 LowerCpAsyncCopy(),
                 LowerRegisterCopy(),
+                LowerRegisterStore(),
                 LowerWgmmaContract(),
                 LowerMmaSyncContract(),
                 LowerLoadOperands(),

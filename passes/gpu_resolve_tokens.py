@@ -4,12 +4,15 @@ The hardware counts: a warpgroup can wait until all but its ``n`` newest groups 
 complete, and a thread the same for its groups of cp.async.  Tokens say which op is meant, so the
 counts follow from the program's text; and a text that would wait for nothing, or read an
 accumulator that the tensor cores still write, is refused.
+
+The token of a store by TMA promises that the tile has been *read*, and may be filled again or go
+with its CTA; the tensor has the elements when the kernel has ended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import scf
@@ -23,54 +26,15 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentType, TokenType
+from polyc.dialects.gpu.types import FragmentType, SharedType, TokenType, index_attr
 from polyc.passes.driver import located, rewrite
 from polyc.passes.emit import Emit
 from polyc.passes.gpu_scope import scope_barrier
+from polyc.passes.gpu_tile_stores import STORE_GROUPS, Writers
+from polyc.passes.gpu_token_state import Flight, State, awaited, youngest
 
 DEEPEST = 7
 """The most groups that may stay unfinished at a wait."""
-
-
-@dataclass(frozen=True)
-class Flight:
-    """An asynchronous op under way: its token, if it has one, and the fragments it works on."""
-
-    token: SSAValue | None
-    acc: SSAValue | None = None
-    lhs: SSAValue | None = None
-
-
-@dataclass
-class State:
-    """What is under way at a point of the program, the oldest first, and which tokens are spent.
-
-    ``contracts`` and ``copies`` are counted apart, as the hardware counts them.
-    """
-
-    contracts: list[Flight] = field(default_factory=list[Flight])
-    copies: list[Flight] = field(default_factory=list[Flight])
-    spent: set[SSAValue] = field(default_factory=set[SSAValue])
-    done: set[SSAValue] = field(default_factory=set[SSAValue])
-    """Tokens whose op is complete, since a younger one was awaited."""
-
-    def copy(self) -> State:
-        return State(list(self.contracts), list(self.copies), set(self.spent), set(self.done))
-
-    def renamed(self, names: dict[SSAValue, SSAValue]) -> State:
-        """The same with other names of tokens; the old names are spent."""
-        new = self.copy()
-        for flights in (new.contracts, new.copies):
-            for i, flight in enumerate(flights):
-                if flight.token is not None and flight.token in names:
-                    flights[i] = replace(flight, token=names[flight.token])
-        new.spent |= names.keys()
-        new.done = {names.get(t, t) for t in new.done}
-        return new
-
-    def same(self, other: State) -> bool:
-        """Whether the same ops are under way, in the same order."""
-        return self.contracts == other.contracts and self.copies == other.copies
 
 
 class ResolveTokens:
@@ -95,7 +59,7 @@ class ResolveTokens:
                 self.contract(op, state)
             case tile.AwaitOp():
                 self.wait(op, state)
-            case tile.CopyOp() if op.token is not None:
+            case tile.CopyOp() if op.token is not None or is_bulk_store(op):
                 self.check_access(op, state)
                 self.copied(op, state)
             case scf.ForOp():
@@ -109,13 +73,14 @@ class ResolveTokens:
                 start = state.copy()
                 self.block(op.body.block, state)
                 self.check_loop(op, start, state)
+                state.become(start.met(state))
             case _:
                 self.check_access(op, state)
 
     def nothing_left(self, block: Block, state: State) -> None:
         """Run a block at whose end no token may be unspent."""
         self.block(block, state)
-        for flight in (*state.contracts, *state.copies):
+        for flight in state.flights:
             if flight.token is not None:
                 raise never(flight.token)
 
@@ -135,14 +100,17 @@ class ResolveTokens:
         state.contracts.append(Flight(op.token, op.acc, lhs))
 
     def copied(self, op: tile.CopyOp, state: State) -> None:
-        assert op.token is not None
-        if not op.token.uses.get_length():
+        if op.token is not None and not op.token.uses.get_length():
             raise never(op.token)
+        if is_bulk_store(op):
+            state.stores.append(Flight(op.token, tile=op.source if op.token is not None else None))
+            return
         if not op.is_load or op.loader is None or op.loader.data != "cp_async":
             raise PolycError(
                 "NotLowered",
-                "a token is of a contract, or of a copy to shared memory by cp.async; a TMA load "
-                "signals a ring, and what a store reads is guarded by itself",
+                "a token is of a contract, of a load by cp.async or of a store by TMA; a TMA load "
+                "in a pipeline signals a ring, and a copy through registers is done when it is "
+                "issued",
                 op,
             )
         self.rewriter.insert(located(hw.CpAsyncCommitOp(), op), InsertPoint.after(op))
@@ -151,8 +119,7 @@ class ResolveTokens:
     def wait(self, op: tile.AwaitOp, state: State) -> None:
         if not op.tokens:
             if op.pending is not None:
-                keep = op.depth
-                state.contracts[:] = state.contracts[len(state.contracts) - keep :] if keep else []
+                state.contracts[:] = youngest(state.contracts, op.depth)
             return
         for token in op.tokens:
             if token in state.spent:
@@ -164,17 +131,19 @@ class ResolveTokens:
             state.spent.add(token)
         emit = Emit()
         tokens = [t for t in op.tokens if t not in self.complete]
-        for flights, contracts in ((state.contracts, True), (state.copies, False)):
+        for flights in state.queues:
             at = [i for i, f in enumerate(flights) if f.token in tokens]
+            contracts = flights is state.contracts
             if not at and not (contracts and any(made_by_contract(t) for t in tokens)):
                 continue
             finished = flights[: at[-1] + 1] if at else []
             del flights[: len(finished)]
-            state.done |= {f.token for f in finished if f.token is not None}
-            if len(flights) > DEEPEST:
+            state.done |= set(awaited(finished))
+            younger = sum(flight.sure for flight in flights)
+            if younger > DEEPEST:
                 raise PolycError(
                     "ResourceExceeded",
-                    f"{len(flights)} younger ops are under way, and the hardware keeps {DEEPEST} "
+                    f"{younger} younger ops are under way, and the hardware keeps {DEEPEST} "
                     "apart; await earlier",
                     op,
                 )
@@ -183,10 +152,12 @@ class ResolveTokens:
                 ready = dict.fromkeys(
                     f.acc for f in finished if f.acc is not None and f.acc not in busy
                 )
-                emit.op(tile.AwaitOp(len(flights), ready=list(ready)))
-            else:
-                emit.op(hw.CpAsyncWaitOp(len(flights)))
+                emit.op(tile.AwaitOp(younger, ready=list(ready)))
+            elif flights is state.copies:
+                emit.op(hw.CpAsyncWaitOp(younger))
                 scope_barrier(emit, op)
+            else:
+                wait_until_read(emit, op, younger)
         for new in emit.ops:
             located(new, op)
         self.rewriter.replace(op, emit.ops, [])
@@ -228,8 +199,7 @@ class ResolveTokens:
         for _, _, _, result in carried:
             if not result.uses.get_length():
                 raise never(result)
-        end = start.renamed({arg: result for _, _, arg, result in carried})
-        state.contracts, state.copies, state.spent = end.contracts, end.copies, end.spent
+        state.become(start.met(after).renamed({arg: result for _, _, arg, result in carried}))
 
     def branch(self, op: scf.IfOp, state: State) -> None:
         ends: list[State] = []
@@ -245,32 +215,37 @@ class ResolveTokens:
                 "await in both or in none",
                 op,
             )
-        spent, done = ends[0].spent | ends[1].spent, ends[0].done | ends[1].done
-        state.contracts, state.copies = ends[0].contracts, ends[0].copies
-        state.spent, state.done = spent, done
+        state.become(ends[0].met(ends[1]))
 
     def check_loop(self, op: Operation, start: State, end: State) -> None:
         if start.same(end):
             return
-        for flight in (*end.contracts, *end.copies):
-            if flight.token is not None and flight.token not in {
-                f.token for f in (*start.contracts, *start.copies)
-            }:
-                raise never(flight.token)
+        before, after = awaited(start.flights), awaited(end.flights)
+        for token in after:
+            if token not in before:
+                raise never(token)
         raise PolycError(
             "TokenFlow",
-            f"an iteration begins with {len(start.contracts) + len(start.copies)} ops under way "
-            f"and ends with {len(end.contracts) + len(end.copies)} or in another order; await them "
-            "in the loop, or let it carry their tokens",
+            f"an iteration begins with {len(before)} ops under way and ends with {len(after)} or "
+            "in another order; await them in the loop, or let it carry their tokens",
             op,
         )
 
     # Accesses of fragments
 
     def check_access(self, op: Operation, state: State) -> None:
+        written = set(writes(op))
+        for flight in state.stores:
+            kind = None if flight.tile is None else flight.tile.type
+            if flight.tile in written and isinstance(kind, SharedType) and kind.ring.data == 1:
+                raise PolycError(
+                    "TileInFlight",
+                    f"{op.name} fills a tile that a store under way still reads; await the "
+                    "store's token before, or fill another slot",
+                    op,
+                )
         if not state.contracts:
             return
-        written = set(writes(op))
         for inner in op.walk():
             for value in inner.operands:
                 if isinstance(value.type, FragmentType):
@@ -285,8 +260,28 @@ class ResolveTokens:
             raise in_flight(op, value, "is used")
 
 
+def is_bulk_store(op: tile.CopyOp) -> bool:
+    """Whether TMA brings a tile to a tensor."""
+    return op.is_store and op.loader is not None and op.loader.data == "tma"
+
+
+def wait_until_read(emit: Emit, op: Operation, younger: int) -> None:
+    """Wait until all stores but the ``younger`` newest have read their tiles.
+
+    Only the thread that issued them can; the others meet it.
+    """
+    one = Writers(1, 0)
+    wait = hw.BulkWaitOp(younger, read=True)
+    leads = one.leads(emit, op)
+    if leads is None:
+        emit.op(wait)
+    else:
+        emit.when(leads, lambda then: then.ops.append(wait))
+        one.meet(emit, op)
+
+
 def writes(op: Operation) -> Sequence[SSAValue]:
-    """The fragments that an op sets."""
+    """The fragments and tiles that an op sets."""
     match op:
         case tile.FillOp():
             return [op.fragment]
@@ -377,8 +372,10 @@ def drop_tokens(op: scf.ForOp, rewriter: PatternRewriter) -> None:
 
 
 def forget(op: tile.ContractOp | tile.CopyOp, rewriter: PatternRewriter) -> None:
-    """The same op without its token."""
+    """The same op without its token; a store then counts as ordered, by its author."""
     bare = type(op).create(operands=op.operands, properties=op.properties, attributes=op.attributes)
+    if isinstance(bare, tile.CopyOp) and is_bulk_store(bare):
+        bare.attributes[STORE_GROUPS] = index_attr(1)
     located(bare, op)
     rewriter.insert(bare, InsertPoint.before(op))
     rewriter.erase(op, safe_erase=False)

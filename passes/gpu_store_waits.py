@@ -30,27 +30,32 @@ class WaitForStores(RewritePattern):
 
     Where each warpgroup fills rows of its own, these meetings and stores are a warpgroup's own too.
 
+    A store through registers is done when it is issued: after it, the threads only meet before the
+    tile is filled again.
+
     Legality: a store that gives a token is its author's to await, and is left alone.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
-        if not op.is_store or op.loader is None or op.loader.data != "tma":
+        if not op.is_store or op.loader is None:
             return
         if op.token is not None or STORE_GROUPS in op.attributes:
             return
-        writers = Writers.of(op)
         stores = [s for s in stores_of(op.source) if s.token is None]
+        by_tma = [s.loader is not None and s.loader.data == "tma" for s in stores]
+        writers = Writers.of(op) if all(by_tma) else Writers.whole(op)
         for store in stores:
             store.attributes[STORE_GROUPS] = index_attr(writers.groups)
         for fill in writes(op.source):
             if not follows_fill(fill):
                 emit = Emit()
-                self.wait(emit, fill, writers)
+                if any(by_tma):
+                    self.wait(emit, fill, writers)
                 writers.meet(emit, fill)
                 rewriter.insert([located(new, fill) for new in emit.ops], InsertPoint.before(fill))
         end = end_of_scope(op)
-        if not waits_before(end):
+        if any(by_tma) and not waits_before(end):
             emit = Emit()
             self.wait(emit, op, writers)
             rewriter.insert([located(new, op) for new in emit.ops], InsertPoint.before(end))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import BlockArgument, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -22,7 +22,7 @@ from polyc.dialects.gpu.types import (
     element_bytes,
 )
 from polyc.passes.emit import Emit, affine_dim
-from polyc.passes.gpu_scope import scope_of, thread_in_scope
+from polyc.passes.gpu_scope import scope_barrier, scope_of, thread_in_scope
 from polyc.passes.gpu_symbols import enclosing_kernel
 
 CHUNK_BYTES = 16
@@ -30,13 +30,16 @@ CHUNK_BYTES = 16
 
 
 def _types(op: tile.CopyOp) -> tuple[GlobalType, SharedType]:
-    source, target = op.source.type, op.target.type
-    assert isinstance(source, GlobalType) and isinstance(target, SharedType)
-    if len(target.sizes) != 2:
-        raise PolycError("UnsupportedCopy", f"a copied tile has two axes, not {target}", op)
-    if target.swizzle_bytes is None:
-        raise PolycError("NoLayout", f"{target} has no layout; run gpu-layout-inference", op)
-    return source, target
+    """The types of the tensor and of the tile."""
+    tensor, shared = op.source.type, op.target.type
+    if op.is_store:
+        tensor, shared = shared, tensor
+    assert isinstance(tensor, GlobalType) and isinstance(shared, SharedType)
+    if len(shared.sizes) != 2:
+        raise PolycError("UnsupportedCopy", f"a copied tile has two axes, not {shared}", op)
+    if shared.swizzle_bytes is None:
+        raise PolycError("NoLayout", f"{shared} has no layout; run gpu-layout-inference", op)
+    return tensor, shared
 
 
 def tensor_map_argument(
@@ -130,20 +133,23 @@ class _ThreadCopy(RewritePattern):
     """All threads of the CTA copy chunks of a row, neighbours neighbouring chunks."""
 
     loader: str
+    stores = False
+    """Whether the tile goes to the tensor."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
-        if not op.is_load or op.loader is None or op.loader.data != self.loader:
+        moves = op.is_store if self.stores else op.is_load
+        if not moves or op.loader is None or op.loader.data != self.loader:
             return
         if op.im2col is not None:
             return
-        source, target = _types(op)
-        rows, columns = target.sizes
-        elements = self.chunk_elements(source)
+        tensor, shared = _types(op)
+        rows, columns = shared.sizes
+        elements = self.chunk_elements(tensor)
         if columns % elements:
             raise PolycError(
                 "UnsupportedCopy",
-                f"{self.loader} moves {elements} elements at once and rows of {target} have "
+                f"{self.loader} moves {elements} elements at once and rows of {shared} have "
                 f"{columns}; make rows a multiple of {elements}",
                 op,
             )
@@ -151,8 +157,11 @@ class _ThreadCopy(RewritePattern):
         chunks = rows * across
         threads = scope_of(op).threads
         emit = Emit()
+        if self.stores:
+            scope_barrier(emit, op)
         thread = thread_in_scope(emit, op)
-        slot = op.slot or emit.index(0)
+        held, slot = (op.source, op.source_slot) if self.stores else (op.target, op.slot)
+        slot = slot or emit.index(0)
         chunk = affine_dim(0) + affine_dim(1) * threads
         start = list(op.indices)
         high, wide = op.tile_axes
@@ -178,7 +187,7 @@ class _ThreadCopy(RewritePattern):
                     at[axis] = inner.apply(affine_dim(0) + affine_dim(1), [at[axis], inside])
 
             def move(then: Emit) -> None:
-                address = then.value(tile.ElementAddressOp(op.target, slot, row, column))
+                address = then.value(tile.ElementAddressOp(held, slot, row, column))
                 self.move(then, op, address, at, elements)
 
             if chunks % threads:
@@ -191,14 +200,14 @@ class _ThreadCopy(RewritePattern):
         rewriter.replace(op, emit.ops, [])
 
     @abstractmethod
-    def chunk_elements(self, source: GlobalType) -> int:
+    def chunk_elements(self, tensor: GlobalType) -> int:
         """Elements that one thread moves at once."""
 
     @abstractmethod
     def move(
         self, emit: Emit, op: tile.CopyOp, address: SSAValue, at: list[SSAValue], elements: int
     ) -> None:
-        """Move the ``elements`` from coordinates ``at`` of the source to a shared address."""
+        """Move ``elements`` between coordinates ``at`` of the tensor and a shared address."""
 
 
 class LowerCpAsyncCopy(_ThreadCopy):
@@ -206,9 +215,8 @@ class LowerCpAsyncCopy(_ThreadCopy):
 
     loader = "cp_async"
 
-    def chunk_elements(self, source: GlobalType) -> int:
-        size = element_bytes(source.element_type)
-        return min(CHUNK_BYTES, max(source.align.data, size)) // size
+    def chunk_elements(self, tensor: GlobalType) -> int:
+        return widest(tensor)
 
     def move(
         self, emit: Emit, op: tile.CopyOp, address: SSAValue, at: list[SSAValue], elements: int
@@ -226,8 +234,8 @@ class LowerRegisterCopy(_ThreadCopy):
 
     loader = "register"
 
-    def chunk_elements(self, source: GlobalType) -> int:
-        return CHUNK_BYTES // element_bytes(source.element_type)
+    def chunk_elements(self, tensor: GlobalType) -> int:
+        return CHUNK_BYTES // element_bytes(tensor.element_type)
 
     def move(
         self, emit: Emit, op: tile.CopyOp, address: SSAValue, at: list[SSAValue], elements: int
@@ -239,3 +247,33 @@ class LowerRegisterCopy(_ThreadCopy):
             load = hw.LoadGlobalOp(op.source, [*at[:-1], column], op.source.type.element_type)
             values.append(emit.value(load))
         emit.op(hw.StoreSharedOp(emit.value(hw.PackOp(values)), address))
+
+
+class LowerRegisterStore(_ThreadCopy):
+    """Each thread brings chunks of a tile's rows to the tensor, as wide as these are aligned.
+
+    The threads of the scope meet before, so that all of the tile is there; ``gpu-store-waits`` lets
+    them meet again before it is filled anew.  Chunks outside the tensor are not written: rows hold
+    whole ones, so that ``gpu-legalize-access`` guards each by its first element.
+    """
+
+    loader = "register"
+    stores = True
+
+    def chunk_elements(self, tensor: GlobalType) -> int:
+        return widest(tensor)
+
+    def move(
+        self, emit: Emit, op: tile.CopyOp, address: SSAValue, at: list[SSAValue], elements: int
+    ) -> None:
+        assert isinstance(op.target.type, GlobalType)
+        element = op.target.type.element_type
+        kind = element if elements == 1 else VectorType(element, [elements])
+        value = emit.value(hw.LoadSharedOp(address, kind))
+        emit.op(hw.StoreGlobalOp(value, op.target, at))
+
+
+def widest(tensor: GlobalType) -> int:
+    """The most elements of a row of a tensor that one access of up to 16 bytes takes."""
+    size = element_bytes(tensor.element_type)
+    return min(CHUNK_BYTES, max(tensor.align.data, size)) // size

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
 
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import FloatAttr, f32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -23,8 +21,9 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentType, SharedType
+from polyc.dialects.gpu.types import SharedType
 from polyc.passes.emit import Emit, affine_dim
+from polyc.passes.gpu_combine import CHAINS, combine, element_of, neutral
 from polyc.passes.gpu_scope import scope_barrier, scope_of, thread_in_scope
 from polyc.passes.gpu_spread import Point, Spread
 from polyc.passes.gpu_symbols import enclosing_kernel
@@ -33,20 +32,6 @@ from polyc.passes.gpu_tile_fragments import spread_of
 
 LANES = 32
 """Threads of a warp."""
-
-
-NEUTRAL = {"sum": 0.0, "max": -inf, "min": inf}
-"""What a reduction over nothing is (S0.6)."""
-
-
-CHAINS = 2
-"""Partial results of a thread for each place, so that one need not wait for another."""
-
-
-def combine(emit: Emit, kind: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    """Two values as one; max and min propagate NaN (S0.6)."""
-    operation = {"sum": arith.AddfOp, "max": arith.MaximumfOp, "min": arith.MinimumfOp}[kind]
-    return emit.value(operation(lhs, rhs))
 
 
 @dataclass(frozen=True)
@@ -180,14 +165,7 @@ class LowerReduceAcross(RewritePattern):
         cluster = enclosing_kernel(op).cluster_size if op.cluster is not None else 1
         if not exchange.crosses_warps and cluster == 1:
             return
-        assert isinstance(op.source.type, FragmentType)
-        if op.source.type.element_type != f32:
-            raise PolycError(
-                "UnsupportedReduce",
-                f"a reduction across warps is computed in f32, not in "
-                f"{op.source.type.element_type}; map the fragment to f32 first",
-                op,
-            )
+        element = element_of(op)
         _, target = spread_of(op.target, op)
         own = AffineMap(image.rank, 0, tuple(affine_dim(i) for i in range(image.rank)))
         try:
@@ -225,7 +203,7 @@ class LowerReduceAcross(RewritePattern):
                 value = combine(emit, kind, old, value)
             emit.op(memref.StoreOp.get(value, registers, [at]))
         if op.accumulate is None and len(target.registers) > len(places):
-            nothing = emit.value(arith.ConstantOp(FloatAttr(NEUTRAL[kind], f32)))
+            nothing = neutral(emit, kind, element)
             for place in sorted(set(range(len(target.registers))) - set(places)):
                 emit.op(memref.StoreOp.get(nothing, registers, [emit.index(place)]))
         rewriter.replace(op, emit.ops, [])
@@ -288,7 +266,8 @@ class LowerReduceAcross(RewritePattern):
         scope = scope_of(op)
         if scope.number is not None:
             instances = enclosing_kernel(op).threads.value.data // scope.threads
-        area = SharedType.of([warps * instances, width], f32, 0)
+        element = element_of(op)
+        area = SharedType.of([warps * instances, width], element, 0)
         scratch = emit.value(hw.SharedTileOp(area), "partials")
         zero = emit.index(0)
         place = self.lane_place(emit, exchange, lane)
@@ -328,7 +307,7 @@ class LowerReduceAcross(RewritePattern):
             row = emit.apply(affine_dim(0) + affine_dim(1), [first, member])
             return [
                 self.butterfly(
-                    emit, op, emit.value(hw.LoadSharedOp(address(emit, row, q), f32)), count
+                    emit, op, emit.value(hw.LoadSharedOp(address(emit, row, q), element)), count
                 )
                 for q in range(len(values))
             ]
@@ -337,7 +316,7 @@ class LowerReduceAcross(RewritePattern):
             total: SSAValue | None = None
             for distance in distances:
                 row = emit.apply(affine_dim(0) + distance, [first])
-                part = emit.value(hw.LoadSharedOp(address(emit, row, q), f32))
+                part = emit.value(hw.LoadSharedOp(address(emit, row, q), element))
                 total = part if total is None else combine(emit, kind, total, part)
             assert total is not None
             found.append(total)
@@ -375,7 +354,8 @@ class LowerReduceAcross(RewritePattern):
         rank = emit.value(hw.ClusterRankOp(), "rank")
         per_class = len(values) << len(exchange.kept)
         width = per_class * exchange.class_count
-        mail = emit.value(hw.SharedTileOp(SharedType.of([cluster, width], f32, 0)), "mail")
+        element = element_of(op)
+        mail = emit.value(hw.SharedTileOp(SharedType.of([cluster, width], element, 0)), "mail")
         zero = emit.index(0)
         place = self.lane_place(emit, exchange, lane)
         if exchange.class_count > 1:
@@ -418,7 +398,7 @@ class LowerReduceAcross(RewritePattern):
             peer = emit.apply(affine_dim(0) % cluster, [lane])
             return [
                 self.butterfly(
-                    emit, op, emit.value(hw.LoadSharedOp(address(emit, peer, q), f32)), cluster
+                    emit, op, emit.value(hw.LoadSharedOp(address(emit, peer, q), element)), cluster
                 )
                 for q in range(len(values))
             ]
@@ -426,7 +406,7 @@ class LowerReduceAcross(RewritePattern):
         for q in range(len(values)):
             total: SSAValue | None = None
             for peer in range(cluster):
-                part = emit.value(hw.LoadSharedOp(address(emit, emit.index(peer), q), f32))
+                part = emit.value(hw.LoadSharedOp(address(emit, emit.index(peer), q), element))
                 total = part if total is None else combine(emit, kind, total, part)
             assert total is not None
             found.append(total)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import FloatAttr, f32
+from xdsl.dialects import memref
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -17,29 +16,16 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentType
 from polyc.passes.emit import Emit
+from polyc.passes.gpu_combine import CHAINS, combine, element_of, neutral
 from polyc.passes.gpu_spread import Spread
 from polyc.passes.gpu_tile_contracts import registers_of
 from polyc.passes.gpu_tile_fragments import spread_of
 
 WARP = 32
 
-CHAINS = 2
-"""Partial results a thread keeps for each of its own, so that one need not wait for another."""
-
 WORTH_CHAINS = 8
 """Elements of one result from which on a thread keeps more than one partial result."""
-
-
-NEUTRAL = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
-"""What a reduction over nothing is (S0.6)."""
-
-
-def combine(emit: Emit, kind: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    """Two f32 values as one; max and min propagate NaN (S0.6)."""
-    op = {"sum": arith.AddfOp, "max": arith.MaximumfOp, "min": arith.MinimumfOp}[kind]
-    return emit.value(op(lhs, rhs))
 
 
 @dataclass(frozen=True)
@@ -94,14 +80,7 @@ class LowerReduce(RewritePattern):
         kind = op.kind.data
         _, source = spread_of(op.source, op)
         _, target = spread_of(op.target, op)
-        assert isinstance(op.source.type, FragmentType)
-        if op.source.type.element_type != f32:
-            raise PolycError(
-                "NotLowered",
-                f"a reduction is computed in f32, not in {op.source.type.element_type}; map the "
-                "fragment to f32 first",
-                op,
-            )
+        element_of(op)
         try:
             image, which = source.image(op.by.data), source.ranks(op.by.data)
             rank = len(op.by.data.results)
@@ -143,14 +122,15 @@ class LowerReduce(RewritePattern):
             return [
                 emit.value(memref.LoadOp.get(source, [emit.index(k)])) for k in range(parts.results)
             ]
-        partial = emit.registers(count, f32, "partial")
+        element = element_of(op)
+        partial = emit.registers(count, element, "partial")
         start = count if parts.first else 0
         for k in range(count):
             at = emit.index(k)
             value = (
                 emit.value(memref.LoadOp.get(source, [at]))
                 if parts.first
-                else emit.value(arith.ConstantOp(FloatAttr(NEUTRAL[kind], f32)))
+                else neutral(emit, kind, element)
             )
             emit.op(memref.StoreOp.get(value, partial, [at]))
 

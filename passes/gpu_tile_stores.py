@@ -165,12 +165,18 @@ class Writers:
     rows: int
 
     @staticmethod
+    def whole(op: tile.CopyOp) -> Writers:
+        """All threads of the scope as one group."""
+        assert isinstance(op.source.type, SharedType)
+        return Writers(1, op.source.type.sizes[0])
+
+    @staticmethod
     def of(op: tile.CopyOp) -> Writers:
         """The writers of the tile that a TMA store reads."""
         kind = op.source.type
         assert isinstance(kind, SharedType)
         rows = kind.sizes[0]
-        whole = Writers(1, rows)
+        whole = Writers.whole(op)
         scope = scope_of(op)
         count = scope.threads // WARPGROUP
         if scope.number is not None or count < 2 or rows % (8 * count) or len(kind.sizes) != 2:

@@ -71,16 +71,16 @@ def run(
     """The outputs of a ``gpu.module`` at tile level.
 
     What runs is ``variant``, or the first whose conditions hold.  ``multiprocessors`` bounds
-    the grids of persistent kernels.  Elements that no kernel writes are NaN.  Raises PolycError
-    ``NotPlayed`` for an op below or beside the tile level, ``NoVariant`` when no kernel takes
-    these sizes.
+    the grids of persistent kernels.  Elements that no kernel writes are NaN, integers -1.  Raises
+    PolycError ``NotPlayed`` for an op below or beside the tile level, ``NoVariant`` when no kernel
+    takes these sizes.
     """
     dispatch = module.dispatch()
     kinds = list(dispatch.arg_types)
     tensors = [np.array(a) for a in inputs]
     for kind in kinds[dispatch.num_inputs.value.data :]:
         shape = tuple(d.evaluate(symbols) for d in kind.dims)
-        tensors.append(np.full(shape, np.nan).astype(dtype_of(kind.element_type)))
+        tensors.append(_undefined(shape, kind.element_type))
     outputs = tensors[dispatch.num_inputs.value.data :]
     if any(out.size == 0 for out in outputs):
         return outputs
@@ -494,12 +494,22 @@ COMBINE: dict[str, tuple[Any, float]] = {
 ATOMIC: Mapping[str, Any] = {"add": np.add, "max": np.maximum, "min": np.minimum}
 
 
+def _over_nothing(kind: str, dtype: np.dtype[Any]) -> Any:
+    """What a reduction over no elements is; integers have no infinity, but a last one."""
+    nothing = COMBINE[kind][1]
+    if np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(dtype)
+        return int(np.clip(nothing, limits.min, limits.max))
+    return nothing
+
+
 def _reduce(cta: _Cta, op: tile.ReduceOp) -> None:
     source: Array = cta.values[op.source]
     target: Array = cta.values[op.target]
-    combine, nothing = COMBINE[op.kind.data]
+    kind = op.kind.data
+    combine, _ = COMBINE[kind]
     grid = cast(Sequence[Array], np.indices(source.shape))
-    found = np.full(target.shape, nothing, target.dtype)
+    found = np.full(target.shape, _over_nothing(kind, target.dtype), target.dtype)
     at = tuple(
         np.broadcast_to(evaluated(expr, grid, ()), source.shape) for expr in op.by.data.results
     )

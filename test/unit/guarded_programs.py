@@ -26,7 +26,8 @@ class BlockSparse:
     In ``body`` the words ``LOAD A``, ``LOAD B`` and ``CONTRACT`` stand for the ops, and ``%used``
     says whether this block is one of A's.  ``persistent`` wraps the tile into a tile loop.
     ``cluster`` CTAs of a persistent kernel share B by multicast; the blocks are then the same for
-    all rows.  ``align`` is what rows of A and B promise, in bytes.
+    all rows.  ``align`` is what rows of A and B promise, in bytes.  ``stored`` tiles leave by TMA,
+    and a token says when they have been read.
     """
 
     arch: str = "sm_90a"
@@ -35,6 +36,7 @@ class BlockSparse:
     stages: int = 3
     body: str = "scf.if %used { LOAD A LOAD B CONTRACT }"
     align: int = 16
+    stored: bool = False
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -68,6 +70,17 @@ class BlockSparse:
         body = self.body.replace("LOAD A", load).replace("LOAD B", shared_load)
         body = body.replace("CONTRACT", contract)
         persistent = " persistent" if self.persistent else ""
+        c = f"!gpu.shared<[{rows}, {columns}], f32>"
+        leave = f"""gpu.map %acc : {acc} origin [%m0, %n0] ins()
+        outs(%C : !gpu.global<[M, N], f32> affine_map<(i, j)[m, n] -> (i + m, j + n)>) {{
+    ^bb0(%x: f32):
+      gpu.yield %x : f32
+    }}"""
+        if self.stored:
+            leave = f"""gpu.copy %acc to %c : {acc}, {c}
+    %t = gpu.copy %c to %C[%m0, %n0] loader "tma" : {c}, !gpu.global<[M, N], f32> -> !gpu.token
+    gpu.await %t"""
+        stage = f"%c = gpu.shared_tile : {c}" if self.stored else ""
         row = "%none" if self.cluster > 1 else "%row"
         work = f"""
     %row = affine.apply affine_map<(d0) -> (d0 floordiv {rows})> (%m0)
@@ -78,11 +91,7 @@ class BlockSparse:
       %used = arith.cmpi ne, %block, %nothing : i32
       {body}
     }}
-    gpu.map %acc : {acc} origin [%m0, %n0] ins()
-        outs(%C : !gpu.global<[M, N], f32> affine_map<(i, j)[m, n] -> (i + m, j + n)>) {{
-    ^bb0(%x: f32):
-      gpu.yield %x : f32
-    }}"""
+    {leave}"""
         tiles = f'%m0, %n0 = gpu.tile_coordinates[%M, %N] tile <{rows}, {columns}> raster "row" 1'
         if self.persistent:
             loop = f"gpu.tile_loop (%m0, %n0, %n) = [%M, %N] tile <{rows}, {columns}>"
@@ -103,6 +112,7 @@ gpu.module @sparse arch "{self.arch}" symbols [M, K, N] {{
     %none = arith.constant 0 : index
     %a = gpu.shared_tile : {a}
     %b = gpu.shared_tile : {b}
+    {stage}
     {work}
     gpu.return
   }}

@@ -11,8 +11,9 @@ import pytest
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.passes.gpu_pipeline import GPU_PASSES
+from polyc.playback import tile as playback
 from polyc.playback.gpu import simulate
-from polyc.test.unit.gpu_text import assert_refused, find, kernel, only, run
+from polyc.test.unit.gpu_text import assert_refused, find, kernel, only, refusal, run
 
 LOWERED = list(GPU_PASSES)
 SHORT = ("gpu-layout-inference", "gpu-lower-tile-ops")
@@ -175,10 +176,51 @@ def test_a_half_is_mapped_first() -> None:
     %x = gpu.fragment : {HALF}
     %y = gpu.fragment : !gpu.fragment<[1], f16>
     gpu.reduce max %x by affine_map<{ROW}> into %y : {HALF}, !gpu.fragment<[1], f16>""")
-    message = (
-        "a reduction across warps is computed in f32, not in f16; map the fragment to f32 first"
-    )
+    message = "a reduction is computed in f32 or i32, not in f16; map the fragment to f32 first"
     assert_refused(text, "UnsupportedReduce", message, "gpu.reduce", *SHORT)
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+@pytest.mark.parametrize("columns", [32, 512])
+def test_halves_are_refused_in_every_layout(element: str, columns: int) -> None:
+    source, target = (f"!gpu.fragment<[{n}], {element}>" for n in (f"1, {columns}", 1))
+    text = kernel(f"""
+    %x = gpu.fragment : {source}
+    %y = gpu.fragment : {target}
+    gpu.reduce sum %x by affine_map<{ROW}> into %y : {source}, {target}""")
+    error = refusal(text, *SHORT)
+    assert error.kind == "UnsupportedReduce" and f"not in {element}" in error.message
+
+
+def whole(text: str) -> str:
+    """The same kernel on integers."""
+    return text.replace("arith.constant 3.0 : f32", "arith.constant 3 : i32").replace("f32", "i32")
+
+
+@pytest.mark.parametrize("kind", NUMPY)
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize(
+    ("tile", "by", "result"),
+    [((4, 256), ROW, 4), ((1, 512), ROW, 1), ((16, 64), COLUMN, 64), ((128, 4), ROW, 128)],
+)
+def test_integers(tile: tuple[int, int], by: str, result: int, cluster: int, kind: str) -> None:
+    """Within a thread, a warp, across warps and CTAs; all values negative, or all positive."""
+    rows, columns = tile
+    text = whole(reduce(tile, by, result, kind, cluster=cluster, times=2))
+    far = np.random.default_rng(0).integers(1, 2**30, (rows * cluster, columns)).astype(np.int32)
+    for x in (far, -far):
+        parts = x.reshape(cluster, rows, columns)
+        axes = (0, 2 if by == ROW else 1)
+        with np.errstate(over="ignore"):
+            found = NUMPY[kind](parts, axis=axes, **({"dtype": np.int32} if kind == "sum" else {}))
+        want = np.broadcast_to(found, (cluster, result))
+        module = only(run(text, *LOWERED), ModuleOp)
+        sizes = {"M": rows * cluster, "N": columns, "C": cluster, "R": result}
+        lowered = simulate(module, [x], sizes, schedule="random", seed=3)
+        lowered.check()
+        np.testing.assert_array_equal(lowered.outputs[0], want)
+        written = playback.run(only(run(text), ModuleOp), [x], sizes)
+        np.testing.assert_array_equal(written[0], want)
 
 
 def test_a_result_elsewhere() -> None:

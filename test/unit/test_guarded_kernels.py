@@ -34,6 +34,7 @@ KERNELS = {
     "TMA, a guard in a guard": BlockSparse(body=NESTED),
     "TMA, two copies into one tile": BlockSparse(body=OPPOSITE),
     "TMA, persistent": BlockSparse(persistent=True),
+    "TMA, persistent, stored by TMA": BlockSparse(persistent=True, stored=True),
     "TMA, multicast": BlockSparse(persistent=True, cluster=2),
     "TMA, multicast, B always": BlockSparse(persistent=True, cluster=2, body=SEPARATE),
 }

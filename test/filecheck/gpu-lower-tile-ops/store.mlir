@@ -24,4 +24,17 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
     // CHECK: gpu.return
     gpu.return
   }
+
+  // Without TMA the threads meet, and each brings chunks of 16 bytes to the tensor.
+  // CHECK: gpu.kernel @threads
+  gpu.kernel @threads(%C: !gpu.global<[M, N], f16, align 16> = tensor 0, %M: index = symbol M, %N: index = symbol N) threads 32 {
+    %c = gpu.shared_tile : !c
+    // CHECK:      gpu.barrier
+    // CHECK:      scf.for %j = %{{.*}} to %{{.*}} step %{{.*}} {
+    // CHECK:        [[FROM:%.*]] = gpu.element_address %c
+    // CHECK-NEXT:   [[CHUNK:%.*]] = gpu.load_shared [[FROM]] : vector<8xf16>
+    // CHECK-NEXT:   gpu.store_global [[CHUNK]], %C[%{{.*}}, %{{.*}} : index, index]
+    gpu.copy %c to %C[%M, %N] loader "register" : !c, !gpu.global<[M, N], f16, align 16>
+    gpu.return
+  }
 }

@@ -67,4 +67,27 @@ gpu.module @m arch "sm_90a" symbols [M] {
     gpu.await %u
     gpu.return
   }
+
+  // A store by TMA has been read: the thread that stored waits, and the others meet it.
+  // CHECK: gpu.kernel @stores
+  gpu.kernel @stores(%A: !gpu.global<[M, 64], f16, align 16> = tensor 0, %n: index = symbol M) threads 128 {
+    %c0 = arith.constant 0 : index
+    %a = gpu.shared_tile : !gpu.shared<[64, 64], f16>
+    %b = gpu.shared_tile : !gpu.shared<[64, 64], f16>
+    // CHECK:      gpu.copy %a to %A[%c0, %c0] loader "tma" {store_groups = 1 : index}
+    // CHECK-NEXT: gpu.copy %b to %A[%n, %c0] loader "tma" {store_groups = 1 : index}
+    // CHECK:      [[LEADS:%.*]] = arith.cmpi eq, %thread
+    // CHECK-NEXT: scf.if [[LEADS]] {
+    // CHECK-NEXT:   gpu.bulk_wait read 1
+    // CHECK-NEXT: }
+    // CHECK-NEXT: gpu.barrier
+    // CHECK:        gpu.bulk_wait read 0
+    %t = gpu.copy %a to %A[%c0, %c0] loader "tma"
+        : !gpu.shared<[64, 64], f16>, !gpu.global<[M, 64], f16, align 16> -> !gpu.token
+    %u = gpu.copy %b to %A[%n, %c0] loader "tma"
+        : !gpu.shared<[64, 64], f16>, !gpu.global<[M, 64], f16, align 16> -> !gpu.token
+    gpu.await %t
+    gpu.await %u
+    gpu.return
+  }
 }

@@ -1,0 +1,61 @@
+"""What the steps of a reduction have in common, within threads and between them (T2).
+
+A reduction is computed in f32 or i32.  A fragment of a narrower type is mapped to f32 first, where
+its author sees it: sums of f16 or bf16 would be rounded at every step, and in another place for
+every layout (S0.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import FragmentType
+from polyc.passes.emit import Emit
+
+NEUTRAL = {
+    f32: {"sum": 0.0, "max": float("-inf"), "min": float("inf")},
+    i32: {"sum": 0, "max": -(2**31), "min": 2**31 - 1},
+}
+"""What a reduction over nothing is (S0.6)."""
+
+COMBINE: Mapping[Attribute, Mapping[str, Callable[[SSAValue, SSAValue], Operation]]] = {
+    f32: {"sum": arith.AddfOp, "max": arith.MaximumfOp, "min": arith.MinimumfOp},
+    i32: {"sum": arith.AddiOp, "max": arith.MaxSIOp, "min": arith.MinSIOp},
+}
+"""Two values as one: max and min of f32 propagate NaN (S0.6), sums of i32 wrap."""
+
+CHAINS = 2
+"""Partial results a thread keeps for each of its own, so that one need not wait for another."""
+
+
+def combine(emit: Emit, kind: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    return emit.value(COMBINE[lhs.type][kind](lhs, rhs))
+
+
+def neutral(emit: Emit, kind: str, element: Attribute) -> SSAValue:
+    value = (
+        FloatAttr(NEUTRAL[f32][kind], f32)
+        if element == f32
+        else IntegerAttr(int(NEUTRAL[i32][kind]), i32)
+    )
+    return emit.value(arith.ConstantOp(value))
+
+
+def element_of(op: tile.ReduceOp) -> Attribute:
+    """The type that a reduction is computed in; raises PolycError ``UnsupportedReduce``."""
+    assert isinstance(op.source.type, FragmentType)
+    element = op.source.type.element_type
+    if element not in COMBINE:
+        raise PolycError(
+            "UnsupportedReduce",
+            f"a reduction is computed in f32 or i32, not in {element}; map the fragment to f32 "
+            "first",
+            op,
+        )
+    return element
