@@ -30,6 +30,9 @@ TYPICAL = 1024
 BLOCK = 256
 """Points of an axis that one block holds."""
 
+ROW = 65536
+"""Points of a reduced row that one block goes through where the others have nothing to do."""
+
 FLOPS_A_BYTE = 10
 """f32 operations in the time that a byte of global memory takes: 19.5 TFLOP/s, 2 TB/s."""
 

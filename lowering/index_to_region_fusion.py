@@ -291,8 +291,11 @@ class Composer:
             for axis in kernel.forms.form(head, point).fresh
             if not cost.is_contraction(head)
         }
+        row = [axis for axis in kernel.iters if axis.label in own]
+        if len(row) == len(kernel.iters) and cost.points(a.size for a in row) > cost.ROW:
+            row = []  # the only row there is: one block would do all the work
         for axis in kernel.iters:
-            if axis.label not in point.labels and axis.label not in own:
+            if axis.label not in point.labels and axis not in row:
                 yield axis
 
     def _passes(self, value: SSAValue, kernel: Kernel, point: Point) -> int:

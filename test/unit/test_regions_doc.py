@@ -12,6 +12,7 @@ from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.index_to_region_cost import (
     BLOCK,
     FLOPS_A_BYTE,
+    ROW,
     TENSOR_FLOPS_A_BYTE,
     TYPICAL,
 )
@@ -48,7 +49,7 @@ def test_the_options_are_those_of_the_pass() -> None:
 
 def test_the_figures_of_the_cost_are_those_of_the_pass() -> None:
     text = " ".join(DOC.split())
-    assert f"{BLOCK} points of an axis" in text
+    assert f"{BLOCK} points of an axis lie in one block" in text and f"up to {ROW} points" in text
     assert f"{FLOPS_A_BYTE} f32 operations a byte and {TENSOR_FLOPS_A_BYTE} on tensor" in text
     assert f"a symbol counts as {TYPICAL}" in text
 
