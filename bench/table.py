@@ -30,10 +30,31 @@ FORMAT = {"TFLOP/s": ".1f", "TB/s": ".2f"}
 
 
 def rows(report: dict[str, Any]) -> list[str]:
-    """The table's lines: a case or shape a line, rates, and the ratio to the peer."""
+    """The table's lines: a case or shape a line, rates, and the ratio to the peer.
+
+    Reports of the compiler itself have a figure a line, beside its limit.
+    """
+    if all("limit" in row for row in report["rows"]):
+        return limit_rows(report["rows"])
     if all("case" in row for row in report["rows"]):
         return case_rows(report["rows"])
     return gemm_rows(report)
+
+
+def limit_rows(found: Sequence[dict[str, Any]]) -> list[str]:
+    """A figure a line, with its fastest and slowest run, and the limit that it is to be below."""
+    lines = ["| | median | runs | limit |", "|---|---:|---:|---:|"]
+    for row in found:
+        unit, runs = row["unit"], row["runs"]
+        spread = f"{figure(min(runs), unit)} to {figure(max(runs), unit)}" if len(runs) > 1 else ""
+        limit = "" if row["limit"] is None else figure(row["limit"], unit)
+        lines.append(f"| {row['name']} | {figure(row['median'], unit)} | {spread} | {limit} |")
+    return lines
+
+
+def figure(value: float, unit: str) -> str:
+    """A figure with its unit: whole milliseconds, ratios with one digit."""
+    return f"{value:.0f} ms" if unit == "ms" else f"{value:.1f}"
 
 
 def case_rows(found: Sequence[dict[str, Any]]) -> list[str]:

@@ -18,7 +18,9 @@ def test_files_say_where_they_come_from(root: Path) -> None:
     text = (root / "bench" / "README.md").read_text()
     for found in table.MARK.finditer(text):
         report = json.loads((root / "bench" / found[2]).read_text())
-        for key in ("date", "commit", "device", "torch", "nvrtc", "rows"):
+        on_a_gpu = ("device", "torch", "nvrtc")
+        on_a_host = ("machine", "cores", "python", "load")
+        for key in ("date", "commit", "rows", *(on_a_gpu if "device" in report else on_a_host)):
             assert report[key], key
 
 
@@ -27,6 +29,19 @@ def test_another_figure_is_another_table() -> None:
     other = {**row, "contestant": "cuBLASLt bias+relu", "tflops": 4.0}
     lines = table.rows({"rows": [row, other]})
     assert lines[-1] == "| 1x2x3 | 1.0 |  |  | 4.0 |  | 0.25 |"
+
+
+def test_a_report_of_limits_shows_each_figure_beside_its_limit() -> None:
+    rows = [
+        {"name": "work", "median": 99.6, "unit": "ms", "limit": 300, "runs": [98.0, 99.6, 120.2]},
+        {"name": "ratio", "median": 3.14, "unit": "", "limit": 5, "runs": [3.14]},
+        {"name": "start", "median": 20.0, "unit": "ms", "limit": None, "runs": [20.0, 21.0]},
+    ]
+    assert table.rows({"rows": rows})[2:] == [
+        "| work | 100 ms | 98 ms to 120 ms | 300 ms |",
+        "| ratio | 3.1 |  | 5.0 |",
+        "| start | 20 ms | 20 ms to 21 ms |  |",
+    ]
 
 
 def case(contestant: str, peer: bool, rate: float, ratio: float) -> dict[str, object]:

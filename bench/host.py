@@ -1,0 +1,116 @@
+"""What the benchmarks of the compiler itself share: fresh processes, medians, limits, a report.
+
+Nothing here needs a GPU.  What is timed inside a process runs once in it, after all imports, so
+that nothing is remembered from the run before.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from polyc.bench.race import ROOT, commit
+from polyc.bench.table import figure
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / ".typecheck")}
+
+IMPORTS = """
+import json, sys, time
+from polyc.passes import lower_to_gpu
+from polyc.tools import polyc, polyc_opt, pipeline, printing
+from polyc.tools.registry import DIALECTS, PassRegistry, make_context
+ctx = make_context()
+for name in DIALECTS:
+    ctx.load_registered_dialect(name)
+for name in lower_to_gpu.names():
+    PassRegistry().find(name)
+import polyc.lowering.gpu_to_cuda, polyc.poly.isl, islpy
+"""
+"""Everything that a compilation imports, so that the work alone is timed after it."""
+
+
+def whole(args: Sequence[str], runs: int) -> list[float]:
+    """Milliseconds of whole Python processes, after one that warms the file cache."""
+    times: list[float] = []
+    for _ in range(runs + 1):
+        start = time.perf_counter()
+        subprocess.run(
+            [sys.executable, *args], check=True, env=ENVIRONMENT, stdout=subprocess.DEVNULL
+        )
+        times.append((time.perf_counter() - start) * 1e3)
+    return times[1:]
+
+
+def inside(code: str, args: Sequence[str], runs: int) -> list[dict[str, Any]]:
+    """The JSON that ``code`` prints after ``IMPORTS``, a fresh process each, after one more."""
+    command = [sys.executable, "-c", IMPORTS + code, *args]
+    done = [
+        subprocess.run(command, check=True, env=ENVIRONMENT, capture_output=True, text=True).stdout
+        for _ in range(runs + 1)
+    ]
+    return [json.loads(text) for text in done[1:]]
+
+
+def load() -> float:
+    """Processes that wanted a core, on average over the last minute."""
+    return round(os.getloadavg()[0], 2)
+
+
+@dataclass
+class Report:
+    """Figures as they are found, each printed at once; ``held`` says whether all limits are."""
+
+    title: str
+    rows: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    load_before: float = field(default_factory=load)
+
+    def __post_init__(self) -> None:
+        print(f"{self.title}, {os.cpu_count()} cores", flush=True)
+
+    def add(
+        self,
+        name: str,
+        figures: Sequence[float],
+        limit: float | None = None,
+        unit: str = "ms",
+        **more: object,
+    ) -> float:
+        """Add the median of ``figures``, to be below ``limit``; returns it."""
+        median = statistics.median(figures)
+        held = limit is None or median < limit
+        row = {"name": name, "median": round(median, 2), "unit": unit, "limit": limit}
+        row |= {"held": held, "runs": [round(f, 2) for f in figures], **more}
+        self.rows.append(row)
+        against = "" if limit is None else f"  limit {limit:g}{'' if held else '  NOT HELD'}"
+        print(f"  {name:<56}{figure(median, unit):>10}{against}", flush=True)
+        return median
+
+    @property
+    def held(self) -> bool:
+        """Whether every figure is below its limit."""
+        return all(row["held"] for row in self.rows)
+
+    def write(self, output: Path) -> None:
+        """Keep the report, with where and when it was made."""
+        output.parent.mkdir(parents=True, exist_ok=True)
+        record = {
+            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "commit": commit(),
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            "cores": os.cpu_count(),
+            "load": [self.load_before, load()],
+            "rows": self.rows,
+        }
+        output.write_text(json.dumps(record, indent=2) + "\n")
+        print(f"wrote {output}")
