@@ -3,7 +3,7 @@
 A graph is what a model's layers look like to the middle of the compiler: short branches that
 read an input, move and reduce it, and join a trunk of the output's shape one after another.  Every
 op of its three families is in a graph that is large enough, every size but small constants is
-symbolic, and every graph can be one kernel.
+symbolic.
 """
 
 from __future__ import annotations
@@ -124,10 +124,8 @@ class _Graph:
             self.shift,
             self.turn,
             self.join,
+            self.normalise,
         )
-        if self.dice.random() < 0.3:
-            # First of all: what is reduced twice along one axis is wanted at two indices.
-            x = self.normalise(x)
         stop = self.left - self.dice.randint(*BRANCH)
         while self.left > max(stop, 8):
             if tensor_of(x).rank == 2 and self.dice.random() < 0.2:
@@ -145,10 +143,12 @@ def random_graph(count: int, seed: int) -> ModuleOp:
     trunk: SSAValue = made.plane
     # Values of the trunk that are read again later, where they were computed.
     kept = [trunk]
-    while made.left > 20:
+    while made.left > 24:
         trunk = made.binary(trunk, made.branch())
         if made.dice.random() < 0.3:
             trunk = made.binary(trunk, made.dice.choice(kept))
+        if made.dice.random() < 0.3:
+            trunk = made.dice.choice([made.normalise, made.turn, made.shift])(trunk)
         kept = [*kept[-3:], trunk]
     while made.left:
         trunk = made.unary(trunk)
