@@ -34,7 +34,7 @@ SEED ?= 0
 fuzz: $(STAMP)
 	@$(BIN)/python test/fuzz/kernels.py --runs $(RUNS) --seed $(SEED)
 	@$(BIN)/python test/fuzz/layers.py --runs $$(( $(RUNS) * 40 )) --seed $(SEED)
-	@$(BIN)/python test/fuzz/text.py --runs $$(( $(RUNS) * 20 )) --seed $(SEED)
+	@$(BIN)/python test/fuzz/text.py --runs $$(( $(RUNS) * 200 )) --seed $(SEED)
 
 bench: $(STAMP)
 	@$(BIN)/python bench/compiler_speed.py

@@ -40,7 +40,7 @@ def verify_entry(op: ValueOp) -> None:
         _verify_cover(op)
     except isl.IslLimitExceeded as error:
         raise VerifyException(
-            f"IslLimitExceeded: {error}; use fewer pieces or simpler maps"
+            f"PolyhedralLimit: {error}; use fewer pieces or simpler maps"
         ) from error
 
 

@@ -25,6 +25,7 @@ from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.diagnostic import PolycError, from_text
+from polyc.poly.isl import IslLimitExceeded
 
 OperationT = TypeVar("OperationT", bound=Operation)
 
@@ -50,6 +51,11 @@ def located(new_op: OperationT, like: Operation | LocationAttr) -> OperationT:
     return new_op
 
 
+def beyond_isl(error: IslLimitExceeded, at: Operation | LocationAttr | None = None) -> PolycError:
+    """The diagnostic where isl gave up on a question (S5.3)."""
+    return PolycError("PolyhedralLimit", f"{error}; use smaller domains or simpler maps", at)
+
+
 class _Escape(BaseException):
     """Carries an error past the walker, which would print the whole module into it."""
 
@@ -73,6 +79,8 @@ class _Following(RewritePattern):
             raise _Escape(error.located(self.location)) from error
         except VerifyException as error:
             raise _Escape(from_text(str(error), self.location)) from error
+        except IslLimitExceeded as error:
+            raise _Escape(beyond_isl(error, self.location)) from error
 
     def inserted(self, op: Operation) -> None:
         located(op, self.location)
@@ -171,12 +179,14 @@ def verify(module: Operation) -> None:
     """
     try:
         module.verify()
-    except (VerifyException, ValueError, *_NOT_YET_VERIFIED) as error:
+    except (VerifyException, ValueError, IslLimitExceeded, *_NOT_YET_VERIFIED) as error:
         failing = _failing_op(module)
         if failing is None:
             if isinstance(error, _NOT_YET_VERIFIED):
                 raise
             raise from_text(str(error), module) from error
+        if isinstance(failing[1], IslLimitExceeded):
+            raise beyond_isl(failing[1], failing[0]) from error
         raise from_text(str(failing[1]), failing[0]) from error
     verify_dominance(module)
 
@@ -194,7 +204,7 @@ def _failing_op(op: Operation) -> tuple[Operation, Exception] | None:
             for block in region.blocks:
                 if block.is_empty:
                     block.verify()
-    except (VerifyException, ValueError) as error:
+    except (VerifyException, ValueError, IslLimitExceeded) as error:
         return op, error
     except _NOT_YET_VERIFIED:
         return None

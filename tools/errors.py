@@ -21,6 +21,8 @@ from xdsl.utils.exceptions import (
 )
 
 from polyc.dialects.diagnostic import Place, PolycError, from_text, one_line
+from polyc.passes.driver import beyond_isl
+from polyc.poly.isl import IslLimitExceeded
 
 OS_KINDS = {
     errno.ENOENT: ("FileNotFound", "there is no such file"),
@@ -46,6 +48,8 @@ def as_polyc_error(error: BaseException, file: str | None = None) -> PolycError:
             return from_text(str(error), at)
         case DiagnosticException():
             return PolycError("Failed", str(error), at)
+        case IslLimitExceeded():
+            return beyond_isl(error).located(at)
         case ArgSpecParseError():
             reason = str(error).strip().splitlines()[-1].lstrip("^ ")
             return PolycError(

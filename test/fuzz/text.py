@@ -1,9 +1,9 @@
 """Mutated texts of every layer: each is refused with a diagnostic or compiles, never more.
 
 A mutation deletes, repeats, swaps or replaces tokens, cuts the text off, or writes an
-unreasonable number.  Texts are the examples, and the examples after every pass.
+unreasonable number.  Texts are the examples and random programs, before and after every pass.
 
-    python test/fuzz/text.py --runs 10000 --seed 0
+    python test/fuzz/text.py --runs 100000 --seed 0
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyExcepti
 from polyc.dialects.diagnostic import PolycError
 from polyc.passes.driver import verify
 from polyc.passes.lower_to_gpu import build, names
+from polyc.test.fuzz.random_programs import drawn
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
@@ -40,15 +41,27 @@ SECONDS = 10.0
 
 @cache
 def texts() -> tuple[str, ...]:
-    """What is mutated: the examples, and one of them after each pass."""
-    found = [path.read_text() for path in sorted((ROOT / "examples").rglob("*.mlir"))]
+    """What is mutated: the examples, and after each pass those that are graphs.
+
+    Random programs, at every layer down to the regions, have what no example has.
+    """
     ctx = make_context()
+    found = [path.read_text() for path in sorted((ROOT / "examples").rglob("*.mlir"))]
+    graphs = [path.read_text() for path in sorted((ROOT / "examples").glob("*.mlir"))]
+    graphs += [str(drawn(random.Random(f"text {number}")).module) for number in range(12)]
     for arch in ("sm_80", "sm_90a"):
-        module = parse_text(ctx, (ROOT / "examples" / "gemm_bias_relu.mlir").read_text(), "x")
-        for name in names():
-            build(name, arch).apply(ctx, module)
+        for number, text in enumerate(graphs):
+            if arch == "sm_90a" and number:
+                break  # what lies above the plan is the same for every architecture
+            module = parse_text(ctx, text, "x")
             found.append(str(module))
-    return tuple(found)
+            try:
+                for name in names():
+                    build(name, arch).apply(ctx, module)
+                    found.append(str(module))
+            except PolycError:
+                continue
+    return tuple(dict.fromkeys(found))
 
 
 def mutated(dice: random.Random) -> str:
@@ -98,7 +111,7 @@ def failure(text: str, arch: str) -> str | None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=10_000)
+    parser.add_argument("--runs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     start, failed = time.monotonic(), 0
