@@ -10,22 +10,27 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import LaunchOp
 from polyc.passes.driver import located
 from polyc.passes.emit import Emit
-from polyc.passes.gpu_scope import scope_barrier, thread_in_scope
+from polyc.passes.gpu_scope import scope_barrier, scope_of, thread_in_scope
 from polyc.passes.gpu_symbols import enclosing_kernel
+
+WARP = 32
 
 
 class LowerGridSignal(RewritePattern):
-    """The threads of the scope meet, and its first one adds.
+    """The threads of the scope meet, and one of its last warp adds.
 
     What all of them wrote is released with it: the barrier passes it on to the one, and the
-    addition on to who waits (PTX ISA, causality order).
+    addition on to who waits (PTX ISA, causality order).  A release takes its thread about as long
+    as a trip to the L2 cache, and so does a read: ``LowerGridWait`` reads in the first warp, so
+    that neither waits for the other.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.GridSignalOp, rewriter: PatternRewriter) -> None:
         emit = Emit()
         scope_barrier(emit, op)
-        _by_first(emit, op, hw.SignalGlobalOp(op.counters, op.indices))
+        last = max(0, scope_of(op).threads - WARP)
+        _by_one(emit, op, last, hw.SignalGlobalOp(op.counters, op.indices))
         _replace(op, emit, rewriter)
 
 
@@ -40,7 +45,7 @@ class LowerGridWait(RewritePattern):
     def match_and_rewrite(self, op: tile.GridWaitOp, rewriter: PatternRewriter) -> None:
         check_cooperative(op)
         emit = Emit()
-        _by_first(emit, op, hw.WaitGlobalOp(op.counters, op.indices, op.count))
+        _by_one(emit, op, 0, hw.WaitGlobalOp(op.counters, op.indices, op.count))
         scope_barrier(emit, op)
         _replace(op, emit, rewriter)
 
@@ -62,11 +67,15 @@ def check_cooperative(op: tile.GridWaitOp) -> None:
             )
 
 
-def _by_first(
-    emit: Emit, op: tile.GridSignalOp | tile.GridWaitOp, step: hw.SignalGlobalOp | hw.WaitGlobalOp
+def _by_one(
+    emit: Emit,
+    op: tile.GridSignalOp | tile.GridWaitOp,
+    number: int,
+    step: hw.SignalGlobalOp | hw.WaitGlobalOp,
 ) -> None:
-    first = emit.compare("eq", thread_in_scope(emit, op), emit.index(0))
-    emit.when(first, lambda then: then.ops.append(step))
+    """Thread ``number`` of the scope takes the step."""
+    one = emit.compare("eq", thread_in_scope(emit, op), emit.index(number))
+    emit.when(one, lambda then: then.ops.append(step))
 
 
 def _replace(

@@ -1,9 +1,9 @@
 """softmax, RMSNorm and LayerNorm of rows: the twins of softmax.mlir, softmax_two_pass.mlir,
 rms_norm.mlir and layer_norm.mlir.
 
-A row is held by a warp, a block, a block's shared memory or a cluster's, by its length, and each
-element is read once.  The three norms differ in what they reduce and in what they write; how rows
-are held and walked is the same code.
+A row is held by a warp, a block, a block's shared memory, that of all CTAs of the grid or of a
+cluster, by its length, and each element is read once.  The three norms differ in what they reduce
+and in what they write; how rows are held and walked is the same code.
 """
 
 # pyright: basic, reportInvalidTypeForm=false, reportInvalidTypeArguments=false
@@ -25,6 +25,16 @@ CONSTANTS: dict[str, Callable[[], Any]] = {
     "unit": lambda: T.const(1.0, T.f32),
     "epsilon": lambda: T.const(1.0e-05, T.f32),
 }
+
+
+WIDTH = 8192
+"""Columns of a CTA that shares its rows with others."""
+
+MEMBERS = 256
+"""CTAs that may share a row: each thread of a CTA reads what one of them told."""
+
+TOLD = {"softmax": ("top", "sum"), "rms_norm": ("sum",), "layer_norm": ("mean", "sum")}
+"""The statistics of a CTA's columns that it tells the others."""
 
 
 class Rows:
@@ -49,6 +59,11 @@ class Rows:
     top: Any
     sum: Any
     mean: Any
+    all_tops: Any
+    all_sums: Any
+    all_means: Any
+    columns: Any
+    weighted: Any
     at: Any
 
     def __init__(self, op: str, tensors: list[T.Tensor], shape: tuple[int, int], vectors: bool):
@@ -106,11 +121,11 @@ class Rows:
             r = T.rsqrt(a)
             sum[i] = r
 
-    def divide_mean(self) -> None:
+    def divide_mean(self, count) -> None:
         mean = self.mean
         with T.parallel(mean) as (i,):
             e = mean[i]
-            m = e / self.length
+            m = e / count
             mean[i] = m
 
     def invert_sum(self) -> None:
@@ -202,7 +217,7 @@ class Rows:
         squares = self.squares
         self.widen()
         T.reduce("sum", wide, mean)
-        self.divide_mean()
+        self.divide_mean(self.length)
         with T.parallel(wide) as (i, j):
             e = wide[i, j]
             m = mean[i]
@@ -307,7 +322,7 @@ class Rows:
         self.add_parts()
 
     def settle(self, cluster: bool) -> None:
-        """The parts' maxima and sums to the row's: ``top``, and 1 / sum in ``sum``."""
+        """The parts' maxima and sums to the row's."""
         most, top, part = self.most, self.top, self.part
         T.reduce("max", most, top, by=lambda i: 0, cluster=cluster)
         with T.parallel(most) as (i,):
@@ -320,13 +335,18 @@ class Rows:
             n = q * f
             part[i] = n
         self.sum_of_parts(self.sum, cluster)
-        self.invert_sum()
 
     def sum_of_parts(self, into, cluster: bool) -> None:
         T.reduce("sum", self.part, into, by=lambda i: 0, cluster=cluster)
 
-    def statistics(self, load, loop, cluster: bool = False, before=lambda: None) -> None:
-        """All passes over a row but the last: ``loop`` walks chunks, ``load`` gets one."""
+    def statistics(
+        self, load, loop, cluster: bool = False, before=lambda: None, told: bool = False
+    ) -> None:
+        """All passes over a row but the last: ``loop`` walks chunks, ``load`` gets one.
+
+        What is ``told`` to others is of this CTA's columns alone, and not yet what rows are
+        multiplied with.
+        """
 
         def first(j) -> None:
             load(0)
@@ -349,15 +369,18 @@ class Rows:
         loop(first, 0)
         if self.op == "softmax":
             self.settle(cluster)
+            if not told:
+                self.invert_sum()
             return
         if self.op == "layer_norm":
             self.sum_of_parts(self.mean, cluster)
-            self.divide_mean()
+            self.divide_mean(self.own if told else self.length)
             T.fill(self.part, self.nothing)
             loop(second, 1)
         before()
         self.sum_of_parts(self.sum, cluster)
-        self.invert_root()
+        if not told:
+            self.invert_root()
 
     def write(self, suffix: str = "") -> None:
         """The result of a chunk, in the place of ``half``."""
@@ -544,6 +567,168 @@ class Rows:
         (end,) = walk.results
         T.cp_async_wait(0)
 
+    # Rows of a whole grid ------------------------------------------------------------------
+
+    def in_a_grid(self, depth: int, told: dict[str, T.Tensor], arrived: T.Tensor) -> None:
+        """A row a team of CTAs, which tell each other the statistics of their columns.
+
+        A row is written an iteration after they were told, so that few have to wait.
+        """
+        width = self.shape[1]
+        parts = WIDTH // width
+        block = T.block_id()
+        grid = T.grid_size()
+        self.chunk_constants()
+        chunks = T.const(parts)
+        deep = T.name(T.const(depth), "depth")
+        members = (N + (WIDTH - 1)) // WIDTH
+        member = T.remainder(block, members)
+        team = T.divide(block, members)
+        teams = T.divide(grid, members)
+        base = member * WIDTH
+        end = T.add(M, teams)
+        kept = T.alloc_shared(self.shape, T.f16, ring=depth * parts)
+        self.chunk_fragments(MEMBERS)
+        self.fragments((MEMBERS,), T.f32, *(f"all_{name}s" for name in told))
+        if self.op == "layer_norm":
+            self.count_columns(members, member)
+        # Fill the ring: its slots are rows of this CTA's columns.
+        with T.serial(self.zero, deep, self.one) as r:
+            ahead = r * teams
+            source = T.name(T.add(team, ahead), "from")
+            with T.serial(self.zero, chunks, self.one, unroll=True) as i:
+                j = i * width + base
+                slot = r * parts + i
+                T.copy(self.X[source, j], kept.slot(slot), loader="cp_async")
+            T.cp_async_commit()
+        walk = T.serial(team, end, teams, carried=[self.zero])
+        with walk as (row, turn):
+            more = row < M
+            with T.when(more):
+                T.cp_async_wait(depth - 2)
+
+                def loop(function, _) -> None:
+                    with T.serial(self.zero, chunks, self.one, unroll=True) as i:
+                        j = i * width + base
+                        slot = turn % depth * parts + i
+                        self.at = slot
+                        function(j)
+
+                self.statistics(lambda _: T.copy(kept.slot(self.at), self.half), loop, told=True)
+                for name, tensor in told.items():
+                    T.copy(getattr(self, name), tensor[row, member])
+                T.grid_signal(arrived[row])
+            follows = turn > self.zero
+            with T.when(follows):
+                before = T.subtract(row, teams)
+                T.grid_wait(arrived[before], until=members)
+                for name, tensor in told.items():
+                    T.copy(tensor[before, self.zero], getattr(self, f"all_{name}s"))
+                self.combine(members)
+                later = teams * (depth - 1)
+                source = T.name(T.add(row, later), "from")
+                with T.serial(self.zero, chunks, self.one, unroll=True) as i:
+                    j = i * width + base
+                    slot = (turn + (depth - 1)) % depth * parts + i
+                    T.copy(kept.slot(slot), self.half)
+                    # What has been read makes room for the row that is a ring further on.
+                    T.copy(self.X[source, j], kept.slot(slot), loader="cp_async")
+                    self.load_weights(j)
+                    self.write()
+                    T.copy(self.half, self.Y[before, j])
+                T.cp_async_commit()
+            following = turn + 1
+            walk.carry(following)
+        (last,) = walk.results
+        T.cp_async_wait(0)
+
+    def count_columns(self, members, member) -> None:
+        """How many columns each CTA of a team has: the last one what is left."""
+        final = T.subtract(members, self.one)
+        filled = final * WIDTH
+        rest = T.subtract(N, filled)
+        few = T.cast(rest, T.i32)
+        fewer = T.cast(few, T.f32)
+        full = T.const(float(WIDTH), T.f32)
+        early = member < final
+        own = T.select(early, full, fewer)
+        self.own = own
+        self.fragments((MEMBERS,), T.f32, "columns", "weighted")
+        columns = self.columns
+        with T.parallel(columns) as (i,):
+            at = T.tile_index(0)
+            before = at < final
+            there = at < members
+            least = T.select(there, fewer, self.nothing)
+            n = T.select(before, full, least)
+            columns[i] = n
+
+    def combine(self, members) -> None:
+        """What all CTAs of the team told, as the row's statistics."""
+        sums, sum = self.all_sums, self.sum
+        if self.op == "softmax":
+            tops, top = self.all_tops, self.top
+            with T.parallel(tops) as (i,):
+                e = tops[i]
+                at = T.tile_index(0)
+                inside = at < members
+                v = T.select(inside, e, self.least)
+                tops[i] = v
+            T.reduce("max", tops, top, by=lambda i: 0)
+            with T.parallel(tops) as (i,):
+                e = tops[i]
+                t = top[0]
+                q = sums[i]
+                d = e - t
+                l = d * self.log2e  # noqa: E741
+                f = T.exp2(l, approximate=True)
+                n = q * f
+                sums[i] = n
+        if self.op == "layer_norm":
+            means, mean, columns = self.all_means, self.mean, self.columns
+            with T.parallel(means) as (i,):
+                e = means[i]
+                n = columns[i]
+                s = e * n
+                self.weighted[i] = s
+            T.reduce("sum", self.weighted, mean, by=lambda i: 0)
+            self.divide_mean(self.length)
+            # Each CTA's squares are about its own mean (Chan, Golub and LeVeque).
+            with T.parallel(means) as (i,):
+                e = means[i]
+                m = mean[0]
+                n = columns[i]
+                q = sums[i]
+                d = e - m
+                s = d * d
+                p = s * n
+                a = q + p
+                sums[i] = a
+        T.reduce("sum", sums, sum, by=lambda i: 0)
+        if self.op == "softmax":
+            self.invert_sum()
+        else:
+            self.invert_root()
+
+
+def in_a_grid(op: str, *tensors: T.Tensor) -> None:
+    """A row a team of CTAs, of which as many run as the chip takes at once."""
+    members = T.ceildiv(N, WIDTH)
+    depth, blocks = (4, 3) if op == "layer_norm" else (3, 4)
+    when, align = f"N mod 8 == 0, N <= {MEMBERS * WIDTH}", [16] * len(tensors)
+    with T.sequence(f"{op}_grid", when=when, align=align):
+        told = {name: T.workspace(f"{name}s", [M, members], T.f32) for name in TOLD[op]}
+        arrived = T.workspace("arrived", [M], T.i32, zeroed=True)
+        with T.kernel(
+            f"{op}_grid",
+            threads=MEMBERS,
+            blocks_per_sm=blocks,
+            grid=[M, members],
+            persistent=True,
+            cooperative=[members],
+        ):
+            Rows(op, list(tensors), (1, 8 * MEMBERS), True).in_a_grid(depth, told, arrived)
+
 
 def kernels(op: str, *tensors: T.Tensor) -> None:
     """The kernels of one norm, from short rows to long ones."""
@@ -569,6 +754,7 @@ def kernels(op: str, *tensors: T.Tensor) -> None:
     threads, blocks = (512, 2) if op == "rms_norm" else (256, 3)
     with kernel("shared", threads, 1, 32768, blocks_per_sm=blocks):
         Rows(op, listed, (1, 8 * threads), True).in_shared_memory(4096 // threads, threads)
+    in_a_grid(op, *tensors)
     threads, depth = {"softmax": (1024, 13), "rms_norm": (512, 26), "layer_norm": (1024, 10)}[op]
     with kernel("cluster", threads, 1, 1 << 20, cluster=16, grid=[16 * M], persistent=True):
         unroll = (0, 0, 1) if op == "softmax" else (1, 1, 1)

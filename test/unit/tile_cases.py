@@ -348,6 +348,7 @@ CASES: Mapping[str, TileCase] = {
                     (70, 999),
                 ),
                 fill=normal,
+                also=[(f"{name}_grid", {"M": 9, "N": 9000})],
                 mutants=8,
                 mutant_shapes=sizes_of("M N", (2, 1032)),
             )
