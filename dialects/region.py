@@ -31,6 +31,7 @@ from polyc.dialects.region_scope import (
     REDUCE_FNS,
     UNARY_FNS,
 )
+from polyc.dialects.region_together import ReduceTogetherOp, StateOp
 from polyc.dialects.region_types import AxisAttr, MemRefType, ValType, axes_text
 
 __all__ = [
@@ -53,8 +54,10 @@ __all__ = [
     "MemRefType",
     "ReadOp",
     "ReduceOp",
+    "ReduceTogetherOp",
     "RegionDialect",
     "SelectOp",
+    "StateOp",
     "TransposeOp",
     "UnaryOp",
     "ValType",
@@ -81,6 +84,8 @@ RegionDialect = Dialect(
         BroadcastInDimOp,
         TransposeOp,
         ReduceOp,
+        ReduceTogetherOp,
+        StateOp,
         YieldOp,
     ],
     [AxisAttr, ValType, MemRefType],

@@ -45,6 +45,7 @@ from polyc.dialects.region_scope import (
     KernelScope,
     parse_fn,
     same_size,
+    scope_of,
 )
 from polyc.dialects.region_types import (
     AxisAttr,
@@ -306,7 +307,7 @@ class KernelOp(KernelScope):
     def _verify_body(self) -> None:
         sizes: dict[str, Dim] = {a.label: a.size for a in self.iters}
         reductions: set[str] = set()
-        for op in self.body.block.ops:
+        for op in self.body.walk():
             if isinstance(op, ReduceOp) and op.label is not None:
                 if op.label in reductions:
                     raise VerifyException(
@@ -337,8 +338,8 @@ class KernelOp(KernelScope):
 
 def kernel_of(op: Operation) -> KernelOp | None:
     """The kernel around ``op``, or None."""
-    parent = op.parent_op()
-    return parent if isinstance(parent, KernelOp) else None
+    around = scope_of(op)
+    return around if isinstance(around, KernelOp) else None
 
 
 def _print_dict(printer: Printer, data: DictionaryAttr) -> None:

@@ -153,8 +153,10 @@ class KernelScope(IRDLOperation, ABC):
 
 def scope_of(op: Operation) -> KernelScope | None:
     """The kernel around ``op``, or None."""
-    parent = op.parent_op()
-    return parent if isinstance(parent, KernelScope) else None
+    around = op.parent_op()
+    while around is not None and not isinstance(around, KernelScope):
+        around = around.parent_op()
+    return around
 
 
 def same_size(op: Operation, a: Dim, b: Dim) -> bool:

@@ -14,7 +14,7 @@ from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import StringAttr, f32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
@@ -33,35 +33,27 @@ from polyc.dialects.region_scope import KernelScope
 from polyc.dialects.region_types import MemRefType, ValType
 from polyc.playback import functions
 from polyc.playback.functions import Array, dtype_of, round_to, widen
+from polyc.playback.region_together import CHUNK, reduce_together
 from polyc.playback.signature import sizes
 
 
 def run(
-    kernel: region.KernelOp, inputs: Sequence[Array], symbols: Mapping[str, int]
+    kernel: region.KernelOp,
+    inputs: Sequence[Array],
+    symbols: Mapping[str, int],
+    chunk: int = CHUNK,
 ) -> list[Array]:
     """The outputs of ``kernel``, each in its stored type.
 
-    ``inputs`` have the shapes of the signature at ``symbols`` and its dtypes.  Raises
-    PolycError of kind ``BadArgument`` when an argument does not fit, and of kind
-    ``UnguardedAccess`` when a read leaves its tensor.
+    ``inputs`` have the shapes of the signature at ``symbols`` and its dtypes; ``chunk`` is how
+    many points a ``region.reduce_together`` takes at a time.  Raises PolycError of kind
+    ``BadArgument`` when an argument does not fit, and of kind ``UnguardedAccess`` when a read
+    leaves its tensor.
     """
     types = [cast(MemRefType, a.type) for a in kernel.ins]
     bound = bind(kernel, kernel.sym_name.data, kernel.arg_names, types, inputs, symbols)
-    values: dict[SSAValue, Array] = dict(zip(kernel.ins, bound, strict=True))
-    left: dict[SSAValue, int] = {
-        v: sum(1 for _ in v.uses) for op in kernel.body.block.ops for v in op.results
-    }
-    play = _Player(kernel, symbols, values)
-    for op in kernel.body.block.ops:
-        if isinstance(op, region.YieldOp):
-            return [np.array(values[v], order="C") for v in op.values]
-        play.step(op)
-        for operand in op.operands:
-            if operand in left:
-                left[operand] -= 1
-                if not left[operand]:
-                    play.drop(operand)
-    raise AssertionError("a verified kernel ends in region.yield")
+    made = _Player(kernel, symbols, chunk).block(kernel.body.block, bound)
+    return [np.array(value, order="C") for value in made]
 
 
 def bind(
@@ -106,12 +98,31 @@ class _Player:
         self,
         kernel: region.KernelOp,
         symbols: Mapping[str, int],
-        values: dict[SSAValue, Array],
+        chunk: int,
+        extents: Mapping[str, int] | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.symbols = symbols
-        self.values = values
+        self.kernel, self.symbols, self.chunk = kernel, symbols, chunk
+        self.extents = extents or {}
+        """Axes of which only a part is there, and how many points."""
+        self.values: dict[SSAValue, Array] = {}
         self.factors: dict[SSAValue, tuple[Array, Array]] = {}
+
+    def block(self, block: Block, arguments: Sequence[Array]) -> list[Array]:
+        """What the block's terminator takes."""
+        self.values.update(zip(block.args, arguments, strict=True))
+        left: dict[SSAValue, int] = {
+            v: sum(1 for _ in v.uses) for op in block.ops for v in op.results
+        }
+        for op in block.ops:
+            if op is block.last_op:
+                return [self.values[v] for v in op.operands]
+            self.step(op)
+            for operand in op.operands:
+                if operand in left:
+                    left[operand] -= 1
+                    if not left[operand]:
+                        self.drop(operand)
+        raise AssertionError("a verified block ends in a terminator")
 
     def drop(self, value: SSAValue) -> None:
         """Forget a value that nothing reads any more."""
@@ -119,16 +130,30 @@ class _Player:
         self.factors.pop(value, None)
 
     def shape(self, value: SSAValue) -> tuple[int, ...]:
-        return sizes(cast(ValType, value.type).shape, self.symbols)
+        kind = cast(ValType, value.type)
+        whole = sizes(kind.shape, self.symbols)
+        return tuple(self.extents.get(a, n) for a, n in zip(kind.labels, whole, strict=True))
 
     def step(self, op: Operation) -> None:
-        """Compute the result of ``op``."""
+        """Compute the results of ``op``."""
+        if isinstance(op, region.ReduceTogetherOp):
+            states = reduce_together(
+                op, [self.values[v] for v in op.values], self._part, self.chunk
+            )
+            self.values.update(zip(op.states, states, strict=True))
+            return
         result = op.results[0]
         if isinstance(op, region.BinaryOp) and self._is_contracted(op):
             self.factors[result] = (self.values[op.lhs], self.values[op.rhs])
             return
         element = cast(ValType, result.type).element_type
         self.values[result] = round_to(self._evaluate(op), element)
+
+    def _part(
+        self, block: Block, arguments: Sequence[Array], extents: Mapping[str, int]
+    ) -> list[Array]:
+        """Play a block of its own, with fewer points of some axes."""
+        return _Player(self.kernel, self.symbols, self.chunk, extents).block(block, arguments)
 
     def _is_contracted(self, op: region.BinaryOp) -> bool:
         """Whether ``op`` is an f32 product that only sums over axes of both factors read."""

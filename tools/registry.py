@@ -50,6 +50,8 @@ PASSES: Mapping[str, str] = {
     **BORDERS,
     "tiny-canonicalize-movements": "polyc.passes.tiny_canonicalize_movements",
     "region-drop-guards": "polyc.passes.region_drop_guards",
+    "region-distribute": "polyc.passes.region_distribute",
+    "region-streaming-softmax": "polyc.passes.region_streaming_softmax",
     "lower-to-gpu": "polyc.passes.lower_to_gpu",
 }
 """Our passes above ``gpu``; those of ``gpu`` have a table of their own, ``gpu_passes``."""
