@@ -17,21 +17,17 @@ table of its own if it is given one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from xdsl.dialects.builtin import AnyFloat, f32
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import (
-    AffineConstantExpr,
-    AffineConstraintExpr,
-    AffineConstraintKind,
-    AffineSet,
-)
 
 from polyc.dialects import region
+from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.region_types import ValType
-from polyc.dialects.signature import symbol_space
+from polyc.passes.region_facts import never_empty, nonnegative
 
 ChangeClass = Literal["exact", "reassociating", "finite-only"]
 
@@ -44,6 +40,16 @@ Varying = Literal["only", "lhs", "rhs"]
 """Which operand of the function depends on the reduced axes; ``only`` for one operand."""
 
 
+def check_classes(name: str, classes: Iterable[str]) -> None:
+    """Raise PolycError unless the option ``classes`` of pass ``name`` holds classes only."""
+    for found in classes:
+        if found not in CLASSES:
+            raise PolycError(
+                "BadPassOption",
+                f"{name} has no class {found} of changes; there are {', '.join(CLASSES)}",
+            )
+
+
 # Candidates ----------------------------------------------------------------------------
 
 
@@ -52,7 +58,8 @@ class Candidate:
     """A function under a reduction, as a row sees it.
 
     ``varying`` depends on the reduced axes.  ``other``, for two operands, is the value
-    that is repeated along them, before its broadcast.
+    that is repeated along them, before its broadcast.  ``scope`` is an op of the kernel for a
+    reduction that does not stand in one yet.
     """
 
     reduce: region.ReduceOp
@@ -61,6 +68,12 @@ class Candidate:
     position: Varying
     varying: SSAValue
     other: SSAValue | None = None
+    scope: Operation | None = None
+
+    @property
+    def kernel(self) -> region.KernelOp | None:
+        """The kernel whose sizes and assumptions hold."""
+        return region.kernel_of(self.reduce if self.scope is None else self.scope)
 
     @property
     def constant(self) -> float | None:
@@ -74,24 +87,26 @@ class Candidate:
         return f"{self.reduce.fn.data}({self.function}({inner}))"
 
 
-def candidate(reduce: region.ReduceOp) -> Candidate | None:
+def candidate(reduce: region.ReduceOp, scope: Operation | None = None) -> Candidate | None:
     """The function whose value ``reduce`` takes, if apart from x it is k-invariant.
 
-    None when the operand is not a function of one varying value: a read, a select, a
-    product of two values that both vary.
+    None when the operand is not a function of one varying number: a read, a select, a
+    condition as a number, a product of two values that both vary.
     """
     match body := reduce.operand.owner:
         case region.UnaryOp():
-            return Candidate(reduce, body, body.fn.data, "only", body.operand)
+            return Candidate(reduce, body, body.fn.data, "only", body.operand, scope=scope)
         case region.CastOp():
-            return Candidate(reduce, body, "cast", "only", body.operand)
+            if not isinstance(cast(ValType, body.operand.type).element_type, AnyFloat):
+                return None
+            return Candidate(reduce, body, "cast", "only", body.operand, scope=scope)
         case region.BinaryOp():
             left = invariant(body.lhs, reduce.labels)
             right = invariant(body.rhs, reduce.labels)
             if left is None and right is not None:
-                return Candidate(reduce, body, body.fn.data, "lhs", body.lhs, right)
+                return Candidate(reduce, body, body.fn.data, "lhs", body.lhs, right, scope)
             if right is None and left is not None:
-                return Candidate(reduce, body, body.fn.data, "rhs", body.rhs, left)
+                return Candidate(reduce, body, body.fn.data, "rhs", body.rhs, left, scope)
             return None
         case _:
             return None
@@ -118,85 +133,13 @@ class Need:
     holds: Callable[[Candidate], bool]
 
 
-def never_empty(reduce: region.ReduceOp) -> bool:
-    """Whether isl proves that the reduction always has a point."""
-    kernel = region.kernel_of(reduce)
-    operand = cast(ValType, reduce.operand.type)
-    rows: list[AffineConstraintExpr] = []
-    symbols = () if kernel is None else kernel.symbol_names
-    for axis in operand.axes:
-        if axis.label not in reduce.labels:
-            continue
-        if (number := axis.size.constant()) is not None:
-            if number < 1:
-                return False
-            continue
-        size = axis.size.as_affine(symbols) if kernel is not None else None
-        if size is None:
-            return False
-        rows.append(AffineConstraintExpr(AffineConstraintKind.ge, size, AffineConstantExpr(1)))
-    if not rows:
-        return True
-    assert kernel is not None
-    from polyc.poly.isl import IslLimitExceeded, implies
-
-    try:
-        return implies(
-            symbol_space(symbols, kernel.facts),
-            AffineSet(0, len(symbols), tuple(rows)),
-        )
-    except IslLimitExceeded:
-        return False
-
-
-_NONNEGATIVE_OF_ANY = ("abs", "exp", "sigmoid", "sqrt")
-_NONNEGATIVE_OF_NONNEGATIVE = ("erf", "tanh")
-
-
-def nonnegative(value: SSAValue, depth: int = 32) -> bool:
-    """Whether each element of ``value`` is provably ``>= 0`` or NaN."""
-    if depth == 0:
-        return False
-
-    def all_of(values: Sequence[SSAValue]) -> bool:
-        return all(nonnegative(v, depth - 1) for v in values)
-
-    match owner := value.owner:
-        case region.ConstantOp():
-            return not owner.number < 0
-        case region.UnaryOp():
-            fn = owner.fn.data
-            if fn in _NONNEGATIVE_OF_ANY:
-                return True
-            return fn in _NONNEGATIVE_OF_NONNEGATIVE and all_of(owner.operands)
-        case region.BinaryOp():
-            match owner.fn.data:
-                case "max":
-                    return any(nonnegative(o, depth - 1) for o in owner.operands)
-                case "mul":
-                    return owner.lhs is owner.rhs or all_of(owner.operands)
-                case "add" | "min":
-                    return all_of(owner.operands)
-                case _:
-                    return False
-        case region.SelectOp():
-            return all_of((owner.if_true, owner.if_false))
-        case region.ReduceOp():
-            # A max over nothing is -inf.
-            return owner.fn.data != "max" and all_of((owner.operand,))
-        case region.CastOp() | region.BroadcastInDimOp() | region.TransposeOp():
-            return all_of((owner.operand,))
-        case _:
-            return False
-
-
 def _constant(test: Callable[[float], bool]) -> Callable[[Candidate], bool]:
     return lambda c: c.constant is not None and test(c.constant)
 
 
 NONEMPTY = Need(
     "a reduction that is never empty, since the function does not keep what an empty one gives",
-    lambda c: never_empty(c.reduce),
+    lambda c: never_empty(c.reduce, c.kernel),
 )
 NONNEGATIVE = Need(
     "an operand that is never negative, where the function is total and monotone",
@@ -298,9 +241,6 @@ def _rows() -> Iterable[Row]:
 TABLE: list[Row] = list(_rows())
 """The rows, tried in order; the first that fits, is allowed and has its needs fires."""
 
-JOIN: dict[str, ChangeClass] = {"sum": "reassociating", "max": "exact", "min": "exact"}
-"""R0: two reductions by the same function as one, and the class of that change."""
-
 KNOWN_WRONG: dict[tuple[str, str], str] = {
     ("exp", "sum"): "sum(exp(x)) is not exp(sum(x))",
     ("cast", "sum"): (
@@ -319,6 +259,72 @@ KNOWN_WRONG: dict[tuple[str, str], str] = {
 def register(*rows: Row) -> None:
     """Add rows to ``TABLE`` for the rest of the process; a row that is there stays once."""
     TABLE.extend(row for row in rows if row not in TABLE)
+
+
+# Reductions of reductions ----------------------------------------------------------------
+
+
+JOIN: dict[str, ChangeClass] = {"sum": "reassociating", "max": "exact", "min": "exact"}
+"""R0: two reductions by the same function as one, and the class of that change."""
+
+
+@dataclass(frozen=True)
+class JoinNeed:
+    """What R0 asks of two reductions: its words, and why a pair does not have it, or None."""
+
+    text: str
+    refusal: Callable[[region.ReduceOp, region.ReduceOp], str | None]
+
+
+def _unlike(outer: region.ReduceOp, inner: region.ReduceOp) -> str | None:
+    f, g = outer.fn.data, inner.fn.data
+    return None if f == g else f"a {f} of a {g} is a barrier: unlike reductions do not join"
+
+
+def _accumulators(outer: region.ReduceOp, inner: region.ReduceOp) -> str | None:
+    if outer.accumulator == inner.accumulator:
+        return None
+    return f"the two accumulate in {inner.accumulator} and {outer.accumulator}"
+
+
+def _narrow(outer: region.ReduceOp, inner: region.ReduceOp) -> str | None:
+    if outer.fn.data != "sum" or outer.accumulator == f32:
+        return None
+    return (
+        f"a sum in {outer.accumulator} depends on its order by more than its last bits: 4096 ones "
+        "are 2048 in f16, and 64 sums of 64 are not"
+    )
+
+
+def _shared(outer: region.ReduceOp, inner: region.ReduceOp) -> str | None:
+    if inner.result.has_one_use():
+        return None
+    return "the inner result has other uses, and would be computed twice"
+
+
+ONE_FUNCTION = JoinNeed("the same function (R4)", _unlike)
+ONE_ACCUMULATOR = JoinNeed("the same accumulator", _accumulators)
+WIDE_SUM = JoinNeed("a sum accumulates in f32", _narrow)
+ONE_USE = JoinNeed("the inner result has no other use", _shared)
+
+JOIN_NEEDS: tuple[JoinNeed, ...] = (ONE_FUNCTION, ONE_ACCUMULATOR, WIDE_SUM, ONE_USE)
+"""R0's conditions.  That the inner init is the neutral value is held by the verifier."""
+
+
+def why_not_joined(
+    outer: region.ReduceOp,
+    inner: region.ReduceOp,
+    classes: Sequence[str] = DEFAULT_CLASSES,
+    join: Mapping[str, ChangeClass] = JOIN,
+    needs: Sequence[JoinNeed] = JOIN_NEEDS,
+) -> str | None:
+    """Why R0 leaves two reductions apart; None when it joins them."""
+    for need in needs:
+        if (reason := need.refusal(outer, inner)) is not None:
+            return reason
+    if (change := join[outer.fn.data]) not in classes:
+        return f"joining a {outer.fn.data} is {change}, and only {', '.join(classes)} may fire"
+    return None
 
 
 # Judgement -----------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
@@ -24,6 +24,14 @@ class Note:
         """``file:line:col: level[Kind]: sentence``."""
         place = place_of(self.at)
         return f"{'' if place is None else f'{place}: '}{self.level}[{self.kind}]: {self.text}"
+
+
+@dataclass
+class Report:
+    """What a run of patterns did (``fired``) and did not (``refused``)."""
+
+    fired: list[Note] = field(default_factory=list[Note])
+    refused: list[Note] = field(default_factory=list[Note])
 
 
 def show(notes: Iterable[Note]) -> None:

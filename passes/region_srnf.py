@@ -1,19 +1,21 @@
 """``region-srnf``: reductions of a kernel in their normal form (S6.5).
 
-Three rules, each a pattern:
+The rules are patterns:
 
 * R0 ``JoinReductions``     a reduction of a reduction by the same function is one
 * R1 ``HoistFromReduction`` a function that does not depend on the reduced axes moves out
 * R3 ``MoveInvariantOut``   work on repeated values is done before they are repeated
+* R3 ``ApplyToAccumulator`` work on a transposed accumulator is done before it is transposed
 
-R4, the barrier between unlike reductions, is R0's condition.  What may move is decided by
-the table in ``polyc.passes.legality``; ``refusals`` says for each reduction why the
-function under it stays.  Applied to its own result the pass changes nothing.
+R4, the barrier between unlike reductions, is a condition of R0 and of nothing else.  R2
+undoes R1 and is a pass of its own, ``region-distribute``.  What may move is decided by the
+tables in ``polyc.passes.legality``; ``refusals`` says for each reduction why the function
+under it stays.  Applied to its own result the pass changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -26,85 +28,32 @@ from xdsl.pattern_rewriter import (
     RewritePattern,
     op_type_rewrite_pattern,
 )
-from xdsl.traits import Pure
 
 from polyc.dialects import region
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.region_types import AxisAttr, ValType
 from polyc.passes.driver import located, rewrite
 from polyc.passes.legality import (
-    CLASSES,
     DEFAULT_CLASSES,
     JOIN,
+    JOIN_NEEDS,
     Candidate,
+    ChangeClass,
+    JoinNeed,
     Row,
     candidate,
+    check_classes,
     judge,
+    why_not_joined,
 )
-from polyc.passes.notes import Note, show
-
-# What happened -------------------------------------------------------------------------
-
-
-@dataclass
-class Report:
-    """What a run did (``fired``) and did not (``refused``)."""
-
-    fired: list[Note] = field(default_factory=list[Note])
-    refused: list[Note] = field(default_factory=list[Note])
-
-
-# Building ------------------------------------------------------------------------------
-
-
-def _type(value: SSAValue) -> ValType:
-    return cast(ValType, value.type)
-
-
-def _spread(value: SSAValue, axes: Sequence[AxisAttr], rewriter: PatternRewriter) -> SSAValue:
-    """``value`` over ``axes``, which contain its own, in front of the matched op."""
-    have, want = _type(value).labels, tuple(a.label for a in axes)
-    if have == want:
-        return value
-    op: Operation
-    if len(have) == len(want):
-        op = region.TransposeOp(value, [have.index(w) for w in want])
-    else:
-        op = region.BroadcastInDimOp(value, [want.index(h) for h in have], axes)
-    rewriter.insert(op)
-    return op.results[0]
-
-
-def _rebuilt(op: Operation, operands: Sequence[SSAValue]) -> Operation:
-    """The elementwise ``op`` on other operands, over their axes."""
-    match op:
-        case region.UnaryOp():
-            return region.UnaryOp(op.fn.data, operands[0])
-        case region.BinaryOp():
-            return region.BinaryOp(op.fn.data, operands[0], operands[1])
-        case region.CompareOp():
-            return region.CompareOp(op.fn.data, operands[0], operands[1])
-        case region.SelectOp():
-            return region.SelectOp(operands[0], operands[1], operands[2])
-        case region.CastOp():
-            return region.CastOp(operands[0], op.result.type.element_type)
-        case _:
-            raise ValueError(f"{op.name} is not elementwise")
-
-
-def erase_unused(op: Operation, rewriter: PatternRewriter) -> None:
-    """Erase ``op`` if it is pure and nothing uses it, then what only it used."""
-    if any(r.first_use for r in op.results) or not op.has_trait(Pure):
-        return
-    owners = [o.owner for o in op.operands if isinstance(o.owner, Operation)]
-    rewriter.erase(op)
-    for owner in dict.fromkeys(owners):
-        erase_unused(owner, rewriter)
-
-
-def _only_use(value: SSAValue) -> bool:
-    return value.has_one_use()
-
+from polyc.passes.notes import Note, Report, show
+from polyc.passes.region_rewriting import (
+    ComposeBroadcasts,
+    ComposeTransposes,
+    Elementwise,
+    erase_unused,
+    rebuilt,
+    spread,
+    type_of,
+)
 
 # Patterns ------------------------------------------------------------------------------
 
@@ -114,49 +63,36 @@ class JoinReductions(RewritePattern):
     """R0: ``reduce f over K1 (reduce f over K2 x)`` → ``reduce f over K1, K2 x``.
 
     Legal when both reduce by the same function (R4: a max of sums stays) in the same
-    accumulator, the inner result has no other use, and the inner init is the neutral
-    value, which the verifier holds.  Exact for max and min; a sum is reassociated.
+    accumulator, in f32 if it is a sum, the inner result has no other use, and the inner
+    init is the neutral value, which the verifier holds.  Exact for max and min; a sum is
+    reassociated.  ``join`` and ``needs`` are the legality tables to go by.
     """
 
     classes: Sequence[str] = DEFAULT_CLASSES
     report: Report | None = None
+    join: Mapping[str, ChangeClass] = field(default_factory=lambda: JOIN)
+    needs: Sequence[JoinNeed] = JOIN_NEEDS
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: region.ReduceOp, rewriter: PatternRewriter, /) -> None:
         if not isinstance(inner := op.operand.owner, region.ReduceOp):
             return
-        if why_not_joined(op, inner, self.classes) is not None:
+        if why_not_joined(op, inner, self.classes, self.join, self.needs) is not None:
             return
         both = {*op.labels, *inner.labels}
         joined = region.ReduceOp(
             op.fn.data,
             inner.operand,
-            [label for label in _type(inner.operand).labels if label in both],
+            [label for label in type_of(inner.operand).labels if label in both],
             acc=cast(AnyFloat | None, inner.acc),
             label=op.label or inner.label,
         )
         joined.result.name_hint = op.result.name_hint
         if self.report is not None:
             text = f"{op.fn.data} over [{', '.join(inner.labels)}] joined the one outside it"
-            self.report.fired.append(Note(JOIN[op.fn.data], text, located(joined, op)))
+            self.report.fired.append(Note(self.join[op.fn.data], text, located(joined, op)))
         rewriter.replace(op, joined)
         erase_unused(inner, rewriter)
-
-
-def why_not_joined(
-    outer: region.ReduceOp, inner: region.ReduceOp, classes: Sequence[str]
-) -> str | None:
-    """Why R0 leaves two reductions apart; None when it joins them."""
-    f, g = outer.fn.data, inner.fn.data
-    if f != g:
-        return f"a {f} of a {g} is a barrier: unlike reductions do not join"
-    if outer.accumulator != inner.accumulator:
-        return f"the two accumulate in {inner.accumulator} and {outer.accumulator}"
-    if not _only_use(inner.result):
-        return "the inner result has other uses, and would be computed twice"
-    if JOIN[f] not in classes:
-        return f"joining a {f} is {JOIN[f]}, and only {', '.join(classes)} may fire"
-    return None
 
 
 @dataclass
@@ -175,7 +111,7 @@ class HoistFromReduction(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: region.ReduceOp, rewriter: PatternRewriter, /) -> None:
         c = candidate(op)
-        if c is None or not _only_use(op.operand):
+        if c is None or not op.operand.has_one_use():
             return
         row = judge(c, self.classes, self.table).row
         if row is None:
@@ -186,9 +122,9 @@ class HoistFromReduction(RewritePattern):
         rewriter.insert(reduced)
         operands: list[SSAValue] = [reduced.result]
         if c.other is not None:
-            other = _spread(c.other, reduced.result.type.axes.data, rewriter)
+            other = spread(c.other, reduced.result.type.axes.data, rewriter)
             operands.insert(0 if c.position == "rhs" else 1, other)
-        moved = _rebuilt(c.body, operands)
+        moved = rebuilt(c.body, operands)
         if self.report is not None:
             note = Note(row.change, f"{c.function} moved out of {c}", located(reduced, op))
             self.report.fired.append(note)
@@ -211,10 +147,7 @@ class MoveInvariantOut(RewritePattern):
     report: Report | None = None
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        if not isinstance(
-            op,
-            region.UnaryOp | region.BinaryOp | region.CompareOp | region.SelectOp | region.CastOp,
-        ):
+        if not isinstance(op, Elementwise):
             return
         sources: list[SSAValue] = []
         for operand in op.operands:
@@ -222,13 +155,13 @@ class MoveInvariantOut(RewritePattern):
                 return
             sources.append(owner.operand)
         result = op.result.type
-        labels = {label for s in sources for label in _type(s).labels}
+        labels = {label for s in sources for label in type_of(s).labels}
         if len(labels) == len(result.axes):
             return
-        axes = _type(sources[0]).axes.data
-        if any(_type(s).axes.data != axes for s in sources):
+        axes = type_of(sources[0]).axes.data
+        if any(type_of(s).axes.data != axes for s in sources):
             axes = tuple(a for a in result.axes if a.label in labels)
-        small = _rebuilt(op, [_spread(s, axes, rewriter) for s in sources])
+        small = rebuilt(op, [spread(s, axes, rewriter) for s in sources])
         rewriter.insert(small)
         small.results[0].name_hint = op.result.name_hint
         if self.report is not None:
@@ -241,28 +174,66 @@ class MoveInvariantOut(RewritePattern):
             erase_unused(cast(Operation, owner), rewriter)
 
 
-class ComposeBroadcasts(RewritePattern):
-    """A broadcast of a broadcast or of a transpose → one broadcast; one of nothing → none.
+@dataclass
+class ApplyToAccumulator(RewritePattern):
+    """R3: an elementwise op on a transposed accumulator → the op on it, then transposed.
 
-    Legal always, and exact: no element changes.
+    Legal when every operand that a reduction leads to is transposed alike; the others are
+    turned back, which moves nothing.  Exact.  What follows a reduction then runs where its
+    accumulator lies.
     """
 
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: region.BroadcastInDimOp, rewriter: PatternRewriter, /) -> None:
-        inner = op.operand.owner
-        if op.operand.type == op.result.type and op.positions == tuple(range(len(op.positions))):
-            rewriter.replace(op, [], [op.operand])
+    report: Report | None = None
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        if not isinstance(op, Elementwise):
             return
-        match inner:
-            case region.BroadcastInDimOp():
-                places = [op.positions[p] for p in inner.positions]
-            case region.TransposeOp():
-                back = {p: i for i, p in enumerate(inner.permutation)}
-                places = [op.positions[back[p]] for p in range(len(back))]
-            case _:
+        turned = next(
+            (
+                o.owner
+                for o in op.operands
+                if isinstance(o.owner, region.TransposeOp) and _is_accumulated(o)
+            ),
+            None,
+        )
+        if turned is None:
+            return
+        perm, axes = turned.permutation, type_of(turned.operand).axes.data
+        operands: list[SSAValue] = []
+        for operand in op.operands:
+            owner = operand.owner
+            if isinstance(owner, region.TransposeOp) and owner.permutation == perm:
+                operands.append(owner.operand)
+            elif _is_accumulated(operand):
                 return
-        rewriter.replace(op, region.BroadcastInDimOp(inner.operand, places, op.result.type.axes))
-        erase_unused(inner, rewriter)
+            else:
+                operands.append(operand)
+        done = rebuilt(op, [spread(o, axes, rewriter) for o in operands])
+        rewriter.insert(done)
+        done.results[0].name_hint = op.result.name_hint
+        if self.report is not None:
+            text = f"{op.name} runs on the accumulator, before it is transposed"
+            self.report.fired.append(Note("exact", text, located(done, op)))
+        owners = [o.owner for o in op.operands]
+        rewriter.replace(op, region.TransposeOp(done.results[0], perm))
+        for owner in dict.fromkeys(owners):
+            if isinstance(owner, region.TransposeOp):
+                erase_unused(owner, rewriter)
+
+
+def _is_accumulated(value: SSAValue) -> bool:
+    """Whether ``value`` has all the axes of a reduction's result and is computed from it."""
+    seen: set[SSAValue] = set()
+    todo = [value]
+    while todo:
+        if (found := todo.pop()) in seen:
+            continue
+        seen.add(found)
+        if isinstance(owner := found.owner, region.ReduceOp):
+            return True
+        if isinstance(owner, region.TransposeOp | Elementwise):
+            todo += owner.operands
+    return False
 
 
 # The pass ------------------------------------------------------------------------------
@@ -276,7 +247,9 @@ def patterns(
     """The patterns of the pass, in the order in which they are tried."""
     return [
         ComposeBroadcasts(),
+        ComposeTransposes(),
         MoveInvariantOut(report),
+        ApplyToAccumulator(report),
         HoistFromReduction(classes, table, report),
         JoinReductions(classes, report),
     ]
@@ -310,7 +283,7 @@ def _why_not_hoisted(
     verdict = judge(c, classes, table)
     if verdict.row is None:
         return verdict.reason
-    if not _only_use(c.reduce.operand):
+    if not c.reduce.operand.has_one_use():
         return f"the {c.function} under {c} has other uses, and would be computed twice"
     return None
 
@@ -341,12 +314,7 @@ class RegionSrnf(ModulePass):
     report: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for found in self.classes:
-            if found not in CLASSES:
-                raise PolycError(
-                    "BadPassOption",
-                    f"region-srnf has no class {found} of changes; there are {', '.join(CLASSES)}",
-                )
+        check_classes(self.name, self.classes)
         done = normalise(op, self.classes)
         notes = [n for n in done.fired if self.report or n.kind == "finite-only"]
         show(notes + (done.refused if self.report else []))

@@ -28,9 +28,10 @@ from polyc.dialects.region import (
     ReduceOp,
     UnaryOp,
     YieldOp,
+    kernel_of,
 )
 from polyc.dialects.region_types import AxisAttr, MemRefType, val_type
-from polyc.passes import legality
+from polyc.passes import legality, region_facts
 from polyc.passes.legality import CLASSES, TABLE, Row, register
 from polyc.passes.region_srnf import RegionSrnf, normalise, refusals
 from polyc.playback.region import run
@@ -255,8 +256,8 @@ def test_accumulator_of_another_type_refuses() -> None:
 @pytest.mark.parametrize("fn", ["exp", "abs", "sqrt", "sigmoid"])
 def test_nonnegative_by_function(fn: str) -> None:
     body = Body()
-    assert not legality.nonnegative(body.x)
-    assert legality.nonnegative(body.add(UnaryOp(fn, body.x)))
+    assert not region_facts.nonnegative(body.x)
+    assert region_facts.nonnegative(body.add(UnaryOp(fn, body.x)))
 
 
 def test_nonnegative_by_operands() -> None:
@@ -265,23 +266,24 @@ def test_nonnegative_by_operands() -> None:
     square = body.add(BinaryOp("mul", x, x))
     two = body.repeat(body.add(ConstantOp(2.0, f32)))
     minus = body.repeat(body.add(ConstantOp(-2.0, f32)))
-    assert legality.nonnegative(square)
-    assert legality.nonnegative(body.add(BinaryOp("max", x, two)))
-    assert not legality.nonnegative(body.add(BinaryOp("max", x, minus)))
-    assert not legality.nonnegative(body.add(BinaryOp("min", x, two)))
-    assert legality.nonnegative(body.add(BinaryOp("add", square, two)))
-    assert not legality.nonnegative(body.add(BinaryOp("sub", square, two)))
-    assert not legality.nonnegative(body.add(UnaryOp("reciprocal", square)))
+    assert region_facts.nonnegative(square)
+    assert region_facts.nonnegative(body.add(BinaryOp("max", x, two)))
+    assert not region_facts.nonnegative(body.add(BinaryOp("max", x, minus)))
+    assert not region_facts.nonnegative(body.add(BinaryOp("min", x, two)))
+    assert region_facts.nonnegative(body.add(BinaryOp("add", square, two)))
+    assert not region_facts.nonnegative(body.add(BinaryOp("sub", square, two)))
+    assert not region_facts.nonnegative(body.add(UnaryOp("reciprocal", square)))
     # An empty max of what is not negative is -inf.
-    assert not legality.nonnegative(body.add(ReduceOp("max", square, ["k"])))
-    assert legality.nonnegative(body.add(ReduceOp("sum", square, ["k"])))
+    assert not region_facts.nonnegative(body.add(ReduceOp("max", square, ["k"])))
+    assert region_facts.nonnegative(body.add(ReduceOp("sum", square, ["k"])))
 
 
 def test_never_empty_is_proved_from_assumptions() -> None:
     for nonempty in (False, True):
         body = Body()
         module = body.finish(body.add(ReduceOp("max", body.x, ["k"])), nonempty)
-        assert legality.never_empty(reduced(module)) is nonempty
+        reduce = reduced(module)
+        assert region_facts.never_empty(reduce, kernel_of(reduce)) is nonempty
 
 
 # The other patterns ---------------------------------------------------------------------

@@ -64,3 +64,15 @@ region.kernel @shared iters [m: M, j: J] ins(%x: !region.memref<[M, J, K], f32, 
   %4 = region.binary div %1, %3 : !region.val<[m: M, j: J], f32>
   region.yield %4 : !region.val<[m: M, j: J], f32>
 }
+
+// A sum in f16 is as wrong as its order makes it: 64 sums of 64 ones are 4096, one sum is 2048.
+// CHECK-LABEL: region.kernel @narrow
+// CHECK:         region.reduce sum
+// CHECK-NEXT:    region.reduce sum
+// REMARK:      remark[NonAssociativeTransform]: a sum in f16 depends on its order by more than its last bits: 4096 ones are 2048 in f16, and 64 sums of 64 are not
+region.kernel @narrow iters [m: M] ins(%x: !region.memref<[M, J, K], f16, align 4>) outs(y: !region.memref<[M], f16, align 4> gmem) {
+  %0 = region.read %x affine_map<(d0, d1, d2)[s0, s1, s2] -> (d0, d1, d2)> : !region.memref<[M, J, K], f16, align 4> -> !region.val<[m: M, j: J, k: K], f16>
+  %1 = region.reduce sum %0 over [k] init 0.0 acc f16 : !region.val<[m: M, j: J, k: K], f16> -> !region.val<[m: M, j: J], f16>
+  %2 = region.reduce sum %1 over [j] init 0.0 acc f16 : !region.val<[m: M, j: J], f16> -> !region.val<[m: M], f16>
+  region.yield %2 : !region.val<[m: M], f16>
+}
