@@ -28,7 +28,7 @@ def test_tiles_and_threads_are_compared(capsys: pytest.CaptureFixture[str]) -> N
     assert command.main(["run", PARTS, *SIZES, "--device", "cpu"]) == 0
     out = capsys.readouterr().out
     assert "@gemm_split_k for sm_90a at M=33, K=520, N=72" in out
-    assert "CTAs: gemm_split_k_deep 2, gemm_split_k_sum 99, agrees" in out
+    assert "CTAs: gemm_split_k_deep 2, gemm_split_k_deep_sum 27, agrees" in out
     assert "the tiles and the simulated threads agree" in out
     for step in ("play back tiles", "lower from tile level", "compile", "simulate"):
         assert step in out
@@ -95,7 +95,7 @@ def test_compile_and_simulate_take_tiles(
 ) -> None:
     out = tmp_path / "k.cu"
     assert command.main(["compile", PARTS, "--arch", "sm_90a", "-o", str(out)]) == 0
-    assert "gemm_split_k_sum(" in out.read_text()
+    assert "gemm_split_k_deep_sum(" in out.read_text()
     assert command.main(["simulate", PARTS, *SIZES]) == 0
     assert "no findings" in capsys.readouterr().out
 

@@ -312,9 +312,12 @@ CASES: Mapping[str, TileCase] = {
             large=sizes_of(
                 "M N K", (128, 128, 65536), (16, 14336, 4096), (129, 264, 8200), (1, 8, 8)
             ),
-            also=[("gemm_split_k_many", {"M": 3, "N": 136, "K": 2056})],
-            mutants=8,
-            mutant_shapes=sizes_of("M N K", (5, 40, 72)),
+            also=[
+                ("gemm_split_k_few", {"M": 70, "N": 72, "K": 584}),
+                ("gemm_split_k_many", {"M": 3, "N": 136, "K": 2056}),
+            ],
+            mutants=16,
+            mutant_shapes=sizes_of("M N K", (5, 40, 1152)),
         ),
         TileCase(
             "gemm_unaligned",
