@@ -1,8 +1,8 @@
 """The printer: kernels at the hardware level of the gpu dialect as CUDA C (design rule 2).
 
 One function an op, in the table of ``gpu_to_cuda_writer``; the upstream ops are in
-``gpu_to_cuda_upstream``, the inline PTX in ``gpu_to_cuda_functions``.  The text includes no
-header, and the same IR gives the same bytes.
+``gpu_to_cuda_upstream``, the inline PTX in ``gpu_to_cuda_functions`` and ``gpu_to_cuda_families``.
+The text includes no header, and the same IR gives the same bytes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,10 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.module import KernelOp, ModuleOp, ReturnOp
 from polyc.dialects.gpu.types import GlobalType, SharedType, TensorMapType
-from polyc.lowering import gpu_to_cuda_functions, gpu_to_cuda_upstream
-from polyc.lowering.gpu_to_cuda_functions import (
-    TENSOR_MAP,
-    TYPEDEFS,
-    CType,
-    DeviceFunction,
-    can_move,
-)
+from polyc.lowering import gpu_to_cuda_families, gpu_to_cuda_upstream
+from polyc.lowering.gpu_to_cuda_asm import DeviceFunction
+from polyc.lowering.gpu_to_cuda_families import can_move
+from polyc.lowering.gpu_to_cuda_types import TENSOR_MAP, TYPEDEFS, CType
 from polyc.lowering.gpu_to_cuda_writer import KernelWriter, is_reserved, not_lowered, prints
 
 UPSTREAM = gpu_to_cuda_upstream
@@ -94,13 +90,13 @@ def _shared_address(w: KernelWriter, op: hw.SharedAddressOp) -> None:
 
 @prints(hw.LoadSharedOp, "loaded")
 def _load_shared(w: KernelWriter, op: hw.LoadSharedOp) -> None:
-    function = gpu_to_cuda_functions.load("shared", _movable(w, op, op.result))
+    function = gpu_to_cuda_families.load("shared", _movable(w, op, op.result))
     w.define(op.result, w.call(function, w.text(op.address)))
 
 
 @prints(hw.StoreSharedOp)
 def _store_shared(w: KernelWriter, op: hw.StoreSharedOp) -> None:
-    function = gpu_to_cuda_functions.store("shared", _movable(w, op, op.value))
+    function = gpu_to_cuda_families.store("shared", _movable(w, op, op.value))
     w.run(function, w.text(op.address), w.text(op.value))
 
 
@@ -149,16 +145,16 @@ def _load_global(w: KernelWriter, op: hw.LoadGlobalOp) -> None:
     pointer = _pointer(w, op, op.tensor, op.indices)
     t = _movable(w, op, op.result)
     if op.predicate is None:
-        w.define(op.result, w.call(gpu_to_cuda_functions.load(space, t), pointer))
+        w.define(op.result, w.call(gpu_to_cuda_families.load(space, t), pointer))
         return
-    function = gpu_to_cuda_functions.load(space, t, True)
+    function = gpu_to_cuda_families.load(space, t, True)
     w.define(op.result, w.call(function, pointer, w.text(op.predicate)))
 
 
 @prints(hw.StoreGlobalOp)
 def _store_global(w: KernelWriter, op: hw.StoreGlobalOp) -> None:
     pointer = _pointer(w, op, op.tensor, op.indices)
-    function = gpu_to_cuda_functions.store("global", _movable(w, op, op.value))
+    function = gpu_to_cuda_families.store("global", _movable(w, op, op.value))
     call = w.call(function, pointer, w.text(op.value))
     w.line(f"{call};" if op.predicate is None else f"if ({w.text(op.predicate)}) {call};")
 
@@ -323,13 +319,13 @@ def _map_shared(w: KernelWriter, op: hw.MapSharedOp) -> None:
 
 @prints(hw.LoadClusterOp, "loaded")
 def _load_cluster(w: KernelWriter, op: hw.LoadClusterOp) -> None:
-    function = gpu_to_cuda_functions.load("cluster", _movable(w, op, op.result))
+    function = gpu_to_cuda_families.load("cluster", _movable(w, op, op.result))
     w.define(op.result, w.call(function, w.text(op.address)))
 
 
 @prints(hw.StoreClusterOp)
 def _store_cluster(w: KernelWriter, op: hw.StoreClusterOp) -> None:
-    function = gpu_to_cuda_functions.store("cluster", _movable(w, op, op.value))
+    function = gpu_to_cuda_families.store("cluster", _movable(w, op, op.value))
     w.run(function, w.text(op.address), w.text(op.value))
 
 
@@ -353,14 +349,14 @@ def _shuffle(w: KernelWriter, op: hw.ShuffleOp) -> None:
 @prints(hw.AtomicGlobalOp)
 def _atomic_global(w: KernelWriter, op: hw.AtomicGlobalOp) -> None:
     pointer = _pointer(w, op, op.tensor, op.indices)
-    name = gpu_to_cuda_functions.reduction("global", op.function.data, str(op.value.type))
+    name = gpu_to_cuda_families.reduction("global", op.function.data, str(op.value.type))
     call = w.call(name, pointer, w.text(op.value))
     w.line(f"{call};" if op.predicate is None else f"if ({w.text(op.predicate)}) {call};")
 
 
 @prints(hw.AtomicSharedOp)
 def _atomic_shared(w: KernelWriter, op: hw.AtomicSharedOp) -> None:
-    name = gpu_to_cuda_functions.reduction("shared", op.function.data, str(op.value.type))
+    name = gpu_to_cuda_families.reduction("shared", op.function.data, str(op.value.type))
     w.run(name, w.text(op.address), w.text(op.value))
 
 
@@ -416,7 +412,7 @@ def _wgmma_descriptor(w: KernelWriter, op: hw.WgmmaDescriptorOp) -> None:
 
 @prints(hw.WgmmaOp)
 def _wgmma(w: KernelWriter, op: hw.WgmmaOp) -> None:
-    function = gpu_to_cuda_functions.wgmma(
+    function = gpu_to_cuda_families.wgmma(
         op.n.value.data,
         str(op.element),
         op.transpose_a is not None,
@@ -432,7 +428,7 @@ def _wgmma(w: KernelWriter, op: hw.WgmmaOp) -> None:
 
 @prints(hw.WgmmaRegistersOp)
 def _wgmma_registers(w: KernelWriter, op: hw.WgmmaRegistersOp) -> None:
-    function = gpu_to_cuda_functions.wgmma_registers(
+    function = gpu_to_cuda_families.wgmma_registers(
         op.n.value.data, str(op.element), op.transpose_b is not None, op.clear is not None
     )
     first, offset = op.a_register.value.data, op.b_offset.value.data

@@ -23,8 +23,10 @@ from xdsl.traits import Pure
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware
 from polyc.dialects.gpu.module import KernelOp
-from polyc.lowering import gpu_to_cuda_functions
-from polyc.lowering.gpu_to_cuda_functions import CType, DeviceFunction, c_type
+from polyc.lowering.gpu_to_cuda_asm import DeviceFunction
+from polyc.lowering.gpu_to_cuda_families import PREFIXES
+from polyc.lowering.gpu_to_cuda_functions import functions
+from polyc.lowering.gpu_to_cuda_types import CType, c_type
 
 OperationT = TypeVar("OperationT", bound=Operation)
 Printer = Callable[["KernelWriter", Any], None]
@@ -112,8 +114,8 @@ def is_reserved(name: str) -> bool:
     """Whether a variable of this name would hide something that the text uses."""
     return (
         name in KEYWORDS
-        or name.startswith(("__", *gpu_to_cuda_functions.PREFIXES))
-        or name in gpu_to_cuda_functions.functions()
+        or name.startswith(("__", *PREFIXES))
+        or name in functions()
         or _VECTOR_NAME.fullmatch(name) is not None
     )
 
@@ -284,7 +286,7 @@ class KernelWriter:
     def call(self, function: str | DeviceFunction, *arguments: str, template: str = "") -> str:
         """The text of a call; the function goes into the prelude."""
         if isinstance(function, str):
-            function = gpu_to_cuda_functions.functions()[function]
+            function = functions()[function]
         self.functions.setdefault(function.name, function)
         return f"{function.name}{f'<{template}>' if template else ''}({', '.join(arguments)})"
 

@@ -34,6 +34,7 @@ from polyc.tile.functions import (
     subtract,
     tanh,
 )
+from polyc.tile.indices import Index, Size, index, size, sizes
 from polyc.tile.maps import parallel
 from polyc.tile.ops import (
     atomic,
@@ -63,6 +64,7 @@ from polyc.tile.ops import (
     tile_index,
 )
 from polyc.tile.programs import Program, kernel, launch, program, sequence, workspace
+from polyc.tile.scalars import Scalar
 from polyc.tile.tiles import (
     Fragment,
     Out,
@@ -80,7 +82,6 @@ from polyc.tile.tiles import (
     ring,
     swizzle,
 )
-from polyc.tile.values import Index, Scalar, Size, index, size, sizes
 
 inf = float("inf")
 """Infinity, the start of a minimum; its negative is that of a maximum."""

@@ -12,6 +12,8 @@ from xdsl.dialects.builtin import LocationAttr, UnitAttr
 from xdsl.ir import Block, SSAValue
 
 from polyc.dialects.gpu import tile
+from polyc.tile.indices import Index, IndexLike, leaf, ssa_index
+from polyc.tile.scalars import Scalar, constant_of, truth
 from polyc.tile.source import here, public, refuse, targets
 from polyc.tile.tiles import Order, unwrapped, wrapped
 from polyc.tile.trace import (
@@ -26,7 +28,6 @@ from polyc.tile.trace import (
     open_scope,
     region_of,
 )
-from polyc.tile.values import Index, IndexLike, Scalar, constant_of, leaf, ssa_index, truth
 
 R = TypeVar("R")
 

@@ -13,32 +13,25 @@ from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from polyc.tile.source import public, refuse
-from polyc.tile.trace import INDEX, constant, kernel_trace, new_constant, value_of
-from polyc.tile.values import (
+from polyc.tile.indices import Index, IndexLike, Size, apply_map, element, leaf, of_sizes, ssa_index
+from polyc.tile.scalars import (
     INTEGER_OPS,
-    Index,
-    IndexLike,
     Scalar,
     ScalarLike,
-    Size,
-    apply_map,
     binary,
     converted,
     dtype,
-    element,
     hinted,
-    leaf,
     make,
     named_scalar,
     number,
-    of_sizes,
     pair,
     scalar,
-    ssa_index,
     truth,
     unary,
 )
+from polyc.tile.source import public, refuse
+from polyc.tile.trace import INDEX, constant, kernel_trace, new_constant, value_of
 
 Named = TypeVar("Named")
 

@@ -13,6 +13,8 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.gpu.tile import MapOp, YieldOp
 from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
+from polyc.tile.indices import Axis, Index, IndexLike, Size, element, ssa_index, to_index
+from polyc.tile.scalars import Scalar, ScalarLike, converted, hinted, number
 from polyc.tile.source import here, public, refuse, targets
 from polyc.tile.trace import (
     MAP,
@@ -25,20 +27,6 @@ from polyc.tile.trace import (
     region_of,
     trace,
     valid_hint,
-)
-from polyc.tile.values import (
-    Axis,
-    Index,
-    IndexLike,
-    Scalar,
-    ScalarLike,
-    Size,
-    converted,
-    element,
-    hinted,
-    number,
-    ssa_index,
-    to_index,
 )
 
 

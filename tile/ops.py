@@ -13,6 +13,8 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.gpu.types import FragmentType, SharedType
 from polyc.tile.functions import affine_map
+from polyc.tile.indices import Index, IndexLike, Size, leaf, ssa_index
+from polyc.tile.scalars import converted, hinted, number
 from polyc.tile.source import public, refuse, targets
 from polyc.tile.tiles import (
     Fragment,
@@ -27,18 +29,7 @@ from polyc.tile.tiles import (
     unwrapped,
     wrapped,
 )
-from polyc.tile.trace import in_map, insert, kernel_trace, named, value_of
-from polyc.tile.values import (
-    Index,
-    IndexLike,
-    Size,
-    attribute,
-    converted,
-    hinted,
-    leaf,
-    number,
-    ssa_index,
-)
+from polyc.tile.trace import attribute, in_map, insert, kernel_trace, named, value_of
 
 End = Place | Tensor | Tile | View
 """What a copy goes between."""

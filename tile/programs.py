@@ -27,12 +27,15 @@ from polyc.dialects.gpu.module import (
     WorkspaceOp,
 )
 from polyc.dialects.gpu.types import BindAttr, GlobalType, IntsAttr
+from polyc.tile.indices import Index, Size, read_assumptions, to_dim
+from polyc.tile.scalars import dtype
 from polyc.tile.source import here, public, refuse, target, user_frame
 from polyc.tile.tiles import Out, Tensor, TensorSpec
 from polyc.tile.trace import (
     CURRENT,
     INDEX,
     Trace,
+    attribute,
     check_innermost,
     close_scope,
     insert,
@@ -42,7 +45,6 @@ from polyc.tile.trace import (
 from polyc.tile.trace import (
     trace as any_trace,
 )
-from polyc.tile.values import Index, Size, attribute, dtype, read_assumptions, to_dim
 
 DEFAULT_ALIGN = 16
 """Bytes that a launch wants every tensor's address to be a multiple of, where nothing is said."""

@@ -25,20 +25,10 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.tile import maps
 from polyc.tile.functions import affine_map
+from polyc.tile.indices import Index, IndexLike, Size, leaf, ssa_index, to_dim
+from polyc.tile.scalars import Scalar, ScalarLike, dtype, hinted
 from polyc.tile.source import public, refuse
 from polyc.tile.trace import check_visible, in_map, insert, kernel_trace, value_of
-from polyc.tile.values import (
-    Index,
-    IndexLike,
-    Scalar,
-    ScalarLike,
-    Size,
-    dtype,
-    hinted,
-    leaf,
-    ssa_index,
-    to_dim,
-)
 
 # Signatures ----------------------------------------------------------------------------
 

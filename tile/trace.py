@@ -18,6 +18,8 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     LocationAttr,
+    StringAttr,
+    UnitAttr,
     UnknownLoc,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -25,6 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.diagnostic import from_text
 from polyc.dialects.gpu.tile import TileIndexOp, YieldOp
+from polyc.dialects.gpu.types import IntsAttr
 from polyc.tile.source import here, refuse
 
 OperationT = TypeVar("OperationT", bound=Operation)
@@ -231,3 +234,20 @@ def valid_hint(name: str) -> str | None:
 
 def region_of(block: Block) -> Region:
     return Region(block)
+
+
+def attribute(given: object) -> Attribute:
+    """A Python value as an attribute: a number is an index, tuples are ``#gpu.ints``."""
+    match given:
+        case Attribute():
+            return given
+        case bool():
+            return UnitAttr() if given else refuse("NotAnAttribute", "leave a false flag out")
+        case int():
+            return IntegerAttr.from_index_int_value(given)
+        case str():
+            return StringAttr(given)
+        case tuple() | list():
+            return IntsAttr(tuple(cast("Sequence[int]", given)))
+        case _:
+            refuse("NotAnAttribute", f"{given!r} is no attribute; take numbers and text")

@@ -27,7 +27,7 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.hardware import HARDWARE_OPS
 from polyc.lowering.gpu_to_cuda import cuda_source, kernel_text, print_cuda
-from polyc.lowering.gpu_to_cuda_functions import DeviceFunction
+from polyc.lowering.gpu_to_cuda_asm import DeviceFunction
 from polyc.lowering.gpu_to_cuda_upstream import affine_text
 from polyc.lowering.gpu_to_cuda_writer import (
     KEYWORDS,

@@ -1,0 +1,42 @@
+"""Device functions of the printer, and the inline PTX in them.
+
+A ``DeviceFunction`` is one small ``__device__ __forceinline__`` function around one instruction (or
+around integer arithmetic that C spells badly); the printer writes only those that a kernel uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFunction:
+    """A function of the prelude: its name and its whole text."""
+
+    name: str
+    text: str
+
+
+def device_function(signature: str, body: str, template: str = "") -> DeviceFunction:
+    name = signature[: signature.index("(")].split()[-1].lstrip("*")
+    head = f"template <{template}>\n" if template else ""
+    lines = "\n".join(f"  {line}" for line in body.strip("\n").splitlines())
+    text = f"{head}__device__ __forceinline__ {signature} {{\n{lines}\n}}"
+    return DeviceFunction(name, text)
+
+
+def asm(
+    code: str, outs: str = "", ins: str = "", *, volatile: bool = True, memory: bool = True
+) -> str:
+    """An asm statement; ``code`` has an instruction a line."""
+    lines = code.strip().splitlines()
+    quoted = "\n    ".join(
+        f'"{line.strip()}"' if i == len(lines) - 1 else f'"{line.strip()}\\n"'
+        for i, line in enumerate(lines)
+    )
+    tail = f"\n    : {outs}" if outs else "\n    :"
+    tail += f"\n    : {ins}" if ins else "\n    :"
+    tail += '\n    : "memory"' if memory else ""
+    if not (outs or ins or memory):
+        tail = ""
+    return f"asm{' volatile' if volatile else ''}({quoted}{tail});"

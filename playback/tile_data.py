@@ -1,0 +1,265 @@
+"""What tile ops do to tiles: copies, products, maps and reductions of whole arrays."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import affine, arith
+from xdsl.ir import Operation
+from xdsl.ir.affine import (
+    AffineMap,
+)
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import (
+    LoadGlobalOp,
+    SharedTileOp,
+)
+from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
+from polyc.playback.functions import dtype_of
+from polyc.playback.gpu import arithmetic
+from polyc.playback.im2col import taken
+from polyc.playback.roles import Ring
+from polyc.playback.tile_cta import Array, Cta, Plays, tile_at, undefined
+from polyc.playback.tile_numbers import INTEGER, evaluated, play_constant
+
+
+def window(tensor: Array, start: Sequence[int], shape: Sequence[int]) -> Array:
+    """A tile of ``tensor`` from ``start``, zero where it leaves the tensor."""
+    found = np.zeros(tuple(shape), tensor.dtype)
+    ends = [min(s + n, size) for s, n, size in zip(start, shape, tensor.shape, strict=True)]
+    if all(s < e for s, e in zip(start, ends, strict=True)):
+        inside = tuple(slice(0, e - s) for s, e in zip(start, ends, strict=True))
+        found[inside] = tensor[tuple(slice(s, e) for s, e in zip(start, ends, strict=True))]
+    return found
+
+
+def _fragment(cta: Cta, op: tile.FragmentOp) -> None:
+    kind = op.fragment.type
+    assert isinstance(kind, FragmentType)
+    cta.values[op.fragment] = undefined(kind.sizes, kind.element_type)
+
+
+def _shared(cta: Cta, op: SharedTileOp) -> None:
+    kind = op.tile.type
+    assert isinstance(kind, SharedType)
+    cta.values[op.tile] = undefined((kind.ring.data, *kind.sizes), kind.element_type)
+
+
+def _fill(cta: Cta, op: tile.FillOp) -> None:
+    cta.values[op.fragment][...] = cta.values[op.value]
+
+
+def _copy(cta: Cta, op: tile.CopyOp) -> None:
+    _copied(cta, op)
+    if op.signal is not None and op.signal_index is not None:
+        ring = cta.values[op.signal]
+        if isinstance(ring, Ring):
+            ring.fill(int(cta.values[op.signal_index]))
+    if op.token is not None:
+        cta.values[op.token] = None
+
+
+def _copied(cta: Cta, op: tile.CopyOp) -> None:
+    source, target = tile_at(cta, op.source, op.source_slot), tile_at(cta, op.target, op.slot)
+    start = cta.numbers(op.indices)
+    if op.im2col is not None:
+        target[...] = taken(source, op.im2col, start, cta.numbers(op.tap), target.shape)
+    elif isinstance(op.source.type, GlobalType):
+        shape = _extent(op, source.ndim, target.shape)
+        target[...] = window(source, start, shape).reshape(target.shape)
+    elif isinstance(op.target.type, GlobalType):
+        shape = _extent(op, target.ndim, source.shape)
+        ends = [min(s + n, size) for s, n, size in zip(start, shape, target.shape, strict=True)]
+        if all(s < e for s, e in zip(start, ends, strict=True)):
+            inside = tuple(slice(0, e - s) for s, e in zip(start, ends, strict=True))
+            there = tuple(slice(s, e) for s, e in zip(start, ends, strict=True))
+            target[there] = source.reshape(shape)[inside]
+    else:
+        at = (0,) * source.ndim if op.window is None else op.window.data
+        small = min(source.shape, target.shape, key=math.prod)
+        part = tuple(slice(s, s + n) for s, n in zip(at, small, strict=True))
+        if source.shape == small:
+            target[part] = source
+        else:
+            target[...] = source[part]
+
+
+def _extent(op: tile.CopyOp, rank: int, tile_shape: Sequence[int]) -> list[int]:
+    """The sizes of a tile in all axes of a tensor."""
+    shape = [1] * rank
+    for axis, size in zip(op.tile_axes, tile_shape, strict=True):
+        shape[axis] = size
+    return shape
+
+
+def _load(cta: Cta, op: LoadGlobalOp) -> None:
+    """One element for all threads, 0 outside of the tensor."""
+    tensor, at = cta.values[op.tensor], tuple(cta.numbers(op.indices))
+    reads = op.predicate is None or bool(cta.values[op.predicate])
+    inside = all(0 <= i < n for i, n in zip(at, tensor.shape, strict=True))
+    cta.values[op.result] = tensor[at] if reads and inside else tensor.dtype.type(0)
+
+
+def _contract(cta: Cta, op: tile.ContractOp) -> None:
+    left = tile_at(cta, op.lhs, op.lhs_slot).astype(np.float32)
+    right = tile_at(cta, op.rhs, op.rhs_slot).astype(np.float32)
+    acc: Array = cta.values[op.acc]
+    with np.errstate(all="ignore"):
+        found = (left if op.lhs_k_major else left.T) @ (right.T if op.rhs_k_major else right)
+        acc[...] = found if op.clear is not None else acc + found
+    if op.token is not None:
+        cta.values[op.token] = None
+
+
+def _map(cta: Cta, op: tile.MapOp) -> None:
+    space: Array = cta.values[op.space]
+    grid = np.indices(space.shape)
+    origin = cta.numbers(op.origin)
+
+    def places(access: AffineMap) -> list[Array]:
+        found = [evaluated(expr, cast(Sequence[Array], grid), origin) for expr in access.results]
+        return [np.broadcast_to(coordinate, space.shape) for coordinate in found]
+
+    def inside(at: list[Array], shape: tuple[int, ...]) -> Array:
+        found = np.ones(space.shape, np.bool_)
+        for coordinate, size in zip(at, shape, strict=True):
+            found &= (coordinate >= 0) & (coordinate < size)
+        return found
+
+    scalar, *others = op.body.block.args
+    # An output may be the space itself, and be written before the next output is.
+    cta.values[scalar] = space.copy()
+    for index in op.body.block.walk():
+        if isinstance(index, tile.TileIndexOp):
+            cta.values[index.result] = grid[index.axis.value.data]
+    for arg, source, access in zip(others, op.inputs, op.input_maps, strict=True):
+        tensor: Array = tile_at(cta, source, None)
+        at = places(access)
+        held = inside(at, tensor.shape)
+        values = np.zeros(space.shape, tensor.dtype)
+        values[held] = tensor[tuple(c[held] for c in at)]
+        cta.values[arg] = values
+    *body, end = op.body.block.ops
+    for scalar_op in body:
+        _scalar(cta, scalar_op)
+    for value, out, access in zip(end.operands, op.outputs, op.output_maps, strict=True):
+        found = np.broadcast_to(cta.values[value], space.shape)
+        if isinstance(out.type, GlobalType):
+            target: Array = cta.values[out]
+            at = places(access)
+            held = inside(at, target.shape)
+            target[tuple(c[held] for c in at)] = found[held]
+        else:
+            cta.values[out][...] = found
+
+
+COMBINE: dict[str, tuple[Any, float]] = {
+    "sum": (np.add, 0.0),
+    "max": (np.maximum, -np.inf),
+    "min": (np.minimum, np.inf),
+}
+"""What a reduction does with two values, and what it is over none; NaN stays NaN."""
+
+
+ATOMIC: Mapping[str, Any] = {"add": np.add, "max": np.maximum, "min": np.minimum}
+
+
+def _over_nothing(kind: str, dtype: np.dtype[Any]) -> Any:
+    """What a reduction over no elements is; integers have no infinity, but a last one."""
+    nothing = COMBINE[kind][1]
+    if np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(dtype)
+        return int(np.clip(nothing, limits.min, limits.max))
+    return nothing
+
+
+def _reduce(cta: Cta, op: tile.ReduceOp) -> None:
+    source: Array = cta.values[op.source]
+    target: Array = cta.values[op.target]
+    kind = op.kind.data
+    combine, _ = COMBINE[kind]
+    grid = cast(Sequence[Array], np.indices(source.shape))
+    found = np.full(target.shape, _over_nothing(kind, target.dtype), target.dtype)
+    at = tuple(
+        np.broadcast_to(evaluated(expr, grid, ()), source.shape) for expr in op.by.data.results
+    )
+    with np.errstate(all="ignore"):
+        combine.at(found, at, source)
+        if op.cluster is not None:
+            parts = cta.cluster.exchange(cta.block % cta.cluster.size, found)
+            found = functools.reduce(combine, parts)
+        if op.accumulate is not None:
+            found = combine(target, found)
+    target[...] = found
+
+
+def _atomic(cta: Cta, op: tile.AtomicOp) -> None:
+    source: Array = cta.values[op.fragment]
+    target: Array = cta.values[op.tensor]
+    start = cta.numbers(op.indices)
+    shape = [1] * (target.ndim - source.ndim) + list(source.shape)
+    ends = [min(s + n, size) for s, n, size in zip(start, shape, target.shape, strict=True)]
+    if all(s < e for s, e in zip(start, ends, strict=True)):
+        there = tuple(slice(s, e) for s, e in zip(start, ends, strict=True))
+        inside = tuple(slice(0, e - s) for s, e in zip(start, ends, strict=True))
+        with np.errstate(all="ignore"):
+            new = ATOMIC[op.kind.data](target[there], source.reshape(shape)[inside])
+        target[there] = new
+
+
+def _scalar(cta: Cta, op: Operation) -> None:
+    """An op of a map's body, on whole tiles at once."""
+    operands = [cta.values[v] for v in op.operands]
+    found: Any
+    with np.errstate(all="ignore"):
+        match op:
+            case arith.ConstantOp():
+                play_constant(cta, op)
+                return
+            case tile.TileIndexOp():
+                return
+            case affine.ApplyOp():
+                m = op.map.data
+                found = evaluated(m.results[0], operands[: m.num_dims], operands[m.num_dims :])
+            case arith.CmpiOp():
+                compare = arithmetic.compare_integers(op.predicate.value.data, np.dtype(np.int64))
+                found = compare(*(np.asarray(v, np.int64) for v in operands))
+            case arith.AndIOp():
+                found = np.asarray(operands[0]) & operands[1]
+            case arith.OrIOp():
+                found = np.asarray(operands[0]) | operands[1]
+            case arith.AddiOp() | arith.SubiOp() | arith.MuliOp():
+                found = INTEGER[type(op)](*operands)
+            case arith.MinSIOp() | arith.MaxSIOp():
+                found = (np.minimum if isinstance(op, arith.MinSIOp) else np.maximum)(*operands)
+            case arith.CmpfOp():
+                found = arithmetic.compare_floats(op.predicate.value.data)(*operands)
+            case arith.SelectOp():
+                condition, then, other = (np.asarray(v) for v in operands)
+                found = np.where(condition, then, other)
+            case arith.ExtFOp() | arith.TruncFOp():
+                found = cast(Array, operands[0]).astype(dtype_of(op.results[0].type))
+            case _ if type(op) in arithmetic.FLOAT:
+                found = arithmetic.FLOAT[type(op)](*operands)
+            case _:
+                raise PolycError("NotPlayed", f"a map's body has no {op.name} here", op)
+    cta.values[op.results[0]] = found
+
+
+DATA: Plays = {
+    LoadGlobalOp: _load,
+    tile.ReduceOp: _reduce,
+    tile.AtomicOp: _atomic,
+    tile.FragmentOp: _fragment,
+    SharedTileOp: _shared,
+    tile.FillOp: _fill,
+    tile.CopyOp: _copy,
+    tile.ContractOp: _contract,
+    tile.MapOp: _map,
+}

@@ -1,0 +1,200 @@
+"""Who plays which ops of a tile program, how often and when: loops, roles, rings and turns."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from xdsl.dialects import scf
+from xdsl.ir import Operation
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import (
+    BarrierOp,
+    BlockIdOp,
+    ClusterRankOp,
+    CpAsyncCommitOp,
+    CpAsyncWaitOp,
+    GridSizeOp,
+)
+from polyc.dialects.gpu.module import (
+    ReturnOp,
+)
+from polyc.playback.roles import Ring, Turns
+from polyc.playback.tile_cta import Array, Cta, Plays
+
+
+def _coordinates(cta: Cta, op: tile.TileCoordinatesOp) -> None:
+    """Walk the tiles in the raster's order until the block's own."""
+    height, width = op.tile_sizes
+    rows, columns = (
+        -(-size // step)
+        for size, step in zip(cta.numbers([op.rows, op.columns]), (height, width), strict=True)
+    )
+    group = op.group.value.data if op.raster.data == "grouped" else 1
+    order = [
+        (row, column)
+        for first in range(0, rows, group)
+        for column in range(columns)
+        for row in range(first, min(first + group, rows))
+    ]
+    row, column = order[cta.block]
+    cta.values[op.row], cta.values[op.column] = row * height, column * width
+
+
+def _tile_loop(cta: Cta, op: tile.TileLoopOp) -> None:
+    """Walk the CTA's tiles; the order of tiles is the raster's business and changes no result."""
+    cluster = cta.kernel.cluster_size
+    counts = [-(-n // s) for n, s in zip(cta.numbers(op.sizes), op.tile.data, strict=True)]
+    counts[-2] = -(-counts[-2] // cluster)
+    share = 0 if op.share is None else int(cta.values[op.share])
+    shares = 1 if op.shares is None else op.shares.value.data
+    first, stride = cta.block // cluster, cta.blocks // cluster
+    for ordinal, number in enumerate(range(first, math.prod(counts), stride)):
+        if ordinal % shares != share:
+            continue
+        place = [int(i) for i in np.unravel_index(number, counts)]
+        place[-2] = place[-2] * cluster + cta.block % cluster
+        for axis, coordinate in enumerate(op.coordinates):
+            cta.values[coordinate] = place[axis] * op.tile.data[axis]
+        cta.values[op.ordinal] = ordinal
+        cta.ops(op.body.block)
+
+
+def _pipeline(cta: Cta, op: tile.PipelineOp) -> None:
+    step = op.step.value.data
+    for i in range(-(-int(cta.values[op.bound]) // step)):
+        cta.values[op.position], cta.values[op.iteration] = i * step, i
+        cta.ops(op.body.block)
+
+
+def _for(cta: Cta, op: scf.ForOp) -> None:
+    index, *carried = op.body.block.args
+    lower, upper, step = cta.numbers([op.lb, op.ub, op.step])
+    values = [cta.values[v] for v in op.iter_args]
+    for i in range(lower, upper, step):
+        cta.values[index] = i
+        cta.values.update(zip(carried, values, strict=True))
+        cta.ops(op.body.block)
+        end = op.body.block.last_op
+        assert end is not None
+        values = [cta.values[v] for v in end.operands]
+    cta.values.update(zip(op.results, values, strict=True))
+
+
+def _if(cta: Cta, op: scf.IfOp) -> None:
+    region = op.true_region if cta.values[op.cond] else op.false_region
+    for block in region.blocks:
+        cta.ops(block)
+        if op.results and (end := block.last_op) is not None:
+            cta.values.update(zip(op.results, [cta.values[v] for v in end.operands], strict=True))
+
+
+def _ring(cta: Cta, op: tile.RingOp) -> None:
+    copies = sum(
+        isinstance(use.operation, tile.CopyOp) and use.operation.signal is op.ring
+        for use in op.ring.uses
+    )
+    depth = op.ring.type.depth.data
+    cta.values[op.ring] = Ring(cta.floor, depth, copies, op.consumers.value.data)
+
+
+def _acquire(cta: Cta, op: tile.RingAcquireOp) -> None:
+    cta.values[op.ring].acquire(int(cta.values[op.iteration]), op)
+
+
+def _wait(cta: Cta, op: tile.RingWaitOp) -> None:
+    cta.values[op.ring].await_full(int(cta.values[op.iteration]), op)
+
+
+def _release(cta: Cta, op: tile.RingReleaseOp) -> None:
+    cta.values[op.ring].release(int(cta.values[op.iteration]), cta.warpgroups)
+
+
+def _order(cta: Cta, op: tile.OrderBarrierOp) -> None:
+    cta.values[op.order] = Turns(cta.floor, op.order.type.participants.data)
+
+
+def _enter(cta: Cta, op: tile.OrderEnterOp) -> None:
+    cta.values[op.order].enter(int(cta.values[op.number]), op)
+
+
+def _leave(cta: Cta, op: tile.OrderLeaveOp) -> None:
+    cta.values[op.order].leave(int(cta.values[op.number]))
+
+
+def _grid_signal(cta: Cta, op: tile.GridSignalOp) -> None:
+    cta.values[op.counters][tuple(cta.numbers(op.indices))] += 1
+    cta.floor.changed()
+
+
+def _grid_wait(cta: Cta, op: tile.GridWaitOp) -> None:
+    counters: Array = cta.values[op.counters]
+    at, (count,) = tuple(cta.numbers(op.indices)), cta.numbers([op.count])
+    if not cta.floor.busy and counters[at] < count:
+        raise PolycError("NotCooperative", "a CTA waits for others that do not run beside it", op)
+    cta.floor.wait(lambda: bool(counters[at] >= count), op)
+
+
+def _roles(cta: Cta, op: tile.RolesOp) -> None:
+    consumers = op.consumers.value.data
+    produce = cta.role(op.producer.block, 1)
+
+    def producer() -> None:
+        produce()
+        for ring in cta.values.values():
+            if isinstance(ring, Ring):
+                ring.close()
+
+    roles = [producer]
+    if op.independent is None:
+        roles.append(cta.role(op.consumer.block, consumers))
+    else:
+        roles += [cta.role(op.consumer.block, 1, number) for number in range(consumers)]
+    cta.floor.run(roles)
+
+
+def _nothing(cta: Cta, op: Operation) -> None:
+    """What orders tiles in time says nothing here: everything is done when it is said."""
+
+
+def _block_id(cta: Cta, op: BlockIdOp) -> None:
+    cta.values[op.result] = cta.block
+
+
+def _grid_size(cta: Cta, op: GridSizeOp) -> None:
+    cta.values[op.result] = cta.blocks
+
+
+def _cluster_rank(cta: Cta, op: ClusterRankOp) -> None:
+    cta.values[op.result] = cta.block % cta.cluster.size
+
+
+FLOW: Plays = {
+    BlockIdOp: _block_id,
+    GridSizeOp: _grid_size,
+    ClusterRankOp: _cluster_rank,
+    BarrierOp: _nothing,
+    CpAsyncCommitOp: _nothing,
+    CpAsyncWaitOp: _nothing,
+    tile.TileCoordinatesOp: _coordinates,
+    tile.TileLoopOp: _tile_loop,
+    tile.PipelineOp: _pipeline,
+    tile.RingOp: _ring,
+    tile.RingAcquireOp: _acquire,
+    tile.RingWaitOp: _wait,
+    tile.RingReleaseOp: _release,
+    tile.OrderBarrierOp: _order,
+    tile.OrderEnterOp: _enter,
+    tile.OrderLeaveOp: _leave,
+    tile.GridSignalOp: _grid_signal,
+    tile.GridWaitOp: _grid_wait,
+    tile.RolesOp: _roles,
+    tile.AwaitOp: _nothing,
+    tile.YieldOp: _nothing,
+    scf.ForOp: _for,
+    scf.IfOp: _if,
+    scf.YieldOp: _nothing,
+    ReturnOp: _nothing,
+}
