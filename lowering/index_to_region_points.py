@@ -77,10 +77,14 @@ def moved_set(points: AffineSet, into: Sequence[AffineExpr], dims: int) -> Affin
 
 
 def both(a: AffineSet | None, b: AffineSet) -> AffineSet:
-    """The points of ``b`` that are in ``a`` too; None is everywhere."""
+    """The points of ``b`` that are in ``a`` too; None is everywhere.
+
+    Of rows that bound one sum the tightest is kept, or a chain of pads would have all of theirs.
+    """
     if a is None:
         return b
-    return AffineSet(b.num_dims, b.num_symbols, (*a.constraints, *b.constraints))
+    rows = isl.tightest((*a.constraints, *b.constraints))
+    return AffineSet(b.num_dims, b.num_symbols, rows)
 
 
 def composed(access: AffineMap, into: Sequence[AffineExpr]) -> tuple[AffineExpr, ...]:

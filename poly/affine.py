@@ -225,6 +225,20 @@ def constraint_of(linear: Linear, equality: bool) -> AffineConstraintExpr:
     return AffineConstraintExpr(kind, expr_of(linear), AffineConstantExpr(0), canonicalize=False)
 
 
+def tightest(rows: Sequence[AffineConstraintExpr]) -> tuple[AffineConstraintExpr, ...]:
+    """``rows`` without those that another one implies by its spelling: ``x >= 1`` by ``x >= 2``."""
+    space = AffineSet(0, 0, tuple(rows))
+    least: dict[tuple[tuple[Atom, int], ...], tuple[int, int]] = {}
+    kept: list[int] = []
+    for number, (linear, equality) in enumerate(rows_of(space)):
+        if equality:
+            kept.append(number)
+        elif (best := least.get(linear.terms)) is None or linear.constant < best[0]:
+            least[linear.terms] = (linear.constant, number)
+    numbers = sorted([*kept, *(number for _, number in least.values())])
+    return tuple(rows[number] for number in numbers)
+
+
 def rows_of(points: AffineSet) -> Iterator[tuple[Linear, bool]]:
     """Each constraint as ``(linear, is_equality)``, meaning ``linear >= 0`` or ``== 0``."""
     for row in points.constraints:

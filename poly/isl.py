@@ -44,6 +44,7 @@ from polyc.poly.affine import (
     expr_text,
     linear_of,
     rows_of,
+    tightest,
     uses_dim,
 )
 
@@ -76,6 +77,7 @@ __all__ = [
     "simplify_map",
     "simplify_pieces",
     "simplify_set",
+    "tightest",
     "uses_dim",
 ]
 

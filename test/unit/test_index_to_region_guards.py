@@ -158,6 +158,19 @@ def test_several_pads_keep_their_own_fills(ctx: Context) -> None:
     np.testing.assert_array_equal(found, want)
 
 
+def test_a_chain_of_shifts_keeps_its_tightest_bound(ctx: Context) -> None:
+    more = "!tiny.tensor<[M + 1, N], f32>"
+    steps: list[str] = []
+    for i in range(8):
+        before, after = "%x" if i == 0 else f"%v{i}", "%y" if i == 7 else f"%v{i + 1}"
+        steps.append(f"%p{i} = tiny.pad {before} low [0, 0] high [1, 0] value 0.0 : {X} -> {more}")
+        steps.append(f"{after} = tiny.slice %p{i} [1:M + 1, 0:N] : {more} -> {X}")
+    read = only_read(lowered("\n  ".join(steps), "[M, N]", ctx))
+    assert read.guard is not None
+    assert str(read.guard.data.constraints[0]) == "(((d0 * -1) + s0) + -9) >= 0"
+    assert len(read.guard.data.constraints) == 1
+
+
 EXAMPLES = [
     ("conv_silu", {"N": 2, "H": 5, "W": 4, "C": 3, "F": 6}),
     ("conv_silu", {"N": 1, "H": 1, "W": 1, "C": 1, "F": 1}),

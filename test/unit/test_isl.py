@@ -265,6 +265,22 @@ def test_image_within():
     assert isl.image_within(map_of("(d0, d1)[s0, s1] -> (s0 - 1 - d0)"), BOX, target)
 
 
+@pytest.mark.parametrize(
+    ("rows", "left"),
+    [
+        ("d0 >= 0, d0 - 2 >= 0, s0 - d0 - 1 >= 0", "d0 - 2 >= 0, s0 - d0 - 1 >= 0"),
+        ("d0 - 2 >= 0, d0 >= 0, d0 - 2 >= 0", "d0 - 2 >= 0"),
+        ("d0 floordiv 2 - 1 >= 0, d0 - 1 >= 0", "d0 floordiv 2 - 1 >= 0, d0 - 1 >= 0"),
+        ("d0 >= 0, -1 * d0 + 4 >= 0, d0 == 0", "d0 >= 0, -1 * d0 + 4 >= 0, d0 == 0"),
+    ],
+)
+def test_tightest(rows: str, left: str):
+    points = set_of(f"(d0)[s0] : ({rows})")
+    kept = AffineSet(1, 1, isl.tightest(points.constraints))
+    assert str(kept) == str(set_of(f"(d0)[s0] : ({left})"))
+    assert isl.set_equal(kept, points)
+
+
 def test_all_zero():
     d0, d1 = AffineExpr.dimension(0), AffineExpr.dimension(1)
     line = set_of("(d0, d1) : (d0 >= 0, d1 mod 4 == 0)")
