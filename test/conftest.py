@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
@@ -14,7 +15,11 @@ from polyc.tools.registry import make_context
 
 # A test must give the same verdict on a slow machine and on every run.
 settings.register_profile("polyc", deadline=None, derandomize=True)
-settings.load_profile("polyc")
+# Where only the verdict matters, as for faults put in on purpose, failures are not made smaller.
+settings.register_profile(
+    "verdict", deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate]
+)
+settings.load_profile(os.environ.get("POLYC_HYPOTHESIS", "polyc"))
 
 ROOT = Path(__file__).resolve().parent.parent
 

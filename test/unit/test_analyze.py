@@ -173,6 +173,19 @@ def test_the_stride_with_values():
     ]
 
 
+def test_outer_strides_follow_the_inner_ones(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """With rows of a multiple of 16 bytes, a product of symbols is one too."""
+    text = (root / "examples" / "conv_silu.mlir").read_text()
+    assumed = text.replace("[N, H, W, F], f16>) {", "[N, H, W, F], f16>) assuming (C mod 8 == 0) {")
+    assert assumed != text
+    file = tmp_path / "aligned_conv.mlir"
+    file.write_text(assumed)
+    assert polyc.main(["analyze", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["why_not"] == []
+
+
 def test_the_address():
     assert why_not(gemm(attrs=" {align = 8 : i64}", more=ALIGNED)) == [
         ("tma", "A is aligned to 8 bytes, and TMA needs 16")

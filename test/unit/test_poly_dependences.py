@@ -172,6 +172,25 @@ def test_without_an_associative_op_the_axis_is_serial():
     assert reduction_axes(statement, found) == ()
 
 
+def test_a_reduction_that_also_scans_is_serial():
+    """What is not the accumulator's own order stays."""
+    statement = matmul(True)
+    m, n, k = (AffineDimExpr(i) for i in range(3))
+    domain = statement.domain
+    later = AffineSet(3, 1, (*domain.constraints, constraint_of(linear_of(k - 1), False)))
+    scanned = Statement(
+        "s",
+        statement.dims,
+        domain,
+        (*statement.reads, Access("t", AffineMap(3, 1, (m, n, k - 1)), later)),
+        (*statement.writes, Access("t", AffineMap(3, 1, (m, n, k)), domain)),
+        "C",
+    )
+    found = dependences([scanned], ANY)
+    assert parallel_axes(scanned, found) == (0, 1)
+    assert reduction_axes(scanned, found) == ()
+
+
 def test_a_scan_is_serial():
     i = AffineDimExpr(0)
     domain = box([Dim.sym("N")], ["N"])

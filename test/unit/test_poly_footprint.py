@@ -54,12 +54,27 @@ def extents(elements: set[Point]) -> list[int]:
     return [max(c) - min(c) + 1 for c in zip(*elements, strict=True)] if elements else []
 
 
+BESIDE = STENCIL.replace(
+    "tiny.output %y",
+    "%z = tiny.binary add %s, %y : !tiny.tensor<[N], f32>\n  tiny.output %z",
+)
+"""The stencil and the value itself: two ways, the narrow one first."""
+STRIDED = """
+tiny.graph @f(%x: !tiny.tensor<[2 * N], f32>) -> (y: !tiny.tensor<[N], f32>) {
+  %s = tiny.slice %x [0:2 * N:2] : !tiny.tensor<[2 * N], f32> -> !tiny.tensor<[N], f32>
+  %y = tiny.unary neg %s : !tiny.tensor<[N], f32>
+  tiny.output %y : !tiny.tensor<[N], f32>
+}
+"""
+
 CASES: list[tuple[str, str, str, dict[int, int], Sizes, list[str]]] = [
     (SOFTMAX, "s", "e", {0: 4}, {"M": 9, "N": 7}, ["4", "N"]),
     (SOFTMAX, "s", "e", {1: 4}, {"M": 9, "N": 7}, ["M", "N"]),
     (SOFTMAX, "m", "e", {0: 4, 1: 2}, {"M": 9, "N": 7}, ["4"]),
     (STENCIL, "s", "y", {0: 4}, {"N": 30}, ["6"]),
     (STENCIL, "s", "y", {}, {"N": 9}, ["N"]),
+    (BESIDE, "s", "z", {0: 4}, {"N": 30}, ["6"]),
+    (STRIDED, "x", "y", {0: 4}, {"N": 15}, ["7"]),
     (TURNED, "s", "y", {0: 2, 1: 2}, {"N": 9}, ["N", "N"]),
     (CONV, "s", "y", {0: 4}, {"H": 40, "C": 3}, ["9", "C"]),
     (CONV, "s", "y", {0: 4, 1: 2}, {"H": 40, "C": 5}, ["9", "2"]),
@@ -187,6 +202,22 @@ tiny.graph @f(%x: !tiny.tensor<[N], f32>) -> (y: !tiny.tensor<[N - 5], f32>) ass
     box = footprint(found["x"], found["y"], {})
     assert isinstance(box, Footprint)
     assert [str(e) for e in box.extents] == ["N - 5"]
+
+
+def test_the_widest_way_counts():
+    found = values(BESIDE)
+    result = halo(found["s"], found["z"], {0: 4})
+    assert isinstance(result, Halo)
+    assert result.along(0) == (1, 1)
+
+
+def test_what_no_tile_reads_is_no_halo():
+    """Of every second element a tile reads one less than its stretch."""
+    found = values(STRIDED)
+    result = halo(found["x"], found["y"], {0: 4})
+    assert isinstance(result, Halo)
+    assert result.along(0) == (0, 0)
+    assert result.bytes == Dim.const(0)
 
 
 def test_no_halo_where_axes_differ():
