@@ -53,6 +53,21 @@ tiny.graph @f(%x: !tiny.tensor<[N], f32>) -> (y: !tiny.tensor<[N], f32>) {
     assert len(whole.fills) == 2
 
 
+def test_the_assumptions_make_a_guard_always_hold():
+    text = """
+tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> (y: !tiny.tensor<[M, N], f32>) {
+  %m = tiny.mask %x where affine_set<(d0, d1)[s0, s1] : (d0 - d1 >= 0)> fill 0.0
+      : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[M, N], f32>
+  tiny.output %m : !tiny.tensor<[M, N], f32>
+}
+"""
+    for assumed, fills in (("", 1), (" assuming (N <= 1)", 0)):
+        values = named(booked_text(text.replace("f32>) {", f"f32>){assumed} {{")))
+        found = reading(index.start(values["m"]), facts_of(values["m"]))
+        assert len(found.fills) == fills
+        assert len(found.guards) == 1
+
+
 def test_a_value_that_is_computed_is_the_source():
     text = """
 tiny.graph @f(%x: !tiny.tensor<[N], f16>) -> (y: !tiny.tensor<[N], f32>) {
