@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "gemm_bias_relu.mlir"
 
 SHAPES: Mapping[str, Sequence[tuple[int, int, int]]] = {
-    "tma": [(72, 264, 584), (72, 40, 40)],
+    "tma": [(72, 264, 584), (72, 40, 40), (136, 520, 136)],
     "cp_async16_large": [(264, 136, 232), (264, 136, 40)],
     "cp_async16": [(136, 136, 232), (136, 136, 40)],
     "cp_async4": [(136, 134, 230), (136, 134, 38)],
@@ -48,7 +48,8 @@ SHAPES: Mapping[str, Sequence[tuple[int, int, int]]] = {
 }
 """M, N, K for each loader: many steps with tails, and fewer steps than the pipeline is deep.
 
-A guard of one element of eight matters only where the size leaves its remainder.
+A guard of one element of eight matters only where the size leaves its remainder.  Persistent
+kernels run on two multiprocessors, and the last shape gives each of them several tiles.
 """
 
 Sizes = Mapping[str, int]
