@@ -121,22 +121,32 @@ class Work:
     )
 
     @staticmethod
-    def of(graph: tiny.GraphOp, uses: Mapping[SSAValue, int]) -> Work:
-        """The work of a graph whose values are used so many times."""
+    def of(
+        graph: tiny.GraphOp,
+        uses: Mapping[SSAValue, int],
+        same: Mapping[SSAValue, SSAValue] | None = None,
+    ) -> Work:
+        """The work of a graph whose values are used so many times; ``same`` are equal values."""
         work = Work()
         for number, op in enumerate(graph.body.block.ops):
             if op.results and isinstance(op.results[0].type, SizedTensorType):
-                work._add(op, 1 << number, uses)
+                work._add(op, 1 << number, uses, same or {})
         return work
 
-    def _add(self, op: Operation, bit: int, uses: Mapping[SSAValue, int]) -> None:
+    def _add(
+        self,
+        op: Operation,
+        bit: int,
+        uses: Mapping[SSAValue, int],
+        same: Mapping[SSAValue, SSAValue],
+    ) -> None:
         value = op.results[0]
         if isinstance(op, tiny.ReduceOp):
             self.elementwise[value] = 0
             self.heads[value] = (value,)
             return
         bits, heads = 0, dict[SSAValue, None]()
-        for operand in op.operands:
+        for operand in (same.get(o, o) for o in op.operands):
             bits |= self.elementwise.get(operand, 0)
             if uses.get(operand, 0) == 1:
                 heads.update(dict.fromkeys(self.heads.get(operand, ())))

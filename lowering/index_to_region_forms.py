@@ -8,7 +8,7 @@ the pad or mask wants outside of it.  A read takes both; anything else is follow
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
@@ -84,11 +84,39 @@ def not_affine(op: Operation, reason: str) -> PolycError:
     )
 
 
+def equal_casts(graph: tiny.GraphOp) -> dict[SSAValue, SSAValue]:
+    """For each cast that another value equals bit for bit, that value.
+
+    A second cast of a value to one type is the first; a value widened and rounded to its own type
+    again is itself.  So a value is stored once that is an output and rounded for a product too.
+    """
+    found: dict[SSAValue, SSAValue] = {}
+    first: dict[tuple[SSAValue, Attribute], SSAValue] = {}
+    for op in graph.body.block.ops:
+        if not isinstance(op, tiny.CastOp):
+            continue
+        source, kind = found.get(op.operand, op.operand), op.result.type
+        before = source.owner
+        if isinstance(before, tiny.CastOp) and index.is_widening(source):
+            inner = found.get(before.operand, before.operand)
+            if inner.type == kind:
+                found[op.result] = inner
+                continue
+        made = first.setdefault((source, kind), op.result)
+        if made is not op.result:
+            found[op.result] = made
+    return found
+
+
 @dataclass
 class Forms:
-    """The forms of the values of one kernel; each is worked out once."""
+    """The forms of the values of one kernel; each is worked out once.
+
+    ``same`` are values that another one stands for (``equal_casts``).
+    """
 
     graph: tiny.GraphOp
+    same: Mapping[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     names: AxisNames = field(default_factory=AxisNames)
     known: dict[Key, Form] = field(default_factory=dict[Key, Form])
 
@@ -174,7 +202,7 @@ class Forms:
                 "does in a kernel",
                 op,
             )
-        operand = op.operands[position]
+        operand = self.same.get(op.operands[position], op.operands[position])
         point = Point.of(axes, composed(access, into), self.symbols, guard, fill)
         return operand, self._settled(operand, point)
 
@@ -220,7 +248,8 @@ class Forms:
                 choices = (Choice(held, op.number), *choices)
                 fill = None
         inner = Point.of(point.axes, results, self.symbols, guard, fill)
-        return Form(((op.operand, self._settled(op.operand, inner)),), choices, same=True)
+        operand = self.same.get(op.operand, op.operand)
+        return Form(((operand, self._settled(operand, inner)),), choices, same=True)
 
     def _held(self, domain: AffineSetAttr | UnitAttr, point: Point) -> AffineSet | None:
         """A piece's domain over the point's axes, without what these say; None for everywhere."""

@@ -30,6 +30,7 @@ from polyc.lowering import index_to_region_cost as cost
 from polyc.lowering.index_to_region_forms import (
     Forms,
     entry_of,
+    equal_casts,
     extent,
     not_affine,
     why_not_affine,
@@ -101,8 +102,9 @@ class Composer:
         self.fuse = fuse
         self.split = split
         self.ops = [op for op in graph.body.block.ops if op.results]
-        self.uses: dict[SSAValue, int] = {op.results[0]: _uses(op.results[0]) for op in self.ops}
-        self.work = cost.Work.of(graph, self.uses)
+        self.same = equal_casts(graph)
+        self.uses = self._count_uses()
+        self.work = cost.Work.of(graph, self.uses, self.same)
         self.asked: dict[SSAValue, dict[tuple[Kernel, Point], None]] = {}
         self.whole: dict[SSAValue, str] = {}
         self.settled: set[SSAValue] = set()
@@ -121,6 +123,17 @@ class Composer:
         kernels = [*reversed(self.between), *(k for k in ends if k.roots)]
         return Kernels(kernels, self.stored, self.views, self.placed)
 
+    def _count_uses(self) -> dict[SSAValue, int]:
+        """How many ops read each value; a cast that another value equals does not."""
+        found: dict[SSAValue, int] = {op.results[0]: 0 for op in self.ops}
+        for op in self.graph.body.block.ops:
+            if op.name == "index.value" or (op.results and op.results[0] in self.same):
+                continue
+            for operand in dict.fromkeys(self.same.get(o, o) for o in op.operands):
+                if operand in found:
+                    found[operand] += 1
+        return found
+
     # Outputs
 
     def _output_kernels(self) -> list[Kernel]:
@@ -130,7 +143,8 @@ class Composer:
         assert isinstance(outputs, tiny.OutputOp)
         reductions = self._reductions_behind()
         # A smaller output finds its place among the axes of a larger one.
-        order = sorted(enumerate(outputs.args), key=lambda o: -len(extent(o[1], self.graph)))
+        given = [self.same.get(value, value) for value in outputs.args]
+        order = sorted(enumerate(given), key=lambda o: -len(extent(o[1], self.graph)))
         for number, value in order:
             sizes = extent(value, self.graph)
             kernel, axes = None, ()
@@ -163,7 +177,7 @@ class Composer:
         return found
 
     def _kernel(self, sizes: Sequence[Dim]) -> Kernel:
-        forms = Forms(self.graph)
+        forms = Forms(self.graph, self.same)
         return Kernel(forms, forms.names.iters(sizes))
 
     # One value
@@ -199,8 +213,9 @@ class Composer:
         op = cast(Operation, value.owner)
         if not isinstance(op, tiny.ReshapeOp):
             raise not_affine(op, reason)
-        self.views[value] = op.operand
-        self.whole[op.operand] = reason
+        operand = self.same.get(op.operand, op.operand)
+        self.views[value] = operand
+        self.whole[operand] = reason
         self._read_from_memory(value)
 
     def _store(self, value: SSAValue, edge: Edge, reason: str) -> dict[tuple[Kernel, Point], None]:
@@ -219,14 +234,22 @@ class Composer:
         The first output of the graph that it is lies there; another one is copied, and so is an
         input.
         """
-        base = _memory(value, self.graph)
+        base = self._memory(value)
         for kernel, _ in self.asked.get(value, {}):
             kernel.reads[value] = None
             for root in [r for r in kernel.roots if r.value is value]:
-                free = all(_memory(v, self.graph) is not base for v in self.placed.values())
+                free = all(self._memory(v) is not base for v in self.placed.values())
                 if free and root.output is not None and not isinstance(base, BlockArgument):
                     self.placed[root.output] = value
                     kernel.roots.remove(root)
+
+    def _memory(self, value: SSAValue) -> SSAValue:
+        """The value of which ``value`` is a view in memory, or itself."""
+        while isinstance(op := value.owner, tiny.ReshapeOp):
+            if entry_of(value, self.graph).is_scop:
+                break
+            value = self.same.get(op.operand, op.operand)
+        return value
 
     def _splits(self, value: SSAValue) -> bool:
         """Whether a contraction ends here that is to be a kernel of its own."""
@@ -266,7 +289,8 @@ class Composer:
     def _settle_operands(self, value: SSAValue) -> None:
         """The ops that ``value`` is the epilogue of go where it goes."""
         heads = set(self.work.heads.get(value, ()))
-        for operand in cast(Operation, value.owner).operands:
+        for given in cast(Operation, value.owner).operands:
+            operand = self.same.get(given, given)
             if self.uses.get(operand) == 1 and heads & set(self.work.heads.get(operand, ())):
                 self.settled.add(operand)
 
@@ -307,21 +331,9 @@ class Composer:
         return 2 if any(cost.blocks(size) > 1 for size in sizes) else 1
 
 
-def _memory(value: SSAValue, graph: tiny.GraphOp) -> SSAValue:
-    """The value of which ``value`` is a view in memory, or itself."""
-    while isinstance(op := value.owner, tiny.ReshapeOp) and not entry_of(op.result, graph).is_scop:
-        value = op.operand
-    return value
-
-
 def _clash(kernel: Kernel, point: Point) -> str | None:
     """How an element is wanted at two points, as a clause; None where none is."""
     return two_points(point.map, kernel.forms.points(point.axes, point.guard), point.labels)
-
-
-def _uses(value: SSAValue) -> int:
-    """How many ops read a value; its entry in the book does not."""
-    return len({u.operation for u in value.uses if u.operation.name != "index.value"})
 
 
 def _embedded(sizes: Sequence[Dim], iters: Sequence[AxisAttr]) -> tuple[AxisAttr, ...] | None:

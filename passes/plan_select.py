@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
@@ -21,10 +22,11 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.arch import ARCHS, arch_names
 from polyc.dialects.diagnostic import PolycError, from_text
-from polyc.dialects.dim import Assumption, AssumptionsAttr, unknown_symbol
+from polyc.dialects.dim import Assumption, AssumptionsAttr, shape_text, unknown_symbol
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan_fields import Record, Value
 from polyc.dialects.region import GraphOp, KernelOp
+from polyc.dialects.region_graph import ends, source
 from polyc.dialects.region_types import MemRefType
 from polyc.passes.driver import rewrite
 from polyc.passes.region_contraction import Contraction, Operand, find_contraction
@@ -358,24 +360,29 @@ class SelectPlan(RewritePattern):
             )
 
 
-def _several_kernels(graph: GraphOp) -> PolycError:
-    """The refusal of a graph of several kernels; each value between two is a note."""
-    kernels = graph.kernels()
-    names = ", ".join(f"@{k.sym_name.data}" for k in kernels)
-    notes = [
-        f"@{kernel.sym_name.data}::@{name.data} is stored: {reason.data}"
-        for kernel in kernels
-        for name, attrs in zip(kernel.res_names, kernel.res_attrs, strict=True)
-        if isinstance(reason := attrs.data.get("boundary"), StringAttr)
-    ]
-    return PolycError(
-        "UnsupportedProgram",
-        f"@{graph.sym_name.data} takes the kernels {names or 'of no region'}, and one graph is one "
-        "kernel on the GPU yet; give what is stored between them as outputs and inputs of graphs "
-        "of their own",
-        graph,
-        notes,
-    )
+def _check_edges(graph: GraphOp) -> None:
+    """Refuse a tensor that a kernel of ``graph`` sees in another shape than it was made in."""
+    made = {
+        (graph.sym_name.data, n.data): t for n, t in zip(graph.arg_names, graph.ins, strict=True)
+    }
+    wanted: list[tuple[str, tuple[str, str] | None, Attribute, Operation]] = []
+    for kernel in graph.kernels():
+        name = kernel.sym_name.data
+        made |= {(name, n.data): t for n, t in zip(kernel.res_names, kernel.outs, strict=True)}
+        for i, (label, arg) in enumerate(zip(kernel.arg_names, kernel.ins, strict=True)):
+            wanted.append((f"{label.data} of @{name}", source(kernel, i), arg.type, kernel))
+    for label, edge, kind in zip(graph.res_names, graph.sources, graph.outs, strict=True):
+        wanted.append((f"output {label.data}", ends(edge), kind, graph))
+    for what, where, kind, at in wanted:
+        there = None if where is None else made.get(where)
+        if isinstance(kind, MemRefType) and there is not None and there.shape != kind.shape:
+            raise PolycError(
+                "UnsupportedProgram",
+                f"{what} is {shape_text(kind.shape)}, a view of what is {shape_text(there.shape)} "
+                "in memory, and kernels take tensors as they lie; give it as an input or output "
+                "of a graph of its own",
+                at,
+            )
 
 
 @dataclass(frozen=True)
@@ -398,7 +405,7 @@ class PlanSelectPass(ModulePass):
             )
         for graph in op.ops:
             if isinstance(graph, GraphOp):
-                raise _several_kernels(graph)
+                _check_edges(graph)
         given = [] if self.plan is None else read_plan(self.plan)
         regions = [kernel.sym_name.data for kernel in op.ops if isinstance(kernel, KernelOp)]
         for schedule in given:

@@ -10,6 +10,7 @@ from xdsl.parser import Parser
 from polyc.dialects import tiny
 from polyc.dialects.dim import Dim
 from polyc.lowering import index_to_region_cost as cost
+from polyc.lowering.index_to_region_forms import equal_casts
 from polyc.lowering.index_to_region_fusion import Composer, Fuse, Kernels
 from polyc.lowering.index_to_region_points import AxisNames
 from polyc.lowering.tiny_to_index import TinyToIndex
@@ -102,6 +103,23 @@ def test_overlapping_windows_of_a_sum_refuse_and_separate_ones_do_not() -> None:
         found[step] = stored(graph, "legal")
     assert found["2"] == {}
     assert list(found["1"]) == ["r"] and "is wanted at [" in found["1"]["r"]
+
+
+def test_a_value_that_is_rounded_twice_is_stored_once() -> None:
+    """An output of f16 that a product reads too: one cast stands for all of them."""
+    half = R.replace("f32", "f16")
+    graph = graph_of(
+        f"""%r = tiny.reduce sum %x axes [1] : {X} -> {R}
+  %h = tiny.cast %r : {R} -> {half}
+  %w = tiny.cast %h : {half} -> {R}
+  %again = tiny.cast %w : {R} -> {half}
+  %other = tiny.cast %r : {R} -> {half}
+  %narrow = tiny.cast %r : {R} -> {R.replace("f32", "bf16")}
+  %y = tiny.cast %other : {half} -> {R}""",
+        R,
+    )
+    found = {a.name_hint: b.name_hint for a, b in equal_casts(graph).items()}
+    assert found == {"again": "h", "other": "h", "y": "w"}
 
 
 # Cost ------------------------------------------------------------------------------------
