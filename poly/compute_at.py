@@ -87,6 +87,8 @@ def compute_at(
     facts = facts_of(consumer)
     halo = ComputeAt(True, True)
     for axis, tile in tiles.items():
+        if _walked_alone(found, axis):
+            continue
         if (clash := _clash(found, facts, axis, tile, tile, own)) is not None:
             why = _sentence(producer, consumer, axis, clash)
             return ComputeAt(False, False, why, axis, clash)
@@ -123,6 +125,15 @@ def _clash(
             element = tuple(a.map.eval(list(p), list(symbols)))
             return Clash(element, p[:own], q[:own], symbols)
     return None
+
+
+def _walked_alone(found: Sequence[Reach], axis: int) -> bool:
+    """Whether one coordinate is the axis itself in every way: one element, one point of it."""
+    if not found:
+        return False
+    walk = AffineDimExpr(axis)
+    rank = range(len(found[0].map.results))
+    return any(all(way.map.results[i] == walk for way in found) for i in rank)
 
 
 def one_element(a: Reach, b: Reach, facts: AffineSet, more: Sequence[AffineExpr]) -> AffineSet:

@@ -95,7 +95,12 @@ def least_buffer(
     if isinstance(found, Blocked):
         return found
     own = range(len(entry_of(consumer).axes))
-    if not found.extents or set(own) <= set(legal_axes(producer, consumer, reads)):
+    return smallest(found, set(own) <= set(legal_axes(producer, consumer, reads)), arch)
+
+
+def smallest(found: Footprint, stays: bool, arch: Arch) -> Buffer:
+    """The least buffer for a footprint; ``stays`` where each element has one consumer point."""
+    if stays or not found.extents:
         return Buffer("reg", 1, found.bytes)
     bound = found.bytes.constant()
     for depth in (3, 2):

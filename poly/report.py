@@ -7,16 +7,14 @@ The names ``parallel_axes``, ``reduce_axes``, ``tail_axes``, ``compute_at`` with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.ir.affine import AffineSet
 
 from polyc.dialects.arch import Arch
 from polyc.dialects.diagnostic import PolycError, place_of
 from polyc.dialects.dim import Dim
 from polyc.dialects.gpu.types import element_bytes
-from polyc.dialects.index import Reach
 from polyc.dialects.sizes import product
 from polyc.dialects.tiny import tensor_of
 from polyc.poly import isl
@@ -24,7 +22,6 @@ from polyc.poly.banks import bank_hint
 from polyc.poly.barriers import CommitWait, barrier_hint
 from polyc.poly.blocks import Block, Blocks, blocks_of
 from polyc.poly.closure import open_at
-from polyc.poly.compute_at import ComputeAt, compute_at, legal_axes
 from polyc.poly.dependences import (
     Dependence,
     Statement,
@@ -33,12 +30,13 @@ from polyc.poly.dependences import (
     reduction_axes,
     statements_of,
 )
-from polyc.poly.footprint import Buffer, Footprint, footprint, least_buffer
+from polyc.poly.edges import Edge, edges_of
+from polyc.poly.footprint import Buffer, Footprint
 from polyc.poly.guards import GuardEntry, TailEntry, guard_entries, tail_entries
-from polyc.poly.halo import Halo, halo
+from polyc.poly.halo import Halo
 from polyc.poly.indexbook import Json
 from polyc.poly.names import size_json
-from polyc.poly.tiles import around_taps, tiles_of
+from polyc.poly.tiles import tiles_of
 from polyc.poly.view import op_text, view_json
 from polyc.poly.ways import Blocked, facts_of
 from polyc.poly.why_not import WhyNot, fusion, tensor_core, tma
@@ -60,13 +58,14 @@ def report_json(graph: Operation, arch: Arch, tiles: Mapping[str, int] | None = 
         ) from error
 
 
-@dataclass
 class _Report:
     """One graph on its way to a report."""
 
-    blocks: Blocks
-    arch: Arch
-    given: Mapping[str, int]
+    def __init__(self, blocks: Blocks, arch: Arch, given: Mapping[str, int]) -> None:
+        self.blocks = blocks
+        self.arch = arch
+        self.tiles = {b.name: tiles_of(b, given) for b in blocks.blocks}
+        self.edges = edges_of(blocks, given)
 
     def json(self) -> Json:
         statements = statements_of(self.blocks)
@@ -76,12 +75,10 @@ class _Report:
         found = dependences(statements, facts)
         by_name = {s.name: s for s in statements}
         refusals: list[WhyNot] = []
-        analysis: list[Json] = []
         for block in self.blocks.blocks:
-            tiles = tiles_of(block, self.given)
-            refusals += [*tensor_core(block, self.blocks), *fusion(block, self.blocks, tiles)]
-            refusals += tma(block, self.blocks)
-            analysis.append(self._block(block, tiles, by_name[block.name], found))
+            refusals += [*tensor_core(block, self.blocks), *tma(block, self.blocks)]
+            refusals += fusion(self.edges[block.name], self.blocks)
+        analysis = [self._block(b, by_name[b.name], found) for b in self.blocks.blocks]
         dropped, kept = self._ledger()
         return {
             "arch": self.arch.name,
@@ -95,16 +92,8 @@ class _Report:
 
     # Blocks
 
-    def _block(
-        self,
-        block: Block,
-        tiles: Mapping[int, int],
-        statement: Statement,
-        found: Sequence[Dependence],
-    ) -> Json:
-        dims = block.dims
-        own = {a: t for a, t in tiles.items() if a < block.rank}
-        operands = [self._operand(block, v, tiles) for v in block.sources]
+    def _block(self, block: Block, statement: Statement, found: Sequence[Dependence]) -> Json:
+        dims, tiles, edges = block.dims, self.tiles[block.name], self.edges[block.name]
         tails = [t for t in tail_entries(block, tiles) if t.tail is not None]
         breaks = open_at(block.value)
         owner = block.value.owner
@@ -123,21 +112,19 @@ class _Report:
                     {"value": self.blocks.names[v], "reason": why} for v, why in breaks.items()
                 ],
             },
-            "compute_at": self._compute_at(block, tiles, own),
+            "compute_at": self._compute_at(block),
             "min_buffer": self._buffer_of_result(block),
-            "operands": operands,
+            "operands": [self._operand(e) for e in edges],
         }
         if block.pattern is not None:
-            out["barriers"] = self._barriers(block, tiles)
+            out["barriers"] = self._barriers(edges)
         return out
 
-    def _compute_at(self, block: Block, tiles: Mapping[int, int], own: Mapping[int, int]) -> Json:
+    def _compute_at(self, block: Block) -> Json:
         """Whether everything computed that the block reads may be computed at its tiles."""
-        made = [v for v in block.sources if self.blocks.of(v) is not None]
-        verdicts = {v: compute_at(v, block.value, own) for v in made}
-        around = around_taps(block, tiles)
-        halos = [halo(v, block.value, around, self._reads(block, v)) for v in block.sources]
-        known = [h for h in halos if isinstance(h, Halo)]
+        edges = self.edges[block.name]
+        made = [e for e in edges if e.computed]
+        known = [e.halo for e in edges if isinstance(e.halo, Halo)]
         total = Dim.const(0)
         for h in known:
             total = total + h.bytes
@@ -146,7 +133,7 @@ class _Report:
             for a, name in enumerate(block.dims)
         }
         out: Json = {
-            "ok": all(v.ok for v in verdicts.values()),
+            "ok": all(e.at_tiles.ok for e in made),
             "halo": {
                 "bytes": size_json(total),
                 "per_axis": {name: max(found) for name, found in sides.items()},
@@ -154,30 +141,29 @@ class _Report:
                 "high": {name: found[1] for name, found in sides.items() if found[1]},
             },
         }
-        unbounded = [h.reason for h in halos if isinstance(h, Blocked)]
+        unbounded = [e.halo.reason for e in edges if isinstance(e.halo, Blocked)]
         if unbounded:
             out["unbounded"] = list(dict.fromkeys(unbounded))
-        out["producers"] = [self._verdict(block, v, found) for v, found in verdicts.items()]
+        out["producers"] = [self._verdict(e) for e in made]
         return out
 
-    def _verdict(self, block: Block, value: SSAValue, found: ComputeAt) -> Json:
-        axes = [block.dims[a] for a in legal_axes(value, block.value)]
+    def _verdict(self, edge: Edge) -> Json:
+        block, found = edge.block, edge.at_tiles
         out: Json = {
-            "producer": self.blocks.names[value],
+            "producer": self.blocks.names[edge.value],
             "ok": found.ok,
             "exact": found.exact,
-            "legal_axes": axes,
+            "legal_axes": [block.dims[a] for a in edge.legal],
         }
-        if found.clash is not None:
+        if found.reason:
             out["reason"] = found.reason
+        if found.clash is not None:
             out["counterexample"] = {
                 "element": list(found.clash.element),
                 "first": dict(zip(block.dims, found.clash.first, strict=True)),
                 "second": dict(zip(block.dims, found.clash.second, strict=True)),
                 "symbols": dict(zip(block.symbols, found.clash.symbols, strict=True)),
             }
-        elif found.reason:
-            out["reason"] = found.reason
         return out
 
     def _buffer_of_result(self, block: Block) -> Json | None:
@@ -185,59 +171,36 @@ class _Report:
 
         What nothing reads is given out, and a tile of it goes to global memory.
         """
-        readers = [b for b in self.blocks.blocks if block.value in b.sources]
+        readers = [e for found in self.edges.values() for e in found if e.value is block.value]
         if not readers:
-            tile = tiles_of(block, self.given)
+            tile = self.tiles[block.name]
             axes = enumerate(block.entry.axes)
             size = product(Dim.const(tile[i]) if i in tile else a.dim for i, a in axes)
             size = size * element_bytes(tensor_of(block.value).element_type)
             return _buffer(Buffer("gmem", 1, size))
-        widest: Buffer | None = None
-        for reader in readers:
-            found = least_buffer(block.value, reader.value, tiles_of(reader, self.given), self.arch)
-            if isinstance(found, Buffer) and (
-                widest is None or RANKS[found.kind] > RANKS[widest.kind]
-            ):
-                widest = found
-        return None if widest is None else _buffer(widest)
+        found = [b for b in (e.buffer(self.arch) for e in readers) if isinstance(b, Buffer)]
+        return _buffer(max(found, key=lambda b: RANKS[b.kind])) if found else None
 
-    def _reads(self, block: Block, value: SSAValue) -> list[Reach] | None:
-        """The reads that count for a value in memory; None, which is all ways, for any other."""
-        if self.blocks.of(value) is not None:
-            return None
-        return [r for one in block.readings for r in one.reads if r.source is value]
-
-    def _operand(self, block: Block, value: SSAValue, tiles: Mapping[int, int]) -> Json:
-        out: Json = {"tensor": self.blocks.names[value]}
-        reads = self._reads(block, value)
-        box = footprint(value, block.value, tiles, reads)
-        if isinstance(box, Blocked):
-            out["blocked"] = box.reason
+    def _operand(self, edge: Edge) -> Json:
+        out: Json = {"tensor": self.blocks.names[edge.value]}
+        box, buffer = edge.box, edge.buffer(self.arch)
+        if isinstance(box, Blocked) or isinstance(buffer, Blocked):
+            out["blocked"] = box.reason if isinstance(box, Blocked) else ""
             return out
         out["footprint"] = [size_json(e) for e in box.extents]
         out["bytes"] = size_json(box.bytes)
-        buffer = least_buffer(value, block.value, tiles, self.arch, reads)
-        if isinstance(buffer, Buffer):
-            out["min_buffer"] = _buffer(buffer)
-        edges = halo(value, block.value, around_taps(block, tiles), reads)
-        out["halo_bytes"] = size_json(edges.bytes) if isinstance(edges, Halo) else None
-        if block.pattern is not None and box.extents:
+        out["min_buffer"] = _buffer(buffer)
+        out["halo_bytes"] = size_json(edge.halo.bytes) if isinstance(edge.halo, Halo) else None
+        if edge.block.pattern is not None and box.extents and box.element_bytes > 1:
             pitch = box.extents[-1].constant()
-            if pitch is not None and box.element_bytes > 1:
-                hint = bank_hint(pitch * box.element_bytes, box.element_bytes, "ldmatrix")
-                out["bank_conflicts"] = {
-                    "pitch_bytes": pitch * box.element_bytes,
-                    "turns": hint.turns,
-                    "swizzle": hint.swizzle,
-                    "padded_pitch": hint.pitch,
-                }
+            if pitch is not None:
+                out["bank_conflicts"] = _banks(pitch * box.element_bytes, box.element_bytes)
         return out
 
-    def _barriers(self, block: Block, tiles: Mapping[int, int]) -> Json:
+    def _barriers(self, edges: Sequence[Edge]) -> Json:
         """The waits of a ring that holds both operands of a contraction."""
-        boxes = [footprint(v, block.value, tiles, self._reads(block, v)) for v in block.sources]
         total = Dim.const(0)
-        for box in boxes:
+        for box in (e.box for e in edges):
             if isinstance(box, Footprint):
                 total = total + box.bytes
         bytes = total.constant()
@@ -266,7 +229,7 @@ class _Report:
         for entry in guard_entries(self.blocks):
             (dropped if entry.verdict.dropped else kept).append(self._guard(entry))
         for block in self.blocks.blocks:
-            for entry in tail_entries(block, tiles_of(block, self.given)):
+            for entry in tail_entries(block, self.tiles[block.name]):
                 (dropped if entry.tail is None else kept).append(_tail(entry))
         return dropped, kept
 
@@ -307,6 +270,16 @@ def _tail(entry: TailEntry) -> Json:
     else:
         out["failing"] = None
     return out
+
+
+def _banks(pitch: int, element_bytes: int) -> Json:
+    hint = bank_hint(pitch, element_bytes, "ldmatrix")
+    return {
+        "pitch_bytes": pitch,
+        "turns": hint.turns,
+        "swizzle": hint.swizzle,
+        "padded_pitch": hint.pitch,
+    }
 
 
 def _buffer(found: Buffer) -> Json:

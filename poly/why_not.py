@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,8 +20,8 @@ from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.signature import SignatureOp
 from polyc.dialects.tiny import tensor_of
 from polyc.poly.blocks import Block, Blocks
-from polyc.poly.compute_at import compute_at
 from polyc.poly.contraction import Refusal
+from polyc.poly.edges import Edge
 from polyc.poly.readings import Reading
 from polyc.poly.tails import tail
 from polyc.poly.ways import facts_of
@@ -65,21 +65,15 @@ def tensor_core(block: Block, blocks: Blocks) -> Iterator[WhyNot]:
         yield WhyNot("tensor_core", block, None, reason)
 
 
-def fusion(block: Block, blocks: Blocks, tiles: Mapping[int, int]) -> Iterator[WhyNot]:
-    """Why blocks that this one reads are not computed at its tiles.  Raises ``IslLimitExceeded``.
-
-    ``tiles`` are those of the block's own axes.
-    """
-    own = {a: t for a, t in tiles.items() if a < block.rank}
-    for value in block.sources:
-        if blocks.of(value) is None:
-            continue
-        legal = compute_at(value, block.value, own)
-        if not legal.ok:
-            name = blocks.names[value]
-            where = "" if legal.axis is None else f" inside tiles of {block.dims[legal.axis]}"
+def fusion(edges: Sequence[Edge], blocks: Blocks) -> Iterator[WhyNot]:
+    """Why what a block reads is not computed at its tiles.  Raises ``IslLimitExceeded``."""
+    for edge in edges:
+        legal = edge.at_tiles
+        if edge.computed and not legal.ok:
+            name = blocks.names[edge.value]
+            where = "" if legal.axis is None else f" inside tiles of {edge.block.dims[legal.axis]}"
             reason = f"{name} is not computed{where}, as {legal.reason}"
-            yield WhyNot("fusion", block, name, reason)
+            yield WhyNot("fusion", edge.block, name, reason)
 
 
 def tma(block: Block, blocks: Blocks) -> Iterator[WhyNot]:

@@ -123,6 +123,11 @@ MUTANTS: Sequence[Mutant] = (
             "rows += []",
         ),
         ("a halo counts as exact", "halo = ComputeAt(True, False,", "halo = ComputeAt(True, True,"),
+        (
+            "a way along the axis is enough",
+            "any(all(way.map.results[i] == walk for way in found) for i in rank)",
+            "any(any(way.map.results[i] == walk for way in found) for i in rank)",
+        ),
         ("the first axis only", "    return halo\n", "        break\n    return halo\n"),
     ),
     *_of(
