@@ -13,6 +13,7 @@ from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.traits import IsTerminator, is_side_effect_free
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
@@ -507,21 +508,45 @@ def _touches_global(op: Operation) -> bool:
     )
 
 
+SET_UP = hw.MBarrierInitOp | hw.FenceMBarrierInitOp | hw.BarrierOp | hw.ClusterBarrierOp
+"""What a kernel does while the launch ahead of it ends."""
+
+
+def _place_to_wait(body: Block) -> Operation | None:
+    """The op before which a kernel waits for the launch ahead of it.
+
+    Its first access to global memory needs that launch to be done; barriers that are made and
+    indices that are computed before it do not.  Accumulators are cleared behind the wait.
+    """
+    place = body.first_op
+    for op in body.ops:
+        if _touches_global(op):
+            break
+        if any(isinstance(inner, SET_UP) for inner in op.walk()):
+            place = op.next_op
+    while place is not None and (place.name.startswith("arith.") or is_side_effect_free(place)):
+        if place.has_trait(IsTerminator):
+            break
+        place = place.next_op
+    return place
+
+
 def _body(w: KernelWriter, kernel: KernelOp) -> None:
     """The kernel's ops, with its place among launches that overlap.
 
-    Its first access to global memory needs the launch ahead to be done; what stands before it,
-    such as making barriers, does not.  A kernel without one waits too, since who waits for it
-    counts on that.  The next launch may begin from there on: CTAs that come earlier would only
-    take room from this one's.
+    A kernel without accesses to global memory waits too, since who waits for it counts on that.
+    The next launch may begin from there on: CTAs that come earlier would only take room from this
+    one's.
     """
     waits, lets = _overlaps(kernel)
-    functions = ["wait_for_launch_before"] * waits + ["let_next_launch_begin"] * lets
-    for op in kernel.body.block.ops:
-        if functions and (_touches_global(op) or isinstance(op, ReturnOp)):
-            for function in functions:
-                w.run(function)
-            functions = []
+    body = kernel.body.block
+    place = _place_to_wait(body)
+    for op in body.ops:
+        if op is place:
+            if waits:
+                w.run("wait_for_launch_before")
+            if lets:
+                w.run("let_next_launch_begin")
         w.op(op)
 
 

@@ -16,10 +16,10 @@ gpu.module @m arch "sm_90a" symbols [M] {
   // CHECK: second(
   // CHECK: mbarrier_init(
   // CHECK: __syncthreads();
-  // CHECK: bool [[IF:[a-z]+]] =
+  // CHECK-NEXT: bool first =
   // CHECK-NEXT: wait_for_launch_before();
   // CHECK-NEXT: let_next_launch_begin();
-  // CHECK-NEXT: if ([[IF]]) {
+  // CHECK-NEXT: if (first) {
   // CHECK: load_global
   gpu.kernel @second(%A: !gpu.global<[M], f32> = tensor 0, %M: index = symbol M)
       threads 32 attributes {shared_bytes = 8 : index} {
