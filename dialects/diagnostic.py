@@ -9,6 +9,7 @@ and its ``as_dict`` is the same as JSON data.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -86,7 +87,8 @@ class PolycError(DiagnosticException):
     ``kind`` is one CamelCase word (``BroadcastMismatch``, ``NonSCoP``), ``message`` one
     sentence that holds the values and says what to change, ``at`` the operation or
     location it speaks of.  ``notes`` are further sentences, printed a line each, and
-    ``layer`` is the pass or dialect that refused, which the tools fill in (S14.1).
+    ``layer`` is the pass that refused, which the tools fill in; without one, the dialect of the
+    operation is the layer (S14.1).
     """
 
     kind: str
@@ -94,6 +96,7 @@ class PolycError(DiagnosticException):
     place: Place | None
     notes: tuple[str, ...]
     layer: str | None
+    dialect: str | None
 
     def __init__(
         self,
@@ -108,6 +111,7 @@ class PolycError(DiagnosticException):
         self.place = place_of(at)
         self.notes = tuple(map(one_line, notes))
         self.layer = None
+        self.dialect = at.name.partition(".")[0] if isinstance(at, Operation) else None
 
     def located(self, at: Operation | LocationAttr | Place | None) -> PolycError:
         """This error, with the position of ``at`` when it has none yet."""
@@ -123,15 +127,18 @@ class PolycError(DiagnosticException):
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, object]:
-        """The error as JSON data: kind, message, file, line, column, layer, notes."""
+        """The error as JSON data, with the numbers and shapes that the message names, in order."""
         place = self.place
+        shapes = _SHAPE.findall(self.message)
         return {
             "kind": self.kind,
             "message": self.message,
             "file": None if place is None else place.file,
             "line": None if place is None else place.line or None,
             "column": None if place is None else place.column or None,
-            "layer": self.layer,
+            "layer": self.layer or self.dialect,
+            "numbers": [json.loads(n) for n in _NUMBER.findall(_SHAPE.sub(" ", self.message))],
+            "shapes": [[size.strip() for size in s.split(",") if size.strip()] for s in shapes],
             "notes": list(self.notes),
         }
 
@@ -151,6 +158,12 @@ def from_text(
         kind, text = found[1], text[found.end() :]
     return PolycError(kind, text, at)
 
+
+_SHAPE = re.compile(r"\[([^\[\]:;]*)\]")
+"""A list of sizes or indices in a message, ``[M, K + 1]``; a range ``[0:M]`` is none."""
+
+_NUMBER = re.compile(r"(?<![\w.%@-])-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.]*\w)")
+"""A number that stands alone in a message."""
 
 _KIND = re.compile(r"([A-Z]\w*[a-z]\w*): (?=\S)")
 

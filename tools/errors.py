@@ -11,7 +11,7 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xdsl.utils.exceptions import (
     ArgSpecParseError,
@@ -85,6 +85,12 @@ def print_error(error: PolycError, as_json: bool = False) -> None:
     """Print ``error`` on stderr, a sentence or a line of JSON."""
     sys.stdout.flush()
     print(json.dumps(error.as_dict()) if as_json else error.format(), file=sys.stderr)
+
+
+def wants_json(args: Sequence[str]) -> bool:
+    """Whether a command line asks for errors as JSON, before it is known to parse."""
+    pairs = zip(args, [*args[1:], ""], strict=True)
+    return any(a == "--diagnostics=json" or (a, b) == ("--diagnostics", "json") for a, b in pairs)
 
 
 def guarded(main: Callable[[], int], as_json: Callable[[], bool] = lambda: False) -> int:

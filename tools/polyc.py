@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.tools import analyze_command, compile_command, run_command, simulate_command
-from polyc.tools.errors import guarded
+from polyc.tools.errors import guarded, wants_json
 
 ABOUT = "Compile a program to CUDA C, PTX or a cubin, and run it."
 
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         command: Callable[[argparse.Namespace], int] = parsed.command
         return command(parsed)
 
-    return guarded(run, lambda: "json" in args and "--diagnostics" in args)
+    return guarded(run, lambda: wants_json(args))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.passes.driver import verify
-from polyc.tools.errors import as_polyc_error, guarded
+from polyc.tools.errors import as_polyc_error, guarded, wants_json
 from polyc.tools.parsing import decode, parse_text
 from polyc.tools.pipeline import dump_text, run_pass
 from polyc.tools.printing import MLIRTarget, module_text, write
@@ -223,7 +223,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         PolycOptMain(args=args).run()
         return 0
 
-    return guarded(run, lambda: "json" in args and "--diagnostics" in args)
+    return guarded(run, lambda: wants_json(args))
 
 
 if __name__ == "__main__":

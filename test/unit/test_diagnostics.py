@@ -48,6 +48,8 @@ def test_dictionary_is_json():
         "line": 3,
         "column": 7,
         "layer": "region-srnf",
+        "numbers": [],
+        "shapes": [],
         "notes": ["c"],
     }
     assert PolycError("A", "b").as_dict()["file"] is None
