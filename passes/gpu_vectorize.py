@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import gcd
 
@@ -164,17 +164,20 @@ class Access:
         Decided by isl over all values of the other operands.
         """
         first = self.at({0: affine_dim(0) * width})
-        results = [first[-1] % width]
-        for lane in range(1, width):
-            here = self.at({0: affine_dim(0) * width + lane})
-            results += [a - b for a, b in zip(here[:-1], first[:-1], strict=True)]
-            results.append(here[-1] - first[-1] - lane)
+
+        def differences() -> Iterator[AffineExpr]:
+            yield first[-1] % width
+            for lane in range(1, width):
+                here = self.at({0: affine_dim(0) * width + lane})
+                yield here[-1] - first[-1] - lane
+                yield from (a - b for a, b in zip(here[:-1], first[:-1], strict=True))
+
         dims = len(self.values)
         zero = AffineExpr.constant(0)
         ge = AffineConstraintKind.ge
         domain = [AffineConstraintExpr(ge, affine_dim(d), zero) for d in range(dims)]
         domain.append(AffineConstraintExpr(ge, -affine_dim(0) + (bound // width - 1), zero))
-        return isl.all_zero(results, AffineSet(dims, 0, tuple(domain)))
+        return isl.all_zero(differences(), AffineSet(dims, 0, tuple(domain)))
 
     def at(self, given: Mapping[int, AffineExpr]) -> list[AffineExpr]:
         """The coordinates, with ``given`` for some values.

@@ -16,7 +16,7 @@ offered here as well.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -482,7 +482,7 @@ def image_within(map: AffineMap, domain: AffineSet, target: AffineSet) -> bool:
     return _set(domain).apply(_map(map)).is_subset(_bare_set(target))
 
 
-def all_zero(exprs: Sequence[AffineExpr], domain: AffineSet) -> bool:
+def all_zero(exprs: Iterable[AffineExpr], domain: AffineSet) -> bool:
     """Whether every expression is 0 on every point of ``domain``.
 
     What the spelling shows is not asked: isl gets the expressions that are neither 0 nor
