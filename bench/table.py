@@ -42,13 +42,16 @@ def rows(report: dict[str, Any]) -> list[str]:
 
 
 def limit_rows(found: Sequence[dict[str, Any]]) -> list[str]:
-    """A figure a line, with its fastest and slowest run, and the limit that it is to be below."""
-    lines = ["| | median | runs | limit |", "|---|---:|---:|---:|"]
+    """A figure a line, with its fastest and slowest run, the processor's time, and its limit."""
+    lines = ["| | median | runs | CPU time | limit |", "|---|---:|---:|---:|---:|"]
     for row in found:
-        unit, runs = row["unit"], row["runs"]
-        spread = f"{figure(min(runs), unit)} to {figure(max(runs), unit)}" if len(runs) > 1 else ""
+        unit, runs = row["unit"], row.get("runs", [])
+        spread = f"{figure(min(runs), unit)} to {figure(max(runs), unit)}" if runs else ""
+        cpu = figure(row["cpu"], unit) if "cpu" in row else ""
         limit = "" if row["limit"] is None else figure(row["limit"], unit)
-        lines.append(f"| {row['name']} | {figure(row['median'], unit)} | {spread} | {limit} |")
+        lines.append(
+            f"| {row['name']} | {figure(row['median'], unit)} | {spread} | {cpu} | {limit} |"
+        )
     return lines
 
 
