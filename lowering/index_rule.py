@@ -115,7 +115,7 @@ def map_to(op: Operation, dims: int, results: Sequence[int | None]) -> AffineMap
 
 def resized(axes: Sequence[AxisAttr], size: Dim) -> list[AxisAttr]:
     """A dimension's axes where its size is spelled ``size``; a tuple keeps its factors."""
-    if len(axes) > 1:
+    if len(axes) > 1 or axes[0].dim == size:
         return list(axes)
     kind: AxisKind = "broadcast" if axes[0].repeats else "iter"
     return [AxisAttr.of(axes[0].number, axes[0].label.data, size, kind)]
@@ -133,7 +133,9 @@ class Placed:
         """The axes keep their ids and kinds, and are named i0, i1, … in order (S4.4)."""
         flat = [axis for dimension in dimensions for axis in dimension]
         axes = [
-            AxisAttr.of(a.number, f"i{i}", a.dim, "broadcast" if a.repeats else "iter")
+            a
+            if a.label.data == (label := f"i{i}")
+            else AxisAttr.of(a.number, label, a.dim, "broadcast" if a.repeats else "iter")
             for i, a in enumerate(flat)
         ]
         return Placed(tuple(axes), tuple(map(len, dimensions)))

@@ -153,9 +153,8 @@ def test_a_domain_in_too_many_pieces_is_refused(ctx: Context) -> None:
     shape = ", ".join(["M"] * 33)
     wide = ", ".join(["M + 2"] * 33)
     ones = "[" + ", ".join("1" * 33) + "]"
-    text = PADDED.format(
-        f"!tiny.tensor<[{shape}], f32>", f"!tiny.tensor<[{wide}], f32>", ones, ones
-    )
+    kinds = [f"!tiny.tensor<[{s}], f32>" for s in (shape, wide)]
+    text = PADDED.format(*kinds, ones)
     with pytest.raises(PolycError) as caught:
         booked(text, ctx)
     error = caught.value
