@@ -98,7 +98,8 @@ class ScheduleOp(IRDLOperation):
     ``consumers``       consumer warpgroups of a wgmma kernel; 1 for mma.sync
     ``pingpong``        each consumer has a tile of its own; else they share one
     ``registers``       registers of a thread of [producer, consumer]; empty: no split
-    ``cluster``         [x, y] blocks of a cluster; ``multicast`` shares loads in it
+    ``cluster``         [m, n] tiles that the blocks of a cluster take together; ``multicast``
+                        shares loads in it
     ``raster``          order of the tiles: ``row``, ``column``, ``grouped`` by ``group`` rows
     ``split_k``         blocks that share one tile's reduction
     ``persistent``      blocks loop over tiles

@@ -45,7 +45,11 @@ def launch(gemm: Contraction, plan: ScheduleOp, name: str) -> gpu.LaunchOp:
     tiles and epilogue may use them.
     """
     rows, columns, _ = plan.tile_sizes
-    grid = [gemm.size(gemm.m).ceildiv(rows), gemm.size(gemm.n).ceildiv(columns)]
+    together = plan.integers("cluster")[0]
+    grid = [
+        gemm.size(gemm.m).ceildiv(rows * together) * together,
+        gemm.size(gemm.n).ceildiv(columns),
+    ]
     align = [
         plan.integer("vectorize") * element_bytes(t.element_type) for t in signature(gemm.kernel)
     ]

@@ -248,6 +248,7 @@ class KernelBuilder:
             ],
             plan.threads(),
             Region(self.block),
+            cluster=plan.integers("cluster")[0],
         )
         if split := plan.integers("registers"):
             kernel.attributes[REGISTERS] = IntsAttr(tuple(split))
@@ -289,9 +290,13 @@ class KernelBuilder:
     def check_supported(self) -> None:
         """Refuse, with its name, a choice of the plan that no lowering obeys yet."""
         plan = self.plan
+        rows, columns = plan.integers("cluster")
+        roles = plan.flag("persistent") and plan.loader.data == "tma"
+        alone = "[1, 1], or a persistent kernel that loads by tma"
         for field, taken, there in (
             ("split_k", plan.integer("split_k") != 1, "1"),
-            ("cluster", plan.integers("cluster") != (1, 1), "[1, 1]"),
+            ("cluster", columns != 1, f"[{rows}, 1], neighbours along the rows"),
+            ("cluster", rows != 1 and not roles, alone),
             ("pingpong", plan.flag("pingpong"), "false"),
             ("persistent", plan.flag("persistent") and plan.mma.data != "wgmma", "false"),
             ("raster", plan.raster.data == "column", '"row" or "grouped"'),
@@ -320,11 +325,13 @@ class KernelBuilder:
         position.name_hint, iteration.name_hint = f"{gemm.k}0", "i"
         start = {gemm.m: at.row, gemm.n: at.column, gemm.k: position}
         for side, target in zip((gemm.lhs, gemm.rhs), shared, strict=True):
+            # The CTAs of a cluster lie along the rows, and share what has none.
             copy = tile.CopyOp(
                 self.argument(side.read.tensor),
                 [start[a] for a in side.axes],
                 target,
                 loader=plan.loader.data,
+                multicast=plan.flag("multicast") and gemm.m not in side.axes,
             )
             body.add_op(located(copy, side.read))
         contract = tile.ContractOp(

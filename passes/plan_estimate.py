@@ -75,17 +75,24 @@ def estimate(
     sizes = {axis: gemm.size(axis).evaluate(symbols) for axis in (gemm.m, gemm.n, gemm.k)}
     tile = dict(zip(sizes, plan.tile_sizes, strict=True))
     tiles = {axis: -(-size // tile[axis]) for axis, size in sizes.items()}
+    # A cluster takes as many tiles at once, one below the other, also where the last ones are
+    # outside; what its CTAs share is read once for all of them.
+    cluster = plan.integers("cluster")[0]
+    tiles[gemm.m] = -(-tiles[gemm.m] // cluster) * cluster
+    sharing = cluster if plan.flag("multicast") else 1
     outputs = tiles[gemm.m] * tiles[gemm.n]
     ctas = min(outputs, multiprocessors) if plan.flag("persistent") else outputs
+    ctas = max(cluster, ctas // cluster * cluster) if outputs else 0
     steps = outputs * tiles[gemm.k]
     staged = staged_tile(gemm, plan)
     # Each operand is read whole by every tile along the axis that it does not have.
     rows, columns, depth = (sizes[axis] for axis in (gemm.m, gemm.n, gemm.k))
-    operands = (rows * tiles[gemm.n] + columns * tiles[gemm.m]) * depth * OPERAND_BYTES
+    lines = rows * tiles[gemm.n] + columns * tiles[gemm.m] // sharing
+    operands = lines * depth * OPERAND_BYTES
     stage = (tile[gemm.m] + tile[gemm.n]) * tile[gemm.k] * OPERAND_BYTES
     warps, consumers = plan.threads() // plan.target.warp, plan.integer("consumers")
     grouped, tma = plan.mma.data == "wgmma", plan.loader.data == "tma"
-    boxes = sum(_boxes(side, tile) for side in (gemm.lhs, gemm.rhs))
+    boxes = _boxes(gemm.lhs, tile) + _share(_boxes(gemm.rhs, tile), sharing)
     high, wide = plan.warp_tile_sizes
     # With two buffers each CTA waits once before its loop, and loads once more than it multiplies.
     ahead = ctas if plan.integer("fragment_buffers") == 2 else 0
@@ -105,9 +112,10 @@ def estimate(
         tma_bytes=steps * stage if tma else 0,
         mma=0 if grouped else steps * warps * depths * (high // MMA[0]) * (wide // MMA[1]),
         wgmma=steps * consumers * (high // WGMMA[0]) * (tile[gemm.k] // WGMMA[1]) if grouped else 0,
-        # All warps meet once a step, or once in all when mbarriers keep the ring; and those that
-        # compute before and after they fill a part of the output that is stored by TMA.
-        barriers=warps * (ctas if tma else steps + ahead)
+        # All warps meet once a step, or once in all when mbarriers keep the ring (and once more in
+        # the end, where a peer fills it); and those that compute before and after they fill a part
+        # of the output that is stored by TMA.
+        barriers=warps * (ctas * (2 if sharing > 1 else 1) if tma else steps + ahead)
         + (0 if staged is None else outputs * (tile[gemm.n] // staged[1]) * 2 * 4 * consumers),
         # Every consumer warp waits for a full stage, one producer warp for an empty one.
         mbarrier_waits=steps * (4 * consumers + 1) if tma else 0,
@@ -125,6 +133,11 @@ def _boxes(side: Operand, tile: Mapping[str, int]) -> int:
     kind = SharedType.of([tile[axis] for axis in side.axes], side.read.result.type.element_type)
     span = widest_swizzle(kind)
     return kind.sizes[-1] * OPERAND_BYTES // span if span else 1
+
+
+def _share(boxes: int, sharing: int) -> int:
+    """The boxes that one CTA of a cluster brings of a tile that all get: whole panels, or rows."""
+    return boxes // sharing if boxes % sharing == 0 else boxes
 
 
 def _epilogue_bytes(

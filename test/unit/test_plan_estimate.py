@@ -110,6 +110,9 @@ def test_the_compilers_plans_expect_what_is_counted(
 
 USERS: list[tuple[str, dict[str, Value], set[str]]] = [
     ("sm_90a", {"variant": "tma", "tile": [64, 64, 32], "warp_tile": [64, 64]}, set()),
+    ("sm_90a", {"variant": "tma", "cluster": [2, 1], "multicast": True}, set()),
+    ("sm_90a", {"variant": "tma", "cluster": [4, 1], "multicast": True}, set()),
+    ("sm_90a", {"variant": "tma", "cluster": [2, 1]}, set()),
     # Rows of 96 elements are three panels of 64 bytes.
     ("sm_90a", {"variant": "tma", "tile": [128, 96, 64], "warp_tile": [64, 96]}, set()),
     ("sm_80", {"variant": "scalar", "tile": [64, 64, 16], "warp_tile": [16, 32]}, set()),
@@ -136,12 +139,24 @@ USERS: list[tuple[str, dict[str, Value], set[str]]] = [
 
 @pytest.mark.parametrize(("arch", "fields", "differ"), USERS)
 def test_other_plans(tmp_path: Path, arch: str, fields: dict[str, Value], differ: set[str]) -> None:
-    if fields["tile"] == [64, 64, 32]:
+    if fields.get("tile") == [64, 64, 32]:
         fields = {**fields, "consumers": 1, "registers": []}
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(fields))
     planned, counted = both("bias_relu", arch, str(fields["variant"]), (72, 136, 200), str(path))
     assert differing(planned, counted) == differ
+
+
+@pytest.mark.parametrize("name", ["transposed", "residual"])
+@pytest.mark.parametrize("sizes", [(72, 136, 200), (392, 264, 456)])
+def test_clusters_share_what_has_no_rows(
+    tmp_path: Path, name: str, sizes: tuple[int, int, int]
+) -> None:
+    """Both kinds of right operands, which are shared by panels and by rows; several tiles a CTA."""
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({"variant": "tma", "cluster": [2, 1], "multicast": True}))
+    planned, counted = both(name, "sm_90a", "tma", sizes, str(path))
+    assert not differing(planned, counted)
 
 
 def test_the_figures_of_one_launch_written_out() -> None:

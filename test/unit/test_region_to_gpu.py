@@ -379,7 +379,7 @@ def test_a_condition_over_a_stranger_is_refused() -> None:
 
 NOT_BUILT = {
     "split_k": ("split_k = 1", "split_k = 2", "1"),
-    "cluster": ("cluster = [1, 1]", "cluster = [2, 1]", "[1, 1]"),
+    "cluster": ("cluster = [1, 1]", "cluster = [1, 2]", "[1, 1], neighbours along the rows"),
     "pingpong": ("pingpong = false", "pingpong = true", "false"),
     "raster": ('raster = "grouped"', 'raster = "column"', '"row" or "grouped"'),
 }
@@ -395,6 +395,27 @@ def test_a_choice_that_is_not_built_is_refused(said: str, asked: str, there: str
         f"plan 'tma' asks for a {said.split()[0]} that region-to-gpu does not build yet; "
         f"use {there}"
     )
+    assert_refused(text, "UnsupportedPlan", message, "plan.schedule", PASS)
+
+
+def test_a_cluster_shares_what_has_no_rows() -> None:
+    text = scheduled(region(), "sm_90a").replace("cluster = [1, 1]", "cluster = [2, 1]", 1)
+    text = text.replace("multicast = false", "multicast = true", 1)
+    module = only(run(text, PASS), gpu.ModuleOp)
+    kernel, launch = module.kernels()[0], module.dispatch().launches()[0]
+    assert kernel.cluster_size == 2
+    copies = [c for c in find(kernel, tile.CopyOp) if c.is_load]
+    assert [c.multicast is not None for c in copies] == [False, True]
+    assert str(launch.grid.data[0]) == "2 * ((M + 255) floordiv 256)"
+
+
+def test_a_cluster_of_another_kernel_is_refused() -> None:
+    text = scheduled(region(), "sm_90a").replace("cluster = [1, 1]", "cluster = [2, 1]", 1)
+    message = (
+        "plan 'tma' asks for a cluster that region-to-gpu does not build yet; use [1, 1], or a "
+        "persistent kernel that loads by tma"
+    )
+    text = text.replace("persistent = true", "persistent = false", 1)
     assert_refused(text, "UnsupportedPlan", message, "plan.schedule", PASS)
 
 
