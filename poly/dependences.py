@@ -13,7 +13,7 @@ of it on itself are marked ``reduction``: the sum, max or min may be taken in an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,6 +23,7 @@ from polyc.dialects.index import moved_row
 from polyc.poly import isl
 from polyc.poly.affine import constraint_of, linear_of
 from polyc.poly.blocks import Blocks
+from polyc.poly.indexbook import Json
 
 Kind = Literal["true", "anti", "output"]
 
@@ -196,3 +197,25 @@ def _conflicts(
 
 def _narrowed(points: AffineSet, rows: Sequence[AffineConstraintExpr]) -> AffineSet:
     return AffineSet(points.num_dims, points.num_symbols, (*points.constraints, *rows))
+
+
+# As JSON -------------------------------------------------------------------------------
+
+
+def dependence_json(
+    found: Dependence, statements: Mapping[str, Statement], symbols: tuple[str, ...]
+) -> Json:
+    """A dependence with its relation in isl's notation; the sink's axes have a prime."""
+    source, sink = statements[found.source], statements[found.sink]
+    names = (*source.dims, *(f"{d}'" for d in sink.dims))
+    out: Json = {
+        "kind": found.kind,
+        "from": found.source,
+        "to": found.sink,
+        "tensor": found.tensor,
+        "relation": [isl.set_text(p, names, symbols) for p in found.relation],
+    }
+    if found.source == found.sink:
+        out["carried_by"] = [source.dims[a] for a in dict.fromkeys(found.carried)]
+        out["reduction"] = found.reduction
+    return out

@@ -21,10 +21,12 @@ from polyc.poly import isl
 from polyc.poly.banks import bank_hint
 from polyc.poly.barriers import CommitWait, barrier_hint
 from polyc.poly.blocks import Block, Blocks, blocks_of
+from polyc.poly.chains import chains
 from polyc.poly.closure import open_at
 from polyc.poly.dependences import (
     Dependence,
     Statement,
+    dependence_json,
     dependences,
     parallel_axes,
     reduction_axes,
@@ -39,7 +41,7 @@ from polyc.poly.names import size_json
 from polyc.poly.tiles import tiles_of
 from polyc.poly.view import op_text, view_json
 from polyc.poly.ways import Blocked, facts_of
-from polyc.poly.why_not import WhyNot, fusion, tensor_core, tma
+from polyc.poly.why_not import WhyNot, fusion, no_candidate, tensor_core, tma
 
 RANKS = {"reg": 0, "smem_ring": 1, "gmem": 2}
 
@@ -74,7 +76,7 @@ class _Report:
         facts = AffineSet(0, 0, ()) if first is None else facts_of(first)
         found = dependences(statements, facts)
         by_name = {s.name: s for s in statements}
-        refusals: list[WhyNot] = []
+        refusals = list(no_candidate(self.blocks))
         for block in self.blocks.blocks:
             refusals += [*tensor_core(block, self.blocks), *tma(block, self.blocks)]
             refusals += fusion(self.edges[block.name], self.blocks)
@@ -85,7 +87,8 @@ class _Report:
             "symbols": list(symbols),
             "poly_view": view_json(self.blocks),
             "analysis": analysis,
-            "dependences": [_dependence(d, by_name, symbols) for d in found],
+            "chains": [[b.name for b in chain] for chain in chains(self.blocks)],
+            "dependences": [dependence_json(d, by_name, symbols) for d in found],
             "guards": {"dropped": dropped, "kept": kept},
             "why_not": [_why_not(w) for w in refusals],
         }
@@ -286,26 +289,9 @@ def _buffer(found: Buffer) -> Json:
     return {"buffer": found.kind, "depth": found.depth, "bytes": size_json(found.bytes)}
 
 
-def _dependence(
-    found: Dependence, statements: Mapping[str, Statement], symbols: tuple[str, ...]
-) -> Json:
-    source, sink = statements[found.source], statements[found.sink]
-    names = (*source.dims, *(f"{d}'" for d in sink.dims))
-    out: Json = {
-        "kind": found.kind,
-        "from": found.source,
-        "to": found.sink,
-        "tensor": found.tensor,
-        "relation": [isl.set_text(p, names, symbols) for p in found.relation],
-    }
-    if found.source == found.sink:
-        out["carried_by"] = [source.dims[a] for a in dict.fromkeys(found.carried)]
-        out["reduction"] = found.reduction
-    return out
-
-
 def _why_not(found: WhyNot) -> Json:
-    out: Json = {"what": found.what, "block": found.block.name}
+    block = None if found.block is None else found.block.name
+    out: Json = {"what": found.what, "block": block}
     if found.operand is not None:
         out["operand"] = found.operand
     out["reason"] = found.reason

@@ -37,10 +37,13 @@ TMA_RANK = 5
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """One refusal: of what, in which block, for which operand, and the sentence."""
+    """One refusal: of what, in which block, for which operand, and the sentence.
+
+    ``block`` is None where no block is a candidate.
+    """
 
     what: What
-    block: Block
+    block: Block | None
     operand: str | None
     reason: str
 
@@ -63,6 +66,12 @@ def tensor_core(block: Block, blocks: Blocks) -> Iterator[WhyNot]:
         held = " and ".join(dict.fromkeys(map(str, kinds.values())))
         reason = f"the operands hold {held}; store both in one type"
         yield WhyNot("tensor_core", block, None, reason)
+
+
+def no_candidate(blocks: Blocks) -> Iterator[WhyNot]:
+    """That nothing in the graph is a sum of products."""
+    if all(b.contraction is None for b in blocks.blocks):
+        yield WhyNot("tensor_core", None, None, "no value is a sum of products")
 
 
 def fusion(edges: Sequence[Edge], blocks: Blocks) -> Iterator[WhyNot]:

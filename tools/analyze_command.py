@@ -84,16 +84,18 @@ def lowered_json(source: Compilation) -> Json:
     """The regions of the program and their schedules; where a pass refuses it, its sentence."""
     from polyc.dialects.plan import ScheduleOp
     from polyc.dialects.region import KernelOp
-    from polyc.poly.regions import region_json
+    from polyc.poly.regions import region_dependences, region_json
 
-    out: Json = {"regions": [], "schedules": []}
+    out: Json = {"regions": [], "region_dependences": [], "schedules": []}
     for stage in ("region", "plan"):
         try:
             module = source.fresh(source.arch).run(stage).module
         except PolycError as error:
             return {**out, "refused": error.as_dict()}
         ops = list(module.walk())
-        out["regions"] = [region_json(op) for op in ops if isinstance(op, KernelOp)]
+        kernels = [op for op in ops if isinstance(op, KernelOp)]
+        out["regions"] = [region_json(op) for op in kernels]
+        out["region_dependences"] = region_dependences(kernels)
         plans = [op.to_json() for op in ops if isinstance(op, ScheduleOp)]
         out["schedules"] = [{name: plan[name] for name in SHOWN} for plan in plans]
     return out

@@ -18,6 +18,8 @@ def report_text(report: Json) -> str:
     view = {b["name"]: b for b in report["poly_view"]["blocks"]}
     for block in report["analysis"]:
         lines += [*_block(block, view[block["block"]]), ""]
+    for chain in report["chains"]:
+        lines.append(_row("chain", " -> ".join(chain)))
     for boundary in report["poly_view"].get("boundaries", ()):
         lines += [f"{boundary['value']} is a boundary", _row("", boundary["note"]), ""]
     lines += [*_guards(report["guards"]), *_why_not(report["why_not"]), *_regions(report)]
@@ -120,7 +122,10 @@ def _guards(guards: Json) -> list[str]:
 
 
 def _why_not(refusals: Sequence[Json]) -> list[str]:
-    lines = [_row(w["what"].replace("_", " "), f"{w['block']}: {w['reason']}") for w in refusals]
+    lines: list[str] = []
+    for found in refusals:
+        block = f"{found['block']}: " if found["block"] else ""
+        lines.append(_row(found["what"].replace("_", " "), f"{block}{found['reason']}"))
     return ["why not", *lines, ""] if lines else []
 
 
@@ -133,11 +138,13 @@ def _regions(report: Json) -> list[str]:
         for tensor in region["writes"]:
             if "boundary" in tensor:
                 lines.append(_row("", f"{tensor['tensor']} is stored: {tensor['boundary']}"))
+    for found in report["region_dependences"]:
+        lines.append(_row("order", f"@{found['to']} after @{found['from']}: {found['kind']}"))
     for plan in report["schedules"]:
         when = f" when {', '.join(plan['when'])}" if plan["when"] else ""
         tile = "x".join(map(str, plan["tile"]))
         how = f"{plan['mma']}, loader {plan['loader']}, tile {tile}, {plan['stages']} stages"
-        lines.append(_row("kernel", f"{plan['variant']}: {how}{when}"))
+        lines.append(_row("kernel", f"@{plan['region']} {plan['variant']}: {how}{when}"))
     if "refused" in report:
         lines.append(
             _row("refused", f"{report['refused']['kind']}: {report['refused']['message']}")
