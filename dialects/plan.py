@@ -42,6 +42,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from polyc.dialects.arch import ARCHS, Arch, arch_names
 from polyc.dialects.dim import Assumption, AssumptionsAttr, parse_assumption, parse_assumptions
 from polyc.dialects.plan_fields import (
+    ALGORITHMS,
     BY_NAME,
     FIELDS,
     Value,
@@ -311,6 +312,11 @@ class ScheduleOp(IRDLOperation):
                 raise VerifyException(
                     f"{name} is {list(sizes)}; it needs {count} sizes of at least 1"
                 )
+        for pattern, way in record_of(self.algo_choice).items():
+            if pattern not in ALGORITHMS:
+                known = ", ".join(ALGORITHMS)
+                raise VerifyException(f"algo_choice is for one of {known}, not for {pattern}")
+            _one_of(f"algo_choice of {pattern}", str(way), ALGORITHMS[pattern])
         for name in ("consumers", "group", "split_k"):
             if self.integer(name) < 1:
                 raise VerifyException(f"{name} is {self.integer(name)}; it is at least 1")

@@ -155,6 +155,13 @@ FIELDS: tuple[Field, ...] = (
 
 BY_NAME = {f.name: f for f in FIELDS}
 
+ALGORITHMS: Mapping[str, tuple[str, ...]] = {
+    "matmul": ("tiled", "implicit_gemm"),
+    "conv": ("implicit_gemm", "im2col"),
+    "attention": ("streaming_softmax", "streaming_softmax_2pass"),
+}
+"""``algo_choice``: the patterns, and the ways in which a kernel can compute each."""
+
 
 def check_kind(attr: Attribute, field: Field) -> None:
     """Raises VerifyException when a property is of another type than its field.

@@ -203,12 +203,13 @@ def _rows() -> Iterable[Row]:
     yield Row("neg", "only", "min", "max", "exact")
     # Exact but for the sign of a sum that is 0, on which a reciprocal depends.
     yield Row("neg", "only", "sum", "sum", "reassociating")
-    # Correctly rounded and monotone from 0 up; sqrt(+inf) is what an empty min gives.
+    # Correctly rounded and monotone from 0 up.  Below 0 it is NaN: so is then the min of the
+    # roots, and the root of the min.  sqrt(+inf) is what an empty min gives.
     yield Row("sqrt", "only", "max", "max", "exact", (NONNEGATIVE, NONEMPTY))
-    yield Row("sqrt", "only", "min", "min", "exact", (NONNEGATIVE,))
+    yield Row("sqrt", "only", "min", "min", "exact")
     # Monotone functions whose implementations are so up to the last bits.
     yield Row("log", "only", "max", "max", "reassociating", (NONNEGATIVE, NONEMPTY))
-    yield Row("log", "only", "min", "min", "reassociating", (NONNEGATIVE,))
+    yield Row("log", "only", "min", "min", "reassociating")
     yield Row("exp", "only", "max", "max", "reassociating", (NONEMPTY,))
     yield Row("exp", "only", "min", "min", "reassociating")
     for fn in ("tanh", "sigmoid", "erf"):

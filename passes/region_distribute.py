@@ -9,7 +9,7 @@ R2 undoes what R1 does, so it has a driver of its own, which runs a pattern only
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import cast
@@ -131,14 +131,17 @@ class _Distributing(RewritePattern):
         erase_unused(operand, rewriter)
 
 
+@dataclass
 class SplitReduction(_Distributing):
     """R2: ``reduce f over K g(x, y)`` → ``g(reduce f x, reduce f y)``, by cost.
 
     Legal where ``SPLIT`` has a row for (g, f) of a class that may happen, in f32, and where
     nothing else uses ``g(x, y)``.  What does not depend on K is not summed but multiplied by
     the number of points; in ``sum(select(p, g(x, c), 0))`` those are the live ones, where p
-    holds.  Its class is the row's.
+    holds.  Its class is the row's; ``split`` is the table to go by.
     """
+
+    split: Mapping[tuple[str, str], ChangeClass] = field(default_factory=lambda: SPLIT)
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: region.ReduceOp, rewriter: PatternRewriter, /) -> None:
@@ -146,7 +149,7 @@ class SplitReduction(_Distributing):
         if not isinstance(body, region.BinaryOp) or op.accumulator != f32:
             return
         g, f = body.fn.data, op.fn.data
-        change = SPLIT.get((g, f))
+        change = self.split.get((g, f))
         if change is None or change not in self.classes or not body.result.has_one_use():
             return
         if body.result.type.element_type != f32 or not op.operand.has_one_use():

@@ -51,6 +51,7 @@ PASSES: Mapping[str, str] = {
     "tiny-canonicalize-movements": "polyc.passes.tiny_canonicalize_movements",
     "region-drop-guards": "polyc.passes.region_drop_guards",
     "region-distribute": "polyc.passes.region_distribute",
+    "region-im2col": "polyc.passes.region_im2col",
     "region-streaming-softmax": "polyc.passes.region_streaming_softmax",
     "lower-to-gpu": "polyc.passes.lower_to_gpu",
 }
