@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from xdsl.utils.exceptions import (
     ArgSpecParseError,
@@ -89,8 +90,8 @@ def print_error(error: PolycError, as_json: bool = False) -> None:
 
 def wants_json(args: Sequence[str]) -> bool:
     """Whether a command line asks for errors as JSON, before it is known to parse."""
-    pairs = zip(args, [*args[1:], ""], strict=True)
-    return any(a == "--diagnostics=json" or (a, b) == ("--diagnostics", "json") for a, b in pairs)
+    after = pairwise([*args, ""])
+    return any(a == "--diagnostics=json" or (a, b) == ("--diagnostics", "json") for a, b in after)
 
 
 def guarded(main: Callable[[], int], as_json: Callable[[], bool] = lambda: False) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
@@ -19,11 +20,13 @@ from xdsl.ir.affine import (
 )
 
 from polyc.dialects import region
+from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import Dim
 from polyc.dialects.index import box
 from polyc.dialects.region_types import AxisAttr, MemRefType
 from polyc.passes.region_drop_guards import RegionDropGuards
 from polyc.playback import region as region_playback
+from polyc.poly import isl
 from polyc.poly.affine import constraint_of, linear_of
 from polyc.poly.blocks import blocks_of
 from polyc.poly.guards import guard_entries, judge, tail_entries
@@ -99,6 +102,13 @@ def test_the_pass_keeps_the_values(rows: tuple[AffineConstraintExpr, ...]) -> No
     text = str(module)
     RegionDropGuards().apply(Context(), module)
     assert str(module) == text
+
+
+def test_a_guard_beyond_isl_is_a_diagnostic():
+    row = constraint_of(linear_of(AffineDimExpr(0) * 7 + AffineDimExpr(1) * 977 - 31), False)
+    module = ModuleOp([kernel((row,))])
+    with isl.limited(3), pytest.raises(PolycError, match="PolyhedralLimit"):
+        RegionDropGuards().apply(Context(), module)
 
 
 # The ledger ----------------------------------------------------------------------------
