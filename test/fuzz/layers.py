@@ -1,8 +1,8 @@
 """Random programs through every layer: what one computes, all compute.
 
 A program is drawn from a number, played at the frontend, and after every pass down to the
-regions; each layer is compared with the one before the pass.  A program that the region layer
-refuses counts as one that ends above it.
+regions, and to tiles where a kernel has a form; each layer is compared with the one before the
+pass.  A program that a layer refuses counts as one that ends above it.
 
     python test/fuzz/layers.py --runs 20000 --seed 0
 """
@@ -15,9 +15,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from xdsl.passes import ModulePass
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
@@ -39,9 +40,19 @@ PASSES = (
     "region-srnf",
     "region-inline-deferred",
 )
+TO_TILES = ("plan-select", "region-to-gpu")
+"""What a kernel can do goes on to the tiles of one architecture."""
 REFUSED = ("UnsupportedProgram", "NonSCoP")
 """Kinds by which a pass may say that it has no form for a program."""
 REGISTRY = PassRegistry()
+
+
+def build(name: str, arch: str) -> ModulePass:
+    """A pass by its name; ``plan-select`` is for ``arch``."""
+    cls: Any = REGISTRY.find(name)
+    return cast(ModulePass, cls(arch=arch) if name == "plan-select" else cls())
+
+
 CLOSE = 2e-2
 """Of a value of 1: an f16 operand rounded the other way, and what follows from it."""
 
@@ -72,11 +83,11 @@ def failure(program: RandomProgram, seed: int, reached: Counter[str] | None = No
     inputs = make_inputs(graph, program.sizes, seed)
     before = play(module, "f", inputs, program.sizes)
     assert before is not None
-    for name in PASSES:
+    for name in (*PASSES, *TO_TILES):
         try:
-            run_pass(ctx, REGISTRY.find(name)(), module)
+            run_pass(ctx, build(name, "sm_80" if seed % 2 else "sm_90a"), module)
         except PolycError as error:
-            if error.kind in REFUSED and name == "index-to-region":
+            if error.kind in REFUSED and name in ("index-to-region", "plan-select"):
                 return None
             return f"{name}: {error.format()}"
         after = play(module, "f", inputs, program.sizes)
@@ -115,9 +126,10 @@ def main() -> int:
             if args.show:
                 print(drawn(random.Random(f"{args.seed} {number}")).module, flush=True)
         if (number + 1) % 500 == 0:
+            spent = time.monotonic() - start
             print(
-                f"{number + 1} programs, {reached[PASSES[-1]]} of them to the last pass, "
-                f"{failed} wrong, {time.monotonic() - start:.0f} s",
+                f"{number + 1} programs, {reached[PASSES[-1]]} to the regions and "
+                f"{reached[TO_TILES[-1]]} to tiles, {failed} wrong, {spent:.0f} s",
                 flush=True,
             )
     return 1 if failed else 0

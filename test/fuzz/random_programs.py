@@ -38,6 +38,8 @@ def drawn(dice: random.Random) -> RandomProgram:
     """A program of one to six steps; a step is an op of the language, with what it needs."""
     sizes = {s: dice.choice((0, 1, 2, 3, 3, 4, 5, 5, 6, 7)) for s in SYMBOLS}
     maker = Maker(dice, sizes)
+    if dice.random() < 0.06:
+        return RandomProgram(maker.one_product(), sizes)
     for _ in range(dice.randint(1, 6)):
         maker.step()
     return RandomProgram(maker.closed(), sizes)
@@ -277,6 +279,28 @@ class Maker:
         flags = {"transpose_a": turned[0], "transpose_b": turned[1]}
         made = self.add(frontend.GemmOp(a, b, result_type=tensor(shape, f32), **flags))
         return self.fn("tanh", made) if self.dice.random() < 0.3 else made
+
+    def one_product(self) -> ModuleOp:
+        """A matrix product with elementwise work after it, which one kernel of tiles computes."""
+        element = self.dice.choice((f16, bf16))
+        turned = [self.dice.random() < 0.5 for _ in range(2)]
+        self.inputs = [
+            tensor(("K", "M") if turned[0] else ("M", "K"), element),
+            tensor(("N", "K") if turned[1] else ("K", "N"), element),
+            tensor(("N",), element),
+        ]
+        self.graph = GraphOp("f", self.inputs, [])
+        a, b, bias = self.graph.body.block.args
+        product = frontend.GemmOp(a, b, transpose_a=turned[0], transpose_b=turned[1])
+        value = self.add(product)
+        for _ in range(self.dice.randint(0, 3)):
+            if self.dice.random() < 0.3:
+                value = self.fn("add", value, bias)
+            else:
+                value = self.fn(self.dice.choice(TAME), value)
+        self.add_output([value])
+        body = self.graph.detach_region(self.graph.body)
+        return ModuleOp([GraphOp("f", self.inputs, [value.type], body)])
 
     def conv2d(self, x: SSAValue) -> SSAValue | None:
         """Stride, padding, dilation, groups and both layouts, of an image large enough."""

@@ -11,7 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects import tiny
 from polyc.test.fuzz import layers
-from polyc.test.fuzz.random_programs import drawn
+from polyc.test.fuzz.random_programs import Maker, RandomProgram, drawn
+from polyc.tools.parsing import parse_text
 
 PARTS, EACH = 20, 25
 
@@ -22,21 +23,53 @@ def test_programs(part: int) -> None:
     for number in range(EACH):
         name = f"ci {part} {number}"
         assert layers.fault(name, reached) is None, name
-    # Nearly all programs have a form at every layer.
+    # Nearly all programs have a form at every layer above the plan.
     assert reached[layers.PASSES[-1]] >= 0.9 * EACH
 
 
-FOUND = (
-    "1 132",  # a pad of a scalar
-    "1 567",  # a slice of a size that multiplies symbols
-    "1 963",  # a value that repeats along an axis of no elements
-)
-"""Numbers of programs that were wrong once."""
+FOUND = {
+    "a pad of a scalar": (
+        """
+frontend.graph @f(%x: !frontend.tensor<[N], f32>) -> (y: !frontend.tensor<[], f32>) {
+  %0 = frontend.reduce sum %x axes [0] : !frontend.tensor<[N], f32> -> !frontend.tensor<[], f32>
+  %1 = frontend.pad %0 low [] high [] value 1.5 : !frontend.tensor<[], f32> -> !frontend.tensor<[], f32>
+  frontend.output %1 : !frontend.tensor<[], f32>
+}
+""",  # noqa: E501
+        {"N": 4},
+    ),
+    "a slice of a size that multiplies symbols": (
+        """
+frontend.graph @f(%x: !frontend.tensor<[M, N], f32>)
+    -> (y: !frontend.tensor<[(M * N + 2) floordiv 3], f32>) {
+  %0 = frontend.reshape %x : !frontend.tensor<[M, N], f32> -> !frontend.tensor<[M * N], f32>
+  %1 = frontend.slice %0 [0:M * N:3]
+      : !frontend.tensor<[M * N], f32> -> !frontend.tensor<[(M * N + 2) floordiv 3], f32>
+  frontend.output %1 : !frontend.tensor<[(M * N + 2) floordiv 3], f32>
+}
+""",
+        {"M": 3, "N": 5},
+    ),
+    "a number along a product of symbols that is 0": (
+        """
+frontend.graph @f(%x: !frontend.tensor<[K, N, 2], f32>) -> (y: !frontend.tensor<[K * N, 2], f32>) {
+  %0 = frontend.reshape %x : !frontend.tensor<[K, N, 2], f32> -> !frontend.tensor<[K * N, 2], f32>
+  %1 = frontend.constant -0.25 : !frontend.tensor<[], f32>
+  %2 = frontend.elementwise mul %0, %1
+      : (!frontend.tensor<[K * N, 2], f32>, !frontend.tensor<[], f32>) -> !frontend.tensor<[K * N, 2], f32>
+  frontend.output %2 : !frontend.tensor<[K * N, 2], f32>
+}
+""",  # noqa: E501
+        {"K": 0, "N": 4},
+    ),
+}
+"""What random programs found, made small."""
 
 
-@pytest.mark.parametrize("number", FOUND)
-def test_programs_that_failed_once(number: str) -> None:
-    assert layers.fault(number) is None
+@pytest.mark.parametrize("name", FOUND)
+def test_programs_that_failed_once(name: str, ctx: Context) -> None:
+    text, sizes = FOUND[name]
+    assert layers.failure(RandomProgram(parse_text(ctx, text, "f.mlir"), sizes), 0) is None
 
 
 def test_every_kind_of_op_is_drawn() -> None:
@@ -50,6 +83,16 @@ def test_every_kind_of_op_is_drawn() -> None:
         *("elementwise", "compare", "select", "cast", "constant", "reduce"),
         *("reshape", "permute", "expand", "pad", "slice", "concat"),
     }
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_product_goes_down_to_tiles(seed: int) -> None:
+    """On both architectures, which an even and an odd seed choose."""
+    sizes = {"M": 5, "N": 6, "K": 7}
+    reached = Counter[str]()
+    program = RandomProgram(Maker(random.Random(seed), sizes).one_product(), sizes)
+    assert layers.failure(program, seed, reached) is None
+    assert reached["region-to-gpu"] == 1
 
 
 def test_a_program_is_its_number() -> None:
