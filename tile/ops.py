@@ -14,7 +14,7 @@ from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.gpu.types import FragmentType, SharedType
 from polyc.tile.functions import affine_map
 from polyc.tile.indices import Index, IndexLike, Size, leaf, ssa_index
-from polyc.tile.scalars import converted, hinted, number
+from polyc.tile.scalars import converted, hinted, named_scalar, number
 from polyc.tile.source import public, refuse, targets
 from polyc.tile.tiles import (
     Fragment,
@@ -432,6 +432,20 @@ def tile_index(axis: int) -> Index:
     if not in_map():
         refuse("NotScalar", "a tile has coordinates in the body of T.parallel only")
     return leaf(value_of(tile.TileIndexOp(axis), hinted()))
+
+
+@public
+def read(place: Place) -> Scalar:
+    """One element of a tensor, which all threads read: ``T.read(used[row, i])``.
+
+    A condition may ask it, and ``T.cast(x, T.index)`` makes a coordinate of it; outside of the
+    tensor it is 0.  In ``T.parallel`` an element is ``A[i, j]``.
+    """
+    kernel_trace()
+    if in_map() or not isinstance(place, Place):  # pyright: ignore[reportUnnecessaryIsInstance]
+        refuse("NotScalar", "T.read takes a place of a tensor, used[row, i], outside of T.parallel")
+    at = [ssa_index(i) for i in place.indices]
+    return named_scalar(value_of(hw.LoadGlobalOp(place.tensor.value, at, place.tensor.dtype)))
 
 
 @public

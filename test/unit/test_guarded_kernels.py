@@ -1,5 +1,8 @@
 """Pipelines with guards, as kernels: right under every schedule, and compiled without a loss."""
 
+# The types of a program's arguments are values.
+# pyright: reportInvalidTypeForm=false, reportInvalidTypeArguments=false
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -8,6 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+import polyc.tile as T
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
@@ -171,5 +175,46 @@ def test_the_position_in_a_persistent_pipeline_is_its_tile_s_own() -> None:
     inputs = program.inputs(*shape, seed=1)
     inputs[2][:] = np.arange(inputs[2].size).reshape(inputs[2].shape) % 2
     result = simulate(lowered(program), inputs, sizes(*shape), seed=1)
+    result.check()
+    assert (result.outputs[0] == program.expected(inputs)).all()
+
+
+def test_python_skips_blocks_too() -> None:
+    """The kernel in one stream, written with T.when and T.read."""
+    m, n, k = T.sizes("M", "N", "K")
+
+    @T.program(arch="sm_80")
+    def sparse(
+        A: T.Tensor[m, k, T.f16],
+        B: T.Tensor[k, n, T.f16],
+        S: T.Tensor[T.ceildiv(m, 64), T.ceildiv(k, 64), T.i32],
+        C: T.Out[m, n, T.f32],
+    ) -> None:
+        with T.kernel(
+            "sparse",
+            threads=128,
+            grid=[T.ceildiv(m, 64), T.ceildiv(n, 64)],
+            when="K mod 8 == 0, N mod 8 == 0, K >= 1",
+        ):
+            m0, n0 = T.tile_coordinates(m, n, tile=(64, 64), raster="row", group=1)
+            acc = T.alloc_fragment((64, 64), T.f32)
+            T.clear(acc)
+            a = T.alloc_shared((64, 64), T.f16)
+            b = T.alloc_shared((64, 64), T.f16)
+            with T.pipelined(k, step=64, stages=3) as (k0, i):
+                used = T.read(S[m0 // 64, i])
+                with T.when(used != 0):
+                    T.copy(A[m0, k0], a)
+                    T.copy(B[k0, n0], b)
+                    T.gemm(a, b, acc, warp_tile=(32, 32))
+            T.copy(acc, C[m0, n0])
+
+    module = parsed(str(sparse.module()))
+    program = KERNELS["cp.async"]
+    inputs = program.inputs(*SHAPES[0])
+    (found,) = tile.run(gpu_module_of(module), inputs, sizes(*SHAPES[0]))
+    assert (found == program.expected(inputs)).all()
+    finish(module)
+    result = simulate(gpu_module_of(module), inputs, sizes(*SHAPES[0]), schedule="random", seed=1)
     result.check()
     assert (result.outputs[0] == program.expected(inputs)).all()

@@ -72,6 +72,20 @@ def test_a_counter_is_a_place_of_a_tensor() -> None:
         program(lambda A, X, C, Y: T.grid_signal(A)).module()
 
 
+def test_an_element_is_read_outside_of_a_body() -> None:
+    def body(A: T.Tensor, X: T.Tensor, C: T.Tensor, Y: T.Tensor) -> None:
+        place = T.const(3)
+        x = T.read(X[place])
+        with T.when(x > 0.0):
+            T.barrier()
+
+    text = module_text(program(body).module())
+    assert "%x = gpu.load_global %X[%place : index] : !gpu.global<[N], f16> -> f16" in text
+    assert "scf.if" in text
+    with pytest.raises(PolycError, match=r"a place of a tensor, used\[row, i\]"):
+        program(lambda A, X, C, Y: T.read(X)).module()
+
+
 HEADER = """
 gpu.module @m arch "{arch}" symbols [M, K, N] {{
   gpu.kernel @k(%A: !gpu.global<[M, K], f16> = tensor 0, %X: !gpu.global<[N], f16> = tensor 1,
