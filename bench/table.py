@@ -35,16 +35,19 @@ def rows(report: dict[str, Any]) -> list[str]:
     Reports of the compiler itself have a figure a line, beside its limit.
     """
     if all("limit" in row for row in report["rows"]):
-        return limit_rows(report["rows"])
+        return limit_rows(report)
     if all("case" in row for row in report["rows"]):
         return case_rows(report["rows"])
     return gemm_rows(report)
 
 
-def limit_rows(found: Sequence[dict[str, Any]]) -> list[str]:
-    """A figure a line, with its fastest and slowest run, the processor's time, and its limit."""
+def limit_rows(report: dict[str, Any]) -> list[str]:
+    """A figure a line, with its fastest and slowest run, the processor's time, and its limit.
+
+    The last line is how many processes wanted a core, before and after.
+    """
     lines = ["| | median | runs | CPU time | limit |", "|---|---:|---:|---:|---:|"]
-    for row in found:
+    for row in report["rows"]:
         unit, runs = row["unit"], row.get("runs", [])
         spread = f"{figure(min(runs), unit)} to {figure(max(runs), unit)}" if runs else ""
         cpu = figure(row["cpu"], unit) if "cpu" in row else ""

@@ -38,10 +38,11 @@ def test_a_report_of_limits_shows_each_figure_beside_its_limit() -> None:
         {"name": "ratio", "median": 3.14, "unit": "", "limit": 5},
         {"name": "start", "median": 20.0, "unit": "ms", "limit": None, **runs},
     ]
-    assert table.rows({"rows": rows})[2:] == [
+    assert table.rows({"rows": rows, "cores": 2, "load": [0.31, 1.0]})[2:] == [
         "| work | 100 ms | 98 ms to 120 ms | 97 ms | 300 ms |",
         "| ratio | 3.1 |  |  | 5.0 |",
         "| start | 20 ms | 98 ms to 120 ms | 97 ms |  |",
+        "| load of the 2 cores | | 0.3 to 1.0 | | |",
     ]
 
 
