@@ -221,7 +221,7 @@ def test_a_large_mean_costs_no_accuracy() -> None:
 def test_a_large_mean_costs_a_team_no_accuracy() -> None:
     """Nor are squares about the CTAs' own means just added up: those means differ here."""
     x, w, b = CASES["layer_norm"].inputs(GRID_SIZES)
-    offsets = np.repeat(np.float32([2000, 2003]), [1024, x.shape[1] - 1024])
+    offsets = np.concatenate([np.full(1024, 2000), np.full(x.shape[1] - 1024, 2003)])
     inputs = [(x.astype(np.float32) + offsets).astype(x.dtype), w, b]
     found = module("layer_norm", "layer_norm_grid", True)
     check("layer_norm", on_a_grid("layer_norm", inputs, found).outputs, inputs)
