@@ -52,9 +52,10 @@ def limit_rows(report: dict[str, Any]) -> list[str]:
         spread = f"{figure(min(runs), unit)} to {figure(max(runs), unit)}" if runs else ""
         cpu = figure(row["cpu"], unit) if "cpu" in row else ""
         limit = "" if row["limit"] is None else figure(row["limit"], unit)
-        lines.append(
-            f"| {row['name']} | {figure(row['median'], unit)} | {spread} | {cpu} | {limit} |"
-        )
+        cells = [row["name"], figure(row["median"], unit), spread, cpu, limit]
+        lines.append(f"| {' | '.join(cells)} |")
+    before, after = (f"{load:.1f}" for load in report["load"])
+    lines.append(f"| load of the {report['cores']} cores |  | {before} to {after} |  |  |")
     return lines
 
 

@@ -42,7 +42,7 @@ def test_a_report_of_limits_shows_each_figure_beside_its_limit() -> None:
         "| work | 100 ms | 98 ms to 120 ms | 97 ms | 300 ms |",
         "| ratio | 3.1 |  |  | 5.0 |",
         "| start | 20 ms | 98 ms to 120 ms | 97 ms |  |",
-        "| load of the 2 cores | | 0.3 to 1.0 | | |",
+        "| load of the 2 cores |  | 0.3 to 1.0 |  |  |",
     ]
 
 
