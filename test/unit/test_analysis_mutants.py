@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from polyc.bench.analysis_mutants import table
 from polyc.test.unit.analysis_mutants import MUTANTS, ROOT, Mutant, caught, copied
 
 
@@ -17,6 +19,16 @@ def test_each_changes_one_place(mutant: Mutant):
     changed = text.replace(mutant.old, mutant.new)
     compile(changed, mutant.file, "exec")
     assert changed != text
+
+
+def test_the_page_has_the_counts():
+    results = json.loads((ROOT / "bench/results/analysis_mutants.json").read_text())
+    assert {(f, w) for f, found in results.items() for w in found} == {
+        (m.file, m.what) for m in MUTANTS
+    }
+    assert "\n".join(table(results)) in (ROOT / "docs/mutation.md").read_text()
+    verdicts = [by for found in results.values() for by in found.values()]
+    assert verdicts.count(None) <= 0.05 * len(verdicts)
 
 
 def test_there_are_enough():

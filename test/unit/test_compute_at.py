@@ -45,6 +45,18 @@ tiny.graph @turned(%x: !tiny.tensor<[N, N], f32>) -> (y: !tiny.tensor<[N, N], f3
 """
 
 
+POOLED = """
+tiny.graph @pooled(%x: !tiny.tensor<[2 * M], f32>) -> (y: !tiny.tensor<[M, N], f32>) {
+  %s = tiny.unary exp %x : !tiny.tensor<[2 * M], f32>
+  %w = tiny.window %s axes [0] size [2] stride [2] dilation [1]
+      : !tiny.tensor<[2 * M], f32> -> !tiny.tensor<[M, 2], f32>
+  %m = tiny.reduce max %w axes [1] : !tiny.tensor<[M, 2], f32> -> !tiny.tensor<[M], f32>
+  %y = tiny.expand %m dims [0] : !tiny.tensor<[M], f32> -> !tiny.tensor<[M, N], f32>
+  tiny.output %y : !tiny.tensor<[M, N], f32>
+}
+"""
+
+
 def values(text: str) -> dict[str, SSAValue]:
     return named(booked_text(text))
 
@@ -103,6 +115,8 @@ def check(
         (STENCIL, "s", "y", {0: 3}, True, False),
         (STENCIL, "s", "y", {0: 2}, False, False),
         (STENCIL, "s", "y", {0: 1}, False, False),
+        (POOLED, "s", "y", {0: 1}, True, True),
+        (POOLED, "s", "y", {0: 1, 1: 1}, False, False),
         (TURNED, "s", "y", {0: 8}, False, False),
         (TURNED, "s", "y", {}, True, True),
     ],
