@@ -43,7 +43,8 @@ class Numbering:
 class IndexRule(RewritePattern):
     """Base of the rules: one entry for each value that has none.
 
-    Legal for every op: an entry only describes.  ``numbering`` is shared by the rules
+    Legal for every op: an entry only describes, and what is put before an op is a reshape to
+    the same shape, or two that undo each other.  ``numbering`` is shared by the rules
     of one run.
     """
 

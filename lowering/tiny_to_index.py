@@ -1,8 +1,9 @@
 """``tiny-to-index``: write the index book of a tiny graph (S4.7).
 
 One rule an op gives each value its axes, its domain and its access maps, from the
-entries of its operands; the tiny ops stay as they are.  Rules run in the order of the
-text, so an operand's entry is there before its user's.  Ids count up through a graph
+entries of its operands; the tiny ops stay as they are, but for the views of memory that
+a product of symbols needs.  Rules run in the order of the text, so an operand's entry is
+there before its user's.  Ids count up through a graph
 and go where an axis goes: a unary, a cast, a permute and what an expand or a reduce
 keeps have the operand's ids; leaves, new axes of an expand and results of binary ops
 and selects have fresh ones.

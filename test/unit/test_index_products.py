@@ -313,3 +313,15 @@ def test_a_projection_over_a_batch_is_one_contraction(ctx: Context) -> None:
     x, w = make_inputs(graph, sizes)
     (found,) = index_playback.run(graph, [x, w], sizes)
     np.testing.assert_allclose(found, (x @ w).sum(), rtol=1e-5)
+
+
+def test_views_of_memory_are_put_in_once(ctx: Context) -> None:
+    """The pass on its own result changes nothing, where it had to add reshapes too."""
+    body = f"""%m = tiny.reshape %x : {T("M, N")} -> {T("M * N")}
+%z = tiny.binary add %m, %a : {T("M * N")}
+{summed("z", "M * N")}"""
+    graph = booked(body, ctx, f"%x: {T('M, N')}, %a: {T('M * N')}")["z"].parent_op()
+    before = str(graph)
+    assert before.count("tiny.reshape") == 3
+    TinyToIndex().apply(ctx, graph.parent_op())
+    assert str(graph) == before
