@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,9 +16,14 @@ from polyc.dialects.arch import ARCHS
 from polyc.dialects.diagnostic import PolycError
 from polyc.poly import isl
 from polyc.poly.report import report_json
+from polyc.test.fuzz.random_programs import drawn
 from polyc.test.unit.book_needs import booked_text
 from polyc.test.unit.test_compute_at import SOFTMAX
 from polyc.tools import polyc
+from polyc.tools.analyze_command import reports_of
+from polyc.tools.analyze_text import report_text
+from polyc.tools.pipeline import Compilation
+from polyc.tools.registry import make_context
 
 EXAMPLES = ("gemm_bias_relu", "conv_silu", "causal_attention", "layer_norm")
 
@@ -229,6 +235,18 @@ def test_a_fusion_with_its_points():
             r"n = \d+ and at n = \d+ when M = \d+, N = \d+",
             reason,
         )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs_have_reports(seed: int):
+    """Every kind of op, as data and as text; whatever is refused is refused in a report."""
+    source = Compilation(make_context(), drawn(random.Random(seed)).module, "sm_90a")
+    reports: Any = reports_of(source, {}, None, "random")
+    (found,) = reports
+    json.dumps(found, allow_nan=False)
+    text = report_text(found)
+    for block in found["analysis"]:
+        assert f"{block['block']} = {block['op']}" in text
 
 
 # The command ---------------------------------------------------------------------------
