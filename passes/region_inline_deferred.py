@@ -161,7 +161,7 @@ def merge(edge: Edge) -> region.KernelOp:
     place = dict(zip(signature, block.args, strict=True))
     values: dict[SSAValue, SSAValue] = {arg: place[name] for arg, name in arguments}
     ops = list(consumer.body.block.ops)
-    labels = {op.label for op in ops if isinstance(op, region.ReduceOp)}
+    labels = {op.label for op in consumer.body.walk() if isinstance(op, region.ReduceOp)}
     sizes = {a.label: a for op in ops for r in op.results for a in cast(ValType, r.type).axes}
     sizes |= {a.label: a for a in consumer.iters}
     composer = Composer(producer, block, values, sizes, {x for x in labels if x is not None})
