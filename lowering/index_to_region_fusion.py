@@ -195,6 +195,8 @@ class Composer:
         reason = self.whole.get(value) or self._why_stored(value)
         if reason is None and self._splits(value):
             edge, reason = "deferred", "a kernel for each contraction was asked for"
+            if self._is_output(value):
+                edge = "gmem"
         self._settle_operands(value)
         if reason is not None:
             asked = self._store(value, edge, reason)
@@ -264,8 +266,12 @@ class Composer:
         """Whether a value is an output of one kernel and nothing else wants it."""
         if self.uses[value] > 1 or len(self.asked[value]) > 1:
             return False
-        ((kernel, _),) = self.asked[value]
-        return any(root.value is value for root in kernel.roots)
+        return self._is_output(value)
+
+    def _is_output(self, value: SSAValue) -> bool:
+        """Whether a value, which is not stored yet, is an output of the graph."""
+        kernels = dict.fromkeys(kernel for kernel, _ in self.asked[value])
+        return any(root.value is value for kernel in kernels for root in kernel.roots)
 
     # Stored or fused
 

@@ -79,6 +79,8 @@ def _reads(argument: BlockArgument) -> list[region.ReadOp]:
 def why_not_merged(edge: Edge) -> str | None:
     """Why the producer of ``edge`` stays a kernel of its own; None when it can be merged."""
     producer, readers = edge.producer, edge.readers
+    if (graph := _graph_of_output(edge)) is not None:
+        return f"it is an output of @{graph.sym_name.data}"
     if not readers:
         return "no kernel reads it"
     if len(readers) > 1:
@@ -99,6 +101,17 @@ def why_not_merged(edge: Edge) -> str | None:
     if (out.shape, out.element_type) != (into.shape, into.element_type):
         return f"it is {out} and is read as {into}"
     return _why_not_computed(edge) or _why_not_named(producer, consumer)
+
+
+def _graph_of_output(edge: Edge) -> region.GraphOp | None:
+    """The graph of which a deferred value is an output, or None."""
+    name = edge.producer.res_names.data[edge.output].data
+    where = (edge.producer.sym_name.data, name)
+    block = edge.producer.parent_block()
+    for op in () if block is None else block.ops:
+        if isinstance(op, region.GraphOp) and any(ends(s) == where for s in op.sources):
+            return op
+    return None
 
 
 def _why_not_computed(edge: Edge) -> str | None:

@@ -142,3 +142,20 @@ region.kernel @c iters [m: M, n: N] ins(%P: !region.memref<[M, N], f32, align 4>
   %0 = region.read %P affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : !region.memref<[M, N], f32, align 4> -> !region.val<[m: M, n: N], f32>
   region.yield %0 : !region.val<[m: M, n: N], f32>
 }
+
+// -----
+
+// WARN: warning[DeferredMaterialized]: @g_0::@v is stored in global memory: it is an output of @g
+// CHECK: region.graph @g
+// CHECK: outs(v: {{.*}} gmem)
+// CHECK-NOT: deferred
+region.graph @g ins(x: !region.memref<[M], f32, align 4>) outs(y: !region.memref<[M], f32, align 4> from @g_1::@y, z: !region.memref<[M], f32, align 4> from @g_0::@v)
+region.kernel @g_0 iters [m: M] ins(%x: !region.memref<[M], f32, align 4> {from = @g::@x}) outs(v: !region.memref<[M], f32, align 4> deferred) {
+  %0 = region.read %x affine_map<(d0)[s0] -> (d0)> : !region.memref<[M], f32, align 4> -> !region.val<[m: M], f32>
+  region.yield %0 : !region.val<[m: M], f32>
+}
+region.kernel @g_1 iters [m: M] ins(%v: !region.memref<[M], f32, align 4> {from = @g_0::@v}) outs(y: !region.memref<[M], f32, align 4> gmem) {
+  %0 = region.read %v affine_map<(d0)[s0] -> (d0)> : !region.memref<[M], f32, align 4> -> !region.val<[m: M], f32>
+  %1 = region.unary exp %0 : !region.val<[m: M], f32>
+  region.yield %1 : !region.val<[m: M], f32>
+}
