@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +23,8 @@ from xdsl.passes import ModulePass
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
+from polyc.lowering.index_to_region import IndexToRegion
+from polyc.lowering.index_to_region_fusion import Fuse, Split
 from polyc.passes.driver import verify
 from polyc.playback.reference import make_inputs
 from polyc.test.fuzz.random_programs import RandomProgram, drawn
@@ -42,17 +45,13 @@ PASSES = (
 )
 TO_TILES = ("plan-select", "region-to-gpu")
 """What a kernel can do goes on to the tiles of one architecture."""
+FUSIONS: Sequence[tuple[Fuse, Split]] = tuple(
+    product(("cost", "legal", "none"), ("none", "contractions"))
+)
+"""``fuse`` and ``split`` of index-to-region; a program's number says which."""
 REFUSED = ("UnsupportedProgram", "NonSCoP")
 """Kinds by which a pass may say that it has no form for a program."""
 REGISTRY = PassRegistry()
-
-
-def build(name: str, arch: str) -> ModulePass:
-    """A pass by its name; ``plan-select`` is for ``arch``."""
-    cls: Any = REGISTRY.find(name)
-    return cast(ModulePass, cls(arch=arch) if name == "plan-select" else cls())
-
-
 CLOSE = 2e-2
 """Of a value of 1: an f16 operand rounded the other way, and what follows from it."""
 
@@ -70,6 +69,16 @@ def differs(found: Arrays, wanted: Arrays) -> str | None:
     return None
 
 
+def made(name: str, seed: int) -> ModulePass:
+    """The pass ``name``, with the options that a seed gives it."""
+    if name == "index-to-region":
+        fuse, split = FUSIONS[seed % len(FUSIONS)]
+        return IndexToRegion(fuse, split)
+    cls: Any = REGISTRY.find(name)
+    arch = "sm_80" if seed % 2 else "sm_90a"
+    return cast(ModulePass, cls(arch=arch) if name == "plan-select" else cls())
+
+
 def failure(program: RandomProgram, seed: int, reached: Counter[str] | None = None) -> str | None:
     """What is wrong with a program at some layer, or None; ``reached`` counts its passes."""
     ctx = make_context()
@@ -85,7 +94,7 @@ def failure(program: RandomProgram, seed: int, reached: Counter[str] | None = No
     assert before is not None
     for name in (*PASSES, *TO_TILES):
         try:
-            run_pass(ctx, build(name, "sm_80" if seed % 2 else "sm_90a"), module)
+            run_pass(ctx, made(name, seed), module)
         except PolycError as error:
             if error.kind in REFUSED and name in ("index-to-region", "plan-select"):
                 return None
