@@ -25,6 +25,7 @@ from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.diagnostic import PolycError, from_text
+from polyc.poly.affine import NotAffine
 from polyc.poly.isl import IslLimitExceeded
 
 OperationT = TypeVar("OperationT", bound=Operation)
@@ -81,6 +82,8 @@ class _Following(RewritePattern):
             raise _Escape(from_text(str(error), self.location)) from error
         except IslLimitExceeded as error:
             raise _Escape(beyond_isl(error, self.location)) from error
+        except NotAffine as error:
+            raise _Escape(PolycError("NonSCoP", str(error), self.location)) from error
 
     def inserted(self, op: Operation) -> None:
         located(op, self.location)

@@ -26,6 +26,10 @@ from xdsl.ir.affine import (
 )
 
 
+class NotAffine(ValueError):
+    """An expression multiplies variables, or divides by something but a positive number."""
+
+
 @dataclass(frozen=True, slots=True)
 class Floor:
     """``floor(num / den)`` with ``den > 1`` and nothing left to take out or cancel."""
@@ -103,7 +107,7 @@ class Linear:
 
 
 def linear_of(expr: AffineExpr) -> Linear:
-    """The canonical sum of ``expr``; raises ValueError where it is not quasi-affine."""
+    """The canonical sum of ``expr``; raises NotAffine where it is not quasi-affine."""
     terms: list[tuple[Atom, int]] = []
     constant = _add_terms(expr, 1, terms)
     return Linear.of(terms, constant)
@@ -127,11 +131,11 @@ def _add_terms(expr: AffineExpr, factor: int, terms: list[tuple[Atom, int]]) -> 
                 return _add_terms(lhs, factor * times, terms)
             if (times := _constant(lhs)) is not None:
                 return _add_terms(rhs, factor * times, terms)
-            raise ValueError(f"{expr} multiplies two variables and is not affine")
+            raise NotAffine(f"{expr} multiplies two variables and is not affine")
         case AffineBinaryOpExpr(kind, lhs, rhs):
             divisor = _constant(rhs)
             if divisor is None or divisor <= 0:
-                raise ValueError(f"the divisor of {expr} is not a positive integer constant")
+                raise NotAffine(f"the divisor of {expr} is not a positive integer constant")
             whole = linear_of(lhs)
             if kind is AffineBinaryOpKind.CeilDiv:
                 whole = Linear(whole.terms, whole.constant + divisor - 1)
@@ -143,7 +147,7 @@ def _add_terms(expr: AffineExpr, factor: int, terms: list[tuple[Atom, int]]) -> 
             terms += [(atom, -coef * factor * divisor) for atom, coef in quotient.terms]
             return factor * (whole.constant - divisor * quotient.constant)
         case _:
-            raise ValueError(f"{expr} is not an affine expression")
+            raise NotAffine(f"{expr} is not an affine expression")
 
 
 def _constant(expr: AffineExpr) -> int | None:
