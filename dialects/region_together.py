@@ -75,6 +75,10 @@ class StateOp(IRDLOperation):
         op.attributes |= extra
         return op
 
+    def verify_(self) -> None:
+        if not self.values:
+            raise VerifyException("a state has one value or more")
+
 
 POINTWISE = (
     UnaryOp,

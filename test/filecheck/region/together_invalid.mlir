@@ -167,3 +167,34 @@ region.kernel @f iters [m: M] ins(%x: !region.memref<[M, N], f32, align 4>) outs
   } : !region.val<[m: M, n: N], f32> -> !region.val<[m: M], f32>
   region.yield %1 : !region.val<[m: M], f32>
 }
+
+// -----
+
+// CHECK: 'region.state' must be the last operation in its parent block
+region.kernel @f iters [m: M] ins(%x: !region.memref<[M], f32, align 4>) outs(y: !region.memref<[M], f32, align 4> gmem) {
+  %0 = region.read %x affine_map<(d0)[s0] -> (d0)> : !region.memref<[M], f32, align 4> -> !region.val<[m: M], f32>
+  "region.state"() : () -> ()
+  region.yield %0 : !region.val<[m: M], f32>
+}
+
+// -----
+
+// CHECK: error[ParseError]: expected 1 operand types but had 2
+region.kernel @f iters [m: M] ins(%x: !region.memref<[M], f32, align 4>) outs(y: !region.memref<[M], f32, align 4> gmem) {
+  %0 = region.read %x affine_map<(d0)[s0] -> (d0)> : !region.memref<[M], f32, align 4> -> !region.val<[m: M], f32>
+  %1 = region.reduce_together %0, %0 over [m] chunk {
+  } combine {
+  } : !region.val<[m: M], f32> -> !region.val<[], f32>
+  region.yield %0 : !region.val<[m: M], f32>
+}
+
+// -----
+
+// CHECK: Region 'chunk' at position 0 expected a single block, but got 0 blocks
+region.kernel @f iters [m: M] ins(%x: !region.memref<[M], f32, align 4>) outs(y: !region.memref<[M], f32, align 4> gmem) {
+  %0 = region.read %x affine_map<(d0)[s0] -> (d0)> : !region.memref<[M], f32, align 4> -> !region.val<[m: M], f32>
+  %1 = region.reduce_together %0 over [m] chunk {
+  } combine {
+  } : !region.val<[m: M], f32> -> !region.val<[], f32>
+  region.yield %0 : !region.val<[m: M], f32>
+}
