@@ -131,6 +131,7 @@ class PolycError(DiagnosticException):
         place = self.place
         shapes = _SHAPE.findall(self.message)
         return {
+            "level": "error",
             "kind": self.kind,
             "message": self.message,
             "file": None if place is None else place.file,

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
-from polyc.dialects.diagnostic import place_of
+from polyc.dialects.diagnostic import PolycError, place_of
+
+_as_json = ContextVar("_as_json", default=False)
+
+
+@contextmanager
+def shown_as_json(wanted: bool) -> Generator[None]:
+    """Within it ``show`` prints lines of JSON, if ``wanted`` (S14.1)."""
+    before = _as_json.set(wanted)
+    try:
+        yield
+    finally:
+        _as_json.reset(before)
 
 
 @dataclass(frozen=True)
@@ -25,6 +40,10 @@ class Note:
         place = place_of(self.at)
         return f"{'' if place is None else f'{place}: '}{self.level}[{self.kind}]: {self.text}"
 
+    def as_dict(self) -> dict[str, object]:
+        """The fields of an error as JSON data, with this note's level."""
+        return PolycError(self.kind, self.text, self.at).as_dict() | {"level": self.level}
+
 
 @dataclass
 class Report:
@@ -37,4 +56,5 @@ class Report:
 def show(notes: Iterable[Note]) -> None:
     """Print ``notes`` on stderr, a line each."""
     for note in notes:
-        print(note.format(), file=sys.stderr)
+        text = json.dumps(note.as_dict()) if _as_json.get() else note.format()
+        print(text, file=sys.stderr)

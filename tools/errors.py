@@ -23,6 +23,7 @@ from xdsl.utils.exceptions import (
 
 from polyc.dialects.diagnostic import Place, PolycError, from_text, one_line
 from polyc.passes.driver import beyond_isl
+from polyc.passes.notes import shown_as_json
 from polyc.poly.isl import IslLimitExceeded
 
 OS_KINDS = {
@@ -97,7 +98,8 @@ def wants_json(args: Sequence[str]) -> bool:
 def guarded(main: Callable[[], int], as_json: Callable[[], bool] = lambda: False) -> int:
     """Run ``main`` and return its exit code; any error is one sentence and code 1."""
     try:
-        code = main()
+        with shown_as_json(as_json()):
+            code = main()
         sys.stdout.flush()
         return code
     except (SystemExit, GeneratorExit):

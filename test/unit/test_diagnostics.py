@@ -42,6 +42,7 @@ def test_dictionary_is_json():
     error = PolycError("A", "b", AT, notes=["c"])
     error.layer = "region-srnf"
     assert json.loads(json.dumps(error.as_dict())) == {
+        "level": "error",
         "kind": "A",
         "message": "b",
         "file": "a.mlir",

@@ -130,6 +130,16 @@ def test_a_resource_that_is_exceeded(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert error["line"] == 3 and {8, 232448} <= set(error["numbers"])
 
 
+def test_remarks_are_lines_of_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """NonAssociativeTransform is no error: the pass leaves the reduction as it is."""
+    path = "test/filecheck/region-srnf/refused.mlir"
+    assert polyc_opt([path, "-p", "region-srnf{report=true}", "--diagnostics=json"]) == 0
+    found = lines(capsys.readouterr().err)
+    refusals = [n for n in found if n["kind"] == "NonAssociativeTransform"]
+    assert refusals and all(n["level"] == "remark" and n["line"] for n in refusals)
+    assert refusals[0]["layer"] == "region" and refusals[0]["file"] == path
+
+
 def test_the_command_line_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert polyc(["run", "--diagnostics=json"]) == 1
     (error,) = lines(capsys.readouterr().err)
