@@ -18,7 +18,7 @@ from xdsl.traits import IsTerminator, is_side_effect_free
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.im2col import Im2colMapType
-from polyc.dialects.gpu.module import KernelOp, ModuleOp, ReturnOp
+from polyc.dialects.gpu.module import KernelOp, ModuleOp, ReturnOp, followers
 from polyc.dialects.gpu.types import GlobalType, SharedType, TensorMapType
 from polyc.lowering import gpu_to_cuda_families, gpu_to_cuda_upstream
 from polyc.lowering.gpu_to_cuda_asm import DeviceFunction
@@ -494,7 +494,7 @@ def _overlaps(kernel: KernelOp) -> tuple[bool, bool]:
     own = [x for x in module.dispatch().launches() if x.kernel_name == kernel.sym_name.data]
     return (
         any(x.overlapped is not None for x in own),
-        any(y.overlapped is not None for x in own for y in x.followers),
+        any(y.overlapped is not None for x in own for y in followers(x)),
     )
 
 

@@ -22,6 +22,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import AssumptionsAttr, unknown_symbol
 from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
 from polyc.dialects.gpu.types import (
     BindAttr,
     GlobalType,
@@ -38,7 +39,7 @@ from polyc.passes.driver import located, rewrite
 from polyc.passes.region_contraction import Contraction, find_contraction
 
 
-def launch(gemm: Contraction, plan: ScheduleOp, name: str) -> gpu.LaunchOp:
+def launch(gemm: Contraction, plan: ScheduleOp, name: str) -> LaunchOp:
     """When and how wide to run a schedule's kernel.
 
     Every tensor's base address must be as aligned as the plan's vectors are wide, so that
@@ -53,7 +54,7 @@ def launch(gemm: Contraction, plan: ScheduleOp, name: str) -> gpu.LaunchOp:
     align = [
         plan.integer("vectorize") * element_bytes(t.element_type) for t in signature(gemm.kernel)
     ]
-    return gpu.LaunchOp(name, plan.when, [min(a, 16) for a in align], grid, plan.flag("persistent"))
+    return LaunchOp(name, plan.when, [min(a, 16) for a in align], grid, plan.flag("persistent"))
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Scheduled:
         """A kernel a schedule."""
         return [KernelBuilder(self.gemm, p, bindings).build(p.kernel_name) for p in self.plans]
 
-    def launches(self) -> list[gpu.LaunchOp]:
+    def launches(self) -> list[LaunchOp]:
         """The launch of each of them."""
         return [located(launch(self.gemm, p, p.kernel_name), p) for p in self.plans]
 
@@ -211,9 +212,7 @@ class Places:
         return [*bound, *(self.found[(name, n.data)] for n in kernel.res_names)]
 
 
-def sequences(
-    graph: GraphOp, scheduled: Sequence[Scheduled], places: Places
-) -> list[gpu.SequenceOp]:
+def sequences(graph: GraphOp, scheduled: Sequence[Scheduled], places: Places) -> list[SequenceOp]:
     """The variants of a graph: for each variant of a kernel, what the others have beside it.
 
     A kernel without a schedule of that name has its next one, or its last, which takes all sizes.
@@ -222,7 +221,7 @@ def sequences(
     longest = max(scheduled, key=lambda one: len(one.plans))
     names = [p.variant.data for p in longest.plans]
     names += [name for name in order if name not in names]
-    found: list[gpu.SequenceOp] = []
+    found: list[SequenceOp] = []
     seen: set[tuple[str, ...]] = set()
     for number, name in enumerate(names):
         chosen = [_beside(one, names[number:]) for one in scheduled]
@@ -232,7 +231,7 @@ def sequences(
         seen.add(kernels)
         facts = dict.fromkeys(fact for plan in chosen for fact in plan.when.data)
         align = [1] * (len(graph.ins) + len(graph.outs))
-        ops: list[Operation] = [gpu.WorkspaceOp(n, t) for n, t in places.workspaces.items()]
+        ops: list[Operation] = [WorkspaceOp(n, t) for n, t in places.workspaces.items()]
         for one, plan in zip(scheduled, chosen, strict=True):
             alone = launch(one.gemm, plan, plan.kernel_name)
             bound = places.bindings(one.gemm.kernel)
@@ -240,10 +239,10 @@ def sequences(
                 if (index := binding.tensor_index) is not None:
                     align[index] = max(align[index], wanted)
             grid, persistent = alone.grid.data, alone.persistent is not None
-            made = gpu.LaunchOp.of_sequence(plan.kernel_name, grid, persistent)
+            made = LaunchOp.of_sequence(plan.kernel_name, grid, persistent)
             ops.append(located(made, plan))
         label = f"{graph.sym_name.data}_{name}"
-        found.append(gpu.SequenceOp(label, AssumptionsAttr(tuple(facts)), align, ops))
+        found.append(SequenceOp(label, AssumptionsAttr(tuple(facts)), align, ops))
     return found
 
 

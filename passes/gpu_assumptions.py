@@ -12,6 +12,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.dim import AssumptionsAttr, Dim
 from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.launches import WORKSPACE_ALIGN, LaunchOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, element_bytes
 from polyc.passes.driver import rewrite
 from polyc.poly import isl
@@ -69,12 +70,12 @@ class AlignFromConditions(RewritePattern):
 
     @staticmethod
     def alignment(
-        tensor: GlobalType, launch: gpu.LaunchOp, binding: BindAttr, module: gpu.ModuleOp
+        tensor: GlobalType, launch: LaunchOp, binding: BindAttr, module: gpu.ModuleOp
     ) -> int:
         """Bytes that base and row starts are multiples of at this launch; at most 16."""
         facts = AssumptionsAttr((*module.assumptions.data, *launch.facts.data))
         index = binding.tensor_index
-        base = gpu.WORKSPACE_ALIGN if index is None else launch.alignments[index]
+        base = WORKSPACE_ALIGN if index is None else launch.alignments[index]
         size = element_bytes(tensor.element_type)
         best = MAX_VECTOR_BYTES
         while best > size:

@@ -7,7 +7,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.module import LaunchOp
+from polyc.dialects.gpu.launches import LaunchOp
 from polyc.passes.driver import located
 from polyc.passes.emit import Emit
 from polyc.passes.gpu_scope import scope_barrier, scope_of, thread_in_scope

@@ -14,12 +14,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.gpu.module import (
-    LaunchOp,
-    ModuleOp,
-    SequenceOp,
-    WorkspaceOp,
-)
+from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp, why_crowded
+from polyc.dialects.gpu.module import ModuleOp
 from polyc.playback.roles import Floor
 from polyc.playback.tile_cta import Array, Cluster, Cta, Plays, undefined
 from polyc.playback.tile_data import DATA
@@ -85,7 +81,7 @@ def _chosen(
     for found in module.dispatch().variants():
         named = variant in (None, found.variant_name)
         holds = named and all(f.holds(symbols) for f in found.facts.data)
-        if holds and module.crowded(found, symbols, multiprocessors) is None:
+        if holds and why_crowded(found, symbols, multiprocessors) is None:
             return found
     sizes = ", ".join(f"{k}={v}" for k, v in symbols.items())
     raise PolycError("NoVariant", f"no kernel of @{module.sym_name.data} takes {sizes}", module)

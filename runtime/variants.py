@@ -17,13 +17,8 @@ from xdsl.ir import Attribute
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu.im2col import Im2colMapType
-from polyc.dialects.gpu.module import (
-    WORKSPACE_ALIGN,
-    KernelOp,
-    LaunchOp,
-    SequenceOp,
-    WorkspaceOp,
-)
+from polyc.dialects.gpu.launches import WORKSPACE_ALIGN, LaunchOp, SequenceOp, WorkspaceOp
+from polyc.dialects.gpu.module import KernelOp
 from polyc.dialects.gpu.types import BindAttr, TensorMapType, element_bytes
 from polyc.runtime import driver, tensors
 from polyc.runtime.tensors import TensorView

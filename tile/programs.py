@@ -17,15 +17,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.diagnostic import PolycError, from_text
 from polyc.dialects.dim import AssumptionsAttr, Dim
-from polyc.dialects.gpu.module import (
-    DispatchOp,
-    KernelOp,
-    LaunchOp,
-    ModuleOp,
-    ReturnOp,
-    SequenceOp,
-    WorkspaceOp,
-)
+from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
+from polyc.dialects.gpu.module import DispatchOp, KernelOp, ModuleOp, ReturnOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, IntsAttr
 from polyc.tile.indices import Index, Size, read_assumptions, to_dim
 from polyc.tile.scalars import dtype

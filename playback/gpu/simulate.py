@@ -15,7 +15,8 @@ from xdsl.ir import Attribute, Operation
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu.im2col import Im2colMapType
-from polyc.dialects.gpu.module import DispatchOp, KernelOp, LaunchOp, ModuleOp, SequenceOp
+from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, why_crowded
+from polyc.dialects.gpu.module import DispatchOp, KernelOp, ModuleOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType
 from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.clocks import NEVER
@@ -119,7 +120,7 @@ def choose_variant(
             not align or address % align == 0
             for align, address in zip(variant.alignments, addresses, strict=True)
         )
-        crowded = None if broken else module.crowded(variant, symbols, multiprocessors)
+        crowded = None if broken else why_crowded(variant, symbols, multiprocessors)
         if not broken and aligned and crowded is None:
             return variant
         reason = f"{broken[0]} does not hold" if broken else crowded or "alignment"

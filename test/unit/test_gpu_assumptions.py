@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyc.dialects.dim import Dim
-from polyc.dialects.gpu.module import KernelOp, LaunchOp
+from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.gpu.module import KernelOp
 from polyc.dialects.gpu.types import GlobalType
 from polyc.passes.gpu_assumptions import divides
 from polyc.test.unit.gpu_text import kernel, only, run

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from polyc.dialects.gpu.module import LaunchOp, ModuleOp
+from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.gpu.module import ModuleOp, followers
 from polyc.passes.driver import rewrite
 from polyc.passes.gpu_overlap_launches import OverlapLaunches
 from polyc.test.unit.gpu_text import find, kernel, only, parsed
@@ -35,5 +36,5 @@ def test_a_module_without_a_dispatch_is_left_alone() -> None:
 
 def test_what_follows_a_launch() -> None:
     first, second, alone = find(parsed(kernel("", dispatch=DISPATCH)), LaunchOp)
-    assert first.followers == [second]
-    assert second.followers == alone.followers == [first, alone]
+    assert followers(first) == [second]
+    assert followers(second) == followers(alone) == [first, alone]

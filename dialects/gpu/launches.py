@@ -1,0 +1,515 @@
+"""Launches of the gpu dialect: the variants of a dispatch, and what they run on (S9.3, S12.1).
+
+A variant is one ``gpu.launch``, or a ``gpu.sequence`` of several with the workspaces between
+them.  Its conditions are about sizes and addresses, its grid is computed by the host.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects.builtin import StringAttr, SymbolRefAttr, UnitAttr
+from xdsl.ir import Block, Operation, OpTrait, Region
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    lazy_traits_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import HasParent, NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.arch import ARCHS
+from polyc.dialects.dim import (
+    AssumptionsAttr,
+    Dim,
+    ShapeAttr,
+    parse_assumptions,
+    parse_dim,
+    parse_shape,
+    shape_text,
+    unknown_symbol,
+)
+from polyc.dialects.gpu.types import (
+    WORKSPACE_NAME,
+    GlobalType,
+    IntsAttr,
+    TensorMapType,
+)
+
+if TYPE_CHECKING:
+    from polyc.dialects.gpu.module import DispatchOp, KernelOp, ModuleOp
+
+WORKSPACE_ALIGN = 256
+"""Bytes that the address of every workspace is a multiple of."""
+
+
+def parse_optional_assumptions(parser: Parser, word: str) -> AssumptionsAttr:
+    """The facts behind ``word``, if it stands there."""
+    if parser.parse_optional_keyword(word) is None:
+        return AssumptionsAttr(())
+    return AssumptionsAttr(parse_assumptions(parser))
+
+
+def _in_a_dispatch() -> OpTrait:
+    from polyc.dialects.gpu.module import DispatchOp
+
+    return HasParent(DispatchOp)
+
+
+def _in_a_dispatch_or_sequence() -> OpTrait:
+    from polyc.dialects.gpu.module import DispatchOp
+
+    return HasParent(DispatchOp, SequenceOp)
+
+
+def _module_of(op: Operation) -> ModuleOp:
+    return cast("ModuleOp", _container(op, "gpu.module"))
+
+
+def _dispatch_of(op: Operation) -> DispatchOp:
+    return cast("DispatchOp", _container(op, "gpu.dispatch"))
+
+
+def _container(op: Operation, name: str) -> Operation:
+    parent = op.parent_op()
+    while parent is None or parent.name != name:
+        assert parent is not None, f"{op.name} stands in a {name}"
+        parent = parent.parent_op()
+    return parent
+
+
+def _verify_conditions(
+    op: LaunchOp | SequenceOp, when: AssumptionsAttr, align: Sequence[int]
+) -> None:
+    """A variant's conditions are about the module's symbols and the signature's tensors."""
+    dispatch, module = _dispatch_of(op), _module_of(op)
+    if len(align) != len(dispatch.arg_types):
+        raise VerifyException(
+            f"{len(align)} alignments do not fit {len(dispatch.arg_types)} tensors"
+        )
+    for fact in when.data:
+        if (fault := unknown_symbol(fact, module.symbol_names)) is not None:
+            raise VerifyException(f"{fault} of gpu.module @{module.sym_name.data}")
+
+
+def _parse_conditions(parser: Parser) -> tuple[AssumptionsAttr, list[int]]:
+    when = parse_optional_assumptions(parser, "when")
+    align: list[int] = []
+    if parser.parse_optional_keyword("align") is not None:
+        align = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+    return when, align
+
+
+def _print_conditions(printer: Printer, when: AssumptionsAttr, align: Sequence[int]) -> None:
+    if when.data:
+        printer.print_string(f" when {when.text()}")
+    printer.print_string(f" align [{', '.join(map(str, align))}]")
+
+
+@irdl_op_definition
+class SequenceOp(IRDLOperation):
+    """A variant of several launches: they run in order, each after the one before is done.
+
+    ``when`` and ``align`` are the conditions of all of it, as ``gpu.launch`` has them.  The
+    body declares the workspaces and then launches: a launch sees what those before it wrote.
+    Its name is the variant's.  A launch whose grid is 0 at some size does nothing.
+    """
+
+    name = "gpu.sequence"
+    sym_name = prop_def(StringAttr)
+    when = prop_def(AssumptionsAttr)
+    align = prop_def(IntsAttr)
+    body = region_def("single_block")
+    traits = lazy_traits_def(lambda: (NoTerminator(), _in_a_dispatch()))
+
+    def __init__(
+        self,
+        name: str,
+        when: AssumptionsAttr,
+        align: Sequence[int],
+        ops: Sequence[Operation],
+    ) -> None:
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(name),
+                "when": when,
+                "align": IntsAttr(tuple(align)),
+            },
+            regions=[Region(Block(ops))],
+        )
+
+    @property
+    def variant_name(self) -> str:
+        return self.sym_name.data
+
+    @property
+    def facts(self) -> AssumptionsAttr:
+        """The conditions on sizes."""
+        return self.when
+
+    @property
+    def alignments(self) -> tuple[int, ...]:
+        """Bytes that the base address of each of the signature's tensors is a multiple of."""
+        return self.align.data
+
+    def launches(self) -> list[LaunchOp]:
+        return [op for op in self.body.block.ops if isinstance(op, LaunchOp)]
+
+    def workspaces(self) -> list[WorkspaceOp]:
+        return [op for op in self.body.block.ops if isinstance(op, WorkspaceOp)]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SequenceOp:
+        name = parser.parse_symbol_name().data
+        when, align = _parse_conditions(parser)
+        op = cls(name, when, align, [])
+        body = parser.parse_region()
+        op.detach_region(op.body)
+        op.add_region(body)
+        if not body.blocks:
+            body.add_block(Block())
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        _print_conditions(printer, self.when, self.align.data)
+        printer.print_string(" ")
+        printer.print_region(self.body)
+
+    def verify_(self) -> None:
+        _verify_conditions(self, self.when, self.align.data)
+        seen: set[str] = set()
+        for op in self.body.block.ops:
+            if not isinstance(op, LaunchOp | WorkspaceOp):
+                raise VerifyException(
+                    f"gpu.sequence holds gpu.workspace and gpu.launch, not {op.name}"
+                )
+            if isinstance(op, WorkspaceOp):
+                if op.sym_name.data in seen:
+                    raise VerifyException(
+                        f'the sequence has two workspaces "{op.sym_name.data}"; rename one'
+                    )
+                seen.add(op.sym_name.data)
+        if not self.launches():
+            raise VerifyException(f"gpu.sequence @{self.sym_name.data} launches nothing")
+
+
+@irdl_op_definition
+class WorkspaceOp(IRDLOperation):
+    """Memory that the host allocates for the launches of a sequence.
+
+    Its address is a multiple of 256 bytes; what it holds is not defined before a launch of the
+    sequence writes it, or 0 with ``zeroed``.  Kernels bind it by its name.  ``type`` says its
+    shape and element type, and its ``align`` stays open: conditions and shape imply it.
+    """
+
+    name = "gpu.workspace"
+    sym_name = prop_def(StringAttr)
+    type = prop_def(GlobalType)
+    zeroed = opt_prop_def(UnitAttr)
+    traits = traits_def(HasParent(SequenceOp))
+
+    def __init__(self, name: str, kind: GlobalType, zeroed: bool = False) -> None:
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(name),
+                "type": kind,
+                "zeroed": UnitAttr() if zeroed else None,
+            }
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> WorkspaceOp:
+        name = parser.parse_str_literal()
+        zeroed = parser.parse_optional_keyword("zeroed") is not None
+        parser.parse_punctuation(":")
+        pos = parser.pos
+        kind = parser.parse_type()
+        if not isinstance(kind, GlobalType):
+            parser.raise_error("a workspace is a !gpu.global", pos, parser.pos)
+        return cls(name, kind, zeroed)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.sym_name.data)
+        printer.print_string(" zeroed : " if self.zeroed is not None else " : ")
+        printer.print_attribute(self.type)
+
+    def verify_(self) -> None:
+        name = self.sym_name.data
+        if WORKSPACE_NAME.fullmatch(name) is None:
+            raise VerifyException(
+                f"a workspace's name is letters, digits and _, not {json.dumps(name)}"
+            )
+        module = _module_of(self)
+        for size in self.type.dims:
+            if unknown := [s for s in size.symbols() if s not in module.symbol_names]:
+                raise VerifyException(
+                    f'the workspace "{name}" of {self.type} names {unknown[0]}, which is none of '
+                    f"[{', '.join(module.symbol_names)}]"
+                )
+
+
+def product(extents: ShapeAttr, symbols: Mapping[str, int]) -> int:
+    """The product of sizes; 1 of none."""
+    return prod(size.evaluate(symbols) for size in extents.data)
+
+
+@irdl_op_definition
+class LaunchOp(IRDLOperation):
+    """Run ``kernel`` with ``grid`` CTAs (x only) if all of its conditions hold.
+
+    ``when`` is about the symbols; ``align`` gives, a tensor of the signature, the bytes that
+    its base address must be a multiple of.  The grid is the product of its expressions.  A
+    launch of a sequence has the sequence's conditions and none of its own.
+
+    ``persistent``: the kernel loops over its work, so no more CTAs are launched than run at
+    once: the grid is at most the multiprocessors times the kernel's ``blocks_per_sm``, in whole
+    clusters.
+
+    ``overlapped``: its CTAs may come onto the chip while the launch ahead of it in the stream
+    ends, be that one of its sequence or anybody's; they wait until it is done before they touch
+    a tensor or a workspace, and nothing else changes (SM90, CUDA C++ Programming Guide,
+    "Programmatic Dependent Launch").
+
+    ``cooperative``: all of its CTAs run at once, so that they may wait for each other
+    (``gpu.grid_wait``).  ``cooperative [group]`` says how many belong together: a persistent grid
+    is cut to whole groups, and its variant takes no sizes of which a group does not fit on the
+    chip.
+    """
+
+    name = "gpu.launch"
+    kernel = prop_def(SymbolRefAttr)
+    when = prop_def(AssumptionsAttr)
+    align = prop_def(IntsAttr)
+    grid = prop_def(ShapeAttr)
+    persistent = opt_prop_def(UnitAttr)
+    overlapped = opt_prop_def(UnitAttr)
+    cooperative = opt_prop_def(ShapeAttr)
+    traits = lazy_traits_def(lambda: (_in_a_dispatch_or_sequence(),))
+
+    def __init__(
+        self,
+        kernel: str,
+        when: AssumptionsAttr,
+        align: Sequence[int],
+        grid: Sequence[Dim | int | str],
+        persistent: bool = False,
+        overlapped: bool = False,
+        cooperative: Sequence[Dim | int | str] | None = None,
+    ) -> None:
+        super().__init__(
+            properties={
+                "kernel": SymbolRefAttr(kernel),
+                "when": when,
+                "align": IntsAttr(tuple(align)),
+                "grid": ShapeAttr.of(grid),
+                "persistent": UnitAttr() if persistent else None,
+                "overlapped": UnitAttr() if overlapped else None,
+                "cooperative": None if cooperative is None else ShapeAttr.of(cooperative),
+            }
+        )
+
+    @staticmethod
+    def of_sequence(
+        kernel: str,
+        grid: Sequence[Dim | int | str],
+        persistent: bool = False,
+        overlapped: bool = False,
+        cooperative: Sequence[Dim | int | str] | None = None,
+    ) -> LaunchOp:
+        """A launch for the body of a ``gpu.sequence``, which has its conditions."""
+        conditions = AssumptionsAttr(())
+        return LaunchOp(kernel, conditions, (), grid, persistent, overlapped, cooperative)
+
+    @property
+    def kernel_name(self) -> str:
+        return self.kernel.root_reference.data
+
+    @property
+    def variant_name(self) -> str:
+        """The name of the variant that it is, or is part of."""
+        sequence = self.sequence
+        return self.kernel_name if sequence is None else sequence.variant_name
+
+    @property
+    def sequence(self) -> SequenceOp | None:
+        """The sequence that it is part of."""
+        parent = self.parent_op()
+        return parent if isinstance(parent, SequenceOp) else None
+
+    @property
+    def facts(self) -> AssumptionsAttr:
+        """The conditions on sizes, its own or its sequence's."""
+        sequence = self.sequence
+        return self.when if sequence is None else sequence.when
+
+    @property
+    def alignments(self) -> tuple[int, ...]:
+        """Bytes that the base address of each of the signature's tensors is a multiple of."""
+        sequence = self.sequence
+        return self.align.data if sequence is None else sequence.align.data
+
+    def launches(self) -> list[LaunchOp]:
+        """Itself: as a variant it is a sequence of one."""
+        return [self]
+
+    def workspaces(self) -> list[WorkspaceOp]:
+        """The workspaces that its kernel may bind."""
+        sequence = self.sequence
+        return [] if sequence is None else sequence.workspaces()
+
+    def blocks(
+        self,
+        symbols: Mapping[str, int],
+        multiprocessors: int,
+        kernel: KernelOp,
+        at_once: int | None = None,
+    ) -> int:
+        """How many CTAs run at these sizes on a chip with so many multiprocessors.
+
+        Each of them runs ``at_once`` CTAs, or as many as the kernel promises to leave room for.
+        """
+        count = product(self.grid, symbols)
+        if self.persistent is None or count <= 0:
+            return count
+        count = min(count, multiprocessors * self._room(kernel, at_once))
+        unit = kernel.cluster_size * self.group(symbols)
+        return max(unit, count // unit * unit)
+
+    def group(self, symbols: Mapping[str, int]) -> int:
+        """CTAs of a persistent cooperative grid that belong together; 1 for every other one."""
+        if self.cooperative is None or self.persistent is None:
+            return 1
+        return max(1, product(self.cooperative, symbols))
+
+    @staticmethod
+    def _room(kernel: KernelOp, at_once: int | None) -> int:
+        promised = kernel.blocks_per_sm.value.data
+        return promised if at_once is None else min(promised, at_once)
+
+    def crowded(
+        self,
+        symbols: Mapping[str, int],
+        multiprocessors: int,
+        kernel: KernelOp,
+        at_once: int | None = None,
+    ) -> str | None:
+        """Why a cooperative grid cannot run at once on such a chip, or None where it can."""
+        if self.cooperative is None:
+            return None
+        wanted = self.blocks(symbols, multiprocessors, kernel, at_once)
+        most = multiprocessors * self._room(kernel, at_once)
+        if wanted <= most:
+            return None
+        return (
+            f"{wanted} CTAs of @{self.kernel_name} wait for each other, and the chip runs {most} "
+            "at once"
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LaunchOp:
+        name = parser.parse_symbol_name().data
+        when, align = _parse_conditions(parser)
+        parser.parse_keyword("grid")
+        grid = parse_shape(parser)
+        persistent = parser.parse_optional_keyword("persistent") is not None
+        overlapped = parser.parse_optional_keyword("overlapped") is not None
+        cooperative: Sequence[Dim] | None = None
+        if parser.parse_optional_keyword("cooperative") is not None:
+            cooperative = parser.parse_optional_comma_separated_list(
+                parser.Delimiter.SQUARE, lambda: parse_dim(parser)
+            )
+            cooperative = () if cooperative is None else cooperative
+        return cls(name, when, align, grid, persistent, overlapped, cooperative)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.kernel.root_reference.data)
+        if self.sequence is None or self.when.data or self.align.data:
+            _print_conditions(printer, self.when, self.align.data)
+        printer.print_string(f" grid {shape_text(self.grid.data)}")
+        printer.print_string(" persistent" if self.persistent is not None else "")
+        printer.print_string(" overlapped" if self.overlapped is not None else "")
+        if self.cooperative is not None:
+            group = self.cooperative.data
+            printer.print_string(f" cooperative {shape_text(group)}" if group else " cooperative")
+
+    def verify_(self) -> None:
+        arch = _module_of(self).arch.data
+        if self.overlapped is not None and not ARCHS[arch].overlapped:
+            raise VerifyException(f"overlapped launches need sm_90a, and the module is for {arch}")
+        if self.sequence is None:
+            _verify_conditions(self, self.when, self.align.data)
+        elif self.when.data or self.align.data:
+            raise VerifyException(
+                "a launch of a sequence runs when the sequence does; write when and align at the "
+                "gpu.sequence"
+            )
+        module = _module_of(self)
+        name = self.kernel_name
+        kernel = next((k for k in module.kernels() if k.sym_name.data == name), None)
+        if kernel is None:
+            raise VerifyException(f"gpu.module @{module.sym_name.data} has no kernel @{name}")
+        group = ShapeAttr(()) if self.cooperative is None else self.cooperative
+        for what, shape in (("grid", self.grid.data), ("group", group.data)):
+            for size in shape:
+                if unknown := [s for s in size.symbols() if s not in module.symbol_names]:
+                    raise VerifyException(
+                        f"the {what} {shape_text(shape)} of @{name} names {unknown[0]}, which "
+                        f"is none of [{', '.join(module.symbol_names)}]"
+                    )
+        if group.data and self.persistent is None:
+            raise VerifyException(
+                f"only a persistent grid is cut to groups; @{name} is not persistent, so all of "
+                "its CTAs belong together: say cooperative without a group"
+            )
+        if self.cooperative is not None and kernel.cluster_size > 1:
+            raise VerifyException(
+                f"@{name} runs in clusters of {kernel.cluster_size}; a cooperative launch has none"
+            )
+        self._verify_workspaces(kernel)
+
+    def _verify_workspaces(self, kernel: KernelOp) -> None:
+        """Each workspace that the kernel binds is declared here, as the kernel sees it."""
+        declared = {w.sym_name.data: w.type for w in self.workspaces()}
+        for argument, binding in zip(kernel.body.block.args, kernel.bindings, strict=False):
+            name = binding.workspace_name
+            if name is None:
+                continue
+            where = f'kernel @{self.kernel_name} binds the workspace "{name}"'
+            if name not in declared:
+                raise VerifyException(
+                    f'{where}; launch it from a gpu.sequence with gpu.workspace "{name}"'
+                )
+            memory, seen = declared[name], argument.type
+            fits = (
+                len(seen.sizes) == len(memory.dims) and seen.element_type == memory.element_type
+                if isinstance(seen, TensorMapType)
+                else isinstance(seen, GlobalType)
+                and (seen.shape, seen.element_type) == (memory.shape, memory.element_type)
+            )
+            if not fits:
+                raise VerifyException(f"{where} of {memory} as {seen}")
+
+
+def why_crowded(
+    variant: LaunchOp | SequenceOp, symbols: Mapping[str, int], multiprocessors: int
+) -> str | None:
+    """Why CTAs of a variant that wait for each other do not fit on such a chip, or None."""
+    kernels = {kernel.sym_name.data: kernel for kernel in _module_of(variant).kernels()}
+    reasons = (
+        launch.crowded(symbols, multiprocessors, kernels[launch.kernel_name])
+        for launch in variant.launches()
+    )
+    return next((reason for reason in reasons if reason is not None), None)
