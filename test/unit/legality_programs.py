@@ -146,7 +146,8 @@ def check(row: Row, case: Case) -> None:
     assert isinstance(kernel, KernelOp)
     assert [r.fn.data for r in kernel.body.block.ops if isinstance(r, ReduceOp)] == [row.becomes]
     after = run_body(module, x, s)
-    if row.change == "finite-only" and not x.size:
+    zero_by_zero = (row.function, row.reduce) == ("div", "sum") and not s.all()
+    if row.change == "finite-only" and not x.size and not zero_by_zero:
         # What a reduction over nothing gives is no accident of its values.
         assert np.array_equal(before, after, equal_nan=True), (before, after)
     agree(row.change, [before], [after])
