@@ -71,16 +71,20 @@ def _last_readers(
     graph: tiny.GraphOp, asked: Collection[SSAValue]
 ) -> dict[Operation, list[SSAValue]]:
     """After each op, the values that nothing further reads; the outputs are not among them."""
-    until: dict[SSAValue, Operation] = {}
-    found: dict[Operation, list[SSAValue]] = {}
-    for op in reversed(graph.body.block.ops):
+    ops = list(graph.body.block.ops)
+    until: dict[SSAValue, int] = {}
+    for position in reversed(range(len(ops))):
+        op = ops[position]
         if not op.results and not isinstance(op, tiny.OutputOp):
             continue
-        end = until.get(op.results[0]) if op.results and op.results[0] in asked else op
+        if op.results and op.results[0] in asked:
+            # It is evaluated where its own last reader is.
+            position = until.get(op.results[0], position)
         for value in op.operands:
-            if end is not None and value not in until:
-                until[value] = end
-                found.setdefault(end, []).append(value)
+            until[value] = max(position, until.get(value, position))
+    found: dict[Operation, list[SSAValue]] = {}
+    for value, position in until.items():
+        found.setdefault(ops[position], []).append(value)
     return found
 
 

@@ -218,3 +218,22 @@ tiny.graph @f(%x: !tiny.tensor<[M, N], f32>, %w: !tiny.tensor<[M * N], f32>)
         inputs = make_inputs(graph, sizes)
         (found,) = index_playback.run(graph, inputs, sizes)
         np.testing.assert_array_equal(found, 2 * inputs[0])
+
+
+def test_a_factor_is_held_until_its_sum() -> None:
+    """Another reader stands between the product, which is not stored, and the sum."""
+    graph = booked("""
+tiny.graph @f(%x: !tiny.tensor<[M, N], f32>)
+    -> (y: !tiny.tensor<[M], f32>, z: !tiny.tensor<[M, N], f32>) {
+  %a = tiny.unary exp %x : !tiny.tensor<[M, N], f32>
+  %p = tiny.binary mul %a, %a : !tiny.tensor<[M, N], f32>
+  %z = tiny.unary neg %a : !tiny.tensor<[M, N], f32>
+  %y = tiny.reduce sum %p axes [1] : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[M], f32>
+  tiny.output %y, %z : !tiny.tensor<[M], f32>, !tiny.tensor<[M, N], f32>
+}
+""")
+    sizes = {"M": 2, "N": 3}
+    inputs = make_inputs(graph, sizes)
+    y, z = index_playback.run(graph, inputs, sizes)
+    np.testing.assert_allclose(y, (np.exp(inputs[0]) ** 2).sum(1), rtol=1e-6)
+    np.testing.assert_array_equal(z, -np.exp(inputs[0]))
