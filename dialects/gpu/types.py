@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -41,6 +42,10 @@ from xdsl.utils.str_enum import StrEnum
 
 from polyc.dialects.dim import Dim, ShapeAttr, parse_shape, shape_text
 
+CTA_THREADS = 1024
+"""The most threads of a CTA, on every architecture."""
+THREAD_ELEMENTS = 4 * 255
+"""The most elements that a thread's registers hold: four of a byte in each."""
 CACHE_HINTS = ("evict_first", "evict_last")
 """What the L2 cache is told of a load: that the data is not read again, or by many."""
 
@@ -377,6 +382,12 @@ class FragmentLayoutAttr(ParametrizedAttribute):
     def verify(self) -> None:
         if self.map.data.num_dims != 2 or self.map.data.num_symbols:
             raise VerifyException("a fragment layout maps (thread, register) to coordinates")
+        threads, registers = self.threads.data, self.registers.data
+        if not (1 <= threads <= CTA_THREADS and 1 <= registers <= THREAD_ELEMENTS):
+            raise VerifyException(
+                f"a fragment layout has 1 to {CTA_THREADS} threads with 1 to {THREAD_ELEMENTS} "
+                f"elements each, not {threads} with {registers}"
+            )
 
 
 @irdl_attr_definition
@@ -422,6 +433,12 @@ class FragmentType(ParametrizedAttribute, TypeAttribute):
         printer.print_string(">")
 
     def verify(self) -> None:
+        elements = prod(self.sizes)
+        if elements > CTA_THREADS * THREAD_ELEMENTS:
+            raise VerifyException(
+                f"a fragment of {elements} elements is in no registers: {CTA_THREADS} threads hold "
+                f"{THREAD_ELEMENTS} each at most; take smaller tiles"
+            )
         if not isinstance(self.layout, NoneAttr):
             results = len(self.layout.map.data.results)
             if results != len(self.sizes):

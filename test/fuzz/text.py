@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import random
 import re
+import resource
 import sys
 import time
 import traceback
@@ -37,6 +38,8 @@ NUMBERS = (0, 1, 2, 3, 7, 16, 63, 255, 1024, 2**31, 2**63, 2**70)
 REFUSALS = (PolycError, ParseError, VerifyException, DiagnosticException)
 SECONDS = 5.0
 """More than this of the processor's time for a text of a page is a fault."""
+BYTES = 4 << 30
+"""So is more memory: what asks for it gets a MemoryError."""
 
 
 @cache
@@ -113,17 +116,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first text")
     args = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
     start, failed = time.monotonic(), 0
-    for number in range(args.runs):
+    for number in range(args.first, args.first + args.runs):
         dice = random.Random(f"{args.seed} {number}")
         text, arch = mutated(dice), dice.choice(("sm_80", "sm_90a"))
         if (why := failure(text, arch)) is not None:
             failed += 1
             print(f"text {number} of seed {args.seed}, {arch}: {why}", flush=True)
-        if (number + 1) % 500 == 0:
+        if (number + 1 - args.first) % 500 == 0:
             print(
-                f"{number + 1} texts, {failed} faults, {time.monotonic() - start:.0f} s", flush=True
+                f"{number + 1 - args.first} texts, {failed} faults, {time.monotonic() - start:.0f} s", flush=True
             )
     return 1 if failed else 0
 
