@@ -44,8 +44,8 @@ from polyc.dialects.dim import Dim, ShapeAttr, parse_shape, shape_text
 
 CTA_THREADS = 1024
 """The most threads of a CTA, on every architecture."""
-THREAD_ELEMENTS = 4 * 255
-"""The most elements that a thread's registers hold: four of a byte in each."""
+SM_REGISTERS = 65536
+"""Registers of an SM, of four bytes each, on every architecture."""
 CACHE_HINTS = ("evict_first", "evict_last")
 """What the L2 cache is told of a load: that the data is not read again, or by many."""
 
@@ -383,9 +383,9 @@ class FragmentLayoutAttr(ParametrizedAttribute):
         if self.map.data.num_dims != 2 or self.map.data.num_symbols:
             raise VerifyException("a fragment layout maps (thread, register) to coordinates")
         threads, registers = self.threads.data, self.registers.data
-        if not (1 <= threads <= CTA_THREADS and 1 <= registers <= THREAD_ELEMENTS):
+        if not (1 <= threads <= CTA_THREADS and 1 <= registers <= SM_REGISTERS):
             raise VerifyException(
-                f"a fragment layout has 1 to {CTA_THREADS} threads with 1 to {THREAD_ELEMENTS} "
+                f"a fragment layout has 1 to {CTA_THREADS} threads with 1 to {SM_REGISTERS} "
                 f"elements each, not {threads} with {registers}"
             )
 
@@ -434,10 +434,10 @@ class FragmentType(ParametrizedAttribute, TypeAttribute):
 
     def verify(self) -> None:
         elements = prod(self.sizes)
-        if elements > CTA_THREADS * THREAD_ELEMENTS:
+        if elements > 4 * SM_REGISTERS:
             raise VerifyException(
-                f"a fragment of {elements} elements is in no registers: {CTA_THREADS} threads hold "
-                f"{THREAD_ELEMENTS} each at most; take smaller tiles"
+                f"no registers hold a fragment of {elements} elements: an SM has {SM_REGISTERS} of "
+                "four bytes; take smaller tiles"
             )
         if not isinstance(self.layout, NoneAttr):
             results = len(self.layout.map.data.results)

@@ -120,16 +120,15 @@ def main() -> int:
     args = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
     start, failed = time.monotonic(), 0
-    for number in range(args.first, args.first + args.runs):
+    for count in range(1, args.runs + 1):
+        number = args.first + count - 1
         dice = random.Random(f"{args.seed} {number}")
         text, arch = mutated(dice), dice.choice(("sm_80", "sm_90a"))
         if (why := failure(text, arch)) is not None:
             failed += 1
             print(f"text {number} of seed {args.seed}, {arch}: {why}", flush=True)
-        if (number + 1 - args.first) % 500 == 0:
-            print(
-                f"{number + 1 - args.first} texts, {failed} faults, {time.monotonic() - start:.0f} s", flush=True
-            )
+        if count % 500 == 0:
+            print(f"{count} texts, {failed} faults, {time.monotonic() - start:.0f} s", flush=True)
     return 1 if failed else 0
 
 

@@ -603,7 +603,7 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
 
 // -----
 
-// CHECK: a fragment of 1099511627776 elements is in no registers: 1024 threads hold 1020 each at most; take smaller tiles
+// CHECK: no registers hold a fragment of 1099511627776 elements: an SM has 65536 of four bytes; take smaller tiles
 gpu.module @m arch "sm_90a" symbols [] {
   gpu.kernel @k() threads 128 {
     %f = gpu.fragment : !gpu.fragment<[1048576, 1048576], f32>
@@ -613,7 +613,7 @@ gpu.module @m arch "sm_90a" symbols [] {
 
 // -----
 
-// CHECK: a fragment layout has 1 to 1024 threads with 1 to 1020 elements each, not 128 with 4294967296
+// CHECK: a fragment layout has 1 to 1024 threads with 1 to 65536 elements each, not 128 with 4294967296
 gpu.module @m arch "sm_90a" symbols [] {
   gpu.kernel @k() threads 128 {
     %f = gpu.fragment : !gpu.fragment<[8, 16], f32, #gpu.fragment_layout<threads 128, registers 4294967296, affine_map<(t, r) -> (t floordiv 16, t mod 16)>>>
