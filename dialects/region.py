@@ -21,7 +21,7 @@ from polyc.dialects.region_elementwise import (
     UnaryOp,
 )
 from polyc.dialects.region_graph import GraphOp
-from polyc.dialects.region_kernel import KernelOp, YieldOp, derived_symbols, kernel_of
+from polyc.dialects.region_kernel import KernelOp, YieldOp, kernel_of
 from polyc.dialects.region_leaves import ConstantOp, DimOp, InsideOp, ReadOp
 from polyc.dialects.region_scope import (
     BINARY_FNS,
@@ -31,6 +31,7 @@ from polyc.dialects.region_scope import (
     REDUCE_FNS,
     UNARY_FNS,
 )
+from polyc.dialects.region_signature import derived_symbols
 from polyc.dialects.region_together import ReduceTogetherOp, StateOp
 from polyc.dialects.region_types import AxisAttr, MemRefType, ValType, axes_text
 

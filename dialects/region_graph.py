@@ -29,9 +29,15 @@ from xdsl.printer import Printer
 from xdsl.traits import SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import AssumptionsAttr, parse_assumptions
-from polyc.dialects.region_kernel import KernelOp, derived_symbols
+from polyc.dialects.dim import AssumptionsAttr
+from polyc.dialects.region_kernel import KernelOp
 from polyc.dialects.region_scope import KernelScope
+from polyc.dialects.region_signature import (
+    check_signature,
+    derived_symbols,
+    parse_symbols,
+    print_symbols,
+)
 from polyc.dialects.region_types import MemRefType
 from polyc.dialects.sizes import product
 
@@ -162,10 +168,7 @@ class GraphOp(KernelScope):
         printer.print_string(")\n    outs(")
         printer.print_list(range(len(self.outs)), print_out)
         printer.print_string(")")
-        if self.symbol_names != self._derived():
-            printer.print_string(f"\n    symbols [{', '.join(self.symbol_names)}]")
-        if self.assumptions.data:
-            printer.print_string(f"\n    assuming {self.assumptions.text()}")
+        print_symbols(printer, self.symbol_names, self._derived(), self.assumptions)
         printer.print_op_attributes(self.attributes, print_keyword=True)
 
     @classmethod
@@ -204,14 +207,7 @@ class GraphOp(KernelScope):
         count = len(names)
         parser.parse_keyword("outs")
         parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_out)
-        symbols: list[str] | None = None
-        if parser.parse_optional_keyword("symbols") is not None:
-            symbols = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, parser.parse_identifier
-            )
-        assumptions: AssumptionsAttr | None = None
-        if parser.parse_optional_keyword("assuming") is not None:
-            assumptions = AssumptionsAttr(parse_assumptions(parser))
+        symbols, assumptions = parse_symbols(parser)
         extra = parser.parse_optional_attr_dict_with_keyword()
         op = cls(
             name,
@@ -232,7 +228,16 @@ class GraphOp(KernelScope):
     # Rules
 
     def verify_(self) -> None:
-        self._verify_lists()
+        check_signature(
+            "graph",
+            {
+                "inputs": (len(self.ins), (self.arg_names, self.arg_attrs)),
+                "outputs": (len(self.outs), (self.res_names, self.res_attrs, self.sources)),
+            },
+            [n.data for n in (*self.arg_names, *self.res_names)],
+            self.symbol_names,
+            self._derived(),
+        )
         beside = {k.sym_name.data: k for k in kernels_beside(self)}
         tensors: dict[tuple[str, str], MemRefType] = {
             (self.sym_name.data, name.data): kind
@@ -256,30 +261,6 @@ class GraphOp(KernelScope):
             if edge is None or edge[0] == self.sym_name.data:
                 raise VerifyException(f"{who} is from @kernel::@output, not from {found}")
             self._verify_edge(who, kind, edge, tensors, beside)
-
-    def _verify_lists(self) -> None:
-        for what, count, lists in (
-            ("inputs", len(self.ins), (self.arg_names, self.arg_attrs)),
-            ("outputs", len(self.outs), (self.res_names, self.res_attrs, self.sources)),
-        ):
-            for found in lists:
-                if len(found) != count:
-                    raise VerifyException(
-                        f"the graph has {count} {what} and a list of {len(found)} beside them; "
-                        "give one entry each"
-                    )
-        names = [n.data for n in (*self.arg_names, *self.res_names)]
-        for name in names:
-            if names.count(name) > 1:
-                raise VerifyException(
-                    f"the name {name} is given to two tensors of the signature; rename one"
-                )
-        missing = [s for s in self._derived() if s not in self.symbol_names]
-        if missing:
-            raise VerifyException(
-                f"the signature uses {', '.join(missing)}, which the graph's symbols "
-                f"[{', '.join(self.symbol_names)}] lack"
-            )
 
     def _verify_edge(
         self,

@@ -35,8 +35,6 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.dialects.dim import (
     AssumptionsAttr,
     Dim,
-    Shape,
-    parse_assumptions,
     shape_text,
 )
 from polyc.dialects.region_axes import ReduceOp
@@ -46,6 +44,12 @@ from polyc.dialects.region_scope import (
     parse_fn,
     same_size,
     scope_of,
+)
+from polyc.dialects.region_signature import (
+    check_signature,
+    derived_symbols,
+    parse_symbols,
+    print_symbols,
 )
 from polyc.dialects.region_types import (
     AxisAttr,
@@ -59,15 +63,6 @@ from polyc.dialects.region_types import (
 from polyc.dialects.signature import fix_name
 
 # The kernel ----------------------------------------------------------------------------
-
-
-def derived_symbols(shapes: Iterable[Shape]) -> tuple[str, ...]:
-    """The symbols of a signature, in order of first appearance."""
-    found: dict[str, None] = {}
-    for shape in shapes:
-        for dim in shape:
-            found.update(dict.fromkeys(dim.symbols()))
-    return tuple(found)
 
 
 @irdl_op_definition
@@ -186,10 +181,7 @@ class KernelOp(KernelScope):
         printer.print_string(")\n    outs(")
         printer.print_list(range(len(self.outs)), print_out)
         printer.print_string(")")
-        if self.symbol_names != self._derived():
-            printer.print_string(f"\n    symbols [{', '.join(self.symbol_names)}]")
-        if self.assumptions.data:
-            printer.print_string(f"\n    assuming {self.assumptions.text()}")
+        print_symbols(printer, self.symbol_names, self._derived(), self.assumptions)
         if self.attributes:
             printer.print_string("\n    attributes ")
             printer.print_attr_dict(self.attributes)
@@ -232,14 +224,7 @@ class KernelOp(KernelScope):
         parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_in)
         parser.parse_keyword("outs")
         parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_out)
-        symbols: list[str] | None = None
-        if parser.parse_optional_keyword("symbols") is not None:
-            symbols = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, parser.parse_identifier
-            )
-        assumptions: AssumptionsAttr | None = None
-        if parser.parse_optional_keyword("assuming") is not None:
-            assumptions = AssumptionsAttr(parse_assumptions(parser))
+        symbols, assumptions = parse_symbols(parser)
         extra = parser.parse_optional_attr_dict_with_keyword()
         body = parser.parse_region(arguments)
         op = cls(
@@ -264,36 +249,24 @@ class KernelOp(KernelScope):
 
     def verify_(self) -> None:
         check_axes(self.iters)
-        for what, count, lists in (
-            ("inputs", len(self.ins), (self.arg_names, self.arg_attrs)),
-            ("outputs", len(self.outs), (self.res_names, self.res_attrs, self.materialize)),
-        ):
-            for found in lists:
-                if len(found) != count:
-                    raise VerifyException(
-                        f"the kernel has {count} {what} and a list of {len(found)} beside them; "
-                        "give one entry each"
-                    )
-        names = [n.data for n in (*self.arg_names, *self.res_names)]
-        for name in names:
-            if names.count(name) > 1:
-                raise VerifyException(
-                    f"the name {name} is given to two tensors of the signature; rename one"
-                )
+        for arg in self.ins:
+            if not isinstance(arg.type, MemRefType):
+                raise VerifyException(f"an input is a !region.memref, not {arg.type}")
+        check_signature(
+            "kernel",
+            {
+                "inputs": (len(self.ins), (self.arg_names, self.arg_attrs)),
+                "outputs": (len(self.outs), (self.res_names, self.res_attrs, self.materialize)),
+            },
+            [n.data for n in (*self.arg_names, *self.res_names)],
+            self.symbol_names,
+            self._derived(),
+        )
         for found in self.materialize:
             if found.data not in MATERIALIZE:
                 raise VerifyException(
                     f"an output is materialised in gmem or deferred, not in {found.data}"
                 )
-        for arg in self.ins:
-            if not isinstance(arg.type, MemRefType):
-                raise VerifyException(f"an input is a !region.memref, not {arg.type}")
-        missing = [s for s in self._derived() if s not in self.symbol_names]
-        if missing:
-            raise VerifyException(
-                f"the signature uses {', '.join(missing)}, which the kernel's symbols "
-                f"[{', '.join(self.symbol_names)}] lack"
-            )
         for fact in self.assumptions.data:
             if fact not in self.facts:
                 raise VerifyException(

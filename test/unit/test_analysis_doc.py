@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from polyc.test.unit.test_readme import BLOCK, is_excerpt
+from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
 from polyc.tools import polyc
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "analysis.md").read_text("utf-8")
-SHOWN = [(m[2], m[3]) for m in BLOCK.finditer(PAGE)]
 BY_NAME = {"tile", "per_axis", "low", "high", "axes", "symbols", "first", "second", "lhs", "rhs"}
 """Fields whose objects have names of axes, symbols or tensors as keys."""
 
 
-@pytest.mark.parametrize(("command", "shown"), SHOWN)
+@pytest.mark.parametrize(("command", "shown"), blocks(PAGE, "shows"))
 def test_shown_output_is_what_the_command_prints(
     command: str,
     shown: str,
@@ -28,9 +25,7 @@ def test_shown_output_is_what_the_command_prints(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.chdir(ROOT)
-    assert polyc.main(command.split()[1:]) == 0
-    lines = [line for line in shown.splitlines() if line != f"$ {command}"]
-    assert is_excerpt(lines, capsys.readouterr().out.splitlines())
+    check_shown(command, shown, capsys)
 
 
 def fields(value: Any) -> Iterator[str]:

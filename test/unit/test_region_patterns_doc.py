@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -19,15 +18,13 @@ from polyc.passes.legality import (
 )
 from polyc.passes.region_cost import EXCHANGE, NOMINAL, SLOW
 from polyc.passes.region_distribute import SPLIT
-from polyc.test.unit import test_readme as readme
+from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
 from polyc.test.unit.legality_mutants import mutants
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 DOC = (ROOT / "docs" / "region-patterns.md").read_text()
-SHOWN = [(m[2], m[3]) for m in readme.BLOCK.finditer(DOC)]
 
 
-@pytest.mark.parametrize(("command", "shown"), SHOWN)
+@pytest.mark.parametrize(("command", "shown"), blocks(DOC, "shows"))
 def test_shown_output_is_what_the_command_prints(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -35,10 +32,7 @@ def test_shown_output_is_what_the_command_prints(
     shown: str,
 ) -> None:
     monkeypatch.chdir(ROOT)
-    assert readme.run(command) == 0
-    captured = capsys.readouterr()
-    output = readme.steady(captured.out + captured.err)
-    assert readme.is_excerpt(readme.steady(shown), output), captured.out + captured.err
+    check_shown(command, shown, capsys)
 
 
 def rows(heading: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -17,14 +16,12 @@ from polyc.lowering.index_to_region_cost import (
     TYPICAL,
 )
 from polyc.lowering.index_to_region_fusion import Fuse, Split
-from polyc.test.unit import test_readme as readme
+from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 DOC = (ROOT / "docs" / "regions.md").read_text()
-SHOWN = [(m[2], m[3]) for m in readme.BLOCK.finditer(DOC)]
 
 
-@pytest.mark.parametrize(("command", "shown"), SHOWN)
+@pytest.mark.parametrize(("command", "shown"), blocks(DOC, "shows"))
 def test_shown_output_is_what_the_command_prints(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -32,10 +29,7 @@ def test_shown_output_is_what_the_command_prints(
     shown: str,
 ) -> None:
     monkeypatch.chdir(ROOT)
-    assert readme.run(command) == 0
-    captured = capsys.readouterr()
-    output = readme.steady(captured.out + captured.err)
-    assert readme.is_excerpt(readme.steady(shown), output), captured.out
+    check_shown(command, shown, capsys)
 
 
 def test_the_options_are_those_of_the_pass() -> None:
