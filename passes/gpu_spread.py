@@ -23,6 +23,7 @@ from xdsl.ir.affine import (
 )
 
 from polyc.dialects.gpu.types import FragmentLayoutAttr
+from polyc.poly.affine import linear_of
 
 Point = tuple[int, ...]
 
@@ -49,7 +50,12 @@ def _text(expr: AffineExpr) -> str:
 
 @lru_cache(maxsize=512)
 def function_of(m: AffineMap) -> Callable[[Sequence[int]], Point]:
-    """``m`` as a Python function of its dimensions; it has no symbols."""
+    """``m`` as a Python function of its dimensions; it has no symbols.
+
+    Raises NotAffine where it divides by something but a positive number.
+    """
+    for result in m.results:
+        linear_of(result)
     body = "".join(f"{_text(e)}, " for e in m.results)
     found: Callable[[Sequence[int]], Point] = eval(f"lambda d: ({body})")
     return found

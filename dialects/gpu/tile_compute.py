@@ -46,6 +46,7 @@ from polyc.dialects.gpu.types import (
     TokenType,
     index_attr,
 )
+from polyc.poly.affine import NotAffine, linear_of
 
 MMA_KINDS = ("wgmma", "mma.sync")
 """The tensor-core instructions that a contract can become."""
@@ -508,6 +509,11 @@ class ReduceOp(IRDLOperation):
             len(target.sizes),
         ):
             raise VerifyException(f"{by} does not take {source} to {target}")
+        try:
+            for result in by.results:
+                linear_of(result)
+        except NotAffine as error:
+            raise VerifyException(str(error)) from error
         for corner in product(*((0, size - 1) for size in source.sizes)):
             place = by.eval(list(corner), [])
             if any(not 0 <= p < size for p, size in zip(place, target.sizes, strict=True)):

@@ -620,3 +620,15 @@ gpu.module @m arch "sm_90a" symbols [] {
     gpu.return
   }
 }
+
+// -----
+
+// CHECK: the divisor of (d0 mod 0) is not a positive integer constant
+gpu.module @m arch "sm_90a" symbols [] {
+  gpu.kernel @k() threads 128 {
+    %x = gpu.fragment : !gpu.fragment<[128, 8], f32>
+    %m = gpu.fragment : !gpu.fragment<[128], f32>
+    gpu.reduce max %x by affine_map<(i, j) -> (i mod 0)> into %m : !gpu.fragment<[128, 8], f32>, !gpu.fragment<[128], f32>
+    gpu.return
+  }
+}
