@@ -71,6 +71,15 @@ def _in_a_dispatch_or_sequence() -> OpTrait:
     return HasParent(DispatchOp, SequenceOp)
 
 
+def check_symbols(who: str, tensor: GlobalType, known: Sequence[str]) -> None:
+    """Refuse a tensor whose sizes name another symbol; raises VerifyException."""
+    for size in tensor.dims:
+        if unknown := [s for s in size.symbols() if s not in known]:
+            raise VerifyException(
+                f"{who} of {tensor} names {unknown[0]}, which is none of [{', '.join(known)}]"
+            )
+
+
 def _module_of(op: Operation) -> ModuleOp:
     return cast("ModuleOp", _container(op, "gpu.module"))
 
@@ -251,13 +260,7 @@ class WorkspaceOp(IRDLOperation):
             raise VerifyException(
                 f"a workspace's name is letters, digits and _, not {json.dumps(name)}"
             )
-        module = _module_of(self)
-        for size in self.type.dims:
-            if unknown := [s for s in size.symbols() if s not in module.symbol_names]:
-                raise VerifyException(
-                    f'the workspace "{name}" of {self.type} names {unknown[0]}, which is none of '
-                    f"[{', '.join(module.symbol_names)}]"
-                )
+        check_symbols(f'the workspace "{name}"', self.type, _module_of(self).symbol_names)
 
 
 def product(extents: ShapeAttr, symbols: Mapping[str, int]) -> int:

@@ -38,6 +38,7 @@ from polyc.dialects.gpu.launches import (
     LaunchOp,
     SequenceOp,
     WorkspaceOp,
+    check_symbols,
     parse_optional_assumptions,
 )
 from polyc.dialects.gpu.types import (
@@ -141,6 +142,11 @@ class ModuleOp(IRDLOperation):
                 f"gpu.module @{self.sym_name.data} has {len(dispatches)} gpu.dispatch; it has one"
             )
         for kernel in self.kernels() if dispatches else ():
+            for argument in kernel.body.block.args:
+                if isinstance(argument.type, GlobalType):
+                    check_symbols(
+                        f"@{kernel.sym_name.data}'s tensor", argument.type, self.symbol_names
+                    )
             for binding in kernel.bindings:
                 tensor, count = binding.tensor_index, len(dispatches[0].arg_types)
                 if tensor is not None and tensor >= count:
@@ -369,6 +375,10 @@ class DispatchOp(IRDLOperation):
         printer.print_region(self.body)
 
     def verify_(self) -> None:
+        module = self.parent_op()
+        if isinstance(module, ModuleOp):
+            for tensor in self.arg_types:
+                check_symbols("the signature's tensor", tensor, module.symbol_names)
         n = len(self.arg_types)
         if not len(self.arg_names) == len(self.arg_attrs) == n:
             raise VerifyException("a signature has one name, type and dictionary a tensor")

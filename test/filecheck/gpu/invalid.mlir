@@ -697,3 +697,23 @@ gpu.module @m arch "sm_90a" symbols [M] {
     gpu.return
   }
 }
+
+// -----
+
+// CHECK: @k's tensor of !gpu.global<[M, N], f32> names N, which is none of [M]
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%A: !gpu.global<[M, N], f32> = tensor 0) threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M, 4], f32>) -> () {
+    gpu.launch @k align [4] grid [M]
+  }
+}
+
+// -----
+
+// CHECK: the signature's tensor of !gpu.global<[N], f32> names N, which is none of [M]
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.dispatch (A: !gpu.global<[N], f32>) -> () {
+  }
+}
