@@ -36,6 +36,7 @@ from polyc.dialects.region_signature import (
     check_signature,
     derived_symbols,
     parse_symbols,
+    print_dict,
     print_symbols,
 )
 from polyc.dialects.region_types import MemRefType
@@ -146,22 +147,17 @@ class GraphOp(KernelScope):
         printer.print_string(" ")
         printer.print_symbol_name(self.sym_name.data)
 
-        def print_dict(data: DictionaryAttr) -> None:
-            if data.data:
-                printer.print_string(" ")
-                printer.print_attr_dict(data.data)
-
         def print_in(i: int) -> None:
             printer.print_string(f"{self.arg_names.data[i].data}: ")
             printer.print_attribute(self.ins.data[i])
-            print_dict(self.arg_attrs.data[i])
+            print_dict(printer, self.arg_attrs.data[i])
 
         def print_out(i: int) -> None:
             printer.print_string(f"{self.res_names.data[i].data}: ")
             printer.print_attribute(self.outs.data[i])
             printer.print_string(" from ")
             printer.print_attribute(self.sources.data[i])
-            print_dict(self.res_attrs.data[i])
+            print_dict(printer, self.res_attrs.data[i])
 
         printer.print_string("\n    ins(")
         printer.print_list(range(len(self.ins)), print_in)

@@ -49,6 +49,7 @@ from polyc.dialects.region_signature import (
     check_signature,
     derived_symbols,
     parse_symbols,
+    print_dict,
     print_symbols,
 )
 from polyc.dialects.region_types import (
@@ -169,13 +170,13 @@ class KernelOp(KernelScope):
 
         def print_in(item: tuple[BlockArgument, DictionaryAttr]) -> None:
             printer.print_block_argument(item[0])
-            _print_dict(printer, item[1])
+            print_dict(printer, item[1])
 
         def print_out(i: int) -> None:
             printer.print_string(f"{self.res_names.data[i].data}: ")
             printer.print_attribute(self.outs.data[i])
             printer.print_string(f" {self.materialize.data[i].data}")
-            _print_dict(printer, self.res_attrs.data[i])
+            print_dict(printer, self.res_attrs.data[i])
 
         printer.print_list(inputs, print_in)
         printer.print_string(")\n    outs(")
@@ -313,12 +314,6 @@ def kernel_of(op: Operation) -> KernelOp | None:
     """The kernel around ``op``, or None."""
     around = scope_of(op)
     return around if isinstance(around, KernelOp) else None
-
-
-def _print_dict(printer: Printer, data: DictionaryAttr) -> None:
-    if data.data:
-        printer.print_string(" ")
-        printer.print_attr_dict(data.data)
 
 
 @irdl_op_definition

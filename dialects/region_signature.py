@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
 
+from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -18,6 +19,13 @@ def derived_symbols(shapes: Iterable[Shape]) -> tuple[str, ...]:
         for dim in shape:
             found.update(dict.fromkeys(dim.symbols()))
     return tuple(found)
+
+
+def print_dict(printer: Printer, data: DictionaryAttr) -> None:
+    """The attributes of an input or output, where it has any."""
+    if data.data:
+        printer.print_string(" ")
+        printer.print_attr_dict(data.data)
 
 
 def print_symbols(
