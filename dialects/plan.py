@@ -41,8 +41,17 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from polyc.dialects.arch import ARCHS, Arch, arch_names
 from polyc.dialects.dim import Assumption, AssumptionsAttr, parse_assumption, parse_assumptions
+from polyc.dialects.plan_checks import (
+    CP_ASYNC_BYTES,
+    LOADERS,
+    MAX_VECTOR_BYTES,
+    MMAS,
+    OPERAND_BYTES,
+    RASTERS,
+    check_schedule,
+    shape_text,
+)
 from polyc.dialects.plan_fields import (
-    ALGORITHMS,
     BY_NAME,
     FIELDS,
     Value,
@@ -50,31 +59,29 @@ from polyc.dialects.plan_fields import (
     from_attr,
     parse_entry,
     print_value,
-    record_of,
     to_attr,
 )
 
 if TYPE_CHECKING:
     from typing import Self
 
-MMAS = ("wgmma", "mma.sync")
-LOADERS = ("tma", "cp_async", "register")
-RASTERS = ("row", "column", "grouped")
-OPERAND_BYTES = 2
-"""Bytes of a tensor-core operand element: f16 and bf16 (S0.1)."""
+__all__ = [
+    "CP_ASYNC_BYTES",
+    "LOADERS",
+    "MAX_VECTOR_BYTES",
+    "MMAS",
+    "OPERAND_BYTES",
+    "RASTERS",
+    "Plan",
+    "ScheduleOp",
+]
 
-CP_ASYNC_BYTES = (4, 8, 16)
-MAX_VECTOR_BYTES = 16
 SHARED_ALIGN = 1024
 """A 128-byte swizzle pattern repeats every 1024 bytes; tiles start there."""
 
 
 STAGED_COLUMNS = (128, 64)
 """Columns of the output that are stored at once, the most first: whole panels of a swizzle."""
-
-
-def _shape_text(sizes: Sequence[int]) -> str:
-    return "x".join(map(str, sizes))
 
 
 # The op -----------------------------------------------------------------------------------
@@ -88,11 +95,11 @@ class ScheduleOp(IRDLOperation):
     ``variant``         the variant's name, unique among the region's schedules
     ``when``            facts about the symbols under which the variant may run (S9.3)
     ``arch``            ``sm_80`` or ``sm_90a``
-    ``tensorize``       the name of the reduction that runs on the tensor cores
-    ``mma``             ``wgmma`` or ``mma.sync``
+    ``tensorize``       the name of the reduction that runs on the tensor cores; empty for none
+    ``mma``             ``wgmma``, ``mma.sync``, or ``none`` for threads that compute alone
     ``loader``          how operands come in: ``tma``, ``cp_async`` or ``register``
     ``tile``            [BM, BN, BK], the elements that one block computes at a step
-    ``stages``          depth of the shared-memory ring, 2 to 8
+    ``stages``          depth of the shared-memory ring, 2 to 8; 1 where there is none
     ``warp_tile``       [WM, WN] of one warp (mma.sync) or consumer warpgroup (wgmma)
     ``fragment_buffers``  steps over k whose operands a thread of mma.sync holds: 1, or 2 to load
                         one step ahead
@@ -207,6 +214,12 @@ class ScheduleOp(IRDLOperation):
         return ARCHS[self.arch.data]
 
     @property
+    def pattern(self) -> str | None:
+        """What ``algo_choice`` says that the region is; None where it does not name one thing."""
+        named = list(self.algo_choice.data)
+        return named[0] if len(named) == 1 else None
+
+    @property
     def kernel_name(self) -> str:
         """The name of the kernel that the schedule becomes."""
         return f"{self.region.string_value()}_{self.variant.data}"
@@ -233,6 +246,8 @@ class ScheduleOp(IRDLOperation):
 
     def ring_bytes(self) -> int:
         """Bytes of a block's ring of stages, with a full and an empty mbarrier of 8 bytes each."""
+        if self.mma.data == "none":
+            return 0
         m, n, k = self.tile_sizes
         stages = self.integer("stages")
         barriers = 16 * stages if self.loader.data == "tma" else 0
@@ -266,8 +281,6 @@ class ScheduleOp(IRDLOperation):
         wm, wn = self.warp_tile_sizes
         return wm * wn // (128 if self.mma.data == "wgmma" else self.target.warp)
 
-    # Verifier
-
     def verify_(self) -> None:
         """Raises VerifyException; a resource that is exceeded says ``ResourceExceeded``."""
         if self.arch.data not in ARCHS:
@@ -277,211 +290,7 @@ class ScheduleOp(IRDLOperation):
         for field in FIELDS:
             if field.name in self.properties:
                 check_kind(self.properties[field.name], field)
-        self._verify_unique()
-        self._verify_choices()
-        if self.mma.data == "wgmma":
-            self._verify_wgmma()
-        else:
-            self._verify_mma_sync()
-        self._verify_loader()
-        self._verify_edges()
-        self._verify_shared()
-
-    def _verify_unique(self) -> None:
-        before = self.prev_op
-        while before is not None:
-            if (
-                isinstance(before, ScheduleOp)
-                and before.region == self.region
-                and before.variant == self.variant
-            ):
-                raise VerifyException(
-                    f"region {self.region.string_value()} has two schedules of variant "
-                    f"{self.variant.data!r}; give one another name"
-                )
-            before = before.prev_op
-
-    def _verify_choices(self) -> None:
-        arch = self.target
-        _one_of("mma", self.mma.data, MMAS)
-        _one_of("loader", self.loader.data, LOADERS)
-        _one_of("raster", self.raster.data, RASTERS)
-        for name, count in (("tile", 3), ("warp_tile", 2), ("cluster", 2)):
-            sizes = self.integers(name)
-            if len(sizes) != count or min(sizes) < 1:
-                raise VerifyException(
-                    f"{name} is {list(sizes)}; it needs {count} sizes of at least 1"
-                )
-        for pattern, way in record_of(self.algo_choice).items():
-            if pattern not in ALGORITHMS:
-                known = ", ".join(ALGORITHMS)
-                raise VerifyException(f"algo_choice is for one of {known}, not for {pattern}")
-            _one_of(f"algo_choice of {pattern}", str(way), ALGORITHMS[pattern])
-        for name in ("consumers", "group", "split_k"):
-            if self.integer(name) < 1:
-                raise VerifyException(f"{name} is {self.integer(name)}; it is at least 1")
-        stages = self.integer("stages")
-        if not 2 <= stages <= 8:
-            raise VerifyException(f"stages is {stages}; a ring has 2 to 8 stages")
-        blocks = self.integers("cluster")
-        if blocks[0] * blocks[1] > arch.cluster:
-            raise VerifyException(
-                f"ResourceExceeded: a cluster of {_shape_text(blocks)} has "
-                f"{blocks[0] * blocks[1]} blocks, {arch.name} allows {arch.cluster}"
-            )
-        if self.flag("multicast") and blocks[0] * blocks[1] == 1:
-            raise VerifyException("multicast needs a cluster of more than one block")
-        for fact in self.when.data:
-            if (value := fact.expr.constant()) is not None and not (
-                value == 0 if fact.kind == "==" else value >= 0
-            ):
-                raise VerifyException(f"the condition {fact} never holds; drop the variant")
-
-    def _verify_wgmma(self) -> None:
-        arch, consumers = self.target, self.integer("consumers")
-        m, n, k = self.tile_sizes
-        wm, wn = self.warp_tile_sizes
-        if not arch.wgmma:
-            raise VerifyException(f"wgmma needs sm_90a, the plan is for {arch.name}")
-        if (buffers := self.integer("fragment_buffers")) != 1:
-            raise VerifyException(
-                f"fragment_buffers is {buffers}, and wgmma has no operands in registers; drop it"
-            )
-        if wm % 64 or wn % 8 or wn > 256:
-            raise VerifyException(
-                f"warp_tile {wm}x{wn} does not fit wgmma m64nNk16: the first size is a "
-                "multiple of 64, the second a multiple of 8 up to 256"
-            )
-        if k % 16:
-            raise VerifyException(f"BK is {k}; a wgmma step takes a multiple of 16")
-        shared = {(wm * consumers, wn), (wm, wn * consumers)}
-        if (m, n) not in ({(wm, wn)} if self.flag("pingpong") else shared):
-            raise VerifyException(
-                f"{consumers} consumers of {wm}x{wn} do not make up the tile {m}x{n}"
-            )
-        if 128 * (1 + consumers) > arch.threads:
-            raise VerifyException(
-                f"ResourceExceeded: a producer and {consumers} consumer warpgroups are "
-                f"{128 * (1 + consumers)} threads, {arch.name} allows {arch.threads}"
-            )
-        self._verify_registers(self.accumulator_registers(), f"warp_tile {wm}x{wn}")
-        self._verify_split()
-
-    def _verify_split(self) -> None:
-        """The register split against the pool that the block gets at launch."""
-        split, consumers = self.integers("registers"), self.integer("consumers")
-        if not split:
-            return
-        if len(split) != 2 or any(r % 8 or not 24 <= r <= 256 for r in split):
-            raise VerifyException(
-                f"registers is {list(split)}; it is [producer, consumer], each a multiple of 8 "
-                "from 24 to 256 (PTX ISA, setmaxnreg)"
-            )
-        groups = 1 + consumers
-        launch = min(256, self.target.registers // (128 * groups) // 8 * 8)
-        wanted = split[0] + consumers * split[1]
-        if wanted > launch * groups:
-            raise VerifyException(
-                f"ResourceExceeded: registers {split[0]} + {consumers} * {split[1]} = {wanted} "
-                f"are over the {groups} * {launch} = {launch * groups} that {groups} warpgroups "
-                "get at launch"
-            )
-        if self.accumulator_registers() >= split[1]:
-            raise VerifyException(
-                f"ResourceExceeded: the accumulators take {self.accumulator_registers()} "
-                f"registers of a consumer thread, the split gives {split[1]}"
-            )
-
-    def _verify_mma_sync(self) -> None:
-        arch = self.target
-        m, n, k = self.tile_sizes
-        wm, wn = self.warp_tile_sizes
-        if wm % 16 or wn % 16:
-            raise VerifyException(
-                f"warp_tile {wm}x{wn} is not a multiple of 16x16: a warp loads two m16n8k16 "
-                "operands of b at once"
-            )
-        if k % 16:
-            raise VerifyException(f"BK is {k}; an mma.sync step takes a multiple of 16")
-        if m % wm or n % wn:
-            raise VerifyException(f"warp_tile {wm}x{wn} does not divide the tile {m}x{n}")
-        buffers = self.integer("fragment_buffers")
-        if buffers not in (1, 2):
-            raise VerifyException(
-                f"fragment_buffers is {buffers}; a thread holds the operands of 1 or 2 steps over k"
-            )
-        if buffers == 2 and k % 32:
-            raise VerifyException(
-                f"BK is {k}; two fragment_buffers take turns in an even number of steps, so it is "
-                "a multiple of 32"
-            )
-        if self.integer("consumers") != 1 or self.flag("pingpong") or self.integers("registers"):
-            raise VerifyException(
-                "consumers, pingpong and registers belong to wgmma kernels; drop them"
-            )
-        if self.threads() > arch.threads:
-            raise VerifyException(
-                f"ResourceExceeded: tile {m}x{n} in warp tiles of {wm}x{wn} takes "
-                f"{self.threads()} threads, {arch.name} allows {arch.threads}"
-            )
-        # k16 steps of both operands beside the accumulators: 4 and 2 registers a fragment.
-        operands = (wm // 16 * 4 + wn // 8 * 2) * buffers
-        self._verify_registers(self.accumulator_registers() + operands, f"warp_tile {wm}x{wn}")
-        per_block = self.accumulator_registers() * self.threads()
-        if per_block > arch.registers:
-            raise VerifyException(
-                f"ResourceExceeded: the accumulators of tile {m}x{n} take {per_block} registers, "
-                f"{arch.name} has {arch.registers}"
-            )
-
-    def _verify_registers(self, needed: int, what: str) -> None:
-        if needed > self.target.registers_thread:
-            raise VerifyException(
-                f"ResourceExceeded: {what} takes at least {needed} registers a thread, "
-                f"{self.target.name} allows {self.target.registers_thread}; make it smaller"
-            )
-
-    def _verify_loader(self) -> None:
-        width = self.integer("vectorize")
-        size = width * OPERAND_BYTES
-        if width < 1 or width & (width - 1) or size > MAX_VECTOR_BYTES:
-            raise VerifyException(
-                f"vectorize is {width} elements, {size} bytes; a vector access is a power of two "
-                f"of at most {MAX_VECTOR_BYTES} bytes"
-            )
-        if self.loader.data == "cp_async" and size not in CP_ASYNC_BYTES:
-            raise VerifyException(
-                f"cp.async copies 4, 8 or 16 bytes, vectorize {width} is {size} bytes; use the "
-                "register loader"
-            )
-        if self.loader.data == "tma":
-            if not self.target.tma:
-                raise VerifyException(f"TMA needs sm_90a, the plan is for {self.arch.data}")
-            if self.mma.data != "wgmma":
-                raise VerifyException("the tma loader feeds wgmma; use cp_async with mma.sync")
-        elif self.mma.data == "wgmma":
-            raise VerifyException(f"wgmma is fed by the tma loader, not by {self.loader.data}")
-
-    def _verify_edges(self) -> None:
-        for edge in map(record_of, self.local_edges.data):
-            buffer = edge.get("buffer")
-            if "from" not in edge or "to" not in edge or buffer not in ("reg", "smem_ring"):
-                raise VerifyException(
-                    f"a local edge has from, to and a buffer, reg or smem_ring; got {edge}"
-                )
-            depth = edge.get("depth")
-            if buffer == "smem_ring" and not (type(depth) is int and 2 <= depth <= 8):
-                raise VerifyException(f"an smem_ring has a depth of 2 to 8, got {depth or 'none'}")
-
-    def _verify_shared(self) -> None:
-        needed, limit = self.shared_bytes(), self.target.shared_bytes
-        if needed > limit:
-            m, n, k = self.tile_sizes
-            raise VerifyException(
-                f"ResourceExceeded: tile {m}x{n}x{k} with {self.integer('stages')} stages takes "
-                f"{needed} bytes of shared memory, {self.arch.data} allows {limit}; lower stages "
-                "or the tile"
-            )
+        check_schedule(self)
 
     # Text
 
@@ -545,7 +354,7 @@ class ScheduleOp(IRDLOperation):
             if name == "vectorize_axis":
                 continue
             if name == "warp_tile":
-                out[name] = _shape_text(cast("list[int]", value))
+                out[name] = shape_text(cast("list[int]", value))
             elif name == "vectorize":
                 out[name] = {"axis": self.vectorize_axis.data, "width": value}
             else:
@@ -585,11 +394,6 @@ class ScheduleOp(IRDLOperation):
         if (arch := rest.get("arch")) in ("sm80", "sm90", "sm_90"):
             rest["arch"] = "sm_80" if arch == "sm80" else "sm_90a"
         return cls(name, variant, cast("dict[str, Value]", rest), when)
-
-
-def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise VerifyException(f"{name} is {value!r}; it is one of {', '.join(allowed)}")
 
 
 def _condition(text: str) -> Assumption:

@@ -1,14 +1,13 @@
 """``region-to-gpu``: a region and its schedules as a tile program (S9, T3).
 
-Each ``plan.schedule`` of a region becomes one ``gpu.kernel``: the output space is cut into
-tiles, the contraction that the plan names runs in a pipeline over shared tiles, and what
-follows it is mapped over the accumulator.  The schedules' conditions become the dispatch.
+Each ``plan.schedule`` of a region becomes one ``gpu.kernel``, built by the family of regions that
+its ``algo_choice`` names.  The schedules' conditions become the dispatch.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -26,7 +25,6 @@ from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
 from polyc.dialects.gpu.types import (
     BindAttr,
     GlobalType,
-    element_bytes,
 )
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import (
@@ -34,69 +32,58 @@ from polyc.dialects.region import (
     KernelOp,
 )
 from polyc.dialects.region_graph import ends, source
-from polyc.lowering.region_to_gpu_kernel import KernelBuilder, global_type, signature
+from polyc.lowering.region_to_gpu_frame import Lowering, global_type, signature
+from polyc.lowering.region_to_gpu_gemm import GemmLowering
 from polyc.passes.driver import located, rewrite
-from polyc.passes.region_contraction import Contraction, find_contraction
 
-
-def launch(gemm: Contraction, plan: ScheduleOp, name: str) -> LaunchOp:
-    """When and how wide to run a schedule's kernel.
-
-    Every tensor's base address must be as aligned as the plan's vectors are wide, so that
-    tiles and epilogue may use them.
-    """
-    rows, columns, _ = plan.tile_sizes
-    together = plan.integers("cluster")[0]
-    grid = [
-        gemm.size(gemm.m).ceildiv(rows * together) * together,
-        gemm.size(gemm.n).ceildiv(columns),
-    ]
-    align = [
-        plan.integer("vectorize") * element_bytes(t.element_type) for t in signature(gemm.kernel)
-    ]
-    return LaunchOp(name, plan.when, [min(a, 16) for a in align], grid, plan.flag("persistent"))
+LOWERINGS: Mapping[str, Callable[[KernelOp], Lowering]] = {"matmul": GemmLowering.of}
+"""The families by the pattern of their plans' ``algo_choice``."""
 
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A region with its contraction and its schedules, all for one architecture."""
+    """A region, as its family sees it, and its schedules, all for one architecture."""
 
-    gemm: Contraction
+    lowering: Lowering
     plans: Sequence[ScheduleOp]
 
     @staticmethod
     def of(op: KernelOp) -> Scheduled:
-        """Raises PolycError where the schedules are none, are of several architectures, or speak
-        of what the region does not have.
+        """Raises PolycError where the schedules are none, are of several architectures or
+        families, or speak of what the region does not have.
         """
         plans = schedules_of(op)
-        archs = list(dict.fromkeys(p.arch.data for p in plans))
+        name = op.sym_name.data
         if not plans:
             raise PolycError(
-                "NoPlan",
-                f"region @{op.sym_name.data} has no plan.schedule; run plan-select first",
-                op,
+                "NoPlan", f"region @{name} has no plan.schedule; run plan-select first", op
             )
+        archs = list(dict.fromkeys(p.arch.data for p in plans))
         if len(archs) > 1:
             raise PolycError(
                 "UnsupportedPlan",
-                f"the schedules of @{op.sym_name.data} are for {' and '.join(archs)}; lower one "
+                f"the schedules of @{name} are for {' and '.join(archs)}; lower one "
                 "architecture at a time",
                 plans[1],
             )
-        gemm = find_contraction(op)
+        patterns = list(dict.fromkeys(_pattern(p) for p in plans))
+        if len(patterns) > 1:
+            raise PolycError(
+                "UnsupportedPlan",
+                f"the schedules of @{name} are for {' and '.join(patterns)}; a region is one",
+                plans[1],
+            )
+        lowering = LOWERINGS[patterns[0]](op)
         for plan in plans:
             for fact in plan.when.data:
                 if (fault := unknown_symbol(fact, op.symbol_names)) is not None:
-                    raise PolycError("BadPlan", f"{fault} of region @{op.sym_name.data}", plan)
-            if plan.tensorize.data != gemm.reduce.label:
-                raise PolycError(
-                    "UnsupportedPlan",
-                    f"the plan tensorizes {plan.tensorize.data!r} and the region reduces "
-                    f"{gemm.reduce.label!r}",
-                    plan,
-                )
-        return Scheduled(gemm, plans)
+                    raise PolycError("BadPlan", f"{fault} of region @{name}", plan)
+            lowering.check(plan)
+        return Scheduled(lowering, plans)
+
+    @property
+    def kernel(self) -> KernelOp:
+        return self.lowering.kernel
 
     @property
     def arch(self) -> str:
@@ -104,18 +91,32 @@ class Scheduled:
 
     def kernels(self, bindings: Sequence[BindAttr]) -> list[Operation]:
         """A kernel a schedule."""
-        return [KernelBuilder(self.gemm, p, bindings).build(p.kernel_name) for p in self.plans]
+        return [self.lowering.build(p, bindings) for p in self.plans]
 
     def launches(self) -> list[LaunchOp]:
         """The launch of each of them."""
-        return [located(launch(self.gemm, p, p.kernel_name), p) for p in self.plans]
+        return [located(self.lowering.launch(p), p) for p in self.plans]
+
+
+def _pattern(plan: ScheduleOp) -> str:
+    """What a schedule says that its region is; raises PolycError where it does not say."""
+    pattern = plan.pattern
+    if pattern is None or pattern not in LOWERINGS:
+        named = ", ".join(plan.algo_choice.data) or "nothing"
+        raise PolycError(
+            "UnsupportedPlan",
+            f"the algo_choice of plan {plan.variant.data!r} is for {named}; region-to-gpu "
+            f"builds one of {', '.join(LOWERINGS)}",
+            plan,
+        )
+    return pattern
 
 
 class LowerRegion(RewritePattern):
     """A region.kernel with its schedules becomes a gpu.module.
 
-    Legality: the region is one contraction with an elementwise epilogue (``find_contraction``
-    says why not otherwise); all schedules are for one architecture.
+    Legality: the region is of the family that its schedules name (which says why not
+    otherwise); all schedules are for one architecture.
     """
 
     @op_type_rewrite_pattern
@@ -157,7 +158,7 @@ class LowerGraph(RewritePattern):
         scheduled = [Scheduled.of(kernel) for kernel in kernels]
         built: list[Operation] = []
         for one in scheduled:
-            built += one.kernels(places.bindings(one.gemm.kernel))
+            built += one.kernels(places.bindings(one.kernel))
         tensors = [*op.ins, *op.outs]
         dispatch = gpu.DispatchOp(
             [n.data for n in (*op.arg_names, *op.res_names)],
@@ -172,7 +173,7 @@ class LowerGraph(RewritePattern):
         for one in scheduled:
             for plan in one.plans:
                 rewriter.erase(plan)
-            rewriter.erase(one.gemm.kernel)
+            rewriter.erase(one.kernel)
         rewriter.replace(op, located(module, op), [])
 
 
@@ -233,8 +234,8 @@ def sequences(graph: GraphOp, scheduled: Sequence[Scheduled], places: Places) ->
         align = [1] * (len(graph.ins) + len(graph.outs))
         ops: list[Operation] = [WorkspaceOp(n, t) for n, t in places.workspaces.items()]
         for one, plan in zip(scheduled, chosen, strict=True):
-            alone = launch(one.gemm, plan, plan.kernel_name)
-            bound = places.bindings(one.gemm.kernel)
+            alone = one.lowering.launch(plan)
+            bound = places.bindings(one.kernel)
             for binding, wanted in zip(bound, alone.align.data, strict=True):
                 if (index := binding.tensor_index) is not None:
                     align[index] = max(align[index], wanted)

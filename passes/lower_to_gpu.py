@@ -24,6 +24,7 @@ BORDERS: Mapping[str, str] = {
     "index-to-region": "polyc.lowering.index_to_region",
     "region-srnf": "polyc.passes.region_srnf",
     "region-inline-deferred": "polyc.passes.region_inline_deferred",
+    "region-streaming-softmax": "polyc.passes.region_streaming_softmax",
     "plan-select": "polyc.passes.plan_select",
     "region-to-gpu": "polyc.lowering.region_to_gpu",
 }

@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 STAGES: Mapping[str, tuple[str, ...]] = {
     "tiny": ("frontend-to-tiny",),
     "index": ("tiny-to-index",),
-    "region": ("index-to-region", "region-srnf", "region-inline-deferred"),
+    "region": (
+        "index-to-region",
+        "region-srnf",
+        "region-inline-deferred",
+        "region-streaming-softmax",
+    ),
     "plan": ("plan-select",),
     "gpu": ("region-to-gpu",),
 }

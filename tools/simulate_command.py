@@ -181,7 +181,8 @@ def progress(steps: Steps) -> Callable[[int, int], None]:
 
 
 def plan_of(job: Compilation, variant: str | None, symbols: Mapping[str, int]) -> Estimate | None:
-    """What the plan of the kernel ``variant`` expects; None where text began below the plan."""
+    """What the plan of the kernel ``variant`` expects; None where text began below the plan, or
+    where nothing is foretold of its family."""
     from polyc.dialects.plan import ScheduleOp
     from polyc.dialects.region import KernelOp
     from polyc.passes.plan_estimate import estimate
@@ -192,7 +193,7 @@ def plan_of(job: Compilation, variant: str | None, symbols: Mapping[str, int]) -
         return None
     regions = {op.sym_name.data: op for op in planned.ops if isinstance(op, KernelOp)}
     for op in planned.ops:
-        if isinstance(op, ScheduleOp) and variant == op.kernel_name:
+        if isinstance(op, ScheduleOp) and variant == op.kernel_name and op.pattern == "matmul":
             region = regions[op.region.string_value()]
             return estimate(region, op, symbols, MULTIPROCESSORS)
     return None

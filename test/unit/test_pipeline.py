@@ -140,12 +140,13 @@ def test_passes_by_name_are_lower_to_gpu(arch: str, capsys: pytest.CaptureFixtur
 
 
 def test_borders_are_in_the_order_of_the_pipeline():
-    assert names()[:7] == [
+    assert names()[:8] == [
         "frontend-to-tiny",
         "tiny-to-index",
         "index-to-region",
         "region-srnf",
         "region-inline-deferred",
+        "region-streaming-softmax",
         "plan-select",
         "region-to-gpu",
     ]

@@ -14,7 +14,9 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import Assumption, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan_fields import FIELDS, Value
-from polyc.passes.plan_select import VARIANTS, fitted, user_schedule
+from polyc.passes.plan_gemm import VARIANTS
+from polyc.passes.plan_given import user_schedule
+from polyc.passes.plan_rules import fitted
 from polyc.tools.parsing import parse_text
 
 MMA_SYNC: dict[str, Value] = {

@@ -1,25 +1,20 @@
-"""``region-to-gpu``: the kernel of one schedule, at the tile level (S9, T3)."""
+"""``region-to-gpu``: the kernels of a gemm with an epilogue, at the tile level (S9, T3)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    FloatAttr,
-    f32,
-)
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Dim
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
+from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import (
     BindAttr,
     FragmentType,
@@ -29,163 +24,56 @@ from polyc.dialects.gpu.types import (
     index_attr,
 )
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import (
-    BinaryOp,
-    BroadcastInDimOp,
-    CastOp,
-    CompareOp,
-    ConstantOp,
-    KernelOp,
-    ReadOp,
-    SelectOp,
-    TransposeOp,
-    UnaryOp,
-)
-from polyc.dialects.region_types import MemRefType
+from polyc.dialects.region import KernelOp
+from polyc.lowering.region_to_gpu_frame import Frame, alignments
+from polyc.lowering.region_to_gpu_point import Point
 from polyc.passes.driver import located
 from polyc.passes.emit import INDEX, Emit, affine_dim
 from polyc.passes.gpu_double_buffer_fragments import BUFFERS
 from polyc.passes.gpu_warp_specialize import REGISTERS
-from polyc.passes.region_contraction import Contraction, Operand, staged_tile
+from polyc.passes.region_contraction import Contraction, Operand, find_contraction, staged_tile
 
 ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
 FIRST_ROW, FIRST_COLUMN = AffineExpr.symbol(0), AffineExpr.symbol(1)
 
-BINARY: Mapping[str, Callable[[SSAValue, SSAValue], Operation]] = {
-    "add": arith.AddfOp,
-    "sub": arith.SubfOp,
-    "mul": arith.MulfOp,
-    "div": arith.DivfOp,
-    "max": arith.MaximumfOp,
-    "min": arith.MinimumfOp,
-    "pow": math.PowFOp,
-}
-"""Scalar op of each binary function; max and min propagate NaN (S0.6)."""
 
-UNARY: Mapping[str, Callable[[SSAValue], Operation]] = {
-    "abs": math.AbsFOp,
-    "erf": math.ErfOp,
-    "exp": math.ExpOp,
-    "log": math.LogOp,
-    "rsqrt": math.RsqrtOp,
-    "sqrt": math.SqrtOp,
-    "tanh": math.TanhOp,
-    "neg": arith.NegfOp,
-}
-"""Scalar op of each unary function that is one op."""
+@dataclass(frozen=True)
+class GemmLowering:
+    """A region that is one gemm with an elementwise epilogue."""
 
-COMPARE: Mapping[str, str] = {
-    "eq": "oeq",
-    "ne": "une",
-    "lt": "olt",
-    "le": "ole",
-    "gt": "ogt",
-    "ge": "oge",
-}
-"""Ordered comparisons: a NaN compares false, and ``ne`` true."""
+    gemm: Contraction
 
+    @staticmethod
+    def of(kernel: KernelOp) -> GemmLowering:
+        """Raises PolycError ``UnsupportedProgram`` for other regions."""
+        return GemmLowering(find_contraction(kernel))
 
-class Epilogue:
-    """The scalar body of a region's values at one point of the output tile."""
+    @property
+    def kernel(self) -> KernelOp:
+        return self.gemm.kernel
 
-    def __init__(self, gemm: Contraction, block: Block) -> None:
-        self.gemm = gemm
-        self.block = block
-        self.emit = Emit()
-        self.values: dict[SSAValue, SSAValue] = {gemm.reduce.result: block.args[0]}
-        self.tensors: list[SSAValue] = []
-        self.maps: list[AffineMap] = []
-
-    def scalar(self, value: SSAValue) -> SSAValue:
-        """The scalar of a region value, made with what it needs when it is asked for first."""
-        if value not in self.values:
-            op = value.owner
-            assert isinstance(op, Operation)
-            before = len(self.emit.ops)
-            made = self.make(op)
-            for new in self.emit.ops[before:]:
-                located(new, op)
-            if value.name_hint is not None and made.name_hint is None:
-                made.name_hint = value.name_hint
-            self.values[value] = made
-        return self.values[value]
-
-    def make(self, op: Operation) -> SSAValue:
-        match op:
-            case ReadOp():
-                return self.read(op)
-            case ConstantOp():
-                value = op.value.value.data
-                kind = cast(AnyFloat, op.result.type.element_type)
-                return self.emit.value(arith.ConstantOp(FloatAttr(value, kind)))
-            case BroadcastInDimOp() | TransposeOp():
-                return self.scalar(op.operand)
-            case CastOp():
-                return self.cast(self.scalar(op.operand), op.result.type.element_type)
-            case UnaryOp():
-                return self.unary(op.fn.data, self.scalar(op.operand))
-            case BinaryOp():
-                return self.emit.value(BINARY[op.fn.data](self.scalar(op.lhs), self.scalar(op.rhs)))
-            case CompareOp():
-                lhs, rhs = self.scalar(op.lhs), self.scalar(op.rhs)
-                return self.emit.value(arith.CmpfOp(lhs, rhs, COMPARE[op.fn.data]))
-            case SelectOp():
-                condition, then, other = (self.scalar(v) for v in op.operands)
-                return self.emit.value(arith.SelectOp(condition, then, other))
-            case _:
-                raise PolycError(
-                    "UnsupportedProgram",
-                    f"{op.name} does not run at one point of the output tile; "
-                    "make its result an output of a graph of its own",
-                    op,
-                )
-
-    def read(self, op: ReadOp) -> SSAValue:
-        """A tensor read at the point, as an input of the map."""
-        if op.guard is not None:
+    def check(self, plan: ScheduleOp) -> None:
+        if plan.tensorize.data != self.gemm.reduce.label:
             raise PolycError(
-                "UnsupportedProgram", "a guarded read in an epilogue is not there yet", op
+                "UnsupportedPlan",
+                f"the plan tensorizes {plan.tensorize.data!r} and the region reduces "
+                f"{self.gemm.reduce.label!r}",
+                plan,
             )
-        axes = {self.gemm.m: ROW + FIRST_ROW, self.gemm.n: COLUMN + FIRST_COLUMN}
-        dims = [axes[label] for label in op.result.type.labels]
-        access = op.map.data
-        if access.num_symbols and any(
-            isinstance(e, type(AffineExpr.symbol(0))) for r in access.results for e in r.dfs()
-        ):
-            raise PolycError(
-                "UnsupportedProgram",
-                f"an epilogue reads at {access}, which moves by a size; not there yet",
-                op,
-            )
-        unused = [AffineExpr.constant(0)] * access.num_symbols
-        results = tuple(e.replace_dims_and_symbols(dims, unused) for e in access.results)
-        self.tensors.append(op.tensor)
-        self.maps.append(AffineMap(2, 2, results))
-        arg = self.block.insert_arg(op.result.type.element_type, len(self.block.args))
-        assert isinstance(op.tensor, BlockArgument)
-        arg.name_hint = op.tensor.name_hint
-        return arg
 
-    def cast(self, value: SSAValue, target: Attribute) -> SSAValue:
-        source = value.type
-        if source == target:
-            return value
-        if target == f32:
-            return self.emit.value(arith.ExtFOp(value, f32))
-        if source == f32:
-            return self.emit.value(arith.TruncFOp(value, cast(AnyFloat, target)))
-        return self.cast(self.cast(value, f32), target)
+    def launch(self, plan: ScheduleOp) -> LaunchOp:
+        gemm = self.gemm
+        rows, columns, _ = plan.tile_sizes
+        together = plan.integers("cluster")[0]
+        grid = [
+            gemm.size(gemm.m).ceildiv(rows * together) * together,
+            gemm.size(gemm.n).ceildiv(columns),
+        ]
+        align = alignments(self.kernel, plan)
+        return LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))
 
-    def unary(self, fn: str, value: SSAValue) -> SSAValue:
-        if fn in UNARY:
-            return self.emit.value(UNARY[fn](value))
-        one = self.emit.value(arith.ConstantOp(FloatAttr(1.0, f32)))
-        if fn == "reciprocal":
-            return self.emit.value(arith.DivfOp(one, value))
-        assert fn == "sigmoid", fn
-        # 1 / (1 + exp(-x)): exp overflows to infinity where the result is 0.
-        power = self.emit.value(math.ExpOp(self.emit.value(arith.NegfOp(value))))
-        return self.emit.value(arith.DivfOp(one, self.emit.value(arith.AddfOp(one, power))))
+    def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        return KernelBuilder(self.gemm, plan).build(bindings)
 
 
 @dataclass(frozen=True)
@@ -202,34 +90,16 @@ class KernelBuilder:
 
     gemm: Contraction
     plan: ScheduleOp
-    bindings: Sequence[BindAttr]
-    """What each tensor of the region's signature is, inputs first."""
 
     def __post_init__(self) -> None:
-        kernel = self.gemm.kernel
-        self.types = [global_type(t) for t in signature(kernel)]
-        names = [n.data for n in (*kernel.arg_names, *kernel.res_names)]
-        symbols = kernel.symbol_names
-        self.block = Block(arg_types=[*self.types, *(INDEX for _ in symbols)])
-        for arg, name in zip(self.block.args, (*names, *symbols), strict=True):
-            arg.name_hint = name
-        for arg, tensor in zip(self.block.args, kernel.ins, strict=False):
-            arg.location = tensor.location
-        self.symbols = dict(zip(symbols, self.block.args[len(names) :], strict=True))
-        self.emit = Emit()
+        self.frame = Frame(self.gemm.kernel)
+        self.emit = self.frame.emit
 
-    def size(self, dim: Dim) -> SSAValue:
-        return self.emit.dim(dim, list(self.symbols), list(self.symbols.values()))
-
-    def argument(self, tensor: SSAValue) -> SSAValue:
-        assert isinstance(tensor, BlockArgument)
-        return self.block.args[tensor.index]
-
-    def build(self, name: str) -> gpu.KernelOp:
-        gemm, plan, emit = self.gemm, self.plan, self.emit
+    def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        gemm, plan, emit, frame = self.gemm, self.plan, self.emit, self.frame
         self.check_supported()
-        sizes = [self.size(gemm.size(gemm.m)), self.size(gemm.size(gemm.n))]
-        self.depth = self.size(gemm.size(gemm.k))
+        sizes = [frame.size(gemm.size(gemm.m)), frame.size(gemm.size(gemm.n))]
+        self.depth = frame.size(gemm.size(gemm.k))
         if plan.flag("persistent"):
             self.tile_loop(sizes)
         else:
@@ -238,21 +108,10 @@ class KernelBuilder:
             )
             emit.op(coordinates)
             self.compute(Place(coordinates.row, coordinates.column))
-        emit.op(gpu.ReturnOp())
-        self.block.add_ops(emit.ops)
-        kernel = gpu.KernelOp(
-            name,
-            [
-                *self.bindings,
-                *(BindAttr.symbol(s) for s in self.symbols),
-            ],
-            plan.threads(),
-            Region(self.block),
-            cluster=plan.integers("cluster")[0],
-        )
+        kernel = frame.finish(plan, bindings, plan.integers("cluster")[0])
         if split := plan.integers("registers"):
             kernel.attributes[REGISTERS] = IntsAttr(tuple(split))
-        return located(kernel, gemm.kernel)
+        return kernel
 
     def tile_loop(self, sizes: Sequence[SSAValue]) -> None:
         """A loop over the block's tiles; its body is what another kernel does once.
@@ -316,7 +175,7 @@ class KernelBuilder:
         sizes = {gemm.m: rows, gemm.n: columns, gemm.k: depth}
         shared: list[SSAValue] = []
         for side in (gemm.lhs, gemm.rhs):
-            source = cast(GlobalType, self.argument(side.read.tensor).type)
+            source = cast(GlobalType, self.frame.argument(side.read.tensor).type)
             kind = SharedType.of([sizes[a] for a in side.axes], source.element_type)
             op = located(SharedTileOp(kind), side.read)
             shared.append(emit.value(op, f"{side.name}_tile"))
@@ -327,7 +186,7 @@ class KernelBuilder:
         for side, target in zip((gemm.lhs, gemm.rhs), shared, strict=True):
             # The CTAs of a cluster lie along the rows, and share what has none.
             copy = tile.CopyOp(
-                self.argument(side.read.tensor),
+                self.frame.argument(side.read.tensor),
                 [start[a] for a in side.axes],
                 target,
                 loader=plan.loader.data,
@@ -363,19 +222,18 @@ class KernelBuilder:
         gemm = self.gemm
         block = Block(arg_types=[f32])
         block.args[0].name_hint = gemm.reduce.label
-        body = Epilogue(gemm, block)
+        by_label = {gemm.m: ROW + FIRST_ROW, gemm.n: COLUMN + FIRST_COLUMN}
+        body = Point(block, {gemm.reduce.result: block.args[0]}, by_label, rank=2, origins=2)
         results: list[SSAValue] = []
         maps: list[AffineMap] = []
-        by_label = {gemm.m: ROW + FIRST_ROW, gemm.n: COLUMN + FIRST_COLUMN}
         for value, out in zip(gemm.kernel.yield_op.values, gemm.kernel.outs, strict=True):
             scalar = body.scalar(value)
             results.append(body.cast(scalar, out.element_type))
             labels = [axis.label for axis in gemm.kernel.iters]
             maps.append(AffineMap(2, 2, tuple(by_label[label] for label in labels)))
         block.add_ops([*body.emit.ops, tile.YieldOp(results)])
-        inputs = [self.argument(t) for t in body.tensors]
-        first = len(gemm.kernel.arg_names)
-        outputs: list[SSAValue] = list(self.block.args[first : first + len(results)])
+        inputs = [self.frame.argument(t) for t in body.tensors]
+        outputs = self.frame.outputs
         staged = staged_tile(gemm, self.plan)
         tensor = outputs[0]
         if staged is not None:
@@ -404,12 +262,3 @@ class KernelBuilder:
             column = emit.apply(affine_dim(0) + start, [at.column]) if start else at.column
             emit.op(tile.CopyOp(shared, [at.row, column], tensor, loader="tma"))
         return emit.ops[made:]
-
-
-def signature(kernel: KernelOp) -> list[MemRefType]:
-    """The tensors of a kernel, inputs and then outputs."""
-    return [*(cast(MemRefType, a.type) for a in kernel.body.block.args), *kernel.outs]
-
-
-def global_type(memref: MemRefType) -> GlobalType:
-    return GlobalType.of(memref.shape, memref.element_type)

@@ -1,0 +1,287 @@
+"""What the verifier asks of a ``plan.schedule``: known choices, and resources that suffice (S8).
+
+Each check raises VerifyException; a resource that is exceeded says ``ResourceExceeded``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.plan_fields import ALGORITHMS, record_of
+
+if TYPE_CHECKING:
+    from polyc.dialects.plan import ScheduleOp
+
+MMAS = ("wgmma", "mma.sync", "none")
+LOADERS = ("tma", "cp_async", "register")
+RASTERS = ("row", "column", "grouped")
+OPERAND_BYTES = 2
+"""Bytes of a tensor-core operand element: f16 and bf16 (S0.1)."""
+
+CP_ASYNC_BYTES = (4, 8, 16)
+MAX_VECTOR_BYTES = 16
+
+
+def shape_text(sizes: Sequence[int]) -> str:
+    return "x".join(map(str, sizes))
+
+
+def check_schedule(schedule: Operation) -> None:
+    """All checks of a ``ScheduleOp``, in the order in which a reader would ask."""
+    op = cast("ScheduleOp", schedule)
+    check_unique(op)
+    check_choices(op)
+    match op.mma.data:
+        case "wgmma":
+            check_wgmma(op)
+        case "mma.sync":
+            check_mma_sync(op)
+        case _:
+            check_no_mma(op)
+    check_loader(op)
+    check_edges(op)
+    check_shared(op)
+
+
+def check_unique(op: ScheduleOp) -> None:
+    before = op.prev_op
+    while before is not None:
+        if (
+            isinstance(before, type(op))
+            and before.region == op.region
+            and before.variant == op.variant
+        ):
+            raise VerifyException(
+                f"region {op.region.string_value()} has two schedules of variant "
+                f"{op.variant.data!r}; give one another name"
+            )
+        before = before.prev_op
+
+
+def check_choices(op: ScheduleOp) -> None:
+    arch = op.target
+    _one_of("mma", op.mma.data, MMAS)
+    _one_of("loader", op.loader.data, LOADERS)
+    _one_of("raster", op.raster.data, RASTERS)
+    for name, count in (("tile", 3), ("warp_tile", 2), ("cluster", 2)):
+        sizes = op.integers(name)
+        if len(sizes) != count or min(sizes) < 1:
+            raise VerifyException(f"{name} is {list(sizes)}; it needs {count} sizes of at least 1")
+    for pattern, way in record_of(op.algo_choice).items():
+        if pattern not in ALGORITHMS:
+            known = ", ".join(ALGORITHMS)
+            raise VerifyException(f"algo_choice is for one of {known}, not for {pattern}")
+        _one_of(f"algo_choice of {pattern}", str(way), ALGORITHMS[pattern])
+    for name in ("consumers", "group", "split_k"):
+        if op.integer(name) < 1:
+            raise VerifyException(f"{name} is {op.integer(name)}; it is at least 1")
+    stages = op.integer("stages")
+    if not 2 <= stages <= 8 and (op.mma.data, stages) != ("none", 1):
+        raise VerifyException(f"stages is {stages}; a ring has 2 to 8 stages")
+    blocks = op.integers("cluster")
+    if blocks[0] * blocks[1] > arch.cluster:
+        raise VerifyException(
+            f"ResourceExceeded: a cluster of {shape_text(blocks)} has "
+            f"{blocks[0] * blocks[1]} blocks, {arch.name} allows {arch.cluster}"
+        )
+    if op.flag("multicast") and blocks[0] * blocks[1] == 1:
+        raise VerifyException("multicast needs a cluster of more than one block")
+    for fact in op.when.data:
+        if (value := fact.expr.constant()) is not None and not (
+            value == 0 if fact.kind == "==" else value >= 0
+        ):
+            raise VerifyException(f"the condition {fact} never holds; drop the variant")
+
+
+def check_wgmma(op: ScheduleOp) -> None:
+    arch, consumers = op.target, op.integer("consumers")
+    m, n, k = op.tile_sizes
+    wm, wn = op.warp_tile_sizes
+    if not arch.wgmma:
+        raise VerifyException(f"wgmma needs sm_90a, the plan is for {arch.name}")
+    if (buffers := op.integer("fragment_buffers")) != 1:
+        raise VerifyException(
+            f"fragment_buffers is {buffers}, and wgmma has no operands in registers; drop it"
+        )
+    if wm % 64 or wn % 8 or wn > 256:
+        raise VerifyException(
+            f"warp_tile {wm}x{wn} does not fit wgmma m64nNk16: the first size is a "
+            "multiple of 64, the second a multiple of 8 up to 256"
+        )
+    if k % 16:
+        raise VerifyException(f"BK is {k}; a wgmma step takes a multiple of 16")
+    shared = {(wm * consumers, wn), (wm, wn * consumers)}
+    if (m, n) not in ({(wm, wn)} if op.flag("pingpong") else shared):
+        raise VerifyException(f"{consumers} consumers of {wm}x{wn} do not make up the tile {m}x{n}")
+    if 128 * (1 + consumers) > arch.threads:
+        raise VerifyException(
+            f"ResourceExceeded: a producer and {consumers} consumer warpgroups are "
+            f"{128 * (1 + consumers)} threads, {arch.name} allows {arch.threads}"
+        )
+    check_registers(op, op.accumulator_registers(), f"warp_tile {wm}x{wn}")
+    check_split(op)
+
+
+def check_split(op: ScheduleOp) -> None:
+    """The register split against the pool that the block gets at launch."""
+    split, consumers = op.integers("registers"), op.integer("consumers")
+    if not split:
+        return
+    if len(split) != 2 or any(r % 8 or not 24 <= r <= 256 for r in split):
+        raise VerifyException(
+            f"registers is {list(split)}; it is [producer, consumer], each a multiple of 8 "
+            "from 24 to 256 (PTX ISA, setmaxnreg)"
+        )
+    groups = 1 + consumers
+    launch = min(256, op.target.registers // (128 * groups) // 8 * 8)
+    wanted = split[0] + consumers * split[1]
+    if wanted > launch * groups:
+        raise VerifyException(
+            f"ResourceExceeded: registers {split[0]} + {consumers} * {split[1]} = {wanted} "
+            f"are over the {groups} * {launch} = {launch * groups} that {groups} warpgroups "
+            "get at launch"
+        )
+    if op.accumulator_registers() >= split[1]:
+        raise VerifyException(
+            f"ResourceExceeded: the accumulators take {op.accumulator_registers()} "
+            f"registers of a consumer thread, the split gives {split[1]}"
+        )
+
+
+def check_mma_sync(op: ScheduleOp) -> None:
+    arch = op.target
+    m, n, k = op.tile_sizes
+    wm, wn = op.warp_tile_sizes
+    if wm % 16 or wn % 16:
+        raise VerifyException(
+            f"warp_tile {wm}x{wn} is not a multiple of 16x16: a warp loads two m16n8k16 "
+            "operands of b at once"
+        )
+    if k % 16:
+        raise VerifyException(f"BK is {k}; an mma.sync step takes a multiple of 16")
+    if m % wm or n % wn:
+        raise VerifyException(f"warp_tile {wm}x{wn} does not divide the tile {m}x{n}")
+    buffers = op.integer("fragment_buffers")
+    if buffers not in (1, 2):
+        raise VerifyException(
+            f"fragment_buffers is {buffers}; a thread holds the operands of 1 or 2 steps over k"
+        )
+    if buffers == 2 and k % 32:
+        raise VerifyException(
+            f"BK is {k}; two fragment_buffers take turns in an even number of steps, so it is "
+            "a multiple of 32"
+        )
+    if op.integer("consumers") != 1 or op.flag("pingpong") or op.integers("registers"):
+        raise VerifyException(
+            "consumers, pingpong and registers belong to wgmma kernels; drop them"
+        )
+    if op.threads() > arch.threads:
+        raise VerifyException(
+            f"ResourceExceeded: tile {m}x{n} in warp tiles of {wm}x{wn} takes "
+            f"{op.threads()} threads, {arch.name} allows {arch.threads}"
+        )
+    # k16 steps of both operands beside the accumulators: 4 and 2 registers a fragment.
+    operands = (wm // 16 * 4 + wn // 8 * 2) * buffers
+    check_registers(op, op.accumulator_registers() + operands, f"warp_tile {wm}x{wn}")
+    per_block = op.accumulator_registers() * op.threads()
+    if per_block > arch.registers:
+        raise VerifyException(
+            f"ResourceExceeded: the accumulators of tile {m}x{n} take {per_block} registers, "
+            f"{arch.name} has {arch.registers}"
+        )
+
+
+def check_no_mma(op: ScheduleOp) -> None:
+    """Threads that compute alone: a warp tile is a warp's, and there is no ring."""
+    m, n, _ = op.tile_sizes
+    wm, wn = op.warp_tile_sizes
+    for field, taken, there in (
+        ("tensorize", op.tensorize.data, "empty"),
+        ("loader", op.loader.data != "register", "register"),
+        ("stages", op.integer("stages") != 1, "1"),
+        ("fragment_buffers", op.integer("fragment_buffers") != 1, "1"),
+        ("consumers", op.integer("consumers") != 1, "1"),
+        ("pingpong", op.flag("pingpong"), "false"),
+        ("registers", op.integers("registers"), "empty"),
+        ("multicast", op.flag("multicast"), "false"),
+        ("split_k", op.integer("split_k") != 1, "1"),
+    ):
+        if taken:
+            raise VerifyException(
+                f"{field} belongs to tensor-core kernels; with mma none it is {there}"
+            )
+    if m % wm or n % wn:
+        raise VerifyException(f"warp_tile {wm}x{wn} does not divide the tile {m}x{n}")
+    if wm * wn % op.target.warp:
+        raise VerifyException(
+            f"warp_tile {wm}x{wn} is {wm * wn} elements, no multiple of a warp's "
+            f"{op.target.warp} threads"
+        )
+    if op.threads() > op.target.threads:
+        raise VerifyException(
+            f"ResourceExceeded: tile {m}x{n} in warp tiles of {wm}x{wn} takes "
+            f"{op.threads()} threads, {op.target.name} allows {op.target.threads}"
+        )
+    check_registers(op, op.accumulator_registers(), f"warp_tile {wm}x{wn}")
+
+
+def check_registers(op: ScheduleOp, needed: int, what: str) -> None:
+    if needed > op.target.registers_thread:
+        raise VerifyException(
+            f"ResourceExceeded: {what} takes at least {needed} registers a thread, "
+            f"{op.target.name} allows {op.target.registers_thread}; make it smaller"
+        )
+
+
+def check_loader(op: ScheduleOp) -> None:
+    width = op.integer("vectorize")
+    size = width * OPERAND_BYTES
+    if width < 1 or width & (width - 1) or size > MAX_VECTOR_BYTES:
+        raise VerifyException(
+            f"vectorize is {width} elements, {size} bytes; a vector access is a power of two "
+            f"of at most {MAX_VECTOR_BYTES} bytes"
+        )
+    if op.loader.data == "cp_async" and size not in CP_ASYNC_BYTES:
+        raise VerifyException(
+            f"cp.async copies 4, 8 or 16 bytes, vectorize {width} is {size} bytes; use the "
+            "register loader"
+        )
+    if op.loader.data == "tma":
+        if not op.target.tma:
+            raise VerifyException(f"TMA needs sm_90a, the plan is for {op.arch.data}")
+        if op.mma.data != "wgmma":
+            raise VerifyException("the tma loader feeds wgmma; use cp_async with mma.sync")
+    elif op.mma.data == "wgmma":
+        raise VerifyException(f"wgmma is fed by the tma loader, not by {op.loader.data}")
+
+
+def check_edges(op: ScheduleOp) -> None:
+    for edge in map(record_of, op.local_edges.data):
+        buffer = edge.get("buffer")
+        if "from" not in edge or "to" not in edge or buffer not in ("reg", "smem_ring"):
+            raise VerifyException(
+                f"a local edge has from, to and a buffer, reg or smem_ring; got {edge}"
+            )
+        depth = edge.get("depth")
+        if buffer == "smem_ring" and not (type(depth) is int and 2 <= depth <= 8):
+            raise VerifyException(f"an smem_ring has a depth of 2 to 8, got {depth or 'none'}")
+
+
+def check_shared(op: ScheduleOp) -> None:
+    needed, limit = op.shared_bytes(), op.target.shared_bytes
+    if needed > limit:
+        m, n, k = op.tile_sizes
+        raise VerifyException(
+            f"ResourceExceeded: tile {m}x{n}x{k} with {op.integer('stages')} stages takes "
+            f"{needed} bytes of shared memory, {op.arch.data} allows {limit}; lower stages "
+            "or the tile"
+        )
+
+
+def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise VerifyException(f"{name} is {value!r}; it is one of {', '.join(allowed)}")

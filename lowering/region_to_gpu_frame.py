@@ -1,0 +1,112 @@
+"""``region-to-gpu``: what the kernels of all families have in common.
+
+A ``Lowering`` is a region with what its family knows of it.  It says how wide each of its schedules
+is launched, and builds the schedule's kernel in a ``Frame``: the kernel's block, with the tensors
+and the symbols of the region as arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+from xdsl.ir import Block, BlockArgument, Region, SSAValue
+
+from polyc.dialects.dim import Dim
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.gpu.types import BindAttr, GlobalType, element_bytes
+from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
+from polyc.dialects.region import KernelOp
+from polyc.dialects.region_types import MemRefType
+from polyc.passes.driver import located
+from polyc.passes.emit import INDEX, Emit
+
+
+class Lowering(Protocol):
+    """A region of one family, on its way to kernels."""
+
+    @property
+    def kernel(self) -> KernelOp:
+        """The region."""
+        ...
+
+    def check(self, plan: ScheduleOp) -> None:
+        """Raises PolycError where the schedule speaks of what the region does not have."""
+        ...
+
+    def launch(self, plan: ScheduleOp) -> LaunchOp:
+        """When and how wide to run the kernel of a schedule."""
+        ...
+
+    def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        """The kernel of a schedule; ``bindings`` say what each tensor of the signature is.
+
+        Raises PolycError ``UnsupportedPlan`` for a choice that is not built.
+        """
+        ...
+
+
+class Frame:
+    """The block of a kernel under construction.
+
+    ``emit`` collects its ops; ``symbols`` are the sizes by name.
+    """
+
+    def __init__(self, kernel: KernelOp) -> None:
+        self.kernel = kernel
+        self.types = [global_type(t) for t in signature(kernel)]
+        names = [n.data for n in (*kernel.arg_names, *kernel.res_names)]
+        symbols = kernel.symbol_names
+        self.block = Block(arg_types=[*self.types, *(INDEX for _ in symbols)])
+        for arg, name in zip(self.block.args, (*names, *symbols), strict=True):
+            arg.name_hint = name
+        for arg, tensor in zip(self.block.args, kernel.ins, strict=False):
+            arg.location = tensor.location
+        self.symbols = dict(zip(symbols, self.block.args[len(names) :], strict=True))
+        self.emit = Emit()
+
+    def size(self, dim: Dim) -> SSAValue:
+        """A size as an index value."""
+        return self.emit.dim(dim, list(self.symbols), list(self.symbols.values()))
+
+    def argument(self, tensor: SSAValue) -> SSAValue:
+        """The kernel's argument for a tensor that the region reads."""
+        assert isinstance(tensor, BlockArgument)
+        return self.block.args[tensor.index]
+
+    @property
+    def outputs(self) -> list[SSAValue]:
+        """The kernel's arguments for what the region writes."""
+        first = len(self.kernel.arg_names)
+        return list(self.block.args[first : first + len(self.kernel.res_names)])
+
+    def finish(
+        self, plan: ScheduleOp, bindings: Sequence[BindAttr], cluster: int = 1
+    ) -> gpu.KernelOp:
+        """The kernel of what was emitted, under the schedule's name."""
+        self.emit.op(gpu.ReturnOp())
+        self.block.add_ops(self.emit.ops)
+        kernel = gpu.KernelOp(
+            plan.kernel_name,
+            [*bindings, *(BindAttr.symbol(s) for s in self.symbols)],
+            plan.threads(),
+            Region(self.block),
+            cluster=cluster,
+        )
+        return located(kernel, self.kernel)
+
+
+def alignments(kernel: KernelOp, plan: ScheduleOp) -> list[int]:
+    """How aligned every tensor's base address must be, in bytes: as the plan's vectors are wide."""
+    width = plan.integer("vectorize")
+    return [min(width * element_bytes(t.element_type), MAX_VECTOR_BYTES) for t in signature(kernel)]
+
+
+def signature(kernel: KernelOp) -> list[MemRefType]:
+    """The tensors of a kernel, inputs and then outputs."""
+    return [*(cast(MemRefType, a.type) for a in kernel.body.block.args), *kernel.outs]
+
+
+def global_type(memref: MemRefType) -> GlobalType:
+    return GlobalType.of(memref.shape, memref.element_type)

@@ -1,0 +1,38 @@
+"""What is known of a region's sizes when its schedules are chosen (S2.1, S9.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from polyc.dialects.dim import Assumption, AssumptionsAttr
+from polyc.dialects.region import KernelOp
+from polyc.poly import isl
+
+
+def holds_always(fact: Assumption, known: AssumptionsAttr, symbols: Sequence[str]) -> bool:
+    """Whether ``known`` implies ``fact``; isl decides where both are affine."""
+    if (value := fact.expr.constant()) is not None:
+        return value == 0 if fact.kind == "==" else value >= 0
+    if fact in known.data:
+        return True
+    if fact.expr.as_affine(symbols) is None:
+        return False
+    conclusion = AssumptionsAttr((fact,)).as_affine_set(symbols)
+    return isl.implies(known.as_affine_set(symbols), conclusion)
+
+
+def never_holds(fact: Assumption, known: AssumptionsAttr, symbols: Sequence[str]) -> bool:
+    """Whether no sizes satisfy ``fact`` beside ``known``."""
+    if (value := fact.expr.constant()) is not None:
+        return not (value == 0 if fact.kind == "==" else value >= 0)
+    if fact.expr.as_affine(symbols) is None:
+        return False
+    return isl.is_empty(AssumptionsAttr((*known.data, fact)).as_affine_set(symbols))
+
+
+def left_open(kernel: KernelOp, facts: Sequence[Assumption]) -> tuple[Assumption, ...] | None:
+    """What of ``facts`` the assumptions of a region leave open; None where they exclude one."""
+    known, symbols = kernel.assumptions, kernel.symbol_names
+    if any(never_holds(fact, known, symbols) for fact in facts):
+        return None
+    return tuple(fact for fact in facts if not holds_always(fact, known, symbols))

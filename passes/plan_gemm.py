@@ -1,0 +1,187 @@
+"""The schedules of a region that is one gemm with an elementwise epilogue (S8, S9.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from polyc.dialects.dim import Assumption, AssumptionsAttr
+from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
+from polyc.dialects.plan_fields import Record, Value
+from polyc.dialects.region import KernelOp
+from polyc.dialects.region_types import MemRefType
+from polyc.passes.plan_facts import holds_always, left_open
+from polyc.passes.plan_rules import Fields, Rule, bad_plan, fitted
+from polyc.passes.region_contraction import Contraction, find_contraction
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel that runs when all contiguous sizes are multiples of ``multiple``."""
+
+    name: str
+    multiple: int
+    fields: Mapping[str, Value]
+    needs_k: bool = False
+    """A tensor map has no empty axis: K is at least 1 (S9.3)."""
+    elements: int = 0
+    """The least elements of the output: with fewer, its tiles would leave multiprocessors idle."""
+
+
+_WGMMA: Fields = {
+    "mma": "wgmma",
+    "loader": "tma",
+    "tile": [128, 256, 64],
+    "stages": 4,
+    "warp_tile": [64, 256],
+    "consumers": 2,
+    "registers": [40, 232],
+    "raster": "grouped",
+    "group": 16,
+    "persistent": True,
+}
+_MMA_SYNC: Fields = {
+    "mma": "mma.sync",
+    "tile": [128, 128, 32],
+    "warp_tile": [64, 64],
+    "raster": "grouped",
+    "group": 8,
+}
+_MMA_SYNC_LARGE: Fields = {
+    **_MMA_SYNC,
+    "loader": "cp_async",
+    "tile": [256, 128, 64],
+    "stages": 3,
+    "fragment_buffers": 2,
+    "vectorize": 8,
+}
+"""Operands are loaded a step ahead, and k is 64 deep so that four steps share a barrier; 147456
+bytes of shared memory fit a block of sm_80.  256x128 needs a tile for each of an A100's 108
+multiprocessors."""
+
+VARIANTS: Mapping[str, tuple[Variant, ...]] = {
+    "sm_90a": (
+        Variant("tma", 8, {**_WGMMA, "vectorize": 8}, needs_k=True),
+        Variant("cp_async", 2, {**_MMA_SYNC, "loader": "cp_async", "stages": 3, "vectorize": 2}),
+        Variant("scalar", 1, {**_MMA_SYNC, "loader": "register", "stages": 2, "vectorize": 1}),
+    ),
+    "sm_80": (
+        Variant("cp_async16_large", 8, _MMA_SYNC_LARGE, elements=108 * 256 * 128),
+        Variant("cp_async16", 8, {**_MMA_SYNC_LARGE, "tile": [128, 128, 64]}),
+        Variant("cp_async4", 2, {**_MMA_SYNC, "loader": "cp_async", "stages": 3, "vectorize": 2}),
+        Variant("scalar", 1, {**_MMA_SYNC, "loader": "register", "stages": 2, "vectorize": 1}),
+    ),
+}
+"""The variants of each architecture, fastest first; the last one takes every shape."""
+
+
+def conditions(gemm: Contraction, variant: Variant) -> tuple[Assumption, ...] | None:
+    """What a variant needs beyond the assumptions, or None when it can never run."""
+    kernel = gemm.kernel
+    facts: list[Assumption] = []
+    if variant.multiple > 1:
+        out = kernel.outs.data[0].shape[-1]
+        for size in dict.fromkeys((gemm.lhs.contiguous, gemm.rhs.contiguous, out)):
+            facts.append(Assumption(size.mod(variant.multiple), "=="))
+    if variant.elements:
+        outputs = gemm.size(gemm.m) * gemm.size(gemm.n)
+        facts.append(Assumption(outputs - variant.elements, ">="))
+    if variant.needs_k:
+        facts.append(Assumption(gemm.size(gemm.k) - 1, ">="))
+    return left_open(kernel, facts)
+
+
+def _pointers_promised(gemm: Contraction, variant: Variant) -> bool:
+    """Whether the signature's alignments are enough for the variant's accesses."""
+    wanted = variant.multiple * OPERAND_BYTES
+    reads = (gemm.lhs.read.tensor.type, gemm.rhs.read.tensor.type)
+    return all(
+        cast("MemRefType", type).align >= wanted for type in (*reads, gemm.kernel.outs.data[0])
+    )
+
+
+def schedule_fields(gemm: Contraction, arch: str, variant: Variant) -> Fields:
+    """Every field of a variant's schedule for this contraction."""
+    chosen = dict(variant.fields)
+    m, n, k = gemm.m, gemm.n, gemm.k
+    grouped = chosen["mma"] == "wgmma"
+    steps = gemm.epilogue
+    target = steps[-1] if steps else gemm.kernel.res_names.data[0].data
+    acc = cast("str", gemm.reduce.label)
+    cache: list[Record] = [
+        {"tensor": side.name, "where": "smem", "at": f"{k}.i", "pingpong": True}
+        for side in (gemm.lhs, gemm.rhs)
+    ]
+    return {
+        **chosen,
+        "arch": arch,
+        "tensorize": acc,
+        "vectorize_axis": f"{n}.i.i",
+        "bind": {
+            f"{m}.o": "block.x",
+            f"{n}.o": "block.x",
+            f"{m}.i.o": "warpgroup" if grouped else "warp.y",
+            **({} if grouped else {f"{n}.i.o": "warp.x"}),
+        },
+        "cache": cache,
+        "predicate_tail": _tails(gemm, cast("list[int]", chosen["tile"])),
+        "epilogue": list(steps),
+        "layout_hints": {
+            f"{gemm.lhs.name}_swizzle": True,
+            f"{gemm.rhs.name}_swizzle": True,
+            f"{gemm.lhs.name}_major": gemm.lhs.axes[-1],
+            f"{gemm.rhs.name}_major": gemm.rhs.axes[-1],
+            f"{gemm.kernel.res_names.data[0].data}_stride": "row",
+        },
+        "algo_choice": {"matmul": "tiled"},
+        "local_edges": [{"from": acc, "to": target, "buffer": "reg"}],
+    }
+
+
+def _tails(gemm: Contraction, tile: Sequence[int]) -> list[str]:
+    """The axes whose size need not be a multiple of their tile."""
+    kernel = gemm.kernel
+    return [
+        axis
+        for axis, step in zip((gemm.m, gemm.n, gemm.k), tile, strict=True)
+        if not holds_always(
+            Assumption(gemm.size(axis).mod(step), "=="), kernel.assumptions, kernel.symbol_names
+        )
+    ]
+
+
+def schedules(kernel: KernelOp, arch: str) -> list[ScheduleOp]:
+    """The schedules of a gemm, in order of dispatch.
+
+    A condition that the graph's assumptions imply is dropped; a variant that they exclude is not
+    emitted, nor is one after a variant without conditions on sizes or addresses.  Raises
+    PolycError where the region is no gemm.
+    """
+    gemm = find_contraction(kernel)
+    found: list[ScheduleOp] = []
+    for variant in VARIANTS[arch]:
+        when = conditions(gemm, variant)
+        if when is None:
+            continue
+        fields = schedule_fields(gemm, arch, variant)
+        found.append(fitted(kernel.sym_name.data, variant.name, fields, when))
+        if not when and _pointers_promised(gemm, variant):
+            break
+    return found
+
+
+def check(kernel: KernelOp, plan: ScheduleOp) -> None:
+    """Refuse a user's schedule that loads by tma where K may be 0."""
+    gemm = find_contraction(kernel)
+    known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
+    filled = Assumption(gemm.size(gemm.k) - 1, ">=")
+    if plan.loader.data == "tma" and not holds_always(filled, known, kernel.symbol_names):
+        raise bad_plan(
+            plan,
+            f'loads by tma, and a tensor map has no empty axis; add "{filled}" to its when',
+        )
+
+
+GEMM = Rule("matmul", schedules, check)
+"""One product of two matrices with an elementwise epilogue."""
