@@ -223,25 +223,30 @@ class KernelBuilder:
         block = Block(arg_types=[f32])
         block.args[0].name_hint = gemm.reduce.label
         by_label = {gemm.m: ROW + FIRST_ROW, gemm.n: COLUMN + FIRST_COLUMN}
-        body = Point(block, {gemm.reduce.result: block.args[0]}, by_label, rank=2, origins=2)
+        known: dict[SSAValue, SSAValue] = {gemm.reduce.result: block.args[0]}
+        body = Point(self.frame, block, known, by_label, 2, [at.row, at.column])
         results: list[SSAValue] = []
-        maps: list[AffineMap] = []
+        places: list[tuple[AffineExpr, ...]] = []
         for value, out in zip(gemm.kernel.yield_op.values, gemm.kernel.outs, strict=True):
             scalar = body.scalar(value)
             results.append(body.cast(scalar, out.element_type))
             labels = [axis.label for axis in gemm.kernel.iters]
-            maps.append(AffineMap(2, 2, tuple(by_label[label] for label in labels)))
+            places.append(tuple(by_label[label] for label in labels))
         block.add_ops([*body.emit.ops, tile.YieldOp(results)])
-        inputs = [self.frame.argument(t) for t in body.tensors]
         outputs = self.frame.outputs
         staged = staged_tile(gemm, self.plan)
         tensor = outputs[0]
         if staged is not None:
             kind = FragmentType.of(self.plan.tile_sizes[:2], results[0].type)
             outputs = [self.emit.value(tile.FragmentOp(kind), "out")]
-            maps = [AffineMap(2, 2, (ROW, COLUMN))]
+            places = [(ROW, COLUMN)]
         new = tile.MapOp(
-            acc, [at.row, at.column], inputs, outputs, [*body.maps, *maps], Region(block)
+            acc,
+            body.origin,
+            body.inputs,
+            outputs,
+            [*body.input_maps, *map(body.map, places)],
+            Region(block),
         )
         self.emit.op(located(new, gemm.kernel.yield_op))
         if staged is not None:

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32, i32
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineConstraintKind,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+    AffineSet,
+    AffineSymExpr,
+)
 
 from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.dim import Dim
+from polyc.dialects.gpu import tile
 from polyc.dialects.region import (
     BinaryOp,
     BroadcastInDimOp,
     CastOp,
     CompareOp,
     ConstantOp,
+    DimOp,
+    InsideOp,
     ReadOp,
     SelectOp,
     TransposeOp,
     UnaryOp,
 )
+from polyc.lowering.region_to_gpu_frame import Frame
 from polyc.passes.driver import located
 from polyc.passes.emit import Emit
 
@@ -62,36 +74,48 @@ COMPARE: Mapping[str, str] = {
 class Point:
     """The scalars of region values at one point of a tile.
 
-    ``block``    the body of the map; its first argument is the tile's own element
-    ``known``    region values that have a scalar already
-    ``axes``     where each axis of the region is, in the map's dimensions and origins
-    ``rank``     how many dimensions the tile has
-    ``origins``  how many origins the map has
+    ``frame``   the kernel that the map is in
+    ``block``   the body of the map; its first argument is the tile's own element
+    ``known``   region values that have a scalar already
+    ``axes``    where each axis of the region is, in the map's dimensions and origins
+    ``rank``    how many dimensions the tile has
+    ``origin``  the map's origins; sizes that reads move by are added to them
 
-    Values are made when they are asked for; ``tensors`` and ``maps`` are what they read, in the
-    order of the block's further arguments.
+    Values are made when they are asked for.  ``inputs`` and ``input_maps`` are what they read, in
+    the order of the block's further arguments; they are whole when all values are made.
     """
 
     def __init__(
         self,
+        frame: Frame,
         block: Block,
         known: Mapping[SSAValue, SSAValue],
         axes: Mapping[str, AffineExpr],
         rank: int,
-        origins: int,
+        origin: Sequence[SSAValue],
     ) -> None:
+        self.frame = frame
         self.block = block
         self.axes = axes
         self.rank = rank
-        self.origins = origins
+        self.origin = list(origin)
         self.emit = Emit()
-        self.values: dict[SSAValue, SSAValue] = dict(known)
-        self.tensors: list[SSAValue] = []
-        self.maps: list[AffineMap] = []
+        self.inputs: list[SSAValue] = []
+        self._values: dict[SSAValue, SSAValue] = dict(known)
+        self._places: list[tuple[AffineExpr, ...]] = []
+
+    @property
+    def input_maps(self) -> list[AffineMap]:
+        """The map of each input."""
+        return [self.map(place) for place in self._places]
+
+    def map(self, place: Sequence[AffineExpr]) -> AffineMap:
+        """A map of the tile's dimensions and the origins."""
+        return AffineMap(self.rank, len(self.origin), tuple(place))
 
     def scalar(self, value: SSAValue) -> SSAValue:
         """The scalar of a region value, made with what it needs when it is asked for first."""
-        if value not in self.values:
+        if value not in self._values:
             op = value.owner
             assert isinstance(op, Operation)
             before = len(self.emit.ops)
@@ -100,8 +124,8 @@ class Point:
                 located(new, op)
             if value.name_hint is not None and made.name_hint is None:
                 made.name_hint = value.name_hint
-            self.values[value] = made
-        return self.values[value]
+            self._values[value] = made
+        return self._values[value]
 
     def make(self, op: Operation) -> SSAValue:
         match op:
@@ -111,6 +135,10 @@ class Point:
                 value = op.value.value.data
                 kind = cast(AnyFloat, op.result.type.element_type)
                 return self.emit.value(arith.ConstantOp(FloatAttr(value, kind)))
+            case DimOp():
+                return self.dim(op.size)
+            case InsideOp():
+                return self.inside(op.set.data, op.result.type.labels, op)
             case BroadcastInDimOp() | TransposeOp():
                 return self.scalar(op.operand)
             case CastOp():
@@ -134,32 +162,71 @@ class Point:
                 )
 
     def read(self, op: ReadOp) -> SSAValue:
-        """A tensor read at the point, as an input of the map.
+        """A tensor read at the point, as an input of the map; its fill where the guard fails.
 
         Raises PolycError where an axis of the read has no place at the point.
         """
-        if op.guard is not None:
-            raise PolycError(
-                "UnsupportedProgram", "a guarded read in an epilogue is not there yet", op
-            )
-        dims = [self.axes[label] for label in op.result.type.labels]
-        access = op.map.data
-        if access.num_symbols and any(
-            isinstance(e, type(AffineExpr.symbol(0))) for r in access.results for e in r.dfs()
-        ):
-            raise PolycError(
-                "UnsupportedProgram",
-                f"an epilogue reads at {access}, which moves by a size; not there yet",
-                op,
-            )
-        unused = [AffineExpr.constant(0)] * access.num_symbols
-        results = tuple(e.replace_dims_and_symbols(dims, unused) for e in access.results)
-        self.tensors.append(op.tensor)
-        self.maps.append(AffineMap(self.rank, self.origins, results))
+        labels = op.result.type.labels
+        self._places.append(tuple(self.place(e, labels, op) for e in op.map.data.results))
+        self.inputs.append(self.frame.argument(op.tensor))
         arg = self.block.insert_arg(op.result.type.element_type, len(self.block.args))
-        assert isinstance(op.tensor, BlockArgument)
         arg.name_hint = op.tensor.name_hint
-        return arg
+        if op.guard is None or op.fill is None:
+            return arg
+        kind = cast(AnyFloat, op.result.type.element_type)
+        fill = self.emit.value(arith.ConstantOp(FloatAttr(op.fill.value.data, kind)))
+        return self.emit.value(arith.SelectOp(self.inside(op.guard.data, labels, op), arg, fill))
+
+    def place(self, expr: AffineExpr, labels: Sequence[str], at: Operation) -> AffineExpr:
+        """An expression of axes ``labels`` and the region's symbols, in the map's own terms."""
+        dims: list[AffineExpr] = []
+        for label in labels:
+            if label not in self.axes:
+                raise PolycError(
+                    "UnsupportedProgram",
+                    f"{at.name} runs over {label}, which is no axis of the tile here",
+                    at,
+                )
+            dims.append(self.axes[label])
+        used = {e.position for e in expr.dfs() if isinstance(e, AffineSymExpr)}
+        symbols = [
+            self._origin_of(value) if i in used else AffineExpr.constant(0)
+            for i, value in enumerate(self.frame.symbols.values())
+        ]
+        return expr.replace_dims_and_symbols(dims, symbols)
+
+    def _origin_of(self, value: SSAValue) -> AffineExpr:
+        if value not in self.origin:
+            self.origin.append(value)
+        return AffineExpr.symbol(self.origin.index(value))
+
+    def inside(self, points: AffineSet, labels: Sequence[str], at: Operation) -> SSAValue:
+        """Whether the point is in a set over axes ``labels``."""
+        found: SSAValue | None = None
+        zero = self.emit.index(0)
+        for row in points.constraints:
+            value = self.index(self.place(row.lhs - row.rhs, labels, at))
+            holds = "eq" if row.kind == AffineConstraintKind.eq else "sge"
+            if row.kind == AffineConstraintKind.le:
+                holds = "sle"
+            found = self.emit.both(found, self.emit.compare(holds, value, zero))
+        if found is None:
+            return self.emit.value(arith.ConstantOp.from_int_and_width(1, 1))
+        return found
+
+    def index(self, place: AffineExpr) -> SSAValue:
+        """The value of an expression of the tile's dimensions and the origins."""
+        used = {e.position for e in place.dfs() if isinstance(e, AffineDimExpr)}
+        indices = {i: self.emit.value(tile.TileIndexOp(i)) for i in sorted(used)}
+        anywhere = next(iter(self.origin), self.frame.block.args[0])
+        dims = [indices.get(i, anywhere) for i in range(self.rank)]
+        return self.emit.apply(place, dims, self.origin)
+
+    def dim(self, size: Dim) -> SSAValue:
+        """A size as f32, computed outside of the map."""
+        outer = self.frame.emit
+        whole = outer.value(arith.IndexCastOp(self.frame.size(size), i32))
+        return outer.value(arith.SIToFPOp(whole, f32))
 
     def cast(self, value: SSAValue, target: Attribute) -> SSAValue:
         source = value.type

@@ -20,7 +20,8 @@ from polyc.dialects.tiny import BINARY_FUNCTIONS, COMPARISONS, UNARY_FUNCTIONS
 from polyc.passes.lower_to_gpu import build
 from polyc.playback import functions
 from polyc.test.unit.evaluate import Event, Machine
-from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed, refusal, run
+from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed, run
+from polyc.tools.play import play
 from polyc.tools.registry import make_context
 
 PASS = "region-to-gpu"
@@ -315,7 +316,7 @@ def test_a_tensor_that_two_values_read_is_read_twice_at_its_places() -> None:
     assert [t.name_hint for t in op.inputs] == ["X", "X"]
 
 
-# Refusals ------------------------------------------------------------------------------------
+# Epilogues that read elsewhere ---------------------------------------------------------------
 
 GUARDED = READ_X.replace(
     "-> (i, j)>", "-> (i, j)> where affine_set<(i, j)[s0, s1, s2] : (i >= 1)> else 0.0"
@@ -324,28 +325,52 @@ SHIFTED = (
     "%x = region.read %W affine_map<(i, j)[s0, s1, s2] -> (i + s0, j)> : "
     f"!region.memref<[2*M, N], f32, align 16> -> {MN}"
 )
+READ_HERE = GUARDED.replace("(i >= 1)", "(i - j >= 0, s1 - 8 * j + i >= 0)").replace("0.0", "-2.5")
+READ_BEFORE = GUARDED.replace("-> (i, j)> where", "-> (i - 1, j)> where").replace("0.0", "7.0")
+SEEN = "%x = region.inside affine_set<(i, j)[s0, s1, s2] : (i - 2 * j + s2 >= 0)> : "
+INSIDE = f"""{SEEN}{MN.replace("f32", "i1")}
+  %y = region.constant 3.0 : !region.val<[], f32>
+  %z = region.broadcast_in_dim %y dims [] : !region.val<[], f32> -> {MN}"""
+SIZE = f"""%d = region.dim M * K + N : !region.val<[], f32>
+  %x = region.broadcast_in_dim %d dims [] : !region.val<[], f32> -> {MN}"""
 
 
-def test_an_epilogue_that_reads_under_a_guard_is_refused() -> None:
-    text = scheduled(region(f"{GUARDED}\n  %y = region.binary add %acc, %x : {MN}", "%y"))
-    message = "a guarded read in an epilogue is not there yet"
-    assert_refused(text, "UnsupportedProgram", message, "affine_set", PASS)
+@pytest.mark.parametrize(
+    "before",
+    [GUARDED, READ_HERE, READ_BEFORE, SHIFTED, SIZE],
+    ids=["guard", "guard of symbols", "before the tensor", "shifted by a size", "size"],
+)
+def test_an_epilogue_has_what_it_reads_under_a_guard_or_by_a_size(before: str) -> None:
+    assert_same_values(f"{before}\n  %y = region.binary add %acc, %x : {MN}", "%y")
 
 
-def test_an_epilogue_that_reads_a_size_away_is_refused() -> None:
-    text = scheduled(
-        region(
-            f"{SHIFTED}\n  %y = region.binary add %acc, %x : {MN}",
-            "%y",
-            more=", %W: !region.memref<[2*M, N], f32, align 16>",
-        )
-    )
-    error = refusal(text, PASS)
-    assert error.kind == "UnsupportedProgram"
-    assert error.message == (
-        "an epilogue reads at (d0, d1)[s0, s1, s2] -> ((d0 + s0), d1), which moves by a size; "
-        "not there yet"
-    )
+def test_an_epilogue_asks_where_its_point_is() -> None:
+    condition = MN.replace("f32", "i1")
+    chosen = f"%w = region.select %x, %acc, %z : {condition}, {MN}, {MN} -> {MN}"
+    assert_same_values(f"{INSIDE}\n  {chosen}", "%w")
+
+
+def assert_same_values(epilogue: str, out: str) -> None:
+    """The tiles of every variant give what the region gives, on sizes with tails."""
+    text = region(epilogue, out, more=", %W: !region.memref<[2*M, N], f32, align 16>")
+    rng = np.random.default_rng(0)
+    for sizes in ({"M": 136, "N": 48, "K": 40}, {"M": 5, "N": 131, "K": 7}):
+        m, n, k = (sizes[name] for name in "MNK")
+        shapes = ((m, k), (k, n), (m, n), (n,), (2 * m, n))
+        kinds = (np.float16, np.float16, np.float32, np.float32, np.float32)
+        inputs = [rng.standard_normal(s).astype(t) for s, t in zip(shapes, kinds, strict=True)]
+        (wanted,) = played(parsed(text), inputs, sizes)
+        (found,) = played(lowered(text), inputs, sizes)
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+
+
+def played(module: ModuleOp, inputs: list[Any], sizes: dict[str, int]) -> list[Any]:
+    found = play(module, "gemm", inputs, sizes)
+    assert found is not None
+    return list(found)
+
+
+# Refusals ------------------------------------------------------------------------------------
 
 
 def test_a_region_without_a_plan_is_refused() -> None:
