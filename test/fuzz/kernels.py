@@ -9,10 +9,9 @@ replays it.  ``make fuzz`` runs many; ``make test`` a few of the same (``test_fu
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
-import time
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -23,6 +22,7 @@ import numpy as np
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.playback.gpu.schedule import SCHEDULES
 from polyc.playback.gpu.simulate import COMPLETIONS, gpu_module_of, simulate
+from polyc.test.fuzz.search import parser, search
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
@@ -147,23 +147,15 @@ def failure(run: Run) -> str | None:
     return None
 
 
+def attempt(number: int, seed: int) -> tuple[str | None, Counter[str]]:
+    """The kernel and launch of a number."""
+    run = drawn(random.Random(f"{seed} {number}"))
+    why = failure(run)
+    return None if why is None else f"{run}\n  {why}", Counter()
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    start, failed = time.monotonic(), 0
-    for number in range(args.runs):
-        run = drawn(random.Random(f"{args.seed} {number}"))
-        if (why := failure(run)) is not None:
-            failed += 1
-            print(f"run {number} of seed {args.seed}: {run}\n  {why}", flush=True)
-        if (number + 1) % 50 == 0:
-            print(
-                f"{number + 1} kernels, {failed} wrong, {time.monotonic() - start:.0f} s",
-                flush=True,
-            )
-    return 1 if failed else 0
+    return search("kernel", attempt, parser(__doc__ or "", 500).parse_args(), every=50)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,11 @@ pass.  A program that a layer refuses counts as one that ends above it.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from typing import Any, cast
 
@@ -28,6 +27,7 @@ from polyc.lowering.index_to_region_fusion import Fuse, Split
 from polyc.passes.driver import verify
 from polyc.playback.reference import make_inputs
 from polyc.test.fuzz.random_programs import RandomProgram, drawn
+from polyc.test.fuzz.search import parser, search
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import run_pass
 from polyc.tools.play import play
@@ -121,27 +121,22 @@ def fault(number: str, reached: Counter[str] | None = None) -> str | None:
     return None if found is None else f"at {dict(program.sizes)}: {found}"
 
 
+def attempt(number: int, seed: int, show: bool = False) -> tuple[str | None, Counter[str]]:
+    """The program of a number, and how far it came."""
+    reached = Counter[str]()
+    name = f"{seed} {number}"
+    why = fault(name, reached)
+    if why is not None and show:
+        why += f"\n{drawn(random.Random(name)).module}"
+    ends = {"to the regions": reached[PASSES[-1]], "to tiles": reached[TO_TILES[-1]]}
+    return why, Counter(ends)
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=20_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--show", action="store_true", help="print the programs that fail")
-    args = parser.parse_args()
-    start, failed, reached = time.monotonic(), 0, Counter[str]()
-    for number in range(args.runs):
-        if (why := fault(f"{args.seed} {number}", reached)) is not None:
-            failed += 1
-            print(f"program {number} of seed {args.seed} {why}", flush=True)
-            if args.show:
-                print(drawn(random.Random(f"{args.seed} {number}")).module, flush=True)
-        if (number + 1) % 500 == 0:
-            spent = time.monotonic() - start
-            print(
-                f"{number + 1} programs, {reached[PASSES[-1]]} to the regions and "
-                f"{reached[TO_TILES[-1]]} to tiles, {failed} wrong, {spent:.0f} s",
-                flush=True,
-            )
-    return 1 if failed else 0
+    options = parser(__doc__ or "", 20_000)
+    options.add_argument("--show", action="store_true", help="print the programs that fail")
+    args = options.parse_args()
+    return search("program", partial(attempt, show=args.show), args, every=500)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,13 @@ unreasonable number.  Texts are the examples and random programs, before and aft
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
 import resource
 import sys
 import time
 import traceback
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.passes.driver import verify
 from polyc.passes.lower_to_gpu import build, names
 from polyc.test.fuzz.random_programs import drawn
+from polyc.test.fuzz.search import parser, search
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
@@ -112,24 +113,22 @@ def failure(text: str, arch: str) -> str | None:
     return f"took {spent:.1f} s" if spent > SECONDS else None
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0, help="the number of the first text")
-    args = parser.parse_args()
+def attempt(number: int, seed: int) -> tuple[str | None, Counter[str]]:
+    """The text of a number, for the architecture that the number draws."""
+    dice = random.Random(f"{seed} {number}")
+    text, arch = mutated(dice), dice.choice(("sm_80", "sm_90a"))
+    why = failure(text, arch)
+    return None if why is None else f"{arch}: {why}", Counter()
+
+
+def limit_memory() -> None:
+    """What asks for more gets a MemoryError, which is a fault."""
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
-    start, failed = time.monotonic(), 0
-    for count in range(1, args.runs + 1):
-        number = args.first + count - 1
-        dice = random.Random(f"{args.seed} {number}")
-        text, arch = mutated(dice), dice.choice(("sm_80", "sm_90a"))
-        if (why := failure(text, arch)) is not None:
-            failed += 1
-            print(f"text {number} of seed {args.seed}, {arch}: {why}", flush=True)
-        if count % 500 == 0:
-            print(f"{count} texts, {failed} faults, {time.monotonic() - start:.0f} s", flush=True)
-    return 1 if failed else 0
+
+
+def main() -> int:
+    args = parser(__doc__ or "", 100_000).parse_args()
+    return search("text", attempt, args, every=500, prepare=limit_memory)
 
 
 if __name__ == "__main__":

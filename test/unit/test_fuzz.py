@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.playback.mutation import mutants, mutated
-from polyc.test.fuzz import kernels, text
+from polyc.test.fuzz import kernels, search, text
 
 
 @pytest.mark.parametrize("number", range(40))
@@ -45,3 +46,25 @@ def test_faults_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(text, "parse_text", broken)
     assert "ZeroDivisionError" in (text.failure("", "sm_80") or "")
+
+
+def odd(number: int, seed: int) -> tuple[str | None, Counter[str]]:
+    return "it is odd" if (number + seed) % 2 else None, Counter({"to the end": 1})
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_search_says_each_fault_and_how_far_it_is(
+    jobs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = search.parser("Numbers.", 4)
+    args = options.parse_args(["--first", "7", "--jobs", jobs])
+    assert search.search("number", odd, args, every=3) == 1
+    lines = [line.partition(" faults")[0] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        "number 7 of seed 0: it is odd",
+        "number 9 of seed 0: it is odd",
+        "3 numbers, 3 to the end, 2",
+        "4 numbers, 4 to the end, 2",
+    ]
+    args = options.parse_args(["--first", "8", "--runs", "1", "--jobs", jobs])
+    assert search.search("number", odd, args, every=3) == 0
