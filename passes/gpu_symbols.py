@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import Dim
 from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.types import BindAttr, GlobalType
 from polyc.passes.emit import Emit
 
 
@@ -22,6 +23,25 @@ def enclosing_kernel(op: Operation) -> gpu.KernelOp:
     if parent is None:
         raise PolycError("NoKernel", f"{op.name} stands in a gpu.kernel", op)
     return parent
+
+
+def bound_memory(kernel: gpu.KernelOp, binding: BindAttr) -> GlobalType | None:
+    """The tensor or workspace that the host binds; None where no dispatch says what it is.
+
+    The launches of a kernel agree on what their workspaces of one name hold.
+    """
+    module = kernel.parent_op()
+    if not isinstance(module, gpu.ModuleOp) or not module.has_dispatch():
+        return None
+    dispatch = module.dispatch()
+    if (index := binding.tensor_index) is not None:
+        return dispatch.arg_types.data[index]
+    for launch in dispatch.launches():
+        if launch.kernel_name == kernel.sym_name.data:
+            for workspace in launch.workspaces():
+                if workspace.sym_name.data == binding.workspace_name:
+                    return workspace.type
+    return None
 
 
 def size_value(emit: Emit, dim: Dim, kernel: gpu.KernelOp) -> SSAValue:

@@ -23,7 +23,7 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.passes.emit import Emit, affine_dim
 from polyc.passes.gpu_scope import scope_barrier, scope_of, thread_in_scope
-from polyc.passes.gpu_symbols import enclosing_kernel
+from polyc.passes.gpu_symbols import bound_memory, enclosing_kernel
 
 CHUNK_BYTES = 16
 """What one thread moves at once where alignment allows: a swizzle permutes such chunks."""
@@ -51,7 +51,11 @@ def tensor_map_argument(
     """The kernel's argument for a tensor map over ``source``; added when it is not there."""
     if not isinstance(source, BlockArgument) or source.block is not kernel.body.block:
         raise PolycError("BadTmaSource", "TMA copies from a tensor argument of the kernel", op)
-    binding = kernel.bindings.data[source.index].as_tensor_map()
+    binding = kernel.bindings.data[source.index]
+    assert isinstance(source.type, GlobalType)
+    memory = bound_memory(kernel, binding)
+    viewed = memory is not None and memory.shape != source.type.shape
+    binding = binding.as_tensor_map(source.type.dims if viewed else None)
     if binding is None:
         raise PolycError("BadTmaSource", "this argument is not bound to a tensor", op)
     for arg, bound in zip(kernel.body.block.args, kernel.bindings, strict=True):

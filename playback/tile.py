@@ -39,7 +39,7 @@ def run(
     """
     dispatch = module.dispatch()
     kinds = list(dispatch.arg_types)
-    tensors = [np.array(a) for a in inputs]
+    tensors = [np.array(a, order="C") for a in inputs]
     for kind in kinds[dispatch.num_inputs.value.data :]:
         shape = tuple(d.evaluate(symbols) for d in kind.dims)
         tensors.append(undefined(shape, kind.element_type))

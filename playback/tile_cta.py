@@ -15,7 +15,7 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu.module import (
     KernelOp,
 )
-from polyc.dialects.gpu.types import SharedType
+from polyc.dialects.gpu.types import GlobalType, SharedType
 from polyc.playback.gpu import arithmetic
 from polyc.playback.roles import Floor
 
@@ -94,9 +94,9 @@ class Cta:
             if (symbol := bound.symbol_name) is not None:
                 self.values[arg] = symbols[symbol]
             elif (index := bound.tensor_index) is not None:
-                self.values[arg] = tensors[index]
+                self.values[arg] = viewed(tensors[index], arg.type, symbols)
             elif (name := bound.workspace_name) is not None:
-                self.values[arg] = workspaces[name]
+                self.values[arg] = viewed(workspaces[name], arg.type, symbols)
 
     def run(self) -> None:
         self.ops(self.kernel.body.block)
@@ -125,6 +125,12 @@ class Cta:
         mine.warpgroups = warpgroups
         mine.values.update(zip(region.args, numbers, strict=True))
         return lambda: mine.ops(region)
+
+
+def viewed(memory: Array, kind: Attribute, symbols: Mapping[str, int]) -> Array:
+    """The same elements in the sizes that a kernel's argument sees them in."""
+    assert isinstance(kind, GlobalType), kind
+    return memory.reshape([size.evaluate(symbols) for size in kind.dims])
 
 
 def undefined(shape: Sequence[int], element: Attribute) -> Array:

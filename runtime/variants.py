@@ -16,10 +16,11 @@ from typing import Any
 from xdsl.ir import Attribute
 
 from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.dim import MAX_SIZE
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.launches import WORKSPACE_ALIGN, LaunchOp, SequenceOp, WorkspaceOp
 from polyc.dialects.gpu.module import KernelOp
-from polyc.dialects.gpu.types import BindAttr, TensorMapType, element_bytes
+from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType, element_bytes
 from polyc.runtime import driver, tensors
 from polyc.runtime.tensors import TensorView
 
@@ -114,12 +115,19 @@ class Variant:
         self.align = op.alignments
         self.steps = [Step(launch, kernels[launch.kernel_name]) for launch in op.launches()]
         self.workspaces = [Workspace(w) for w in op.workspaces()]
+        kinds = [kind for step in self.steps for _, kind in step.arguments]
+        self._sizes = list(
+            dict.fromkeys(d for k in kinds if isinstance(k, GlobalType) for d in k.dims)
+        )
 
     def refuses(self, symbols: Mapping[str, int], views: Sequence[TensorView]) -> str | None:
         """Why it cannot take these tensors, or None when it can."""
         for fact in self.facts:
             if not fact.holds(symbols):
                 return f"{fact} does not hold"
+        for size in self._sizes:
+            if (value := size.evaluate(symbols)) > MAX_SIZE:
+                return f"{size} is {value}; kernels index with 32 bits, sizes up to {MAX_SIZE}"
         for i, (view, align) in enumerate(zip(views, self.align, strict=True)):
             if align and view.pointer % align:
                 return f"tensor {i} at {view.pointer:#x} is not a multiple of {align} bytes"
@@ -171,6 +179,8 @@ class Variant:
                 index = binding.tensor_index
                 source = numbers[binding.workspace_name or ""] if index is None else index
                 memory, pointer = memories[source], pointers[source]
+                if (view := binding.view_dims) is not None:
+                    memory = Memory(memory.element, tuple(d.evaluate(values) for d in view))
                 arguments.append(plan.bind(source, pointer, memory, kind))
             cluster = (step.cluster, 1, 1)
             plan.launches.append(

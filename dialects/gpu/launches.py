@@ -42,8 +42,8 @@ from polyc.dialects.gpu.types import (
     WORKSPACE_NAME,
     GlobalType,
     IntsAttr,
-    TensorMapType,
 )
+from polyc.dialects.gpu.views import check_bound
 
 if TYPE_CHECKING:
     from polyc.dialects.gpu.module import DispatchOp, KernelOp, ModuleOp
@@ -495,15 +495,7 @@ class LaunchOp(IRDLOperation):
                 raise VerifyException(
                     f'{where}; launch it from a gpu.sequence with gpu.workspace "{name}"'
                 )
-            memory, seen = declared[name], argument.type
-            fits = (
-                len(seen.sizes) == len(memory.dims) and seen.element_type == memory.element_type
-                if isinstance(seen, TensorMapType)
-                else isinstance(seen, GlobalType)
-                and (seen.shape, seen.element_type) == (memory.shape, memory.element_type)
-            )
-            if not fits:
-                raise VerifyException(f"{where} of {memory} as {seen}")
+            check_bound(where, binding, argument.type, declared[name])
 
 
 def why_crowded(

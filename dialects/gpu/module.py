@@ -47,6 +47,7 @@ from polyc.dialects.gpu.types import (
     IndexAttr,
     index_attr,
 )
+from polyc.dialects.gpu.views import check_bound
 
 
 @irdl_op_definition
@@ -147,19 +148,24 @@ class ModuleOp(IRDLOperation):
                     check_symbols(
                         f"@{kernel.sym_name.data}'s tensor", argument.type, self.symbol_names
                     )
-            for binding in kernel.bindings:
-                tensor, count = binding.tensor_index, len(dispatches[0].arg_types)
-                if tensor is not None and tensor >= count:
+            self._verify_bindings(kernel, dispatches[0])
+
+    def _verify_bindings(self, kernel: KernelOp, dispatch: DispatchOp) -> None:
+        """What a kernel binds is there, and tensors are views of the signature's."""
+        where, signature = f"kernel @{kernel.sym_name.data} binds", dispatch.arg_types.data
+        for argument, binding in zip(kernel.body.block.args, kernel.bindings, strict=True):
+            if (tensor := binding.tensor_index) is not None:
+                if tensor >= len(signature):
                     raise VerifyException(
-                        f"kernel @{kernel.sym_name.data} binds tensor {tensor} of a signature "
-                        f"of {count} tensors"
+                        f"{where} tensor {tensor} of a signature of {len(signature)} tensors"
                     )
-                symbol = binding.symbol_name
-                if symbol is not None and symbol not in self.symbol_names:
-                    raise VerifyException(
-                        f"kernel @{kernel.sym_name.data} binds the symbol {symbol}, "
-                        f"which is none of [{', '.join(self.symbol_names)}]"
-                    )
+                check_bound(f"{where} tensor {tensor}", binding, argument.type, signature[tensor])
+            symbol = binding.symbol_name
+            if symbol is not None and symbol not in self.symbol_names:
+                raise VerifyException(
+                    f"{where} the symbol {symbol}, which is none of "
+                    f"[{', '.join(self.symbol_names)}]"
+                )
 
 
 @irdl_op_definition

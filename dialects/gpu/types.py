@@ -40,7 +40,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from polyc.dialects.dim import Dim, ShapeAttr, parse_shape, shape_text
+from polyc.dialects.dim import Dim, Shape, ShapeAttr, parse_shape, shape_text
 
 CTA_THREADS = 1024
 """The most threads of a CTA, on every architecture."""
@@ -544,30 +544,36 @@ class BindAttr(ParametrizedAttribute):
     ``#gpu.bind<workspace "partial">`` that of memory which the host allocates for the launch
     (``gpu.workspace``), ``#gpu.bind<tensor_map 0>`` and ``#gpu.bind<tensor_map "partial">`` TMA
     descriptors over the two (box and swizzle are in the argument's type), ``#gpu.bind<symbol M>``
-    the value of a size.
+    the value of a size.  A descriptor over a view with merged axes says its sizes:
+    ``#gpu.bind<tensor_map 0 view [N * P * Q, F]>``.
     """
 
     name = "gpu.bind"
     kind: StringAttr
     source: IntAttr | StringAttr
+    view: ShapeAttr | NoneAttr
 
     @staticmethod
     def tensor(index: int) -> BindAttr:
-        return BindAttr(StringAttr("tensor"), IntAttr(index))
+        return BindAttr(StringAttr("tensor"), IntAttr(index), NoneAttr())
 
     @staticmethod
     def workspace(name: str) -> BindAttr:
-        return BindAttr(StringAttr("workspace"), StringAttr(name))
+        return BindAttr(StringAttr("workspace"), StringAttr(name), NoneAttr())
 
     @staticmethod
-    def tensor_map(source: int | str) -> BindAttr:
-        """A descriptor over a tensor of the signature, or over the workspace of that name."""
+    def tensor_map(source: int | str, view: Shape | None = None) -> BindAttr:
+        """A descriptor over a tensor of the signature, or over the workspace of that name.
+
+        ``view`` are the sizes that it is seen in, where they are not its own.
+        """
         memory = IntAttr(source) if isinstance(source, int) else StringAttr(source)
-        return BindAttr(StringAttr("tensor_map"), memory)
+        sizes = NoneAttr() if view is None else ShapeAttr(view)
+        return BindAttr(StringAttr("tensor_map"), memory, sizes)
 
     @staticmethod
     def symbol(name: str) -> BindAttr:
-        return BindAttr(StringAttr("symbol"), StringAttr(name))
+        return BindAttr(StringAttr("symbol"), StringAttr(name), NoneAttr())
 
     @property
     def tensor_index(self) -> int | None:
@@ -585,11 +591,17 @@ class BindAttr(ParametrizedAttribute):
         """The size that the argument is the value of, if it is one."""
         return str(self.source.data) if self.kind.data == "symbol" else None
 
-    def as_tensor_map(self) -> BindAttr | None:
-        """A descriptor over the same memory; None where there is no memory."""
+    @property
+    def view_dims(self) -> Shape | None:
+        """The sizes that a descriptor sees the memory in, where they are not its own."""
+        return self.view.data if isinstance(self.view, ShapeAttr) else None
+
+    def as_tensor_map(self, view: Shape | None = None) -> BindAttr | None:
+        """A descriptor over the same memory, or a view of it; None where there is no memory."""
         if self.kind.data == "symbol":
             return None
-        return BindAttr(StringAttr("tensor_map"), self.source)
+        source = self.source.data
+        return BindAttr.tensor_map(source, view)
 
     @classmethod
     def parse_binding(cls, parser: AttrParser) -> BindAttr:
@@ -603,20 +615,25 @@ class BindAttr(ParametrizedAttribute):
             return BindAttr.symbol(parser.parse_identifier())
         if kind == "workspace":
             return BindAttr.workspace(parser.parse_str_literal())
-        if kind == "tensor_map" and (name := parser.parse_optional_str_literal()) is not None:
-            return BindAttr.tensor_map(name)
-        index = parser.parse_integer(allow_boolean=False, allow_negative=False)
-        return BindAttr(StringAttr(kind), IntAttr(index))
+        if kind == "tensor":
+            return BindAttr.tensor(parser.parse_integer(allow_boolean=False, allow_negative=False))
+        source: int | str | None = parser.parse_optional_str_literal()
+        if source is None:
+            source = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        seen = parser.parse_optional_keyword("view") is not None
+        return BindAttr.tensor_map(source, parse_shape(parser) if seen else None)
 
     def text(self) -> str:
         name = self.workspace_name
-        return f"{self.kind.data} {self.source.data if name is None else json.dumps(name)}"
+        text = f"{self.kind.data} {self.source.data if name is None else json.dumps(name)}"
+        view = self.view_dims
+        return text if view is None else f"{text} view {shape_text(view)}"
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
             binding = cls.parse_binding(parser)
-        return (binding.kind, binding.source)
+        return (binding.kind, binding.source, binding.view)
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string(f"<{self.text()}>")
@@ -628,6 +645,10 @@ class BindAttr(ParametrizedAttribute):
         numbered = isinstance(self.source, IntAttr)
         if self.kind.data != "tensor_map" and numbered != (self.kind.data == "tensor"):
             raise VerifyException(f"{self.source} does not say which {self.kind.data} is bound")
+        if self.kind.data != "tensor_map" and self.view_dims is not None:
+            raise VerifyException(
+                f"{self.text()} gives the sizes of a view, which the argument's own type says"
+            )
         name = self.workspace_name
         if name is not None and WORKSPACE_NAME.fullmatch(name) is None:
             raise VerifyException(

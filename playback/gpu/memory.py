@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -74,11 +74,20 @@ def swizzled(addresses: Array, span: int) -> Array:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A TMA descriptor: boxes of ``box`` elements of ``tensor``, swizzled over ``span`` bytes."""
+    """A TMA descriptor: boxes of ``box`` elements of ``tensor``, swizzled over ``span`` bytes.
+
+    ``view`` are the sizes that it sees the tensor in, where they are not the tensor's own.
+    """
 
     tensor: GlobalTensor
     box: tuple[int, ...]
     span: int
+    view: tuple[int, ...] | None = field(default=None, kw_only=True)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes that boxes are taken from."""
+        return self.tensor.shape if self.view is None else self.view
 
     @property
     def bytes(self) -> int:
@@ -87,7 +96,7 @@ class TensorMap:
 
     def fault(self) -> str | None:
         """What cuTensorMapEncodeTiled would refuse, or None."""
-        size, shape = self.tensor.itemsize, self.tensor.shape
+        size, shape = self.tensor.itemsize, self.shape
         if self.tensor.base % 16:
             return f"{self.tensor.name} starts at {self.tensor.base:#x}, no multiple of 16"
         stride = size
@@ -107,7 +116,7 @@ class TensorMap:
         """The elements of the box at ``start`` in its order, and which are in the tensor."""
         inside = np.ones((), np.bool_)
         offset = np.zeros((), np.int64)
-        for first, size, extent in zip(start, self.box, self.tensor.shape, strict=True):
+        for first, size, extent in zip(start, self.box, self.shape, strict=True):
             at = first + np.arange(size)
             inside = inside[..., None] & ((at >= 0) & (at < extent))
             offset = offset[..., None] * extent + np.clip(at, 0, max(extent - 1, 0))
@@ -150,7 +159,7 @@ class Im2colMap(TensorMap):
 
     def fault(self) -> str | None:
         """What cuTensorMapEncodeIm2col would refuse, or None."""
-        shape, name = self.tensor.shape, self.tensor.name
+        shape, name = self.shape, self.tensor.name
         if len(shape) != 4:
             return f"an im2col map is of a tensor [N, H, W, C], and {name} has {len(shape)} axes"
         if self.tensor.base % 16:
@@ -167,9 +176,7 @@ class Im2colMap(TensorMap):
         """First and last place of the filter's base along height and width."""
         return [
             (first, extent - 1 + last)
-            for first, extent, last in zip(
-                self.lower, self.tensor.shape[1:3], self.upper, strict=True
-            )
+            for first, extent, last in zip(self.lower, self.shape[1:3], self.upper, strict=True)
         ]
 
     def misplaced(self, start: Sequence[int]) -> str | None:
@@ -188,7 +195,7 @@ class Im2colMap(TensorMap):
 
     def _box(self, start: Sequence[int]) -> tuple[Array, Array]:
         image, row, column, channel, r, s = start
-        shape = self.tensor.shape
+        shape = self.shape
         (top, bottom), (left, right) = self._bounds()
         pixel = np.arange(self.box[0])
         # How many bases a row and a column of the bounding box have, and how many come before.

@@ -203,6 +203,8 @@ def _argument(
         return symbols[symbol]
     index, name = binding.tensor_index, binding.workspace_name
     tensor = tensors[index] if index is not None else workspaces[name or ""]
+    sizes = binding.view_dims
+    view = None if sizes is None else tuple(size.evaluate(symbols) for size in sizes)
     if isinstance(argument, Im2colMapType):
         return Im2colMap(
             tensor,
@@ -211,9 +213,10 @@ def _argument(
             argument.lower_corner,
             argument.upper_corner,
             argument.steps,
+            view=view,
         )
     if isinstance(argument, TensorMapType):
-        return TensorMap(tensor, argument.sizes, argument.swizzle.data)
+        return TensorMap(tensor, argument.sizes, argument.swizzle.data, view=view)
     return tensor
 
 

@@ -14,20 +14,20 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] assuming (K mod 8 == 0) {
     gpu.return
   }
   // What the author promised is kept where the launches promise less; nothing launches this one.
-  // CHECK: gpu.kernel @kept(%A: !gpu.global<[M, N], f16, align 32> = tensor 0, %B: !gpu.global<[M, N], f16> = tensor 1)
-  gpu.kernel @kept(%A: !gpu.global<[M, N], f16, align 32> = tensor 0, %B: !gpu.global<[M, N], f16> = tensor 1) threads 128 {
+  // CHECK: gpu.kernel @kept(%A: !gpu.global<[M, K], f16, align 32> = tensor 0, %B: !gpu.global<[M, N + 4], f16> = tensor 1)
+  gpu.kernel @kept(%A: !gpu.global<[M, K], f16, align 32> = tensor 0, %B: !gpu.global<[M, N + 4], f16> = tensor 1) threads 128 {
     gpu.return
   }
   // A vector ends like a row: N is not known to be even.
-  // CHECK: gpu.kernel @vector(%v: !gpu.global<[N], f16> = tensor 2)
-  gpu.kernel @vector(%v: !gpu.global<[N], f16> = tensor 2) threads 128 {
+  // CHECK: gpu.kernel @vector(%u: !gpu.global<[N], f16> = tensor 3)
+  gpu.kernel @vector(%u: !gpu.global<[N], f16> = tensor 3) threads 128 {
     gpu.return
   }
-  gpu.dispatch (A: !gpu.global<[M, K], f16>, B: !gpu.global<[M, N + 4], f16>) -> (v: !gpu.global<[K], f16>) {
-    gpu.launch @wide when (N mod 4 == 0) align [16, 16, 16] grid [1]
-    gpu.launch @both when (N mod 4 == 0) align [16, 16, 16] grid [1]
-    gpu.launch @both align [4, 2, 2] grid [1]
-    gpu.launch @vector align [16, 16, 16] grid [1]
+  gpu.dispatch (A: !gpu.global<[M, K], f16>, B: !gpu.global<[M, N + 4], f16>) -> (v: !gpu.global<[K], f16>, u: !gpu.global<[N], f16>) {
+    gpu.launch @wide when (N mod 4 == 0) align [16, 16, 16, 16] grid [1]
+    gpu.launch @both when (N mod 4 == 0) align [16, 16, 16, 16] grid [1]
+    gpu.launch @both align [4, 2, 2, 2] grid [1]
+    gpu.launch @vector align [16, 16, 16, 16] grid [1]
   }
 }
 

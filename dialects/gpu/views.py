@@ -1,0 +1,62 @@
+"""Views: a kernel's tensor is the memory that the host binds, seen in fewer axes (S9.3, S4.7).
+
+A dense tensor of sizes ``[N, P, Q, F]`` is also a matrix of ``[N * P * Q, F]``: consecutive axes
+are merged, nothing moves, and the address is the same.  Sizes are polynomials in one canonical
+form, so that equal products are equal objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.dim import Dim, shape_text
+from polyc.dialects.gpu.im2col import Im2colMapType
+from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType
+
+IM2COL_AXES = 4
+"""Axes of what an im2col map reads: image, row, column, channel."""
+
+
+def merged_axes(view: Sequence[Dim], memory: Sequence[Dim]) -> list[list[int]] | None:
+    """For each axis of ``view`` the consecutive axes of ``memory`` that it is the product of.
+
+    None where it is no such view.  An axis of size 1 may be the product of none, and those of
+    ``memory`` at its end may be in no product.
+    """
+    if not view:
+        one = Dim.const(1)
+        return [] if all(size == one for size in memory) else None
+    product = Dim.const(1)
+    for count in range(len(memory) + 1):
+        if count:
+            product = product * memory[count - 1]
+        if product == view[0]:
+            rest = merged_axes(view[1:], memory[count:])
+            if rest is not None:
+                return [list(range(count)), *([a + count for a in axes] for axes in rest)]
+    return None
+
+
+def check_bound(where: str, binding: BindAttr, seen: Attribute, memory: GlobalType) -> None:
+    """Refuse a kernel's argument that is no view of ``memory``; raises VerifyException."""
+    bound = f"{where} of {memory} as {seen}"
+    match seen:
+        case GlobalType():
+            view, axes = seen.dims, len(seen.dims)
+        case TensorMapType() | Im2colMapType():
+            view = memory.dims if binding.view_dims is None else binding.view_dims
+            axes = IM2COL_AXES if isinstance(seen, Im2colMapType) else len(seen.sizes)
+        case _:
+            raise VerifyException(f"{bound}, which is no tensor and no tensor map")
+    if seen.element_type != memory.element_type:
+        raise VerifyException(f"{bound}; a view has the same elements")
+    if len(view) != axes:
+        raise VerifyException(f"{bound}, and boxes of {axes} axes do not fit {shape_text(view)}")
+    if merged_axes(view, memory.dims) is None:
+        raise VerifyException(
+            f"{bound}, and {shape_text(view)} is no view of {shape_text(memory.dims)}: each size "
+            "of a view is a product of consecutive sizes of the tensor"
+        )
