@@ -104,10 +104,10 @@ class KernelBuilder:
             self.tile_loop(sizes)
         else:
             coordinates = tile.TileCoordinatesOp(
-                sizes[0], sizes[1], plan.tile_sizes[:2], plan.raster.data, plan.integer("group")
+                sizes, plan.tile_sizes[:2], plan.raster.data, plan.integer("group")
             )
             emit.op(coordinates)
-            self.compute(Place(coordinates.row, coordinates.column))
+            self.compute(Place(*coordinates.coordinates))
         kernel = frame.finish(plan, bindings, plan.integers("cluster")[0])
         if split := plan.integers("registers"):
             kernel.attributes[REGISTERS] = IntsAttr(tuple(split))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -13,7 +15,7 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.passes.driver import rewrite
 from polyc.passes.emit import Emit, affine_dim, ceil_div
-from polyc.passes.gpu_tile_loops import LowerTileLoop, Raster
+from polyc.passes.gpu_tile_loops import LowerTileLoop, Raster, outermost
 
 
 class LowerTileCoordinates(RewritePattern):
@@ -21,22 +23,33 @@ class LowerTileCoordinates(RewritePattern):
 
     ``row``: tile (b / C, b mod C).  ``grouped`` by G: bands of G tile rows; within a band of
     height h (G, or what is left), tile (band·G + b' mod h, b' / h) for the band's b'-th block.
-    Legality: the grid has exactly R·C blocks, which the launch says.
+    With axes before these two, the matrices of R·C tiles follow one another.
+    Legality: the grid has exactly as many blocks as there are tiles, which the launch says.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.TileCoordinatesOp, rewriter: PatternRewriter) -> None:
         emit = Emit()
         block = emit.value(hw.BlockIdOp(), "block")
-        height, width = op.tile_sizes
-        columns = emit.apply(ceil_div(affine_dim(0), width), [op.columns], hint="columns")
-        rows = columns
-        if op.raster.data != "row":
-            rows = emit.apply(ceil_div(affine_dim(0), height), [op.rows], hint="rows")
-        places = Raster(op.raster.data, op.group.value.data).place(emit, block, rows, columns)
+
+        def tiles(axis: int, hint: str) -> SSAValue:
+            return emit.apply(
+                ceil_div(affine_dim(0), op.tile_sizes[axis]), [op.sizes[axis]], hint=hint
+            )
+
+        columns = tiles(-1, "columns")
+        rows = tiles(-2, "rows") if op.raster.data != "row" or len(op.sizes) > 2 else columns
+        leading: list[SSAValue] = []
+        number = block
+        if len(op.sizes) > 2:
+            of_matrix = emit.value(arith.MuliOp(rows, columns))
+            counts = [tiles(axis, "tiles") for axis in range(1, len(op.sizes) - 2)]
+            leading, number = outermost(emit, block, counts, of_matrix)
+        raster = Raster(op.raster.data, op.group.value.data)
+        places = [*leading, *raster.place(emit, number, rows, columns)]
         results = [
             emit.apply(affine_dim(0) * size, [place], hint=result.name_hint)
-            for place, size, result in zip(places, op.tile_sizes, (op.row, op.column), strict=True)
+            for place, size, result in zip(places, op.tile_sizes, op.coordinates, strict=True)
         ]
         rewriter.replace(op, emit.ops, results)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
@@ -113,6 +114,21 @@ class Raster:
         return x, y
 
 
+def outermost(
+    emit: Emit, number: SSAValue, counts: Sequence[SSAValue], of_matrix: SSAValue
+) -> tuple[list[SSAValue], SSAValue]:
+    """The places of tile ``number`` on the axes before the last two, and its number in its matrix.
+
+    ``counts`` are the tiles along those axes but the first, ``of_matrix`` those of a matrix.
+    """
+    outer = divided(emit, number, of_matrix)
+    places: list[SSAValue] = []
+    for count in reversed(counts):
+        places.append(remainder(emit, outer, count))
+        outer = divided(emit, outer, count)
+    return [outer, *reversed(places)], remainder(emit, number, of_matrix)
+
+
 class LowerTileLoop(RewritePattern):
     """A loop over the numbers of the tiles of this CTA, each of them taken to its coordinates.
 
@@ -182,13 +198,7 @@ class LowerTileLoop(RewritePattern):
         """The first coordinates of a tile, from its number."""
         leading: list[SSAValue] = []
         if len(counts) > 2:
-            outer = divided(emit, number, of_matrix)
-            number = remainder(emit, number, of_matrix)
-            for count in reversed(counts[1:-2]):
-                leading.append(remainder(emit, outer, count))
-                outer = divided(emit, outer, count)
-            leading.append(outer)
-            leading.reverse()
+            leading, number = outermost(emit, number, counts[1:-2], of_matrix)
         raster = Raster(op.raster.data, op.group.value.data)
         row, column = raster.place(emit, number, counts[-2], counts[-1])
         if op.reversed is not None:

@@ -27,11 +27,8 @@ from polyc.playback.tile_cta import Array, Cta, Plays
 
 def _coordinates(cta: Cta, op: tile.TileCoordinatesOp) -> None:
     """Walk the tiles in the raster's order until the block's own."""
-    height, width = op.tile_sizes
-    rows, columns = (
-        -(-size // step)
-        for size, step in zip(cta.numbers([op.rows, op.columns]), (height, width), strict=True)
-    )
+    sizes = cta.numbers(op.sizes)
+    *outer, rows, columns = (-(-n // s) for n, s in zip(sizes, op.tile_sizes, strict=True))
     group = op.group.value.data if op.raster.data == "grouped" else 1
     order = [
         (row, column)
@@ -39,8 +36,12 @@ def _coordinates(cta: Cta, op: tile.TileCoordinatesOp) -> None:
         for column in range(columns)
         for row in range(first, min(first + group, rows))
     ]
-    row, column = order[cta.block]
-    cta.values[op.row], cta.values[op.column] = row * height, column * width
+    matrix, number = divmod(cta.block, len(order))
+    leading = [int(i) for i in np.unravel_index(matrix, outer)] if outer else []
+    for value, place, size in zip(
+        op.coordinates, [*leading, *order[number]], op.tile_sizes, strict=True
+    ):
+        cta.values[value] = place * size
 
 
 def _tile_loop(cta: Cta, op: tile.TileLoopOp) -> None:

@@ -366,23 +366,24 @@ def reduce_min(source: Fragment, into: Fragment, axis: int = -1, clear: bool = T
 
 @public
 def tile_coordinates(
-    rows: IndexLike,
-    columns: IndexLike,
-    *,
+    *sizes: IndexLike,
     tile: Sequence[int],
     raster: str = "grouped",
     group: int = 8,
-) -> tuple[Index, Index]:
-    """The first row and column of this CTA's output tile, where each CTA has one."""
-    made = _coordinates(ssa_index(rows), ssa_index(columns), tile, raster, group)
+) -> tuple[Index, ...]:
+    """The first coordinates of this CTA's output tile, where each CTA has one.
+
+    ``sizes`` are the output's: rows and columns, and before them the axes that go outermost.
+    """
+    made = _coordinates([ssa_index(size) for size in sizes], tile, raster, group)
     named(made.results, targets())
-    return leaf(made.row), leaf(made.column)
+    return tuple(leaf(value) for value in made.coordinates)
 
 
 def _coordinates(
-    rows: SSAValue, columns: SSAValue, sizes: Sequence[int], raster: str, group: int
+    sizes: Sequence[SSAValue], tiles: Sequence[int], raster: str, group: int
 ) -> tile.TileCoordinatesOp:
-    return insert(tile.TileCoordinatesOp(rows, columns, sizes, raster, group))
+    return insert(tile.TileCoordinatesOp(sizes, tiles, raster, group))
 
 
 @public

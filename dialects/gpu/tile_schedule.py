@@ -10,14 +10,13 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
-    operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
-    result_def,
     traits_def,
     var_operand_def,
+    var_result_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -34,54 +33,95 @@ bands along the shorter side; along Hilbert curves through squares of ``group`` 
 
 @irdl_op_definition
 class TileCoordinatesOp(IRDLOperation):
-    """The first row and column of the CTA's output tile.
+    """The first coordinates of the CTA's output tile, where each CTA has one.
 
-    The grid is linear.  ``rows`` and ``columns`` are the output's sizes, ``tile`` the tile's.
-    With ``raster "grouped"`` the CTAs walk ``group`` tile rows at a time, down a column of
-    the group and then right, which keeps the operands of neighbouring CTAs in the L2 cache;
-    ``"row"`` walks row by row.
+    The grid is linear.  ``sizes`` are the output's, ``tile`` the tile's; axes before the last two,
+    the row and the column, go outermost.  With ``raster "grouped"`` the CTAs walk ``group`` tile
+    rows at a time, down a column of the group and then right, which keeps the operands of
+    neighbouring CTAs in the L2 cache; ``"row"`` walks row by row.
     """
 
     name = "gpu.tile_coordinates"
-    rows = operand_def(IndexType)
-    columns = operand_def(IndexType)
+    sizes = var_operand_def(IndexType)
     tile = prop_def(IntsAttr)
     raster = prop_def(StringAttr)
     group = prop_def(IndexAttr)
-    row = result_def(IndexType)
-    column = result_def(IndexType)
+    coordinates = var_result_def(IndexType)
     traits = traits_def(Pure())
-    assembly_format = "`[` $rows `,` $columns `]` `tile` $tile `raster` $raster $group attr-dict"
 
     def __init__(
         self,
-        rows: SSAValue,
-        columns: SSAValue,
+        sizes: Sequence[SSAValue],
         tile: Sequence[int],
         raster: str = "grouped",
         group: int = 8,
     ) -> None:
         super().__init__(
-            operands=[rows, columns],
+            operands=[list(sizes)],
             properties={
                 "tile": IntsAttr(tuple(tile)),
                 "raster": StringAttr(raster),
                 "group": index_attr(group),
             },
-            result_types=[IndexType(), IndexType()],
+            result_types=[[IndexType()] * len(sizes)],
         )
 
     @property
     def tile_sizes(self) -> tuple[int, ...]:
         return self.tile.data
 
+    @classmethod
+    def parse(cls, parser: Parser) -> TileCoordinatesOp:
+        sizes, tile, raster, group = _parse_tiles(parser)
+        op = cls(sizes, tile, raster, group)
+        op.attributes.update(parser.parse_optional_attr_dict())
+        return op
+
+    def print(self, printer: Printer) -> None:
+        _print_tiles(printer, self)
+        printer.print_op_attributes(self.attributes)
+
     def verify_(self) -> None:
-        if len(self.tile.data) != 2 or min(self.tile_sizes) < 1:
-            raise VerifyException(f"a tile is [rows, columns], not {list(self.tile_sizes)}")
-        if self.raster.data not in ("grouped", "row"):
-            raise VerifyException(f'a raster is "grouped" or "row", not "{self.raster.data}"')
-        if self.group.value.data < 1:
-            raise VerifyException(f"a raster group has 1 or more rows, not {self.group.value.data}")
+        _verify_tiles(self, ("grouped", "row"))
+        if len(self.coordinates) != len(self.sizes):
+            raise VerifyException(
+                f"a tile of {len(self.sizes)} axes has as many first coordinates, not "
+                f"{len(self.coordinates)}"
+            )
+
+
+def _parse_tiles(parser: Parser) -> tuple[Sequence[SSAValue], Sequence[int], str, int]:
+    """``[sizes] tile <sizes> raster "kind" group``."""
+    sizes = parser.parse_comma_separated_list(
+        parser.Delimiter.SQUARE, parser.parse_unresolved_operand
+    )
+    parser.parse_keyword("tile")
+    tile = IntsAttr.parse_parameter(parser)
+    parser.parse_keyword("raster")
+    raster = parser.parse_str_literal()
+    found = [parser.resolve_operand(v, IndexType()) for v in sizes]
+    return found, tile, raster, parser.parse_integer()
+
+
+def _print_tiles(printer: Printer, op: TileCoordinatesOp | TileLoopOp) -> None:
+    printer.print_string("[")
+    printer.print_list(op.sizes, printer.print_ssa_value)
+    printer.print_string("] tile ")
+    op.tile.print_parameter(printer)
+    printer.print_string(f' raster "{op.raster.data}" {op.group.value.data}')
+
+
+def _verify_tiles(op: TileCoordinatesOp | TileLoopOp, rasters: Sequence[str]) -> None:
+    rank = len(op.sizes)
+    if rank < 2 or len(op.tile.data) != rank or min(op.tile.data) < 1:
+        raise VerifyException(
+            f"tiles have two axes or more and a positive size on each, not "
+            f"{list(op.tile.data)} for {rank} sizes"
+        )
+    if op.raster.data not in rasters:
+        raise VerifyException(f'a raster is one of {", ".join(rasters)}, not "{op.raster.data}"')
+    if op.group.value.data < 1:
+        raise VerifyException(f"a raster group has 1 or more rows, not {op.group.value.data}")
 
 
 @irdl_op_definition
@@ -151,17 +191,7 @@ class TileLoopOp(IRDLOperation):
 
         args = parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
         parser.parse_punctuation("=")
-        sizes = [
-            parser.resolve_operand(v, IndexType())
-            for v in parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, parser.parse_unresolved_operand
-            )
-        ]
-        parser.parse_keyword("tile")
-        tile = IntsAttr.parse_parameter(parser)
-        parser.parse_keyword("raster")
-        raster = parser.parse_str_literal()
-        group = parser.parse_integer()
+        sizes, tile, raster, group = _parse_tiles(parser)
         backwards = parser.parse_optional_keyword("reversed") is not None
         share: SSAValue | None = None
         shares: int | None = None
@@ -179,11 +209,8 @@ class TileLoopOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(" (")
         printer.print_list(self.body.block.args, printer.print_ssa_value)
-        printer.print_string(") = [")
-        printer.print_list(self.sizes, printer.print_ssa_value)
-        printer.print_string("] tile ")
-        self.tile.print_parameter(printer)
-        printer.print_string(f' raster "{self.raster.data}" {self.group.value.data}')
+        printer.print_string(") = ")
+        _print_tiles(printer, self)
         printer.print_string(" reversed" if self.reversed is not None else "")
         if self.share is not None:
             printer.print_string(" share ")
@@ -195,22 +222,12 @@ class TileLoopOp(IRDLOperation):
         printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=False)
 
     def verify_(self) -> None:
+        _verify_tiles(self, RASTERS)
         rank = len(self.sizes)
-        if rank < 2 or len(self.tile.data) != rank or min(self.tile.data) < 1:
-            raise VerifyException(
-                f"tiles have two axes or more and a positive size on each, not "
-                f"{list(self.tile.data)} for {rank} sizes"
-            )
         if [a.type for a in self.body.block.args] != [IndexType()] * (rank + 1):
             raise VerifyException(
                 f"the body takes {rank} first coordinates and the tile's ordinal, all of type index"
             )
-        if self.raster.data not in RASTERS:
-            raise VerifyException(
-                f'a raster is one of {", ".join(RASTERS)}, not "{self.raster.data}"'
-            )
-        if self.group.value.data < 1:
-            raise VerifyException(f"a raster group has 1 or more rows, not {self.group.value.data}")
         side = self.group.value.data
         if self.raster.data == "hilbert" and side & (side - 1):
             raise VerifyException(

@@ -74,6 +74,47 @@ def test_lower_tile_coordinates_row_by_row(m: int, n: int, sizes: tuple[int, int
     assert found == [(r, c) for r in range(0, m, sizes[0]) for c in range(0, n, sizes[1])]
 
 
+@settings(max_examples=50)
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=3, max_size=5),
+    raster=st.sampled_from(["row", "grouped"]),
+    group=st.integers(1, 4),
+)
+def test_lower_tile_coordinates_takes_axes_before_the_last_two_outermost(
+    sizes: list[int], raster: str, group: int
+) -> None:
+    """Each matrix of the batch has its tiles one after another, in the raster's order."""
+    steps = [1] * (len(sizes) - 2) + [2, 3]
+    names = [f"S{i}" for i in range(len(sizes))]
+    shape = ", ".join(names)
+    coordinates = ", ".join(f"%c{i}" for i in range(len(sizes)))
+    operands = ", ".join(f"%{name}" for name in names)
+    tensor = f"!gpu.global<[{shape}], f32>"
+    arguments = f"%T: {tensor} = tensor 0, "
+    arguments += ", ".join(f"%{name}: index = symbol {name}" for name in names)
+    tiles = ", ".join(map(str, steps))
+    head = f"""
+    %zero = arith.constant 0.0 : f32
+    {coordinates} = gpu.tile_coordinates[{operands}] tile <{tiles}> raster "{raster}" {group}
+    gpu.store_global %zero, %T[{coordinates} : {", ".join(["index"] * len(sizes))}] : f32, {tensor}
+"""
+    text = kernel(head, arguments, symbols=shape)
+    module = run(text, "gpu-lower-coordinates")
+    *outer, rows, columns = (-(-n // s) for n, s in zip(sizes, steps, strict=True))
+    tiles_of = [(r, c) for r in range(rows) for c in range(columns)]
+    if raster == "grouped":
+        tiles_of = list(in_bands(rows, columns, group))
+    wanted = [(*b, 2 * r, 3 * c) for b in np.ndindex(*outer) for r, c in tiles_of]
+    machine = Machine(threads=len(wanted), block=np.arange(len(wanted)))
+    for argument, size in zip(only(module, KernelOp).body.block.args[1:], sizes, strict=True):
+        machine.set(argument, size)
+    machine.run(body_of(module))
+    (event,) = machine.events
+    assert isinstance(event.op, hw.StoreGlobalOp)
+    found = zip(*(np.broadcast_to(event[i], len(wanted)) for i in event.op.indices), strict=True)
+    assert [tuple(int(x) for x in place) for place in found] == wanted
+
+
 def test_a_large_grid_stays_in_32_bits() -> None:
     """The machine refuses an index beyond 2^31; the last tile of a long matrix is in reach."""
     text = kernel(

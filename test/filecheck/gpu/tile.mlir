@@ -9,6 +9,8 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
     %m0, %n0 = gpu.tile_coordinates[%M, %N] tile <128, 64> raster "grouped" 8
     // CHECK-NEXT: %m1, %n1 = gpu.tile_coordinates[%M, %N] tile <128, 64> raster "row" 1
     %m1, %n1 = gpu.tile_coordinates[%M, %N] tile <128, 64> raster "row" 1
+    // CHECK-NEXT: %k2, %m2, %n2 = gpu.tile_coordinates[%K, %M, %N] tile <1, 128, 64> raster "row" 1
+    %k2, %m2, %n2 = gpu.tile_coordinates[%K, %M, %N] tile <1, 128, 64> raster "row" 1
     // CHECK-NEXT: %zero = arith.constant
     %zero = arith.constant 0.0 : f32
     // CHECK-NEXT: %acc = gpu.fragment : !gpu.fragment<[128, 64], f32>

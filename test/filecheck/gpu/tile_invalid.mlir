@@ -1,6 +1,6 @@
 // RUN: polyc-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
-// CHECK: a tile is [rows, columns], not [16]
+// CHECK: tiles have two axes or more and a positive size on each, not [16] for 2 sizes
 gpu.module @m arch "sm_90a" symbols [M, K, N] {
   gpu.kernel @k(%M: index = symbol M) threads 128 {
     %a, %b = gpu.tile_coordinates[%M, %M] tile <16> raster "row" 8
@@ -10,7 +10,7 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
 
 // -----
 
-// CHECK: a tile is [rows, columns], not [16, 0]
+// CHECK: tiles have two axes or more and a positive size on each, not [16, 0] for 2 sizes
 gpu.module @m arch "sm_90a" symbols [M, K, N] {
   gpu.kernel @k(%M: index = symbol M) threads 128 {
     %a, %b = gpu.tile_coordinates[%M, %M] tile <16, 0> raster "row" 8
@@ -20,7 +20,7 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
 
 // -----
 
-// CHECK: a raster is "grouped" or "row", not "column"
+// CHECK: a raster is one of grouped, row, not "column"
 gpu.module @m arch "sm_90a" symbols [M, K, N] {
   gpu.kernel @k(%M: index = symbol M) threads 128 {
     %a, %b = gpu.tile_coordinates[%M, %M] tile <16, 16> raster "column" 8
