@@ -27,7 +27,7 @@ from xdsl.transforms.loop_invariant_code_motion import move_loop_invariant_code
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.types import GlobalType, element_bytes
 from polyc.passes.driver import rewrite
-from polyc.passes.emit import UNROLL, Emit, affine_dim, clone_into
+from polyc.passes.emit import PREDICATES, UNROLL, Emit, affine_dim, clone_into
 from polyc.passes.gpu_vectorize import (
     Access,
     constant_of,
@@ -171,7 +171,7 @@ def rebuilt(emit: Emit, guard: SSAValue, moved: dict[SSAValue, SSAValue]) -> SSA
     if isinstance(owner, arith.CmpiOp) and owner.lhs in moved:
         size = constant_of(owner.rhs)
         bound = owner.rhs if size is None else emit.index(size)
-        return emit.compare("slt", moved[owner.lhs], bound)
+        return emit.compare(PREDICATES[owner.predicate.value.data], moved[owner.lhs], bound)
     return guard
 
 

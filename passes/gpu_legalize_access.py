@@ -15,15 +15,16 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.types import GlobalType
 from polyc.passes.driver import rewrite
 from polyc.passes.emit import Emit
+from polyc.passes.gpu_signs import never_negative
 from polyc.passes.gpu_symbols import enclosing_kernel, size_value
 
 
 def in_bounds(
     emit: Emit, op: Operation, tensor: SSAValue, indices: Sequence[SSAValue]
 ) -> SSAValue | None:
-    """The predicate that each coordinate is below its size; None for linear or rank-0 access.
+    """The predicate that each coordinate is in its tensor; None for linear or rank-0 access.
 
-    Coordinates are never negative here: tiles start at 0 and nothing is padded.
+    One that may be negative is compared as an unsigned number, which is both bounds at once.
     """
     assert isinstance(tensor.type, GlobalType)
     if any(not isinstance(i.type, IndexType) for i in indices):
@@ -31,7 +32,8 @@ def in_bounds(
     kernel = enclosing_kernel(op)
     predicate: SSAValue | None = None
     for index, dim in zip(indices, tensor.type.dims, strict=True):
-        inside = emit.compare("slt", index, size_value(emit, dim, kernel))
+        below = "slt" if never_negative(index) else "ult"
+        inside = emit.compare(below, index, size_value(emit, dim, kernel))
         predicate = emit.both(predicate, inside)
     return predicate
 

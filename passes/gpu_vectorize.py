@@ -35,8 +35,8 @@ from polyc.poly import isl
 WIDTHS = (8, 4, 2)
 """Elements that one access may take, widest first."""
 
-LESS = 2
-"""``slt`` as arith.cmpi holds it."""
+LESS = (2, 6)
+"""``slt`` and ``ult`` as arith.cmpi holds them."""
 
 
 def divisor(value: SSAValue) -> int:
@@ -87,7 +87,8 @@ def _expr_divisor(expr: AffineExpr, divisors: list[int], dims: int) -> int:
 def guards_bounds(op: hw.LoadGlobalOp | hw.StoreGlobalOp) -> bool:
     """Whether what guards an access in its own block bounds the access's coordinates.
 
-    The last coordinate's bound is the row's length, which holds whole vectors; the others'
+    The last coordinate's bounds are the row's length, which holds whole vectors, and, compared as
+    an unsigned number, 0 too: a vector at a multiple of its width is whole on one side.  The others'
     may be anything, since they are the same for a vector's elements.  A guard from outside the
     block is the same for all iterations.
     """
@@ -98,7 +99,7 @@ def guards_bounds(op: hw.LoadGlobalOp | hw.StoreGlobalOp) -> bool:
         match owner:
             case arith.AndIOp():
                 work += owner.operands
-            case arith.CmpiOp() if owner.lhs in op.indices and owner.predicate.value.data == LESS:
+            case arith.CmpiOp() if owner.lhs in op.indices and owner.predicate.value.data in LESS:
                 row = op.tensor.type.dims[-1]
                 if owner.lhs is op.indices[-1] and not is_size(
                     owner.rhs, row, enclosing_kernel(op)

@@ -66,6 +66,7 @@ PREDICATES: Mapping[str, Callable[[Array, Array], Array]] = {
     "sle": np.less_equal,
     "sgt": np.greater,
     "sge": np.greater_equal,
+    "ult": lambda a, b: np.less(a.astype(np.int64).view(np.uint64), np.asarray(b, np.uint64)),
 }
 
 BINARY: Mapping[type[Operation], Callable[[Array, Array], Array]] = {
@@ -224,7 +225,7 @@ class Machine:
                 assert isinstance(attr, IntegerAttr | FloatAttr), op
                 return np.asarray(cast(Any, attr).value.data, dtype(op.result.type))
             case arith.CmpiOp():
-                names = ("eq", "ne", "slt", "sle", "sgt", "sge")
+                names = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult")
                 return PREDICATES[names[cast(Any, op.predicate).value.data]](*operands)
             case arith.SelectOp():
                 return np.where(*operands)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.module import KernelOp
 from polyc.test.unit.evaluate import Machine
-from polyc.test.unit.gpu_text import assert_refused, body_of, kernel, only, run, unchanged
+from polyc.test.unit.gpu_text import assert_refused, body_of, kernel, only, printed, run, unchanged
 
 PASS = "gpu-legalize-access"
 SYMBOLS = "%M: index = symbol M, %K: index = symbol K, %N: index = symbol N"
@@ -51,6 +51,65 @@ def test_the_predicate_is_the_tensors_bounds(access: str, m: int, k: int, n: int
     )
     assert event.op.predicate is not None
     assert (event[event.op.predicate] == ((i < m) & (j < k + n))).all()
+
+
+@pytest.mark.parametrize("access", ACCESSES.values(), ids=ACCESSES)
+@given(m=st.integers(0, 5), n=st.integers(0, 9), low=st.integers(-3, 3), factor=st.integers(-2, 2))
+def test_the_predicate_bounds_below_what_may_be_negative(
+    access: str, m: int, n: int, low: int, factor: int
+) -> None:
+    """Coordinates [i, factor j + low]: a window, a reversed axis, a pad."""
+    place = f"%q = affine.apply affine_map<(j) -> (j * {factor} + {low})>(%j)\n    "
+    module = run(program(place + access.replace("%j", "%q")), PASS)
+    i, j = (x.ravel() for x in np.meshgrid(np.arange(8), np.arange(8), indexing="ij"))
+    machine = Machine(
+        threads=i.size, handlers={hw.LoadGlobalOp: lambda event: [np.zeros(i.size, np.float32)]}
+    )
+    args = only(module, KernelOp).body.block.args
+    for arg, value in zip(args[1:6], (m, 0, n, i, j), strict=True):
+        machine.set(arg, value)
+    machine.run(body_of(module))
+    (event,) = machine.events
+    predicate = event.op.operands[-1]
+    place_of_j = factor * j + low
+    assert (event[predicate] == ((i < m) & (place_of_j >= 0) & (place_of_j < n))).all()
+
+
+SIGNS = {
+    "a size": ("", "%i", True),
+    "a thread": ("%t = gpu.thread_id\n", "%t", True),
+    "a constant": ("%c = arith.constant 3 : index\n", "%c", True),
+    "a negative constant": ("%c = arith.constant -3 : index\n", "%c", False),
+    "a sum": ("%c = affine.apply affine_map<(d0)[s0] -> (d0 * 2 + s0)>(%i)[%j]\n", "%c", True),
+    "a remainder": (
+        "%c = affine.apply affine_map<(d0) -> (d0 - d0 floordiv 32 * 32)>(%i)\n",
+        "%c",
+        True,
+    ),
+    "a shift": ("%c = affine.apply affine_map<(d0) -> (d0 - 1)>(%i)\n", "%c", False),
+    "a shift back": (
+        "%b = affine.apply affine_map<(d0) -> (d0 - 1)>(%i)\n"
+        "%c = affine.apply affine_map<()[s0] -> (s0 + 1)>()[%b]\n",
+        "%c",
+        False,
+    ),
+    "a difference": ("%c = arith.subi %i, %j : index\n", "%c", False),
+    "the larger": (
+        "%d = arith.subi %i, %j : index\n%c = arith.maxsi %d, %j : index\n",
+        "%c",
+        True,
+    ),
+}
+"""Values, and whether they are known not to be negative."""
+
+
+@pytest.mark.parametrize(("before", "value", "known"), SIGNS.values(), ids=SIGNS)
+def test_the_lower_bound_is_asked_for_where_it_may_not_hold(
+    before: str, value: str, known: bool
+) -> None:
+    load = f"%y = gpu.load_global %T[{value}, {value} : index, index] : {KIND} -> f32"
+    text = printed(run(program(f"{before}    {load}"), PASS))
+    assert ("arith.cmpi ult" not in text) == known
 
 
 @pytest.mark.parametrize("access", ACCESSES.values(), ids=ACCESSES)

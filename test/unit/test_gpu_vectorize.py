@@ -77,6 +77,15 @@ def test_vectorize_loop_fires() -> None:
     assert bounds(module) == (16, 4)
 
 
+@pytest.mark.parametrize(("shift", "width"), [(-8, 4), (-2, 2), (-1, 1)])
+def test_a_vector_lies_whole_on_one_side_of_the_first_element(shift: int, width: int) -> None:
+    """Its first element's guard, by both bounds in one comparison, is then all elements'."""
+    place = f"%c = affine.apply affine_map<(t, r) -> (t * 16 + r + {shift})>(%t, %r)\n"
+    guard = "%g = arith.cmpi ult, %c, %N : index\n"
+    store = STORE.replace("index]", "index] if %g")
+    assert widths(run(loop(place + guard + store), PASS)) == [width]
+
+
 @pytest.mark.parametrize(
     ("element", "align", "width"),
     [("f32", 16, 4), ("f32", 8, 2), ("f32", 4, 1), ("f16", 16, 8), ("f16", 8, 4), ("f16", 4, 2)],

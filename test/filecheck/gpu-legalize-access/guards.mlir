@@ -20,3 +20,20 @@ gpu.module @m arch "sm_80" symbols [M, N] {
     gpu.return
   }
 }
+
+// What may be negative is compared as an unsigned number, which bounds it below too: a column of a window that begins before the tensor.
+
+gpu.module @below arch "sm_80" symbols [M, N] {
+  // CHECK-LABEL: gpu.kernel @window
+  gpu.kernel @window(%A: !gpu.global<[M, N], f32> = tensor 0, %M: index = symbol M, %N: index = symbol N) threads 32 {
+    // CHECK: %j = affine.apply
+    // CHECK-NEXT: [[ROW:%.*]] = arith.cmpi slt, %t, %M : index
+    // CHECK-NEXT: [[COLUMN:%.*]] = arith.cmpi ult, %j, %N : index
+    // CHECK-NEXT: [[INSIDE:%.*]] = arith.andi [[ROW]], [[COLUMN]] : i1
+    // CHECK-NEXT: gpu.load_global %A[%t, %j : index, index] if [[INSIDE]] :
+    %t = gpu.thread_id
+    %j = affine.apply affine_map<(d0) -> (d0 - 2)> (%t)
+    %x = gpu.load_global %A[%t, %j : index, index] : !gpu.global<[M, N], f32> -> f32
+    gpu.return
+  }
+}
