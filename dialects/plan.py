@@ -39,6 +39,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from polyc.dialects import plan_attention
 from polyc.dialects.arch import ARCHS, Arch, arch_names
 from polyc.dialects.dim import Assumption, AssumptionsAttr, parse_assumption, parse_assumptions
 from polyc.dialects.plan_checks import (
@@ -95,12 +96,15 @@ class ScheduleOp(IRDLOperation):
     ``variant``         the variant's name, unique among the region's schedules
     ``when``            facts about the symbols under which the variant may run (S9.3)
     ``arch``            ``sm_80`` or ``sm_90a``
-    ``tensorize``       the name of the reduction that runs on the tensor cores; empty for none
+    ``tensorize``       the name of the reduction that runs on the tensor cores; empty for none.
+                        In attention it names the scores; the product with V comes along
     ``mma``             ``wgmma``, ``mma.sync``, or ``none`` for threads that compute alone
     ``loader``          how operands come in: ``tma``, ``cp_async`` or ``register``
-    ``tile``            [BM, BN, BK], the elements that one block computes at a step
+    ``tile``            [BM, BN, BK], the elements that one block computes at a step; of attention
+                        queries, keys and features
     ``stages``          depth of the shared-memory ring, 2 to 8; 1 where there is none
-    ``warp_tile``       [WM, WN] of one warp (mma.sync) or consumer warpgroup (wgmma)
+    ``warp_tile``       [WM, WN] of one warp (mma.sync) or consumer warpgroup (wgmma); of attention
+                        queries and features of V
     ``fragment_buffers``  steps over k whose operands a thread of mma.sync holds: 1, or 2 to load
                         one step ahead
     ``consumers``       consumer warpgroups of a wgmma kernel; 1 for mma.sync
@@ -238,6 +242,8 @@ class ScheduleOp(IRDLOperation):
 
     def threads(self) -> int:
         """Threads of a block: the consumers' and, with wgmma, one producer warpgroup's."""
+        if plan_attention.is_attention(self):
+            return plan_attention.threads(self)
         if self.mma.data == "wgmma":
             return 128 * (1 + self.integer("consumers"))
         m, n, _ = self.tile_sizes
@@ -246,6 +252,8 @@ class ScheduleOp(IRDLOperation):
 
     def ring_bytes(self) -> int:
         """Bytes of a block's ring of stages, with a full and an empty mbarrier of 8 bytes each."""
+        if plan_attention.is_attention(self):
+            return plan_attention.tile_bytes(self)
         if self.mma.data == "none":
             return 0
         m, n, k = self.tile_sizes
@@ -261,6 +269,8 @@ class ScheduleOp(IRDLOperation):
         threads store from registers.
         """
         m, n, _ = self.tile_sizes
+        if plan_attention.is_attention(self):
+            return None
         if not self.flag("persistent") or self.mma.data != "wgmma" or self.loader.data != "tma":
             return None
         return m, next((w for w in STAGED_COLUMNS if n % w == 0), n)
@@ -278,6 +288,8 @@ class ScheduleOp(IRDLOperation):
 
     def accumulator_registers(self) -> int:
         """32-bit registers of a thread that hold its accumulators."""
+        if plan_attention.is_attention(self):
+            return plan_attention.accumulator_registers(self)
         wm, wn = self.warp_tile_sizes
         return wm * wn // (128 if self.mma.data == "wgmma" else self.target.warp)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects import plan_attention
 from polyc.dialects.plan_fields import ALGORITHMS, record_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def check_schedule(schedule: Operation) -> None:
     op = cast("ScheduleOp", schedule)
     check_unique(op)
     check_choices(op)
-    match op.mma.data:
+    match "attention" if plan_attention.is_attention(op) else op.mma.data:
+        case "attention":
+            check_attention(op)
         case "wgmma":
             check_wgmma(op)
         case "mma.sync":
@@ -97,12 +100,33 @@ def check_choices(op: ScheduleOp) -> None:
             raise VerifyException(f"the condition {fact} never holds; drop the variant")
 
 
+def check_attention(op: ScheduleOp) -> None:
+    plan_attention.check_tiles(op)
+    if op.mma.data == "wgmma":
+        check_has_wgmma(op)
+        check_split(op)
+    else:
+        check_one_role(op)
+    if op.threads() > op.target.threads:
+        raise VerifyException(
+            f"ResourceExceeded: {op.tile_sizes[0]} queries take {op.threads()} threads, "
+            f"{op.target.name} allows {op.target.threads}"
+        )
+    rows, width = op.warp_tile_sizes
+    what = f"warp_tile {rows}x{width} with {op.tile_sizes[1]} keys a step"
+    check_registers(op, op.accumulator_registers(), what)
+
+
+def check_has_wgmma(op: ScheduleOp) -> None:
+    if not op.target.wgmma:
+        raise VerifyException(f"wgmma needs sm_90a, the plan is for {op.target.name}")
+
+
 def check_wgmma(op: ScheduleOp) -> None:
     arch, consumers = op.target, op.integer("consumers")
     m, n, k = op.tile_sizes
     wm, wn = op.warp_tile_sizes
-    if not arch.wgmma:
-        raise VerifyException(f"wgmma needs sm_90a, the plan is for {arch.name}")
+    check_has_wgmma(op)
     if (buffers := op.integer("fragment_buffers")) != 1:
         raise VerifyException(
             f"fragment_buffers is {buffers}, and wgmma has no operands in registers; drop it"
@@ -175,10 +199,7 @@ def check_mma_sync(op: ScheduleOp) -> None:
             f"BK is {k}; two fragment_buffers take turns in an even number of steps, so it is "
             "a multiple of 32"
         )
-    if op.integer("consumers") != 1 or op.flag("pingpong") or op.integers("registers"):
-        raise VerifyException(
-            "consumers, pingpong and registers belong to wgmma kernels; drop them"
-        )
+    check_one_role(op)
     if op.threads() > arch.threads:
         raise VerifyException(
             f"ResourceExceeded: tile {m}x{n} in warp tiles of {wm}x{wn} takes "
@@ -192,6 +213,13 @@ def check_mma_sync(op: ScheduleOp) -> None:
         raise VerifyException(
             f"ResourceExceeded: the accumulators of tile {m}x{n} take {per_block} registers, "
             f"{arch.name} has {arch.registers}"
+        )
+
+
+def check_one_role(op: ScheduleOp) -> None:
+    if op.integer("consumers") != 1 or op.flag("pingpong") or op.integers("registers"):
+        raise VerifyException(
+            "consumers, pingpong and registers belong to wgmma kernels; drop them"
         )
 
 

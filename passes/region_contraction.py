@@ -34,6 +34,7 @@ from polyc.dialects.region import (
     KernelOp,
     ReadOp,
     ReduceOp,
+    ReduceTogetherOp,
     TransposeOp,
     UnaryOp,
 )
@@ -115,6 +116,9 @@ def find_contraction(kernel: KernelOp) -> Contraction:
     """
     _check_tensors(kernel)
     reductions = [op for op in kernel.body.block.ops if isinstance(op, ReduceOp)]
+    for op in kernel.body.block.ops:
+        if isinstance(op, ReduceTogetherOp):
+            raise _unsupported(kernel, "it has a softmax", _WAY_OUT, op)
     if len(reductions) != 1:
         at = reductions[1] if reductions else kernel
         raise _unsupported(kernel, f"it has {len(reductions)} reductions", _WAY_OUT, at)

@@ -130,7 +130,7 @@ def _factor(op: region.BinaryOp, below: dict[Operation, None]) -> SSAValue:
     left, right = (o.owner in below for o in op.operands)
     if left and right:
         for operand in op.operands:
-            if isinstance(found := _behind_views(operand).owner, region.ReduceOp):
+            if isinstance(found := behind_views(operand).owner, region.ReduceOp):
                 raise _NotJoined(
                     f"its terms need {_named(found)}, which is known at the end only; apply that "
                     "to the sum"
@@ -145,7 +145,7 @@ def _chosen(op: region.SelectOp, below: dict[Operation, None]) -> SSAValue:
     """The branch with the exponential, where the condition is given and the other is 0."""
     branches = [op.if_true, op.if_false]
     moving = [v for v in branches if v.owner in below]
-    zero = [v for v in branches if _constant(v) == 0]
+    zero = [v for v in branches if constant_of(v) == 0]
     if op.condition.owner in below or len(moving) != 1 or len(zero) != 1:
         raise _NotJoined(
             "it selects, and not between an exponential and 0 by a condition that is given"
@@ -157,7 +157,10 @@ def _scale(top: region.ReduceOp, exponent: SSAValue) -> float:
     """The factor of an exponent that is ``scale * (x - max(x))``."""
     scale, owner = 1.0, exponent.owner
     if isinstance(owner, region.BinaryOp) and owner.fn.data == "mul":
-        for number, other in ((_constant(owner.rhs), owner.lhs), (_constant(owner.lhs), owner.rhs)):
+        for number, other in (
+            (constant_of(owner.rhs), owner.lhs),
+            (constant_of(owner.lhs), owner.rhs),
+        ):
             if number is not None:
                 scale, owner = number, other.owner
                 break
@@ -167,7 +170,7 @@ def _scale(top: region.ReduceOp, exponent: SSAValue) -> float:
         not isinstance(owner, region.BinaryOp)
         or owner.fn.data != "sub"
         or owner.lhs is not top.operand
-        or not _is_maximum(_behind_views(owner.rhs), top)
+        or not _is_maximum(behind_views(owner.rhs), top)
     ):
         raise _NotJoined("its exponent is not x - max(x), of the x whose maximum it is")
     return scale
@@ -178,12 +181,12 @@ def _is_maximum(value: SSAValue, top: region.ReduceOp) -> bool:
     owner = value.owner
     if owner is top:
         return True
-    if not isinstance(owner, region.SelectOp) or _behind_views(owner.if_false).owner is not top:
+    if not isinstance(owner, region.SelectOp) or behind_views(owner.if_false).owner is not top:
         return False
-    test, number = owner.condition.owner, _constant(owner.if_true)
+    test, number = owner.condition.owner, constant_of(owner.if_true)
     if not isinstance(test, region.CompareOp) or test.fn.data != "eq":
         return False
-    sides = {_behind_views(o).owner is top: _constant(o) for o in test.operands}
+    sides = {behind_views(o).owner is top: constant_of(o) for o in test.operands}
     return sides.get(False) == -math.inf and True in sides and _finite(number)
 
 
@@ -191,15 +194,16 @@ def _finite(number: float | None) -> bool:
     return number is not None and math.isfinite(number)
 
 
-def _behind_views(value: SSAValue) -> SSAValue:
+def behind_views(value: SSAValue) -> SSAValue:
+    """The value that ``value`` shows over other axes, or in another order of them."""
     while isinstance(owner := value.owner, VIEWS):
         value = owner.operand
     return value
 
 
-def _constant(value: SSAValue) -> float | None:
+def constant_of(value: SSAValue) -> float | None:
     """The number that every element of ``value`` is, if it is one."""
-    owner = _behind_views(value).owner
+    owner = behind_views(value).owner
     return owner.number if isinstance(owner, region.ConstantOp) else None
 
 

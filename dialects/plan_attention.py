@@ -1,0 +1,80 @@
+"""What a ``plan.schedule`` of attention takes of the hardware, and what its verifier asks (S8).
+
+A block has BM queries and walks over the keys, BN at a step.  The scores of a step, BM x BN with BK
+features each, become its weights in registers, and these multiply BN rows of V.  So ``warp_tile``
+is of the output: [WM, features of V], and a warp (wgmma: a warpgroup) has whole rows of the scores.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import VerifyException
+
+if TYPE_CHECKING:
+    from polyc.dialects.plan import ScheduleOp
+
+PATTERN = "attention"
+"""The key of ``algo_choice``."""
+
+ELEMENT_BYTES = 2
+"""Q, K, V and the weights are of 16 bits."""
+
+
+def is_attention(schedule: Operation) -> bool:
+    """Whether a schedule is one of attention."""
+    return cast("ScheduleOp", schedule).pattern == PATTERN
+
+
+def threads(schedule: Operation) -> int:
+    """Threads of a block: each warp or consumer warpgroup has rows, wgmma has a producer beside."""
+    op = cast("ScheduleOp", schedule)
+    if op.mma.data == "wgmma":
+        return 128 * (1 + op.integer("consumers"))
+    return op.target.warp * (op.tile_sizes[0] // op.warp_tile_sizes[0])
+
+
+def tile_bytes(schedule: Operation) -> int:
+    """Bytes of shared memory: Q once, rings of K and V, two mbarriers of 8 bytes a slot of TMA."""
+    op = cast("ScheduleOp", schedule)
+    queries, keys, depth = op.tile_sizes
+    width, stages = op.warp_tile_sizes[1], op.integer("stages")
+    elements = queries * depth + stages * keys * (depth + width)
+    barriers = 16 * (1 + 2 * stages) if op.loader.data == "tma" else 0
+    return elements * ELEMENT_BYTES + barriers
+
+
+def accumulator_registers(schedule: Operation) -> int:
+    """32-bit registers of a thread that hold its scores and its part of the output."""
+    op = cast("ScheduleOp", schedule)
+    rows, width = op.warp_tile_sizes
+    together = 128 if op.mma.data == "wgmma" else op.target.warp
+    return rows * (op.tile_sizes[1] + width) // together
+
+
+def check_tiles(schedule: Operation) -> None:
+    """The tiles against the instructions; raises VerifyException."""
+    op = cast("ScheduleOp", schedule)
+    queries, keys, depth = op.tile_sizes
+    rows, width = op.warp_tile_sizes
+    if op.mma.data == "none":
+        raise VerifyException("attention runs on tensor cores; choose mma.sync or wgmma")
+    step = 64 if op.mma.data == "wgmma" else 16
+    if rows % step:
+        raise VerifyException(f"warp_tile is {rows} queries; {op.mma.data} takes {step} at a time")
+    groups = op.integer("consumers") if op.mma.data == "wgmma" else None
+    if queries % rows or (groups is not None and groups * rows != queries):
+        whose = "warps" if groups is None else f"{groups} consumers"
+        raise VerifyException(f"{whose} of {rows} queries do not make up a tile of {queries}")
+    for name, size in (("keys of a step", keys), ("features", depth), ("features of V", width)):
+        if size % 16:
+            raise VerifyException(f"{name} are {size}; {op.mma.data} takes a multiple of 16")
+    if op.mma.data == "wgmma" and max(keys, width) > 256:
+        raise VerifyException(
+            f"keys and features of V are {keys} and {width}; one wgmma makes 256 columns at most"
+        )
+    if op.flag("pingpong") or op.integer("split_k") != 1 or op.integer("fragment_buffers") != 1:
+        raise VerifyException(
+            "pingpong, split_k and fragment_buffers belong to products of matrices; drop them"
+        )

@@ -1,0 +1,198 @@
+"""The schedules of a region that is attention with a streaming softmax (S6.10, S8, S9.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.ir import SSAValue
+
+from polyc.dialects import region
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
+from polyc.dialects.plan_attention import PATTERN
+from polyc.dialects.plan_fields import Value
+from polyc.dialects.region_types import MemRefType
+from polyc.passes.notes import Note, show
+from polyc.passes.plan_facts import holds_always, left_open
+from polyc.passes.plan_rules import Fields, Rule, bad_plan, fitted
+from polyc.passes.region_attention import StreamingAttention, find_attention
+
+MAX_FEATURES = 256
+"""Wider heads leave a thread no registers for its part of the output."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel for heads of up to ``features``, where Q, K and V start at whole vectors."""
+
+    name: str
+    features: int
+    fields: Mapping[str, Value]
+
+
+_MMA_SYNC: Fields = {"mma": "mma.sync", "stages": 2}
+_CP_ASYNC: Fields = {**_MMA_SYNC, "loader": "cp_async", "vectorize": 8}
+_REGISTER: Fields = {**_MMA_SYNC, "loader": "register", "vectorize": 1}
+_SMALL: Fields = {"tile": [128, 128], "warp_tile": [32]}
+_LARGE: Fields = {"tile": [64, 64], "warp_tile": [16]}
+
+_ANYWHERE = (
+    Variant("cp_async", 64, {**_CP_ASYNC, **_SMALL}),
+    Variant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LARGE}),
+    Variant("scalar", 64, {**_REGISTER, **_SMALL}),
+    Variant("scalar", MAX_FEATURES, {**_REGISTER, **_LARGE}),
+)
+"""Heads of 64 leave registers for 32 queries of a warp and 128 keys, which load K and V half as
+often.  ``scalar`` takes tensors that start anywhere."""
+
+VARIANTS: Mapping[str, tuple[Variant, ...]] = {"sm_80": _ANYWHERE, "sm_90a": _ANYWHERE}
+"""The variants of each architecture, fastest first; of one name, that for the smallest heads.
+Tiles lack the features, which are the head's."""
+
+
+def schedules(kernel: region.KernelOp, arch: str) -> list[ScheduleOp]:
+    """The schedules of attention, in order of dispatch.
+
+    Raises PolycError where the region is something else.  What its kernels do otherwise where a
+    value is not finite is reported on stderr (S6.5).
+    """
+    attention = find_attention(kernel)
+    features = max(attention.depth, attention.width)
+    if features > MAX_FEATURES:
+        raise PolycError(
+            "UnsupportedProgram",
+            f"region @{kernel.sym_name.data} has no schedule as attention: its heads have "
+            f"{features} features, and {MAX_FEATURES} are the most",
+            kernel,
+        )
+    show(Note("finite-only", text, kernel) for text in attention.finite_only)
+    found: dict[str, ScheduleOp] = {}
+    for variant in VARIANTS[arch]:
+        if variant.name in found or variant.features < features:
+            continue
+        when = left_open(kernel, conditions(attention, variant.fields["loader"] == "tma"))
+        if when is None:
+            continue
+        fields = schedule_fields(attention, arch, variant)
+        made = fitted(kernel.sym_name.data, variant.name, fields, when)
+        found[variant.name] = made
+        if not when and _pointers_promised(kernel, made.integer("vectorize")):
+            break
+    return list(found.values())
+
+
+def conditions(attention: StreamingAttention, tma: bool) -> list[Assumption]:
+    """What a variant needs beyond the assumptions: a tensor map has no empty axis (S9.3)."""
+    if not tma:
+        return []
+    sizes: dict[Dim, None] = {}
+    for operand in (attention.q, attention.k, attention.v):
+        sizes |= dict.fromkeys(cast("MemRefType", operand.read.tensor.type).shape)
+    return [Assumption(size - 1, ">=") for size in sizes]
+
+
+def _pointers_promised(kernel: region.KernelOp, width: int) -> bool:
+    """Whether the signature's alignments are enough for vectors of ``width`` elements."""
+    tensors = [*(cast("MemRefType", arg.type) for arg in kernel.ins), *kernel.outs]
+    return all(
+        t.align >= min(width * element_bytes(t.element_type), MAX_VECTOR_BYTES) for t in tensors
+    )
+
+
+def schedule_fields(attention: StreamingAttention, arch: str, variant: Variant) -> Fields:
+    """Every field of a variant's schedule for this attention."""
+    m, n = attention.m, attention.n
+    chosen = dict(variant.fields)
+    queries, keys = cast("list[int]", chosen["tile"])
+    rows = cast("list[int]", chosen["warp_tile"])[0]
+    scores = cast("str", attention.scores.label)
+    grouped = chosen["mma"] == "wgmma"
+    out = attention.kernel.res_names.data[0].data
+    sides = (attention.q, attention.k, attention.v)
+    return {
+        **chosen,
+        "arch": arch,
+        "tensorize": scores,
+        "tile": [queries, keys, attention.depth],
+        "warp_tile": [rows, attention.width],
+        "vectorize_axis": attention.width_axis,
+        "bind": {
+            **dict.fromkeys((*attention.batch, f"{m}.o"), "block.x"),
+            f"{m}.i.o": "warpgroup" if grouped else "warp",
+        },
+        "cache": [
+            {"tensor": attention.q.name, "where": "smem", "at": f"{m}.o", "pingpong": False},
+            {"tensor": attention.k.name, "where": "smem", "at": f"{n}.o", "pingpong": True},
+            {"tensor": attention.v.name, "where": "smem", "at": f"{n}.o", "pingpong": True},
+        ],
+        "predicate_tail": _tails(attention, {m: queries, n: keys}),
+        "epilogue": list(_epilogue(attention)),
+        "layout_hints": {
+            **{f"{side.name}_swizzle": True for side in sides},
+            **{f"{side.name}_major": side.feature for side in sides},
+            f"{out}_stride": "row",
+        },
+        "algo_choice": {PATTERN: "streaming_softmax"},
+        "local_edges": [{"from": scores, "to": out, "buffer": "reg"}],
+    }
+
+
+def _tails(attention: StreamingAttention, tile: Mapping[str, int]) -> list[str]:
+    """The axes whose size need not be a multiple of their tile."""
+    kernel = attention.kernel
+    return [
+        axis
+        for axis, step in tile.items()
+        if not holds_always(
+            Assumption(attention.size(axis).mod(step), "=="),
+            kernel.assumptions,
+            kernel.symbol_names,
+        )
+    ]
+
+
+def _epilogue(attention: StreamingAttention) -> Sequence[str]:
+    """What follows the softmax, function by function."""
+    dependent: set[SSAValue] = set(attention.together.states)
+    steps: list[str] = []
+    for op in attention.kernel.body.block.ops:
+        if not any(operand in dependent for operand in op.operands):
+            continue
+        dependent.update(op.results)
+        match op:
+            case region.UnaryOp() | region.BinaryOp() | region.CompareOp():
+                steps.append(op.fn.data)
+            case region.SelectOp():
+                steps.append("select")
+            case region.CastOp():
+                steps.append("cast")
+            case _:
+                pass
+    return steps
+
+
+def check(kernel: region.KernelOp, plan: ScheduleOp) -> None:
+    """Refuse a user's schedule whose tiles are not the heads', or that loads empty axes by tma."""
+    attention = find_attention(kernel)
+    depth, width = plan.tile_sizes[2], plan.warp_tile_sizes[1]
+    if (depth, width) != (attention.depth, attention.width):
+        raise bad_plan(
+            plan,
+            f"has tiles for heads of {depth} and {width} features (the last of tile and of "
+            f"warp_tile); the region's have {attention.depth} and {attention.width}",
+        )
+    known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
+    for fact in conditions(attention, plan.loader.data == "tma"):
+        if not holds_always(fact, known, kernel.symbol_names):
+            raise bad_plan(
+                plan,
+                f'loads by tma, and a tensor map has no empty axis; add "{fact}" to its when',
+            )
+
+
+ATTENTION = Rule(PATTERN, schedules, check)
+"""Scores of queries and keys, a softmax over the keys, and the values weighted by it."""

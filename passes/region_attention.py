@@ -1,0 +1,413 @@
+"""The attention of a region: scores, and what a softmax over the keys makes of them (S3.2, S6.10).
+
+A region computes, for every query m of every batch point,
+
+    s[n] = score(sum over d of Q[m, d] * K[n, d])
+    p[n] = exp(factor * (s[n] - max(s)))
+    O[m, e] = end(max(s), sum(p), sum over n of round(p[n]) * V[n, e])
+
+with one ``region.reduce_together`` over the keys n, or is refused with the reason.  ``score`` and
+``end`` are elementwise.  A mask is what makes a score -inf: a set of positions, or a condition that
+is data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32, i1
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineDimExpr,
+    AffineExpr,
+)
+
+from polyc.dialects import region
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.dim import Dim
+from polyc.dialects.region_types import AxisAttr, MemRefType
+from polyc.passes.region_attention_softmax import (
+    Masks,
+    Refused,
+    Weights,
+    name_of,
+    place_of,
+    read_of,
+    set_over,
+    values_of,
+    weights_of,
+)
+from polyc.passes.region_rewriting import type_of
+from polyc.passes.region_streaming_softmax import behind_views, constant_of
+from polyc.passes.region_visible import Visible
+from polyc.poly import isl
+from polyc.poly.affine import uses_dim
+
+HEAD_MULTIPLE = 16
+"""A step of a tensor core takes 16 elements of a head; so do the swizzled rows of a tile."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Q, K or V: a tensor that is read along two axes, at a place that the batch axes give."""
+
+    name: str
+    read: region.ReadOp
+    axes: tuple[str | AffineExpr, ...]
+    """Of each dimension of the tensor the axis that walks it, or, as an expression whose
+    dimensions are the batch axes, where the tile lies."""
+
+    @property
+    def along(self) -> tuple[int, int]:
+        """The dimensions of the positions and of the features, which are the last."""
+        first, last = (i for i, axis in enumerate(self.axes) if isinstance(axis, str))
+        return first, last
+
+    @property
+    def feature(self) -> str:
+        """The axis of the features, the innermost."""
+        return cast("str", self.axes[-1])
+
+
+@dataclass(frozen=True)
+class Score:
+    """What is done to a product of a query and a key before the softmax."""
+
+    value: SSAValue
+    """The score where no mask forbids the key."""
+    scale: float | None
+    """``value`` is the product times this, which is above 0; None where it is something else."""
+    gates: tuple[SSAValue, ...]
+    """Conditions that are data; where one is false the score is -inf."""
+    visible: Visible
+    """The positions outside of which the score is -inf."""
+
+
+@dataclass(frozen=True)
+class StreamingAttention:
+    """Attention in a region, its axes and its parts."""
+
+    kernel: region.KernelOp
+    scores: region.ReduceOp
+    together: region.ReduceTogetherOp
+    maximum: SSAValue
+    """The largest score of a query."""
+    total: SSAValue
+    """The sum of its weights."""
+    weighted: SSAValue
+    """The sum of its weights times V, over the features too."""
+    batch: tuple[str, ...]
+    """The axes outside of one attention, in the order of the output."""
+    m: str
+    n: str
+    depth_axis: str
+    width_axis: str
+    depth: int
+    """Features of Q and K."""
+    width: int
+    """Features of V and of the output."""
+    q: Operand
+    k: Operand
+    v: Operand
+    element: Attribute
+    """f16 or bf16, of Q, K and V; weights are rounded to it."""
+    score: Score
+    factor: float
+    """Weights are ``exp(factor * (score - max))``."""
+    finite_only: tuple[str, ...]
+    """What a kernel does otherwise where a value is not finite, as sentences (S6.5)."""
+
+    def axis(self, label: str) -> AxisAttr:
+        """An axis by its name."""
+        for value in (self.scores.operand, self.weighted):
+            if (found := type_of(value).axis(label)) is not None:
+                return found
+        raise KeyError(label)
+
+    def size(self, label: str) -> Dim:
+        """The number of points of an axis."""
+        return self.axis(label).size
+
+
+def find_attention(kernel: region.KernelOp) -> StreamingAttention:
+    """The attention of a region; raises PolycError ``UnsupportedProgram`` with the reason."""
+    try:
+        return _Search(kernel).found()
+    except Refused as why:
+        raise PolycError(
+            "UnsupportedProgram",
+            f"region @{kernel.sym_name.data} has no schedule as attention: {why}",
+            why.at,
+        ).located(kernel) from why
+
+
+class _Search:
+    """The parts of an attention, found one from another."""
+
+    def __init__(self, kernel: region.KernelOp) -> None:
+        self.kernel = kernel
+        self.symbols = kernel.symbol_names
+
+    def found(self) -> StreamingAttention:
+        together = self._together()
+        weights = weights_of(together)
+        n = together.labels[0]
+        scores = self._scores(weights.scores)
+        left, right = self._factors(scores)
+        q, k = (right, left) if n in type_of(left.result).labels else (left, right)
+        if n in type_of(q.result).labels or n not in type_of(k.result).labels:
+            raise Refused(f"not one of its factors runs over the keys {n}", scores)
+        masks = Masks.of(weights.scores)
+        m = self._queries(q, k, masks)
+        depth_axis = scores.labels[0]
+        axes = type_of(scores.result).labels
+        batch = tuple(a.label for a in self.kernel.iters if a.label in axes and a.label != m)
+        if {*batch, m, n} != set(axes):
+            raise Refused(f"its scores are over {list(axes)}, and its outputs are not", scores)
+        summed = type_of(weights.weighted).labels
+        wide = [label for label in summed if label not in (*batch, m)]
+        if len(wide) != 1 or set(summed) != {*batch, m, *wide}:
+            raise Refused(f"the sum of its values is over {list(summed)}", together)
+        visible, gates = masks.split(m, n, self.symbols)
+        read, conditions = values_of(weights.values)
+        element = read.result.type.element_type
+        q_side, k_side, v_side = operands = [
+            self._operand(op, (position, feature), batch)
+            for op, position, feature in (
+                (q, m, depth_axis),
+                (k, n, depth_axis),
+                (read, n, wide[0]),
+            )
+        ]
+        self._check_elements(operands, element, weights, together)
+        forbidden = self._check_forbidden(read, conditions, visible, gates, (m, n))
+        value = masks.value
+        self._check_elementwise(value, {scores.result}, (*batch, m, n))
+        for gate in gates:
+            self._check_elementwise(gate, {scores.result}, (*batch, m, n))
+        for out in self.kernel.yield_op.values:
+            self._check_elementwise(out, set(together.states), (*batch, m, *wide))
+        return StreamingAttention(
+            self.kernel,
+            scores,
+            together,
+            weights.maximum,
+            weights.total,
+            weights.weighted,
+            batch,
+            m,
+            n,
+            depth_axis,
+            wide[0],
+            _head(scores.operand, depth_axis),
+            _head(weights.weighted, wide[0]),
+            q_side,
+            k_side,
+            v_side,
+            element,
+            Score(value, _scale(value, scores.result), gates, visible),
+            weights.factor,
+            (*forbidden, *([] if weights.guarded else [_UNGUARDED])),
+        )
+
+    def _together(self) -> region.ReduceTogetherOp:
+        ops = list(self.kernel.body.block.ops)
+        found = [op for op in ops if isinstance(op, region.ReduceTogetherOp)]
+        if len(found) != 1:
+            raise Refused(
+                f"it has {len(found)} softmaxes (region.reduce_together) and not one",
+                found[1] if found else None,
+            )
+        if len(found[0].labels) != 1:
+            raise Refused(f"its softmax is over {len(found[0].labels)} axes", found[0])
+        return found[0]
+
+    def _scores(self, value: SSAValue) -> region.ReduceOp:
+        """The one sum of products that the scores come from."""
+        sums = [op for op in self.kernel.body.block.ops if isinstance(op, region.ReduceOp)]
+        if len(sums) != 1:
+            raise Refused(
+                f"it has {len(sums)} reductions beside the softmax and not one", place_of(value)
+            )
+        found = sums[0]
+        if found.fn.data != "sum" or len(found.labels) != 1:
+            raise Refused("its scores are no sum over one axis", found)
+        if found.label is None:
+            raise Refused("its scores have no name for the plan to speak of", found)
+        return found
+
+    def _factors(self, scores: region.ReduceOp) -> tuple[region.ReadOp, region.ReadOp]:
+        product = scores.operand.owner
+        if not isinstance(product, region.BinaryOp) or product.fn.data != "mul":
+            raise Refused("its scores are no sum of products", scores)
+        if product.result.type.element_type != f32:
+            raise Refused(f"its products are {product.result.type.element_type}", product)
+        left, right = (read_of(side) for side in product.operands)
+        for side in (left, right):
+            if side.guard is not None:
+                raise Refused("a factor of its scores is read under a guard", side)
+        return left, right
+
+    def _queries(self, q: region.ReadOp, k: region.ReadOp, masks: Masks) -> str:
+        """The axis of the queries: one that the keys do not have.
+
+        Where heads share their keys there are several; the mask, an open size and the place in the
+        tensor tell which.
+        """
+        depth = type_of(k.result).labels
+        mine = [a for a in type_of(q.result).axes if a.label not in depth]
+        if not mine:
+            raise Refused("each query has keys of its own, so nothing is used twice", q)
+        named = {label for inside in masks.positions for label in inside.result.type.labels}
+        return max(
+            enumerate(mine),
+            key=lambda p: (p[1].label in named, p[1].size.constant() is None, p[0]),
+        )[1].label
+
+    def _operand(
+        self, read: region.ReadOp, walks: tuple[str, str], batch: Sequence[str]
+    ) -> Operand:
+        assert isinstance(read.tensor, BlockArgument)
+        name = self.kernel.arg_names.data[read.tensor.index].data
+        labels = read.result.type.labels
+        places: list[AffineExpr] = [
+            AffineDimExpr(batch.index(x)) if x in batch else AffineDimExpr(len(batch))
+            for x in labels
+        ]
+        symbols = [AffineExpr.symbol(i) for i in range(len(self.symbols))]
+        found: list[str | AffineExpr] = []
+        for expr, size in zip(read.map.data.results, self._shape(read), strict=True):
+            used = [x for i, x in enumerate(labels) if uses_dim(expr, i)]
+            if all(x in batch for x in used):
+                found.append(expr.replace_dims_and_symbols(places, symbols))
+                continue
+            axis = labels[expr.position] if isinstance(expr, AffineDimExpr) else ""
+            whole = type_of(read.result).axis(axis)
+            if axis not in walks or whole is None or whole.size != size:
+                raise Refused(f"it reads {name} at {expr}, not along an axis of its size", read)
+            found.append(axis)
+        if sorted(a for a in found if isinstance(a, str)) != sorted(walks):
+            raise Refused(f"it reads {name} not along {walks[0]} and {walks[1]}", read)
+        if found[-1] != walks[1]:
+            raise Refused(f"features are not the innermost axis of {name}", read)
+        return Operand(name, read, tuple(found))
+
+    def _shape(self, read: region.ReadOp) -> tuple[Dim, ...]:
+        return tuple(cast("MemRefType", read.tensor.type).shape)
+
+    def _check_elements(
+        self,
+        operands: Sequence[Operand],
+        element: Attribute,
+        weights: Weights,
+        at: Operation,
+    ) -> None:
+        for operand in operands:
+            own = operand.read.result.type.element_type
+            if not isinstance(own, Float16Type | BFloat16Type):
+                raise Refused(
+                    f"{operand.name} holds {own}, and tensor cores take f16 or bf16", operand.read
+                )
+            if own != element:
+                raise Refused(f"{operand.name} holds {own}, and others {element}", operand.read)
+        if weights.rounded != element:
+            raise Refused(
+                f"its weights are {weights.rounded} and V is {element}, and tensor cores take "
+                "operands of one type",
+                at,
+            )
+
+    def _check_forbidden(
+        self,
+        read: region.ReadOp,
+        conditions: Sequence[SSAValue],
+        visible: Visible,
+        gates: Sequence[SSAValue],
+        axes: tuple[str, str],
+    ) -> tuple[str, ...]:
+        """Refuse values that are 0 where their weight is not.
+
+        A kernel multiplies whole tiles: what a mask forbids has weight 0 there.
+        """
+        for condition in conditions:
+            if condition not in gates:
+                raise Refused("V is replaced by 0 under a condition that is no mask", read)
+        if read.guard is not None:
+            allowed = set_over(axes, read.guard.data, read.result.type.labels)
+            if allowed is None or not isl.implies(visible.points, allowed):
+                raise Refused("V is read under a guard that allows less than the mask", read)
+            if read.fill is None or read.fill.value.data != 0:
+                raise Refused("V is not 0 where its guard fails", read)
+        return () if visible.everywhere and not gates else (_FORBIDDEN,)
+
+    def _check_elementwise(
+        self, value: SSAValue, leaves: set[SSAValue], axes: Iterable[str]
+    ) -> None:
+        """Refuse what a point of a tile cannot compute."""
+        todo, seen = [value], set(leaves)
+        while todo:
+            value = todo.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            op = value.owner
+            beyond = [x for x in type_of(value).labels if x not in axes]
+            if beyond:
+                raise Refused(f"a value beside the softmax runs over {beyond[0]}", place_of(value))
+            match op:
+                case region.ReadOp() if op.result.type.element_type == i1:
+                    raise Refused("it reads a tensor of i1, and kernels read floats", op)
+                case region.ReadOp() | region.ConstantOp() | region.DimOp() | region.InsideOp():
+                    pass
+                case (
+                    region.UnaryOp()
+                    | region.BinaryOp()
+                    | region.CompareOp()
+                    | region.SelectOp()
+                    | region.CastOp()
+                    | region.BroadcastInDimOp()
+                    | region.TransposeOp()
+                ):
+                    todo += op.operands
+                case _:
+                    raise Refused(
+                        f"a value beside the softmax is made by {name_of(value)}", place_of(value)
+                    )
+
+
+_FORBIDDEN = (
+    "a key that the mask forbids has weight 0, and its value is multiplied by that or not read: "
+    "V must be finite there"
+)
+_UNGUARDED = "the sums of a row whose scores are all -inf are 0 and not NaN"
+
+
+def _scale(value: SSAValue, product: SSAValue) -> float | None:
+    """The positive number by which ``value`` is ``product``, if that is what it is."""
+    if value is product:
+        return 1.0
+    op = value.owner
+    if not isinstance(op, region.BinaryOp) or op.fn.data != "mul":
+        return None
+    for one, other in (op.operands, op.operands[::-1]):
+        number = constant_of(other)
+        if behind_views(one) is product and number is not None and 0 < number < math.inf:
+            return number
+    return None
+
+
+def _head(value: SSAValue, label: str) -> int:
+    """The size of a head, which tiles need as a number."""
+    axis = type_of(value).axis(label)
+    assert axis is not None
+    size = axis.size.constant()
+    if size is None:
+        raise Refused(f"the size {axis.size} of a head is known at launch only", place_of(value))
+    if size < HEAD_MULTIPLE or size % HEAD_MULTIPLE:
+        raise Refused(
+            f"a head has {size} features, no multiple of {HEAD_MULTIPLE}", place_of(value)
+        )
+    return size

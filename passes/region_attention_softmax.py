@@ -1,0 +1,185 @@
+"""What a softmax over keys takes: its scores below their masks, its weights, and its values.
+
+Parts of ``region_attention``, found one from another; each raises ``Refused`` where the region has
+something else there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineConstraintExpr, AffineDimExpr, AffineExpr, AffineSet
+
+from polyc.dialects import region
+from polyc.passes.region_streaming_softmax import VIEWS, behind_views, constant_of, streams
+from polyc.passes.region_visible import Visible
+from polyc.poly.affine import constraint_of, expr_of, linear_of, rows_of, uses_dim
+
+
+class Refused(Exception):
+    """Why a region is no attention, as a clause about it, and where."""
+
+    def __init__(self, why: str, at: Operation | None = None) -> None:
+        super().__init__(why)
+        self.at = at
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What ``region.reduce_together`` reduces: scores, and the values that weights multiply."""
+
+    maximum: SSAValue
+    total: SSAValue
+    weighted: SSAValue
+    scores: SSAValue
+    values: SSAValue
+    rounded: Attribute
+    factor: float
+    guarded: bool
+    """Whether the maximum of no key at all is replaced by a finite number."""
+
+
+def place_of(value: SSAValue) -> Operation | None:
+    return value.owner if isinstance(value.owner, Operation) else None
+
+
+def name_of(value: SSAValue) -> str:
+    return value.owner.name if isinstance(value.owner, Operation) else "a block argument"
+
+
+def weights_of(together: region.ReduceTogetherOp) -> Weights:
+    """The chunk as a maximum, the sum of weights below it, and that of weighted values."""
+    chunk = together.chunk.block
+    made = cast("region.StateOp", chunk.last_op).values
+    states = dict(zip(made, together.states, strict=True))
+    tops = [v for v in made if isinstance(op := v.owner, region.ReduceOp) and op.fn.data == "max"]
+    sums = streams(cast("region.ReduceOp", tops[0].owner)).sums if len(tops) == 1 else []
+    plain = [s for s in sums if _is_exp(s.sum.operand)]
+    wide = [s for s in sums if isinstance(s.sum.operand.owner, region.BinaryOp)]
+    if not (len(states) == 3 and len(plain) == len(wide) == 1 and plain[0].scale == wide[0].scale):
+        raise Refused("its softmax is not a maximum, a sum and a weighted sum", together)
+    product = cast("region.BinaryOp", wide[0].sum.operand.owner)
+    if product.fn.data != "mul":
+        raise Refused("its values are not multiplied by their weights", together)
+    sides = [_behind_casts(x) for x in product.operands]
+    weight = next(i for i, (found, _) in enumerate(sides) if _is_exp(found))
+    scores = cast("region.ReduceOp", tops[0].owner).operand
+    values = behind_views(product.operands[1 - weight])
+    taken: dict[SSAValue, SSAValue] = dict(zip(chunk.args, together.values, strict=True))
+    if scores not in taken or values not in taken:
+        raise Refused("its softmax computes its scores or values itself", together)
+    narrow = [x for x in sides[weight][1] if x != f32]
+    if len(set(narrow)) > 1:
+        raise Refused("it rounds its weights twice", together)
+    exponent = cast("region.UnaryOp", plain[0].sum.operand.owner).operand.owner
+    while not isinstance(exponent, region.BinaryOp) or exponent.fn.data != "sub":
+        assert isinstance(exponent, region.BinaryOp)  # times a number, as ``streams`` has seen
+        inner = exponent.lhs if constant_of(exponent.lhs) is None else exponent.rhs
+        exponent = inner.owner
+    return Weights(
+        states[tops[0]],
+        states[plain[0].sum.result],
+        states[wide[0].sum.result],
+        taken[scores],
+        taken[values],
+        narrow[0] if narrow else f32,
+        plain[0].scale,
+        behind_views(exponent.rhs) is not tops[0],
+    )
+
+
+def _is_exp(value: SSAValue) -> bool:
+    return isinstance(op := value.owner, region.UnaryOp) and op.fn.data == "exp"
+
+
+def _behind_casts(value: SSAValue) -> tuple[SSAValue, list[Attribute]]:
+    """What ``value`` shows but for views and casts, and the types of these."""
+    types: list[Attribute] = []
+    while isinstance(op := value.owner, (*VIEWS, region.CastOp)):
+        if isinstance(op, region.CastOp):
+            types.append(op.result.type.element_type)
+        value = op.operand
+    return value, types
+
+
+def read_of(value: SSAValue) -> region.ReadOp:
+    """The read of an operand that is moved and widened only."""
+    found, types = _behind_casts(value)
+    op = found.owner
+    if not isinstance(op, region.ReadOp) or not isinstance(op.tensor, BlockArgument):
+        raise Refused(
+            f"a factor is computed by {name_of(found)}, and tensor cores read memory",
+            place_of(found),
+        )
+    if any(t not in (f32, op.result.type.element_type) for t in types):
+        raise Refused("a factor is rounded on its way to a product", op)
+    return op
+
+
+def values_of(value: SSAValue) -> tuple[region.ReadOp, list[SSAValue]]:
+    """The read of V, and the conditions under which it is itself and not 0."""
+    conditions: list[SSAValue] = []
+    while True:
+        found, types = _behind_casts(value)
+        op = found.owner
+        if not isinstance(op, region.SelectOp) or any(t != f32 for t in types):
+            return read_of(value), conditions
+        if constant_of(op.if_false) != 0:
+            raise Refused("V is replaced by something else than 0", op)
+        conditions.append(behind_views(op.condition))
+        value = op.if_true
+
+
+@dataclass(frozen=True)
+class Masks:
+    """A score below the conditions that make it -inf."""
+
+    value: SSAValue
+    positions: tuple[region.InsideOp, ...]
+    conditions: tuple[SSAValue, ...]
+
+    @staticmethod
+    def of(value: SSAValue) -> Masks:
+        positions: list[region.InsideOp] = []
+        conditions: list[SSAValue] = []
+        value = behind_views(value)
+        while isinstance(op := value.owner, region.SelectOp):
+            if constant_of(op.if_false) != -math.inf:
+                break
+            condition = behind_views(op.condition)
+            if isinstance(condition.owner, region.InsideOp):
+                positions.append(condition.owner)
+            else:
+                conditions.append(condition)
+            value = behind_views(op.if_true)
+        return Masks(value, tuple(positions), tuple(conditions))
+
+    def split(self, m: str, n: str, symbols: Sequence[str]) -> tuple[Visible, tuple[SSAValue, ...]]:
+        """The positions of query and key that are visible, and the other conditions."""
+        rows: list[AffineConstraintExpr] = []
+        gates = list(self.conditions)
+        for inside in self.positions:
+            part = set_over((m, n), inside.set.data, inside.result.type.labels)
+            if part is None:
+                gates.append(inside.result)
+            else:
+                rows += part.constraints
+        return Visible(AffineSet(2, len(symbols), tuple(rows))), tuple(gates)
+
+
+def set_over(axes: Sequence[str], points: AffineSet, labels: Sequence[str]) -> AffineSet | None:
+    """A set over ``labels`` as one over ``axes``; None where it depends on others."""
+    places = [AffineDimExpr(axes.index(x) if x in axes else len(axes)) for x in labels]
+    symbols = [AffineExpr.symbol(i) for i in range(points.num_symbols)]
+    rows: list[AffineConstraintExpr] = []
+    for linear, equality in rows_of(points):
+        expr = expr_of(linear).replace_dims_and_symbols(places, symbols)
+        if uses_dim(expr, len(axes)):
+            return None
+        rows.append(constraint_of(linear_of(expr), equality))
+    return AffineSet(len(axes), points.num_symbols, tuple(rows))
