@@ -6,40 +6,15 @@ with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, i1
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import (
-    AffineConstantExpr,
-    AffineConstraintExpr,
-    AffineConstraintKind,
-    AffineDimExpr,
-    AffineMap,
-    AffineSet,
-    AffineSymExpr,
-)
-
-from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
-from polyc.dialects.region import (
-    BinaryOp,
-    BroadcastInDimOp,
-    CastOp,
-    ConstantOp,
-    KernelOp,
-    ReadOp,
-    ReduceOp,
-    ReduceTogetherOp,
-    TransposeOp,
-    UnaryOp,
-)
+from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region_types import MemRefType, ValType
-from polyc.poly.contraction import Refusal, classify
+from polyc.passes.region_products import WAY_OUT, epilogue_steps, find_product, unsupported
 
 
 @dataclass(frozen=True)
@@ -93,20 +68,6 @@ class Contraction:
         return found.size
 
 
-def _unsupported(
-    kernel: KernelOp, why: str, way_out: str, at: Operation | None = None
-) -> PolycError:
-    """The refusal at the op whose condition does not hold, or at the kernel."""
-    return PolycError(
-        "UnsupportedProgram",
-        f"region @{kernel.sym_name.data} has no schedule: {why}; {way_out}",
-        at,
-    ).located(kernel)
-
-
-_WAY_OUT = "plan-select takes one gemm with an elementwise epilogue a region"
-
-
 def find_contraction(kernel: KernelOp) -> Contraction:
     """The contraction of a region.
 
@@ -114,205 +75,37 @@ def find_contraction(kernel: KernelOp) -> Contraction:
     tensors, moved and cast only.  Raises PolycError ``UnsupportedProgram`` with the
     reason and the way out.
     """
-    _check_tensors(kernel)
-    reductions = [op for op in kernel.body.block.ops if isinstance(op, ReduceOp)]
-    for op in kernel.body.block.ops:
-        if isinstance(op, ReduceTogetherOp):
-            raise _unsupported(kernel, "it has a softmax", _WAY_OUT, op)
-    if len(reductions) != 1:
-        at = reductions[1] if reductions else kernel
-        raise _unsupported(kernel, f"it has {len(reductions)} reductions", _WAY_OUT, at)
-    reduce = reductions[0]
-    product = reduce.operand.owner
-    if reduce.fn.data != "sum" or not isinstance(product, BinaryOp) or product.fn.data != "mul":
-        raise _unsupported(kernel, "its reduction is not a sum of products", _WAY_OUT, reduce)
-    if reduce.label is None:
-        raise _unsupported(
-            kernel,
-            "its reduction has no name for the plan to speak of",
-            'write name "acc" after region.reduce',
-            reduce,
-        )
-    if len(kernel.yield_op.values) != 1 or len(reduce.labels) != 1:
-        raise _unsupported(
-            kernel,
-            f"it has {len(kernel.yield_op.values)} outputs and reduces {len(reduce.labels)} axes",
-            _WAY_OUT,
-            reduce,
-        )
-    element = product.result.type.element_type
-    if not isinstance(element, Float32Type):
-        raise _unsupported(
-            kernel,
-            f"its products are {element}, and tensor cores do not round them",
-            "cast the factors to f32",
-            product,
-        )
-    left, right = (_factor(kernel, value) for value in (product.lhs, product.rhs))
-    if left.element != right.element:
-        raise _unsupported(
-            kernel,
-            f"{left.name} holds {left.element} and {right.name} {right.element}",
-            "store both in one type",
-            product,
-        )
+    product = find_product(kernel)
+    reduce, pattern = product.reduce, product.pattern
+    factors = (product.lhs, product.rhs)
+    for side in factors:
+        if side.read.guard is not None:
+            why = f"it reads {side.name} under a guard"
+            raise unsupported(kernel, why, "pad the tensor outside", side.read)
+    if len(reduce.labels) != 1:
+        raise unsupported(kernel, f"it reduces {len(reduce.labels)} axes", WAY_OUT, reduce)
     out = reduce.result.type.labels
-    names = (*out, *reduce.labels)
-    pattern = classify(
-        out,
-        reduce.labels,
-        _access(left.read, names),
-        _access(right.read, names),
-        _domain(reduce, names, kernel.symbol_names),
-    )
-    if isinstance(pattern, Refusal):
-        raise _unsupported(kernel, pattern.reason, _WAY_OUT, reduce)
     if pattern.batch or not len(pattern.lhs_axes) == len(pattern.rhs_axes) == 1:
-        raise _unsupported(
+        raise unsupported(
             kernel,
-            f"it contracts {left.name} with {right.name} into [{', '.join(out)}], which is no "
-            "product of two matrices",
-            _WAY_OUT,
+            f"it contracts {product.lhs.name} with {product.rhs.name} into [{', '.join(out)}], "
+            "which is no product of two matrices",
+            WAY_OUT,
             reduce,
         )
-    for side, found in ((left, pattern.lhs), (right, pattern.rhs)):
+    for side, found in zip(factors, (pattern.lhs, pattern.rhs), strict=True):
         if not found.plain:
-            raise _unsupported(
+            raise unsupported(
                 kernel,
                 f"it reads {side.name} at {side.read.map.data}, not along its axes",
-                _WAY_OUT,
+                WAY_OUT,
                 side.read,
             )
+    names = product.names
     walked = [tuple(names[a] for a in o.axes if a is not None) for o in (pattern.lhs, pattern.rhs)]
-    sides = [Operand(s.name, s.read, axes) for s, axes in zip((left, right), walked, strict=True)]
+    sides = [Operand(s.name, s.read, axes) for s, axes in zip(factors, walked, strict=True)]
     # The innermost axis of the output is n, whichever factor carries it.
     lhs, rhs = sides if pattern.lhs_axes == (0,) else sides[::-1]
     m, n = out
-    return Contraction(kernel, reduce, lhs, rhs, m, n, reduce.labels[0], _epilogue(kernel, reduce))
-
-
-@dataclass(frozen=True)
-class _Factor:
-    name: str
-    read: ReadOp
-
-    @property
-    def element(self) -> Attribute:
-        return self.read.result.type.element_type
-
-
-def _access(read: ReadOp, names: Sequence[str]) -> AffineMap:
-    """The read's map from the axes ``names``, by name."""
-    access = read.map.data
-    dims = [AffineDimExpr(names.index(label)) for label in read.result.type.labels]
-    symbols = [AffineSymExpr(i) for i in range(access.num_symbols)]
-    moved = tuple(e.replace_dims_and_symbols(dims, symbols) for e in access.results)
-    return AffineMap(len(names), access.num_symbols, moved)
-
-
-def _domain(reduce: ReduceOp, names: Sequence[str], symbols: Sequence[str]) -> AffineSet:
-    """The points of the reduction: every axis from 0 to its size; sizes beyond isl are open."""
-    rows: list[AffineConstraintExpr] = []
-    zero = AffineConstantExpr(0)
-    for i, name in enumerate(names):
-        axis = cast("ValType", reduce.operand.type).axis(name)
-        assert axis is not None
-        point = AffineDimExpr(i)
-        rows.append(AffineConstraintExpr(AffineConstraintKind.ge, point, zero))
-        size = axis.size.as_affine(symbols)
-        if size is not None:
-            last = size + -point + -1
-            rows.append(AffineConstraintExpr(AffineConstraintKind.ge, last, zero))
-    return AffineSet(len(names), len(symbols), tuple(rows))
-
-
-def _check_tensors(kernel: KernelOp) -> None:
-    """Refuse tensors of conditions."""
-    kinds = [cast("MemRefType", t) for t in (*(a.type for a in kernel.ins), *kernel.outs)]
-    for name, kind in zip((*kernel.arg_names, *kernel.res_names), kinds, strict=True):
-        if kind.element_type == i1:
-            raise _unsupported(
-                kernel,
-                f"{name.data} is a tensor of i1, and kernels read and write f16, bf16 and f32",
-                "cast it to one of these outside",
-            )
-
-
-def _factor(kernel: KernelOp, value: SSAValue) -> _Factor:
-    """Follow a factor to its read; axis names are the same all along (S6.2)."""
-    owner = value.owner
-    rounded: set[Attribute] = set()
-    while isinstance(owner, CastOp | BroadcastInDimOp | TransposeOp):
-        if isinstance(owner, CastOp):
-            rounded.add(owner.result.type.element_type)
-        value = owner.operand
-        owner = value.owner
-    if not isinstance(owner, ReadOp) or not isinstance(owner.tensor, BlockArgument):
-        what = getattr(owner, "name", "a block argument")
-        raise _unsupported(
-            kernel,
-            f"a factor of its sum is computed by {what}, and tensor cores read memory",
-            "make that value an output of a graph of its own",
-            owner if isinstance(owner, Operation) else None,
-        )
-    name = kernel.arg_names.data[owner.tensor.index].data
-    if owner.guard is not None:
-        why = f"it reads {name} under a guard"
-        raise _unsupported(kernel, why, "pad the tensor outside", owner)
-    found = _Factor(name, owner)
-    if not isinstance(found.element, Float16Type | BFloat16Type):
-        raise _unsupported(
-            kernel,
-            f"{name} holds {found.element}, and tensor cores take f16 or bf16",
-            "store it as f16 or bf16",
-            owner,
-        )
-    for element in rounded:
-        if element != found.element and not isinstance(element, Float32Type):
-            raise _unsupported(
-                kernel,
-                f"it rounds {name} from {found.element} to {element} on its way to the product",
-                f"store it as {element}",
-                owner,
-            )
-    return found
-
-
-def _epilogue(kernel: KernelOp, reduce: ReduceOp) -> tuple[str, ...]:
-    """What happens to the accumulator on its way to the output, in order.
-
-    An added vector is ``bias``, a maximum with 0 is ``relu``; other steps have their
-    function's name.  Raises PolycError when a step needs more than the element's own
-    value and reads.
-    """
-    dependent: set[SSAValue] = {reduce.result}
-    steps: list[str] = []
-    for op in kernel.body.block.ops:
-        if not any(operand in dependent for operand in op.operands):
-            continue
-        dependent.update(op.results)
-        match op:
-            case BinaryOp():
-                other = op.rhs if op.lhs in dependent else op.lhs
-                steps.append(_step(op.fn.data, other))
-            case UnaryOp():
-                steps.append(op.fn.data)
-            case BroadcastInDimOp() | TransposeOp():
-                why = f"its epilogue moves the accumulator by {op.name}"
-                raise _unsupported(kernel, why, _WAY_OUT, op)
-            case CastOp() if not all(u.operation is kernel.yield_op for u in op.result.uses):
-                steps.append("cast")
-            case _:
-                pass
-    return tuple(steps)
-
-
-def _step(fn: str, other: SSAValue) -> str:
-    owner = other.owner
-    while isinstance(owner, CastOp | BroadcastInDimOp):
-        owner = owner.operand.owner
-    if isinstance(owner, ReadOp) and fn == "add":
-        return "bias" if len(owner.result.type.axes) == 1 else "residual"
-    if isinstance(owner, ConstantOp) and fn == "max" and owner.value.value.data == 0.0:
-        return "relu"
-    return fn
+    steps = epilogue_steps(kernel, reduce)
+    return Contraction(kernel, reduce, lhs, rhs, m, n, reduce.labels[0], steps)
