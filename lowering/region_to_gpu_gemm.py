@@ -1,8 +1,11 @@
-"""``region-to-gpu``: the kernels of a gemm with an epilogue, at the tile level (S9, T3)."""
+"""``region-to-gpu``: the kernels of a product of matrices with an epilogue, as tiles (S9, T3).
+
+The axes of a batch are picked: a tile has one point of them, and lies in the two others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -39,7 +42,7 @@ FIRST_ROW, FIRST_COLUMN = AffineExpr.symbol(0), AffineExpr.symbol(1)
 
 @dataclass(frozen=True)
 class GemmLowering:
-    """A region that is one gemm with an elementwise epilogue."""
+    """A region that multiplies matrices, with an elementwise epilogue."""
 
     gemm: Contraction
 
@@ -66,6 +69,7 @@ class GemmLowering:
         rows, columns, _ = plan.tile_sizes
         together = plan.integers("cluster")[0]
         grid = [
+            *map(gemm.size, gemm.batch),
             gemm.size(gemm.m).ceildiv(rows * together) * together,
             gemm.size(gemm.n).ceildiv(columns),
         ]
@@ -76,12 +80,8 @@ class GemmLowering:
         return KernelBuilder(self.gemm, plan).build(bindings)
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a tile of the output begins."""
-
-    row: SSAValue
-    column: SSAValue
+Place = Mapping[str, SSAValue]
+"""Where a tile of the output begins: the first coordinate on each axis of the output."""
 
 
 @dataclass
@@ -94,20 +94,22 @@ class KernelBuilder:
     def __post_init__(self) -> None:
         self.frame = Frame(self.gemm.kernel)
         self.emit = self.frame.emit
+        self.axes = (*self.gemm.batch, self.gemm.m, self.gemm.n)
+        self.tile = [*(1 for _ in self.gemm.batch), *self.plan.tile_sizes[:2]]
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         gemm, plan, emit, frame = self.gemm, self.plan, self.emit, self.frame
         self.check_supported()
-        sizes = [frame.size(gemm.size(gemm.m)), frame.size(gemm.size(gemm.n))]
+        sizes = [frame.size(gemm.size(axis)) for axis in self.axes]
         self.depth = frame.size(gemm.size(gemm.k))
         if plan.flag("persistent"):
             self.tile_loop(sizes)
         else:
             coordinates = tile.TileCoordinatesOp(
-                sizes, plan.tile_sizes[:2], plan.raster.data, plan.integer("group")
+                sizes, self.tile, plan.raster.data, plan.integer("group")
             )
             emit.op(coordinates)
-            self.compute(Place(*coordinates.coordinates))
+            self.compute(dict(zip(self.axes, coordinates.coordinates, strict=True)))
         kernel = frame.finish(plan, bindings, plan.integers("cluster")[0])
         if split := plan.integers("registers"):
             kernel.attributes[REGISTERS] = IntsAttr(tuple(split))
@@ -119,26 +121,25 @@ class KernelBuilder:
         Shared tiles and what is computed from sizes alone stand before it.
         """
         plan = self.plan
-        body = Block(arg_types=[INDEX] * 3)
-        row, column, ordinal = body.args
+        body = Block(arg_types=[INDEX] * (len(sizes) + 1))
+        *coordinates, ordinal = body.args
         ordinal.name_hint = "tile"
         outer, self.emit = self.emit, Emit()
-        self.compute(Place(row, column))
+        self.compute(dict(zip(self.axes, coordinates, strict=True)))
         inner, self.emit = self.emit, outer
         for op in inner.ops:
             if isinstance(op, SharedTileOp):
                 outer.op(op)
         body.add_ops([o for o in inner.ops if not isinstance(o, SharedTileOp)])
         outer.op(
-            tile.TileLoopOp(
-                sizes, plan.tile_sizes[:2], Region(body), plan.raster.data, plan.integer("group")
-            )
+            tile.TileLoopOp(sizes, self.tile, Region(body), plan.raster.data, plan.integer("group"))
         )
 
     def compute(self, at: Place) -> None:
         """One tile of the output: contract, and hand on what comes out."""
-        gemm, emit = self.gemm, self.emit
-        at.row.name_hint, at.column.name_hint = f"{gemm.m}0", f"{gemm.n}0"
+        emit = self.emit
+        for axis, value in at.items():
+            value.name_hint = axis if axis in self.gemm.batch else f"{axis}0"
         rows, columns, _ = self.plan.tile_sizes
         zero = emit.zero_f32()
         acc = emit.value(tile.FragmentOp(FragmentType.of([rows, columns], f32)), "acc")
@@ -176,21 +177,22 @@ class KernelBuilder:
         shared: list[SSAValue] = []
         for side in (gemm.lhs, gemm.rhs):
             source = cast(GlobalType, self.frame.argument(side.read.tensor).type)
-            kind = SharedType.of([sizes[a] for a in side.axes], source.element_type)
+            kind = SharedType.of([sizes[a] for a in side.tile_axes], source.element_type)
             op = located(SharedTileOp(kind), side.read)
             shared.append(emit.value(op, f"{side.name}_tile"))
         body = Block(arg_types=[INDEX, INDEX])
         position, iteration = body.args
         position.name_hint, iteration.name_hint = f"{gemm.k}0", "i"
-        start = {gemm.m: at.row, gemm.n: at.column, gemm.k: position}
+        start = {**at, gemm.k: position}
         for side, target in zip((gemm.lhs, gemm.rhs), shared, strict=True):
             # The CTAs of a cluster lie along the rows, and share what has none.
             copy = tile.CopyOp(
                 self.frame.argument(side.read.tensor),
-                [start[a] for a in side.axes],
+                [start[a] if isinstance(a, str) else emit.index(a) for a in side.axes],
                 target,
                 loader=plan.loader.data,
                 multicast=plan.flag("multicast") and gemm.m not in side.axes,
+                axes=along(side.along, len(side.axes)),
             )
             body.add_op(located(copy, side.read))
         contract = tile.ContractOp(
@@ -210,7 +212,7 @@ class KernelBuilder:
 
     def operand_map(self, side: Operand) -> AffineMap:
         order = (self.gemm.m, self.gemm.n, self.gemm.k)
-        axes = tuple(AffineExpr.dimension(order.index(a)) for a in side.axes)
+        axes = tuple(AffineExpr.dimension(order.index(a)) for a in side.tile_axes)
         return AffineMap(3, 0, axes)
 
     def epilogue(self, at: Place, acc: SSAValue) -> None:
@@ -223,14 +225,16 @@ class KernelBuilder:
         block = Block(arg_types=[f32])
         block.args[0].name_hint = gemm.reduce.label
         by_label = {gemm.m: ROW + FIRST_ROW, gemm.n: COLUMN + FIRST_COLUMN}
+        by_label |= {axis: AffineExpr.symbol(i) for i, axis in enumerate(gemm.batch, 2)}
+        origin = [at[axis] for axis in (gemm.m, gemm.n, *gemm.batch)]
         known: dict[SSAValue, SSAValue] = {gemm.reduce.result: block.args[0]}
-        body = Point(self.frame, block, known, by_label, 2, [at.row, at.column])
+        body = Point(self.frame, block, known, by_label, 2, origin)
         results: list[SSAValue] = []
         places: list[tuple[AffineExpr, ...]] = []
-        for value, out in zip(gemm.kernel.yield_op.values, gemm.kernel.outs, strict=True):
+        values = gemm.kernel.yield_op.values
+        for value, out, labels in zip(values, gemm.kernel.outs, gemm.outputs, strict=True):
             scalar = body.scalar(value)
             results.append(body.cast(scalar, out.element_type))
-            labels = [axis.label for axis in gemm.kernel.iters]
             places.append(tuple(by_label[label] for label in labels))
         block.add_ops([*body.emit.ops, tile.YieldOp(results)])
         outputs = self.frame.outputs
@@ -259,11 +263,19 @@ class KernelBuilder:
         """The fragment by parts into a shared tile, and from there to the tensor."""
         emit, made = self.emit, len(self.emit.ops)
         assert isinstance(fragment.type, FragmentType)
+        labels, n = self.gemm.outputs[0], self.gemm.n
+        axes = along((labels.index(self.gemm.m), labels.index(n)), len(labels))
         kind = SharedType.of(staged, fragment.type.element_type)
         shared = emit.value(SharedTileOp(kind), "out_tile")
         for start in range(0, self.plan.tile_sizes[1], staged[1]):
             window = None if fragment.type.sizes == staged else (0, start)
             emit.op(tile.CopyOp(fragment, [], shared, window=window))
-            column = emit.apply(affine_dim(0) + start, [at.column]) if start else at.column
-            emit.op(tile.CopyOp(shared, [at.row, column], tensor, loader="tma"))
+            column = emit.apply(affine_dim(0) + start, [at[n]]) if start else at[n]
+            place = [column if label == n else at[label] for label in labels]
+            emit.op(tile.CopyOp(shared, place, tensor, loader="tma", axes=axes))
         return emit.ops[made:]
+
+
+def along(axes: tuple[int, int], rank: int) -> tuple[int, int] | None:
+    """The dimensions of a tensor that a tile lies in, as a copy says them: its last two are not."""
+    return None if axes == (rank - 2, rank - 1) else axes

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import prod
 
 from polyc.dialects.gpu.types import SharedType, element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
@@ -66,7 +67,7 @@ class Estimate:
 def estimate(
     region: KernelOp, plan: ScheduleOp, symbols: Mapping[str, int], multiprocessors: int
 ) -> Estimate:
-    """What a launch of ``region`` under ``plan`` does at the sizes ``symbols``.
+    """What a launch of ``region`` under ``plan`` does at the sizes ``symbols``, all its batch.
 
     ``multiprocessors`` bounds the grid of a persistent kernel.  Raises PolycError
     ``UnsupportedProgram`` where the region is no contraction that a plan can schedule.
@@ -80,15 +81,17 @@ def estimate(
     cluster = plan.integers("cluster")[0]
     tiles[gemm.m] = -(-tiles[gemm.m] // cluster) * cluster
     sharing = cluster if plan.flag("multicast") else 1
-    outputs = tiles[gemm.m] * tiles[gemm.n]
+    batch = prod(gemm.size(axis).evaluate(symbols) for axis in gemm.batch)
+    outputs = batch * tiles[gemm.m] * tiles[gemm.n]
     ctas = min(outputs, multiprocessors) if plan.flag("persistent") else outputs
     ctas = max(cluster, ctas // cluster * cluster) if outputs else 0
     steps = outputs * tiles[gemm.k]
     staged = staged_tile(gemm, plan)
-    # Each operand is read whole by every tile along the axis that it does not have.
+    # Each operand is read whole by every tile along the axis that it does not have, and by each
+    # matrix of a batch.
     rows, columns, depth = (sizes[axis] for axis in (gemm.m, gemm.n, gemm.k))
     lines = rows * tiles[gemm.n] + columns * tiles[gemm.m] // sharing
-    operands = lines * depth * OPERAND_BYTES
+    operands = batch * lines * depth * OPERAND_BYTES
     stage = (tile[gemm.m] + tile[gemm.n]) * tile[gemm.k] * OPERAND_BYTES
     warps, consumers = plan.threads() // plan.target.warp, plan.integer("consumers")
     grouped, tma = plan.mma.data == "wgmma", plan.loader.data == "tma"
@@ -101,8 +104,11 @@ def estimate(
     return Estimate(
         ctas=ctas,
         threads=ctas * plan.threads(),
-        global_read_bytes=operands + _epilogue_bytes(gemm, sizes, tile, tiles),
-        global_write_bytes=rows * columns * element_bytes(region.outs.data[0].element_type),
+        global_read_bytes=operands + batch * _epilogue_bytes(gemm, sizes, tile, tiles),
+        global_write_bytes=batch
+        * rows
+        * columns
+        * sum(element_bytes(out.element_type) for out in region.outs),
         shared_read_bytes=0 if grouped else loads * warps * matrices * MATRICES_BYTES,
         shared_write_bytes=_staged_bytes(plan, outputs, staged) + (0 if tma else steps * stage),
         bank_conflicts=0,
@@ -130,7 +136,9 @@ def _staged_bytes(plan: ScheduleOp, outputs: int, staged: tuple[int, int] | None
 
 def _boxes(side: Operand, tile: Mapping[str, int]) -> int:
     """TMA copies that bring one tile of an operand: one a panel, as wide as its swizzle spans."""
-    kind = SharedType.of([tile[axis] for axis in side.axes], side.read.result.type.element_type)
+    kind = SharedType.of(
+        [tile[axis] for axis in side.tile_axes], side.read.result.type.element_type
+    )
     span = widest_swizzle(kind)
     return kind.sizes[-1] * OPERAND_BYTES // span if span else 1
 

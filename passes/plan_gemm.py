@@ -1,12 +1,13 @@
-"""The schedules of a region that is one gemm with an elementwise epilogue (S8, S9.3)."""
+"""The schedules of a region that multiplies matrices, with an elementwise epilogue (S8, S9.3)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import cast
 
-from polyc.dialects.dim import Assumption, AssumptionsAttr
+from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan_fields import Record, Value
 from polyc.dialects.region import KernelOp
@@ -14,6 +15,10 @@ from polyc.dialects.region_types import MemRefType
 from polyc.passes.plan_facts import holds_always, left_open
 from polyc.passes.plan_rules import Fields, Rule, bad_plan, fitted
 from polyc.passes.region_contraction import Contraction, find_contraction
+
+TMA_AXES = 5
+"""The most dimensions of a tensor that TMA copies boxes of (CUDA driver API,
+cuTensorMapEncodeTiled)."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +84,15 @@ VARIANTS: Mapping[str, tuple[Variant, ...]] = {
 def conditions(gemm: Contraction, variant: Variant) -> tuple[Assumption, ...] | None:
     """What a variant needs beyond the assumptions, or None when it can never run."""
     kernel = gemm.kernel
+    if variant.fields.get("loader") == "tma" and gemm.rank > TMA_AXES:
+        return None
     facts: list[Assumption] = []
     if variant.multiple > 1:
-        out = kernel.outs.data[0].shape[-1]
-        for size in dict.fromkeys((gemm.lhs.contiguous, gemm.rhs.contiguous, out)):
+        outs = (out.shape[-1] for out in kernel.outs)
+        for size in dict.fromkeys((gemm.lhs.contiguous, gemm.rhs.contiguous, *outs)):
             facts.append(Assumption(size.mod(variant.multiple), "=="))
     if variant.elements:
-        outputs = gemm.size(gemm.m) * gemm.size(gemm.n)
+        outputs = prod(map(gemm.size, gemm.outputs[0]), start=Dim.const(1))
         facts.append(Assumption(outputs - variant.elements, ">="))
     if variant.needs_k:
         facts.append(Assumption(gemm.size(gemm.k) - 1, ">="))
@@ -96,9 +103,7 @@ def _pointers_promised(gemm: Contraction, variant: Variant) -> bool:
     """Whether the signature's alignments are enough for the variant's accesses."""
     wanted = variant.multiple * OPERAND_BYTES
     reads = (gemm.lhs.read.tensor.type, gemm.rhs.read.tensor.type)
-    return all(
-        cast("MemRefType", type).align >= wanted for type in (*reads, gemm.kernel.outs.data[0])
-    )
+    return all(cast("MemRefType", type).align >= wanted for type in (*reads, *gemm.kernel.outs))
 
 
 def schedule_fields(gemm: Contraction, arch: str, variant: Variant) -> Fields:
@@ -119,8 +124,7 @@ def schedule_fields(gemm: Contraction, arch: str, variant: Variant) -> Fields:
         "tensorize": acc,
         "vectorize_axis": f"{n}.i.i",
         "bind": {
-            f"{m}.o": "block.x",
-            f"{n}.o": "block.x",
+            **dict.fromkeys((*gemm.batch, f"{m}.o", f"{n}.o"), "block.x"),
             f"{m}.i.o": "warpgroup" if grouped else "warp.y",
             **({} if grouped else {f"{n}.i.o": "warp.x"}),
         },
@@ -130,9 +134,9 @@ def schedule_fields(gemm: Contraction, arch: str, variant: Variant) -> Fields:
         "layout_hints": {
             f"{gemm.lhs.name}_swizzle": True,
             f"{gemm.rhs.name}_swizzle": True,
-            f"{gemm.lhs.name}_major": gemm.lhs.axes[-1],
-            f"{gemm.rhs.name}_major": gemm.rhs.axes[-1],
-            f"{gemm.kernel.res_names.data[0].data}_stride": "row",
+            f"{gemm.lhs.name}_major": gemm.lhs.tile_axes[-1],
+            f"{gemm.rhs.name}_major": gemm.rhs.tile_axes[-1],
+            **{f"{name.data}_stride": "row" for name in gemm.kernel.res_names},
         },
         "algo_choice": {"matmul": "tiled"},
         "local_edges": [{"from": acc, "to": target, "buffer": "reg"}],
@@ -152,11 +156,11 @@ def _tails(gemm: Contraction, tile: Sequence[int]) -> list[str]:
 
 
 def schedules(kernel: KernelOp, arch: str) -> list[ScheduleOp]:
-    """The schedules of a gemm, in order of dispatch.
+    """The schedules of a product of matrices, in order of dispatch.
 
     A condition that the graph's assumptions imply is dropped; a variant that they exclude is not
     emitted, nor is one after a variant without conditions on sizes or addresses.  Raises
-    PolycError where the region is no gemm.
+    PolycError where the region is no such product.
     """
     gemm = find_contraction(kernel)
     found: list[ScheduleOp] = []
@@ -184,4 +188,4 @@ def check(kernel: KernelOp, plan: ScheduleOp) -> None:
 
 
 GEMM = Rule("matmul", schedules, check)
-"""One product of two matrices with an elementwise epilogue."""
+"""One product of matrices, or of as many as a batch has, with an elementwise epilogue."""

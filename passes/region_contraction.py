@@ -1,20 +1,30 @@
 """The contraction of a region: what ``plan-select`` and the lowering schedule (S8, S9).
 
-A region computes ``C[m, n] = epilogue(sum over k of A[m, k] * B[k, n])``, or is refused
-with the reason.
+A region computes ``C[b..., m, n] = epilogue(sum over k of A[b..., m, k] * B[b..., k, n])``, or is
+refused with the reason.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
+
+from xdsl.ir.affine import AffineConstantExpr
 
 from polyc.dialects.dim import Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
-from polyc.dialects.region_types import MemRefType, ValType
-from polyc.passes.region_products import WAY_OUT, epilogue_steps, find_product, unsupported
+from polyc.dialects.region_types import MemRefType, ValType, val_type
+from polyc.passes.region_products import (
+    WAY_OUT,
+    Factor,
+    epilogue_steps,
+    find_product,
+    unsupported,
+)
+from polyc.poly.contraction import Operand as Read
 
 
 @dataclass(frozen=True)
@@ -23,39 +33,37 @@ class Operand:
 
     name: str
     read: ReadOp
-    axes: tuple[str, ...]
-    """The axis that walks each dimension of the tensor, outermost first."""
+    axes: tuple[str | int, ...]
+    """The axis that walks each dimension of the tensor, outermost first, or the one place on it."""
+    along: tuple[int, int]
+    """The dimensions of the product's two axes; the tile's rows go along the second."""
 
     @property
     def contiguous(self) -> Dim:
         """The size of the innermost dimension."""
         return cast("MemRefType", self.read.tensor.type).shape[-1]
 
-
-def staged_tile(gemm: Contraction, plan: ScheduleOp) -> tuple[int, int] | None:
-    """The part of the output that a kernel stores at once by TMA; None where threads store.
-
-    The copy engine takes one output of 16-bit elements that lies as the accumulator does.
-    """
-    outs = gemm.kernel.outs
-    if len(outs) != 1 or element_bytes(outs.data[0].element_type) != OPERAND_BYTES:
-        return None
-    if [axis.label for axis in gemm.kernel.iters] != [gemm.m, gemm.n]:
-        return None
-    return plan.staged_tile
+    @property
+    def tile_axes(self) -> tuple[str, str]:
+        """The axes of a tile of it: m or n, and k, as they are stored."""
+        first, second = (self.axes[i] for i in self.along)
+        assert isinstance(first, str) and isinstance(second, str)
+        return first, second
 
 
 @dataclass(frozen=True)
 class Contraction:
-    """``C[m, n] = epilogue(sum over k of A[m, k] * B[k, n])`` in a region.
+    """``C[b..., m, n] = epilogue(sum over k of A[b..., m, k] * B[b..., k, n])`` in a region.
 
-    ``lhs`` carries m and ``rhs`` carries n, where n is the innermost axis of the output.
+    ``lhs`` carries m and ``rhs`` carries n, where n comes after m in the first output.  The axes
+    ``batch`` are those of the outputs beside these two: an operand has all, some or none of them.
     """
 
     kernel: KernelOp
     reduce: ReduceOp
     lhs: Operand
     rhs: Operand
+    batch: tuple[str, ...]
     m: str
     n: str
     k: str
@@ -66,6 +74,28 @@ class Contraction:
         found = cast("ValType", self.reduce.operand.type).axis(axis)
         assert found is not None
         return found.size
+
+    @property
+    def outputs(self) -> tuple[tuple[str, ...], ...]:
+        """The axes of each output's dimensions, outermost first."""
+        return tuple(val_type(value).labels for value in self.kernel.yield_op.values)
+
+    @property
+    def rank(self) -> int:
+        """The most dimensions that a tensor of it has which tiles are copied from or to."""
+        return max(len(axes) for axes in (self.lhs.axes, self.rhs.axes, *self.outputs))
+
+
+def staged_tile(gemm: Contraction, plan: ScheduleOp) -> tuple[int, int] | None:
+    """The part of the output that a kernel stores at once by TMA; None where threads store.
+
+    The copy engine takes one output of 16-bit elements whose rows lie along n, as the
+    accumulator's do.
+    """
+    outs = gemm.kernel.outs
+    if len(outs) != 1 or element_bytes(outs.data[0].element_type) != OPERAND_BYTES:
+        return None
+    return plan.staged_tile if gemm.outputs[0][-1] == gemm.n else None
 
 
 def find_contraction(kernel: KernelOp) -> Contraction:
@@ -82,30 +112,97 @@ def find_contraction(kernel: KernelOp) -> Contraction:
         if side.read.guard is not None:
             why = f"it reads {side.name} under a guard"
             raise unsupported(kernel, why, "pad the tensor outside", side.read)
+    names, out = product.names, reduce.result.type.labels
+    walked = [
+        _walked(kernel, side, found, names)
+        for side, found in zip(factors, (pattern.lhs, pattern.rhs), strict=True)
+    ]
     if len(reduce.labels) != 1:
-        raise unsupported(kernel, f"it reduces {len(reduce.labels)} axes", WAY_OUT, reduce)
-    out = reduce.result.type.labels
-    if pattern.batch or not len(pattern.lhs_axes) == len(pattern.rhs_axes) == 1:
         raise unsupported(
             kernel,
-            f"it contracts {product.lhs.name} with {product.rhs.name} into [{', '.join(out)}], "
-            "which is no product of two matrices",
-            WAY_OUT,
+            f"it sums over [{', '.join(reduce.labels)}], which are no one axis in both "
+            f"{product.lhs.name} and {product.rhs.name}",
+            "store them next to each other in the same order, or reshape them into one",
             reduce,
         )
-    for side, found in zip(factors, (pattern.lhs, pattern.rhs), strict=True):
-        if not found.plain:
+    steps = epilogue_steps(kernel, reduce)
+    order = _outputs(kernel, out)[0]
+    k = reduce.labels[0]
+    own = ([names[a] for a in axes] for axes in (pattern.lhs_axes, pattern.rhs_axes))
+    sides = [_operand(kernel, *side, order, k) for side in zip(factors, walked, own, strict=True)]
+    # The later axis of the output is n, whichever factor carries it.
+    (lhs, m), (rhs, n) = sorted(sides, key=lambda side: order.index(side[1]))
+    batch = tuple(axis for axis in order if axis not in (m, n))
+    return Contraction(kernel, reduce, lhs, rhs, batch, m, n, k, steps)
+
+
+def _walked(
+    kernel: KernelOp, side: Factor, found: Read, names: Sequence[str]
+) -> tuple[str | int, ...]:
+    """What walks each dimension of a factor: an axis, or nothing where it is read at one place."""
+    places: list[str | int] = []
+    zero = AffineConstantExpr(0)
+    for coordinate in found.coordinates:
+        if coordinate.axis is not None and coordinate.offset == zero:
+            places.append(names[coordinate.axis])
+        elif not coordinate.terms and isinstance(coordinate.offset, AffineConstantExpr):
+            places.append(coordinate.offset.value)
+        else:
             raise unsupported(
                 kernel,
                 f"it reads {side.name} at {side.read.map.data}, not along its axes",
                 WAY_OUT,
                 side.read,
             )
-    names = product.names
-    walked = [tuple(names[a] for a in o.axes if a is not None) for o in (pattern.lhs, pattern.rhs)]
-    sides = [Operand(s.name, s.read, axes) for s, axes in zip(factors, walked, strict=True)]
-    # The innermost axis of the output is n, whichever factor carries it.
-    lhs, rhs = sides if pattern.lhs_axes == (0,) else sides[::-1]
-    m, n = out
-    steps = epilogue_steps(kernel, reduce)
-    return Contraction(kernel, reduce, lhs, rhs, m, n, reduce.labels[0], steps)
+    return tuple(places)
+
+
+def _operand(
+    kernel: KernelOp,
+    side: Factor,
+    walked: Sequence[str | int],
+    own: Sequence[str],
+    order: Sequence[str],
+    k: str,
+) -> tuple[Operand, str]:
+    """One side of the product, and which of the axes that it has alone is tiled.
+
+    That is its innermost dimension's, where this is not k, or else the latest in the output; the
+    others are axes of the batch.
+    """
+    if not own:
+        raise unsupported(
+            kernel,
+            f"{side.name} has no axis that the other factor lacks, so that nothing of it is used "
+            "twice",
+            WAY_OUT,
+            side.read,
+        )
+    last = walked[-1]
+    if last != k and last not in own:
+        where = f"along {last}" if isinstance(last, str) else f"at {last}"
+        raise unsupported(
+            kernel,
+            f"it reads rows of {side.name} {where}, and a tile's rows lie along an axis of the "
+            "product",
+            f"store {side.name} with that dimension before the others",
+            side.read,
+        )
+    tiled = next((a for a in own if a == last), None) or max(own, key=order.index)
+    first, second = sorted((walked.index(tiled), walked.index(k)))
+    return Operand(side.name, side.read, tuple(walked), (first, second)), tiled
+
+
+def _outputs(kernel: KernelOp, axes: Sequence[str]) -> list[tuple[str, ...]]:
+    """The axes of each output in its order; each has all axes of the accumulator."""
+    found = [val_type(value).labels for value in kernel.yield_op.values]
+    for name, labels in zip(kernel.res_names, found, strict=True):
+        if sorted(labels) != sorted(axes):
+            raise unsupported(
+                kernel,
+                f"output {name.data} lies along [{', '.join(labels)}] and the product along "
+                f"[{', '.join(axes)}]",
+                "make it an output of a graph of its own",
+                kernel.yield_op,
+            )
+    return found

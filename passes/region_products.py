@@ -28,16 +28,37 @@ from polyc.dialects.region import (
     BinaryOp,
     BroadcastInDimOp,
     CastOp,
+    CompareOp,
     ConstantOp,
+    DimOp,
+    InsideOp,
     KernelOp,
     ReadOp,
     ReduceOp,
     ReduceTogetherOp,
+    SelectOp,
     TransposeOp,
     UnaryOp,
+    YieldOp,
 )
 from polyc.dialects.region_types import MemRefType, ValType
 from polyc.poly.contraction import ContractionPattern, Refusal, classify
+
+POINTWISE = (
+    BinaryOp,
+    BroadcastInDimOp,
+    CastOp,
+    CompareOp,
+    ConstantOp,
+    DimOp,
+    InsideOp,
+    ReadOp,
+    SelectOp,
+    TransposeOp,
+    UnaryOp,
+    YieldOp,
+)
+"""What runs at one point of the output, from reads and what is computed at that point."""
 
 
 def unsupported(
@@ -227,6 +248,9 @@ def epilogue_steps(kernel: KernelOp, reduce: ReduceOp) -> tuple[str, ...]:
     dependent: set[SSAValue] = {reduce.result}
     steps: list[str] = []
     for op in kernel.body.block.ops:
+        if op is not reduce and not isinstance(op, POINTWISE):
+            why = f"it holds {op.name}, which does not run at one point of the output"
+            raise unsupported(kernel, why, WAY_OUT, op)
         if not any(operand in dependent for operand in op.operands):
             continue
         dependent.update(op.results)

@@ -1,0 +1,107 @@
+"""Products of matrices as graphs, and what is asked of their kernels at each level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects.gpu import module as gpu
+from polyc.passes.driver import verify
+from polyc.passes.lower_to_gpu import BORDERS, build
+from polyc.playback import tile
+from polyc.playback.gpu.simulate import gpu_module_of
+from polyc.tools.parsing import parse_text
+from polyc.tools.play import play, programs
+from polyc.tools.registry import make_context
+
+ABOVE = list(BORDERS)[: list(BORDERS).index("plan-select")]
+
+
+def tensor(shape: Sequence[str | int], element: str = "f16") -> str:
+    return f"!frontend.tensor<[{', '.join(map(str, shape))}], {element}>"
+
+
+@dataclass(frozen=True)
+class Product:
+    """``C = A · B`` with batches, and what comes after it.
+
+    ``more`` are tensors ``(shape, function)`` that the product is combined with, one by one.
+    """
+
+    a: tuple[str | int, ...]
+    b: tuple[str | int, ...]
+    c: tuple[str | int, ...]
+    flags: tuple[str, ...] = ()
+    more: tuple[tuple[tuple[str | int, ...], str], ...] = ()
+    out: str = "f16"
+
+    @property
+    def text(self) -> str:
+        a, b, c = tensor(self.a), tensor(self.b), tensor(self.c, self.out)
+        inputs = [f"%A: {a}", f"%B: {b}"]
+        inputs += [f"%x{i}: {tensor(shape)}" for i, (shape, _) in enumerate(self.more)]
+        attributes = ", ".join(("acc = f32", *self.flags))
+        lines = [f"%p0 = frontend.gemm %A, %B {{{attributes}}} : ({a}, {b}) -> {c}"]
+        for i, (shape, fn) in enumerate(self.more):
+            types = f"({c}, {tensor(shape)}) -> {c}"
+            lines.append(f"%p{i + 1} = frontend.elementwise {fn} %p{i}, %x{i} : {types}")
+        lines.append(f"frontend.output %p{len(self.more)} : {c}")
+        body = "\n  ".join(lines)
+        return f"frontend.graph @g({', '.join(inputs)}) -> (C: {c}) {{\n  {body}\n}}\n"
+
+
+def regions(text: str) -> ModuleOp:
+    """The regions of a graph, as ``plan-select`` meets them."""
+    ctx = make_context()
+    module = parse_text(ctx, text, "t.mlir")
+    for name in ABOVE:
+        build(name, "").apply(ctx, module)
+    verify(module)
+    return module
+
+
+def tiles(module: ModuleOp, arch: str, plan: str | None = None) -> gpu.ModuleOp:
+    """The kernels of regions, as tiles."""
+    ctx, copy = make_context(), module.clone()
+    for name in ("plan-select", "region-to-gpu"):
+        build(name, arch, plan).apply(ctx, copy)
+        verify(copy)
+    return gpu_module_of(copy)
+
+
+def inputs_of(module: ModuleOp, sizes: Mapping[str, int], seed: int = 0) -> list[Any]:
+    """Small integers, of which every sum is exact in f32 whatever its order."""
+    rng = np.random.default_rng(seed)
+    (program,) = programs(module)
+    kinds = {"f16": np.float16, "f32": np.float32}
+    found: list[Any] = []
+    for spec in program.inputs:
+        shape = [size.evaluate(sizes) for size in spec.type.dims]
+        found.append(rng.integers(-2, 3, shape).astype(kinds[str(spec.type.element_type)]))
+    return found
+
+
+def runnable(kernels: gpu.ModuleOp, sizes: Mapping[str, int]) -> list[str]:
+    """The variants whose conditions hold at these sizes."""
+    variants = kernels.dispatch().variants()
+    return [v.variant_name for v in variants if all(f.holds(sizes) for f in v.facts.data)]
+
+
+def assert_tiles_agree(text: str, arch: str, sizes: Mapping[str, int]) -> list[str]:
+    """Every variant that takes ``sizes`` gives to the bit what the regions give; their names."""
+    module = regions(text)
+    kernels = tiles(module, arch)
+    inputs = inputs_of(module, sizes)
+    (program,) = programs(module)
+    wanted = play(module, program.sym_name.data, inputs, sizes)
+    assert wanted is not None
+    ran = runnable(kernels, sizes)
+    for variant in ran:
+        found = tile.run(kernels, inputs, sizes, variant)
+        for mine, theirs in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(np.asarray(mine), np.asarray(theirs))
+    return ran
