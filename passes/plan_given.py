@@ -8,7 +8,8 @@ from typing import cast
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
-from polyc.passes.plan_rules import check_schedule
+from polyc.dialects.plan_fields import record_of
+from polyc.passes.plan_rules import check_schedule, rings_of
 
 
 def read_plan(path: str) -> list[dict[str, object]]:
@@ -43,10 +44,15 @@ def user_schedule(base: ScheduleOp, given: Mapping[str, object]) -> ScheduleOp:
     """``base`` with the fields that the user gave.
 
     Nothing is lowered to make it fit: a plan over a resource is refused with the numbers
-    (S8.2).  Raises PolycError.
+    (S8.2).  Rings of shared memory are as deep as the stages that the user gave, where the user
+    says no depth.  Raises PolycError.
     """
+    fields = {**base.to_json(), **given}
+    stages = fields["stages"]
+    if "local_edges" not in given and type(stages) is int:
+        fields["local_edges"] = rings_of([record_of(e) for e in base.local_edges.data], stages)
     try:
-        merged = ScheduleOp.from_json({**base.to_json(), **given})
+        merged = ScheduleOp.from_json(fields)
     except ValueError as error:
         raise PolycError("BadPlan", str(error)) from error
     if merged.arch != base.arch:

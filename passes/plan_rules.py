@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.dialects.diagnostic import PolycError, from_text
 from polyc.dialects.dim import Assumption
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan_fields import Value
+from polyc.dialects.plan_fields import Record, Value
 from polyc.dialects.region import KernelOp
 
 Fields = dict[str, Value]
@@ -45,13 +45,20 @@ def fitted(region: str, variant: str, fields: Fields, when: Sequence[Assumption]
     ``notes`` says what was given up.  Raises PolycError when two stages do not fit.
     """
     stages = wanted = cast("int", fields["stages"])
+    edges = cast("list[Record]", fields.get("local_edges", []))
     while True:
         notes = [] if stages == wanted else [f"stages {wanted} -> {stages}: shared memory"]
-        op = ScheduleOp(region, variant, {**fields, "stages": stages, "notes": notes}, when)
+        chosen = {"stages": stages, "local_edges": rings_of(edges, stages), "notes": notes}
+        op = ScheduleOp(region, variant, {**fields, **chosen}, when)
         if op.shared_bytes() <= op.target.shared_bytes or stages <= 2:
             check_schedule(op)
             return op
         stages -= 1
+
+
+def rings_of(edges: Sequence[Record], stages: int) -> list[Record]:
+    """Local edges with the depth that rings of shared memory have in so many stages."""
+    return [{**e, "depth": stages} if e.get("buffer") == "smem_ring" else e for e in edges]
 
 
 def check_schedule(op: ScheduleOp) -> None:

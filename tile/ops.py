@@ -140,9 +140,13 @@ def im2col(
     strides: Sequence[int] = (1, 1),
     padding: Sequence[int] = (0, 0),
     dilation: Sequence[int] = (1, 1),
+    after: Sequence[int] | None = None,
 ) -> Im2colAttr:
-    """How a convolution's filter moves, for ``T.copy(X[n, p, q, c], a, im2col=…, tap=(r, s))``."""
-    return public(Im2colAttr.of)(kernel, strides, padding, dilation)
+    """How a convolution's filter moves, for ``T.copy(X[n, p, q, c], a, im2col=…, tap=(r, s))``.
+
+    ``after`` pads the image's end, where ``padding`` is that of its start alone.
+    """
+    return public(Im2colAttr.of)(kernel, strides, padding, dilation, after)
 
 
 @public

@@ -65,6 +65,7 @@ class Im2colMapType(ParametrizedAttribute, TypeAttribute):
     last one), every ``strides``-th, row after row and image after image.  The tap is a further
     operand of the copy (``gpu.tma_load_im2col``); pixels outside the image arrive as zeros.
     For padding p, dilation d and a filter of n taps, lower is -p and upper is p - (n - 1) d.
+    Where an image is padded by other numbers at its end, those are upper's p.
     """
 
     name = "gpu.im2col_map"
@@ -173,13 +174,15 @@ class Im2colAttr(ParametrizedAttribute):
 
     ``#gpu.im2col<kernel [3, 3], strides [1, 1], padding [1, 1], dilation [1, 1]>``: output pixel
     (p, q) and tap (r, s) read input pixel (p·stride - padding + r·dilation, and so along the
-    width), zeros where that is outside the image.
+    width), zeros where that is outside the image.  ``padding [0, 0] to [1, 1]`` is of an image
+    that is padded by other numbers after its last row and column than before its first.
     """
 
     name = "gpu.im2col"
     kernel: ArrayAttr[IntAttr]
     strides: ArrayAttr[IntAttr]
     padding: ArrayAttr[IntAttr]
+    after: ArrayAttr[IntAttr]
     dilation: ArrayAttr[IntAttr]
 
     @staticmethod
@@ -188,9 +191,12 @@ class Im2colAttr(ParametrizedAttribute):
         strides: Sequence[int] = (1, 1),
         padding: Sequence[int] = (0, 0),
         dilation: Sequence[int] = (1, 1),
+        after: Sequence[int] | None = None,
     ) -> Im2colAttr:
+        """``after`` is the padding behind the last row and column, ``padding`` where left out."""
+        last = padding if after is None else after
         return Im2colAttr(
-            *(ArrayAttr(map(IntAttr, v)) for v in (kernel, strides, padding, dilation))
+            *(ArrayAttr(map(IntAttr, v)) for v in (kernel, strides, padding, last, dilation))
         )
 
     @property
@@ -203,7 +209,13 @@ class Im2colAttr(ParametrizedAttribute):
 
     @property
     def pads(self) -> tuple[int, int]:
+        """Zeros before the first row and column."""
         return _pair(self.padding)
+
+    @property
+    def pads_after(self) -> tuple[int, int]:
+        """Zeros after the last row and column."""
+        return _pair(self.after)
 
     @property
     def dilations(self) -> tuple[int, int]:
@@ -219,9 +231,15 @@ class Im2colAttr(ParametrizedAttribute):
     def output_dims(self, height: Dim, width: Dim) -> tuple[Dim, Dim]:
         """Height and width of the output as expressions of the input's."""
         first, second = (
-            (extent + (2 * pad - (taps - 1) * dilation - 1)).floordiv(step) + 1
-            for extent, taps, step, pad, dilation in zip(
-                (height, width), self.taps, self.steps, self.pads, self.dilations, strict=True
+            (extent + (before + after - (taps - 1) * dilation - 1)).floordiv(step) + 1
+            for extent, taps, step, before, after, dilation in zip(
+                (height, width),
+                self.taps,
+                self.steps,
+                self.pads,
+                self.pads_after,
+                self.dilations,
+                strict=True,
             )
         )
         return first, second
@@ -232,7 +250,7 @@ class Im2colAttr(ParametrizedAttribute):
         """The tensor map that copies ``channels`` of ``pixels`` rows of the implicit GEMM."""
         upper = [
             pad - (taps - 1) * dilation
-            for taps, pad, dilation in zip(self.taps, self.pads, self.dilations, strict=True)
+            for taps, pad, dilation in zip(self.taps, self.pads_after, self.dilations, strict=True)
         ]
         lower = [-pad for pad in self.pads]
         return Im2colMapType.of([pixels, channels], element_type, swizzle, lower, upper, self.steps)
@@ -246,12 +264,16 @@ class Im2colAttr(ParametrizedAttribute):
                     parser.parse_punctuation(",")
                 parser.parse_keyword(word)
                 pairs.append(_ints(parser, 2, f"{word} (height, width)"))
+                if word == "padding":
+                    after = parser.parse_optional_keyword("to") is not None
+                    pairs.append(_ints(parser, 2, "padding to") if after else pairs[-1])
         return pairs
 
     def print_parameters(self, printer: Printer) -> None:
+        after = f" to {_text(self.pads_after)}" if self.pads_after != self.pads else ""
         printer.print_string(
             f"<kernel {_text(self.taps)}, strides {_text(self.steps)}, "
-            f"padding {_text(self.pads)}, dilation {_text(self.dilations)}>"
+            f"padding {_text(self.pads)}{after}, dilation {_text(self.dilations)}>"
         )
 
     def verify(self) -> None:
@@ -259,6 +281,7 @@ class Im2colAttr(ParametrizedAttribute):
             ("kernel", self.kernel, 1),
             ("strides", self.strides, 1),
             ("padding", self.padding, 0),
+            ("padding to", self.after, 0),
             ("dilation", self.dilation, 1),
         ):
             numbers = [v.data for v in values]

@@ -19,6 +19,7 @@ GEOMETRIES = {
     "strided": Im2colAttr.of([3, 3], [2, 2], [1, 1]),
     "uneven": Im2colAttr.of([3, 5], [2, 3], [0, 2], [2, 1]),
     "pointwise": Im2colAttr.of([1, 1], [2, 1]),
+    "lopsided": Im2colAttr.of([3, 2], [2, 1], [0, 1], after=[1, 0]),
 }
 """Filters that move in different ways."""
 
@@ -59,7 +60,8 @@ def copy_kernel(
     """
     (r_taps, s_taps), (stride_h, stride_w) = geometry.taps, geometry.steps
     (pad_h, pad_w), (dil_h, dil_w) = geometry.pads, geometry.dilations
-    upper = [pad_h - (r_taps - 1) * dil_h, pad_w - (s_taps - 1) * dil_w]
+    end_h, end_w = geometry.pads_after
+    upper = [end_h - (r_taps - 1) * dil_h, end_w - (s_taps - 1) * dil_w]
     tensor_map = (
         f"!gpu.im2col_map<[{pixels}, 64], f16, swizzle 128, lower [{-pad_h}, {-pad_w}], "
         f"upper {upper}, strides [{stride_h}, {stride_w}]>"
@@ -166,11 +168,17 @@ def convolution_program(
     pixels = f"N * ({sizes[0]}) * ({sizes[1]})"
 
     def extent(axis: int) -> str:
-        pad, count, dilation, step = (
+        before, after, count, dilation, step = (
             pair[axis]
-            for pair in (geometry.pads, geometry.taps, geometry.dilations, geometry.steps)
+            for pair in (
+                geometry.pads,
+                geometry.pads_after,
+                geometry.taps,
+                geometry.dilations,
+                geometry.steps,
+            )
         )
-        more = 2 * pad - (count - 1) * dilation - 1
+        more = before + after - (count - 1) * dilation - 1
         return f"affine_map<(d0) -> ((d0 + {more}) floordiv {step} + 1)>"
 
     x, f = "!gpu.global<[N, H, W, C], f16>", f"!gpu.global<[K, {taps}, C], f16>"

@@ -1,0 +1,239 @@
+"""``region-to-gpu``: what the kernels of matrix products and convolutions have in common (S9, T3).
+
+A block computes a tile of the output, [BM, BN] of its last two axes as the kernel sees it and one
+point of those before them.  The accumulator is a fragment; what follows the sum is mapped over it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import SharedTileOp
+from polyc.dialects.gpu.types import BindAttr, FragmentType, IntsAttr, SharedType, index_attr
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp, ReduceOp
+from polyc.lowering.region_to_gpu_frame import Frame
+from polyc.lowering.region_to_gpu_point import Point
+from polyc.passes.driver import located
+from polyc.passes.emit import INDEX, Emit, affine_dim
+from polyc.passes.gpu_double_buffer_fragments import BUFFERS
+from polyc.passes.gpu_warp_specialize import REGISTERS
+
+ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
+FIRST_ROW, FIRST_COLUMN = AffineExpr.symbol(0), AffineExpr.symbol(1)
+
+Place = Mapping[str, SSAValue]
+"""Where a tile of the output begins: the first coordinate on each axis of the output."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """An output as the kernel sees it, and the axis that walks each dimension of it."""
+
+    tensor: SSAValue
+    axes: Sequence[str]
+
+
+def check_reduction(reduce: ReduceOp, plan: ScheduleOp) -> None:
+    """Refuse a schedule that tensorizes another reduction; raises PolycError."""
+    if plan.tensorize.data != reduce.label:
+        raise PolycError(
+            "UnsupportedPlan",
+            f"the plan tensorizes {plan.tensorize.data!r} and the region reduces {reduce.label!r}",
+            plan,
+        )
+
+
+class ProductBuilder(ABC):
+    """Builds the kernel of one schedule.
+
+    ``axes``    the axes of the output as the kernel sees it: a batch's, then rows and columns
+    ``staged``  the part of the output that a persistent kernel stores at once by TMA, or None
+    """
+
+    def __init__(
+        self,
+        kernel: KernelOp,
+        reduce: ReduceOp,
+        plan: ScheduleOp,
+        axes: Sequence[str],
+        staged: tuple[int, int] | None,
+    ) -> None:
+        self.kernel, self.reduce, self.plan = kernel, reduce, plan
+        self.axes, self.staged = tuple(axes), staged
+        self.frame = Frame(kernel)
+        self.emit = self.frame.emit
+        self.tile = [*(1 for _ in self.axes[:-2]), *plan.tile_sizes[:2]]
+
+    @abstractmethod
+    def sizes(self) -> list[SSAValue]:
+        """The sizes of ``axes``; what does not change from tile to tile may be emitted here."""
+
+    @abstractmethod
+    def contract(self, at: Place, acc: SSAValue) -> None:
+        """The pipeline over the summed axes: copy both operands' tiles, and contract them."""
+
+    @abstractmethod
+    def targets(self) -> list[Target]:
+        """The outputs."""
+
+    def point(
+        self,
+        block: Block,
+        known: Mapping[SSAValue, SSAValue],
+        axes: Mapping[str, AffineExpr],
+        origin: Sequence[SSAValue],
+    ) -> Point:
+        """The scalars of the epilogue at one point of the tile."""
+        return Point(self.frame, block, known, axes, 2, origin)
+
+    def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        plan, emit, frame = self.plan, self.emit, self.frame
+        self.check_supported()
+        sizes = self.sizes()
+        if plan.flag("persistent"):
+            self.tile_loop(sizes)
+        else:
+            coordinates = tile.TileCoordinatesOp(
+                sizes, self.tile, plan.raster.data, plan.integer("group")
+            )
+            emit.op(coordinates)
+            self.compute(dict(zip(self.axes, coordinates.coordinates, strict=True)))
+        kernel = frame.finish(plan, bindings, plan.integers("cluster")[0])
+        if split := plan.integers("registers"):
+            kernel.attributes[REGISTERS] = IntsAttr(tuple(split))
+        return kernel
+
+    def check_supported(self) -> None:
+        """Refuse, with its name, a choice of the plan that no lowering obeys yet."""
+        plan = self.plan
+        rows, columns = plan.integers("cluster")
+        roles = plan.flag("persistent") and plan.loader.data == "tma"
+        alone = "[1, 1], or a persistent kernel that loads by tma"
+        for field, taken, there in (
+            ("split_k", plan.integer("split_k") != 1, "1"),
+            ("cluster", columns != 1, f"[{rows}, 1], neighbours along the rows"),
+            ("cluster", rows != 1 and not roles, alone),
+            ("pingpong", plan.flag("pingpong"), "false"),
+            ("persistent", plan.flag("persistent") and plan.mma.data != "wgmma", "false"),
+            ("raster", plan.raster.data == "column", '"row" or "grouped"'),
+        ):
+            if taken:
+                raise PolycError(
+                    "UnsupportedPlan",
+                    f"plan {plan.variant.data!r} asks for a {field} that region-to-gpu does not "
+                    f"build yet; use {there}",
+                    plan,
+                )
+
+    def tile_loop(self, sizes: Sequence[SSAValue]) -> None:
+        """A loop over the block's tiles; its body is what another kernel does once.
+
+        Shared tiles and what is computed from sizes alone stand before it.
+        """
+        plan = self.plan
+        body = Block(arg_types=[INDEX] * (len(sizes) + 1))
+        *coordinates, ordinal = body.args
+        ordinal.name_hint = "tile"
+        outer, self.emit = self.emit, Emit()
+        self.compute(dict(zip(self.axes, coordinates, strict=True)))
+        inner, self.emit = self.emit, outer
+        for op in inner.ops:
+            if isinstance(op, SharedTileOp):
+                outer.op(op)
+        body.add_ops([o for o in inner.ops if not isinstance(o, SharedTileOp)])
+        outer.op(
+            tile.TileLoopOp(sizes, self.tile, Region(body), plan.raster.data, plan.integer("group"))
+        )
+
+    def compute(self, at: Place) -> None:
+        """One tile of the output: contract, and hand on what comes out."""
+        emit = self.emit
+        for axis, value in at.items():
+            value.name_hint = axis if axis in self.axes[:-2] else f"{axis}0"
+        rows, columns, _ = self.plan.tile_sizes
+        zero = emit.zero_f32()
+        acc = emit.value(tile.FragmentOp(FragmentType.of([rows, columns], f32)), "acc")
+        emit.op(tile.FillOp(zero, acc))
+        self.contract(at, acc)
+        self.epilogue(at, acc)
+
+    def pipeline(self, bound: SSAValue, step: int, body: Block, contract: tile.ContractOp) -> None:
+        """A pipeline of ``body``, which holds the copies, and a contract that ends it."""
+        if (buffers := self.plan.integer(BUFFERS)) > 1:
+            contract.attributes[BUFFERS] = index_attr(buffers)
+        body.add_op(located(contract, self.reduce))
+        made = tile.PipelineOp(bound, step, self.plan.integer("stages"), Region(body))
+        self.emit.op(located(made, self.reduce))
+
+    def epilogue(self, at: Place, acc: SSAValue) -> None:
+        """What follows the contraction, mapped over its accumulator into the outputs.
+
+        A persistent kernel maps into a fragment, and stores that by TMA, so that the stores go
+        on while the next tile is computed.
+        """
+        *batch, m, n = self.axes
+        block = Block(arg_types=[f32])
+        block.args[0].name_hint = self.reduce.label
+        by_axis = {m: ROW + FIRST_ROW, n: COLUMN + FIRST_COLUMN}
+        by_axis |= {axis: AffineExpr.symbol(i) for i, axis in enumerate(batch, 2)}
+        origin = [at[axis] for axis in (m, n, *batch)]
+        body = self.point(block, {self.reduce.result: block.args[0]}, by_axis, origin)
+        targets = self.targets()
+        results: list[SSAValue] = []
+        places: list[tuple[AffineExpr, ...]] = []
+        end = self.kernel.yield_op
+        for value, out, target in zip(end.values, self.kernel.outs, targets, strict=True):
+            results.append(body.cast(body.scalar(value), out.element_type))
+            places.append(tuple(by_axis[axis] for axis in target.axes))
+        block.add_ops([*body.emit.ops, tile.YieldOp(results)])
+        outputs = [target.tensor for target in targets]
+        if self.staged is not None:
+            kind = FragmentType.of(self.plan.tile_sizes[:2], results[0].type)
+            outputs = [self.emit.value(tile.FragmentOp(kind), "out")]
+            places = [(ROW, COLUMN)]
+        new = tile.MapOp(
+            acc,
+            body.origin,
+            body.inputs,
+            outputs,
+            [*body.input_maps, *map(body.map, places)],
+            Region(block),
+        )
+        self.emit.op(located(new, end))
+        if self.staged is not None:
+            for op in self.stores(at, outputs[0], targets[0], self.staged):
+                located(op, end)
+
+    def stores(
+        self, at: Place, fragment: SSAValue, target: Target, staged: tuple[int, int]
+    ) -> list[Operation]:
+        """The fragment by parts into a shared tile, and from there to the tensor."""
+        emit, made = self.emit, len(self.emit.ops)
+        assert isinstance(fragment.type, FragmentType)
+        *_, m, n = self.axes
+        labels = list(target.axes)
+        axes = along((labels.index(m), labels.index(n)), len(labels))
+        kind = SharedType.of(staged, fragment.type.element_type)
+        shared = emit.value(SharedTileOp(kind), "out_tile")
+        for start in range(0, self.plan.tile_sizes[1], staged[1]):
+            window = None if fragment.type.sizes == staged else (0, start)
+            emit.op(tile.CopyOp(fragment, [], shared, window=window))
+            column = emit.apply(affine_dim(0) + start, [at[n]]) if start else at[n]
+            place = [column if label == n else at[label] for label in labels]
+            emit.op(tile.CopyOp(shared, place, target.tensor, loader="tma", axes=axes))
+        return emit.ops[made:]
+
+
+def along(axes: tuple[int, int], rank: int) -> tuple[int, int] | None:
+    """The dimensions of a tensor that a tile lies in, as a copy says them: its last two are not."""
+    return None if axes == (rank - 2, rank - 1) else axes

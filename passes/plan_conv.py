@@ -1,0 +1,277 @@
+"""The schedules of a region that is a convolution with an elementwise epilogue (S8, S9.3, S15.2).
+
+An implicit GEMM: a tile is [BM, BN, BK] of pixels, filters and channels, and a block goes through
+the taps, and in each through the channels by BK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.dim import Assumption, AssumptionsAttr
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
+from polyc.dialects.plan_fields import Record, Value, record_of
+from polyc.dialects.region import KernelOp
+from polyc.dialects.region_types import MemRefType
+from polyc.passes.plan_facts import holds_always, left_open
+from polyc.passes.plan_rules import Fields, Rule, bad_plan, fitted
+from polyc.passes.region_convolution import Convolution, find_convolution
+
+PIXELS = "pixels"
+"""The name of the axis that images, rows and columns of the output are together."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel for channels that are multiples of ``channels``, and filters of ``filters``."""
+
+    name: str
+    fields: Mapping[str, Value]
+    channels: int = 1
+    filters: int = 1
+    pixels: int = 0
+    """The least pixels of the output: with fewer, its tiles would leave multiprocessors idle."""
+
+
+_WGMMA: Fields = {
+    "mma": "wgmma",
+    "loader": "tma",
+    "tile": [128, 128, 64],
+    "warp_tile": [64, 128],
+    "stages": 6,
+    "consumers": 2,
+    "registers": [40, 232],
+    "raster": "grouped",
+    "group": 16,
+    "persistent": True,
+    "vectorize": 8,
+}
+_MMA_SYNC: Fields = {
+    "mma": "mma.sync",
+    "tile": [128, 128, 32],
+    "warp_tile": [64, 32],
+    "stages": 3,
+    "raster": "grouped",
+    "group": 8,
+}
+_WIDE: Fields = {**_WGMMA, "tile": [128, 256, 64], "warp_tile": [64, 256], "stages": 4}
+_TALL: Fields = {
+    **_WGMMA,
+    "tile": [192, 128, 64],
+    "stages": 5,
+    "consumers": 3,
+    "registers": [32, 160],
+}
+
+TMA: tuple[Variant, ...] = (
+    Variant("tma_wide", _WIDE, 8, 256, 100 * 128),
+    Variant("tma_tall", _TALL, 8, 8, 85 * 192),
+    Variant("tma", _WGMMA, 8, 8),
+)
+"""Pixels by im2col TMA, for sm_90a, the largest tile first.  Larger tiles read less for each
+product; they wait until an H100 has most of its 132 multiprocessors busy with 256 filters."""
+
+GATHERS: tuple[Variant, ...] = (
+    Variant("cp_async16", {**_MMA_SYNC, "loader": "cp_async", "vectorize": 8}, 8, 8),
+    Variant("cp_async4", {**_MMA_SYNC, "loader": "cp_async", "vectorize": 2}, 2),
+    Variant("scalar", {**_MMA_SYNC, "loader": "register", "stages": 2, "vectorize": 1}),
+)
+"""Pixels that the threads gather themselves; the last one takes every shape."""
+
+
+def variants(conv: Convolution, arch: str) -> tuple[Variant, ...]:
+    """The variants of an architecture for this filter, fastest first."""
+    if arch != "sm_90a" or why_no_descriptor(conv, 128) is not None:
+        return GATHERS
+    return (*TMA, *GATHERS[1:])
+
+
+def why_no_descriptor(conv: Convolution, pixels: int) -> str | None:
+    """Why no tensor map moves as the filter does, for tiles of so many pixels; None if one does."""
+    element = conv.image.element
+    columns = MAX_VECTOR_BYTES // element_bytes(element)
+    try:
+        conv.geometry.map_type(pixels, columns, element, 0)
+    except VerifyException as error:
+        return str(error)
+    return None
+
+
+def filled(conv: Convolution) -> list[Assumption]:
+    """What makes the image's axes not empty, as a tensor map wants them (S9.3).
+
+    The output has pixels, or nothing runs: then the image has rows and columns where the filter
+    spans more than the padding.
+    """
+    _, height, width, channels = conv.image_dims
+    found = [Assumption(channels - 1, ">=")]
+    geometry = conv.geometry
+    for size, taps, dilation, before, after in zip(
+        (height, width),
+        geometry.taps,
+        geometry.dilations,
+        geometry.pads,
+        geometry.pads_after,
+        strict=True,
+    ):
+        if before + after > (taps - 1) * dilation:
+            found.append(Assumption(size - 1, ">="))
+    return found
+
+
+def conditions(conv: Convolution, variant: Variant) -> tuple[Assumption, ...] | None:
+    """What a variant needs beyond the assumptions, or None when it can never run."""
+    facts: list[Assumption] = []
+    if variant.channels > 1:
+        facts.append(Assumption(conv.size(conv.channels).mod(variant.channels), "=="))
+    if variant.filters > 1:
+        facts.append(Assumption(conv.size(conv.filters).mod(variant.filters), "=="))
+    if variant.pixels:
+        facts.append(Assumption(conv.pixels - variant.pixels, ">="))
+    if variant.fields["loader"] == "tma":
+        facts += filled(conv)
+    return left_open(conv.kernel, facts)
+
+
+def _pointers_promised(conv: Convolution, variant: Variant) -> bool:
+    """Whether the signature's alignments are enough for the variant's accesses."""
+    wanted = cast("int", variant.fields["vectorize"]) * OPERAND_BYTES
+    reads = (conv.image.read.tensor.type, conv.filter.read.tensor.type)
+    return all(
+        cast("MemRefType", kind).align >= wanted for kind in (*reads, conv.kernel.outs.data[0])
+    )
+
+
+def schedule_fields(conv: Convolution, arch: str, variant: Variant) -> Fields:
+    """Every field of a variant's schedule for this convolution."""
+    chosen = dict(variant.fields)
+    grouped = chosen["mma"] == "wgmma"
+    out, acc = conv.kernel.res_names.data[0].data, cast("str", conv.reduce.label)
+    f, c = conv.filters, conv.channels
+    sides = (conv.image.name, conv.filter.name)
+    cache: list[Record] = [
+        {"tensor": side, "where": "smem", "at": f"{c}.i", "pingpong": True} for side in sides
+    ]
+    edges: list[Record] = [
+        {"from": side, "to": acc, "buffer": "smem_ring", "depth": cast("int", chosen["stages"])}
+        for side in sides
+    ]
+    last = conv.epilogue[-1] if conv.epilogue else out
+    return {
+        **chosen,
+        "arch": arch,
+        "tensorize": acc,
+        "vectorize_axis": f"{c}.i",
+        "bind": {
+            f"{PIXELS}.o": "block.x",
+            f"{f}.o": "block.x",
+            f"{PIXELS}.i.o": "warpgroup" if grouped else "warp.y",
+            **({} if grouped else {f"{f}.i.o": "warp.x"}),
+        },
+        "cache": cache,
+        "predicate_tail": _tails(conv, cast("list[int]", chosen["tile"])),
+        "epilogue": list(conv.epilogue),
+        "layout_hints": {
+            **{f"{side}_swizzle": True for side in sides},
+            **{f"{side}_major": c for side in sides},
+            f"{out}_stride": "row",
+        },
+        "algo_choice": {"conv": "implicit_gemm"},
+        "local_edges": [*edges, {"from": acc, "to": last, "buffer": "reg"}],
+    }
+
+
+def _tails(conv: Convolution, tile: Sequence[int]) -> list[str]:
+    """The axes whose size need not be a multiple of their tile."""
+    sizes = (conv.pixels, conv.size(conv.filters), conv.size(conv.channels))
+    known, symbols = conv.kernel.assumptions, conv.kernel.symbol_names
+    return [
+        axis
+        for axis, size, step in zip((PIXELS, conv.filters, conv.channels), sizes, tile, strict=True)
+        if not holds_always(Assumption(size.mod(step), "=="), known, symbols)
+    ]
+
+
+def schedules(kernel: KernelOp, arch: str) -> list[ScheduleOp]:
+    """The schedules of a convolution, in order of dispatch.
+
+    A condition that the graph's assumptions imply is dropped; a variant that they exclude is not
+    emitted, nor is one after a variant without conditions on sizes or addresses.  Raises
+    PolycError where the region is no convolution.
+    """
+    conv = find_convolution(kernel)
+    found: list[ScheduleOp] = []
+    for variant in variants(conv, arch):
+        when = conditions(conv, variant)
+        if when is None:
+            continue
+        fields = schedule_fields(conv, arch, variant)
+        found.append(fitted(kernel.sym_name.data, variant.name, fields, when))
+        if not when and _pointers_promised(conv, variant):
+            break
+    return found
+
+
+def fault(conv: Convolution, plan: ScheduleOp) -> str | None:
+    """What of a schedule does not suit the convolution, or None.
+
+    Operands' tiles go through rings of shared memory, as deep as there are stages: an edge that
+    says so is of an operand, and of that depth.
+    """
+    sides = (conv.image.name, conv.filter.name)
+    for edge in map(record_of, plan.local_edges.data):
+        if edge["buffer"] != "smem_ring":
+            continue
+        if edge["from"] not in sides or edge["to"] != conv.reduce.label:
+            return (
+                f"has an smem_ring from {edge['from']} to {edge['to']}; rings go from "
+                f"{' and '.join(sides)} to {conv.reduce.label}"
+            )
+        if edge["depth"] != plan.integer("stages"):
+            return (
+                f"has an smem_ring from {edge['from']} of depth {edge['depth']} and "
+                f"{plan.integer('stages')} stages; the ring is the pipeline's, so give both one "
+                "number"
+            )
+    if plan.loader.data == "tma":
+        why = why_no_descriptor(conv, plan.tile_sizes[0])
+        return None if why is None else f"loads by tma, and {why}"
+    return _unsplit(plan)
+
+
+def _unsplit(plan: ScheduleOp) -> str | None:
+    """Why the threads do not share the gathering of a tile of pixels evenly, or None."""
+    rows, _, depth = plan.tile_sizes
+    wide = MAX_VECTOR_BYTES // OPERAND_BYTES
+    width = plan.integer("vectorize") if plan.loader.data == "cp_async" else wide
+    if depth % width or rows * (depth // width) % plan.threads():
+        return (
+            f"gathers {rows}x{depth} elements by {width} with {plan.threads()} threads, which does "
+            "not come out even; change the tile or the warp_tile"
+        )
+    return None
+
+
+def check(kernel: KernelOp, plan: ScheduleOp) -> None:
+    """Refuse a user's schedule that does not suit the convolution, or may meet an empty image."""
+    conv = find_convolution(kernel)
+    if (why := fault(conv, plan)) is not None:
+        raise bad_plan(plan, why)
+    if plan.loader.data != "tma":
+        return
+    known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
+    for fact in filled(conv):
+        if not holds_always(fact, known, kernel.symbol_names):
+            raise bad_plan(
+                plan,
+                f'loads by tma, and a tensor map has no empty axis; add "{fact}" to its when',
+            )
+
+
+CONV = Rule("conv", schedules, check)
+"""One convolution with an elementwise epilogue."""

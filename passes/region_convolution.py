@@ -1,0 +1,314 @@
+"""The convolution of a region: what ``plan-select`` and the lowering schedule (S4.9, S5.2, S9).
+
+A region computes ``C[n, p, q, f] = epilogue(sum over r, s, c of X[n, stride·p + dilation·r - pad,
+stride·q + dilation·s - pad, c] * W[f, r, s, c])``, with zeros outside of X, or is refused with the
+reason.  Taken pixel by pixel it is a product of matrices (an implicit GEMM): rows are pixels of the
+output, columns filters, and the sum runs over the taps and the channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import cast
+
+from xdsl.ir import Operation
+from xdsl.ir.affine import (
+    AffineConstantExpr,
+    AffineConstraintExpr,
+    AffineConstraintKind,
+    AffineDimExpr,
+    AffineExpr,
+    AffineSet,
+)
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.dim import Dim, Shape, shape_text
+from polyc.dialects.gpu.im2col import Im2colAttr
+from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp
+from polyc.dialects.region_types import MemRefType, ValType
+from polyc.lowering.index_to_region_points import moved_set
+from polyc.passes.region_products import (
+    Factor,
+    Product,
+    access_of,
+    epilogue_steps,
+    find_product,
+    unsupported,
+)
+from polyc.poly import isl
+from polyc.poly.affine import linear_of
+from polyc.poly.contraction import Operand, Window
+
+_ZERO = AffineConstantExpr(0)
+WAY_OUT = "an implicit GEMM takes an image [N, H, W, C] and a filter [F, R, S, C]"
+MAX_PADDING = 127
+"""The most zeros at the end of a row or column of an image that are looked for."""
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution as an implicit GEMM in a region.
+
+    ``pixel_axes`` are image, row and column of the output, ``filters`` its last axis, ``channels``
+    the summed axis beside the taps.
+    """
+
+    kernel: KernelOp
+    reduce: ReduceOp
+    image: Factor
+    filter: Factor
+    geometry: Im2colAttr
+    pixel_axes: tuple[str, str, str]
+    filters: str
+    channels: str
+    epilogue: tuple[str, ...]
+
+    def size(self, axis: str) -> Dim:
+        """The number of points of an axis."""
+        found = cast("ValType", self.reduce.operand.type).axis(axis)
+        assert found is not None
+        return found.size
+
+    @property
+    def taps(self) -> int:
+        """How many pixels of the image a pixel of the output reads."""
+        return prod(self.geometry.taps)
+
+    @property
+    def image_dims(self) -> Shape:
+        """The image's sizes: images, rows, columns, channels."""
+        return cast("MemRefType", self.image.read.tensor.type).shape
+
+    @property
+    def output_dims(self) -> Shape:
+        """The output's sizes: images, rows, columns, filters."""
+        return self.kernel.outs.data[0].shape
+
+    @property
+    def pixels(self) -> Dim:
+        """Pixels of all images of the output, the rows of the implicit GEMM."""
+        images, rows, columns, _ = self.output_dims
+        return images * rows * columns
+
+    @property
+    def matrix_dims(self) -> Shape:
+        """The output's sizes as a matrix: pixels, filters."""
+        return (self.pixels, self.output_dims[-1])
+
+    @property
+    def filter_dims(self) -> Shape:
+        """The filter's sizes with its taps as one axis: filters, taps, channels."""
+        return (self.size(self.filters), Dim.const(self.taps), self.size(self.channels))
+
+
+def find_convolution(kernel: KernelOp) -> Convolution:
+    """The convolution of a region.
+
+    The region holds one sum of products of an image, read in windows of two axes, and a filter,
+    read as it lies.  Strides, padding and dilation are constants; the image's guard is its bounds,
+    and what is outside is 0.  Raises PolycError ``UnsupportedProgram`` with the reason and the way
+    out.
+    """
+    product = find_product(kernel)
+    if product.pattern.kind != "conv":
+        raise _refused(product, "neither factor is read in windows", product.reduce)
+    if product.pattern.batch:
+        shared = ", ".join(product.names[a] for a in product.pattern.batch)
+        why = f"image and filter are both read along {shared}, so that it is in groups"
+        raise _refused(product, why, product.reduce)
+    sides = {window.side for window in product.pattern.windows}
+    if len(sides) > 1:
+        raise _refused(product, "both factors are read in windows", product.reduce)
+    swapped = sides == {"rhs"}
+    image, filter = (product.lhs, product.rhs)[:: -1 if swapped else 1]
+    windowed, plain = (product.pattern.lhs, product.pattern.rhs)[:: -1 if swapped else 1]
+    rows, columns, channels = _image_axes(product, image, windowed)
+    _check_filter(product, filter, plain, (rows, columns, channels))
+    geometry = _geometry(product, image, rows, columns)
+    _check_guard(product, image.read)
+    out = product.reduce.result.type.labels
+    found = Convolution(
+        kernel,
+        product.reduce,
+        image,
+        filter,
+        geometry,
+        (out[0], out[1], out[2]),
+        out[3],
+        product.names[channels],
+        epilogue_steps(kernel, product.reduce),
+    )
+    for op in kernel.body.block.ops:
+        if op not in (image.read, filter.read) and (why := _why_not_by_pixels(found, op)):
+            raise _refused(product, why, op)
+    return found
+
+
+def reads_pixels(conv: Convolution, read: ReadOp) -> bool:
+    """Whether an epilogue's read moves with the pixels of the output."""
+    return any(_uses(read, e, conv.pixel_axes) for e in read.map.data.results)
+
+
+def _why_not_by_pixels(conv: Convolution, op: Operation) -> str | None:
+    """Why an op does not run by pixels, where image, row and column are one axis; None if it does.
+
+    A read moves with all three of them, which are then the first axes of its tensor, or with none.
+    """
+    axes = conv.pixel_axes
+    if isinstance(op, InsideOp):
+        rows = op.set.data.constraints
+        if any(_uses(op, side, axes) for row in rows for side in (row.lhs, row.rhs)):
+            return "a condition of its epilogue is on rows and columns of its output"
+        return None
+    if not isinstance(op, ReadOp):
+        return None
+    guard = () if op.guard is None else op.guard.data.constraints
+    guarded = any(_uses(op, side, axes) for row in guard for side in (row.lhs, row.rhs))
+    if not guarded and not reads_pixels(conv, op):
+        return None
+    first, rest = op.map.data.results[:3], op.map.data.results[3:]
+    labels = op.result.type.labels
+    walked = [labels[e.position] if isinstance(e, AffineDimExpr) else None for e in first]
+    shape = cast("MemRefType", op.tensor.type).shape
+    same = walked == list(axes) and shape[:3] == conv.output_dims[:3]
+    if same and not guarded and not any(_uses(op, e, axes) for e in rest):
+        return None
+    return f"its epilogue reads {op.tensor.name_hint} at {op.map.data}, not pixel by pixel"
+
+
+def _uses(op: ReadOp | InsideOp, expr: AffineExpr, axes: Sequence[str]) -> bool:
+    """Whether an expression of the axes of an op's result uses one of ``axes``."""
+    labels = op.result.type.labels
+    return any(isinstance(e, AffineDimExpr) and labels[e.position] in axes for e in expr.dfs())
+
+
+def _refused(product: Product, why: str, at: Operation) -> PolycError:
+    return unsupported(product.kernel, why, WAY_OUT, at)
+
+
+def _image_axes(product: Product, image: Factor, read: Operand) -> tuple[Window, Window, int]:
+    """The windows along rows and columns, and the axis of the channels."""
+    names, out = product.names, product.reduce.result.type.labels
+    windows = {w.coordinate: w for w in product.pattern.windows}
+    how = f"it reads {image.name} at {image.read.map.data}"
+    if len(read.coordinates) == 4 and sorted(windows) == [2, 3]:
+        raise _refused(product, f"the channels of {image.name} are not its last axis", image.read)
+    if len(read.coordinates) != 4 or sorted(windows) != [1, 2]:
+        raise _refused(product, f"{how}, not in windows of rows and columns", image.read)
+    rows, columns = windows[1], windows[2]
+    first, channels = read.coordinates[0], read.coordinates[3]
+    batch, depth = first.axis, channels.axis
+    # Dimensions of the product are the output's axes in their order, then the summed ones.
+    if len(out) != 4 or (batch, rows.axis, columns.axis) != (0, 1, 2):
+        where = ", ".join(out)
+        raise _refused(
+            product, f"{how}, and its output is [{where}]: pixels are not its rows", image.read
+        )
+    if depth is None or names[depth] in out:
+        raise _refused(product, f"{how}, whose last axis is not summed", image.read)
+    if any(linear_of(c.offset).terms or linear_of(c.offset).constant for c in (first, channels)):
+        raise _refused(product, f"{how}, a part of its images or channels", image.read)
+    return rows, columns, depth
+
+
+def _check_filter(
+    product: Product, filter: Factor, read: Operand, axes: tuple[Window, Window, int]
+) -> None:
+    """Refuse a filter that is not [F, R, S, C]: each coordinate one axis, in that order."""
+    rows, columns, channels = axes
+    wanted = (3, rows.tap, columns.tap, channels)
+    if not read.plain or read.axes != wanted:
+        found = ", ".join("?" if a is None else product.names[a] for a in read.axes)
+        why = (
+            f"its filter {filter.name} is read as [{found}], not as [filter, row, column, channel]"
+        )
+        raise _refused(product, why, filter.read)
+
+
+def _geometry(product: Product, image: Factor, rows: Window, columns: Window) -> Im2colAttr:
+    """Filter, strides, padding and dilation as constants."""
+    taps: list[int] = []
+    before: list[int] = []
+    after: list[int] = []
+    sizes = cast("MemRefType", image.read.tensor.type).shape
+    for window in (rows, columns):
+        name, offset = product.names[window.axis], linear_of(window.offset)
+        assert window.tap is not None, "the filter is read along the taps"
+        count = _size(product, window.tap).constant()
+        if count is None or offset.terms:
+            why = f"its filter has {_size(product, window.tap)} taps along {name}"
+            if offset.terms:
+                why = f"it reads {image.name} at {image.read.map.data}, from a symbolic place on"
+            raise _refused(product, f"{why}; taps and padding are numbers", image.read)
+        if offset.constant > 0:
+            why = f"it reads {image.name} along {name} from {offset.constant} on, not from its edge"
+            raise _refused(product, why, image.read)
+        taps.append(count)
+        before.append(-offset.constant)
+        extent, wanted = sizes[window.coordinate], _size(product, window.axis)
+        reach = (count - 1) * window.dilation + 1
+        for padding in (before[-1], *range(MAX_PADDING + 1)):
+            found = (extent + (before[-1] + padding - reach)).floordiv(window.stride) + 1
+            if _same_size(product.kernel, found, wanted):
+                after.append(padding)
+                break
+        else:
+            raise _refused(
+                product,
+                f"its output has {wanted} points along {name}, which no padding of {extent} gives",
+                image.read,
+            )
+    strides, dilations = (
+        [getattr(w, what) for w in (rows, columns)] for what in ("stride", "dilation")
+    )
+    return Im2colAttr.of(taps, strides, before, dilations, after)
+
+
+def _size(product: Product, axis: int) -> Dim:
+    found = cast("ValType", product.reduce.operand.type).axis(product.names[axis])
+    assert found is not None
+    return found.size
+
+
+def _same_size(kernel: KernelOp, one: Dim, other: Dim) -> bool:
+    """Whether two sizes are equal for all symbols that the assumptions allow."""
+    if one == other:
+        return True
+    symbols = kernel.symbol_names
+    sides = one.as_affine(symbols), other.as_affine(symbols)
+    if sides[0] is None or sides[1] is None:
+        return False
+    known = kernel.assumptions.as_affine_set(symbols)
+    return isl.dims_equal(sides[0], sides[1], len(symbols), known)
+
+
+def _check_guard(product: Product, read: ReadOp) -> None:
+    """Refuse a guard that is not exactly the image's bounds, and what is outside but zeros."""
+    domain, names = product.domain, product.names
+    sizes = cast("MemRefType", read.tensor.type).shape
+    bounds: list[AffineConstraintExpr] = []
+    for at in (1, 2):
+        place = access_of(read, names).results[at]
+        extent = sizes[at].as_affine(product.kernel.symbol_names)
+        if extent is None:
+            why = f"whether its windows leave {shape_text(sizes)} is beyond isl"
+            raise _refused(product, why, read)
+        for row in (place, extent + place * -1 + -1):
+            bounds.append(AffineConstraintExpr(AffineConstraintKind.ge, row, _ZERO))
+    guard: Sequence[AffineConstraintExpr] = ()
+    if read.guard is not None:
+        into = [AffineDimExpr(names.index(label)) for label in read.result.type.labels]
+        guard = moved_set(read.guard.data, into, domain.num_dims).constraints
+    known = product.kernel.assumptions.as_affine_set(product.kernel.symbol_names).constraints
+    guarded, inside = (
+        AffineSet(domain.num_dims, domain.num_symbols, (*known, *domain.constraints, *rows))
+        for rows in (guard, bounds)
+    )
+    if not isl.set_equal(guarded, inside):
+        why = "the guard of its windows is not what lies in the image"
+        raise _refused(product, why, read)
+    if read.fill is not None and read.fill.value.data != 0.0:
+        why = f"outside of the image it reads {read.fill.value.data}, and loaders fill in zeros"
+        raise _refused(product, why, read)
