@@ -1,0 +1,191 @@
+"""``region-to-gpu``: the kernels of attention with a streaming softmax (S6.10, S9, T3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import SharedTileOp
+from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.gpu.tile_compute import LHS_MK, RHS_KN, RHS_NK
+from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan_attention import PATTERN
+from polyc.dialects.region import KernelOp
+from polyc.lowering.region_to_gpu_attention_parts import Keys, Parts, Place, Rows
+from polyc.lowering.region_to_gpu_frame import Frame, alignments
+from polyc.passes.driver import located
+from polyc.passes.emit import INDEX, Emit
+from polyc.passes.region_attention import StreamingAttention, find_attention
+
+BY_ROW = AffineMap.from_callable(lambda i, j: (i,))
+QUARTERS = AffineMap.from_callable(lambda i, j: (i, j // 2 % 4))
+"""A row of scores by the four threads that hold it (PTX ISA, mma.m16n8k16): each sums its own."""
+
+
+@dataclass(frozen=True)
+class AttentionLowering:
+    """A region that is attention with a streaming softmax."""
+
+    attention: StreamingAttention
+
+    @staticmethod
+    def of(kernel: KernelOp) -> AttentionLowering:
+        """Raises PolycError ``UnsupportedProgram`` for other regions."""
+        return AttentionLowering(find_attention(kernel))
+
+    @property
+    def kernel(self) -> KernelOp:
+        return self.attention.kernel
+
+    def check(self, plan: ScheduleOp) -> None:
+        attention = self.attention
+        if plan.tensorize.data != attention.scores.label:
+            raise PolycError(
+                "UnsupportedPlan",
+                f"the plan tensorizes {plan.tensorize.data!r} and the region's scores are "
+                f"{attention.scores.label!r}",
+                plan,
+            )
+        heads = (plan.tile_sizes[2], plan.warp_tile_sizes[1])
+        if heads != (attention.depth, attention.width):
+            raise PolycError(
+                "UnsupportedPlan",
+                f"plan {plan.variant.data!r} has tiles for heads of {heads[0]} and {heads[1]} "
+                f"features, the region's have {attention.depth} and {attention.width}",
+                plan,
+            )
+
+    def launch(self, plan: ScheduleOp) -> LaunchOp:
+        attention = self.attention
+        grid = [attention.size(label) for label in attention.batch]
+        grid.append(attention.size(attention.m).ceildiv(plan.tile_sizes[0]))
+        align = alignments(self.kernel, plan)
+        return LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))
+
+    def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        return KernelBuilder(self.attention, plan).build(bindings)
+
+
+@dataclass
+class KernelBuilder:
+    """Builds the kernel of a schedule for ``mma.sync``: each warp has rows of the scores."""
+
+    attention: StreamingAttention
+    plan: ScheduleOp
+
+    def __post_init__(self) -> None:
+        self.check_supported()
+        self.frame = Frame(self.attention.kernel)
+        self.emit = self.frame.emit
+        self.parts = Parts(self.attention, self.plan, self.frame)
+
+    def check_supported(self) -> None:
+        """Refuse, with its name, a choice of the plan that no lowering obeys yet."""
+        plan = self.plan
+        way = str(plan.fields()["algo_choice"])
+        for field, taken, there in (
+            ("two passes over the keys", "2pass" in way, "streaming_softmax"),
+            ("mma", plan.mma.data != "mma.sync", "mma.sync"),
+            ("persistent", plan.flag("persistent"), "false"),
+            ("cluster", plan.integers("cluster") != (1, 1), "[1, 1]"),
+            ("raster", plan.raster.data != "row", '"row"'),
+        ):
+            if taken:
+                raise PolycError(
+                    "UnsupportedPlan",
+                    f"plan {plan.variant.data!r} asks for a {field} that region-to-gpu does not "
+                    f"build yet for {PATTERN}; use {there}",
+                    plan,
+                )
+
+    def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        parts, emit = self.parts, self.emit
+        at = parts.place(emit)
+        keys = parts.visible_keys(emit, at)
+        self.allocate()
+        self.load_queries(at, keys)
+        self.walk(at, keys)
+        emit.op(tile.ReduceOp("sum", self.sums, BY_ROW, self.rows.before))
+        parts.end(emit, at, self.rows.before, self.rows.maximum, self.out)
+        return self.frame.finish(self.plan, bindings)
+
+    def allocate(self) -> None:
+        attention, emit, parts = self.attention, self.emit, self.parts
+        element = attention.element
+        queries, keys, depth = self.plan.tile_sizes
+        width = attention.width
+
+        def shared(rows: int, columns: int, name: str) -> SSAValue:
+            kind = SharedType.of([rows, columns], element)
+            return emit.value(SharedTileOp(kind), f"{name}_tile")
+
+        def fragment(sizes: Sequence[int], kind: Attribute, name: str) -> SSAValue:
+            return emit.value(tile.FragmentOp(FragmentType.of(sizes, kind)), name)
+
+        self.q = shared(queries, depth, attention.q.name)
+        self.k = shared(keys, depth, attention.k.name)
+        self.v = shared(keys, width, attention.v.name)
+        self.scores = fragment([queries, keys], f32, "scores")
+        self.weights = fragment([queries, keys], element, "weights")
+        self.out = fragment([queries, width], f32, "out")
+        self.rows = Rows(*(fragment([queries], f32, n) for n in ("max", "was", "base", "alpha")))
+        self.part = fragment([queries, 4], f32, "part")
+        self.sums = fragment([queries, 4], f32, "sums")
+        for value, target in (
+            (parts.zero, self.out),
+            (parts.zero, self.sums),
+            (parts.none, self.rows.maximum),
+            (parts.none, self.rows.before),
+        ):
+            emit.op(tile.FillOp(value, target))
+
+    def load_queries(self, at: Place, keys: Keys) -> None:
+        """Q comes in with the first keys; where there are none, nothing waits for it."""
+        some = self.emit.compare("sgt", keys.count, self.parts.zero_index)
+        attention, loader = self.attention, self.plan.loader.data
+        self.emit.when(
+            some, lambda inner: self.parts.copy(inner, attention.q, at, at.row, self.q, loader)
+        )
+
+    def walk(self, at: Place, keys: Keys) -> None:
+        """The pipeline over the keys."""
+        attention, plan, parts = self.attention, self.plan, self.parts
+        body = Block(arg_types=[INDEX, INDEX])
+        position, iteration = body.args
+        iteration.name_hint = "i"
+        outer, inner = self.emit, Emit(self.emit)
+        key = parts.key(inner, keys, position)
+        key.name_hint = f"{attention.n}0"
+        for operand, target in ((attention.k, self.k), (attention.v, self.v)):
+            parts.copy(inner, operand, at, key, target, plan.loader.data)
+        rows, width = plan.warp_tile_sizes
+        scores = (rows, plan.tile_sizes[1])
+        products = tile.ContractOp(
+            self.q, LHS_MK, self.k, RHS_NK, self.scores, "mma.sync", scores, clear=True
+        )
+        inner.op(located(products, attention.scores))
+        parts.score(inner, self.scores, at, key)
+        parts.mask(inner, self.scores, at, key)
+        inner.op(tile.ReduceOp("max", self.scores, BY_ROW, self.rows.maximum, accumulate=True))
+        parts.rescale(inner, self.rows)
+        parts.weights(inner, self.scores, self.rows)
+        inner.op(tile.ReduceOp("sum", self.scores, QUARTERS, self.part))
+        parts.scaled(inner, self.sums, self.rows, more=self.part)
+        parts.round(inner, self.scores, self.weights)
+        parts.scaled(inner, self.out, self.rows)
+        weighted = tile.ContractOp(
+            self.weights, LHS_MK, self.v, RHS_KN, self.out, "mma.sync", (rows, width)
+        )
+        inner.op(weighted)
+        body.add_ops(inner.ops)
+        step, stages = plan.tile_sizes[1], plan.integer("stages")
+        pipeline = tile.PipelineOp(keys.count, step, stages, Region(body))
+        outer.op(located(pipeline, attention.together))

@@ -1,0 +1,393 @@
+"""``region-to-gpu``: what the kernels of attention have in common, at the tile level (S6.10, T3).
+
+A block has a tile of queries and walks over the keys that they see.  With each tile of keys it
+takes the scores, which are products of queries and keys until a map makes them what the region
+says, and brings three values of each query up to date, in base 2:
+
+    base  = -unit * max            unit = log2(e) * factor * scale
+    alpha = exp2(unit * max' + base)   what the sums so far are worth, for the maximum max' before
+    p     = exp2(unit * s + base)
+
+Where no key was visible yet, the maximum is -inf, base is 0 and alpha too, so that no infinity is
+subtracted from another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects import arith
+from xdsl.dialects import math as math_ops
+from xdsl.dialects.arith import FastMathFlagsAttr
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
+from xdsl.dialects.utils import FastMathFlag
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from polyc.dialects.dim import Assumption
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import BlockIdOp
+from polyc.dialects.gpu.types import FragmentType, GlobalType
+from polyc.dialects.plan import ScheduleOp
+from polyc.lowering.region_to_gpu_frame import Frame
+from polyc.lowering.region_to_gpu_point import Point
+from polyc.passes.driver import located
+from polyc.passes.emit import Emit, affine_dim, ceil_div
+from polyc.passes.plan_facts import holds_always
+from polyc.passes.region_attention import Operand, StreamingAttention
+from polyc.passes.region_rewriting import type_of
+
+ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A tile of queries: its attention among the batch, and its first query."""
+
+    batch: Sequence[SSAValue]
+    row: SSAValue
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys that some query of a tile sees: ``count`` of them from ``first`` on."""
+
+    first: SSAValue
+    count: SSAValue
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a kernel keeps of each query, as fragments of rank 1."""
+
+    maximum: SSAValue
+    before: SSAValue
+    """The maximum before the last tile of keys."""
+    base: SSAValue
+    alpha: SSAValue
+
+
+class Parts:
+    """Emits the parts of a kernel of attention; ``emit`` is the body that they go to."""
+
+    def __init__(self, attention: StreamingAttention, plan: ScheduleOp, frame: Frame) -> None:
+        self.attention = attention
+        self.queries, self.keys, _ = plan.tile_sizes
+        self.frame = frame
+        outer = frame.emit
+        score = attention.score
+        self.unit = math.log2(math.e) * attention.factor * (score.scale or 1.0)
+        self.zero_index = outer.index(0)
+        self.size_m, self.size_n = (
+            frame.size(attention.size(label)) for label in (attention.m, attention.n)
+        )
+        self.none = self.number(outer, -math.inf, "none")
+        self.zero = self.number(outer, 0.0, "zero")
+
+    @staticmethod
+    def number(emit: Emit, value: float, hint: str | None = None) -> SSAValue:
+        return emit.value(arith.ConstantOp(FloatAttr(value, f32)), hint)
+
+    # Where
+
+    def place(self, emit: Emit) -> Place:
+        """The tile of a CTA: tiles of queries inside, batch axes around them.
+
+        Where later queries see more keys, the last tile comes first: the longest work.
+        """
+        attention = self.attention
+        block = emit.value(BlockIdOp(), "block")
+        tiles = emit.apply(ceil_div(AffineExpr.symbol(0), self.queries), [], [self.size_m], "tiles")
+        part = emit.value(arith.RemUIOp(block, tiles), "part")
+        rest = emit.value(arith.DivUIOp(block, tiles))
+        batch: list[SSAValue] = []
+        for label in reversed(attention.batch[1:]):
+            size = self.frame.size(attention.size(label))
+            batch.insert(0, emit.value(arith.RemUIOp(rest, size), label))
+            rest = emit.value(arith.DivUIOp(rest, size))
+        if attention.batch:
+            rest.name_hint = attention.batch[0]
+            batch.insert(0, rest)
+        if attention.score.visible.grows:
+            part = emit.apply(
+                AffineExpr.symbol(0) - affine_dim(0) - 1, [part], [tiles], "from_last"
+            )
+        row = emit.apply(affine_dim(0) * self.queries, [part], hint=f"{attention.m}0")
+        return Place(batch, row)
+
+    def visible_keys(self, emit: Emit, at: Place) -> Keys:
+        """The keys that a kernel walks over for a tile of queries."""
+        visible = self.attention.score.visible
+        symbols = list(self.frame.symbols.values())
+        end = self.size_n
+        for expr in visible.end_keys(self.queries):
+            end = emit.value(arith.MinSIOp(end, emit.apply(expr, [at.row], symbols)))
+        first = self.zero_index
+        for expr in visible.first_keys(self.queries):
+            first = emit.value(arith.MaxSIOp(first, emit.apply(expr, [at.row], symbols)))
+        if first is not self.zero_index:
+            whole = (affine_dim(0) // self.keys) * self.keys
+            first = emit.apply(whole, [first], hint=f"{self.attention.n}_first")
+            end = emit.value(arith.SubiOp(end, first))
+        if end is not self.size_n:
+            end = emit.value(arith.MaxSIOp(end, self.zero_index), f"{self.attention.n}_count")
+        return Keys(first, end)
+
+    def key(self, emit: Emit, keys: Keys, position: SSAValue) -> SSAValue:
+        """The first key of a tile, at a position of the walk."""
+        if keys.first is self.zero_index:
+            return position
+        return emit.value(arith.AddiOp(keys.first, position), f"{self.attention.n}0")
+
+    def coordinates(
+        self, emit: Emit, operand: Operand, at: Place, position: SSAValue
+    ) -> list[SSAValue]:
+        """Where in its tensor a tile of Q, K or V begins, at a first query or key."""
+        symbols = list(self.frame.symbols.values())
+        found: list[SSAValue] = []
+        for axis in operand.axes:
+            if isinstance(axis, AffineExpr):
+                found.append(emit.apply(axis, at.batch, symbols))
+            else:
+                found.append(self.zero_index if axis == operand.feature else position)
+        return found
+
+    def copy(
+        self,
+        emit: Emit,
+        operand: Operand,
+        at: Place,
+        position: SSAValue,
+        shared: SSAValue,
+        loader: str,
+    ) -> None:
+        """Bring a tile of Q, K or V to shared memory."""
+        last = len(operand.axes) - 1
+        copy = tile.CopyOp(
+            self.frame.argument(operand.read.tensor),
+            self.coordinates(emit, operand, at, position),
+            shared,
+            loader=loader,
+            axes=None if operand.along == (last - 1, last) else operand.along,
+        )
+        emit.op(located(copy, operand.read))
+
+    # Scores
+
+    def _point(self, block: Block, at: Place, key: SSAValue) -> Point:
+        """An element of a tile of scores."""
+        attention = self.attention
+        count = len(at.batch)
+        axes = {label: AffineExpr.symbol(i) for i, label in enumerate(attention.batch)}
+        axes[attention.m] = ROW + AffineExpr.symbol(count)
+        axes[attention.n] = COLUMN + AffineExpr.symbol(count + 1)
+        known: dict[SSAValue, SSAValue] = {attention.scores.result: block.args[0]}
+        return Point(self.frame, block, known, axes, 2, [*at.batch, at.row, key])
+
+    def score(self, emit: Emit, scores: SSAValue, at: Place, key: SSAValue) -> None:
+        """Products become scores, where that is more than a scale; masks that are data go in."""
+        score = self.attention.score
+        if score.scale is not None and not score.gates:
+            return
+        block = Block(arg_types=[f32])
+        block.args[0].name_hint = self.attention.scores.label
+        point = self._point(block, at, key)
+        value = point.scalar(score.value) if score.scale is None else block.args[0]
+        for gate in score.gates:
+            value = point.emit.value(arith.SelectOp(point.scalar(gate), value, self.none))
+        self._close(emit, point, scores, value)
+
+    def mask(self, emit: Emit, scores: SSAValue, at: Place, key: SSAValue) -> None:
+        """Scores of keys that a query does not see, or that are none, become -inf.
+
+        That is done in the tiles that have such keys.
+        """
+        attention, visible = self.attention, self.attention.score.visible
+        kernel = attention.kernel
+        whole = Assumption(attention.size(attention.n).mod(self.keys), "==")
+        tail = not holds_always(whole, kernel.assumptions, kernel.symbol_names)
+        slack = visible.slack(self.queries, self.keys)
+        if slack == () and not tail:
+            return
+        left = emit.value(arith.SubiOp(self.size_n, key), "left")
+        if slack is None:
+            self._mask(emit, scores, at, key, left if tail else None)
+            return
+        symbols = list(self.frame.symbols.values())
+        least = emit.apply(affine_dim(0) - self.keys, [left]) if tail else None
+        for expr in slack:
+            value = emit.apply(expr, [at.row, key], symbols)
+            least = value if least is None else emit.value(arith.MinSIOp(least, value))
+        assert least is not None
+        cut = emit.compare("slt", least, self.zero_index)
+        cut.name_hint = "cut"
+        emit.when(cut, lambda inner: self._mask(inner, scores, at, key, left if tail else None))
+
+    def _mask(
+        self, emit: Emit, scores: SSAValue, at: Place, key: SSAValue, left: SSAValue | None
+    ) -> None:
+        attention = self.attention
+        block = Block(arg_types=[f32])
+        block.args[0].name_hint = attention.scores.label
+        point = self._point(block, at, key)
+        seen: SSAValue | None = None
+        points = attention.score.visible.points
+        if points.constraints:
+            seen = point.inside(points, (attention.m, attention.n), attention.scores)
+        if left is not None:
+            column = point.emit.value(tile.TileIndexOp(1))
+            seen = point.emit.both(seen, point.emit.compare("slt", column, left))
+        assert seen is not None
+        value = point.emit.value(arith.SelectOp(seen, block.args[0], self.none))
+        self._close(emit, point, scores, value)
+
+    def _close(self, emit: Emit, point: Point, scores: SSAValue, value: SSAValue) -> None:
+        """A map over scores into themselves, of what ``point`` made."""
+        point.block.add_ops([*point.emit.ops, tile.YieldOp([value])])
+        maps = [*point.input_maps, point.map((ROW, COLUMN))]
+        body = Region(point.block)
+        new = tile.MapOp(scores, point.origin, point.inputs, [scores], maps, body)
+        emit.op(located(new, self.attention.scores))
+
+    # The softmax
+
+    def rescale(self, emit: Emit, rows: Rows) -> None:
+        """Base and alpha of a new maximum, which is then the one before."""
+
+        def body(inner: Emit, new: SSAValue, old: SSAValue) -> list[SSAValue]:
+            unit = self.number(inner, self.unit)
+            dark = inner.value(arith.CmpfOp(new, self.none, "oeq"))
+            low = inner.value(arith.MulfOp(new, self.number(inner, -self.unit)))
+            base = inner.value(arith.SelectOp(dark, self.zero, low), "base")
+            ratio = inner.value(math_ops.FmaOp(old, unit, base))
+            return [base, self._exp2(inner, ratio), new]
+
+        self.map(emit, rows.maximum, [rows.before], [rows.base, rows.alpha, rows.before], body)
+
+    def weights(self, emit: Emit, scores: SSAValue, rows: Rows) -> None:
+        """Scores become weights, in their place."""
+
+        def body(inner: Emit, score: SSAValue, base: SSAValue) -> list[SSAValue]:
+            unit = self.number(inner, self.unit)
+            return [self._exp2(inner, inner.value(math_ops.FmaOp(score, unit, base)))]
+
+        self.map(emit, scores, [rows.base], [scores], body)
+
+    @staticmethod
+    def _exp2(emit: Emit, value: SSAValue) -> SSAValue:
+        return emit.value(math_ops.Exp2Op(value, FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])))
+
+    def round(self, emit: Emit, weights: SSAValue, rounded: SSAValue) -> None:
+        """Weights as an operand of the product with V."""
+        element = cast("AnyFloat", self.attention.element)
+
+        def body(inner: Emit, value: SSAValue) -> list[SSAValue]:
+            return [inner.value(arith.TruncFOp(value, element))]
+
+        self.map(emit, weights, [], [rounded], body)
+
+    def scaled(self, emit: Emit, sums: SSAValue, rows: Rows, more: SSAValue | None = None) -> None:
+        """Sums of the tiles before, for the new maximum; ``more`` is added."""
+
+        def body(inner: Emit, value: SSAValue, *others: SSAValue) -> list[SSAValue]:
+            if more is None:
+                return [inner.value(arith.MulfOp(value, others[0]))]
+            return [inner.value(math_ops.FmaOp(value, others[1], others[0]))]
+
+        self.map(emit, sums, [*([] if more is None else [more]), rows.alpha], [sums], body)
+
+    def map(
+        self,
+        emit: Emit,
+        space: SSAValue,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        body: Callable[..., list[SSAValue]],
+    ) -> None:
+        """A map over fragments, of which those of rank 1 go by the row."""
+        rank = len(_sizes(space))
+        block = Block(arg_types=[_element(v) for v in (space, *inputs)])
+        inner = Emit()
+        results = body(inner, *block.args)
+        block.add_ops([*inner.ops, tile.YieldOp(results)])
+        axes = (ROW, COLUMN)
+        maps = [AffineMap(rank, 0, axes[: len(_sizes(v))]) for v in (*inputs, *outputs)]
+        new = tile.MapOp(space, [], inputs, outputs, maps, Region(block))
+        emit.op(located(new, self.attention.together))
+
+    # The end
+
+    def end(
+        self, emit: Emit, at: Place, total: SSAValue, maximum: SSAValue, sums: SSAValue
+    ) -> None:
+        """What follows the softmax, into the outputs: ``total`` and ``maximum`` of each query, and
+        its weighted sums of V."""
+        kernel = self.attention.kernel
+        values = list(zip(kernel.yield_op.values, self.frame.outputs, strict=True))
+        wide = [v for v in values if self.attention.width_axis in type_of(v[0]).labels]
+        narrow = [v for v in values if v not in wide]
+        for space, some in ((sums, wide), (total, narrow)):
+            if some:
+                self._end(emit, at, space, total, maximum, some)
+
+    def _end(
+        self,
+        emit: Emit,
+        at: Place,
+        space: SSAValue,
+        total: SSAValue,
+        maximum: SSAValue,
+        outputs: Sequence[tuple[SSAValue, SSAValue]],
+    ) -> None:
+        attention = self.attention
+        rank = len(_sizes(space))
+        axes = {label: AffineExpr.symbol(i) for i, label in enumerate(attention.batch)}
+        axes[attention.m] = ROW + AffineExpr.symbol(len(attention.batch))
+        axes[attention.width_axis] = COLUMN
+        block = Block(arg_types=[f32])
+        known: dict[SSAValue, SSAValue] = {}
+        inputs: list[SSAValue] = []
+        for state, fragment in (
+            (attention.total, total),
+            (attention.maximum, maximum),
+            (attention.weighted, space if rank == 2 else None),
+        ):
+            if fragment is space:
+                known[state] = block.args[0]
+            elif fragment is not None and state.first_use is not None:
+                inputs.append(fragment)
+                known[state] = block.insert_arg(f32, len(block.args))
+        before = Emit()
+        scale = attention.score.scale
+        if attention.maximum in known and scale is not None:
+            # The fragment holds the largest product.
+            product = arith.MulfOp(known[attention.maximum], self.number(before, scale))
+            known[attention.maximum] = before.value(product)
+        point = Point(self.frame, block, known, axes, rank, [*at.batch, at.row])
+        results: list[SSAValue] = []
+        places: list[AffineMap] = []
+        for value, tensor in outputs:
+            results.append(point.cast(point.scalar(value), _element(tensor)))
+            places.append(point.map([axes[label] for label in type_of(value).labels]))
+        block.add_ops([*before.ops, *point.emit.ops, tile.YieldOp(results)])
+        rows = [point.map((ROW,)) for _ in inputs]
+        new = tile.MapOp(
+            space,
+            point.origin,
+            [*inputs, *point.inputs],
+            [tensor for _, tensor in outputs],
+            [*rows, *point.input_maps, *places],
+            Region(block),
+        )
+        emit.op(located(new, attention.kernel.yield_op))
+
+
+def _sizes(fragment: SSAValue) -> tuple[int, ...]:
+    return cast("FragmentType", fragment.type).sizes
+
+
+def _element(value: SSAValue) -> Attribute:
+    return cast("FragmentType | GlobalType", value.type).element_type
