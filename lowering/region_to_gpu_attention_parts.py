@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import cast
 
 from xdsl.dialects import arith
@@ -25,7 +26,7 @@ from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
 from polyc.dialects.dim import Assumption
 from polyc.dialects.gpu import tile
@@ -39,6 +40,7 @@ from polyc.passes.emit import Emit, affine_dim, ceil_div
 from polyc.passes.plan_facts import holds_always
 from polyc.passes.region_attention import Operand, StreamingAttention
 from polyc.passes.region_rewriting import type_of
+from polyc.poly.affine import canonical_expr
 
 ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
 
@@ -81,6 +83,8 @@ class Parts:
         score = attention.score
         self.unit = math.log2(math.e) * attention.factor * (score.scale or 1.0)
         self.zero_index = outer.index(0)
+        self.symbols = list(frame.symbols.values())
+        self.all_symbols = [AffineExpr.symbol(i) for i in range(len(self.symbols))]
         self.size_m, self.size_n = (
             frame.size(attention.size(label)) for label in (attention.m, attention.n)
         )
@@ -121,13 +125,12 @@ class Parts:
     def visible_keys(self, emit: Emit, at: Place) -> Keys:
         """The keys that a kernel walks over for a tile of queries."""
         visible = self.attention.score.visible
-        symbols = list(self.frame.symbols.values())
         end = self.size_n
         for expr in visible.end_keys(self.queries):
-            end = emit.value(arith.MinSIOp(end, emit.apply(expr, [at.row], symbols)))
+            end = emit.value(arith.MinSIOp(end, emit.apply(expr, [at.row], self.symbols)))
         first = self.zero_index
         for expr in visible.first_keys(self.queries):
-            first = emit.value(arith.MaxSIOp(first, emit.apply(expr, [at.row], symbols)))
+            first = emit.value(arith.MaxSIOp(first, emit.apply(expr, [at.row], self.symbols)))
         if first is not self.zero_index:
             whole = (affine_dim(0) // self.keys) * self.keys
             first = emit.apply(whole, [first], hint=f"{self.attention.n}_first")
@@ -146,11 +149,10 @@ class Parts:
         self, emit: Emit, operand: Operand, at: Place, position: SSAValue
     ) -> list[SSAValue]:
         """Where in its tensor a tile of Q, K or V begins, at a first query or key."""
-        symbols = list(self.frame.symbols.values())
         found: list[SSAValue] = []
         for axis in operand.axes:
             if isinstance(axis, AffineExpr):
-                found.append(emit.apply(axis, at.batch, symbols))
+                found.append(emit.apply(axis, at.batch, self.symbols))
             else:
                 found.append(self.zero_index if axis == operand.feature else position)
         return found
@@ -212,37 +214,72 @@ class Parts:
         slack = visible.slack(self.queries, self.keys)
         if slack == () and not tail:
             return
-        left = emit.value(arith.SubiOp(self.size_n, key), "left")
-        if slack is None:
-            self._mask(emit, scores, at, key, left if tail else None)
-            return
-        symbols = list(self.frame.symbols.values())
-        least = emit.apply(affine_dim(0) - self.keys, [left]) if tail else None
-        for expr in slack:
-            value = emit.apply(expr, [at.row, key], symbols)
+        left = emit.value(arith.SubiOp(self.size_n, key), "left") if tail else None
+        least = None if left is None else emit.apply(affine_dim(0) - self.keys, [left])
+        for expr in slack or ():
+            value = emit.apply(expr, [at.row, key], self.symbols)
             least = value if least is None else emit.value(arith.MinSIOp(least, value))
-        assert least is not None
+        if slack is None or least is None:
+            self._mask(emit, scores, at, key, left)
+            return
         cut = emit.compare("slt", least, self.zero_index)
         cut.name_hint = "cut"
-        emit.when(cut, lambda inner: self._mask(inner, scores, at, key, left if tail else None))
+        emit.when(cut, lambda inner: self._mask(inner, scores, at, key, left))
 
     def _mask(
         self, emit: Emit, scores: SSAValue, at: Place, key: SSAValue, left: SSAValue | None
     ) -> None:
-        attention = self.attention
+        """Compare each column with the first key that the row's query sees, and with the end."""
+        attention, visible = self.attention, self.attention.score.visible
         block = Block(arg_types=[f32])
         block.args[0].name_hint = attention.scores.label
         point = self._point(block, at, key)
+        inner = point.emit
         seen: SSAValue | None = None
-        points = attention.score.visible.points
-        if points.constraints:
-            seen = point.inside(points, (attention.m, attention.n), attention.scores)
+        row, column = (inner.value(tile.TileIndexOp(i), h) for i, h in ((0, "r"), (1, "c")))
+        if visible.slack(1, 1) is None:
+            seen = point.inside(visible.points, (attention.m, attention.n), attention.scores)
+            ends, firsts = [], []
+        else:
+            ends, firsts = (
+                [self._bound(emit, inner, expr, at, key, row) for expr in found]
+                for found in (visible.end_keys(1), visible.first_keys(1))
+            )
         if left is not None:
-            column = point.emit.value(tile.TileIndexOp(1))
-            seen = point.emit.both(seen, point.emit.compare("slt", column, left))
+            ends.append(left)
+        for bounds, nearest, holds in (
+            (ends, arith.MinSIOp, "slt"),
+            (firsts, arith.MaxSIOp, "sge"),
+        ):
+            if bounds:
+                bound = reduce(lambda x, y: inner.value(nearest(x, y)), bounds)
+                seen = inner.both(seen, inner.compare(holds, column, bound))
         assert seen is not None
-        value = point.emit.value(arith.SelectOp(seen, block.args[0], self.none))
+        value = inner.value(arith.SelectOp(seen, block.args[0], self.none))
         self._close(emit, point, scores, value)
+
+    def _bound(
+        self,
+        emit: Emit,
+        inner: Emit,
+        expr: AffineExpr,
+        at: Place,
+        key: SSAValue,
+        row: SSAValue,
+    ) -> SSAValue:
+        """A bound of the keys of a row's query, as a column; computed outside but for the row."""
+        column = canonical_expr(expr - affine_dim(1))
+        step = canonical_expr(
+            column.replace_dims_and_symbols([affine_dim(0) + 1, affine_dim(1)], self.all_symbols)
+            - column
+        )
+        if isinstance(step, AffineConstantExpr):
+            first = emit.apply(column, [at.row, key], self.symbols)
+            return inner.apply(affine_dim(0) * step.value + affine_dim(1), [row, first])
+        moved = column.replace_dims_and_symbols(
+            [affine_dim(0) + affine_dim(2), affine_dim(1)], self.all_symbols
+        )
+        return inner.apply(moved, [at.row, key, row], self.symbols)
 
     def _close(self, emit: Emit, point: Point, scores: SSAValue, value: SSAValue) -> None:
         """A map over scores into themselves, of what ``point`` made."""

@@ -32,26 +32,35 @@ class Variant:
     name: str
     features: int
     fields: Mapping[str, Value]
+    plain: bool = False
+    """It has registers for the scores and nothing beside: these are products times a number, with
+    one bound of the keys of a query at most."""
+
+    def takes(self, attention: StreamingAttention) -> bool:
+        """Whether it has a kernel for these heads and scores."""
+        score, features = attention.score, max(attention.depth, attention.width)
+        plain = score.scale is not None and not score.gates and not score.visible.first_keys(1)
+        return features <= self.features and (plain or not self.plain)
 
 
 _MMA_SYNC: Fields = {"mma": "mma.sync", "stages": 2}
 _CP_ASYNC: Fields = {**_MMA_SYNC, "loader": "cp_async", "vectorize": 8}
 _REGISTER: Fields = {**_MMA_SYNC, "loader": "register", "vectorize": 1}
-_SMALL: Fields = {"tile": [128, 128], "warp_tile": [32]}
-_LARGE: Fields = {"tile": [64, 64], "warp_tile": [16]}
+_HIGH: Fields = {"tile": [128, 128], "warp_tile": [32]}
+_LOW: Fields = {"tile": [64, 64], "warp_tile": [16]}
 
 _ANYWHERE = (
-    Variant("cp_async", 64, {**_CP_ASYNC, **_SMALL}),
-    Variant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LARGE}),
-    Variant("scalar", 64, {**_REGISTER, **_SMALL}),
-    Variant("scalar", MAX_FEATURES, {**_REGISTER, **_LARGE}),
+    Variant("cp_async", 64, {**_CP_ASYNC, **_HIGH}, plain=True),
+    Variant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW}),
+    Variant("scalar", 64, {**_REGISTER, **_HIGH}, plain=True),
+    Variant("scalar", MAX_FEATURES, {**_REGISTER, **_LOW}),
 )
 """Heads of 64 leave registers for 32 queries of a warp and 128 keys, which load K and V half as
 often.  ``scalar`` takes tensors that start anywhere."""
 
 VARIANTS: Mapping[str, tuple[Variant, ...]] = {"sm_80": _ANYWHERE, "sm_90a": _ANYWHERE}
-"""The variants of each architecture, fastest first; of one name, that for the smallest heads.
-Tiles lack the features, which are the head's."""
+"""The variants of each architecture, fastest first; of one name, the first that takes the
+attention.  Tiles lack the features, which are the head's."""
 
 
 def schedules(kernel: region.KernelOp, arch: str) -> list[ScheduleOp]:
@@ -72,7 +81,7 @@ def schedules(kernel: region.KernelOp, arch: str) -> list[ScheduleOp]:
     show(Note("finite-only", text, kernel) for text in attention.finite_only)
     found: dict[str, ScheduleOp] = {}
     for variant in VARIANTS[arch]:
-        if variant.name in found or variant.features < features:
+        if variant.name in found or not variant.takes(attention):
             continue
         when = left_open(kernel, conditions(attention, variant.fields["loader"] == "tma"))
         if when is None:

@@ -1,0 +1,155 @@
+"""Attentions as graphs, their values at every level, and the kernels that they become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects.dim import Dim
+from polyc.dialects.region import KernelOp
+from polyc.passes.lower_to_gpu import BORDERS, build
+from polyc.playback.functions import round_to
+from polyc.test.unit.gpu_text import only, parsed
+from polyc.tools.registry import make_context
+
+Array = NDArray[Any]
+
+TO_REGION = tuple(BORDERS)[: tuple(BORDERS).index("plan-select")]
+
+
+@dataclass(frozen=True)
+class Attention:
+    """A ``frontend.attention`` and sizes to run it at."""
+
+    q: str
+    k: str
+    v: str
+    sizes: Sequence[Mapping[str, int]]
+    options: str = ""
+    masks: Sequence[str] = ()
+    element: str = "f16"
+    lse: bool = False
+    assuming: str = ""
+    given: str = ""
+    """More inputs, for the symbols of their shapes."""
+
+    @property
+    def out(self) -> str:
+        return f"{self.q.rpartition(',')[0]},{self.v.rpartition(',')[2]}"
+
+    def text(self) -> str:
+        kinds = [f"{shape}, {self.element}" for shape in (self.q, self.k, self.v)] + list(
+            self.masks
+        )
+        types = [f"!frontend.tensor<{kind}>" for kind in kinds]
+        names = ["%q", "%k", "%v", *(f"%mask{i}" for i in range(len(self.masks)))]
+        mask = f" mask {', '.join(names[3:])}" if self.masks else ""
+        inputs = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
+        if self.given:
+            inputs += f", %given: !frontend.tensor<{self.given}>"
+        results = {"O": f"!frontend.tensor<{self.out}, {self.element}>"}
+        if self.lse:
+            results["L"] = f"!frontend.tensor<{self.out.rpartition(',')[0]}], f32>"
+        values = ", ".join(f"%{i}" for i in range(len(results)))
+        kinds_out = ", ".join(results.values())
+        made = f"({kinds_out})" if self.lse else kinds_out
+        named = ", ".join(f"{n}: {t}" for n, t in results.items())
+        facts = f" assuming ({self.assuming})" if self.assuming else ""
+        return f"""frontend.graph @attention({inputs}) -> ({named}){facts} {{
+  {values} = frontend.attention %q, %k, %v{mask}{self.options} {{acc = f32}}
+      : ({", ".join(types)}) -> {made}
+  frontend.output {values} : {kinds_out}
+}}
+"""
+
+    def region(self) -> ModuleOp:
+        """The graph as a region."""
+        return passed(self.text(), *TO_REGION)
+
+    def kernel(self) -> KernelOp:
+        return only(self.region(), KernelOp)
+
+    def inputs(self, sizes: Mapping[str, int], seed: int = 0) -> list[Array]:
+        """Random values as they are stored; a quarter of an additive mask is -inf."""
+        rng = np.random.default_rng(seed)
+        found: list[Array] = []
+        for arg in self.kernel().ins:
+            kind: Any = arg.type
+            dims: Sequence[Dim] = kind.shape
+            shape = [d.evaluate(sizes) for d in dims]
+            array = rng.standard_normal(shape).astype(np.float32)
+            if str(arg.name_hint).startswith("mask"):
+                array = np.where(rng.random(shape) < 0.25, -np.inf, array).astype(np.float32)
+            found.append(round_to(array, kind.element_type))
+        return found
+
+
+def passed(module: str | ModuleOp, *passes: str, arch: str = "sm_80") -> ModuleOp:
+    """The module after passes of the pipeline."""
+    made = parsed(module) if isinstance(module, str) else module
+    for name in passes:
+        build(name, arch).apply(make_context(), made)
+    return made
+
+
+H64 = {"q": "[H, M, 64]", "k": "[H, N, 64]", "v": "[H, N, 64]"}
+UNEVEN = [{"H": 2, "M": 70, "N": 150}, {"H": 1, "M": 200, "N": 33}]
+
+PROGRAMS: Mapping[str, Attention] = {
+    "full": Attention(**H64, sizes=UNEVEN),
+    "one key, one query": Attention(**H64, sizes=[{"H": 3, "M": 1, "N": 1}]),
+    "no key": Attention(**H64, sizes=[{"H": 2, "M": 5, "N": 0}]),
+    "no query": Attention(**H64, sizes=[{"H": 2, "M": 0, "N": 5}]),
+    "causal": Attention(**H64, sizes=UNEVEN, options=" causal"),
+    "causal from the end": Attention(**H64, sizes=UNEVEN, options=" causal offset N - M"),
+    "the first rows see nothing": Attention(
+        **H64, sizes=[{"H": 1, "M": 300, "N": 140}], options=" causal offset -150"
+    ),
+    "window": Attention(
+        **H64, sizes=[{"H": 1, "M": 300, "N": 300}], options=" causal window [40, 0]"
+    ),
+    "window to both sides": Attention(
+        **H64, sizes=[{"H": 1, "M": 150, "N": 420}], options=" window [3, 17] offset N - M"
+    ),
+    "additive mask": Attention(
+        **H64, sizes=[{"H": 2, "M": 70, "N": 150}], masks=["[H, M, N], f32"]
+    ),
+    "additive mask of a row, causal": Attention(
+        **H64, sizes=[{"H": 2, "M": 70, "N": 150}], options=" causal", masks=["[H, 1, N], f16"]
+    ),
+    "no scale": Attention(**H64, sizes=UNEVEN[:1], options=" scale 1.0"),
+    "negative scale": Attention(**H64, sizes=UNEVEN[:1], options=" scale -0.25"),
+    "bf16": Attention(**H64, sizes=UNEVEN[:1], element="bf16", options=" causal"),
+    "log-sum-exp": Attention(**H64, sizes=UNEVEN, lse=True, options=" causal offset -3"),
+    "batches and heads of 128": Attention(
+        "[B, H, M, 128]",
+        "[B, H, N, 128]",
+        "[B, H, N, 128]",
+        [{"B": 2, "H": 2, "M": 70, "N": 90}],
+        " causal",
+    ),
+    "shared heads": Attention(
+        "[B, 4 * H, M, 64]",
+        "[B, H, N, 64]",
+        "[B, H, N, 64]",
+        [{"B": 2, "H": 2, "M": 20, "N": 30}],
+        " causal",
+    ),
+    "one head of keys": Attention(
+        "[B, 3, M, 64]", "[B, 1, N, 64]", "[B, 1, N, 64]", [{"B": 2, "M": 20, "N": 30}]
+    ),
+    "heads of 16": Attention("[H, M, 16]", "[H, N, 16]", "[H, N, 16]", UNEVEN[:1]),
+    "heads of 32": Attention("[H, M, 32]", "[H, N, 32]", "[H, N, 32]", UNEVEN[:1], " causal"),
+    "heads of 96": Attention("[H, M, 96]", "[H, N, 96]", "[H, N, 96]", UNEVEN[:1]),
+    "heads of 48 and 80": Attention("[H, M, 48]", "[H, N, 48]", "[H, N, 80]", UNEVEN[:1]),
+    "heads of 64 and 256": Attention("[H, M, 64]", "[H, N, 64]", "[H, N, 256]", UNEVEN[:1]),
+    "even sizes": Attention(
+        **H64, sizes=[{"H": 1, "M": 128, "N": 256}], assuming="M mod 128 == 0, N mod 128 == 0"
+    ),
+}
+"""Every way in which attentions differ, at sizes with tails."""
