@@ -97,35 +97,31 @@ def passed(module: str | ModuleOp, *passes: str, arch: str = "sm_80") -> ModuleO
     return made
 
 
-H64 = {"q": "[H, M, 64]", "k": "[H, N, 64]", "v": "[H, N, 64]"}
+H64 = ("[H, M, 64]", "[H, N, 64]", "[H, N, 64]")
 UNEVEN = [{"H": 2, "M": 70, "N": 150}, {"H": 1, "M": 200, "N": 33}]
 
 PROGRAMS: Mapping[str, Attention] = {
-    "full": Attention(**H64, sizes=UNEVEN),
-    "one key, one query": Attention(**H64, sizes=[{"H": 3, "M": 1, "N": 1}]),
-    "no key": Attention(**H64, sizes=[{"H": 2, "M": 5, "N": 0}]),
-    "no query": Attention(**H64, sizes=[{"H": 2, "M": 0, "N": 5}]),
-    "causal": Attention(**H64, sizes=UNEVEN, options=" causal"),
-    "causal from the end": Attention(**H64, sizes=UNEVEN, options=" causal offset N - M"),
+    "full": Attention(*H64, UNEVEN),
+    "one key, one query": Attention(*H64, [{"H": 3, "M": 1, "N": 1}]),
+    "no key": Attention(*H64, [{"H": 2, "M": 5, "N": 0}]),
+    "no query": Attention(*H64, [{"H": 2, "M": 0, "N": 5}]),
+    "causal": Attention(*H64, UNEVEN, options=" causal"),
+    "causal from the end": Attention(*H64, UNEVEN, options=" causal offset N - M"),
     "the first rows see nothing": Attention(
-        **H64, sizes=[{"H": 1, "M": 300, "N": 140}], options=" causal offset -150"
+        *H64, [{"H": 1, "M": 300, "N": 140}], options=" causal offset -150"
     ),
-    "window": Attention(
-        **H64, sizes=[{"H": 1, "M": 300, "N": 300}], options=" causal window [40, 0]"
-    ),
+    "window": Attention(*H64, [{"H": 1, "M": 300, "N": 300}], options=" causal window [40, 0]"),
     "window to both sides": Attention(
-        **H64, sizes=[{"H": 1, "M": 150, "N": 420}], options=" window [3, 17] offset N - M"
+        *H64, [{"H": 1, "M": 150, "N": 420}], options=" window [3, 17] offset N - M"
     ),
-    "additive mask": Attention(
-        **H64, sizes=[{"H": 2, "M": 70, "N": 150}], masks=["[H, M, N], f32"]
-    ),
+    "additive mask": Attention(*H64, [{"H": 2, "M": 70, "N": 150}], masks=["[H, M, N], f32"]),
     "additive mask of a row, causal": Attention(
-        **H64, sizes=[{"H": 2, "M": 70, "N": 150}], options=" causal", masks=["[H, 1, N], f16"]
+        *H64, [{"H": 2, "M": 70, "N": 150}], options=" causal", masks=["[H, 1, N], f16"]
     ),
-    "no scale": Attention(**H64, sizes=UNEVEN[:1], options=" scale 1.0"),
-    "negative scale": Attention(**H64, sizes=UNEVEN[:1], options=" scale -0.25"),
-    "bf16": Attention(**H64, sizes=UNEVEN[:1], element="bf16", options=" causal"),
-    "log-sum-exp": Attention(**H64, sizes=UNEVEN, lse=True, options=" causal offset -3"),
+    "no scale": Attention(*H64, UNEVEN[:1], options=" scale 1.0"),
+    "negative scale": Attention(*H64, UNEVEN[:1], options=" scale -0.25"),
+    "bf16": Attention(*H64, UNEVEN[:1], element="bf16", options=" causal"),
+    "log-sum-exp": Attention(*H64, UNEVEN, lse=True, options=" causal offset -3"),
     "batches and heads of 128": Attention(
         "[B, H, M, 128]",
         "[B, H, N, 128]",
@@ -149,7 +145,7 @@ PROGRAMS: Mapping[str, Attention] = {
     "heads of 48 and 80": Attention("[H, M, 48]", "[H, N, 48]", "[H, N, 80]", UNEVEN[:1]),
     "heads of 64 and 256": Attention("[H, M, 64]", "[H, N, 64]", "[H, N, 256]", UNEVEN[:1]),
     "even sizes": Attention(
-        **H64, sizes=[{"H": 1, "M": 128, "N": 256}], assuming="M mod 128 == 0, N mod 128 == 0"
+        *H64, [{"H": 1, "M": 128, "N": 256}], assuming="M mod 128 == 0, N mod 128 == 0"
     ),
 }
 """Every way in which attentions differ, at sizes with tails."""
