@@ -33,6 +33,7 @@ from polyc.dialects.region import (
 )
 from polyc.dialects.region_graph import ends, source
 from polyc.lowering.region_to_gpu_attention import AttentionLowering
+from polyc.lowering.region_to_gpu_conv import ConvLowering
 from polyc.lowering.region_to_gpu_frame import Lowering, global_type, signature
 from polyc.lowering.region_to_gpu_gemm import GemmLowering
 from polyc.passes.driver import located, rewrite
@@ -40,6 +41,7 @@ from polyc.passes.driver import located, rewrite
 LOWERINGS: Mapping[str, Callable[[KernelOp], Lowering]] = {
     "matmul": GemmLowering.of,
     "attention": AttentionLowering.of,
+    "conv": ConvLowering.of,
 }
 """The families by the pattern of their plans' ``algo_choice``."""
 

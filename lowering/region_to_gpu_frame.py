@@ -12,7 +12,7 @@ from typing import Protocol, cast
 
 from xdsl.ir import Block, BlockArgument, Region, SSAValue
 
-from polyc.dialects.dim import Dim
+from polyc.dialects.dim import Dim, Shape
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, element_bytes
@@ -65,6 +65,8 @@ class Frame:
             arg.location = tensor.location
         self.symbols = dict(zip(symbols, self.block.args[len(names) :], strict=True))
         self.emit = Emit()
+        self._tensors = list(self.block.args[: len(names)])
+        self._views: dict[tuple[int, Shape], BlockArgument] = {}
 
     def size(self, dim: Dim) -> SSAValue:
         """A size as an index value."""
@@ -73,13 +75,27 @@ class Frame:
     def argument(self, tensor: SSAValue) -> SSAValue:
         """The kernel's argument for a tensor that the region reads."""
         assert isinstance(tensor, BlockArgument)
-        return self.block.args[tensor.index]
+        return self._tensors[tensor.index]
 
     @property
     def outputs(self) -> list[SSAValue]:
         """The kernel's arguments for what the region writes."""
-        first = len(self.kernel.arg_names)
-        return list(self.block.args[first : first + len(self.kernel.res_names)])
+        return list(self._tensors[len(self.kernel.arg_names) :])
+
+    def view(self, number: int, dims: Shape) -> SSAValue:
+        """An argument for tensor ``number`` of the signature with consecutive axes as one.
+
+        Arguments of which only views are used do not stay.
+        """
+        whole = self._tensors[number]
+        if self.types[number].dims == dims:
+            return whole
+        if (number, dims) not in self._views:
+            kind = GlobalType.of(dims, self.types[number].element_type)
+            found = self.block.insert_arg(kind, whole.index + 1)
+            found.name_hint, found.location = whole.name_hint, whole.location
+            self._views[number, dims] = found
+        return self._views[number, dims]
 
     def finish(
         self, plan: ScheduleOp, bindings: Sequence[BindAttr], cluster: int = 1
@@ -87,9 +103,15 @@ class Frame:
         """The kernel of what was emitted, under the schedule's name."""
         self.emit.op(gpu.ReturnOp())
         self.block.add_ops(self.emit.ops)
+        bound = {arg: BindAttr.symbol(name) for name, arg in self.symbols.items()}
+        bound |= dict(zip(self._tensors, bindings, strict=True))
+        bound |= {arg: bindings[number] for (number, _), arg in self._views.items()}
+        for number in {number for number, _ in self._views}:
+            if not self._tensors[number].uses.get_length():
+                self.block.erase_arg(self._tensors[number])
         kernel = gpu.KernelOp(
             plan.kernel_name,
-            [*bindings, *(BindAttr.symbol(s) for s in self.symbols)],
+            [bound[arg] for arg in self.block.args],
             plan.threads(),
             Region(self.block),
             cluster=cluster,

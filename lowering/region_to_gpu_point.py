@@ -167,8 +167,9 @@ class Point:
         Raises PolycError where an axis of the read has no place at the point.
         """
         labels = op.result.type.labels
-        self._places.append(tuple(self.place(e, labels, op) for e in op.map.data.results))
-        self.inputs.append(self.frame.argument(op.tensor))
+        tensor, place = self.source(op)
+        self._places.append(place)
+        self.inputs.append(tensor)
         arg = self.block.insert_arg(op.result.type.element_type, len(self.block.args))
         arg.name_hint = op.tensor.name_hint
         if op.guard is None or op.fill is None:
@@ -177,17 +178,23 @@ class Point:
         fill = self.emit.value(arith.ConstantOp(FloatAttr(op.fill.value.data, kind)))
         return self.emit.value(arith.SelectOp(self.inside(op.guard.data, labels, op), arg, fill))
 
+    def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
+        """The kernel's argument that a read is from, and where in it the point reads."""
+        labels = op.result.type.labels
+        place = tuple(self.place(e, labels, op) for e in op.map.data.results)
+        return self.frame.argument(op.tensor), place
+
     def place(self, expr: AffineExpr, labels: Sequence[str], at: Operation) -> AffineExpr:
         """An expression of axes ``labels`` and the region's symbols, in the map's own terms."""
-        dims: list[AffineExpr] = []
-        for label in labels:
-            if label not in self.axes:
+        dims: list[AffineExpr] = [AffineExpr.constant(0)] * len(labels)
+        for i in {e.position for e in expr.dfs() if isinstance(e, AffineDimExpr)}:
+            if labels[i] not in self.axes:
                 raise PolycError(
                     "UnsupportedProgram",
-                    f"{at.name} runs over {label}, which is no axis of the tile here",
+                    f"{at.name} runs over {labels[i]}, which is no axis of the tile here",
                     at,
                 )
-            dims.append(self.axes[label])
+            dims[i] = self.axes[labels[i]]
         used = {e.position for e in expr.dfs() if isinstance(e, AffineSymExpr)}
         symbols = [
             self._origin_of(value) if i in used else AffineExpr.constant(0)

@@ -26,11 +26,12 @@ from polyc.dialects.region_graph import ends, source
 from polyc.dialects.region_types import MemRefType
 from polyc.passes.driver import rewrite
 from polyc.passes.plan_attention import ATTENTION
+from polyc.passes.plan_conv import CONV
 from polyc.passes.plan_gemm import GEMM
 from polyc.passes.plan_given import name_of, read_plan, user_schedule
 from polyc.passes.plan_rules import Rule, bad_plan
 
-RULES: tuple[Rule, ...] = (GEMM, ATTENTION)
+RULES: tuple[Rule, ...] = (GEMM, CONV, ATTENTION)
 """The families, in the order in which they are asked; the first that takes a region has it."""
 
 

@@ -128,8 +128,12 @@ class Cta:
 
 
 def viewed(memory: Array, kind: Attribute, symbols: Mapping[str, int]) -> Array:
-    """The same elements in the sizes that a kernel's argument sees them in."""
-    assert isinstance(kind, GlobalType), kind
+    """The same elements in the sizes that a kernel's argument sees them in.
+
+    Nothing of the tile level reads through a tensor map, whatever its sizes.
+    """
+    if not isinstance(kind, GlobalType):
+        return memory
     return memory.reshape([size.evaluate(symbols) for size in kind.dims])
 
 

@@ -133,3 +133,10 @@ def test_a_view_too_long_for_an_index_is_refused(ctx: Context, log: list[Any]) -
     program = viewed(ctx)
     reason = program._variants[0].refuses({"N": 2**16, "H": 2**16, "F": 1}, [])  # pyright: ignore[reportPrivateUsage]
     assert reason == ("H * N is 4294967296; kernels index with 32 bits, sizes up to 2147479552")
+
+
+def test_tiles_play_beside_tensor_maps(ctx: Context) -> None:
+    """Between the passes a kernel has both; what no tile op reads is not looked at."""
+    module = gpu_module(parse_text(ctx, MODULE, "m.mlir"))
+    (found,) = tile.run(module, [host.halves(2, 3, 8)], {"N": 2, "H": 3, "F": 8})
+    assert found.shape == (2, 3, 8)

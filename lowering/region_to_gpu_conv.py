@@ -1,0 +1,209 @@
+"""``region-to-gpu``: the kernels of a convolution as an implicit GEMM, at the tile level (S9, T3).
+
+Rows of the product are the pixels of all images of the output: the output is seen as the matrix
+[pixels, filters].  Step by step the pipeline goes through the taps of the filter, and in each
+through the channels: the left tile is what the tap reads for the tile's pixels (im2col), the right
+one the tap of the filter, which is seen as [filters, taps, channels].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects import arith
+from xdsl.ir import Block, BlockArgument, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import SharedTileOp
+from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.gpu.types import BindAttr, SharedType, element_bytes
+from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
+from polyc.dialects.plan_fields import record_of
+from polyc.dialects.region import KernelOp, ReadOp
+from polyc.dialects.region_types import MemRefType
+from polyc.lowering.region_to_gpu_frame import Frame, alignments
+from polyc.lowering.region_to_gpu_point import Point
+from polyc.lowering.region_to_gpu_product import Place, ProductBuilder, Target, check_reduction
+from polyc.passes.driver import located
+from polyc.passes.emit import INDEX, Emit, affine_dim, ceil_div
+from polyc.passes.plan_conv import PIXELS, fault
+from polyc.passes.region_convolution import Convolution, find_convolution, reads_pixels
+
+
+@dataclass(frozen=True)
+class ConvLowering:
+    """A region that is one convolution with an elementwise epilogue."""
+
+    conv: Convolution
+
+    @staticmethod
+    def of(kernel: KernelOp) -> ConvLowering:
+        """Raises PolycError ``UnsupportedProgram`` for other regions."""
+        return ConvLowering(find_convolution(kernel))
+
+    @property
+    def kernel(self) -> KernelOp:
+        return self.conv.kernel
+
+    def check(self, plan: ScheduleOp) -> None:
+        check_reduction(self.conv.reduce, plan)
+        why = fault(self.conv, plan)
+        if record_of(plan.algo_choice)["conv"] != "implicit_gemm":
+            why = "stores the columns of the image; run region-im2col before region-to-gpu"
+        if why is not None:
+            raise PolycError("UnsupportedPlan", f"plan {plan.variant.data!r} {why}", plan)
+
+    def launch(self, plan: ScheduleOp) -> LaunchOp:
+        rows, columns, _ = plan.tile_sizes
+        conv = self.conv
+        grid = [conv.pixels.ceildiv(rows), conv.size(conv.filters).ceildiv(columns)]
+        align = alignments(self.kernel, plan)
+        return LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))
+
+    def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        return KernelBuilder(self.conv, plan).build(bindings)
+
+
+class PixelPoint(Point):
+    """A point of the output: its pixel is one axis, and what is read pixel by pixel a matrix."""
+
+    def __init__(
+        self,
+        conv: Convolution,
+        frame: Frame,
+        block: Block,
+        known: Mapping[SSAValue, SSAValue],
+        axes: Mapping[str, AffineExpr],
+        origin: Sequence[SSAValue],
+    ) -> None:
+        super().__init__(frame, block, known, axes, 2, origin)
+        self.conv = conv
+
+    def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
+        if not reads_pixels(self.conv, op):
+            return super().source(op)
+        assert isinstance(op.tensor, BlockArgument)
+        rest = cast("MemRefType", op.tensor.type).shape[3:]
+        places = (self.place(e, op.result.type.labels, op) for e in op.map.data.results[3:])
+        view = self.frame.view(op.tensor.index, (self.conv.pixels, *rest))
+        return view, (self.axes[PIXELS], *places)
+
+
+class KernelBuilder(ProductBuilder):
+    """Builds the kernel of one schedule."""
+
+    def __init__(self, conv: Convolution, plan: ScheduleOp) -> None:
+        outs = conv.kernel.outs.data
+        whole = element_bytes(outs[0].element_type) == OPERAND_BYTES
+        staged = plan.staged_tile if whole else None
+        super().__init__(conv.kernel, conv.reduce, plan, (PIXELS, conv.filters), staged)
+        self.conv = conv
+
+    def check_supported(self) -> None:
+        super().check_supported()
+        if self.plan.integers("cluster") != (1, 1):
+            raise PolycError(
+                "UnsupportedPlan",
+                f"plan {self.plan.variant.data!r} asks for a cluster that region-to-gpu does not "
+                "build yet for a convolution; use [1, 1]",
+                self.plan,
+            )
+
+    def sizes(self) -> list[SSAValue]:
+        """The pixels and the filters; and how many steps there are."""
+        frame, emit, conv = self.frame, self.emit, self.conv
+        images, *self.output = (frame.size(size) for size in conv.output_dims[:3])
+        lines = emit.value(arith.MuliOp(images, self.output[0]))
+        pixels = emit.value(arith.MuliOp(lines, self.output[1]), PIXELS)
+        depth = self.plan.tile_sizes[2]
+        channels = frame.size(conv.size(conv.channels))
+        self.blocks = emit.apply(ceil_div(affine_dim(0), depth), [channels], hint="blocks")
+        self.steps = emit.apply(affine_dim(0) * conv.taps, [self.blocks], hint="steps")
+        return [pixels, frame.size(conv.size(conv.filters))]
+
+    def targets(self) -> list[Target]:
+        view = self.frame.view(len(self.kernel.arg_names), self.conv.matrix_dims)
+        return [Target(view, self.axes)]
+
+    def point(
+        self,
+        block: Block,
+        known: Mapping[SSAValue, SSAValue],
+        axes: Mapping[str, AffineExpr],
+        origin: Sequence[SSAValue],
+    ) -> Point:
+        return PixelPoint(self.conv, self.frame, block, known, axes, origin)
+
+    def contract(self, at: Place, acc: SSAValue) -> None:
+        conv, plan = self.conv, self.plan
+        rows, columns, depth = plan.tile_sizes
+        pixel = self.first_pixel(at[PIXELS])
+        image, filter = conv.image.read, conv.filter.read
+        tiles: list[SSAValue] = []
+        for side, size in ((conv.image, rows), (conv.filter, columns)):
+            made = located(SharedTileOp(SharedType.of([size, depth], side.element)), side.read)
+            tiles.append(self.emit.value(made, f"{side.name}_tile"))
+        body = Block(arg_types=[INDEX, INDEX])
+        position, step = body.args
+        position.name_hint, step.name_hint = "step", "i"
+        outer, self.emit = self.emit, Emit()
+        tap, row, column, channel = self.tap(step)
+        assert isinstance(filter.tensor, BlockArgument)
+        taken = tile.CopyOp(
+            self.frame.argument(image.tensor),
+            [*pixel, channel],
+            tiles[0],
+            loader=plan.loader.data,
+            im2col=conv.geometry,
+            tap=[row, column],
+        )
+        weights = tile.CopyOp(
+            self.frame.view(filter.tensor.index, conv.filter_dims),
+            [at[conv.filters], tap, channel],
+            tiles[1],
+            loader=plan.loader.data,
+            axes=(0, 2),
+        )
+        inner, self.emit = self.emit, outer
+        body.add_ops([*inner.ops, located(taken, image), located(weights, filter)])
+        m, n, k = (AffineExpr.dimension(i) for i in range(3))
+        contract = tile.ContractOp(
+            tiles[0],
+            AffineMap(3, 0, (m, k)),
+            tiles[1],
+            AffineMap(3, 0, (n, k)),
+            acc,
+            plan.mma.data,
+            plan.warp_tile_sizes,
+        )
+        self.pipeline(self.steps, 1, body, contract)
+
+    def first_pixel(self, number: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """Image, row and column of a pixel of the output by its number among all."""
+        height, width = self.output
+        line, column = self.divided(number, width)
+        image, row = self.divided(line, height)
+        for value, axis in zip((image, row, column), self.conv.pixel_axes, strict=True):
+            value.name_hint = f"{axis}0"
+        return image, row, column
+
+    def tap(self, step: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue, SSAValue]:
+        """The tap of a step, its row and column in the filter, and its first channel."""
+        width = self.conv.geometry.taps[1]
+        tap, block = self.divided(step, self.blocks)
+        tap.name_hint = "tap"
+        row = self.emit.apply(affine_dim(0) // width, [tap], hint="r")
+        column = self.emit.apply(affine_dim(0) % width, [tap], hint="s")
+        first = affine_dim(0) * self.plan.tile_sizes[2]
+        return tap, row, column, self.emit.apply(first, [block], hint=f"{self.conv.channels}0")
+
+    def divided(self, value: SSAValue, by: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """Quotient and remainder of numbers that are not negative."""
+        quotient = self.emit.value(arith.DivUIOp(value, by))
+        whole = self.emit.value(arith.MuliOp(quotient, by))
+        return quotient, self.emit.value(arith.SubiOp(value, whole))
