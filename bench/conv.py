@@ -1,7 +1,8 @@
 """Time polyc's 3x3 convolutions beside cuDNN on one GPU, in one process.
 
 ``bench/race.py`` says how it is timed.  The kernels are those of examples/tile, each with its
-own tile; ``chosen`` marks the one that the dispatch takes.  cuDNN runs in benchmark mode on
+own tile; ``chosen`` marks the one that the dispatch takes.  ``polyc graph`` is what the compiler
+makes of the convolution as a graph, by its own plan.  cuDNN runs in benchmark mode on
 channels-last tensors, which it reads as they are; it is timed as PyTorch calls it, and with
 its launches in a CUDA graph, which leaves the host's time for a call out.
 
@@ -27,11 +28,21 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.passes.finish import finish
 from polyc.runtime.program import Program
 from polyc.tools.parsing import parse_text
+from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = {1: "conv3x3_sm90.mlir", 2: "conv3x3_stride2_sm90.mlir"}
 """The program for each stride."""
+
+GRAPH_TEXT = """
+frontend.graph @conv(%X: !frontend.tensor<[N, H, W, C], f16>, %F: !frontend.tensor<[K, 3, 3, C], f16>)
+    -> (Y: !frontend.tensor<[N, {P}, {Q}, K], f16>) {{
+  %0 = frontend.conv2d nhwc %X, %F stride [{s}, {s}] padding [1, 1, 1, 1] dilation [1, 1] groups 1 {{acc = f32}}
+      : (!frontend.tensor<[N, H, W, C], f16>, !frontend.tensor<[K, 3, 3, C], f16>) -> !frontend.tensor<[N, {P}, {Q}, K], f16>
+  frontend.output %0 : !frontend.tensor<[N, {P}, {Q}, K], f16>
+}}
+"""  # noqa: E501
 
 SHAPES = ["32x128x28", "32x256x14", "8x320x64", "128x256x56"]
 Shape = tuple[int, int, int, int]
@@ -95,7 +106,12 @@ def check(torch: Any, inputs: Inputs, stride: int, contestant: Contestant) -> fl
 
 
 def contestants(
-    torch: Any, program: Program, sets: Sequence[Inputs], shape: Shape, stride: int
+    torch: Any,
+    program: Program,
+    graph_program: Program,
+    sets: Sequence[Inputs],
+    shape: Shape,
+    stride: int,
 ) -> list[Contestant]:
     """polyc's kernels, and cuDNN called by PyTorch and from a graph, for one shape."""
     found: list[Contestant] = []
@@ -104,6 +120,7 @@ def contestants(
     images, channels, height, filters = shape
     sizes = {"N": images, "H": height, "W": height, "C": channels, "K": filters}
     chosen = program.chosen(sizes)
+    x_out = (output_size(height, stride), output_size(height, stride))
     for name in program.variants:
         try:
             launches = [program.launch([x, f], [out], sizes, name) for x, f, out in sets]
@@ -114,6 +131,20 @@ def contestants(
             launches[i % count].run(stream)
 
         found.append(Contestant(f"polyc {name}", polyc, False, {"chosen": name == chosen}))
+
+    of_graph = [
+        graph_program.launch(
+            [x, f.view(filters, 3, 3, channels)], [out.view(images, *x_out, filters)], sizes
+        )
+        for x, f, out in sets
+    ]
+
+    def compiled(i: int) -> None:
+        of_graph[i % count].run(stream)
+
+    found.append(
+        Contestant("polyc graph", compiled, False, {"chosen": graph_program.chosen(sizes)})
+    )
 
     def eager(i: int) -> None:
         x, f, _ = sets[i % count]
@@ -152,6 +183,17 @@ def compile_program(stride: int, dtype: str) -> Program:
     return program
 
 
+def compile_graph(stride: int, dtype: str) -> Program:
+    """The convolution as a graph, down to kernels by the compiler's own plan."""
+    sizes = {"P": "H", "Q": "W"}
+    if stride != 1:
+        sizes = {k: f"({v} - 1) floordiv {stride} + 1" for k, v in sizes.items()}
+    text = re.sub(r"\bf16\b", dtype, GRAPH_TEXT.format(s=stride, **sizes))
+    ctx = make_context()
+    module = parse_text(ctx, text, "conv graph")
+    return Program.compile(Compilation(ctx, module, "sm_90a").run().module)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Time polyc's convolutions beside cuDNN.")
     parser.add_argument("--shapes", nargs="+", type=parse_shape, metavar="NxCxH[xK]")
@@ -173,6 +215,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(torch: Any, args: argparse.Namespace) -> int:
     program = compile_program(args.stride, args.dtype)
+    graph_program = compile_graph(args.stride, args.dtype)
     dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[args.dtype]
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = False
@@ -194,7 +237,7 @@ def run(torch: Any, args: argparse.Namespace) -> int:
     for shape in shapes:
         images, channels, height, filters = shape
         sets = make_inputs(torch, shape, args.stride, dtype, report["l2_bytes"])
-        racers = contestants(torch, program, sets, shape, args.stride)
+        racers = contestants(torch, program, graph_program, sets, shape, args.stride)
         errors = {r.name: check(torch, sets[0], args.stride, r) for r in racers if not r.peer}
         wrong |= any(error > 1 for error in errors.values())
         race.measure(torch, racers, args.rounds)
