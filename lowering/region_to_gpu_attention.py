@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.ir.affine import AffineMap
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import module as gpu
@@ -19,15 +18,12 @@ from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan_attention import PATTERN
 from polyc.dialects.region import KernelOp
-from polyc.lowering.region_to_gpu_attention_parts import Keys, Parts, Place, Rows
+from polyc.lowering.region_to_gpu_attention_parts import BY_ROW, QUARTERS, Keys, Parts, Place, Rows
+from polyc.lowering.region_to_gpu_attention_sm90 import Sm90Builder, grid_of
 from polyc.lowering.region_to_gpu_frame import Frame, alignments
 from polyc.passes.driver import located
 from polyc.passes.emit import INDEX, Emit
 from polyc.passes.region_attention import StreamingAttention, find_attention
-
-BY_ROW = AffineMap.from_callable(lambda i, j: (i,))
-QUARTERS = AffineMap.from_callable(lambda i, j: (i, j // 2 % 4))
-"""A row of scores by the four threads that hold it (PTX ISA, mma.m16n8k16): each sums its own."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +61,17 @@ class AttentionLowering:
 
     def launch(self, plan: ScheduleOp) -> LaunchOp:
         attention = self.attention
-        grid = [attention.size(label) for label in attention.batch]
-        grid.append(attention.size(attention.m).ceildiv(plan.tile_sizes[0]))
+        if plan.mma.data == "wgmma":
+            grid = grid_of(attention, plan)
+        else:
+            grid = [attention.size(label) for label in attention.batch]
+            grid.append(attention.size(attention.m).ceildiv(plan.tile_sizes[0]))
         align = alignments(self.kernel, plan)
         return LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))
 
     def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        if plan.mma.data == "wgmma":
+            return Sm90Builder(self.attention, plan).build(bindings)
         return KernelBuilder(self.attention, plan).build(bindings)
 
 

@@ -8,6 +8,10 @@ says, and brings three values of each query up to date, in base 2:
     alpha = exp2(unit * max' + base)   what the sums so far are worth, for the maximum max' before
     p     = exp2(unit * s + base)
 
+The product of a scale and a maximum is rounded, which is well where it is as small as products of
+queries and keys are.  A mask that is added to the scores may be -1e9 or the least number there is;
+then base is the maximum itself, which the scores are relative to before they are scaled.
+
 Where no key was visible yet, the maximum is -inf, base is 0 and alpha too, so that no infinity is
 subtracted from another.
 """
@@ -44,6 +48,10 @@ from polyc.poly.affine import canonical_expr
 
 ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
 
+BY_ROW = AffineMap.from_callable(lambda i, j: (i,))
+QUARTERS = AffineMap.from_callable(lambda i, j: (i, j // 2 % 4))
+"""A row of an accumulator by the four threads that hold it: each has a part of the row's sum."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -79,8 +87,13 @@ class Parts:
         self.attention = attention
         self.queries, self.keys, _ = plan.tile_sizes
         self.frame = frame
+        self.by_point = plan.mma.data == "wgmma"
+        """Whether a mask asks of each score where it is, rather than for its row's bounds: these
+        are registers that the consumers of wgmma do not have."""
         outer = frame.emit
         score = attention.score
+        self.scaled_products = score.scale is not None
+        """Whether scores are left as products, their scale being in ``unit``."""
         self.unit = math.log2(math.e) * attention.factor * (score.scale or 1.0)
         self.zero_index = outer.index(0)
         self.symbols = list(frame.symbols.values())
@@ -106,21 +119,26 @@ class Parts:
         block = emit.value(BlockIdOp(), "block")
         tiles = emit.apply(ceil_div(AffineExpr.symbol(0), self.queries), [], [self.size_m], "tiles")
         part = emit.value(arith.RemUIOp(block, tiles), "part")
-        rest = emit.value(arith.DivUIOp(block, tiles))
-        batch: list[SSAValue] = []
-        for label in reversed(attention.batch[1:]):
-            size = self.frame.size(attention.size(label))
-            batch.insert(0, emit.value(arith.RemUIOp(rest, size), label))
-            rest = emit.value(arith.DivUIOp(rest, size))
-        if attention.batch:
-            rest.name_hint = attention.batch[0]
-            batch.insert(0, rest)
+        number = emit.value(arith.DivUIOp(block, tiles))
         if attention.score.visible.grows:
             part = emit.apply(
                 AffineExpr.symbol(0) - affine_dim(0) - 1, [part], [tiles], "from_last"
             )
         row = emit.apply(affine_dim(0) * self.queries, [part], hint=f"{attention.m}0")
-        return Place(batch, row)
+        return Place(self.batch(emit, number), row)
+
+    def batch(self, emit: Emit, number: SSAValue) -> list[SSAValue]:
+        """The coordinates of the ``number``-th point of the batch, the last axis fastest."""
+        labels = self.attention.batch
+        found: list[SSAValue] = []
+        for label in reversed(labels[1:]):
+            size = self.frame.size(self.attention.size(label))
+            found.insert(0, emit.value(arith.RemUIOp(number, size), label))
+            number = emit.value(arith.DivUIOp(number, size))
+        if labels:
+            number.name_hint = labels[0]
+            found.insert(0, number)
+        return found
 
     def visible_keys(self, emit: Emit, at: Place) -> Keys:
         """The keys that a kernel walks over for a tile of queries."""
@@ -165,14 +183,21 @@ class Parts:
         position: SSAValue,
         shared: SSAValue,
         loader: str,
+        slot: SSAValue | None = None,
+        signal: tuple[SSAValue, SSAValue] | None = None,
     ) -> None:
-        """Bring a tile of Q, K or V to shared memory."""
+        """Bring a tile of Q, K or V to shared memory.
+
+        ``signal`` is the ring, and the iteration, on which its bytes complete.
+        """
         last = len(operand.axes) - 1
         copy = tile.CopyOp(
             self.frame.argument(operand.read.tensor),
             self.coordinates(emit, operand, at, position),
             shared,
-            loader=loader,
+            slot,
+            *(signal or (None, None)),
+            loader,
             axes=None if operand.along == (last - 1, last) else operand.along,
         )
         emit.op(located(copy, operand.read))
@@ -207,37 +232,46 @@ class Parts:
 
         That is done in the tiles that have such keys.
         """
-        attention, visible = self.attention, self.attention.score.visible
-        kernel = attention.kernel
-        whole = Assumption(attention.size(attention.n).mod(self.keys), "==")
-        tail = not holds_always(whole, kernel.assumptions, kernel.symbol_names)
+        visible = self.attention.score.visible
         slack = visible.slack(self.queries, self.keys)
-        if slack == () and not tail:
-            return
-        left = emit.value(arith.SubiOp(self.size_n, key), "left") if tail else None
+        left = self.left(emit, key)
         least = None if left is None else emit.apply(affine_dim(0) - self.keys, [left])
         for expr in slack or ():
             value = emit.apply(expr, [at.row, key], self.symbols)
             least = value if least is None else emit.value(arith.MinSIOp(least, value))
         if slack is None or least is None:
-            self._mask(emit, scores, at, key, left)
+            self.hide(emit, scores, at, key, left)
             return
         cut = emit.compare("slt", least, self.zero_index)
         cut.name_hint = "cut"
-        emit.when(cut, lambda inner: self._mask(inner, scores, at, key, left))
+        emit.when(cut, lambda inner: self.hide(inner, scores, at, key, left))
 
-    def _mask(
+    def left(self, emit: Emit, key: SSAValue) -> SSAValue | None:
+        """How many keys there are from a tile's first one on; None where tiles have no tail."""
+        attention, kernel = self.attention, self.attention.kernel
+        whole = Assumption(attention.size(attention.n).mod(self.keys), "==")
+        if holds_always(whole, kernel.assumptions, kernel.symbol_names):
+            return None
+        return emit.value(arith.SubiOp(self.size_n, key), "left")
+
+    def hide(
         self, emit: Emit, scores: SSAValue, at: Place, key: SSAValue, left: SSAValue | None
     ) -> None:
-        """Compare each column with the first key that the row's query sees, and with the end."""
+        """Scores of keys that a query does not see become -inf, whether there are any or not.
+
+        Each column is compared with the bounds of what the row's query sees; ``left`` are the keys
+        of the tile that there are.
+        """
         attention, visible = self.attention, self.attention.score.visible
+        if visible.everywhere and left is None:
+            return
         block = Block(arg_types=[f32])
         block.args[0].name_hint = attention.scores.label
         point = self._point(block, at, key)
         inner = point.emit
         seen: SSAValue | None = None
         row, column = (inner.value(tile.TileIndexOp(i), h) for i, h in ((0, "r"), (1, "c")))
-        if visible.slack(1, 1) is None:
+        if self.by_point or visible.slack(1, 1) is None:
             seen = point.inside(visible.points, (attention.m, attention.n), attention.scores)
             ends, firsts = [], []
         else:
@@ -295,12 +329,12 @@ class Parts:
         """Base and alpha of a new maximum, which is then the one before."""
 
         def body(inner: Emit, new: SSAValue, old: SSAValue) -> list[SSAValue]:
-            unit = self.number(inner, self.unit)
             dark = inner.value(arith.CmpfOp(new, self.none, "oeq"))
-            low = inner.value(arith.MulfOp(new, self.number(inner, -self.unit)))
+            low = new
+            if self.scaled_products:
+                low = inner.value(arith.MulfOp(new, self.number(inner, -self.unit)))
             base = inner.value(arith.SelectOp(dark, self.zero, low), "base")
-            ratio = inner.value(math_ops.FmaOp(old, unit, base))
-            return [base, self._exp2(inner, ratio), new]
+            return [base, self._power(inner, old, base), new]
 
         self.map(emit, rows.maximum, [rows.before], [rows.base, rows.alpha, rows.before], body)
 
@@ -308,14 +342,19 @@ class Parts:
         """Scores become weights, in their place."""
 
         def body(inner: Emit, score: SSAValue, base: SSAValue) -> list[SSAValue]:
-            unit = self.number(inner, self.unit)
-            return [self._exp2(inner, inner.value(math_ops.FmaOp(score, unit, base)))]
+            return [self._power(inner, score, base)]
 
         self.map(emit, scores, [rows.base], [scores], body)
 
-    @staticmethod
-    def _exp2(emit: Emit, value: SSAValue) -> SSAValue:
-        return emit.value(math_ops.Exp2Op(value, FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])))
+    def _power(self, emit: Emit, score: SSAValue, base: SSAValue) -> SSAValue:
+        """What a score weighs."""
+        unit = self.number(emit, self.unit)
+        if self.scaled_products:
+            exponent = emit.value(math_ops.FmaOp(score, unit, base))
+        else:
+            exponent = emit.value(arith.MulfOp(emit.value(arith.SubfOp(score, base)), unit))
+        fast = FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
+        return emit.value(math_ops.Exp2Op(exponent, fast))
 
     def round(self, emit: Emit, weights: SSAValue, rounded: SSAValue) -> None:
         """Weights as an operand of the product with V."""

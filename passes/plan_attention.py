@@ -25,6 +25,10 @@ MAX_FEATURES = 256
 """Wider heads leave a thread no registers for its part of the output."""
 
 
+SIDE_BY_SIDE = 1024
+"""Features of K and V that are walked at once: with 8192 keys 16 MB of an L2 cache of 50."""
+
+
 @dataclass(frozen=True)
 class Variant:
     """A kernel for heads of up to ``features``, where Q, K and V start at whole vectors."""
@@ -58,7 +62,23 @@ _ANYWHERE = (
 """Heads of 64 leave registers for 32 queries of a warp and 128 keys, which load K and V half as
 often.  ``scalar`` takes tensors that start anywhere."""
 
-VARIANTS: Mapping[str, tuple[Variant, ...]] = {"sm_80": _ANYWHERE, "sm_90a": _ANYWHERE}
+_WGMMA: Fields = {"mma": "wgmma", "loader": "tma", "stages": 2, "vectorize": 8}
+_THREE: Fields = {"consumers": 3, "registers": [32, 160]}
+_TWO: Fields = {"consumers": 2, "registers": [40, 232]}
+
+_TMA = (
+    Variant("tma", 64, {**_WGMMA, **_THREE, "tile": [192, 128], "warp_tile": [64]}, plain=True),
+    Variant("tma", 128, {**_WGMMA, **_TWO, "tile": [128, 128], "warp_tile": [64]}),
+    Variant("tma", 192, {**_WGMMA, **_TWO, "tile": [128, 80], "warp_tile": [64]}),
+    Variant("tma", MAX_FEATURES, {**_WGMMA, **_TWO, "tile": [128, 64], "warp_tile": [64]}),
+)
+"""A thread holds a row's part of the scores, of the weights and of the output: the wider the
+heads, the fewer keys at a step.  Narrow ones leave room for a third warpgroup."""
+
+VARIANTS: Mapping[str, tuple[Variant, ...]] = {
+    "sm_80": _ANYWHERE,
+    "sm_90a": (*_TMA, *_ANYWHERE),
+}
 """The variants of each architecture, fastest first; of one name, the first that takes the
 attention.  Tiles lack the features, which are the head's."""
 
@@ -124,6 +144,7 @@ def schedule_fields(attention: StreamingAttention, arch: str, variant: Variant) 
     sides = (attention.q, attention.k, attention.v)
     return {
         **chosen,
+        **(_order(attention) if grouped else {}),
         "arch": arch,
         "tensorize": scores,
         "tile": [queries, keys, attention.depth],
@@ -148,6 +169,20 @@ def schedule_fields(attention: StreamingAttention, arch: str, variant: Variant) 
         "algo_choice": {PATTERN: "streaming_softmax"},
         "local_edges": [{"from": scores, "to": out, "buffer": "reg"}],
     }
+
+
+def _order(attention: StreamingAttention) -> Fields:
+    """The order of the tiles of a kernel with a producer.
+
+    Where all tiles see the same keys, a CTA that takes one after another loads the next while it
+    ends the last.  Otherwise each has one, and batch points alternate, as many as have their keys
+    in the L2 cache together.
+    """
+    visible = attention.score.visible
+    if not visible.end_keys(1) and not visible.first_keys(1):
+        return {"persistent": True}
+    features = attention.depth + attention.width
+    return {"raster": "grouped", "group": max(1, SIDE_BY_SIDE // features)}
 
 
 def _tails(attention: StreamingAttention, tile: Mapping[str, int]) -> list[str]:
