@@ -265,15 +265,17 @@ class ScheduleOp(IRDLOperation):
     def staged_tile(self) -> tuple[int, int] | None:
         """[rows, columns] of the output's part that a persistent block stores at once by TMA.
 
-        It has its own shared memory, as the ring fills for the next tile meanwhile; None where
-        threads store from registers.
+        It has its own shared memory, as the ring fills for the next tile meanwhile: as much of it
+        as the ring leaves.  None where threads store from registers.
         """
         m, n, _ = self.tile_sizes
         if plan_attention.is_attention(self):
             return None
         if not self.flag("persistent") or self.mma.data != "wgmma" or self.loader.data != "tma":
             return None
-        return m, next((w for w in STAGED_COLUMNS if n % w == 0), n)
+        widths = [w for w in STAGED_COLUMNS if n % w == 0] or [n]
+        room = self.target.shared_bytes - SHARED_ALIGN - self.ring_bytes()
+        return m, next((w for w in widths if m * w * OPERAND_BYTES <= room), widths[-1])
 
     def staged_bytes(self) -> int:
         """Bytes of ``staged_tile``, of elements of 16 bits."""

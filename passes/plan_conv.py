@@ -36,6 +36,8 @@ class Variant:
     filters: int = 1
     pixels: int = 0
     """The least pixels of the output: with fewer, its tiles would leave multiprocessors idle."""
+    full: bool = False
+    """Its accumulators leave no registers for an epilogue that reads another tensor by pixels."""
 
 
 _WGMMA: Fields = {
@@ -69,7 +71,7 @@ _TALL: Fields = {
 }
 
 TMA: tuple[Variant, ...] = (
-    Variant("tma_wide", _WIDE, 8, 256, 100 * 128),
+    Variant("tma_wide", _WIDE, 8, 256, 100 * 128, full=True),
     Variant("tma_tall", _TALL, 8, 8, 85 * 192),
     Variant("tma", _WGMMA, 8, 8),
 )
@@ -126,6 +128,8 @@ def filled(conv: Convolution) -> list[Assumption]:
 
 def conditions(conv: Convolution, variant: Variant) -> tuple[Assumption, ...] | None:
     """What a variant needs beyond the assumptions, or None when it can never run."""
+    if variant.full and conv.reads_by_pixels:
+        return None
     facts: list[Assumption] = []
     if variant.channels > 1:
         facts.append(Assumption(conv.size(conv.channels).mod(variant.channels), "=="))

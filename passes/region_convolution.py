@@ -93,6 +93,12 @@ class Convolution:
         return images * rows * columns
 
     @property
+    def reads_by_pixels(self) -> bool:
+        """Whether the epilogue reads a tensor that moves with the pixels, such as a residual."""
+        reads = [op for op in self.kernel.body.block.ops if isinstance(op, ReadOp)]
+        return any(read is not self.image.read and reads_pixels(self, read) for read in reads)
+
+    @property
     def matrix_dims(self) -> Shape:
         """The output's sizes as a matrix: pixels, filters."""
         return (self.pixels, self.output_dims[-1])

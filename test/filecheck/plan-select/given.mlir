@@ -18,7 +18,7 @@
 // CHECK:      plan.schedule @gemm variant "cp_async" when
 // CHECK:        stages = 3,
 
-// LARGE: error[ResourceExceeded]: plan 'tma' of region @gemm: tile 128x256x64 with 8 stages takes 427136 bytes of shared memory, sm_90a allows 232448; lower stages or the tile
+// LARGE: error[ResourceExceeded]: plan 'tma' of region @gemm: tile 128x256x64 with 8 stages takes 410752 bytes of shared memory, sm_90a allows 232448; lower stages or the tile
 // ARCH: error[BadPlan]: the plan is for sm_90a, the pass for sm_80; give one of both
 // CUT: error[BadPlan]: the plan {{.*}}cut_off.json is not JSON: Expecting value at line 2
 // FIELD: error[BadPlan]: a schedule has no field 'stagez'; its fields are arch, tensorize

@@ -1,0 +1,77 @@
+"""Convolutions as graphs, for what is asked of their kernels at each level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from polyc.dialects.dim import Dim
+from polyc.dialects.gpu.im2col import Im2colAttr
+from polyc.test.unit.gemm_programs import tensor
+
+Shape = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Conv:
+    """``Y = conv(X, G)``, NHWC, and what comes after it.
+
+    ``more`` are tensors ``(shape, function)`` that the result is combined with, one by one; X is
+    taken for the shape ``("X",)``.
+    """
+
+    geometry: Im2colAttr
+    x: Shape = ("N", "H", "W", "C")
+    filters: str | int = "F"
+    more: tuple[tuple[Shape, str], ...] = ()
+    after: tuple[str, ...] = ()
+    out: str = "f16"
+    element: str = "f16"
+    assuming: str = ""
+
+    @property
+    def y(self) -> Shape:
+        """The output's sizes."""
+        images, height, width, _ = (Dim.of(size) for size in self.x)
+        rows, columns = self.geometry.output_dims(height, width)
+        return (str(images), str(rows), str(columns), self.filters)
+
+    @property
+    def text(self) -> str:
+        g = self.geometry
+        x, y = tensor(self.x, self.element), tensor(self.y, self.out)
+        w = tensor((self.filters, *g.taps, self.x[3]), self.element)
+        inputs = [f"%X: {x}", f"%G: {w}"]
+        inputs += [
+            f"%x{i}: {tensor(shape, self.element)}"
+            for i, (shape, _) in enumerate(self.more)
+            if shape != ("X",)
+        ]
+        padding = [p for pair in zip(g.pads, g.pads_after, strict=True) for p in pair]
+        lines = [
+            f"%p0 = frontend.conv2d nhwc %X, %G stride {list(g.steps)} padding {padding} "
+            f"dilation {list(g.dilations)} groups 1 {{acc = f32}} : ({x}, {w}) -> {y}"
+        ]
+        for i, (shape, fn) in enumerate(self.more):
+            other, kind = ("%X", x) if shape == ("X",) else (f"%x{i}", tensor(shape, self.element))
+            lines.append(
+                f"%p{i + 1} = frontend.elementwise {fn} %p{i}, {other} : ({y}, {kind}) -> {y}"
+            )
+        last = len(self.more)
+        for i, fn in enumerate(self.after, last):
+            lines.append(f"%p{i + 1} = frontend.elementwise {fn} %p{i} : {y}")
+        lines.append(f"frontend.output %p{last + len(self.after)} : {y}")
+        body, arguments = "\n  ".join(lines), ", ".join(inputs)
+        facts = f" assuming ({self.assuming})" if self.assuming else ""
+        return f"frontend.graph @g({arguments}) -> (Y: {y}){facts} {{\n  {body}\n}}\n"
+
+
+def of(
+    kernel: Sequence[int] = (3, 3),
+    strides: Sequence[int] = (1, 1),
+    padding: Sequence[int] = (1, 1),
+    dilation: Sequence[int] = (1, 1),
+    after: Sequence[int] | None = None,
+) -> Conv:
+    """A convolution of a geometry, every size a symbol."""
+    return Conv(Im2colAttr.of(kernel, strides, padding, dilation, after))
