@@ -36,16 +36,13 @@ from polyc.passes.region_contraction import Contraction, Operand, find_contracti
 class GemmLowering:
     """A region that multiplies matrices, with an elementwise epilogue."""
 
+    kernel: KernelOp
     gemm: Contraction
 
     @staticmethod
     def of(kernel: KernelOp) -> GemmLowering:
         """Raises PolycError ``UnsupportedProgram`` for other regions."""
-        return GemmLowering(find_contraction(kernel))
-
-    @property
-    def kernel(self) -> KernelOp:
-        return self.gemm.kernel
+        return GemmLowering(kernel, find_contraction(kernel))
 
     def check(self, plan: ScheduleOp) -> None:
         check_reduction(self.gemm.reduce, plan)

@@ -7,16 +7,19 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IndexType, ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from polyc.dialects.dim import Dim
 from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.module import KernelOp
 from polyc.dialects.gpu.types import GlobalType
 from polyc.passes.driver import rewrite
 from polyc.passes.emit import Emit
 from polyc.passes.gpu_signs import never_negative
-from polyc.passes.gpu_symbols import enclosing_kernel, size_value
+from polyc.passes.gpu_symbols import enclosing_kernel, is_size, size_value
 
 
 def in_bounds(
@@ -24,7 +27,8 @@ def in_bounds(
 ) -> SSAValue | None:
     """The predicate that each coordinate is in its tensor; None for linear or rank-0 access.
 
-    One that may be negative is compared as an unsigned number, which is both bounds at once.
+    One that may be negative is compared as an unsigned number, which is both bounds at once; one
+    that picks a point of a batch is inside.
     """
     assert isinstance(tensor.type, GlobalType)
     if any(not isinstance(i.type, IndexType) for i in indices):
@@ -32,10 +36,29 @@ def in_bounds(
     kernel = enclosing_kernel(op)
     predicate: SSAValue | None = None
     for index, dim in zip(indices, tensor.type.dims, strict=True):
+        if picks_a_point(index, dim, kernel):
+            continue
         below = "slt" if never_negative(index) else "ult"
         inside = emit.compare(below, index, size_value(emit, dim, kernel))
         predicate = emit.both(predicate, inside)
     return predicate
+
+
+def picks_a_point(index: SSAValue, dim: Dim, kernel: KernelOp) -> bool:
+    """Whether a coordinate is that of a CTA's tile on an axis of ``dim`` points before its matrix.
+
+    Tiles have one point of such an axis, and no more tiles are walked than there are.
+    """
+    owner = index.owner
+    if isinstance(owner, Block):
+        owner = owner.parent_op()
+    if not isinstance(owner, tile.TileLoopOp | tile.TileCoordinatesOp):
+        return False
+    outer = list(owner.coordinates)[:-2]
+    if index not in outer:
+        return False
+    axis = outer.index(index)
+    return owner.tile.data[axis] == 1 and is_size(owner.sizes[axis], dim, kernel)
 
 
 class GuardLoad(RewritePattern):

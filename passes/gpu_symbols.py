@@ -6,7 +6,8 @@ from typing import cast
 
 from xdsl.dialects import affine, arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineSymExpr
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import Dim
@@ -73,20 +74,40 @@ def constant_of(value: SSAValue) -> int | None:
     return None
 
 
-def is_size(value: SSAValue, dim: Dim, kernel: gpu.KernelOp) -> bool:
-    """Whether ``value`` is the size ``dim``: a constant, a symbol's argument, or affine in them."""
+def dim_of(value: SSAValue, kernel: gpu.KernelOp) -> Dim | None:
+    """The size that ``value`` is, as the ops that make it say; None for what is no size."""
+    if (constant := constant_of(value)) is not None:
+        return Dim.const(constant)
+    if isinstance(value, BlockArgument):
+        if value.block is not kernel.body.block:
+            return None
+        symbol = kernel.bindings.data[value.index].symbol_name
+        return None if symbol is None else Dim.sym(symbol)
     owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return dim.constant() == cast(IntegerAttr[IndexType], owner.value).value.data
-    names: dict[SSAValue, str] = {
-        arg: str(bound.source.data)
-        for arg, bound in zip(kernel.body.block.args, kernel.bindings, strict=True)
-        if bound.kind.data == "symbol"
-    }
-    if value in names:
-        return dim == Dim.sym(names[value])
-    if isinstance(owner, affine.ApplyOp) and all(v in names for v in owner.mapOperands):
-        m, symbols = owner.map.data, [names[v] for v in owner.mapOperands]
-        if m.num_dims == 0:
-            return dim == Dim.from_affine(m.results[0], symbols)
-    return False
+    if not isinstance(owner, arith.MuliOp | arith.AddiOp | affine.ApplyOp):
+        return None
+    parts: list[Dim] = []
+    for operand in owner.operands:
+        part = dim_of(operand, kernel)
+        if part is None:
+            return None
+        parts.append(part)
+    match owner:
+        case arith.MuliOp():
+            return parts[0] * parts[1]
+        case arith.AddiOp():
+            return parts[0] + parts[1]
+        case _:
+            names = [f"x{i}" for i in range(len(parts))]
+            over = owner.map.data
+            symbols = [AffineSymExpr(i) for i in range(len(parts))]
+            expr = over.results[0].replace_dims_and_symbols(
+                symbols[: over.num_dims], symbols[over.num_dims :]
+            )
+            values = dict(zip(names, parts, strict=True))
+            return Dim.from_affine(expr, names).substitute(values)
+
+
+def is_size(value: SSAValue, dim: Dim, kernel: gpu.KernelOp) -> bool:
+    """Whether ``value`` is the size ``dim``."""
+    return dim_of(value, kernel) == dim

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import cast
 
@@ -32,6 +32,8 @@ class Variant:
     """A tensor map has no empty axis: K is at least 1 (S9.3)."""
     elements: int = 0
     """The least elements of the output: with fewer, its tiles would leave multiprocessors idle."""
+    in_batches: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    """The fields that differ where tiles are counted in more sizes than M, N and K."""
 
 
 _WGMMA: Fields = {
@@ -64,18 +66,27 @@ _MMA_SYNC_LARGE: Fields = {
 """Operands are loaded a step ahead, and k is 64 deep so that four steps share a barrier; 147456
 bytes of shared memory fit a block of sm_80.  256x128 needs a tile for each of an A100's 108
 multiprocessors."""
+_NARROW: Fields = {"tile": [128, 64, 32], "warp_tile": [64, 32]}
+"""Threads that load single elements hold many addresses: with those of a batch, accumulators for
+128 columns would not stay in registers beside them."""
+_SCALAR = Variant(
+    "scalar",
+    1,
+    {**_MMA_SYNC, "loader": "register", "stages": 2, "vectorize": 1},
+    in_batches=_NARROW,
+)
 
 VARIANTS: Mapping[str, tuple[Variant, ...]] = {
     "sm_90a": (
         Variant("tma", 8, {**_WGMMA, "vectorize": 8}, needs_k=True),
         Variant("cp_async", 2, {**_MMA_SYNC, "loader": "cp_async", "stages": 3, "vectorize": 2}),
-        Variant("scalar", 1, {**_MMA_SYNC, "loader": "register", "stages": 2, "vectorize": 1}),
+        _SCALAR,
     ),
     "sm_80": (
         Variant("cp_async16_large", 8, _MMA_SYNC_LARGE, elements=108 * 256 * 128),
         Variant("cp_async16", 8, {**_MMA_SYNC_LARGE, "tile": [128, 128, 64]}),
         Variant("cp_async4", 2, {**_MMA_SYNC, "loader": "cp_async", "stages": 3, "vectorize": 2}),
-        Variant("scalar", 1, {**_MMA_SYNC, "loader": "register", "stages": 2, "vectorize": 1}),
+        _SCALAR,
     ),
 }
 """The variants of each architecture, fastest first; the last one takes every shape."""
@@ -108,7 +119,7 @@ def _pointers_promised(gemm: Contraction, variant: Variant) -> bool:
 
 def schedule_fields(gemm: Contraction, arch: str, variant: Variant) -> Fields:
     """Every field of a variant's schedule for this contraction."""
-    chosen = dict(variant.fields)
+    chosen = {**variant.fields, **(variant.in_batches if gemm.counts_more else {})}
     m, n, k = gemm.m, gemm.n, gemm.k
     grouped = chosen["mma"] == "wgmma"
     steps = gemm.epilogue

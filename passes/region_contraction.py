@@ -17,6 +17,7 @@ from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region_types import MemRefType, ValType, val_type
+from polyc.passes.region_merge_axes import merged
 from polyc.passes.region_products import (
     WAY_OUT,
     Factor,
@@ -60,6 +61,7 @@ class Contraction:
     """
 
     kernel: KernelOp
+    """The region over merged axes: its tensors are views of the region's own."""
     reduce: ReduceOp
     lhs: Operand
     rhs: Operand
@@ -74,6 +76,14 @@ class Contraction:
         found = cast("ValType", self.reduce.operand.type).axis(axis)
         assert found is not None
         return found.size
+
+    @property
+    def counts_more(self) -> bool:
+        """Whether it has a batch, or axes of several sizes."""
+        affine = (
+            self.size(a).as_affine(self.kernel.symbol_names) for a in (self.m, self.n, self.k)
+        )
+        return bool(self.batch) or None in affine
 
     @property
     def outputs(self) -> tuple[tuple[str, ...], ...]:
@@ -102,10 +112,11 @@ def find_contraction(kernel: KernelOp) -> Contraction:
     """The contraction of a region.
 
     The region holds one sum of products whose two factors are reads of f16 or bf16
-    tensors, moved and cast only.  Raises PolycError ``UnsupportedProgram`` with the
-    reason and the way out.
+    tensors, moved and cast only.  Axes that no tensor tells apart are one.  Raises PolycError
+    ``UnsupportedProgram`` with the reason and the way out.
     """
-    product = find_product(kernel)
+    kernel = merged(kernel)
+    product = find_product(kernel, None)
     reduce, pattern = product.reduce, product.pattern
     factors = (product.lhs, product.rhs)
     for side in factors:
@@ -125,7 +136,7 @@ def find_contraction(kernel: KernelOp) -> Contraction:
             "store them next to each other in the same order, or reshape them into one",
             reduce,
         )
-    steps = epilogue_steps(kernel, reduce)
+    steps = epilogue_steps(kernel, reduce, transposed=True)
     order = _outputs(kernel, out)[0]
     k = reduce.labels[0]
     own = ([names[a] for a in axes] for axes in (pattern.lhs_axes, pattern.rhs_axes))

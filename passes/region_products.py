@@ -94,10 +94,10 @@ class Product:
         return (*self.reduce.result.type.labels, *self.reduce.labels)
 
 
-def find_product(kernel: KernelOp) -> Product:
+def find_product(kernel: KernelOp, outputs: int | None = 1) -> Product:
     """The sum of products of a region.
 
-    The region has one output and holds one sum of products whose two factors are reads of f16 or
+    The region has ``outputs`` outputs, any number where that is None, and holds one sum of products whose two factors are reads of f16 or
     bf16 tensors, moved and cast only; a read may be guarded.  Raises PolycError
     ``UnsupportedProgram`` with the reason and the way out.
     """
@@ -120,7 +120,7 @@ def find_product(kernel: KernelOp) -> Product:
             'write name "acc" after region.reduce',
             reduce,
         )
-    if len(kernel.yield_op.values) != 1:
+    if outputs is not None and len(kernel.yield_op.values) != outputs:
         why = f"it has {len(kernel.yield_op.values)} outputs"
         raise unsupported(kernel, why, WAY_OUT, reduce)
     element = product.result.type.element_type
@@ -238,11 +238,11 @@ def _factor(kernel: KernelOp, value: SSAValue) -> Factor:
     return found
 
 
-def epilogue_steps(kernel: KernelOp, reduce: ReduceOp) -> tuple[str, ...]:
+def epilogue_steps(kernel: KernelOp, reduce: ReduceOp, transposed: bool = False) -> tuple[str, ...]:
     """What happens to the accumulator on its way to the output, in order.
 
     An added vector is ``bias``, a maximum with 0 is ``relu``; other steps have their
-    function's name.  Raises PolycError when a step needs more than the element's own
+    function's name.  With ``transposed`` its axes may change their order.  Raises PolycError when a step needs more than the element's own
     value and reads.
     """
     dependent: set[SSAValue] = {reduce.result}
@@ -260,6 +260,8 @@ def epilogue_steps(kernel: KernelOp, reduce: ReduceOp) -> tuple[str, ...]:
                 steps.append(_step(op.fn.data, other))
             case UnaryOp():
                 steps.append(op.fn.data)
+            case TransposeOp() if transposed:
+                pass
             case BroadcastInDimOp() | TransposeOp():
                 why = f"its epilogue moves the accumulator by {op.name}"
                 raise unsupported(kernel, why, WAY_OUT, op)

@@ -105,3 +105,55 @@ def assert_tiles_agree(text: str, arch: str, sizes: Mapping[str, int]) -> list[s
         for mine, theirs in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(np.asarray(mine), np.asarray(theirs))
     return ran
+
+
+def sum_of_products(a: str, b: str, out: str, summed: str, stored: str | None = None) -> str:
+    """A region that sums ``A * B`` over the axes ``summed``; each letter is an axis.
+
+    ``a`` and ``b`` are how the factors are stored, ``out`` is how the sum's axes follow one
+    another, and ``stored`` how the output has them, where that is not the same.
+    """
+    order = out + summed
+
+    def val(letters: str, element: str = "f32") -> str:
+        return f"!region.val<[{', '.join(f'{x}: {x.upper()}' for x in letters)}], {element}>"
+
+    def memref(letters: str) -> str:
+        return f"!region.memref<[{', '.join(letters.upper())}], f16, align 16>"
+
+    symbols = list(dict.fromkeys(a + b + (stored or out)))
+    lines: list[str] = []
+    for name, letters in (("a", a), ("b", b)):
+        dims = ", ".join(f"d{i}" for i in range(len(letters)))
+        sizes = ", ".join(f"s{i}" for i in range(len(symbols)))
+        places = ", ".join(str(order.index(x)) for x in letters)
+        lines += [
+            f"%{name} = region.read %{name.upper()} affine_map<({dims})[{sizes}] -> ({dims})> : "
+            f"{memref(letters)} -> {val(letters, 'f16')}",
+            f"%{name}f = region.cast %{name} : {val(letters, 'f16')} -> {val(letters)}",
+            f"%{name}e = region.broadcast_in_dim %{name}f dims [{places}] : {val(letters)} -> "
+            f"{val(order)}",
+        ]
+    lines += [
+        f"%t = region.binary mul %ae, %be : {val(order)}",
+        f"%acc = region.reduce sum %t over [{', '.join(summed)}] init 0.0 acc f32 "
+        f'name "acc" : {val(order)} -> {val(out)}',
+        f"%h = region.cast %acc : {val(out)} -> {val(out, 'f16')}",
+    ]
+    result = "%h"
+    if stored is not None and stored != out:
+        perm = ", ".join(str(out.index(x)) for x in stored)
+        lines.append(
+            f"%p = region.transpose %h perm [{perm}] : {val(out, 'f16')} -> {val(stored, 'f16')}"
+        )
+        result = "%p"
+    stored = stored or out
+    lines.append(f"region.yield {result} : {val(stored, 'f16')}")
+    body = "\n  ".join(lines)
+    iters = ", ".join(f"{x}: {x.upper()}" for x in stored)
+    return f"""
+region.kernel @g iters [{iters}] ins(%A: {memref(a)}, %B: {memref(b)})
+    outs(C: {memref(stored)} gmem) {{
+  {body}
+}}
+"""

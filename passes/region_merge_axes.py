@@ -1,0 +1,403 @@
+"""Axes of a region that lie next to each other everywhere, as one axis.
+
+``[n, h, w]`` of a tensor ``[N, H, W, C]`` is one axis of ``N * H * W`` points wherever no tensor
+tells the three apart.  The region that sees its tensors so is the same computation: a product with
+``[F, C]`` is one of two matrices then, and a batch of several axes has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, StringAttr, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
+
+from polyc.dialects.dim import Dim
+from polyc.dialects.region import (
+    BroadcastInDimOp,
+    InsideOp,
+    KernelOp,
+    ReadOp,
+    ReduceOp,
+    TransposeOp,
+)
+from polyc.dialects.region_types import AxisAttr, MemRefType, ValType, val_type
+from polyc.lowering.index_to_region_points import moved_set
+from polyc.passes.driver import located
+from polyc.poly.affine import Floor, linear_of, uses_dim
+
+Pair = tuple[str, str]
+"""An axis and the one that lies right inside it."""
+
+
+def merged(kernel: KernelOp) -> KernelOp:
+    """The region over the fewest axes: a copy that stands nowhere, or itself where none merge.
+
+    Two axes merge where every read that has one of them has both, the second right inside the
+    first (as neighbouring dimensions, of which the inner one is walked whole, or as one dimension
+    that the two count), and no guard goes by them; where the outputs have them so; and where every
+    value has both or neither.  A summed axis of one point beside others is left out.
+    A softmax is left alone.  Exact: each element is what it was, and lies where it lay.
+    """
+    if any(op.regions for op in kernel.body.block.ops):
+        return kernel
+    points = _points(kernel)
+    reads = [_Reading.of(op, points) for op in kernel.body.block.ops if isinstance(op, ReadOp)]
+    forbidden: set[Pair] = set()
+    while True:
+        groups = _chains(_mergeable(kernel, reads) - forbidden)
+        if not groups and not points:
+            return kernel
+        uneven = _uneven(reads, groups)
+        if uneven is None:
+            return merged(_Merge(kernel, reads, groups, points).built())
+        if not uneven:
+            return kernel
+        forbidden |= uneven
+
+
+def _points(kernel: KernelOp) -> set[str]:
+    """The axes of one point that are summed together with others."""
+    found: set[str] = set()
+    one = Dim.const(1)
+    for op in kernel.body.block.ops:
+        if isinstance(op, ReduceOp):
+            axes = [a for a in val_type(op.operand).axes if a.label in op.labels]
+            single = [a.label for a in axes if a.size == one]
+            found.update(single if len(single) < len(axes) else single[1:])
+    for op in kernel.body.block.ops:
+        if isinstance(op, InsideOp):
+            found.difference_update(val_type(op.result).labels)
+    return found
+
+
+# What lies where -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A read, with the axes that count each dimension of its tensor, outermost first.
+
+    ``counts`` is None for a dimension that is walked in another way.
+    """
+
+    op: ReadOp
+    counts: tuple[tuple[str, ...] | None, ...]
+    whole: tuple[bool, ...]
+    """Whether the axes of a dimension count all of it."""
+
+    @staticmethod
+    def of(op: ReadOp, points: set[str]) -> _Reading:
+        """``points`` are axes of one point, which is at 0."""
+        axes = val_type(op.result).axes.data
+        shape = cast(MemRefType, op.tensor.type).shape
+        counts = tuple(_counting(expr, axes, points) for expr in op.map.data.results)
+        sizes = {axis.label: axis.size for axis in axes}
+        whole = tuple(
+            found is not None and prod((sizes[a] for a in found), start=Dim.const(1)) == size
+            for found, size in zip(counts, shape, strict=True)
+        )
+        return _Reading(op, counts, whole)
+
+    def pairs(self) -> set[Pair]:
+        """The axes of which the second lies right inside the first."""
+        found: set[Pair] = set()
+        before: str | None = None
+        for counts, whole in zip(self.counts, self.whole, strict=True):
+            if not whole or counts is None:
+                before = None
+            elif counts and before is not None:
+                found.add((before, counts[0]))
+            if counts:
+                found.update(pairwise(counts))
+                # What is left of two that count one dimension would step by the next one's size.
+                before = counts[-1] if len(counts) == 1 else None
+        apart = self.apart()
+        return {(a, b) for a, b in found if a not in apart and b not in apart}
+
+    def apart(self) -> set[str]:
+        """The axes by which a guard or another coordinate goes, too."""
+        labels = val_type(self.op.result).labels
+        exprs = [
+            expr
+            for expr, counts in zip(self.op.map.data.results, self.counts, strict=True)
+            if counts is None
+        ]
+        if self.op.guard is not None:
+            for row in self.op.guard.data.constraints:
+                exprs += [row.lhs, row.rhs]
+        counted = [label for counts in self.counts for label in counts or ()]
+        twice = {label for label in counted if counted.count(label) > 1}
+        return twice | {
+            label for i, label in enumerate(labels) if any(uses_dim(expr, i) for expr in exprs)
+        }
+
+    def joined(self, groups: Mapping[str, str]) -> list[list[int]]:
+        """The dimensions that are one where the axes of a group are, each with its own."""
+        parts: list[list[int]] = []
+        before: list[int] = []
+        last: str | None = None
+        for i, (counts, whole) in enumerate(zip(self.counts, self.whole, strict=True)):
+            if counts == () and whole:
+                # A dimension of one point goes with its neighbour.
+                (parts[-1] if parts else before).append(i)
+            elif counts and last is not None and groups.get(counts[0]) == last:
+                parts[-1].append(i)
+                last = groups.get(counts[-1])
+            else:
+                parts.append([*before, i])
+                before, last = [], groups.get(counts[-1]) if counts else None
+        return [*parts, before] if before else parts
+
+
+def _counting(
+    expr: AffineExpr, axes: Sequence[AxisAttr], points: set[str]
+) -> tuple[str, ...] | None:
+    """The axes whose digits make up a coordinate, outermost first; None for any other form."""
+    linear = linear_of(expr)
+    if linear.constant:
+        return None
+    terms: list[tuple[int, AxisAttr]] = []
+    for atom, step in linear.terms:
+        if isinstance(atom, Floor) or atom[0] != "d":
+            return None
+        if axes[atom[1]].label not in points:
+            terms.append((step, axes[atom[1]]))
+    terms.sort(key=lambda term: term[0], reverse=True)
+    inside: int | None = 1
+    for step, axis in reversed(terms):
+        if step != inside:
+            return None
+        size = axis.size.constant()
+        inside = None if size is None else size * step
+    return tuple(axis.label for _, axis in terms)
+
+
+def _mergeable(kernel: KernelOp, reads: Sequence[_Reading]) -> set[Pair]:
+    """The pairs that every part of the region has as one, or not at all."""
+    parts: list[tuple[Iterable[str], set[Pair]]] = [
+        (val_type(reading.op.result).labels, reading.pairs()) for reading in reads
+    ]
+    for value in kernel.yield_op.values:
+        labels = val_type(value).labels
+        parts.append((labels, set(pairwise(labels))))
+    found = set[Pair]().union(*(pairs for _, pairs in parts))
+    for op in kernel.body.walk():
+        if isinstance(op, InsideOp):
+            parts.append((val_type(op.result).labels, set()))
+        else:
+            # A value, or a reduction over what it lacks, has both or neither.
+            labels = [val_type(v).labels for v in op.results if isinstance(v.type, ValType)]
+            for own in labels:
+                found = {(a, b) for a, b in found if (a in own) == (b in own)}
+    return {
+        (a, b)
+        for a, b in found
+        if all((a, b) in pairs or (a not in own and b not in own) for own, pairs in parts)
+    }
+
+
+def _chains(pairs: set[Pair]) -> list[tuple[str, ...]]:
+    """The pairs one after another, as groups of axes, outermost first."""
+    after = dict(pairs)
+    inner = set(after.values())
+    groups: list[tuple[str, ...]] = []
+    for start in after:
+        if start in inner:
+            continue
+        group = [start]
+        while group[-1] in after:
+            group.append(after[group[-1]])
+        groups.append(tuple(group))
+    return sorted(groups)
+
+
+def _uneven(reads: Sequence[_Reading], groups: Sequence[tuple[str, ...]]) -> set[Pair] | None:
+    """The pairs by which two reads of one tensor see it in different shapes; None where none do."""
+    names = {axis: group[0] for group in groups for axis in group}
+    seen: dict[SSAValue, tuple[_Reading, list[list[int]]]] = {}
+    for reading in reads:
+        parts = reading.joined(names)
+        other, theirs = seen.setdefault(reading.op.tensor, (reading, parts))
+        if parts != theirs:
+            own = {label for r in (reading, other) for label in val_type(r.op.result).labels}
+            return {pair for group in groups if own & set(group) for pair in pairwise(group)}
+    return None
+
+
+# The region anew -----------------------------------------------------------------------
+
+
+class _Merge:
+    """Builds the region over the merged axes."""
+
+    def __init__(
+        self,
+        kernel: KernelOp,
+        reads: Sequence[_Reading],
+        groups: Sequence[tuple[str, ...]],
+        points: set[str],
+    ) -> None:
+        self.kernel, self.points = kernel, points
+        self.readings = {reading.op: reading for reading in reads}
+        self.group = {axis: group[0] for group in groups for axis in group}
+        sizes = {a.label: a.size for t in _types(kernel) for a in t.axes}
+        taken = set(sizes)
+        self.axes: dict[str, AxisAttr] = {}
+        for group in groups:
+            label = "".join(group)
+            while label in taken:
+                label += "_"
+            taken.add(label)
+            size = prod((sizes[axis] for axis in group), start=Dim.const(1))
+            self.axes[group[0]] = AxisAttr.of(label, size)
+
+    def built(self) -> KernelOp:
+        kernel = self.kernel
+        shapes: dict[SSAValue, MemRefType] = {
+            reading.op.tensor: self.tensor(reading) for reading in self.readings.values()
+        }
+        ins = [shapes.get(arg, cast(MemRefType, arg.type)) for arg in kernel.ins]
+        block = Block(arg_types=ins)
+        values: dict[SSAValue, SSAValue] = dict(zip(kernel.ins, block.args, strict=True))
+        for old, new in zip(kernel.ins, block.args, strict=True):
+            new.location, new.name_hint = old.location, old.name_hint
+        for op in kernel.body.block.ops:
+            new = located(self.op(op, values), op)
+            block.add_op(new)
+            for old_value, value in zip(op.results, new.results, strict=True):
+                value.name_hint = old_value.name_hint
+                values[old_value] = value
+        outs = [
+            self.output(val_type(value).labels, out)
+            for value, out in zip(kernel.yield_op.values, kernel.outs, strict=True)
+        ]
+        found = KernelOp(
+            kernel.sym_name.data,
+            self.over(kernel.iters),
+            ins,
+            outs,
+            [n.data for n in kernel.arg_names],
+            [n.data for n in kernel.res_names],
+            body=Region(block),
+            symbols=kernel.symbol_names,
+            assumptions=kernel.assumptions,
+            arg_attrs=kernel.arg_attrs.data,
+            res_attrs=kernel.res_attrs.data,
+            materialize=[m.data for m in kernel.materialize],
+        )
+        found.attributes |= kernel.attributes
+        return located(found, kernel)
+
+    def over(self, axes: Iterable[AxisAttr]) -> list[AxisAttr]:
+        """Axes with every group as one, where its first axis was."""
+        found: list[AxisAttr] = []
+        for axis in axes:
+            group = self.group.get(axis.label)
+            if group is None and axis.label not in self.points:
+                found.append(axis)
+            elif group is not None and group == axis.label:
+                found.append(self.axes[group])
+        return found
+
+    def name(self, label: str) -> str | None:
+        """The name of an axis here; None where another one stands for it, or none does."""
+        if label in self.points:
+            return None
+        group = self.group.get(label)
+        if group is None:
+            return label
+        return self.axes[group].label if group == label else None
+
+    def tensor(self, reading: _Reading) -> MemRefType:
+        kind = cast(MemRefType, reading.op.tensor.type)
+        parts = reading.joined(self.group)
+        shape = [prod((kind.shape[i] for i in part), start=Dim.const(1)) for part in parts]
+        return MemRefType.of(shape, kind.element_type, kind.align, kind.noalias)
+
+    def output(self, labels: Sequence[str], kind: MemRefType) -> MemRefType:
+        shape: list[Dim] = []
+        for label, size in zip(labels, kind.shape, strict=True):
+            if self.name(label) is None:
+                shape[-1] = shape[-1] * size
+            else:
+                shape.append(size)
+        return MemRefType.of(shape, kind.element_type, kind.align, kind.noalias)
+
+    def op(self, op: Operation, values: Mapping[SSAValue, SSAValue]) -> Operation:
+        operands = [values[operand] for operand in op.operands]
+        if isinstance(op, ReadOp):
+            return self.read(op, operands[0])
+        kinds: list[Attribute] = [
+            ValType.of(self.over(val_type(r).axes), val_type(r).element_type) for r in op.results
+        ]
+        properties = dict(op.properties)
+        match op:
+            case BroadcastInDimOp():
+                labels = [a.label for a in self.over(op.result.type.axes)]
+                places = [labels.index(label) for label in val_type(operands[0]).labels]
+                properties["dims"] = DenseArrayBase.from_list(i64, places)
+            case TransposeOp():
+                have = val_type(operands[0]).labels
+                order = [have.index(a.label) for a in self.over(op.result.type.axes)]
+                properties["perm"] = DenseArrayBase.from_list(i64, order)
+            case ReduceOp():
+                names = (self.name(label) for label in op.labels)
+                properties["axes"] = ArrayAttr(StringAttr(n) for n in names if n is not None)
+            case _:
+                pass
+        return type(op).create(
+            operands=operands,
+            result_types=kinds,
+            properties=properties,
+            attributes=dict(op.attributes),
+        )
+
+    def read(self, op: ReadOp, tensor: SSAValue) -> ReadOp:
+        reading = self.readings[op]
+        axes = val_type(op.result).axes.data
+        own = self.over(axes)
+        places = {axis.label: i for i, axis in enumerate(own)}
+        dims: list[AffineExpr] = []
+        for axis in axes:
+            name = self.name(axis.label)
+            dims.append(AffineConstantExpr(0) if name is None else AffineDimExpr(places[name]))
+        symbols = [AffineSymExpr(i) for i in range(op.map.data.num_symbols)]
+        results: list[AffineExpr] = []
+        for part in reading.joined(self.group):
+            other = [i for i in part if reading.counts[i] is None]
+            if other:
+                expr = op.map.data.results[other[0]]
+                results.append(expr.replace_dims_and_symbols(dims, symbols))
+            else:
+                labels = [label for i in part for label in reading.counts[i] or ()]
+                results.append(self.digits(labels, own))
+        guard = None if op.guard is None else moved_set(op.guard.data, dims, len(own))
+        fill = None if op.fill is None else op.fill.value.data
+        access = AffineMap(len(own), op.map.data.num_symbols, tuple(results))
+        return ReadOp(tensor, access, own, guard, fill)
+
+    def digits(self, labels: Sequence[str], axes: Sequence[AxisAttr]) -> AffineExpr:
+        """The coordinate that axes count, outermost first."""
+        names = [name for label in labels if (name := self.name(label)) is not None]
+        places = {axis.label: i for i, axis in enumerate(axes)}
+        found: AffineExpr = AffineConstantExpr(0)
+        step = 1
+        for name in reversed(names):
+            term = AffineDimExpr(places[name])
+            found = term * step + found if step > 1 else term
+            step *= axes[places[name]].size.constant() or 1
+        return found
+
+
+def _types(kernel: KernelOp) -> Iterable[ValType]:
+    """The types of a region's values."""
+    for op in kernel.body.block.ops:
+        for result in op.results:
+            if isinstance(result.type, ValType):
+                yield result.type

@@ -1,0 +1,181 @@
+"""Merged axes of regions: which merge, which do not, and that every element is where it was."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any, cast
+
+import ml_dtypes
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from xdsl.context import Context
+
+from polyc.dialects.region import KernelOp
+from polyc.dialects.region_types import MemRefType
+from polyc.passes.lower_to_gpu import build
+from polyc.passes.region_merge_axes import merged
+from polyc.playback import region
+from polyc.test.fuzz.random_programs import drawn
+from polyc.test.unit.gemm_programs import ABOVE, Product, regions, tensor
+from polyc.test.unit.gpu_text import parsed
+
+DTYPES: dict[str, Any] = {
+    "i1": np.bool_,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+}
+
+
+def kernel_of(text: str) -> KernelOp:
+    """The only region of a graph."""
+    (found,) = regions(text).ops
+    assert isinstance(found, KernelOp)
+    found.detach()
+    return found
+
+
+def axes(kernel: KernelOp) -> list[str]:
+    """The axes of the output, and the shapes of the tensors."""
+    kinds = [cast(MemRefType, a.type) for a in kernel.ins]
+    shapes = [[str(size) for size in kind.shape] for kind in (*kinds, *kernel.outs)]
+    return [", ".join(a.label for a in kernel.iters), *("x".join(s) or "1" for s in shapes)]
+
+
+def conv(x: str, w: tuple[str | int, ...], y: str, layout: str) -> str:
+    """A convolution of one tap."""
+    a, b, c = tensor(tuple(x)), tensor(w), tensor(tuple(y))
+    return f"""frontend.graph @g(%X: {a}, %W: {b}) -> (Y: {c}) {{
+  %0 = frontend.conv2d {layout} %X, %W stride [1, 1] padding [0, 0, 0, 0] dilation [1, 1] groups 1
+      {{acc = f32}} : ({a}, {b}) -> {c}
+  frontend.output %0 : {c}
+}}
+"""
+
+
+MERGED = {
+    "rows of several axes": (
+        Product(("N", "H", "W", "C"), ("C", "F"), ("N", "H", "W", "F")).text,
+        ["nhw, f", "H * N * WxC", "CxF", "H * N * WxF"],
+    ),
+    "with what the epilogue reads": (
+        Product(
+            ("N", "H", "C"),
+            ("C", "F"),
+            ("N", "H", "F"),
+            more=((("N", "H", "F"), "add"), (("N", "H", 1), "mul"), (("F",), "max")),
+        ).text,
+        ["nh, f", "H * NxC", "CxF", "H * NxF", "H * N", "F", "H * NxF"],
+    ),
+    "a batch of several axes": (
+        Product(("B", "H", "M", "K"), ("B", "H", "K", "N"), ("B", "H", "M", "N")).text,
+        ["bh, m, n", "B * HxMxK", "B * HxKxN", "B * HxMxN"],
+    ),
+    "a batch and the rows of one factor": (
+        Product(("B", "M", "K"), ("K", "N"), ("B", "M", "N")).text,
+        ["bm, n", "B * MxK", "KxN", "B * MxN"],
+    ),
+    "the pixels of one tap": (
+        conv("NHWC", ("F", 1, 1, "C"), "NHWF", "nhwc"),
+        ["nhw, f", "H * N * WxC", "FxC", "H * N * WxF"],
+    ),
+    "the pixels of an image's planes": (
+        conv("NCHW", ("F", "C", 1, 1), "NFHW", "nchw"),
+        ["n, f, hw", "NxCxH * W", "FxC", "NxFxH * W"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), MERGED.values(), ids=MERGED)
+def test_axes_that_lie_together_everywhere_are_one(text: str, wanted: list[str]) -> None:
+    found = merged(kernel_of(text))
+    found.verify()
+    assert axes(found) == wanted
+
+
+APART = {
+    "a plain product": Product(("M", "K"), ("K", "N"), ("M", "N")).text,
+    "rows stored across": Product(
+        ("B", "K", "M"), ("K", "N"), ("B", "M", "N"), ("transpose_a",)
+    ).text,
+    "an epilogue that reads one of two": Product(
+        ("B", "M", "K"), ("K", "N"), ("B", "M", "N"), more=((("M", 1), "add"),)
+    ).text,
+    "factors with an axis each": Product(
+        ("B", 1, "M", "K"), ("H", "K", "N"), ("B", "H", "M", "N"), more=((("H", "M", 1), "add"),)
+    ).text,
+}
+
+
+@pytest.mark.parametrize("text", APART.values(), ids=APART)
+def test_axes_that_some_tensor_tells_apart_stay(text: str) -> None:
+    kernel = kernel_of(text)
+    assert merged(kernel) is kernel
+
+
+WINDOWS = """
+region.kernel @k iters [n: N, m: M] ins(%A: !region.memref<[N + 1, M], f32, align 16>, %B: !region.memref<[N, M], f32, align 16>)
+    outs(C: !region.memref<[N, M], f32, align 16> gmem) {{
+  %a = region.read %A {read} : !region.memref<[N + 1, M], f32, align 16> -> !region.val<[n: N, m: M], f32>
+  %b = region.read %B {other} : !region.memref<[N, M], f32, align 16> -> !region.val<[n: N, m: M], f32>
+  %c = region.binary add %a, %b : !region.val<[n: N, m: M], f32>
+  region.yield %c : !region.val<[n: N, m: M], f32>
+}}
+"""  # noqa: E501
+PLAIN = "affine_map<(d0, d1)[s0, s1] -> (d0, d1)>"
+
+
+@pytest.mark.parametrize(
+    ("read", "other", "joined"),
+    [
+        (PLAIN, PLAIN, True),
+        (PLAIN.replace("(d0, d1)>", "(d0 + 1, d1)>"), PLAIN, False),
+        (PLAIN, f"{PLAIN} where affine_set<(d0, d1)[s0, s1] : (d0 - 1 >= 0)> else 0.0", False),
+        (PLAIN, f"{PLAIN} where affine_set<(d0, d1)[s0, s1] : (s0 - 5 >= 0)> else 0.0", True),
+    ],
+    ids=["as they lie", "an offset", "a guard of an axis", "a guard of a size"],
+)
+def test_offsets_and_guards_of_an_axis_keep_it(read: str, other: str, joined: bool) -> None:
+    (kernel,) = parsed(WINDOWS.format(read=read, other=other)).ops
+    assert isinstance(kernel, KernelOp)
+    kernel.detach()
+    found = merged(kernel)
+    assert (found is not kernel) == joined
+    assert_same(kernel, {"N": 6, "M": 4})
+
+
+def assert_same(kernel: KernelOp, sizes: Mapping[str, int]) -> bool:
+    """The merged region gives the same bytes for the same bytes; whether anything merged."""
+    found = merged(kernel)
+    if found is kernel:
+        return False
+    rng = np.random.default_rng(0)
+    inputs: list[NDArray[Any]] = []
+    seen: list[NDArray[Any]] = []
+    for arg, view in zip(kernel.ins, found.ins, strict=True):
+        kind, other = cast(MemRefType, arg.type), cast(MemRefType, view.type)
+        made = rng.standard_normal([d.evaluate(sizes) for d in kind.shape])
+        inputs.append(made.astype(DTYPES[str(kind.element_type)]))
+        seen.append(inputs[-1].reshape([d.evaluate(sizes) for d in other.shape]))
+    wanted, others = region.run(kernel, inputs, sizes), region.run(found, seen, sizes)
+    for mine, theirs, out in zip(others, wanted, found.outs, strict=True):
+        assert list(mine.shape) == [d.evaluate(sizes) for d in out.shape]
+        np.testing.assert_array_equal(mine.reshape(theirs.shape), theirs)
+    return True
+
+
+def test_random_programs_compute_the_same(ctx: Context) -> None:
+    """Every region of random graphs, whose slices, pads, windows and splits keep axes apart."""
+    joined = 0
+    for number in range(120):
+        program = drawn(random.Random(f"merge {number}"))
+        module = program.module
+        for name in ABOVE:
+            build(name, "").apply(ctx, module)
+        for op in list(module.ops):
+            if isinstance(op, KernelOp):
+                op.detach()
+                joined += assert_same(op, program.sizes)
+    assert joined >= 20
