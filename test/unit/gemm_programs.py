@@ -54,6 +54,17 @@ class Product:
         return f"frontend.graph @g({', '.join(inputs)}) -> (C: {c}) {{\n  {body}\n}}\n"
 
 
+def one_tap(x: str, w: tuple[str | int, ...], y: str, layout: str) -> str:
+    """A convolution of one tap; ``x`` and ``y`` have a letter for each axis."""
+    a, b, c = tensor(tuple(x)), tensor(w), tensor(tuple(y))
+    return f"""frontend.graph @g(%X: {a}, %W: {b}) -> (Y: {c}) {{
+  %0 = frontend.conv2d {layout} %X, %W stride [1, 1] padding [0, 0, 0, 0] dilation [1, 1] groups 1
+      {{acc = f32}} : ({a}, {b}) -> {c}
+  frontend.output %0 : {c}
+}}
+"""
+
+
 def regions(text: str) -> ModuleOp:
     """The regions of a graph, as ``plan-select`` meets them."""
     ctx = make_context()
@@ -92,7 +103,10 @@ def runnable(kernels: gpu.ModuleOp, sizes: Mapping[str, int]) -> list[str]:
 
 
 def assert_tiles_agree(text: str, arch: str, sizes: Mapping[str, int]) -> list[str]:
-    """Every variant that takes ``sizes`` gives to the bit what the regions give; their names."""
+    """Every variant that takes ``sizes`` gives to the bit what the regions give; their names.
+
+    ``text`` is a graph, or a region.
+    """
     module = regions(text)
     kernels = tiles(module, arch)
     inputs = inputs_of(module, sizes)

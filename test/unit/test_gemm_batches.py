@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.region import KernelOp
 from polyc.passes.finish import finished
+from polyc.passes.region_contraction import find_contraction
 from polyc.playback.gpu import simulate
 from polyc.test.unit.gemm_programs import (
     Product,
     assert_tiles_agree,
     inputs_of,
+    one_tap,
     regions,
     runnable,
+    sum_of_products,
     tiles,
 )
 from polyc.tools.play import play
@@ -42,22 +51,46 @@ BATCHES = {
 }
 
 SIZES = [
-    {"B": 2, "H": 3, "M": 40, "N": 136, "K": 72},
+    {"B": 2, "H": 8, "M": 24, "N": 136, "K": 40},
     {"B": 3, "H": 2, "M": 10, "N": 6, "K": 34},
     {"B": 2, "H": 1, "M": 5, "N": 7, "K": 3},
 ]
 """Sizes for variants that read 16 bytes at once, 4 bytes, and single elements."""
 
+MERGED = {
+    "pixels of one tap": one_tap("BHMK", ("N", 1, 1, "K"), "BHMN", "nhwc"),
+    "planes of one tap": one_tap("BKHN", ("M", "K", 1, 1), "BMHN", "nchw"),
+    "rows of two axes": sum_of_products("bhk", "kn", "bhn", "k"),
+    "columns of two axes": sum_of_products("mk", "khn", "mhn", "k"),
+    "a sum over two axes": sum_of_products("mhk", "hkn", "mn", "hk"),
+    "two axes everywhere": sum_of_products("bmhk", "hkn", "bmn", "hk"),
+}
+"""Axes that are one in the kernel."""
+
+SCATTERED = {
+    "rows of two axes apart": sum_of_products("bkh", "kn", "bnh", "k"),
+    "columns of two axes apart": sum_of_products("mk", "bkn", "mbn", "k"),
+    "a batch inside": sum_of_products("mbk", "nbk", "bmn", "k"),
+    "columns before rows": sum_of_products("bmk", "bkn", "bmn", "k", "bnm"),
+    "a batch last in the output": sum_of_products("bmk", "bnk", "bmn", "k", "mnb"),
+}
+"""Axes that follow one another in other ways than rows, columns and batches do."""
+
 
 @pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("product", BATCHES.values(), ids=BATCHES)
-def test_every_variant_agrees_with_the_region(product: Product, arch: str) -> None:
-    used = {s for shape in (product.a, product.b) for s in shape if isinstance(s, str)}
-    ran = [
-        assert_tiles_agree(product.text, arch, {k: v for k, v in sizes.items() if k in used})
-        for sizes in SIZES
-    ]
-    assert [len(names) for names in ran] == [3, 2, 1]
+@pytest.mark.parametrize(
+    "text",
+    [*(product.text for product in BATCHES.values()), *MERGED.values(), *SCATTERED.values()],
+    ids=[*BATCHES, *MERGED, *SCATTERED],
+)
+def test_every_variant_agrees_with_the_region(text: str, arch: str) -> None:
+    ran = [assert_tiles_agree(text, arch, named_in(text, sizes)) for sizes in SIZES]
+    assert len(ran[0]) >= 2 and ran[2] == ["g_scalar"]
+
+
+def named_in(text: str, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes of the symbols that a text has."""
+    return {name: size for name, size in sizes.items() if re.search(rf"\b{name}\b", text)}
 
 
 @st.composite
@@ -89,23 +122,80 @@ def test_any_batch_agrees_with_the_region(case: tuple[Product, dict[str, int]], 
     assert assert_tiles_agree(product.text, arch, sizes)
 
 
+@settings(max_examples=25, deadline=None)
+@given(st.data(), st.sampled_from(ARCHS))
+def test_axes_in_any_order_agree_or_are_refused(data: st.DataObject, arch: str) -> None:
+    """Factors and outputs stored in any order: rows along an axis of the batch are refused."""
+    draw = data.draw
+    more = "bh"[: draw(st.integers(0, 2))]
+    a, b = "mk", "kn"
+    for axis in more:
+        where = draw(st.sampled_from(["both", "lhs", "rhs"]))
+        a, b = a + axis * (where != "rhs"), b + axis * (where != "lhs")
+    a, b = ("".join(draw(st.permutations(x))) for x in (a, b))
+    out, stored = ("".join(draw(st.permutations("mn" + more))) for _ in "cs")
+    step = draw(st.sampled_from([1, 2, 8]))
+    sizes = {axis.upper(): step * draw(st.integers(1, 40 // step)) for axis in "mnk" + more}
+    text = sum_of_products(a, b, out, "k", stored)
+    shared = set(a) & set(b) - {"k"}
+    if {a[-1], b[-1]} & shared:
+        with pytest.raises(PolycError, match="a tile's rows lie along an axis of the product"):
+            tiles(regions(text), arch)
+    else:
+        assert assert_tiles_agree(text, arch, sizes)
+
+
 @pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("name", ["both", "rhs shared", "an axis each"])
-def test_batches_on_the_simulator(name: str, arch: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        BATCHES["both"].text,
+        BATCHES["rhs shared"].text,
+        BATCHES["an axis each"].text,
+        MERGED["planes of one tap"],
+        SCATTERED["a batch inside"],
+    ],
+    ids=["both", "rhs shared", "an axis each", "planes", "a batch inside"],
+)
+def test_batches_on_the_simulator(text: str, arch: str) -> None:
     """No findings of the hardware's rules, and the region's values."""
-    product = BATCHES[name]
-    module = regions(product.text)
+    module = regions(text)
     kernels = finished(tiles(module, arch))
-    used = {s for shape in (product.a, product.b) for s in shape if isinstance(s, str)}
-    for sizes in (
+    for small in (
         {"B": 2, "H": 2, "M": 24, "N": 40, "K": 40},
         {"B": 2, "H": 1, "M": 5, "N": 3, "K": 9},
     ):
-        sizes = {k: v for k, v in sizes.items() if k in used}
+        sizes = named_in(text, small)
         inputs = inputs_of(module, sizes)
         wanted = play(module, "g", inputs, sizes)
         assert wanted is not None
         for variant in runnable(kernels, sizes):
             result = simulate(kernels, inputs, sizes, variant)
             result.check()
-            assert (result.outputs[0] == wanted[0]).all()
+            np.testing.assert_array_equal(result.outputs[0], wanted[0])
+
+
+REFUSED = {
+    "two sums apart": (
+        sum_of_products("hmk", "hnk", "mn", "hk"),
+        "it sums over [h, k], which are no one axis in both A and B; store them next to each other",
+    ),
+    "a vector and matrices": (
+        sum_of_products("bk", "bkn", "bn", "k"),
+        "A has no axis that the other factor lacks, so that nothing of it is used twice",
+    ),
+    "rows along the batch": (
+        sum_of_products("mkb", "bkn", "bmn", "k"),
+        "it reads rows of A along b, and a tile's rows lie along an axis of the product; store A "
+        "with that dimension before the others",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "why"), REFUSED.values(), ids=REFUSED)
+def test_products_that_have_no_tiles_are_refused(text: str, why: str) -> None:
+    (kernel,) = regions(text).ops
+    assert isinstance(kernel, KernelOp)
+    with pytest.raises(PolycError) as caught:
+        find_contraction(kernel)
+    assert caught.value.kind == "UnsupportedProgram" and why in caught.value.message

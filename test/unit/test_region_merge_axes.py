@@ -18,7 +18,7 @@ from polyc.passes.lower_to_gpu import build
 from polyc.passes.region_merge_axes import merged
 from polyc.playback import region
 from polyc.test.fuzz.random_programs import drawn
-from polyc.test.unit.gemm_programs import ABOVE, Product, regions, tensor
+from polyc.test.unit.gemm_programs import ABOVE, Product, one_tap, regions
 from polyc.test.unit.gpu_text import parsed
 
 DTYPES: dict[str, Any] = {
@@ -44,17 +44,6 @@ def axes(kernel: KernelOp) -> list[str]:
     return [", ".join(a.label for a in kernel.iters), *("x".join(s) or "1" for s in shapes)]
 
 
-def conv(x: str, w: tuple[str | int, ...], y: str, layout: str) -> str:
-    """A convolution of one tap."""
-    a, b, c = tensor(tuple(x)), tensor(w), tensor(tuple(y))
-    return f"""frontend.graph @g(%X: {a}, %W: {b}) -> (Y: {c}) {{
-  %0 = frontend.conv2d {layout} %X, %W stride [1, 1] padding [0, 0, 0, 0] dilation [1, 1] groups 1
-      {{acc = f32}} : ({a}, {b}) -> {c}
-  frontend.output %0 : {c}
-}}
-"""
-
-
 MERGED = {
     "rows of several axes": (
         Product(("N", "H", "W", "C"), ("C", "F"), ("N", "H", "W", "F")).text,
@@ -78,11 +67,11 @@ MERGED = {
         ["bm, n", "B * MxK", "KxN", "B * MxN"],
     ),
     "the pixels of one tap": (
-        conv("NHWC", ("F", 1, 1, "C"), "NHWF", "nhwc"),
+        one_tap("NHWC", ("F", 1, 1, "C"), "NHWF", "nhwc"),
         ["nhw, f", "H * N * WxC", "FxC", "H * N * WxF"],
     ),
     "the pixels of an image's planes": (
-        conv("NCHW", ("F", "C", 1, 1), "NFHW", "nchw"),
+        one_tap("NCHW", ("F", "C", 1, 1), "NFHW", "nchw"),
         ["n, f, hw", "NxCxH * W", "FxC", "NxFxH * W"],
     ),
 }
