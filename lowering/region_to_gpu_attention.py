@@ -17,6 +17,7 @@ from polyc.dialects.gpu.tile_compute import LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan_attention import PATTERN
+from polyc.dialects.plan_fields import record_of
 from polyc.dialects.region import KernelOp
 from polyc.lowering.region_to_gpu_attention_parts import BY_ROW, QUARTERS, Keys, Parts, Place, Rows
 from polyc.lowering.region_to_gpu_attention_sm90 import Sm90Builder, grid_of
@@ -91,18 +92,18 @@ class KernelBuilder:
     def check_supported(self) -> None:
         """Refuse, with its name, a choice of the plan that no lowering obeys yet."""
         plan = self.plan
-        way = str(plan.fields()["algo_choice"])
-        for field, taken, there in (
-            ("two passes over the keys", "2pass" in way, "streaming_softmax"),
-            ("mma", plan.mma.data != "mma.sync", "mma.sync"),
-            ("persistent", plan.flag("persistent"), "false"),
-            ("cluster", plan.integers("cluster") != (1, 1), "[1, 1]"),
-            ("raster", plan.raster.data != "row", '"row"'),
+        way = str(record_of(plan.algo_choice)[PATTERN])
+        for what, taken, there in (
+            ("two passes over the keys", way != "streaming_softmax", "streaming_softmax"),
+            ("wgmma", plan.mma.data != "mma.sync", "mma.sync"),
+            ("a persistent kernel", plan.flag("persistent"), "false"),
+            ("a cluster", plan.integers("cluster") != (1, 1), "[1, 1]"),
+            (f"the raster {plan.raster.data!r}", plan.raster.data != "row", '"row"'),
         ):
             if taken:
                 raise PolycError(
                     "UnsupportedPlan",
-                    f"plan {plan.variant.data!r} asks for a {field} that region-to-gpu does not "
+                    f"plan {plan.variant.data!r} asks for {what}, which region-to-gpu does not "
                     f"build yet for {PATTERN}; use {there}",
                     plan,
                 )

@@ -57,10 +57,11 @@ _ANYWHERE = (
     Variant("cp_async", 64, {**_CP_ASYNC, **_HIGH}, plain=True),
     Variant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW}),
     Variant("scalar", 64, {**_REGISTER, **_HIGH}, plain=True),
-    Variant("scalar", MAX_FEATURES, {**_REGISTER, **_LOW}),
+    Variant("scalar", 128, {**_REGISTER, **_LOW}),
+    Variant("scalar", MAX_FEATURES, {**_REGISTER, **_LOW, "tile": [64, 32]}),
 )
 """Heads of 64 leave registers for 32 queries of a warp and 128 keys, which load K and V half as
-often.  ``scalar`` takes tensors that start anywhere."""
+often.  ``scalar`` takes tensors that start anywhere; its loads pass through registers."""
 
 _WGMMA: Fields = {"mma": "wgmma", "loader": "tma", "stages": 2, "vectorize": 8}
 _THREE: Fields = {"consumers": 3, "registers": [32, 160]}

@@ -20,10 +20,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32, i1
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import (
-    AffineDimExpr,
-    AffineExpr,
-)
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSet
 
 from polyc.dialects import region
 from polyc.dialects.diagnostic import PolycError
@@ -40,6 +37,7 @@ from polyc.passes.region_attention_softmax import (
     values_of,
     weights_of,
 )
+from polyc.passes.region_compose import domain
 from polyc.passes.region_rewriting import type_of
 from polyc.passes.region_streaming_softmax import behind_views, constant_of
 from polyc.passes.region_visible import Visible
@@ -336,8 +334,12 @@ class _Search:
             if condition not in gates:
                 raise Refused("V is replaced by 0 under a condition that is no mask", read)
         if read.guard is not None:
-            allowed = set_over(axes, read.guard.data, read.result.type.labels)
-            if allowed is None or not isl.implies(visible.points, allowed):
+            inside = read.result.type
+            known = set_over(inside.labels, visible.points, axes)
+            space = domain(self.kernel, inside.axes.data)
+            rows = (*space.constraints, *(() if known is None else known.constraints))
+            seen = AffineSet(space.num_dims, space.num_symbols, rows)
+            if not isl.implies(seen, read.guard.data):
                 raise Refused("V is read under a guard that allows less than the mask", read)
             if read.fill is None or read.fill.value.data != 0:
                 raise Refused("V is not 0 where its guard fails", read)

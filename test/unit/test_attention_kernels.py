@@ -1,0 +1,159 @@
+"""Kernels of attention against their regions: in tiles, thread by thread, and through NVRTC."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects.diagnostic import place_of
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import tile
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.passes.finish import finish
+from polyc.passes.plan_attention import VARIANTS
+from polyc.playback.gpu import simulate
+from polyc.runtime import nvrtc
+from polyc.test.unit.attention_programs import PROGRAMS, Array, Attention, passed
+from polyc.test.unit.gpu_text import find, only, parsed, printed
+from polyc.tools.play import play
+
+NAMES = ["cp_async", "scalar"]
+SIMULATED = [
+    "full",
+    "no key",
+    "no query",
+    "causal from the end",
+    "window to both sides",
+    "additive mask of a row, causal",
+    "log-sum-exp",
+    "bf16",
+    "one head of keys",
+    "heads of 48 and 80",
+]
+COMPILED = [
+    *(("sm_80", name) for name in ("full", "causal from the end", "window to both sides")),
+    *(("sm_80", name) for name in ("additive mask", "log-sum-exp", "bf16")),
+    *(("sm_80", name) for name in ("batches and heads of 128", "heads of 64 and 256")),
+    ("sm_90a", "causal from the end"),
+    ("sm_90a", "batches and heads of 128"),
+]
+
+
+@cache
+def text(name: str) -> str:
+    """The region of a program; its tensors start at any element, so that every variant is there."""
+    return printed(PROGRAMS[name].region()).replace("align 16", "align 2")
+
+
+def tiles(name: str, arch: str) -> ModuleOp:
+    return passed(text(name), "plan-select", "region-to-gpu", arch=arch)
+
+
+def one(module: ModuleOp, variant: str) -> ModuleOp:
+    """The module with one variant alone."""
+    for op in [*find(module, gpu.KernelOp), *only(module, gpu.DispatchOp).launches()]:
+        name = op.sym_name.data if isinstance(op, gpu.KernelOp) else op.kernel_name
+        if not name.endswith(variant):
+            op.detach()
+    return module
+
+
+def wanted(name: str, inputs: list[Array], sizes: dict[str, int]) -> list[Array]:
+    found = play(parsed(text(name)), "attention", inputs, sizes)
+    assert found is not None
+    return list(found)
+
+
+def assert_close(program: Attention, found: list[Array], right: list[Array]) -> None:
+    """Weights are rounded at another maximum than the row's; an ulp of them is as much of V."""
+    bound = {"f16": 2e-3, "bf16": 1.6e-2}[program.element]
+    for one_found, one_right in zip(found, right, strict=True):
+        wide = [np.asarray(x, np.float32) for x in (one_found, one_right)]
+        np.testing.assert_allclose(*wide, rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("arch", VARIANTS)
+def test_tiles_of_every_variant_give_what_the_region_does(arch: str, name: str) -> None:
+    program = PROGRAMS[name]
+    variants = [x.kernel_name for x in only(tiles(name, arch), gpu.DispatchOp).launches()]
+    for sizes in program.sizes:
+        inputs = program.inputs(sizes)
+        right = wanted(name, inputs, dict(sizes))
+        for variant in variants:
+            found = play(one(tiles(name, arch), variant), "attention", inputs, dict(sizes))
+            assert found is not None
+            assert_close(program, list(found), right)
+
+
+@pytest.mark.parametrize("variant", NAMES)
+@pytest.mark.parametrize("name", SIMULATED)
+def test_threads_give_what_the_region_does(name: str, variant: str) -> None:
+    """No race, no access outside, no wait that is missing, no bank conflict."""
+    program = PROGRAMS[name]
+    module = one(tiles(name, "sm_80"), variant)
+    finish(module)
+    for sizes in program.sizes:
+        inputs = program.inputs(sizes, seed=1)
+        result = simulate(only(module, gpu.ModuleOp), inputs, sizes)
+        assert not result.findings, "\n".join(map(str, result.findings))
+        assert_close(program, list(result.outputs), wanted(name, inputs, dict(sizes)))
+        if variant == "cp_async" and "48" not in name:
+            assert result.counters.bank_conflicts == 0
+
+
+@pytest.mark.parametrize(("arch", "name"), COMPILED)
+def test_kernels_compile_without_a_spill(arch: str, name: str) -> None:
+    module = tiles(name, arch)
+    finish(module)
+    result = nvrtc.compile_cuda(cuda_source(only(module, gpu.ModuleOp)), arch)
+    assert not result.warnings()
+    for kernel, info in result.kernels.items():
+        assert (info.spill_bytes, info.stack, info.smem) == (0, 0, 0), kernel
+
+
+# What a kernel does ------------------------------------------------------------------------------
+
+
+def first(name: str) -> gpu.KernelOp:
+    return only(tiles(name, "sm_80"), gpu.ModuleOp).kernels()[0]
+
+
+def test_masks_are_applied_where_they_cut_a_tile() -> None:
+    for name in ("full", "causal", "window"):
+        pipeline = only(first(name), tile.PipelineOp)
+        (cut,) = find(pipeline, scf.IfOp)
+        assert len(find(cut, tile.MapOp)) == 1
+    assert not find(only(first("even sizes"), tile.PipelineOp), scf.IfOp)
+
+
+def test_a_score_that_is_more_than_a_scale_is_mapped() -> None:
+    """A scale alone goes into the exponent; else there is one map more, which reads the mask."""
+    maps = {n: find(only(first(n), tile.PipelineOp), tile.MapOp) for n in ("full", "additive mask")}
+    assert len(maps["additive mask"]) == len(maps["full"]) + 1
+    read = [m for m in maps["additive mask"] if m.inputs and m.inputs[0].name_hint == "mask0"]
+    assert len(read) == 1 and len(read[0].inputs) in (1, 2)
+
+
+def test_keys_that_no_query_of_a_tile_sees_are_not_walked_over() -> None:
+    """At 300 positions and a window of 41, a tile of 64 queries walks over at most 3 of keys."""
+    program = PROGRAMS["window"]
+    module = one(tiles("window", "sm_80"), "cp_async")
+    finish(module)
+    (sizes,) = program.sizes
+    result = simulate(only(module, gpu.ModuleOp), program.inputs(sizes), sizes)
+    rows = 64 + 64 * 2
+    steps = result.counters.cp_async_bytes / (rows * 64 * 2)
+    assert steps <= 5 * 2.5
+
+
+def test_kernels_keep_places() -> None:
+    """Every op says where in the text its source stands."""
+    module = tiles("log-sum-exp", "sm_80")
+    for op in module.walk():
+        place = place_of(op.location)
+        assert place is not None and place.line, op.name

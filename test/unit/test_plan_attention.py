@@ -1,0 +1,258 @@
+"""Schedules of attention: variants, tiles, resources, and plans of the user's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan_fields import Value
+from polyc.dialects.region import KernelOp
+from polyc.passes.lower_to_gpu import build
+from polyc.passes.plan_attention import MAX_FEATURES, VARIANTS, schedules
+from polyc.test.unit.attention_programs import PROGRAMS, Attention
+from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed, run
+from polyc.tools.registry import make_context
+
+H64 = ("[H, M, 64]", "[H, N, 64]", "[H, N, 64]")
+FULL, CAUSAL = Attention(*H64, []), Attention(*H64, [], " causal")
+
+
+def planned(program: Attention, arch: str = "sm_80") -> list[ScheduleOp]:
+    return schedules(program.kernel(), arch)
+
+
+def fields(program: Attention, **other: Value) -> dict[str, Value]:
+    """The fields of the first schedule of sm_80, with others in their place."""
+    return {**planned(program)[0].fields(), **other}
+
+
+# Variants --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("arch", VARIANTS)
+def test_the_last_variant_takes_every_size(arch: str, name: str) -> None:
+    program = PROGRAMS[name]
+    found = planned(program, arch)
+    assert 1 <= len(found) <= 4 and not found[-1].when.data
+    for plan in found:
+        plan.verify()
+        assert plan.arch.data == arch and plan.pattern == "attention"
+        assert plan.tensorize.data == "acc"
+
+
+def test_tensors_that_start_anywhere_have_a_variant_of_their_own() -> None:
+    text = printed(FULL.region()).replace("align 16", "align 2")
+    module = run(text)
+    build("plan-select", "sm_80").apply(make_context(), module)
+    assert [(p.variant.data, p.loader.data) for p in find(module, ScheduleOp)] == [
+        ("cp_async", "cp_async"),
+        ("scalar", "register"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "tile", "warp_tile"),
+    [
+        ("full", (128, 128, 64), (32, 64)),
+        ("causal", (128, 128, 64), (32, 64)),
+        ("window", (64, 64, 64), (16, 64)),
+        ("additive mask", (64, 64, 64), (16, 64)),
+        ("negative scale", (64, 64, 64), (16, 64)),
+        ("batches and heads of 128", (64, 64, 128), (16, 128)),
+        ("heads of 48 and 80", (64, 64, 48), (16, 80)),
+    ],
+)
+def test_tiles_are_as_high_as_registers_allow(
+    name: str, tile: tuple[int, ...], warp_tile: tuple[int, ...]
+) -> None:
+    plan = planned(PROGRAMS[name])[0]
+    assert (plan.tile_sizes, plan.warp_tile_sizes) == (tile, warp_tile)
+
+
+def test_tails_are_those_that_the_sizes_leave() -> None:
+    assert planned(FULL)[0].to_json()["predicate_tail"] == ["m", "n"]
+    assert planned(PROGRAMS["even sizes"])[0].to_json()["predicate_tail"] == []
+
+
+def test_heads_without_registers_are_refused() -> None:
+    wide = only(run(printed(FULL.region()).replace("64", "272")), KernelOp)
+    with pytest.raises(PolycError) as caught:
+        schedules(wide, "sm_80")
+    assert caught.value.kind == "UnsupportedProgram"
+    assert f"its heads have 272 features, and {MAX_FEATURES} are the most" in caught.value.message
+
+
+def test_what_is_not_finite_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = CAUSAL.kernel()
+    capsys.readouterr()
+    schedules(kernel, "sm_80")
+    found = capsys.readouterr().err
+    assert found.startswith("t.mlir:1:1: remark[finite-only]: a key that the mask forbids has")
+    kernel = FULL.kernel()
+    capsys.readouterr()
+    schedules(kernel, "sm_80")
+    assert capsys.readouterr().err == ""
+
+
+# Resources -------------------------------------------------------------------------------------
+
+
+def test_resources_of_both_products() -> None:
+    """Q once, K and V in every stage; scores and output in registers; a row is one warp's."""
+    plan = ScheduleOp("a", "v", fields(FULL))
+    assert plan.threads() == 128
+    assert plan.shared_bytes() == (128 * 64 + 2 * 128 * (64 + 64)) * 2
+    assert plan.accumulator_registers() == 32 * (128 + 64) // 32
+    grouped = ScheduleOp("a", "v", fields(FULL, **WGMMA))
+    assert grouped.threads() == 384 and grouped.staged_tile is None
+    assert grouped.shared_bytes() == (128 * 64 + 2 * 128 * 128) * 2 + 16 * 5 + 1024
+    assert grouped.accumulator_registers() == 64 * (128 + 64) // 128
+
+
+WGMMA: dict[str, Value] = {
+    "arch": "sm_90a",
+    "mma": "wgmma",
+    "loader": "tma",
+    "tile": [128, 128, 64],
+    "warp_tile": [64, 64],
+    "consumers": 2,
+    "registers": [40, 232],
+    "persistent": True,
+}
+
+WRONG: dict[str, tuple[dict[str, Value], str]] = {
+    "no tensor cores": ({"mma": "none", "loader": "register", "stages": 1}, "choose mma.sync or"),
+    "rows of a warp": ({"warp_tile": [8, 64]}, "warp_tile is 8 queries; mma.sync takes 16"),
+    "rows of a warpgroup": (
+        {**WGMMA, "warp_tile": [32, 64]},
+        "warp_tile is 32 queries; wgmma takes 64 at a time",
+    ),
+    "rows of a tile": ({"tile": [48, 64, 64]}, "warps of 32 queries do not make up a tile of 48"),
+    "consumers": (
+        {**WGMMA, "consumers": 3},
+        "3 consumers of 64 queries do not make up a tile of 128",
+    ),
+    "keys": ({"tile": [128, 72, 64]}, "keys of a step are 72; mma.sync takes a multiple of 16"),
+    "features": ({"tile": [128, 64, 24]}, "features are 24"),
+    "columns": ({**WGMMA, "tile": [128, 272, 64]}, "one wgmma makes 256 columns at most"),
+    "split": ({"split_k": 2}, "belong to products of matrices"),
+    "registers of a thread": (
+        {"tile": [128, 256, 64]},
+        "ResourceExceeded: warp_tile 32x64 with 256 keys a step takes at least 320 registers",
+    ),
+    "shared memory": (
+        {"stages": 5},
+        "ResourceExceeded: tile 128x128x64 with 5 stages takes 180224 bytes of shared memory",
+    ),
+    "threads": (
+        {"tile": [1024, 16, 64], "warp_tile": [16, 64]},
+        "ResourceExceeded: 1024 queries take 2048 threads, sm_80 allows 1024",
+    ),
+    "consumers of mma.sync": ({"consumers": 2}, "belong to wgmma kernels"),
+    "wgmma of sm_80": ({**WGMMA, "arch": "sm_80"}, "wgmma needs sm_90a"),
+    "registers at launch": (
+        {**WGMMA, "registers": [40, 240]},
+        "ResourceExceeded: registers 40 + 2 * 240",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "sentence"), WRONG.values(), ids=WRONG)
+def test_a_schedule_that_cannot_run_is_refused(change: dict[str, Value], sentence: str) -> None:
+    with pytest.raises(VerifyException) as caught:
+        ScheduleOp("a", "v", fields(FULL, **change)).verify()
+    assert sentence in str(caught.value)
+
+
+# The user's own --------------------------------------------------------------------------------
+
+
+def with_plan(program: Attention, given: dict[str, Any], folder: Path, arch: str) -> ScheduleOp:
+    path = folder / "plan.json"
+    path.write_text(json.dumps(given))
+    module = program.region()
+    build("plan-select", arch, str(path)).apply(make_context(), module)
+    return find(module, ScheduleOp)[0]
+
+
+def test_the_users_tiles_are_taken(tmp_path: Path) -> None:
+    given = {"tile": [64, 32, 64], "warp_tile": "16x64", "stages": 3}
+    plan = with_plan(FULL, given, tmp_path, "sm_80")
+    assert (plan.tile_sizes, plan.integer("stages")) == ((64, 32, 64), 3)
+
+
+def test_tiles_of_other_heads_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PolycError) as caught:
+        with_plan(FULL, {"tile": [64, 64, 128], "warp_tile": "16x64"}, tmp_path, "sm_80")
+    assert caught.value.kind == "BadPlan"
+    assert "has tiles for heads of 128 and 64 features" in caught.value.message
+    assert "the region's have 64 and 64" in caught.value.message
+
+
+def test_tma_needs_tensors_that_are_not_empty(tmp_path: Path) -> None:
+    given = {k: v for k, v in WGMMA.items() if k != "arch"}
+    with pytest.raises(PolycError) as caught:
+        with_plan(FULL, given, tmp_path, "sm_90a")
+    assert caught.value.kind == "BadPlan"
+    assert 'a tensor map has no empty axis; add "H >= 1" to its when' in caught.value.message
+    facts = ["H >= 1", "M >= 1", "N >= 1"]
+    plan = with_plan(FULL, {**given, "when": facts}, tmp_path, "sm_90a")
+    assert plan.loader.data == "tma"
+
+
+NOT_BUILT = {
+    "persistent": ("persistent = false", "persistent = true", "a persistent kernel", "false"),
+    "cluster": ("cluster = [1, 1]", "cluster = [2, 1]", "a cluster", "[1, 1]"),
+    "raster": ('raster = "row"', 'raster = "grouped"', "the raster 'grouped'", '"row"'),
+    "two passes": (
+        '"streaming_softmax"',
+        '"streaming_softmax_2pass"',
+        "two passes over the keys",
+        "streaming_softmax",
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "asked", "what", "there"), NOT_BUILT.values(), ids=NOT_BUILT)
+def test_a_choice_that_is_not_built_is_refused(
+    said: str, asked: str, what: str, there: str
+) -> None:
+    module = FULL.region()
+    arch = "sm_90a" if what == "a cluster" else "sm_80"
+    build("plan-select", arch).apply(make_context(), module)
+    text = printed(module)
+    assert text.count(said) == 1
+    message = (
+        f"plan 'cp_async' asks for {what}, which region-to-gpu does not build yet for attention; "
+        f"use {there}"
+    )
+    text = text.replace(said, asked)
+    assert_refused(text, "UnsupportedPlan", message, "plan.schedule", "region-to-gpu")
+
+
+def test_a_plan_of_another_region_is_refused() -> None:
+    module = FULL.region()
+    build("plan-select", "sm_80").apply(make_context(), module)
+    text = printed(module)
+    message = "the plan tensorizes 'other' and the region's scores are 'acc'"
+    other = text.replace('tensorize = "acc"', 'tensorize = "other"')
+    assert_refused(other, "UnsupportedPlan", message, "plan.schedule", "region-to-gpu")
+    message = (
+        "plan 'cp_async' has tiles for heads of 32 and 64 features, the region's have 64 and 64"
+    )
+    other = text.replace("tile = [128, 128, 64]", "tile = [128, 128, 32]")
+    assert_refused(other, "UnsupportedPlan", message, "plan.schedule", "region-to-gpu")
+
+
+def test_text_comes_back() -> None:
+    module = CAUSAL.region()
+    build("plan-select", "sm_80").apply(make_context(), module)
+    text = printed(module)
+    assert printed(parsed(text)) == text

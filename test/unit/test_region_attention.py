@@ -1,0 +1,258 @@
+"""Attention in a region: what is recognised, what masks bound, and every refusal."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.ir.affine import AffineConstraintKind, AffineExpr, AffineSet
+
+from polyc.dialects import region
+from polyc.dialects.diagnostic import PolycError
+from polyc.passes.region_attention import StreamingAttention, find_attention
+from polyc.passes.region_contraction import find_contraction
+from polyc.passes.region_visible import Visible
+from polyc.poly.affine import constraint_of, linear_of
+from polyc.test.unit.attention_programs import PROGRAMS, TO_REGION, Attention, passed
+from polyc.test.unit.gpu_text import only, printed, run
+
+H64 = ("[H, M, 64]", "[H, N, 64]", "[H, N, 64]")
+FULL = Attention(*H64, [])
+
+
+def found(program: Attention) -> StreamingAttention:
+    return find_attention(program.kernel())
+
+
+# What is recognised ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_attention_is_one(name: str) -> None:
+    program = PROGRAMS[name]
+    attention = found(program)
+    assert (attention.m, attention.n) == ("m", "n")
+    assert (str(attention.size("m")), str(attention.size("n"))) == ("M", "N")
+    assert str(attention.element) == program.element
+    assert f", {attention.depth}]" in program.q and f", {attention.width}]" in program.v
+    assert [o.name for o in (attention.q, attention.k, attention.v)] == ["q", "k", "v"]
+    assert attention.factor == 1.0
+    masked = bool(program.masks) or "causal" in program.options or "window" in program.options
+    assert bool(attention.finite_only) == masked
+
+
+def test_axes_of_a_batch_and_of_shared_heads() -> None:
+    attention = found(PROGRAMS["shared heads"])
+    assert attention.batch == ("b", "i1")
+    assert [str(a) for a in attention.q.axes] == ["d0", "d1", "m", "r0"]
+    for side in (attention.k, attention.v):
+        assert str(side.axes[1]) == "(d1 floordiv 4)" and side.along == (2, 3)
+    one = found(PROGRAMS["one head of keys"])
+    assert [str(a) for a in one.k.axes] == ["d0", "0", "n", "r0"]
+    assert one.m == "m" and one.batch == ("b", "i1")
+
+
+def test_the_queries_may_stand_before_the_heads() -> None:
+    """Positions are any dimension of a tensor; a permuted one is read as it lies."""
+    kind = "!frontend.tensor<[B, M, H, 64], f16>"
+    moved = "!frontend.tensor<[B, H, M, 64], f16>"
+    lines = [
+        f"  %{x}t = frontend.permute %{x} perm [0, 2, 1, 3] : {kind} -> {moved}"
+        for x in ("q", "k", "v")
+    ]
+    text = f"""frontend.graph @attention(%q: {kind}, %k: {kind}, %v: {kind}) -> {moved} {{
+{chr(10).join(lines)}
+  %0 = frontend.attention %qt, %kt, %vt {{acc = f32}} : ({moved}, {moved}, {moved}) -> {moved}
+  frontend.output %0 : {moved}
+}}
+"""
+    attention = find_attention(only(passed(text, *TO_REGION), region.KernelOp))
+    assert str(attention.k.axes[0]) == "d0" and str(attention.k.axes[2]) == "d1"
+    assert attention.k.along == (1, 3) and attention.k.axes[3] == attention.depth_axis
+
+
+@pytest.mark.parametrize(
+    ("options", "scale"),
+    [("", 0.125), (" scale 1.0", 1.0), (" scale 3.0", 3.0), (" scale -1.0", None)],
+)
+def test_a_positive_scale_is_known(options: str, scale: float | None) -> None:
+    score = found(Attention(*H64, [], options)).score
+    assert score.scale == scale and not score.gates and score.visible.everywhere
+
+
+def test_masks_are_parted_from_the_score() -> None:
+    attention = found(Attention(*H64, [], " causal", ["[H, M, N], f32", "[H, 1, N], f16"]))
+    score = attention.score
+    assert score.scale is None and len(score.gates) == 2
+    assert [str(e) for e in score.visible.end_keys(64)] == ["(d0 + 64)"]
+    assert score.visible.grows
+    assert isinstance(score.value.owner, region.BinaryOp)
+
+
+# Bounds of masks ------------------------------------------------------------------------------
+
+SMALL = st.integers(-3, 3)
+QUERY, KEY, SIZE = AffineExpr.dimension(0), AffineExpr.dimension(1), AffineExpr.symbol(0)
+
+
+@st.composite
+def masks(draw: st.DrawFn) -> Visible:
+    """Up to three constraints on positions and one size, some of them equalities."""
+    rows = [
+        constraint_of(
+            linear_of(
+                QUERY * draw(SMALL)
+                + KEY * draw(SMALL)
+                + SIZE * draw(SMALL)
+                + draw(st.integers(-9, 9))
+            ),
+            draw(st.booleans()) and draw(st.booleans()),
+        )
+        for _ in range(draw(st.integers(0, 3)))
+    ]
+    return Visible(AffineSet(2, 1, tuple(rows)))
+
+
+def value(expr: AffineExpr, query: int, key: int, size: int) -> int:
+    return expr.eval([query, key], [size])
+
+
+@given(masks(), st.integers(1, 5), st.integers(1, 5), st.integers(0, 9), st.integers(0, 9), SMALL)
+def test_bounds_hold_every_visible_key(
+    visible: Visible, queries: int, keys: int, q0: int, k0: int, size: int
+) -> None:
+    """No visible pair is outside of the bounds; those of one query are the mask itself."""
+    size = abs(size)
+    ends = [value(e, q0, 0, size) for e in visible.end_keys(queries)]
+    firsts = [value(e, q0, 0, size) for e in visible.first_keys(queries)]
+    slack = visible.slack(queries, keys)
+    assert slack is not None
+    whole = all(value(e, q0, k0, size) >= 0 for e in slack)
+    for query in range(q0, q0 + queries):
+        mine = [value(e, query, 0, size) for e in visible.end_keys(1)]
+        from_on = [value(e, query, 0, size) for e in visible.first_keys(1)]
+        for key in range(-20, 40):
+            seen = holds(visible.points, query, key, size)
+            if seen:
+                assert all(key < e for e in ends) and all(key >= f for f in firsts)
+                assert all(key < e for e in mine) and all(key >= f for f in from_on)
+            if k0 <= key < k0 + keys and whole:
+                assert seen
+
+
+def holds(points: AffineSet, query: int, key: int, size: int) -> bool:
+    found = [(row.lhs - row.rhs).eval([query, key], [size]) for row in points.constraints]
+    return all(
+        x == 0 if row.kind == AffineConstraintKind.eq else x >= 0
+        for x, row in zip(found, points.constraints, strict=True)
+    )
+
+
+def test_an_irregular_mask_has_no_slack_and_is_not_bounded() -> None:
+    """Of blocks of 8 positions it is not known where they cut a tile."""
+    blocks = constraint_of(linear_of(QUERY // 8 - KEY // 8), False)
+    visible = Visible(AffineSet(2, 0, (blocks,)))
+    assert visible.slack(16, 16) is None
+    assert visible.end_keys(16) == visible.first_keys(16) == () and not visible.grows
+
+
+# Refusals -------------------------------------------------------------------------------------
+
+
+def refusal(text: str) -> str:
+    """Why the region of a text is no attention."""
+    kernel = only(run(text), region.KernelOp)
+    with pytest.raises(PolycError) as caught:
+        find_attention(kernel)
+    assert caught.value.kind == "UnsupportedProgram" and caught.value.place is not None
+    head = "region @attention has no schedule as attention: "
+    assert caught.value.message.startswith(head)
+    return caught.value.message.removeprefix(head)
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        (Attention(*H64, [], element="f32"), "q holds f32, and tensor cores take f16 or bf16"),
+        (
+            Attention("[H, M, 24]", "[H, N, 24]", "[H, N, 64]", []),
+            "a head has 24 features, no multiple of 16",
+        ),
+        (
+            Attention("[H, M, 64]", "[H, N, 64]", "[H, N, 8]", []),
+            "a head has 8 features, no multiple of 16",
+        ),
+        (
+            Attention(*H64, [], masks=["[M, N], i1"]),
+            "it reads a tensor of i1, and kernels read floats",
+        ),
+    ],
+)
+def test_a_program_is_refused(program: Attention, why: str) -> None:
+    assert refusal(printed(program.region())) == why
+
+
+def test_heads_of_unknown_size_are_refused() -> None:
+    text = printed(FULL.region()).replace("64", "H")
+    assert refusal(text) == "the size H of a head is known at launch only"
+
+
+def test_other_regions_are_refused() -> None:
+    """Each of the two families says so of the other's regions."""
+    kernel = FULL.kernel()
+    with pytest.raises(PolycError, match="it has a softmax"):
+        find_contraction(kernel)
+    kind, value = "!region.memref<[M, N], f16, align 16>", "!region.val<[m: M, n: N], f16>"
+    matrix = f"""
+region.kernel @attention iters [m: M, n: N] ins(%A: {kind}) outs(C: {kind} gmem) {{
+  %a = region.read %A affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : {kind} -> {value}
+  region.yield %a : {value}
+}}
+"""
+    assert refusal(matrix) == "it has 0 softmaxes (region.reduce_together) and not one"
+
+
+CAUSAL = Attention(*H64, [], " causal")
+
+CHANGES = {
+    "a guard that is stricter": (
+        "(((d1 * -1) + d3) >= 0)> else 0.0",
+        "(((d1 * -1) + d3) - 1 >= 0)> else 0.0",
+        "V is read under a guard that allows less than the mask",
+    ),
+    "a guard on the features": (
+        "(((d1 * -1) + d3) >= 0)> else 0.0",
+        "(((d1 * -1) + d3) >= 0, d2 >= 0)> else 0.0",
+        None,
+    ),
+    "a fill that is not 0": (
+        "(((d1 * -1) + d3) >= 0)> else 0.0",
+        "(((d1 * -1) + d3) >= 0)> else 1.0",
+        "V is not 0 where its guard fails",
+    ),
+    "keys backwards": (
+        "region.read %k affine_map<(d0, d1, d2)[s0, s1, s2] -> (d0, d1, d2)>",
+        "region.read %k affine_map<(d0, d1, d2)[s0, s1, s2] -> (d0, s2 - d1 - 1, d2)>",
+        "it reads k at ((s2 + (d1 * -1)) + -1), not along an axis of its size",
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "changed", "why"), CHANGES.values(), ids=CHANGES)
+def test_a_region_is_refused(said: str, changed: str, why: str | None) -> None:
+    text = printed(CAUSAL.region())
+    assert text.count(said) == 1
+    text = text.replace(said, changed)
+    if why is None:
+        assert find_attention(only(run(text), region.KernelOp)).finite_only
+    else:
+        assert refusal(text) == why
+
+
+def test_weights_of_another_type_are_refused() -> None:
+    text = printed(FULL.region())
+    rounded = "!region.val<[h: H, m: M, n: N], f16>"
+    assert text.count(rounded) == 2
+    text = text.replace(rounded, rounded.replace("f16", "bf16"))
+    why = "its weights are bf16 and V is f16, and tensor cores take operands of one type"
+    assert refusal(text) == why
