@@ -1,0 +1,43 @@
+// RUN: polyc-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
+
+// A schedule of attention whose tiles no warps or registers make up.
+
+// CHECK: warps of 32 queries do not make up a tile of 48
+plan.schedule @a variant "v" {
+  arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [48, 64, 64], stages = 2, warp_tile = [32, 64], vectorize = 8, algo_choice = {"attention" = "streaming_softmax"}}
+
+// -----
+
+// CHECK: 3 consumers of 64 queries do not make up a tile of 128
+plan.schedule @a variant "v" {
+  arch = "sm_90a", tensorize = "acc", mma = "wgmma", loader = "tma", tile = [128, 128, 64], stages = 2, warp_tile = [64, 64], consumers = 3, vectorize = 8, algo_choice = {"attention" = "streaming_softmax"}}
+
+// -----
+
+// CHECK: warp_tile is 8 queries; mma.sync takes 16 at a time
+plan.schedule @a variant "v" {
+  arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [64, 64, 64], stages = 2, warp_tile = [8, 64], vectorize = 8, algo_choice = {"attention" = "streaming_softmax"}}
+
+// -----
+
+// CHECK: keys of a step are 72; mma.sync takes a multiple of 16
+plan.schedule @a variant "v" {
+  arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [64, 72, 64], stages = 2, warp_tile = [16, 64], vectorize = 8, algo_choice = {"attention" = "streaming_softmax"}}
+
+// -----
+
+// CHECK: error[ResourceExceeded]: tile 128x128x128 with 3 stages takes 180224 bytes of shared memory
+plan.schedule @a variant "v" {
+  arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [128, 128, 128], stages = 3, warp_tile = [32, 64], vectorize = 8, algo_choice = {"attention" = "streaming_softmax"}}
+
+// -----
+
+// CHECK: error[ResourceExceeded]: warp_tile 32x128 with 128 keys a step takes at least 256 registers a thread
+plan.schedule @a variant "v" {
+  arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [128, 128, 64], stages = 2, warp_tile = [32, 128], vectorize = 8, algo_choice = {"attention" = "streaming_softmax"}}
+
+// -----
+
+// CHECK: pingpong, split_k and fragment_buffers belong to products of matrices; drop them
+plan.schedule @a variant "v" {
+  arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [64, 64, 64], stages = 2, warp_tile = [16, 64], split_k = 2, vectorize = 8, algo_choice = {"attention" = "streaming_softmax"}}
