@@ -12,10 +12,10 @@
 // CHECK-NEXT:     %tiles = affine.apply affine_map<()[s0] -> (((s0 + 63) floordiv 64))> ()[%M]
 // CHECK-NEXT:     %part = arith.remui %block, %tiles : index
 // CHECK-NEXT:     %{{.*}} = arith.divui %block, %tiles : index
-// CHECK-NEXT:     %h = arith.remui %{{.*}}, %H : index
-// CHECK-NEXT:     %b = arith.divui %{{.*}}, %H : index
 // CHECK-NEXT:     %from_last = affine.apply affine_map<(d0)[s0] -> (((s0 + (d0 * -1)) + -1))> (%part)[%tiles]
 // CHECK-NEXT:     %m0 = affine.apply affine_map<(d0) -> ((d0 * 64))> (%from_last)
+// CHECK-NEXT:     %h = arith.remui %{{.*}}, %H : index
+// CHECK-NEXT:     %b = arith.divui %{{.*}}, %H : index
 // CHECK-NEXT:     %{{.*}} = affine.apply affine_map<(d0) -> ((d0 + 64))> (%m0)
 // CHECK-NEXT:     %{{.*}} = arith.minsi %N, %{{.*}} : index
 // CHECK-NEXT:     %n_count = arith.maxsi %{{.*}}, %{{.*}} : index
@@ -64,11 +64,11 @@
 // CHECK-NEXT:       gpu.reduce max %scores by affine_map<(d0, d1) -> (d0)> into %max accumulate : !gpu.fragment<[64, 64], f32>, !gpu.fragment<[64], f32>
 // CHECK-NEXT:       gpu.map %max : !gpu.fragment<[64], f32> origin [] ins(%was : !gpu.fragment<[64], f32> affine_map<(d0) -> (d0)>) outs(%base : !gpu.fragment<[64], f32> affine_map<(d0) -> (d0)>, %alpha : !gpu.fragment<[64], f32> affine_map<(d0) -> (d0)>, %was : !gpu.fragment<[64], f32> affine_map<(d0) -> (d0)>) {
 // CHECK-NEXT:       ^bb0(%{{.*}}: f32, %{{.*}}: f32):
-// CHECK-NEXT:         %{{.*}} = arith.constant 0.127517432 : f32
 // CHECK-NEXT:         %{{.*}} = arith.cmpf oeq, %{{.*}}, %none : f32
 // CHECK-NEXT:         %{{.*}} = arith.constant -0.127517432 : f32
 // CHECK-NEXT:         %{{.*}} = arith.mulf %{{.*}}, %{{.*}} : f32
 // CHECK-NEXT:         %base_1 = arith.select %{{.*}}, %zero, %{{.*}} : f32
+// CHECK-NEXT:         %{{.*}} = arith.constant 0.127517432 : f32
 // CHECK-NEXT:         %{{.*}} = math.fma %{{.*}}, %{{.*}}, %base_1 : f32
 // CHECK-NEXT:         %{{.*}} = math.exp2 %{{.*}} fastmath<afn> : f32
 // CHECK-NEXT:         gpu.yield %base_1, %{{.*}}, %{{.*}} : f32, f32, f32
