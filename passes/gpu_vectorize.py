@@ -88,9 +88,9 @@ def guards_bounds(op: hw.LoadGlobalOp | hw.StoreGlobalOp) -> bool:
     """Whether what guards an access in its own block bounds the access's coordinates.
 
     The last coordinate's bounds are the row's length, which holds whole vectors, and, compared as
-    an unsigned number, 0 too: a vector at a multiple of its width is whole on one side.  The others'
-    may be anything, since they are the same for a vector's elements.  A guard from outside the
-    block is the same for all iterations.
+    an unsigned number, 0 too: a vector at a multiple of its width is whole on one side.  Those of
+    the others may be anything, since they are the same for a vector's elements.  A guard from
+    outside the block is the same for all iterations.
     """
     assert isinstance(op.tensor.type, GlobalType)
     work = [] if op.predicate is None else [op.predicate]

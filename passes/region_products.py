@@ -97,9 +97,9 @@ class Product:
 def find_product(kernel: KernelOp, outputs: int | None = 1) -> Product:
     """The sum of products of a region.
 
-    The region has ``outputs`` outputs, any number where that is None, and holds one sum of products whose two factors are reads of f16 or
-    bf16 tensors, moved and cast only; a read may be guarded.  Raises PolycError
-    ``UnsupportedProgram`` with the reason and the way out.
+    The region has ``outputs`` outputs, any number where that is None, and holds one sum of products
+    whose two factors are reads of f16 or bf16 tensors, moved and cast only; a read may be guarded.
+    Raises PolycError ``UnsupportedProgram`` with the reason and the way out.
     """
     _check_tensors(kernel)
     reductions = [op for op in kernel.body.block.ops if isinstance(op, ReduceOp)]
@@ -241,9 +241,9 @@ def _factor(kernel: KernelOp, value: SSAValue) -> Factor:
 def epilogue_steps(kernel: KernelOp, reduce: ReduceOp, transposed: bool = False) -> tuple[str, ...]:
     """What happens to the accumulator on its way to the output, in order.
 
-    An added vector is ``bias``, a maximum with 0 is ``relu``; other steps have their
-    function's name.  With ``transposed`` its axes may change their order.  Raises PolycError when a step needs more than the element's own
-    value and reads.
+    An added vector is ``bias``, a maximum with 0 is ``relu``; other steps have their function's
+    name.  With ``transposed`` its axes may change their order.  Raises PolycError when a step needs
+    more than the element's own value and reads.
     """
     dependent: set[SSAValue] = {reduce.result}
     steps: list[str] = []
