@@ -40,28 +40,36 @@ class Variant:
     """It has registers for the scores and nothing beside: these are products times a number, with
     one bound of the keys of a query at most."""
 
+    unmasked: bool = False
+    """Its tiles are for scores of which no position is masked."""
+
     def takes(self, attention: StreamingAttention) -> bool:
         """Whether it has a kernel for these heads and scores."""
         score, features = attention.score, max(attention.depth, attention.width)
         plain = score.scale is not None and not score.gates and not score.visible.first_keys(1)
-        return features <= self.features and (plain or not self.plain)
+        if (self.plain and not plain) or (self.unmasked and not score.visible.everywhere):
+            return False
+        return features <= self.features
 
 
 _MMA_SYNC: Fields = {"mma": "mma.sync", "stages": 2}
 _CP_ASYNC: Fields = {**_MMA_SYNC, "loader": "cp_async", "vectorize": 8}
 _REGISTER: Fields = {**_MMA_SYNC, "loader": "register", "vectorize": 1}
 _HIGH: Fields = {"tile": [128, 128], "warp_tile": [32]}
+_FLAT: Fields = {"tile": [128, 32], "warp_tile": [32]}
 _LOW: Fields = {"tile": [64, 64], "warp_tile": [16]}
 
 _ANYWHERE = (
     Variant("cp_async", 64, {**_CP_ASYNC, **_HIGH}, plain=True),
+    Variant("cp_async", 128, {**_CP_ASYNC, **_FLAT}, plain=True, unmasked=True),
     Variant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW}),
     Variant("scalar", 64, {**_REGISTER, **_HIGH}, plain=True),
     Variant("scalar", 128, {**_REGISTER, **_LOW}),
     Variant("scalar", MAX_FEATURES, {**_REGISTER, **_LOW, "tile": [64, 32]}),
 )
 """Heads of 64 leave registers for 32 queries of a warp and 128 keys, which load K and V half as
-often.  ``scalar`` takes tensors that start anywhere; its loads pass through registers."""
+often as 16 queries do.  Those of 128 leave them for 32 keys, of which a mask that cuts tiles would
+cut more.  ``scalar`` takes tensors that start anywhere; its loads pass through registers."""
 
 _WGMMA: Fields = {"mma": "wgmma", "loader": "tma", "stages": 2, "vectorize": 8}
 _THREE: Fields = {"consumers": 3, "registers": [32, 160]}

@@ -66,7 +66,8 @@ def test_tensors_that_start_anywhere_have_a_variant_of_their_own() -> None:
         ("additive mask", (64, 64, 64), (16, 64)),
         ("negative scale", (64, 64, 64), (16, 64)),
         ("batches and heads of 128", (64, 64, 128), (16, 128)),
-        ("heads of 48 and 80", (64, 64, 48), (16, 80)),
+        ("heads of 48 and 80", (128, 32, 48), (32, 80)),
+        ("heads of 64 and 256", (64, 64, 64), (16, 256)),
     ],
 )
 def test_tiles_are_as_high_as_registers_allow(

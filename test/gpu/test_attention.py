@@ -1,0 +1,133 @@
+"""Attention on the GPU: every kind, every variant, both architectures' kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.runtime.program import Program
+from polyc.test.unit.attention_programs import PROGRAMS, Attention
+from polyc.test.unit.gpu_text import parsed
+from polyc.tools.play import play
+
+Build = Callable[[str, str], Program]
+ARCHS = ("sm_80", "sm_90a")
+
+BOUND = {"f16": 2e-3, "bf16": 1.6e-2}
+"""Weights are rounded at another maximum than the row's; an ulp of them is as much of V."""
+
+LARGE: Mapping[str, Attention] = {
+    name: replace(PROGRAMS[name], sizes=sizes)
+    for name, sizes in {
+        "full": [{"H": 3, "M": 1111, "N": 777}],
+        "causal": [{"H": 2, "M": 1024, "N": 1024}, {"H": 1, "M": 500, "N": 1500}],
+        "causal from the end": [{"H": 2, "M": 300, "N": 1300}, {"H": 1, "M": 1300, "N": 300}],
+        "window": [{"H": 2, "M": 1200, "N": 1200}],
+        "additive mask": [{"H": 2, "M": 600, "N": 700}],
+        "bf16": [{"H": 2, "M": 640, "N": 1000}],
+        "batches and heads of 128": [{"B": 2, "H": 4, "M": 513, "N": 769}],
+        "shared heads": [{"B": 2, "H": 2, "M": 700, "N": 400}],
+        "heads of 64 and 256": [{"H": 2, "M": 400, "N": 800}],
+    }.items()
+}
+
+
+def right(program: Attention, inputs: list[Any], sizes: Mapping[str, int]) -> list[Any]:
+    """What the graph means."""
+    found = play(parsed(program.text()), "attention", inputs, dict(sizes))
+    assert found is not None
+    return list(found)
+
+
+def assert_close(program: Attention, found: Any, wanted: list[Any]) -> None:
+    bound = BOUND[program.element]
+    for one, other in zip(found, wanted, strict=True):
+        wide = [np.asarray(x).astype(np.float32) for x in (one, other)]
+        np.testing.assert_allclose(*wide, rtol=bound, atol=bound)
+
+
+def check(build: Build, program: Attention, arch: str) -> None:
+    """Each variant that takes the sizes gives what the graph means; at least one takes them."""
+    job = build(program.text(), arch)
+    for number, sizes in enumerate(program.sizes):
+        inputs = program.inputs(sizes, seed=number)
+        wanted = right(program, inputs, sizes)
+        ran = 0
+        for variant in (None, *job.variants):
+            try:
+                found = job.run(inputs, variant=variant)
+            except PolycError as error:
+                assert error.kind == "NoVariant" and variant is not None
+                continue
+            assert_close(program, found, wanted)
+            ran += 1
+        assert ran >= 2
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_attention(build: Build, arch: str, name: str) -> None:
+    check(build, PROGRAMS[name], arch)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", LARGE)
+def test_many_tiles(build: Build, arch: str, name: str) -> None:
+    check(build, LARGE[name], arch)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", ["full", "causal"])
+def test_sizes_around_a_tile(build: Build, arch: str, name: str) -> None:
+    extents = (1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 191, 193, 257)
+    sizes = [{"H": 2, "M": m, "N": 130} for m in extents]
+    sizes += [{"H": 2, "M": 130, "N": n} for n in extents]
+    check(build, replace(PROGRAMS[name], sizes=sizes), arch)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_row_that_sees_nothing_is_0(build: Build, arch: str) -> None:
+    program = PROGRAMS["the first rows see nothing"]
+    (sizes,) = program.sizes
+    (out,) = build(program.text(), arch).run(program.inputs(sizes))
+    found: Any = np.asarray(out)
+    assert (found[:, :150] == 0).all() and (found[:, 150:] != 0).any(axis=-1).all()
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_nan_and_infinity_stay_in_their_rows(build: Build, arch: str) -> None:
+    """A NaN of a query is its row's; an infinite score makes its row NaN; others are untouched."""
+    program = PROGRAMS["full"]
+    sizes = {"H": 1, "M": 140, "N": 150}
+    q, k, v = program.inputs(sizes)
+    q[0, 3, 5], q[0, 131, 0] = np.nan, np.inf
+    with np.errstate(all="ignore"):
+        wanted = right(program, [q, k, v], sizes)
+    (out,) = build(program.text(), arch).run([q, k, v])
+    found: Any = np.asarray(out)
+    assert np.isnan(found[0, 3]).all() and np.isnan(found[0, 131]).all()
+    assert_close(program, [found], wanted)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_runs_are_deterministic(build: Build, arch: str) -> None:
+    program = LARGE["batches and heads of 128"]
+    (sizes,) = program.sizes
+    inputs = program.inputs(sizes)
+    job = build(program.text(), arch)
+    (first,) = job.run(inputs)
+    for _ in range(5):
+        (again,) = job.run(inputs)
+        assert np.array_equal(np.asarray(first), np.asarray(again))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_kernel_spills(build: Build, arch: str, name: str) -> None:
+    for kernel, info in build(PROGRAMS[name].text(), arch).kernels.items():
+        assert info.spill_bytes == 0 and info.stack == 0, kernel
