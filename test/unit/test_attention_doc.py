@@ -1,0 +1,71 @@
+"""docs/attention.md says what is so: its commands are run, its tables hold what the passes know."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from polyc.passes.plan_attention import VARIANTS, Variant
+from polyc.passes.region_attention import HEAD_MULTIPLE
+from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
+
+DOC = (ROOT / "docs" / "attention.md").read_text()
+
+
+@pytest.mark.parametrize(("command", "shown"), blocks(DOC, "shows"))
+def test_shown_output_is_what_the_command_prints(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    command: str,
+    shown: str,
+) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for name, text in blocks(DOC, "file"):
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    check_shown(command, shown, capsys)
+
+
+def test_the_reasons_are_those_of_the_search() -> None:
+    """Each sentence of the table, without its gaps, is in the source."""
+    source = "".join((ROOT / "passes" / f).read_text() for f in SOURCES)
+    source = re.sub(r'"\s*\n\s*f?"', "", source).replace("{HEAD_MULTIPLE}", str(HEAD_MULTIPLE))
+    start = DOC.index("| `plan-select` refuses")
+    rows = re.findall(r"^\| `([^`]*)` \|", DOC[start : DOC.index("\n\n", start)], re.MULTILINE)
+    rows = [row for row in rows if row != "plan-select"]
+    assert len(rows) > 5
+    for row in rows:
+        for part in filter(None, (p.strip(" ,") for p in row.replace("256", "…").split("…"))):
+            assert part in source, part
+
+
+SOURCES = ("region_attention.py", "region_attention_softmax.py", "plan_attention.py")
+
+
+def scores(variant: Variant) -> str:
+    if not variant.plain:
+        return "any"
+    return "a scale, " + ("no mask of positions" if variant.unmasked else "at most a last key")
+
+
+def test_the_tiles_are_those_of_the_plans() -> None:
+    wanted: list[str] = []
+    for variant in VARIANTS["sm_90a"]:
+        queries, keys = cast("list[int]", variant.fields["tile"])
+        (rows,) = cast("list[int]", variant.fields["warp_tile"])
+        wanted.append(
+            f"| `{variant.name}` | {variant.features} | {scores(variant)} | {queries}, {keys} "
+            f"| {rows} |"
+        )
+    assert re.findall(r"^\| `\w+` \| \d+ .*$", DOC, re.MULTILINE) == wanted
+    assert [v for v in VARIANTS["sm_90a"] if v.name != "tma"] == list(VARIANTS["sm_80"])
+
+
+def test_the_remark_is_that_of_the_search() -> None:
+    (said,) = re.findall(r"remark\[finite-only\]: (.*)", DOC)
+    source = (ROOT / "passes" / "region_attention.py").read_text()
+    assert said in re.sub(r'"\s*\n\s*"', "", source)
