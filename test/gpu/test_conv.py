@@ -1,0 +1,109 @@
+"""Convolutions on the GPU: every geometry, every variant, both architectures' kernels.
+
+Inputs are small integers.  Every partial sum is then exact in FP32, and the output's rounding is
+all that differs from the reference, so that a pixel read from the wrong place shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.runtime.program import Program
+from polyc.test.unit.conv_programs import Conv, of
+from polyc.test.unit.im2col_programs import GEOMETRIES, convolution
+
+Build = Callable[[str, str], Program]
+ARCHS = ("sm_80", "sm_90a")
+DTYPES: dict[str, Any] = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
+SIZES = [
+    {"N": 3, "H": 9, "W": 7, "C": 40, "F": 136},
+    {"N": 2, "H": 17, "W": 20, "C": 6, "F": 10},
+    {"N": 1, "H": 7, "W": 6, "C": 3, "F": 5},
+    {"N": 1, "H": 30, "W": 33, "C": 128, "F": 264},
+    {"N": 17, "H": 31, "W": 29, "C": 64, "F": 256},
+]
+"""One tile and many, images that end within one, and channels for every loader."""
+
+
+def tensors(conv: Conv, sizes: Mapping[str, int]) -> list[Any]:
+    """The image and the filter."""
+    rng = np.random.default_rng(sorted(sizes.values()))
+    taps = conv.geometry.taps
+    x = (sizes["N"], sizes["H"], sizes["W"], sizes["C"])
+    kind = DTYPES[conv.element]
+    shapes = (x, (sizes["F"], *taps, sizes["C"]))
+    return [rng.integers(-2, 3, shape).astype(np.float32).astype(kind) for shape in shapes]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("sizes", SIZES, ids=lambda s: "x".join(map(str, s.values())))
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_every_variant_at_every_geometry(
+    build: Build, name: str, sizes: dict[str, int], arch: str
+) -> None:
+    conv = replace(Conv(GEOMETRIES[name]), out="f32")
+    program = build(conv.text, arch)
+    inputs = tensors(conv, sizes)
+    wanted = convolution(inputs[0], inputs[1], conv.geometry)
+    ran = 0
+    for variant in (None, *program.variants):
+        try:
+            (found,) = program.run(inputs, variant=variant)
+        except PolycError as error:
+            assert error.kind == "NoVariant" and variant is not None
+            continue
+        np.testing.assert_array_equal(np.asarray(found), wanted)
+        ran += 1
+    assert ran >= 2
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("element", DTYPES)
+def test_a_bottleneck_of_a_network(build: Build, element: str, arch: str) -> None:
+    """Bias, residual and relu after 3x3, stored by TMA or by threads in 16 bits."""
+    more = ((("F",), "add"), (("N", "H", "W", "F"), "add"))
+    conv = replace(of(), more=more, after=("relu",), element=element, out=element)
+    program = build(conv.text, arch)
+    for sizes in (SIZES[0], SIZES[-1]):
+        x, w = tensors(conv, sizes)
+        rng = np.random.default_rng(1)
+        kind = DTYPES[element]
+        bias = rng.integers(-2, 3, sizes["F"]).astype(np.float32).astype(kind)
+        shape = (sizes["N"], sizes["H"], sizes["W"], sizes["F"])
+        residual = rng.integers(-2, 3, shape).astype(np.float32).astype(kind)
+        exact = convolution(x, w, conv.geometry) + bias.astype(np.float32)
+        wanted = np.maximum(exact + residual.astype(np.float32), 0).astype(kind)
+        for variant in program.variants:
+            try:
+                (found,) = program.run([x, w, bias, residual], variant=variant)
+            except PolycError as error:
+                assert error.kind == "NoVariant"
+                continue
+            np.testing.assert_array_equal(np.asarray(found).view(kind), wanted)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_the_padding_is_zeros_beside_nan(build: Build, arch: str) -> None:
+    """A NaN reaches the pixels whose windows hold it, of its own image, and no others."""
+    conv = replace(of(), out="f32")
+    program = build(conv.text, arch)
+    sizes = {"N": 2, "H": 6, "W": 5, "C": 16, "F": 24}
+    x, w = tensors(conv, sizes)
+    x[0, 5, 4, 3] = np.nan
+    w[...] = 1
+    for variant in program.variants:
+        try:
+            (found,) = program.run([x, w], variant=variant)
+        except PolycError as error:
+            assert error.kind == "NoVariant"
+            continue
+        spoilt = np.zeros((2, 6, 5, 24), np.bool_)
+        spoilt[0, 4:, 3:] = True
+        np.testing.assert_array_equal(np.isnan(np.asarray(found)), spoilt)
