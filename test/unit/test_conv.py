@@ -30,6 +30,7 @@ from polyc.test.unit.gemm_programs import (
     inputs_of,
     regions,
     runnable,
+    tensor,
     tiles,
 )
 from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed
@@ -229,6 +230,31 @@ def test_any_geometry_agrees_with_the_region(
     sizes |= {n: data.draw(st.integers(span, 12)) for n, span in zip("HW", spans, strict=True)}
     sizes |= {name: step * data.draw(st.integers(1, 136 // step)) for name in "CF"}
     assert assert_tiles_agree(conv.text, arch, sizes)
+
+
+CHAIN = """frontend.graph @g(%X: {x}, %A: {a}, %B: {b}) -> (Y: {y}) {{
+  %0 = frontend.conv2d nhwc %X, %A stride [1, 1] {rest} : ({x}, {a}) -> {m}
+  %1 = frontend.elementwise relu %0 : {m}
+  %2 = frontend.conv2d nhwc %1, %B stride [2, 2] {rest} : ({m}, {b}) -> {y}
+  frontend.output %2 : {y}
+}}"""
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_convolution_of_a_convolution(arch: str) -> None:
+    """What is between them is a matrix of pixels to the first, and an image to the second."""
+    shapes = {
+        "x": ("N", "H", "W", "C"),
+        "a": ("F", 3, 3, "C"),
+        "m": ("N", "H", "W", "F"),
+        "b": ("G", 3, 3, "F"),
+        "y": ("N", "(H + 1) floordiv 2", "(W + 1) floordiv 2", "G"),
+    }
+    text = CHAIN.format(
+        rest="padding [1, 1, 1, 1] dilation [1, 1] groups 1 {acc = f32}",
+        **{name: tensor(shape) for name, shape in shapes.items()},
+    )
+    assert assert_tiles_agree(text, arch, {"N": 2, "H": 9, "W": 8, "C": 8, "F": 16, "G": 24})
 
 
 def test_images_of_nothing_are_zeros() -> None:
