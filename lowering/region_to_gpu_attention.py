@@ -19,6 +19,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan_attention import PATTERN
 from polyc.dialects.plan_fields import record_of
 from polyc.dialects.region import KernelOp
+from polyc.lowering.region_to_gpu_attention_end import End
 from polyc.lowering.region_to_gpu_attention_parts import BY_ROW, QUARTERS, Keys, Parts, Place, Rows
 from polyc.lowering.region_to_gpu_attention_sm90 import Sm90Builder, grid_of
 from polyc.lowering.region_to_gpu_frame import Frame, alignments
@@ -116,7 +117,7 @@ class KernelBuilder:
         self.load_queries(at, keys)
         self.walk(at, keys)
         emit.op(tile.ReduceOp("sum", self.sums, BY_ROW, self.rows.before))
-        parts.end(emit, at, self.rows.before, self.rows.maximum, self.out)
+        End(parts, at, self.rows, self.rows.before, self.out).write(emit)
         return self.frame.finish(self.plan, bindings)
 
     def allocate(self) -> None:

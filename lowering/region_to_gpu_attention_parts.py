@@ -43,7 +43,6 @@ from polyc.passes.driver import located
 from polyc.passes.emit import Emit, affine_dim, ceil_div
 from polyc.passes.plan_facts import holds_always
 from polyc.passes.region_attention import Operand, StreamingAttention
-from polyc.passes.region_rewriting import type_of
 from polyc.poly.affine import canonical_expr
 
 ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
@@ -384,86 +383,22 @@ class Parts:
         body: Callable[..., list[SSAValue]],
     ) -> None:
         """A map over fragments, of which those of rank 1 go by the row."""
-        rank = len(_sizes(space))
-        block = Block(arg_types=[_element(v) for v in (space, *inputs)])
+        rank = len(sizes_of(space))
+        block = Block(arg_types=[element_of(v) for v in (space, *inputs)])
         inner = Emit()
         results = body(inner, *block.args)
         block.add_ops([*inner.ops, tile.YieldOp(results)])
         axes = (ROW, COLUMN)
-        maps = [AffineMap(rank, 0, axes[: len(_sizes(v))]) for v in (*inputs, *outputs)]
+        maps = [AffineMap(rank, 0, axes[: len(sizes_of(v))]) for v in (*inputs, *outputs)]
         new = tile.MapOp(space, [], inputs, outputs, maps, Region(block))
         emit.op(located(new, self.attention.together))
 
-    # The end
 
-    def end(
-        self, emit: Emit, at: Place, total: SSAValue, maximum: SSAValue, sums: SSAValue
-    ) -> None:
-        """What follows the softmax, into the outputs: ``total`` and ``maximum`` of each query, and
-        its weighted sums of V."""
-        kernel = self.attention.kernel
-        values = list(zip(kernel.yield_op.values, self.frame.outputs, strict=True))
-        wide = [v for v in values if self.attention.width_axis in type_of(v[0]).labels]
-        narrow = [v for v in values if v not in wide]
-        for space, some in ((sums, wide), (total, narrow)):
-            if some:
-                self._end(emit, at, space, total, maximum, some)
-
-    def _end(
-        self,
-        emit: Emit,
-        at: Place,
-        space: SSAValue,
-        total: SSAValue,
-        maximum: SSAValue,
-        outputs: Sequence[tuple[SSAValue, SSAValue]],
-    ) -> None:
-        attention = self.attention
-        rank = len(_sizes(space))
-        axes = {label: AffineExpr.symbol(i) for i, label in enumerate(attention.batch)}
-        axes[attention.m] = ROW + AffineExpr.symbol(len(attention.batch))
-        axes[attention.width_axis] = COLUMN
-        block = Block(arg_types=[f32])
-        known: dict[SSAValue, SSAValue] = {}
-        inputs: list[SSAValue] = []
-        for state, fragment in (
-            (attention.total, total),
-            (attention.maximum, maximum),
-            (attention.weighted, space if rank == 2 else None),
-        ):
-            if fragment is space:
-                known[state] = block.args[0]
-            elif fragment is not None and state.first_use is not None:
-                inputs.append(fragment)
-                known[state] = block.insert_arg(f32, len(block.args))
-        before = Emit()
-        scale = attention.score.scale
-        if attention.maximum in known and scale is not None:
-            # The fragment holds the largest product.
-            product = arith.MulfOp(known[attention.maximum], self.number(before, scale))
-            known[attention.maximum] = before.value(product)
-        point = Point(self.frame, block, known, axes, rank, [*at.batch, at.row])
-        results: list[SSAValue] = []
-        places: list[AffineMap] = []
-        for value, tensor in outputs:
-            results.append(point.cast(point.scalar(value), _element(tensor)))
-            places.append(point.map([axes[label] for label in type_of(value).labels]))
-        block.add_ops([*before.ops, *point.emit.ops, tile.YieldOp(results)])
-        rows = [point.map((ROW,)) for _ in inputs]
-        new = tile.MapOp(
-            space,
-            point.origin,
-            [*inputs, *point.inputs],
-            [tensor for _, tensor in outputs],
-            [*rows, *point.input_maps, *places],
-            Region(block),
-        )
-        emit.op(located(new, attention.kernel.yield_op))
-
-
-def _sizes(fragment: SSAValue) -> tuple[int, ...]:
+def sizes_of(fragment: SSAValue) -> tuple[int, ...]:
+    """The sizes of a fragment."""
     return cast("FragmentType", fragment.type).sizes
 
 
-def _element(value: SSAValue) -> Attribute:
+def element_of(value: SSAValue) -> Attribute:
+    """The element type of a fragment or tensor."""
     return cast("FragmentType | GlobalType", value.type).element_type

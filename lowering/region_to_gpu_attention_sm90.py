@@ -24,6 +24,7 @@ from polyc.dialects.gpu.hardware import BlockIdOp, SharedTileOp
 from polyc.dialects.gpu.tile_compute import LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
+from polyc.lowering.region_to_gpu_attention_end import End
 from polyc.lowering.region_to_gpu_attention_parts import BY_ROW, QUARTERS, Keys, Parts, Place, Rows
 from polyc.lowering.region_to_gpu_frame import Frame
 from polyc.passes.driver import located
@@ -244,7 +245,7 @@ class Consumer:
         some = self.builder.any(emit, work)
         emit.when(some, lambda then: self.walk(then, work))
         emit.op(tile.ReduceOp("sum", self.sums, BY_ROW, self.total))
-        parts.end(emit, self.at, self.total, rows.maximum, self.o)
+        End(parts, self.at, rows, self.total, self.o).write(emit)
 
     def walk(self, emit: Emit, work: Work) -> None:
         """The scores of the first step, then each step's with the values of the one before."""
