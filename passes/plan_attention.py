@@ -19,7 +19,7 @@ from polyc.dialects.region_types import MemRefType
 from polyc.passes.notes import Note, show
 from polyc.passes.plan_facts import holds_always, left_open
 from polyc.passes.plan_rules import Fields, Rule, bad_plan, fitted
-from polyc.passes.region_attention import StreamingAttention, find_attention
+from polyc.passes.region_attention import Score, StreamingAttention, find_attention
 
 MAX_FEATURES = 256
 """Wider heads leave a thread no registers for its part of the output."""
@@ -29,6 +29,11 @@ SIDE_BY_SIDE = 1024
 """Features of K and V that are walked at once: with 8192 keys 16 MB of an L2 cache of 50."""
 
 
+UNMASKED, PLAIN, BOUNDED, ANY = range(4)
+"""Scores: products times a number of all keys; with one bound of a query's keys; with any bounds;
+or made of other values too, such as masks that are read."""
+
+
 @dataclass(frozen=True)
 class Variant:
     """A kernel for heads of up to ``features``, where Q, K and V start at whole vectors."""
@@ -36,20 +41,22 @@ class Variant:
     name: str
     features: int
     fields: Mapping[str, Value]
-    plain: bool = False
-    """It has registers for the scores and nothing beside: these are products times a number, with
-    one bound of the keys of a query at most."""
-
-    unmasked: bool = False
-    """Its tiles are for scores of which no position is masked."""
+    scores: int = ANY
+    """The scores that its tiles are for, ``ANY`` or less."""
 
     def takes(self, attention: StreamingAttention) -> bool:
         """Whether it has a kernel for these heads and scores."""
-        score, features = attention.score, max(attention.depth, attention.width)
-        plain = score.scale is not None and not score.gates and not score.visible.first_keys(1)
-        if (self.plain and not plain) or (self.unmasked and not score.visible.everywhere):
-            return False
-        return features <= self.features
+        features = max(attention.depth, attention.width)
+        return features <= self.features and kind_of(attention.score) <= self.scores
+
+
+def kind_of(score: Score) -> int:
+    """How much a score asks for beside a product of a query and a key."""
+    if score.scale is None or score.gates:
+        return ANY
+    if score.visible.everywhere:
+        return UNMASKED
+    return BOUNDED if score.visible.first_keys(1) else PLAIN
 
 
 _MMA_SYNC: Fields = {"mma": "mma.sync", "stages": 2}
@@ -60,10 +67,10 @@ _FLAT: Fields = {"tile": [128, 32], "warp_tile": [32]}
 _LOW: Fields = {"tile": [64, 64], "warp_tile": [16]}
 
 _ANYWHERE = (
-    Variant("cp_async", 64, {**_CP_ASYNC, **_HIGH}, plain=True),
-    Variant("cp_async", 128, {**_CP_ASYNC, **_FLAT}, plain=True, unmasked=True),
+    Variant("cp_async", 64, {**_CP_ASYNC, **_HIGH}, PLAIN),
+    Variant("cp_async", 128, {**_CP_ASYNC, **_FLAT}, UNMASKED),
     Variant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW}),
-    Variant("scalar", 64, {**_REGISTER, **_HIGH}, plain=True),
+    Variant("scalar", 64, {**_REGISTER, **_HIGH}, PLAIN),
     Variant("scalar", 128, {**_REGISTER, **_LOW}),
     Variant("scalar", MAX_FEATURES, {**_REGISTER, **_LOW, "tile": [64, 32]}),
 )
@@ -71,18 +78,30 @@ _ANYWHERE = (
 often as 16 queries do.  Those of 128 leave them for 32 keys, of which a mask that cuts tiles would
 cut more.  ``scalar`` takes tensors that start anywhere; its loads pass through registers."""
 
-_WGMMA: Fields = {"mma": "wgmma", "loader": "tma", "stages": 2, "vectorize": 8}
-_THREE: Fields = {"consumers": 3, "registers": [32, 160]}
-_TWO: Fields = {"consumers": 2, "registers": [40, 232]}
+_WGMMA: Fields = {
+    "mma": "wgmma",
+    "loader": "tma",
+    "stages": 2,
+    "vectorize": 8,
+    "warp_tile": [64],
+    "consumers": 2,
+    "registers": [40, 232],
+}
+_THREE: Fields = {**_WGMMA, "consumers": 3, "registers": [32, 160]}
 
 _TMA = (
-    Variant("tma", 64, {**_WGMMA, **_THREE, "tile": [192, 128], "warp_tile": [64]}, plain=True),
-    Variant("tma", 128, {**_WGMMA, **_TWO, "tile": [128, 128], "warp_tile": [64]}),
-    Variant("tma", 192, {**_WGMMA, **_TWO, "tile": [128, 80], "warp_tile": [64]}),
-    Variant("tma", MAX_FEATURES, {**_WGMMA, **_TWO, "tile": [128, 64], "warp_tile": [64]}),
+    Variant("tma", 64, {**_THREE, "tile": [192, 128]}, PLAIN),
+    Variant("tma", 128, {**_WGMMA, "tile": [128, 128]}, BOUNDED),
+    Variant("tma", 192, {**_WGMMA, "tile": [128, 80]}, BOUNDED),
+    Variant("tma", MAX_FEATURES, {**_WGMMA, "tile": [128, 64]}, BOUNDED),
+    Variant("tma", 64, {**_WGMMA, "tile": [128, 96]}),
+    Variant("tma", 128, {**_WGMMA, "tile": [128, 80]}),
+    Variant("tma", 192, {**_WGMMA, "tile": [128, 48]}),
+    Variant("tma", MAX_FEATURES, {**_WGMMA, "tile": [128, 32]}),
 )
 """A thread holds a row's part of the scores, of the weights and of the output: the wider the
-heads, the fewer keys at a step.  Narrow ones leave room for a third warpgroup."""
+heads, and the more a score is made of, the fewer keys at a step.  Narrow heads leave room for a
+third warpgroup."""
 
 VARIANTS: Mapping[str, tuple[Variant, ...]] = {
     "sm_80": _ANYWHERE,
