@@ -16,11 +16,17 @@ from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.tile_compute import LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan_attention import PATTERN
-from polyc.dialects.plan_fields import record_of
 from polyc.dialects.region import KernelOp
 from polyc.lowering.region_to_gpu_attention_end import End
-from polyc.lowering.region_to_gpu_attention_parts import BY_ROW, QUARTERS, Keys, Parts, Place, Rows
+from polyc.lowering.region_to_gpu_attention_parts import (
+    BY_ROW,
+    QUARTERS,
+    Keys,
+    Parts,
+    Place,
+    Rows,
+    check_choices,
+)
 from polyc.lowering.region_to_gpu_attention_sm90 import Sm90Builder, grid_of
 from polyc.lowering.region_to_gpu_frame import Frame, alignments
 from polyc.passes.driver import located
@@ -93,21 +99,12 @@ class KernelBuilder:
     def check_supported(self) -> None:
         """Refuse, with its name, a choice of the plan that no lowering obeys yet."""
         plan = self.plan
-        way = str(record_of(plan.algo_choice)[PATTERN])
-        for what, taken, there in (
-            ("two passes over the keys", way != "streaming_softmax", "streaming_softmax"),
+        check_choices(
+            plan,
             ("wgmma", plan.mma.data != "mma.sync", "mma.sync"),
             ("a persistent kernel", plan.flag("persistent"), "false"),
-            ("a cluster", plan.integers("cluster") != (1, 1), "[1, 1]"),
             (f"the raster {plan.raster.data!r}", plan.raster.data != "row", '"row"'),
-        ):
-            if taken:
-                raise PolycError(
-                    "UnsupportedPlan",
-                    f"plan {plan.variant.data!r} asks for {what}, which region-to-gpu does not "
-                    f"build yet for {PATTERN}; use {there}",
-                    plan,
-                )
+        )
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         parts, emit = self.parts, self.emit

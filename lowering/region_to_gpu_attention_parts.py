@@ -32,11 +32,14 @@ from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
+from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import Assumption
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import BlockIdOp
 from polyc.dialects.gpu.types import FragmentType, GlobalType
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan_attention import PATTERN
+from polyc.dialects.plan_fields import record_of
 from polyc.lowering.region_to_gpu_frame import Frame
 from polyc.lowering.region_to_gpu_point import Point
 from polyc.passes.driver import located
@@ -77,6 +80,27 @@ class Rows:
     """The maximum before the last tile of keys."""
     base: SSAValue
     alpha: SSAValue
+
+
+def check_choices(plan: ScheduleOp, *choices: tuple[str, bool, str]) -> None:
+    """Refuse, with its name, a choice of the plan that no lowering obeys yet.
+
+    ``choices`` are what it is, whether it is taken, and what there is instead; beside them are
+    those of every kernel of attention.
+    """
+    way = str(record_of(plan.algo_choice)[PATTERN])
+    for what, taken, there in (
+        ("two passes over the keys", way != "streaming_softmax", "streaming_softmax"),
+        ("a cluster", plan.integers("cluster") != (1, 1), "[1, 1]"),
+        *choices,
+    ):
+        if taken:
+            raise PolycError(
+                "UnsupportedPlan",
+                f"plan {plan.variant.data!r} asks for {what}, which region-to-gpu does not build "
+                f"yet for {PATTERN}; use {there}",
+                plan,
+            )
 
 
 class Parts:

@@ -25,7 +25,15 @@ from polyc.dialects.gpu.tile_compute import LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
 from polyc.lowering.region_to_gpu_attention_end import End
-from polyc.lowering.region_to_gpu_attention_parts import BY_ROW, QUARTERS, Keys, Parts, Place, Rows
+from polyc.lowering.region_to_gpu_attention_parts import (
+    BY_ROW,
+    QUARTERS,
+    Keys,
+    Parts,
+    Place,
+    Rows,
+    check_choices,
+)
 from polyc.lowering.region_to_gpu_frame import Frame
 from polyc.passes.driver import located
 from polyc.passes.emit import INDEX, Emit, affine_dim, ceil_div
@@ -64,6 +72,7 @@ class Sm90Builder:
     def __init__(self, attention: StreamingAttention, plan: ScheduleOp) -> None:
         self.attention = attention
         self.plan = plan
+        self.check_supported()
         self.frame = Frame(attention.kernel)
         self.emit = self.frame.emit
         self.parts = Parts(attention, plan, self.frame)
@@ -71,6 +80,22 @@ class Sm90Builder:
         self.consumers = plan.integer("consumers")
         self.stages = plan.integer("stages")
         self.heads = side_by_side(plan)
+
+    def check_supported(self) -> None:
+        """Refuse, with its name, a choice of the plan that no lowering obeys yet."""
+        persistent, raster = self.plan.flag("persistent"), self.plan.raster.data
+        visible = self.attention.score.visible
+        varying = bool(visible.first_keys(1) or visible.end_keys(1))
+        check_choices(
+            self.plan,
+            (
+                "a persistent kernel whose tiles see other keys each",
+                persistent and varying,
+                "false",
+            ),
+            (f"the raster {raster!r}", raster == "column", '"row" or "grouped"'),
+            ("a persistent kernel in groups", persistent and raster == "grouped", '"row"'),
+        )
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         self.allocate()

@@ -99,12 +99,18 @@
 // CHECK-NEXT:       gpu.contract %weights affine_map<(d0, d1, d2) -> (d0, d2)>, %V_tile affine_map<(d0, d1, d2) -> (d2, d1)> into %out mma "mma.sync" warp_tile <16, 128> : !gpu.fragment<[64, 64], f16>, !gpu.shared<[64, 128], f16>, !gpu.fragment<[64, 128], f32>
 // CHECK-NEXT:     }
 // CHECK-NEXT:     gpu.reduce sum %sums by affine_map<(d0, d1) -> (d0)> into %was : !gpu.fragment<[64, 4], f32>, !gpu.fragment<[64], f32>
-// CHECK-NEXT:     gpu.map %out : !gpu.fragment<[64, 128], f32> origin [%b, %h, %m0] ins(%was : !gpu.fragment<[64], f32> affine_map<(d0, d1)[s0, s1, s2] -> (d0)>) outs(%O : !gpu.global<[B, H, M, 128], f16> affine_map<(d0, d1)[s0, s1, s2] -> (s0, s1, (d0 + s2), d1)>) {
-// CHECK-NEXT:     ^bb0(%{{.*}}: f32, %{{.*}}: f32):
+// CHECK-NEXT:     gpu.map %was : !gpu.fragment<[64], f32> origin [] ins() outs(%alpha : !gpu.fragment<[64], f32> affine_map<(d0) -> (d0)>) {
+// CHECK-NEXT:     ^bb0(%{{.*}}: f32):
+// CHECK-NEXT:       %{{.*}} = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %{{.*}} = arith.divf %{{.*}}, %{{.*}} : f32
+// CHECK-NEXT:       gpu.yield %{{.*}} : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     gpu.map %out : !gpu.fragment<[64, 128], f32> origin [%b, %h, %m0] ins(%was : !gpu.fragment<[64], f32> affine_map<(d0, d1)[s0, s1, s2] -> (d0)>, %alpha : !gpu.fragment<[64], f32> affine_map<(d0, d1)[s0, s1, s2] -> (d0)>) outs(%O : !gpu.global<[B, H, M, 128], f16> affine_map<(d0, d1)[s0, s1, s2] -> (s0, s1, (d0 + s2), d1)>) {
+// CHECK-NEXT:     ^bb0(%{{.*}}: f32, %{{.*}}: f32, %{{.*}}: f32):
 // CHECK-NEXT:       %{{.*}} = arith.constant 0.000000e+00 : f32
 // CHECK-NEXT:       %{{.*}} = arith.cmpf oeq, %{{.*}}, %{{.*}} : f32
 // CHECK-NEXT:       %{{.*}} = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:       %{{.*}} = arith.divf %{{.*}}, %{{.*}} : f32
+// CHECK-NEXT:       %{{.*}} = arith.mulf %{{.*}}, %{{.*}} : f32
 // CHECK-NEXT:       %{{.*}} = arith.select %{{.*}}, %{{.*}}, %{{.*}} : f32
 // CHECK-NEXT:       %{{.*}} = arith.truncf %{{.*}} : f32 to f16
 // CHECK-NEXT:       gpu.yield %{{.*}} : f16
