@@ -11,6 +11,7 @@ from polyc.lowering.gpu_to_cuda_asm import DeviceFunction, asm, device_function
 from polyc.lowering.gpu_to_cuda_types import CType
 
 _REGISTERS = {
+    "bool": ("r", "u8"),
     "u8": ("r", "u8"),
     "u16": ("h", "b16"),
     "f16": ("h", "b16"),
@@ -20,7 +21,13 @@ _REGISTERS = {
     "float": ("f", "f32"),
     "i64": ("l", "b64"),
 }
-"""Constraint letter and PTX type of a word in memory; 8 bits travel in a 32-bit register."""
+"""Constraint letter and PTX type of a word in memory; a byte travels in a 32-bit register.
+
+A condition is a byte, 0 or another number.
+"""
+
+_BYTES = {"bool": "r != 0", "u8": "(u8)r"}
+"""A byte's value from its register."""
 
 
 def can_move(t: CType) -> bool:
@@ -60,7 +67,7 @@ def load(space: str, t: CType, predicated: bool = False) -> DeviceFunction:
     pure = space == "global.nc"
     name = f"load_{space.replace('.', '_')}_{_short(t)}{'_if' if predicated else ''}"
     argument = "u32 address" if shared else "const void* pointer"
-    local, result = (t.name, "r") if t.word != "u8" else ("u32", "(u8)r")
+    local, result = ("u32", _BYTES[t.word]) if t.word in _BYTES else (t.name, "r")
     outs = ", ".join(f'"={letter}"({part})' for part in t.parts("r"))
     return device_function(
         f"{t.name} {name}({argument}{', bool valid' if predicated else ''})",
@@ -74,7 +81,7 @@ def store(space: str, t: CType) -> DeviceFunction:
     letter, _ = _REGISTERS[t.word]
     suffix, places = _vector(t, 1)
     shared = space in ("shared", "cluster")
-    values = [f"(u32){p}" if t.word == "u8" else p for p in t.parts("value")]
+    values = [f"(u32){p}" if t.word in _BYTES else p for p in t.parts("value")]
     ins = ['"r"(address)' if shared else '"l"(pointer)']
     ins += [f'"{letter}"({v})' for v in values]
     return device_function(
@@ -85,7 +92,7 @@ def store(space: str, t: CType) -> DeviceFunction:
 
 
 def _short(t: CType) -> str:
-    return {"float": "f32", "int": "index"}.get(t.name, t.name)
+    return {"float": "f32", "int": "index", "bool": "i1"}.get(t.name, t.name)
 
 
 @cache

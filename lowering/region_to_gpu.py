@@ -36,12 +36,14 @@ from polyc.lowering.region_to_gpu_attention import AttentionLowering
 from polyc.lowering.region_to_gpu_conv import ConvLowering
 from polyc.lowering.region_to_gpu_frame import Lowering, global_type, signature
 from polyc.lowering.region_to_gpu_gemm import GemmLowering
+from polyc.lowering.region_to_gpu_loops import LoopsLowering
 from polyc.passes.driver import located, rewrite
 
 LOWERINGS: Mapping[str, Callable[[KernelOp], Lowering]] = {
     "matmul": GemmLowering.of,
     "attention": AttentionLowering.of,
     "conv": ConvLowering.of,
+    "loops": LoopsLowering.of,
 }
 """The families by the pattern of their plans' ``algo_choice``."""
 
@@ -224,10 +226,7 @@ def sequences(graph: GraphOp, scheduled: Sequence[Scheduled], places: Places) ->
 
     A kernel without a schedule of that name has its next one, or its last, which takes all sizes.
     """
-    order = list(dict.fromkeys(p.variant.data for one in scheduled for p in one.plans))
-    longest = max(scheduled, key=lambda one: len(one.plans))
-    names = [p.variant.data for p in longest.plans]
-    names += [name for name in order if name not in names]
+    names = merged([[p.variant.data for p in one.plans] for one in scheduled])
     found: list[SequenceOp] = []
     seen: set[tuple[str, ...]] = set()
     for number, name in enumerate(names):
@@ -251,6 +250,20 @@ def sequences(graph: GraphOp, scheduled: Sequence[Scheduled], places: Places) ->
         label = f"{graph.sym_name.data}_{name}"
         found.append(SequenceOp(label, AssumptionsAttr(tuple(facts)), align, ops))
     return found
+
+
+def merged(lists: Sequence[Sequence[str]]) -> list[str]:
+    """The names of all lists, the longest one's first; another's stand before what follows them.
+
+    So the last name is the last one of all lists that have it, where they agree on an order.
+    """
+    names = list(max(lists, key=len))
+    for some in lists:
+        for i, name in enumerate(some):
+            if name not in names:
+                after = [names.index(later) for later in some[i + 1 :] if later in names]
+                names.insert(min(after, default=len(names)), name)
+    return names
 
 
 def _beside(one: Scheduled, names: Sequence[str]) -> ScheduleOp:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32, i32
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32, i1, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineConstraintKind,
@@ -132,9 +132,7 @@ class Point:
             case ReadOp():
                 return self.read(op)
             case ConstantOp():
-                value = op.value.value.data
-                kind = cast(AnyFloat, op.result.type.element_type)
-                return self.emit.value(arith.ConstantOp(FloatAttr(value, kind)))
+                return self.number(op.value.value.data, op.result.type.element_type)
             case DimOp():
                 return self.dim(op.size)
             case InsideOp():
@@ -144,11 +142,14 @@ class Point:
             case CastOp():
                 return self.cast(self.scalar(op.operand), op.result.type.element_type)
             case UnaryOp():
-                return self.unary(op.fn.data, self.scalar(op.operand))
+                found = self.unary(op.fn.data, self.wide(op.operand))
+                return self.cast(found, op.result.type.element_type)
             case BinaryOp():
-                return self.emit.value(BINARY[op.fn.data](self.scalar(op.lhs), self.scalar(op.rhs)))
+                lhs, rhs = self.wide(op.lhs), self.wide(op.rhs)
+                found = self.emit.value(BINARY[op.fn.data](lhs, rhs))
+                return self.cast(found, op.result.type.element_type)
             case CompareOp():
-                lhs, rhs = self.scalar(op.lhs), self.scalar(op.rhs)
+                lhs, rhs = self.wide(op.lhs), self.wide(op.rhs)
                 return self.emit.value(arith.CmpfOp(lhs, rhs, COMPARE[op.fn.data]))
             case SelectOp():
                 condition, then, other = (self.scalar(v) for v in op.operands)
@@ -160,6 +161,10 @@ class Point:
                     "make its result an output of a graph of its own",
                     op,
                 )
+
+    def wide(self, value: SSAValue) -> SSAValue:
+        """The scalar of a region value as f32, in which all arithmetic is (S0.6)."""
+        return self.cast(self.scalar(value), f32)
 
     def read(self, op: ReadOp) -> SSAValue:
         """A tensor read at the point, as an input of the map; its fill where the guard fails.
@@ -174,8 +179,7 @@ class Point:
         arg.name_hint = op.tensor.name_hint
         if op.guard is None or op.fill is None:
             return arg
-        kind = cast(AnyFloat, op.result.type.element_type)
-        fill = self.emit.value(arith.ConstantOp(FloatAttr(op.fill.value.data, kind)))
+        fill = self.number(op.fill.value.data, op.result.type.element_type)
         return self.emit.value(arith.SelectOp(self.inside(op.guard.data, labels, op), arg, fill))
 
     def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
@@ -235,10 +239,22 @@ class Point:
         whole = outer.value(arith.IndexCastOp(self.frame.size(size), i32))
         return outer.value(arith.SIToFPOp(whole, f32))
 
+    def number(self, value: float, kind: Attribute) -> SSAValue:
+        """A constant; 0 or 1 of a condition."""
+        if kind == i1:
+            return self.emit.value(arith.ConstantOp.from_int_and_width(int(value), 1))
+        return self.emit.value(arith.ConstantOp(FloatAttr(value, cast(AnyFloat, kind))))
+
     def cast(self, value: SSAValue, target: Attribute) -> SSAValue:
+        """A scalar in another type: rounded, or 1 or 0 of a condition, or whether it is not 0."""
         source = value.type
         if source == target:
             return value
+        if source == i1:
+            return self.cast(self.emit.value(arith.UIToFPOp(value, f32)), target)
+        if target == i1:
+            wide = self.cast(value, f32)
+            return self.emit.value(arith.CmpfOp(wide, self.number(0.0, f32), "une"))
         if target == f32:
             return self.emit.value(arith.ExtFOp(value, f32))
         if source == f32:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from functools import cache
 
+from xdsl.dialects import arith
 from xdsl.ir import Operation
 from xdsl.traits import (
     AlwaysSpeculatable,
@@ -35,9 +36,15 @@ _BY_TRAIT = {
 }
 
 
+_UNSTATED: dict[type[Operation], Effect] = {arith.RemUIOp: Effect.NONE}
+"""Ops of which upstream says nothing."""
+
+
 @cache
 def _own_effect(kind: type[Operation]) -> Effect | None:
     """What ops of a kind do, or None where that is what the ops in their regions do."""
+    if kind in _UNSTATED:
+        return _UNSTATED[kind]
     found = [type(trait) for trait in kind.traits.traits if isinstance(trait, MemoryEffect)]
     if found == [RecursiveMemoryEffect]:
         return None

@@ -284,7 +284,7 @@ class LowerMmaSyncContract(RewritePattern):
 
 
 class LowerFragment(RewritePattern):
-    """A fragment becomes the registers of one thread.
+    """A fragment becomes the registers of one thread; one that only spread a map is gone.
 
     Legality: nothing but casts of ``registers_of`` uses it any more.
     """
@@ -299,6 +299,9 @@ class LowerFragment(RewritePattern):
                 f"{kind} has no layout; use it in a contract or annotate it",
                 op,
             )
+        if op.fragment.first_use is None:
+            rewriter.erase(op)
+            return
         emit = Emit()
         held = registers_type(op.fragment)
         memref = emit.registers(held.get_shape()[0], held.element_type, op.fragment.name_hint)

@@ -63,7 +63,9 @@ class LowerMap(RewritePattern):
     def match_and_rewrite(self, op: tile.MapOp, rewriter: PatternRewriter) -> None:
         layout, spread = spread_of(op.space, op)
         emit = Emit()
-        space = registers_of(emit, op.space)
+        element, *_ = op.body.block.args
+        # A body that does not ask for its own element takes from the fragment its layout alone.
+        space = registers_of(emit, op.space) if element.first_use is not None else None
         operands = {
             v: registers_of(emit, v)
             for v in (*op.inputs, *op.outputs)
@@ -90,7 +92,8 @@ class LowerMap(RewritePattern):
             """The body at one register: what its values are there."""
             values: dict[SSAValue, SSAValue] = {}
             scalar, *others = op.body.block.args
-            values[scalar] = inner.value(memref.LoadOp.get(space, [r]), scalar.name_hint)
+            if space is not None:
+                values[scalar] = inner.value(memref.LoadOp.get(space, [r]), scalar.name_hint)
             for arg, source, access, which in zip(
                 others, op.inputs, op.input_maps, reads, strict=True
             ):

@@ -8,7 +8,7 @@ from math import gcd
 
 from xdsl.context import Context
 from xdsl.dialects import affine, arith, memref, scf
-from xdsl.dialects.builtin import ModuleOp, VectorType
+from xdsl.dialects.builtin import ModuleOp, VectorType, i1
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -257,7 +257,8 @@ class VectorizeLoop(RewritePattern):
     ) -> bool:
         tensor = op.tensor.type
         assert isinstance(tensor, GlobalType)
-        if isinstance(value_type, VectorType):
+        # Vectors of conditions are nothing that a register holds.
+        if isinstance(value_type, VectorType) or value_type == i1:
             return False
         if len(tensor.dims) == 0 or width * element_bytes(tensor.element_type) > max(
             tensor.align.data, 1

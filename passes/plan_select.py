@@ -20,35 +20,40 @@ from xdsl.rewriter import InsertPoint
 from polyc.dialects.arch import ARCHS, arch_names
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import shape_text, unknown_symbol
+from polyc.dialects.gpu.views import is_view
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import GraphOp, KernelOp
 from polyc.dialects.region_graph import ends, source
 from polyc.dialects.region_types import MemRefType
 from polyc.passes.driver import rewrite
+from polyc.passes.notes import show
 from polyc.passes.plan_attention import ATTENTION
 from polyc.passes.plan_conv import CONV
 from polyc.passes.plan_gemm import GEMM
 from polyc.passes.plan_given import name_of, read_plan, user_schedule
+from polyc.passes.plan_loops import LOOPS, remarks
 from polyc.passes.plan_rules import Rule, bad_plan
 
-RULES: tuple[Rule, ...] = (GEMM, CONV, ATTENTION)
-"""The families, in the order in which they are asked; the first that takes a region has it."""
+RULES: tuple[Rule, ...] = (GEMM, CONV, ATTENTION, LOOPS)
+"""The families, in the order in which they are asked; the first that takes a region has it.  The
+last one takes every region."""
 
 
-def propose(kernel: KernelOp, arch: str) -> tuple[Rule, list[ScheduleOp]]:
-    """The schedules of a region and the rule that made them.
+def propose(kernel: KernelOp, arch: str) -> tuple[Rule, list[ScheduleOp], PolycError | None]:
+    """The schedules of a region, the rule that made them, and the first other rule's refusal.
 
     Raises PolycError ``UnsupportedProgram``, the first rule's, where none takes the region.
     """
-    refusals: list[PolycError] = []
+    refused: PolycError | None = None
     for rule in RULES:
         try:
-            return rule, rule.schedules(kernel, arch)
+            return rule, rule.schedules(kernel, arch), refused
         except PolycError as error:
             if error.kind != "UnsupportedProgram":
                 raise
-            refusals.append(error)
-    raise refusals[0]
+            refused = refused or error
+    assert refused is not None
+    raise refused
 
 
 @dataclass(eq=False)
@@ -70,7 +75,9 @@ class SelectPlan(RewritePattern):
             for other in block.ops
         ):
             return
-        rule, schedules = propose(op, self.arch)
+        rule, schedules, refused = propose(op, self.arch)
+        if rule is LOOPS:
+            show(remarks(op, refused))
         for given in self.given:
             if given.get("region", name) == name:
                 self._apply(given, schedules, op, rule)
@@ -94,7 +101,7 @@ class SelectPlan(RewritePattern):
 
 
 def _check_edges(graph: GraphOp) -> None:
-    """Refuse a tensor that a kernel of ``graph`` sees in another shape than it was made in."""
+    """Refuse a tensor that a kernel of ``graph`` sees in a shape that is no view of its own."""
     made = {
         (graph.sym_name.data, n.data): t for n, t in zip(graph.arg_names, graph.ins, strict=True)
     }
@@ -108,12 +115,14 @@ def _check_edges(graph: GraphOp) -> None:
         wanted.append((f"output {label.data}", ends(edge), kind, graph))
     for what, where, kind, at in wanted:
         there = None if where is None else made.get(where)
-        if isinstance(kind, MemRefType) and there is not None and there.shape != kind.shape:
+        if not isinstance(kind, MemRefType) or there is None:
+            continue
+        if not is_view(there.shape, kind.shape):
             raise PolycError(
                 "UnsupportedProgram",
-                f"{what} is {shape_text(kind.shape)}, a view of what is {shape_text(there.shape)} "
-                "in memory, and kernels take tensors as they lie; give it as an input or output "
-                "of a graph of its own",
+                f"{what} is {shape_text(kind.shape)}, which merges no axes of what is "
+                f"{shape_text(there.shape)} in memory, and splits none of it; give it as an input "
+                "or output of a graph of its own",
                 at,
             )
 

@@ -44,7 +44,7 @@ def run(
         shape = tuple(d.evaluate(symbols) for d in kind.dims)
         tensors.append(undefined(shape, kind.element_type))
     outputs = tensors[dispatch.num_inputs.value.data :]
-    if any(out.size == 0 for out in outputs):
+    if all(out.size == 0 for out in outputs):
         return outputs
     chosen = _chosen(module, symbols, variant, multiprocessors)
     kernels = {k.sym_name.data: k for k in module.kernels()}

@@ -154,7 +154,8 @@ def _map(cta: Cta, op: tile.MapOp) -> None:
             target: Array = cta.values[out]
             at = places(access)
             held = inside(at, target.shape)
-            target[tuple(c[held] for c in at)] = found[held]
+            # A scalar's place has no coordinates, and one value.
+            target[tuple(c[held] for c in at)] = found[held] if at else found.flat[0]
         else:
             cta.values[out][...] = found
 
@@ -245,6 +246,8 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 found = np.where(condition, then, other)
             case arith.ExtFOp() | arith.TruncFOp():
                 found = cast(Array, operands[0]).astype(dtype_of(op.results[0].type))
+            case arith.UIToFPOp():
+                found = np.asarray(operands[0]).astype(dtype_of(op.result.type))
             case _ if type(op) in arithmetic.FLOAT:
                 found = arithmetic.FLOAT[type(op)](*operands)
             case _:

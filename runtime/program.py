@@ -144,7 +144,7 @@ class Program:
             )
         home = next(iter(homes), None)
         plan: Plan | None = None
-        if not any(view.size == 0 for view in results):
+        if not all(view.size == 0 for view in results):
             index = (gpu_index or 0) if home is None else home
             driver.activate(index)
             if home is None:
@@ -231,8 +231,8 @@ class Program:
         home = views[0].gpu if views else results[0].gpu
         if home is None or any(view.gpu != home for view in (*views, *results)):
             raise PolycError("DeviceMismatch", "a launch is bound to tensors on one GPU")
-        if any(view.size == 0 for view in results):
-            raise PolycError("BadArgument", "an output is empty; there is nothing to launch")
+        if all(view.size == 0 for view in results):
+            raise PolycError("BadArgument", "the outputs are empty; there is nothing to launch")
         driver.activate(home)
         every = [*views, *results]
         plan = self._choose(home, every, values, variant).plan(

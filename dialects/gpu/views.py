@@ -1,8 +1,8 @@
-"""Views: a kernel's tensor is the memory that the host binds, seen in fewer axes (S9.3, S4.7).
+"""Views: a kernel's tensor is the memory that the host binds, seen in other axes (S9.3, S4.7).
 
-A dense tensor of sizes ``[N, P, Q, F]`` is also a matrix of ``[N * P * Q, F]``: consecutive axes
-are merged, nothing moves, and the address is the same.  Sizes are polynomials in one canonical
-form, so that equal products are equal objects.
+A dense tensor of sizes ``[N, P, Q, F]`` is also a matrix of ``[N * P * Q, F]``, and the matrix such
+a tensor: consecutive axes are merged or split, nothing moves, and the address is the same.  Sizes
+are polynomials in one canonical form, so that equal products are equal objects.
 """
 
 from __future__ import annotations
@@ -40,6 +40,11 @@ def merged_axes(view: Sequence[Dim], memory: Sequence[Dim]) -> list[list[int]] |
     return None
 
 
+def is_view(view: Sequence[Dim], memory: Sequence[Dim]) -> bool:
+    """Whether ``view`` merges consecutive axes of ``memory``, or splits axes into such ones."""
+    return merged_axes(view, memory) is not None or merged_axes(memory, view) is not None
+
+
 def check_bound(where: str, binding: BindAttr, seen: Attribute, memory: GlobalType) -> None:
     """Refuse a kernel's argument that is no view of ``memory``; raises VerifyException."""
     bound = f"{where} of {memory} as {seen}"
@@ -55,8 +60,8 @@ def check_bound(where: str, binding: BindAttr, seen: Attribute, memory: GlobalTy
         raise VerifyException(f"{bound}; a view has the same elements")
     if len(view) != axes:
         raise VerifyException(f"{bound}, and boxes of {axes} axes do not fit {shape_text(view)}")
-    if merged_axes(view, memory.dims) is None:
+    if not is_view(view, memory.dims):
         raise VerifyException(
             f"{bound}, and {shape_text(view)} is no view of {shape_text(memory.dims)}: each size "
-            "of a view is a product of consecutive sizes of the tensor"
+            "of one is a product of consecutive sizes of the other"
         )

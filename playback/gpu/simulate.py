@@ -160,7 +160,7 @@ def _tensors(
     for i, (name, kind) in enumerate(zip(names, dispatch.arg_types, strict=True)):
         dtype, shape = dtype_of(kind.element_type), _shape(kind, symbols)
         if i < count:
-            array = np.ascontiguousarray(inputs[i])
+            array = np.asarray(inputs[i], order="C")
             if array.shape != shape or array.dtype != dtype:
                 raise PolycError(
                     "BadArgument",
@@ -274,7 +274,7 @@ def simulate(
     outputs = [t for t in tensors if t.role == "output"]
     counters, report = Counters(), Report()
     result = SimulationResult([], counters, report.findings, None, 0, 0.0)
-    if not any(t.size == 0 for t in outputs):
+    if not all(t.size == 0 for t in outputs):
         chosen = choose_variant(
             module, symbols, [t.base for t in tensors], variant, multiprocessors
         )

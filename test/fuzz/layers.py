@@ -42,9 +42,10 @@ PASSES = (
     "index-to-region",
     "region-srnf",
     "region-inline-deferred",
+    "region-streaming-softmax",
 )
 TO_TILES = ("plan-select", "region-to-gpu")
-"""What a kernel can do goes on to the tiles of one architecture."""
+"""Every program goes on to the tiles of one architecture."""
 FUSIONS: Sequence[tuple[Fuse, Split]] = tuple(
     product(("cost", "legal", "none"), ("none", "contractions"))
 )

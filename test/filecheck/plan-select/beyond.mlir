@@ -1,7 +1,11 @@
-// RUN: polyc-opt %s -p frontend-to-tiny,tiny-to-index,index-to-region,plan-select --split-input-file --verify-diagnostics | filecheck %s
-// Regions that no kernel can compute yet: the op whose condition does not hold, and which.
+// RUN: polyc-opt %s -p frontend-to-tiny,tiny-to-index,index-to-region,plan-select --split-input-file --verify-diagnostics 2>/dev/null | filecheck %s
+// RUN: polyc-opt %s -p frontend-to-tiny,tiny-to-index,index-to-region,plan-select --split-input-file --verify-diagnostics 2>&1 >/dev/null | filecheck %s --check-prefix=REMARK
+// What the fast families do not take, from the frontend: loops of threads do, with a remark where
+// that is slow.
 
-// CHECK: beyond.mlir:{{[0-9]+}}:1: error[UnsupportedProgram]: output C is [M * N], a view of what is [M, N] in memory, and kernels take tensors as they lie; give it as an input or output of a graph of its own
+// A kernel writes a matrix where the host has a vector: its axes are the vector's, split.
+// CHECK: outs(C: !region.memref<[M * N], f16, align 16, noalias> from @view_0::@C)
+// CHECK: plan.schedule @view_0 variant "tma"
 frontend.graph @view(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K, N], f16>) -> (C: !frontend.tensor<[M * N], f16>) {
   %0 = frontend.gemm %A, %B {acc = f32} : (!frontend.tensor<[M, K], f16>, !frontend.tensor<[K, N], f16>) -> !frontend.tensor<[M, N], f16>
   %1 = frontend.reshape %0 : !frontend.tensor<[M, N], f16> -> !frontend.tensor<[M * N], f16>
@@ -11,7 +15,17 @@ frontend.graph @view(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K,
 
 // -----
 
-// CHECK: beyond.mlir:{{[0-9]+}}:3: error[UnsupportedProgram]: region @computed has no schedule: a factor of its sum is computed by region.binary, and tensor cores read memory; make that value an output of a graph of its own
+// CHECK: error[UnsupportedProgram]: v0 of @cut_1 is [N, M], which merges no axes of what is [M, N] in memory, and splits none of it; give it as an input or output of a graph of its own
+frontend.graph @cut(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K, N], f16>) -> (C: !frontend.tensor<[N, M], f16>) {
+  %0 = frontend.gemm %A, %B {acc = f32} : (!frontend.tensor<[M, K], f16>, !frontend.tensor<[K, N], f16>) -> !frontend.tensor<[M, N], f16>
+  %1 = frontend.reshape %0 : !frontend.tensor<[M, N], f16> -> !frontend.tensor<[N, M], f16>
+  frontend.output %1 : !frontend.tensor<[N, M], f16>
+}
+
+// -----
+
+// CHECK: plan.schedule @computed variant "scalar"
+// REMARK: remark[NoTensorCores]: region @computed holds a contraction and runs as loops without tensor cores, K steps an element of its output: a factor of its sum is computed by region.binary, and tensor cores read memory; make that value an output of a graph of its own
 frontend.graph @computed(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K, N], f16>) -> (C: !frontend.tensor<[M, N], f16>) {
   %0 = frontend.elementwise relu %A : !frontend.tensor<[M, K], f16>
   %1 = frontend.gemm %0, %B {acc = f32} : (!frontend.tensor<[M, K], f16>, !frontend.tensor<[K, N], f16>) -> !frontend.tensor<[M, N], f16>
@@ -20,10 +34,24 @@ frontend.graph @computed(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor
 
 // -----
 
-// CHECK: beyond.mlir:{{[0-9]+}}:3: error[UnsupportedProgram]: region @two has no schedule: it has 2 reductions
+// CHECK: plan.schedule @two variant "scalar"
+// REMARK: remark[NoTensorCores]: region @two holds a contraction and runs as loops without tensor cores, 2 * K steps an element of its output: it has 2 reductions
 frontend.graph @two(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K, N], f16>) -> (C: !frontend.tensor<[M, N], f16>) {
   %0 = frontend.gemm %A, %B {acc = f32} : (!frontend.tensor<[M, K], f16>, !frontend.tensor<[K, N], f16>) -> !frontend.tensor<[M, N], f16>
   %1 = frontend.gemm %A, %B {acc = f32} : (!frontend.tensor<[M, K], f16>, !frontend.tensor<[K, N], f16>) -> !frontend.tensor<[M, N], f16>
   %2 = frontend.elementwise add %0, %1 : (!frontend.tensor<[M, N], f16>, !frontend.tensor<[M, N], f16>) -> !frontend.tensor<[M, N], f16>
   frontend.output %2 : !frontend.tensor<[M, N], f16>
+}
+
+// -----
+
+// A statistic of columns that is used along rows: it is reduced again for every one of them.
+// CHECK: plan.schedule @again variant "scalar"
+// REMARK: remark[Recomputed]: region @again reduces over [m] again in each step of another reduction, which is M * N + N steps an element of its output; make what it reduces first an output of a graph of its own
+region.kernel @again iters [j: N] ins(%X: !region.memref<[M, N], f32, align 16>) outs(Y: !region.memref<[N], f32, align 16> gmem) {
+  %x = region.read %X affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : !region.memref<[M, N], f32, align 16> -> !region.val<[m: M, n: N], f32>
+  %s = region.reduce sum %x over [m] init 0.0 : !region.val<[m: M, n: N], f32> -> !region.val<[n: N], f32>
+  %t = region.reduce max %s over [n] init -inf : !region.val<[n: N], f32> -> !region.val<[], f32>
+  %u = region.broadcast_in_dim %t dims [] : !region.val<[], f32> -> !region.val<[j: N], f32>
+  region.yield %u : !region.val<[j: N], f32>
 }

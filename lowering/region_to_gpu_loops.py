@@ -1,0 +1,393 @@
+"""``region-to-gpu``: any region as loops, at the tile level (S9, T3).
+
+A block takes a tile of each space of outputs and computes it by one ``gpu.map``.  What a map needs
+of a reduction lies in a fragment: an accumulator that loops over the reduced axes update, a
+``gpu.map`` a step.  Where the result lacks an axis of the tile, the threads along it part the
+points of a reduced axis, and a ``gpu.reduce`` brings their parts together.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.dim import Dim
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.gpu.types import BindAttr, FragmentType, element_bytes
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp, ReduceOp
+from polyc.lowering.region_to_gpu_frame import Frame, alignments
+from polyc.lowering.region_to_gpu_point import BINARY, Point
+from polyc.passes.driver import located
+from polyc.passes.emit import INDEX, Emit
+from polyc.passes.gpu_free_layouts import row_layout
+from polyc.passes.gpu_spread import Spread
+from polyc.passes.region_loops import (
+    Space,
+    axes_in,
+    expanded,
+    reductions_in,
+    size_of,
+    spaces_of,
+    type_of,
+)
+
+COMBINE = {"sum": "add", "max": "max", "min": "min"}
+"""The binary function of each reduction."""
+
+
+@dataclass(frozen=True)
+class LoopsLowering:
+    """Any region; ``loops`` is it without ``region.reduce_together``."""
+
+    kernel: KernelOp
+    loops: KernelOp
+
+    @staticmethod
+    def of(kernel: KernelOp) -> LoopsLowering:
+        return LoopsLowering(kernel, expanded(kernel))
+
+    def check(self, plan: ScheduleOp) -> None:
+        """Refuse what loops do not have; PolycError ``UnsupportedPlan``."""
+        for name, taken, there in (
+            ("cluster", max(plan.integers("cluster")) > 1, "[1, 1]"),
+            ("raster", plan.raster.data == "column", '"row" or "grouped"'),
+        ):
+            if taken:
+                raise PolycError(
+                    "UnsupportedPlan",
+                    f"plan {plan.variant.data!r} asks for a {name} that loops do not have; use "
+                    f"{there}",
+                    plan,
+                )
+
+    def launch(self, plan: ScheduleOp) -> LaunchOp:
+        """A block a tile, of all spaces together."""
+        grid = sum((_tiles(space, plan) for space in spaces_of(self.loops)), Dim.const(0))
+        align = alignments(self.kernel, plan)
+        persistent = plan.flag("persistent")
+        return LaunchOp(plan.kernel_name, plan.when, align, [grid], persistent)
+
+    def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        return Builder(self.loops, plan).build(bindings)
+
+
+def _tile_sizes(space: Space, plan: ScheduleOp) -> list[int]:
+    """What a tile has of each axis of a space."""
+    rows, columns, _ = plan.tile_sizes
+    ends = [1 if space.row is None else rows, 1 if space.column is None else columns]
+    return [*(1 for _ in space.outer), *ends]
+
+
+def _tiles(space: Space, plan: ScheduleOp) -> Dim:
+    """How many blocks part a space."""
+    tiles = Dim.const(1)
+    for label, size, step in zip(space.labels, space.sizes, _tile_sizes(space, plan), strict=True):
+        if label not in space.walked:
+            tiles = tiles * size.ceildiv(step)
+    return tiles
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an axis stands: at an axis of the tile (0 its rows, 1 its columns), from a start on."""
+
+    along: int | None
+    start: SSAValue
+
+
+@dataclass(frozen=True)
+class Walk:
+    """An axis that a block walks: where a tile has it, its size, and how far a step goes."""
+
+    label: str
+    along: int | None
+    size: Dim
+    step: int
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where code is emitted: the block, the axes' places there, and the reductions made so far."""
+
+    emit: Emit
+    places: Mapping[str, Place]
+    made: ChainMap[tuple[object, ...], SSAValue] = field(
+        default_factory=ChainMap[tuple[object, ...], SSAValue]
+    )
+
+    def inside(self, emit: Emit, label: str, place: Place) -> Scope:
+        """The scope of a loop over an axis."""
+        return Scope(emit, {**self.places, label: place}, self.made.new_child())
+
+    def along(self, labels: Sequence[str]) -> tuple[bool, bool]:
+        """Whether values with these axes differ between a tile's rows, and its columns."""
+        used = {self.places[label].along for label in labels}
+        return 0 in used, 1 in used
+
+
+class Builder:
+    """Builds the kernel of one schedule."""
+
+    def __init__(self, kernel: KernelOp, plan: ScheduleOp) -> None:
+        self.kernel, self.plan = kernel, plan
+        self.frame = Frame(kernel)
+        self.tile = plan.tile_sizes[:2]
+        layout, _ = row_layout(
+            *self.tile, plan.integer("vectorize"), element_bytes(f32), plan.threads()
+        )
+        self.spread = Spread.of(layout)
+
+    def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        for space in spaces_of(self.kernel):
+            self.compute(space)
+        return self.frame.finish(self.plan, bindings)
+
+    def compute(self, space: Space) -> None:
+        """The outputs of a space, over the block's tiles of it."""
+        steps = _tile_sizes(space, self.plan)
+        body = Block(arg_types=[INDEX] * (len(steps) + 1))
+        *starts, ordinal = body.args
+        ordinal.name_hint = "tile"
+        places: dict[str, Place] = {}
+        walks: list[Walk] = []
+        sizes, tiles = list(space.sizes), list(steps)
+        for i, (label, start) in enumerate(zip(space.labels, starts, strict=True)):
+            along = i - len(space.outer) if i >= len(space.outer) else None
+            if label in space.walked:
+                walks.append(Walk(label, along, sizes[i], steps[i]))
+                sizes[i], tiles[i] = Dim.const(1), 1
+            elif label is not None:
+                places[label] = Place(along, start)
+                start.name_hint = f"{label}0"
+        scope = Scope(Emit(), places)
+        for reduce in reductions_in([self.kernel.yield_op.values[i] for i in space.outputs]):
+            self.reduction(scope, reduce)
+        self.walk(scope, space, walks)
+        body.add_ops(scope.emit.ops)
+        whole = [self.frame.size(size) for size in sizes]
+        order = self.plan.raster.data, self.plan.integer("group")
+        loop = tile.TileLoopOp(whole, tiles, Region(body), *order)
+        self.frame.emit.op(located(loop, self.kernel.yield_op))
+
+    def walk(self, scope: Scope, space: Space, walks: Sequence[Walk]) -> None:
+        """The tiles of a block, along the axes that it walks."""
+        if not walks:
+            self.store(scope, space)
+            return
+        axis, *rest = walks
+
+        def body(inner: Emit, at: SSAValue) -> None:
+            self.walk(scope.inside(inner, axis.label, Place(axis.along, at)), space, rest)
+
+        size = self.frame.size(axis.size)
+        scope.emit.loop(size, body, step=axis.step, hint=f"{axis.label}0")
+
+    def store(self, scope: Scope, space: Space) -> None:
+        """One map from what the outputs of a space are made of into them.
+
+        It runs over a fragment that holds nothing, and says how the tile is spread over threads.
+        """
+        end = self.kernel.yield_op
+        values = [end.values[i] for i in space.outputs]
+        labels = [type_of(v).labels for v in values]
+        fragment = self.fragment(scope, scope.along([a for part in labels for a in part]), "out")
+        kinds = [self.kernel.outs.data[i].element_type for i in space.outputs]
+        self.map(
+            scope,
+            fragment,
+            values,
+            [self.frame.outputs[i] for i in space.outputs],
+            labels,
+            lambda point, scalars: [
+                point.cast(s, kind) for s, kind in zip(scalars, kinds, strict=True)
+            ],
+            end,
+        )
+
+    def fragment(self, scope: Scope, along: tuple[bool, bool], hint: str | None) -> SSAValue:
+        """A fragment that differs along some axes of the tile.
+
+        Its elements lie with the threads that have the points of the tile that read them.
+        """
+        sizes = [n if here else 1 for n, here in zip(self.tile, along, strict=True)]
+        layout = self.spread.image(_projection(along)).layout()
+        return scope.emit.value(tile.FragmentOp(FragmentType.of(sizes, f32, layout)), hint)
+
+    def map(
+        self,
+        scope: Scope,
+        space: SSAValue,
+        values: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        labels: Sequence[Sequence[str]] | None,
+        results: Callable[[Point, list[SSAValue]], list[SSAValue]],
+        like: Operation,
+        more: Set[str] = frozenset(),
+    ) -> None:
+        """A ``gpu.map`` over ``space`` from the scalars of ``values`` into ``outputs``.
+
+        ``labels`` are the axes of each output, for tensors; a fragment (None) is written at each
+        element's own place.  ``more`` are axes that ``results`` asks about.
+        """
+        needed = reductions_in(values)
+        fragments = [self.reduction(scope, reduce) for reduce in needed]
+        block = Block(arg_types=[f32, *(f32 for _ in needed)])
+        element, *parts = block.args
+        element.name_hint = space.name_hint
+        before = Emit()
+        known: dict[SSAValue, SSAValue] = {}
+        for reduce, part in zip(needed, parts, strict=True):
+            part.name_hint = reduce.result.name_hint or reduce.label
+            known[reduce.result] = _rounded(before, part, reduce)
+        origin: list[SSAValue] = []
+        axes: dict[str, AffineExpr] = {}
+        used = {*axes_in(values), *(a for part in labels or () for a in part), *more}
+        for label, place in scope.places.items():
+            if label in used:
+                axes[label] = _expr(place, origin)
+        point = Point(self.frame, block, known, axes, 2, origin)
+        scalars = results(point, [point.scalar(v) for v in values])
+        own = (AffineExpr.dimension(0), AffineExpr.dimension(1))
+        to = [own] if labels is None else [tuple(axes[a] for a in part) for part in labels]
+        held = [point.map(_own_place(f)) for f in fragments]
+        block.add_ops([*before.ops, *point.emit.ops, tile.YieldOp(scalars)])
+        new = tile.MapOp(
+            space,
+            point.origin,
+            [*fragments, *point.inputs],
+            outputs,
+            [*held, *point.input_maps, *map(point.map, to)],
+            Region(block),
+        )
+        scope.emit.op(located(new, like))
+
+    # Reductions
+
+    def reduction(self, scope: Scope, reduce: ReduceOp) -> SSAValue:
+        """The fragment of a reduction's results at a scope's places, computed there once."""
+        labels = type_of(reduce.result).labels
+        key = (reduce.result, *(scope.places[label] for label in labels))
+        if key not in scope.made:
+            scope.made[key] = self.reduce(scope, reduce, scope.along(labels))
+        return scope.made[key]
+
+    def reduce(self, scope: Scope, reduce: ReduceOp, along: tuple[bool, bool]) -> SSAValue:
+        hint = reduce.label or reduce.result.name_hint
+        apart = self.parted(reduce, along)
+        held = tuple(here or axis in apart.values() for axis, here in enumerate(along))
+        emit = scope.emit
+        start = len(emit.ops)
+        acc = self.fragment(scope, (held[0], held[1]), hint)
+        neutral = emit.value(arith.ConstantOp(FloatAttr(reduce.init.value.data, f32)))
+        emit.op(tile.FillOp(neutral, acc))
+        # Axes that threads part go innermost: what is computed a step of the others is shared.
+        order = sorted(reduce.labels, key=lambda label: label in apart)
+        self.loop(scope, reduce, order, apart, acc)
+        if apart:
+            whole = self.fragment(scope, along, hint)
+            emit.op(tile.ReduceOp(reduce.fn.data, acc, _projection(along), whole))
+            acc = whole
+        for op in emit.ops[start:]:
+            located(op, reduce)
+        return acc
+
+    def parted(self, reduce: ReduceOp, along: tuple[bool, bool]) -> dict[str, int]:
+        """The reduced axes whose points the threads along an axis of the tile part.
+
+        Parts are brought together in f32; a sum in a narrower type keeps its order.
+        """
+        if reduce.fn.data == "sum" and reduce.accumulator != f32:
+            return {}
+        free = [axis for axis in (1, 0) if not along[axis] and self.tile[axis] > 1]
+        innermost = [a for a in reversed(type_of(reduce.operand).labels) if a in reduce.labels]
+        return dict(zip(innermost, free, strict=False))
+
+    def loop(
+        self,
+        scope: Scope,
+        reduce: ReduceOp,
+        labels: Sequence[str],
+        apart: Mapping[str, int],
+        acc: SSAValue,
+    ) -> None:
+        """The loops over ``labels``, around a step that brings one point into ``acc``."""
+        self.before(scope, reduce.operand, set(labels))
+        if not labels:
+            self.step(scope, reduce, apart, acc)
+            return
+        label, *rest = labels
+        along = apart.get(label)
+        size = self.frame.size(size_of(reduce, label))
+
+        def body(inner: Emit, at: SSAValue) -> None:
+            self.loop(scope.inside(inner, label, Place(along, at)), reduce, rest, apart, acc)
+
+        step = 1 if along is None else self.tile[along]
+        scope.emit.loop(size, body, step=step, hint=label if along is None else f"{label}0")
+
+    def before(self, scope: Scope, value: SSAValue, bound: Set[str]) -> None:
+        """The reductions that ``value`` needs and that depend on none of ``bound``."""
+        for reduce in reductions_in([value]):
+            if bound & set(type_of(reduce.result).labels):
+                self.before(scope, reduce.operand, bound | set(reduce.labels))
+            else:
+                self.reduction(scope, reduce)
+
+    def step(self, scope: Scope, reduce: ReduceOp, apart: Mapping[str, int], acc: SSAValue) -> None:
+        """One point of each thread, or none where its part of an axis has ended."""
+        tails = {label: self.frame.size(size_of(reduce, label)) for label in apart}
+
+        def combined(point: Point, scalars: list[SSAValue]) -> list[SSAValue]:
+            (value,) = (point.cast(s, f32) for s in scalars)
+            emit, (old, *_) = point.emit, point.block.args
+            inside: SSAValue | None = None
+            for label, size in tails.items():
+                here = point.index(point.axes[label])
+                inside = emit.both(inside, emit.compare("slt", here, size))
+            if inside is not None:
+                neutral = emit.value(arith.ConstantOp(FloatAttr(reduce.init.value.data, f32)))
+                value = emit.value(arith.SelectOp(inside, value, neutral))
+            new = emit.value(BINARY[COMBINE[reduce.fn.data]](old, value))
+            return [point.cast(_rounded(emit, new, reduce), f32)]
+
+        self.map(scope, acc, [reduce.operand], [acc], None, combined, reduce, set(tails))
+
+
+def _rounded(emit: Emit, value: SSAValue, reduce: ReduceOp) -> SSAValue:
+    """An f32 in the type in which a reduction accumulates."""
+    kind = cast(AnyFloat, reduce.accumulator)
+    return value if kind == f32 else emit.value(arith.TruncFOp(value, kind))
+
+
+def _projection(along: tuple[bool, bool]) -> AffineMap:
+    """A tile's points, by the axes along which something differs."""
+    dims = [
+        AffineExpr.dimension(i) if here else AffineExpr.constant(0) for i, here in enumerate(along)
+    ]
+    return AffineMap(2, 0, tuple(dims))
+
+
+def _own_place(fragment: SSAValue) -> tuple[AffineExpr, ...]:
+    """An element's place in a fragment that may have one row or one column."""
+    assert isinstance(fragment.type, FragmentType)
+    rows, columns = fragment.type.sizes
+    return _projection((rows > 1, columns > 1)).results
+
+
+def _expr(place: Place, origin: list[SSAValue]) -> AffineExpr:
+    """A place as an expression of a map's dimensions and origins, which learn its start."""
+    if place.start not in origin:
+        origin.append(place.start)
+    start = AffineExpr.symbol(origin.index(place.start))
+    return start if place.along is None else AffineExpr.dimension(place.along) + start

@@ -1,0 +1,227 @@
+"""The schedules of any region, as loops of threads that compute alone (S8, S9.3).
+
+The last family: it takes what no other one does.  ``remarks`` says why no tensor core computes a
+contraction that lands here, and what is computed again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from xdsl.ir import SSAValue
+
+from polyc.dialects.arch import ARCHS
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.dim import Assumption, Dim
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
+from polyc.dialects.plan_fields import Record
+from polyc.dialects.region import (
+    BinaryOp,
+    BroadcastInDimOp,
+    CastOp,
+    KernelOp,
+    ReadOp,
+    ReduceOp,
+    TransposeOp,
+)
+from polyc.dialects.region_types import MemRefType
+from polyc.passes.notes import Note
+from polyc.passes.plan_facts import holds_always, left_open
+from polyc.passes.plan_rules import Fields, Rule, bad_plan, check_schedule
+from polyc.passes.region_loops import (
+    Space,
+    expanded,
+    made_by,
+    neighbours_of,
+    reductions_in,
+    spaces_of,
+    steps_of,
+    type_of,
+)
+
+WARPS = 8
+"""Of a block."""
+REGISTERS = 4
+"""Elements of a thread, where vectors are not longer."""
+COLUMNS = 128
+"""Of a tile with rows.  A warp then has whole rows, and a row's reduction stays in it."""
+VECTOR = 8
+"""Elements of the widest access."""
+
+
+def tile_of(spaces: Sequence[Space], arch: str, reduces: bool, vector: int) -> tuple[int, int]:
+    """Rows and columns of a tile; known sizes bound it.
+
+    Where the region reduces, a tile has all of its rows and columns: those that no output runs
+    along part the points of a reduction.
+    """
+    warp = ARCHS[arch].warp
+    elements = WARPS * warp * max(REGISTERS, vector)
+    space = max(spaces, key=lambda s: len(s.sizes) * (s.column is not None) + (s.row is not None))
+    *_, rows, columns = space.sizes
+    if space.row is None:
+        most = COLUMNS if reduces and space.column is not None else elements
+        wide = _power(columns, most) if space.column is not None else (elements if reduces else 1)
+    else:
+        wide = COLUMNS if space.column is None else _power(columns, COLUMNS)
+    high = elements // wide
+    if not reduces:
+        high = _power(rows, high)
+    # A warp has an element each at least.
+    return (high, wide) if high * wide >= warp else (high, warp // high)
+
+
+def _power(size: Dim, limit: int) -> int:
+    """The least power of two that a known size does not exceed, or ``limit``, a power of two."""
+    known = size.constant()
+    return limit if known is None else min(limit, 1 << max(known - 1, 0).bit_length())
+
+
+def warp_tile_of(tile: tuple[int, int], warp: int) -> list[int]:
+    """What a warp has of a tile: whole rows, or the same part of them."""
+    rows, columns = tile
+    warps = min(WARPS, rows * columns // warp)
+    down = min(rows, warps)
+    return [rows // down, columns * down // warps]
+
+
+def vector_of(kernel: KernelOp, spaces: Sequence[Space]) -> int:
+    """Elements that one access can take at most: 1 where none lie side by side for a thread."""
+    columns = {s.column for s in spaces}
+    tensors = [*(cast(MemRefType, a.type) for a in kernel.ins), *kernel.outs]
+    if len(columns) > 1 or None in columns or reductions_in(list(kernel.yield_op.values)):
+        return 1
+    values = list(kernel.yield_op.values)
+    reads = any(isinstance(op, ReadOp) for op in made_by(values))
+    if reads and not columns & neighbours_of(values):
+        return 1
+    widest = max(element_bytes(t.element_type) for t in tensors)
+    return min(VECTOR, MAX_VECTOR_BYTES // widest)
+
+
+def schedules(kernel: KernelOp, arch: str) -> list[ScheduleOp]:
+    """One schedule whose accesses are vectors, where rows are whole ones, and one for all sizes."""
+    loops = expanded(kernel)
+    spaces = spaces_of(loops)
+    reduces = bool(reductions_in(list(loops.yield_op.values)))
+    found: list[ScheduleOp] = []
+    if (vector := vector_of(loops, spaces)) > 1:
+        rows = dict.fromkeys(out.shape[-1] for out in kernel.outs)
+        when = left_open(kernel, [Assumption(row.mod(vector), "==") for row in rows])
+        if when is not None:
+            found.append(_schedule(kernel, arch, spaces, reduces, "vector", vector, when))
+    found.append(_schedule(kernel, arch, spaces, reduces, "scalar", 1, ()))
+    return found
+
+
+def _schedule(
+    kernel: KernelOp,
+    arch: str,
+    spaces: Sequence[Space],
+    reduces: bool,
+    variant: str,
+    vector: int,
+    when: Sequence[Assumption],
+) -> ScheduleOp:
+    tile = tile_of(spaces, arch, reduces, vector)
+    bind: Record = {}
+    tails: dict[str, None] = {}
+    for space in spaces:
+        for label, size, step in zip(
+            space.labels,
+            space.sizes,
+            (*(1 for _ in space.outer), *tile),
+            strict=True,
+        ):
+            if label is not None:
+                if label not in space.walked:
+                    bind[label if label in space.outer else f"{label}.o"] = "block.x"
+                whole = Assumption(size.mod(step), "==")
+                if not holds_always(whole, kernel.assumptions, kernel.symbol_names):
+                    tails[label] = None
+    column = spaces[0].column
+    fields: Fields = {
+        "arch": arch,
+        "tensorize": "",
+        "mma": "none",
+        "loader": "register",
+        "tile": [*tile, 1],
+        "stages": 1,
+        "warp_tile": warp_tile_of(tile, ARCHS[arch].warp),
+        "vectorize": vector,
+        "vectorize_axis": "" if column is None else f"{column}.i.i",
+        "bind": bind,
+        "predicate_tail": list(tails),
+        "algo_choice": {"loops": "serial"},
+    }
+    op = ScheduleOp(kernel.sym_name.data, variant, fields, when)
+    check_schedule(op)
+    return op
+
+
+def check(kernel: KernelOp, plan: ScheduleOp) -> None:
+    """Refuse a user's schedule whose tile does not split into its vectors, or has a depth."""
+    _, columns, depth = plan.tile_sizes
+    if columns % plan.integer("vectorize"):
+        raise bad_plan(
+            plan,
+            f"has tiles of {columns} columns, no multiple of its vectors of "
+            f"{plan.integer('vectorize')}",
+        )
+    if depth != 1:
+        raise bad_plan(plan, f"has a tile of depth {depth}, and loops go step by step; make it 1")
+
+
+LOOPS = Rule("loops", schedules, check)
+"""Any region: a thread computes its elements one by one, and loops over what they are sums of."""
+
+
+# Remarks ------------------------------------------------------------------------------------
+
+
+def remarks(kernel: KernelOp, refusal: PolycError | None) -> Iterator[Note]:
+    """What is slow about a region as loops, and why; ``refusal`` is the first other family's."""
+    loops = expanded(kernel)
+    steps = steps_of(loops)
+    name = kernel.sym_name.data
+    contraction = next(_contractions(loops), None)
+    if contraction is not None and refusal is not None:
+        _, _, why = refusal.message.partition(": ")
+        yield Note(
+            "NoTensorCores",
+            f"region @{name} holds a contraction and runs as loops without tensor cores, "
+            f"{steps.total} steps an element of its output: {why or refusal.message}",
+            kernel,
+        )
+    if steps.nested is not None:
+        axes = ", ".join(steps.nested.labels)
+        yield Note(
+            "Recomputed",
+            f"region @{name} reduces over [{axes}] again in each step of another reduction, which "
+            f"is {steps.total} steps an element of its output; make what it reduces first an "
+            "output of a graph of its own",
+            kernel,
+        )
+
+
+def _contractions(kernel: KernelOp) -> Iterator[ReduceOp]:
+    """Sums of products of two values that both have the sum's axes, and each one of its own."""
+    for op in kernel.walk():
+        if not isinstance(op, ReduceOp) or op.fn.data != "sum":
+            continue
+        product = op.operand.owner
+        if isinstance(product, BinaryOp) and product.fn.data == "mul":
+            left, right = (_own_axes(v) for v in product.operands)
+            if left - right and right - left and set(op.labels) <= left & right:
+                yield op
+
+
+def _own_axes(value: SSAValue) -> set[str]:
+    """The axes that a value depends on, whatever it was broadcast to."""
+    owner = value.owner
+    while isinstance(owner, BroadcastInDimOp | CastOp | TransposeOp):
+        value = owner.operand
+        owner = value.owner
+    return set(type_of(value).labels)

@@ -1,0 +1,213 @@
+"""A region as loops: what each point of its outputs computes (the family that takes every region).
+
+A point of an output is computed from reads, which are affine in the axes, and from reductions.  A
+reduction is a loop over its axes; where its operand holds another reduction that depends on these
+axes, that one is a loop inside.  What does not depend on them is computed before the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from polyc.dialects.dim import Dim
+from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
+from polyc.dialects.region_types import ValType
+from polyc.passes.emit import Emit, clone_into
+
+
+def expanded(kernel: KernelOp) -> KernelOp:
+    """``kernel`` with each ``region.reduce_together`` as the reductions of its ``chunk``.
+
+    One chunk of all points is one of the ways of parting them, so the values are the op's own.  A
+    kernel without such an op is given back; of another one this is a changed copy.
+    """
+    if not any(isinstance(op, ReduceTogetherOp) for op in kernel.body.block.ops):
+        return kernel
+    values: dict[SSAValue, SSAValue] = {}
+    new = kernel.clone(values)
+    for old, copy in zip(kernel.walk(), new.walk(), strict=True):
+        copy.location = old.location
+    for op in list(new.body.block.ops):
+        if isinstance(op, ReduceTogetherOp):
+            inlined = Emit()
+            state = op.chunk.block.last_op
+            assert state is not None
+            known: dict[SSAValue, SSAValue] = dict(zip(op.chunk.block.args, op.values, strict=True))
+            clone_into([o for o in op.chunk.block.ops if o is not state], known, inlined)
+            new.body.block.insert_ops_before(inlined.ops, op)
+            for result, value in zip(op.states, state.operands, strict=True):
+                result.replace_all_uses_with(known.get(value, value))
+            op.detach()
+            op.erase()
+    return new
+
+
+def made_by(values: Sequence[SSAValue]) -> Iterator[Operation]:
+    """The ops that ``values`` are made by; a reduction's operand is not followed."""
+    seen: set[SSAValue] = set()
+    work = list(values)
+    while work:
+        value = work.pop()
+        if value in seen or not isinstance(op := value.owner, Operation):
+            continue
+        seen.add(value)
+        yield op
+        if not isinstance(op, ReduceOp):
+            work += reversed(op.operands)
+
+
+def reductions_in(values: Sequence[SSAValue]) -> list[ReduceOp]:
+    """The reductions that ``values`` need first; theirs in turn are ``reductions_in`` operands."""
+    return [op for op in made_by(values) if isinstance(op, ReduceOp)]
+
+
+def neighbours_of(values: Sequence[SSAValue]) -> set[str]:
+    """The axes whose neighbours are neighbours in memory, in some read that ``values`` need."""
+    found: set[str] = set()
+    for op in made_by(values):
+        if isinstance(op, ReduceOp):
+            found |= neighbours_of([op.operand])
+        elif isinstance(op, ReadOp) and op.map.data.results:
+            last = op.map.data.results[-1]
+            if isinstance(last, AffineDimExpr):
+                found.add(op.result.type.labels[last.position])
+    return found
+
+
+def axes_in(values: Sequence[SSAValue]) -> list[str]:
+    """The axes at whose points ``values`` are read or asked for, outside of reductions."""
+    found: dict[str, None] = {}
+    for op in made_by(values):
+        if isinstance(op, ReadOp | InsideOp):
+            found.update(dict.fromkeys(op.result.type.labels))
+    return list(found)
+
+
+def type_of(value: SSAValue) -> ValType:
+    """The type of a region value."""
+    return cast(ValType, value.type)
+
+
+def size_of(reduce: ReduceOp, label: str) -> Dim:
+    """How many points of an axis a reduction takes."""
+    axis = type_of(reduce.operand).axis(label)
+    assert axis is not None
+    return axis.size
+
+
+# Cost ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What one element costs: how often loops run for it, as expressions of the sizes."""
+
+    once: tuple[Dim, ...]
+    """Of each loop nest that the element needs, the steps."""
+    nested: ReduceOp | None
+    """A reduction that is computed again in the steps of another one, if there is one."""
+
+    @property
+    def total(self) -> Dim:
+        return sum(self.once, Dim.const(0))
+
+
+def steps_of(kernel: KernelOp) -> Steps:
+    """What an element of the outputs costs where all loops run for it alone."""
+    nested: list[ReduceOp] = []
+    seen: set[SSAValue] = set()
+    loops: list[Dim] = []
+
+    def walk(reduce: ReduceOp, bound: Set[str], times: Dim) -> None:
+        inner = bound | set(reduce.labels)
+        steps = times
+        for label in reduce.labels:
+            steps = steps * size_of(reduce, label)
+        loops.append(steps)
+        for other in reductions_in([reduce.operand]):
+            labels = set(type_of(other.result).labels)
+            if labels & inner:
+                nested.append(other)
+                walk(other, inner, steps)
+            else:
+                first(other)
+
+    def first(reduce: ReduceOp) -> None:
+        if reduce.result not in seen:
+            seen.add(reduce.result)
+            walk(reduce, set(), Dim.const(1))
+
+    for reduce in reductions_in(list(kernel.yield_op.values)):
+        first(reduce)
+    return Steps(tuple(loops), nested[0] if nested else None)
+
+
+# Spaces -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Space:
+    """Outputs over the same axes: the space that a tile is a part of.
+
+    A tile runs along ``column``, the innermost axis, and along ``row``; of each ``outer`` axis it
+    has one point.  Where neighbours in memory are neighbours of a reduced axis and not of the
+    innermost one, that one is the row, and the columns are left to the reduction.  Blocks
+    part the other axes, and each walks the ``walked`` ones: the outputs need what is reduced over
+    them, which a block then reduces once.
+    """
+
+    outputs: tuple[int, ...]
+    outer: tuple[str, ...]
+    row: str | None
+    column: str | None
+    sizes: tuple[Dim, ...]
+    """Of ``outer``, then of the row and the column, 1 for none."""
+    walked: frozenset[str]
+
+    @property
+    def labels(self) -> tuple[str | None, ...]:
+        """The axes in the order of ``sizes``."""
+        return (*self.outer, self.row, self.column)
+
+
+def spaces_of(kernel: KernelOp) -> list[Space]:
+    """The spaces of a kernel's outputs."""
+    groups: dict[frozenset[str], list[int]] = {}
+    for i, value in enumerate(kernel.yield_op.values):
+        groups.setdefault(frozenset(type_of(value).labels), []).append(i)
+    return [_space(kernel, outputs) for outputs in groups.values()]
+
+
+def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
+    values = [kernel.yield_op.values[i] for i in outputs]
+    kind = type_of(values[0])
+    sizes = dict(zip(kind.labels, kind.shape, strict=True))
+    needed = reductions_in(values)
+    reduced = {label for reduce in needed for label in reduce.labels}
+    together = neighbours_of(values)
+    *leading, column = kind.labels or (None,)
+    row: str | None = None
+    if column not in together and together & reduced:
+        row, column = column, None
+    else:
+        for label in leading:
+            # An open size may be large; of known ones the largest is.
+            if row is None or _extent(sizes[label]) >= _extent(sizes[row]):
+                row = label
+    outer = tuple(label for label in leading if label != row)
+    one = Dim.const(1)
+    ends = [one if label is None else sizes[label] for label in (row, column)]
+    kept = {label for reduce in needed for label in type_of(reduce.result).labels}
+    walked = reduced.intersection(kind.labels) - kept
+    whole = (*(sizes[a] for a in outer), *ends)
+    return Space(tuple(outputs), outer, row, column, whole, frozenset(walked))
+
+
+def _extent(size: Dim) -> float:
+    found = size.constant()
+    return float("inf") if found is None else found

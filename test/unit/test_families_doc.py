@@ -1,0 +1,46 @@
+"""docs/families.md has every family in the order in which they are asked; what it shows is so."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from polyc.dialects.plan_fields import ALGORITHMS
+from polyc.lowering.region_to_gpu import LOWERINGS
+from polyc.passes.plan_select import RULES
+from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
+
+DOC = (ROOT / "docs" / "families.md").read_text()
+ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| .* \|$", re.MULTILINE)
+
+
+def rows() -> dict[str, list[str]]:
+    """Each family of the first table, with the ways in which it computes."""
+    table = DOC[: DOC.index("\n## ")]
+    return {name: re.findall(r"`(\w+)`", ways) for name, ways in ROW.findall(table)}
+
+
+def test_the_families_stand_in_the_order_in_which_they_are_asked() -> None:
+    assert list(rows()) == [rule.pattern for rule in RULES]
+    assert set(rows()) == set(LOWERINGS)
+
+
+def test_a_family_computes_in_ways_that_a_plan_can_name() -> None:
+    for name, ways in rows().items():
+        assert ways and set(ways) <= set(ALGORITHMS[name]), name
+
+
+def test_the_last_family_is_the_one_that_takes_every_region() -> None:
+    assert RULES[-1].pattern == "loops" and "| `loops` | `serial` | every region |" in DOC
+
+
+@pytest.mark.parametrize(("command", "shown"), blocks(DOC, "shows"))
+def test_shown_output_is_what_the_command_prints(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    shown: str,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    check_shown(command, shown, capsys)

@@ -1,0 +1,244 @@
+"""Regions as loops: every program has kernels, and they compute what the graph does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects.frontend import GraphOp
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import tile
+from polyc.dialects.plan import ScheduleOp
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.passes.finish import finish
+from polyc.passes.lower_to_gpu import build
+from polyc.playback import tile as tiles
+from polyc.playback.gpu.simulate import simulate
+from polyc.playback.reference import make_inputs
+from polyc.runtime import nvrtc
+from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed, run
+from polyc.test.unit.loop_programs import PROGRAMS, Program
+from polyc.tools.pipeline import run_pass
+from polyc.tools.play import play
+from polyc.tools.registry import make_context
+
+Arrays = Sequence[Any]
+ARCHS = ("sm_80", "sm_90a")
+
+
+def planned(module: ModuleOp, arch: str = "sm_80") -> ModuleOp:
+    run_pass(make_context(), build("plan-select", arch), module)
+    return module
+
+
+def lowered(program: Program, arch: str = "sm_80") -> ModuleOp:
+    module = planned(program.regions(), arch)
+    plans = [op for op in module.ops if isinstance(op, ScheduleOp)]
+    assert {p.pattern for p in plans} == {"loops"}
+    run_pass(make_context(), build("region-to-gpu", arch), module)
+    return module
+
+
+def wanted(program: Program, sizes: Mapping[str, int]) -> tuple[Arrays, Arrays]:
+    """Inputs, and what the frontend makes of them."""
+    module = program.module()
+    inputs = make_inputs(only(module, GraphOp), sizes, 3)
+    found = play(module, "f", inputs, sizes)
+    assert found is not None
+    return inputs, found
+
+
+def same(found: Arrays, expected: Arrays) -> None:
+    for x, y in zip(found, expected, strict=True):
+        assert x.dtype == y.dtype and x.shape == y.shape
+        fine = 2e-2 if x.dtype.itemsize == 2 else 1e-4
+        a, b = (np.asarray(v, np.float64) for v in (x, y))
+        np.testing.assert_allclose(a, b, rtol=fine, atol=fine, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_tiles_of_every_variant_compute_the_graph(name: str) -> None:
+    program = PROGRAMS[name]
+    module = only(lowered(program), gpu.ModuleOp)
+    ran: set[str] = set()
+    for sizes in program.sizes:
+        inputs, expected = wanted(program, sizes)
+        for variant in module.dispatch().variants():
+            if all(fact.holds(sizes) for fact in variant.facts.data):
+                same(tiles.run(module, inputs, sizes, variant.variant_name), expected)
+                ran.add(variant.variant_name)
+    assert len(ran) == len(module.dispatch().variants())
+
+
+SMALL: Mapping[str, Mapping[str, int]] = {
+    name: min(p.sizes, key=lambda s: int(np.prod([max(v, 1) for v in s.values()] or [1])))
+    for name, p in PROGRAMS.items()
+}
+"""Of each program the sizes with the fewest points."""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_threads_compute_the_graph_and_touch_nothing_else(name: str) -> None:
+    """Both architectures' kernels have the same loops; they differ in what the printer makes."""
+    module = lowered(PROGRAMS[name])
+    finish(module)
+    inputs, expected = wanted(PROGRAMS[name], SMALL[name])
+    result = simulate(module, inputs, SMALL[name])
+    result.check()
+    same(result.outputs, expected)
+
+
+COMPILED = (
+    "a chain of halves",
+    "movements",
+    "a softmax over columns",
+    "a mean over everything",
+    "a product of f32",
+    "a convolution in groups",
+    "an attention of f32",
+    "conditions",
+)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", COMPILED)
+def test_kernels_compile_without_spills(
+    name: str, arch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POLYC_CACHE", "0")
+    module = lowered(PROGRAMS[name], arch)
+    finish(module)
+    result = nvrtc.compile_cuda(cuda_source(only(module, gpu.ModuleOp)), arch)
+    assert not result.warnings()
+    for kernel, info in result.kernels.items():
+        assert (info.spill_bytes, info.stack) == (0, 0), kernel
+
+
+# How the work is spread ------------------------------------------------------------------------
+
+
+def test_a_chain_moves_vectors_where_rows_are_whole_ones() -> None:
+    module = lowered(PROGRAMS["a chain of halves"])
+    launches = only(module, gpu.DispatchOp).launches()
+    assert [str(fact) for fact in launches[0].when.data] == ["N mod 8 == 0"]
+    assert [list(x.align.data) for x in launches] == [[16, 16, 16], [2, 2, 2]]
+    finish(module)
+    widths = [
+        {
+            hw.vector_length(op.value.type if isinstance(op, hw.StoreGlobalOp) else op.result.type)
+            for op in kernel.walk()
+            if isinstance(op, hw.StoreGlobalOp | hw.LoadGlobalOp)
+        }
+        for kernel in find(module, gpu.KernelOp)
+    ]
+    assert widths == [{8}, {1}]
+
+
+def test_a_known_size_bounds_the_tile() -> None:
+    module = lowered(PROGRAMS["a chain with known rows of 3"])
+    assert {op.tile.data for op in find(module, tile.TileLoopOp)} == {(1, 256, 4)}
+
+
+def test_threads_part_the_points_of_a_reduction_whose_result_lacks_their_axis() -> None:
+    """Of a column's maximum eight rows of threads have a part each, which are then joined."""
+    module = lowered(PROGRAMS["a maximum over leading axes"])
+    (reduce,) = find(module, tile.ReduceOp)
+    assert str(reduce.by.data) == "(d0, d1) -> (0, d1)"
+
+
+def test_what_a_loop_does_not_change_is_reduced_before_it() -> None:
+    """The sum of a softmax needs the maximum, which its own loop does not change."""
+    text = printed(lowered(PROGRAMS["a softmax over columns"]))
+    maximum, total, out = (m.start() for m in re.finditer(r"scf\.for", text))
+    assert maximum < text.index("gpu.reduce max") < total < text.index("gpu.reduce sum") < out
+
+
+def test_neighbours_in_memory_are_neighbours_of_a_tile() -> None:
+    """Both factors of A Bᵀ lie along what is summed: a warp has a part each of a row's products."""
+    module = lowered(PROGRAMS["a batch of products of f32"])
+    (loop,) = find(module, tile.TileLoopOp)
+    assert loop.tile.data == (1, 1, 1, 8, 1)
+    (reduce,) = find(module, tile.ReduceOp)
+    assert str(reduce.by.data) == "(d0, d1) -> (d0, 0)"
+
+
+def test_a_block_walks_the_axes_that_its_outputs_are_reduced_over() -> None:
+    """So that a column's statistics are reduced once, and not in every tile of the column."""
+    module = lowered(PROGRAMS["a softmax over columns"])
+    (launch,) = only(module, gpu.DispatchOp).launches()
+    assert str(launch.grid.data[0]) == "(N + 127) floordiv 128"
+    (plan,) = find(planned(PROGRAMS["a softmax over columns"].regions()), ScheduleOp)
+    assert list(plan.bind.data) == ["n.o"]
+
+
+def test_outputs_of_other_axes_have_loops_of_their_own() -> None:
+    module = lowered(PROGRAMS["several outputs"])
+    assert [op.tile.data for op in find(module, tile.TileLoopOp)] == [(8, 1), (8, 1)]
+    (launch,) = only(module, gpu.DispatchOp).launches()
+    assert launch.grid.data[0].evaluate({"M": 9, "N": 0}) == 2 + 2
+
+
+NARROW = """
+region.kernel @f iters [m: M] ins(%X: !region.memref<[M, N], f16, align 16>)
+    outs(Y: !region.memref<[M], f16, align 16> gmem) {
+  %x = region.read %X affine_map<(d0, d1)[s0, s1] -> (d0, d1)>
+      : !region.memref<[M, N], f16, align 16> -> !region.val<[m: M, n: N], f16>
+  %y = region.binary add %x, %x : !region.val<[m: M, n: N], f16>
+  %s = region.reduce sum %y over [n] init 0.0 acc f16
+      : !region.val<[m: M, n: N], f16> -> !region.val<[m: M], f16>
+  region.yield %s : !region.val<[m: M], f16>
+}
+"""
+
+
+def test_a_sum_in_f16_is_rounded_at_every_step() -> None:
+    """1024 + 1024 is 2048, to which f16 adds no 1; parts of it would come out at 2050."""
+    x = np.full((3, 3), 0.5, np.float16)
+    x[:, 0] = 1024
+    for module in (parsed(NARROW), run(planned(parsed(NARROW)), "region-to-gpu")):
+        found = play(module, "f", [x], {"M": 3, "N": 3})
+        assert found is not None
+        assert found[0].tolist() == [2048.0] * 3
+
+
+# Plans of a user -------------------------------------------------------------------------------
+
+
+def test_a_smaller_tile_computes_the_same() -> None:
+    program = PROGRAMS["a softmax over columns"]
+    text = printed(planned(program.regions()))
+    text = text.replace("tile = [8, 128, 1]", "tile = [4, 32, 1]")
+    text = text.replace("warp_tile = [1, 128]", "warp_tile = [2, 32]")
+    module = run(parsed(text), "region-to-gpu")
+    assert only(module, gpu.KernelOp).threads.value.data == 64
+    sizes = {"M": 9, "N": 33}
+    inputs, expected = wanted(program, sizes)
+    same(tiles.run(only(module, gpu.ModuleOp), inputs, sizes), expected)
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "message"),
+    [
+        ("cluster = [1, 1]", "cluster = [2, 1]", "a cluster that loops do not have; use [1, 1]"),
+        (
+            'raster = "row"',
+            'raster = "column"',
+            'a raster that loops do not have; use "row" or "grouped"',
+        ),
+    ],
+)
+def test_a_choice_that_loops_do_not_have_is_refused(said: str, asked: str, message: str) -> None:
+    text = printed(planned(PROGRAMS["a chain"].regions(), "sm_90a")).replace(said, asked, 1)
+    assert_refused(
+        text,
+        "UnsupportedPlan",
+        f"plan 'vector' asks for {message}",
+        "plan.schedule",
+        "region-to-gpu",
+    )
