@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from polyc.passes.plan_attention import VARIANTS, Variant
+from polyc.passes.plan_attention import ANY, BOUNDED, PLAIN, UNMASKED, VARIANTS
 from polyc.passes.region_attention import HEAD_MULTIPLE
 from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
 
@@ -46,10 +46,12 @@ def test_the_reasons_are_those_of_the_search() -> None:
 SOURCES = ("region_attention.py", "region_attention_softmax.py", "plan_attention.py")
 
 
-def scores(variant: Variant) -> str:
-    if not variant.plain:
-        return "any"
-    return "a scale, " + ("no mask of positions" if variant.unmasked else "at most a last key")
+SCORES = {
+    UNMASKED: "a scale, no mask of positions",
+    PLAIN: "a scale, at most a last key",
+    BOUNDED: "a scale, any mask of positions",
+    ANY: "any",
+}
 
 
 def test_the_tiles_are_those_of_the_plans() -> None:
@@ -58,7 +60,7 @@ def test_the_tiles_are_those_of_the_plans() -> None:
         queries, keys = cast("list[int]", variant.fields["tile"])
         (rows,) = cast("list[int]", variant.fields["warp_tile"])
         wanted.append(
-            f"| `{variant.name}` | {variant.features} | {scores(variant)} | {queries}, {keys} "
+            f"| `{variant.name}` | {variant.features} | {SCORES[variant.scores]} | {queries}, {keys} "
             f"| {rows} |"
         )
     assert re.findall(r"^\| `\w+` \| \d+ .*$", DOC, re.MULTILINE) == wanted
