@@ -11,13 +11,12 @@ from xdsl.ir import SSAValue
 from polyc.dialects import region
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
-from polyc.dialects.gpu.types import element_bytes
-from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
+from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan_attention import PATTERN
 from polyc.dialects.plan_fields import Value
 from polyc.dialects.region_types import MemRefType
 from polyc.passes.notes import Note, show
-from polyc.passes.plan_facts import holds_always, left_open
+from polyc.passes.plan_facts import holds_always, left_open, pointers_promised
 from polyc.passes.plan_rules import Fields, Rule, bad_plan, fitted
 from polyc.passes.region_attention import Score, StreamingAttention, find_attention
 
@@ -137,7 +136,7 @@ def schedules(kernel: region.KernelOp, arch: str) -> list[ScheduleOp]:
         fields = schedule_fields(attention, arch, variant)
         made = fitted(kernel.sym_name.data, variant.name, fields, when)
         found[variant.name] = made
-        if not when and _pointers_promised(kernel, made.integer("vectorize")):
+        if not when and pointers_promised(kernel, made.integer("vectorize")):
             break
     return list(found.values())
 
@@ -150,14 +149,6 @@ def conditions(attention: StreamingAttention, tma: bool) -> list[Assumption]:
     for operand in (attention.q, attention.k, attention.v):
         sizes |= dict.fromkeys(cast("MemRefType", operand.read.tensor.type).shape)
     return [Assumption(size - 1, ">=") for size in sizes]
-
-
-def _pointers_promised(kernel: region.KernelOp, width: int) -> bool:
-    """Whether the signature's alignments are enough for vectors of ``width`` elements."""
-    tensors = [*(cast("MemRefType", arg.type) for arg in kernel.ins), *kernel.outs]
-    return all(
-        t.align >= min(width * element_bytes(t.element_type), MAX_VECTOR_BYTES) for t in tensors
-    )
 
 
 def schedule_fields(attention: StreamingAttention, arch: str, variant: Variant) -> Fields:

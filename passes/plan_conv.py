@@ -17,8 +17,7 @@ from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan_fields import Record, Value, record_of
 from polyc.dialects.region import KernelOp
-from polyc.dialects.region_types import MemRefType
-from polyc.passes.plan_facts import holds_always, left_open
+from polyc.passes.plan_facts import holds_always, left_open, pointers_promised
 from polyc.passes.plan_rules import Fields, Rule, bad_plan, fitted
 from polyc.passes.region_convolution import Convolution, find_convolution
 
@@ -142,15 +141,6 @@ def conditions(conv: Convolution, variant: Variant) -> tuple[Assumption, ...] | 
     return left_open(conv.kernel, facts)
 
 
-def _pointers_promised(conv: Convolution, variant: Variant) -> bool:
-    """Whether the signature's alignments are enough for the variant's accesses."""
-    wanted = cast("int", variant.fields["vectorize"]) * OPERAND_BYTES
-    reads = (conv.image.read.tensor.type, conv.filter.read.tensor.type)
-    return all(
-        cast("MemRefType", kind).align >= wanted for kind in (*reads, conv.kernel.outs.data[0])
-    )
-
-
 def schedule_fields(conv: Convolution, arch: str, variant: Variant) -> Fields:
     """Every field of a variant's schedule for this convolution."""
     chosen = dict(variant.fields)
@@ -216,7 +206,7 @@ def schedules(kernel: KernelOp, arch: str) -> list[ScheduleOp]:
             continue
         fields = schedule_fields(conv, arch, variant)
         found.append(fitted(kernel.sym_name.data, variant.name, fields, when))
-        if not when and _pointers_promised(conv, variant):
+        if not when and pointers_promised(kernel, cast("int", fields["vectorize"])):
             break
     return found
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from polyc.dialects.dim import Assumption, AssumptionsAttr
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import KernelOp
+from polyc.dialects.region_types import MemRefType
 from polyc.poly import isl
 
 
@@ -36,3 +40,11 @@ def left_open(kernel: KernelOp, facts: Sequence[Assumption]) -> tuple[Assumption
     if any(never_holds(fact, known, symbols) for fact in facts):
         return None
     return tuple(fact for fact in facts if not holds_always(fact, known, symbols))
+
+
+def pointers_promised(kernel: KernelOp, width: int) -> bool:
+    """Whether the signature's alignments are enough for accesses of ``width`` elements."""
+    tensors = [*(cast("MemRefType", arg.type) for arg in kernel.ins), *kernel.outs]
+    return all(
+        t.align >= min(width * element_bytes(t.element_type), MAX_VECTOR_BYTES) for t in tensors
+    )

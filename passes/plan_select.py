@@ -1,8 +1,8 @@
 """``plan-select``: choose how each region runs on an architecture (S8, S9.3).
 
-Every ``region.kernel`` gets one ``plan.schedule`` for each variant of its kernel that
-the assumptions on the symbols leave open, at most four, in order of dispatch.  The
-numbers are today's best-known ones; tuning replaces them later.
+Every ``region.kernel`` gets one ``plan.schedule`` for each variant of its kernel that the
+assumptions on the symbols leave open, in order of dispatch.  The numbers are today's best-known
+ones; tuning replaces them later.
 """
 
 from __future__ import annotations

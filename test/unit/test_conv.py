@@ -349,6 +349,17 @@ def test_what_the_assumptions_settle_is_not_asked() -> None:
     assert variants(conv, "sm_80") == ["cp_async16"]
 
 
+def test_every_tensor_counts_where_addresses_are_promised() -> None:
+    """A bias that may lie anywhere leaves a variant for it, whatever the operands promise."""
+    conv = replace(of(), x=(4, 64, 64, 64), filters=256, more=(((256,), "add"),))
+    module = regions(conv.text)
+    text = printed(module).replace("[256], f16, align 16", "[256], f16, align 2")
+    loose = parsed(text)
+    build("plan-select", "sm_80").apply(make_context(), loose)
+    found = [op.variant.data for op in find(loose, ScheduleOp)]
+    assert found == ["cp_async16", "cp_async4", "scalar"]
+
+
 def test_a_wide_tile_has_no_registers_for_a_residual() -> None:
     residual = replace(of(), more=((("N", "H", "W", "F"), "add"),))
     assert variants(residual, "sm_90a")[0] == "tma_tall"
