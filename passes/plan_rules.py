@@ -21,6 +21,13 @@ from polyc.dialects.region import KernelOp
 Fields = dict[str, Value]
 
 
+class Recognised(PolycError):
+    """The refusal of a region by the family that its pattern is of: what to change to have it.
+
+    The other families' refusals say only that the region is none of theirs.
+    """
+
+
 @dataclass(frozen=True)
 class Rule:
     """How the regions of one family are scheduled."""

@@ -32,7 +32,7 @@ from polyc.passes.plan_conv import CONV
 from polyc.passes.plan_gemm import GEMM
 from polyc.passes.plan_given import name_of, read_plan, user_schedule
 from polyc.passes.plan_loops import LOOPS, remarks
-from polyc.passes.plan_rules import Rule, bad_plan
+from polyc.passes.plan_rules import Recognised, Rule, bad_plan
 
 RULES: tuple[Rule, ...] = (GEMM, CONV, ATTENTION, LOOPS)
 """The families, in the order in which they are asked; the first that takes a region has it.  The
@@ -40,9 +40,10 @@ last one takes every region."""
 
 
 def propose(kernel: KernelOp, arch: str) -> tuple[Rule, list[ScheduleOp], PolycError | None]:
-    """The schedules of a region, the rule that made them, and the first other rule's refusal.
+    """The schedules of a region, the rule that made them, and the refusal that says most.
 
-    Raises PolycError ``UnsupportedProgram``, the first rule's, where none takes the region.
+    That is the one of the family that recognised the region, or else the first rule's.  Raises
+    it, as PolycError ``UnsupportedProgram``, where none takes the region.
     """
     refused: PolycError | None = None
     for rule in RULES:
@@ -51,7 +52,8 @@ def propose(kernel: KernelOp, arch: str) -> tuple[Rule, list[ScheduleOp], PolycE
         except PolycError as error:
             if error.kind != "UnsupportedProgram":
                 raise
-            refused = refused or error
+            if refused is None or isinstance(error, Recognised):
+                refused = error
     assert refused is not None
     raise refused
 

@@ -29,6 +29,7 @@ from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region_types import MemRefType, ValType
 from polyc.lowering.index_to_region_points import moved_set
+from polyc.passes.plan_rules import Recognised
 from polyc.passes.region_products import (
     Factor,
     Product,
@@ -119,7 +120,8 @@ def find_convolution(kernel: KernelOp) -> Convolution:
     """
     product = find_product(kernel)
     if product.pattern.kind != "conv":
-        raise _refused(product, "neither factor is read in windows", product.reduce)
+        why = "neither factor is read in windows"
+        raise unsupported(kernel, why, WAY_OUT, product.reduce)
     if product.pattern.batch:
         shared = ", ".join(product.names[a] for a in product.pattern.batch)
         why = f"image and filter are both read along {shared}, so that it is in groups"
@@ -191,7 +193,8 @@ def _uses(op: ReadOp | InsideOp, expr: AffineExpr, axes: Sequence[str]) -> bool:
 
 
 def _refused(product: Product, why: str, at: Operation) -> PolycError:
-    return unsupported(product.kernel, why, WAY_OUT, at)
+    """The refusal of what is read in windows, but not as an implicit GEMM takes it."""
+    return unsupported(product.kernel, why, WAY_OUT, at, Recognised)
 
 
 def _image_axes(product: Product, image: Factor, read: Operand) -> tuple[Window, Window, int]:

@@ -62,10 +62,14 @@ POINTWISE = (
 
 
 def unsupported(
-    kernel: KernelOp, why: str, way_out: str, at: Operation | None = None
+    kernel: KernelOp,
+    why: str,
+    way_out: str,
+    at: Operation | None = None,
+    error: type[PolycError] = PolycError,
 ) -> PolycError:
     """The refusal at the op whose condition does not hold, or at the kernel."""
-    return PolycError(
+    return error(
         "UnsupportedProgram",
         f"region @{kernel.sym_name.data} has no schedule: {why}; {way_out}",
         at,

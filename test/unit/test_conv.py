@@ -365,6 +365,13 @@ def test_a_wide_tile_has_no_registers_for_a_residual() -> None:
     assert variants(residual, "sm_90a")[0] == "tma_tall"
 
 
+def test_what_no_implicit_gemm_takes_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """Loops take it, and the reason is the convolution's own, not that it is no product."""
+    scaled = replace(of(), more=((("N", 1, 1, "F"), "mul"),))
+    assert variants(scaled, "sm_80") == ["scalar"]
+    assert "its epilogue reads x0 at" in capsys.readouterr().err
+
+
 def scheduled(arch: str, *edits: tuple[str, str]) -> str:
     """The region of a 3x3 convolution and its schedules, with their text changed."""
     module = regions(of().text)
