@@ -120,9 +120,7 @@ def _unpack(w: KernelWriter, op: hw.UnpackOp) -> None:
 def _movable(w: KernelWriter, op: Operation, value: SSAValue) -> CType:
     t = w.type(value.type, op)
     if not can_move(t):
-        raise not_lowered(
-            op, f"moves {value.type}", "one access is of 1, 2, 4, 8 or 16 bytes"
-        )
+        raise not_lowered(op, f"moves {value.type}", "one access is of 1, 2, 4, 8 or 16 bytes")
     return t
 
 

@@ -1,7 +1,7 @@
 """Views: a kernel's tensor is the memory that the host binds, seen in other axes (S9.3, S4.7).
 
 A dense tensor of sizes ``[N, P, Q, F]`` is also a matrix of ``[N * P * Q, F]``, and the matrix such
-a tensor: consecutive axes are merged or split, nothing moves, and the address is the same.  Sizes
+a tensor: consecutive axes are merged and split, nothing moves, and the address is the same.  Sizes
 are polynomials in one canonical form, so that equal products are equal objects.
 """
 
@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.dialects.dim import Dim, shape_text
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType
+from polyc.dialects.sizes import quotient
 
 IM2COL_AXES = 4
 """Axes of what an im2col map reads: image, row, column, channel."""
@@ -41,8 +42,24 @@ def merged_axes(view: Sequence[Dim], memory: Sequence[Dim]) -> list[list[int]] |
 
 
 def is_view(view: Sequence[Dim], memory: Sequence[Dim]) -> bool:
-    """Whether ``view`` merges consecutive axes of ``memory``, or splits axes into such ones."""
-    return merged_axes(view, memory) is not None or merged_axes(memory, view) is not None
+    """Whether ``view`` merges consecutive axes of ``memory``, splits axes into such ones, or both.
+
+    Both are where axis for axis the smaller size divides what is left of the larger one:
+    ``[2 * K, M]`` and ``[2, K * M]`` have ``[2, K, M]`` in common.
+    """
+    if merged_axes(view, memory) is not None or merged_axes(memory, view) is not None:
+        return True
+    left, right = list(view), list(memory)
+    while left and right:
+        if (rest := quotient(left[0], right[0])) is not None:
+            left[0] = rest
+            del right[0]
+        elif (rest := quotient(right[0], left[0])) is not None:
+            right[0] = rest
+            del left[0]
+        else:
+            return False
+    return all(size.constant() == 1 for size in (*left, *right))
 
 
 def check_bound(where: str, binding: BindAttr, seen: Attribute, memory: GlobalType) -> None:
@@ -62,6 +79,6 @@ def check_bound(where: str, binding: BindAttr, seen: Attribute, memory: GlobalTy
         raise VerifyException(f"{bound}, and boxes of {axes} axes do not fit {shape_text(view)}")
     if not is_view(view, memory.dims):
         raise VerifyException(
-            f"{bound}, and {shape_text(view)} is no view of {shape_text(memory.dims)}: each size "
-            "of one is a product of consecutive sizes of the other"
+            f"{bound}, and {shape_text(view)} is no view of {shape_text(memory.dims)}: "
+            "consecutive sizes are merged and split, and none moves"
         )

@@ -11,7 +11,7 @@ from xdsl.context import Context
 
 from polyc.dialects.dim import Dim, shape_text
 from polyc.dialects.gpu.module import ModuleOp
-from polyc.dialects.gpu.views import merged_axes
+from polyc.dialects.gpu.views import is_view, merged_axes
 from polyc.passes.finish import finish
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
@@ -54,6 +54,27 @@ def test_each_axis_of_a_view_is_a_product(
     view: list[Dim], memory: list[Dim], found: list[list[int]] | None
 ) -> None:
     assert merged_axes(view, memory) == found
+
+
+TWO = Dim.const(2)
+
+
+@pytest.mark.parametrize(
+    ("view", "memory", "wanted"),
+    [
+        ([TWO * H, N, H], [TWO, H * N, H], True),
+        ([N, F * H], [H * N, F], True),
+        ([Dim.const(4), Dim.const(6)], [Dim.const(8), Dim.const(3)], True),
+        ([Dim.const(4), Dim.const(6)], [Dim.const(6), Dim.const(4)], False),
+        ([N, F], [F, N], False),
+        ([TWO * N, F], [F, TWO * N], False),
+        ([N, H], [N, H, F], False),
+    ],
+)
+def test_axes_are_merged_and_split_and_do_not_move(
+    view: list[Dim], memory: list[Dim], wanted: bool
+) -> None:
+    assert is_view(view, memory) is is_view(memory, view) is wanted
 
 
 @cache

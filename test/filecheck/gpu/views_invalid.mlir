@@ -1,6 +1,6 @@
 // RUN: polyc-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
-// CHECK: kernel @k binds tensor 0 of !gpu.global<[N, H, F], f16> as !gpu.global<[N, F], f16>, and [N, F] is no view of [N, H, F]: each size of one is a product of consecutive sizes of the other
+// CHECK: kernel @k binds tensor 0 of !gpu.global<[N, H, F], f16> as !gpu.global<[N, F], f16>, and [N, F] is no view of [N, H, F]: consecutive sizes are merged and split, and none moves
 gpu.module @m arch "sm_80" symbols [N, H, F] {
   gpu.kernel @k(%Y: !gpu.global<[N, F], f16> = tensor 0) threads 32 {
     gpu.return
@@ -25,10 +25,10 @@ gpu.module @m arch "sm_80" symbols [N, H, F] {
 
 // -----
 
-// Axes are merged or split, not both.
-// CHECK: and [N, F * H] is no view of [H * N, F]
+// A part of an axis moves.
+// CHECK: and [F * N, H] is no view of [H * N, F]
 gpu.module @m arch "sm_80" symbols [N, H, F] {
-  gpu.kernel @k(%Y: !gpu.global<[N, F * H], f16> = tensor 0) threads 32 {
+  gpu.kernel @k(%Y: !gpu.global<[F * N, H], f16> = tensor 0) threads 32 {
     gpu.return
   }
   gpu.dispatch () -> (Y: !gpu.global<[H * N, F], f16>) {
