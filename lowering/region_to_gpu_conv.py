@@ -54,7 +54,7 @@ class ConvLowering:
         check_reduction(self.conv.reduce, plan)
         why = fault(self.conv, plan)
         if record_of(plan.algo_choice)["conv"] != "implicit_gemm":
-            why = "stores the columns of the image; run region-im2col before region-to-gpu"
+            why = "stores the columns of the image; run region-im2col, and plan-select again"
         if why is not None:
             raise PolycError("UnsupportedPlan", f"plan {plan.variant.data!r} {why}", plan)
 

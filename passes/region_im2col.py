@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
@@ -255,7 +255,8 @@ class MaterializeColumns(RewritePattern):
     type, and the fills of its guard.
 
     With ``choose`` ``plan`` a schedule of the region has to say so (``algo_choice``), and one that
-    cannot be obeyed is an error of kind ``BadPlan``.
+    cannot be obeyed is an error of kind ``BadPlan``.  The region's schedules go: they are of a
+    convolution, and ``plan-select`` has others for the two kernels.
     """
 
     choose: Choose = "plan"
@@ -291,7 +292,7 @@ class MaterializeColumns(RewritePattern):
         columns = _columns(conv, f"{name}_{COLUMNS}", attrs[image])
         multiply = _product(conv, product, columns, attrs)
         for schedule in _schedules(op):
-            schedule.region = SymbolRefAttr(product)
+            rewriter.erase(schedule)
         new: list[Operation] = [_signature(op, product)] if alone else []
         if self.report is not None:
             axes = region.axes_text(conv.axes)

@@ -23,6 +23,8 @@ def test_shown_output_is_what_the_command_prints(
     shown: str,
 ) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for name, text in blocks(DOC, "file"):
+        (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     check_shown(command, shown, capsys)
 

@@ -138,14 +138,13 @@ def test_the_plan_decides(way: str) -> None:
     before = text(module)
     RegionIm2col().apply(make_context(), module)
     verify(module)
-    (plan,) = of_type(module, ScheduleOp)
-    assert isinstance(plan, ScheduleOp)
     kernels = [op.sym_name.data for op in module.ops if isinstance(op, region.KernelOp)]
     if way == "implicit_gemm":
         assert text(module) == before
         return
     assert kernels == ["conv_columns", "conv_product"]
-    assert plan.region.string_value() == "conv_product"
+    # The schedule was of a convolution; plan-select has others for the two kernels.
+    assert not of_type(module, ScheduleOp)
     once = text(module)
     RegionIm2col().apply(make_context(), module)
     assert text(module) == once
