@@ -200,7 +200,7 @@ def _check_tensors(kernel: KernelOp) -> None:
         if kind.element_type == i1:
             raise unsupported(
                 kernel,
-                f"{name.data} is a tensor of i1, and kernels read and write f16, bf16 and f32",
+                f"{name.data} is a tensor of i1, and kernels of products take f16, bf16 and f32",
                 "cast it to one of these outside",
             )
 

@@ -18,12 +18,12 @@ import numpy.typing as npt
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import Dim
 
-ELEMENT_BYTES: Mapping[str, int] = {"f16": 2, "bf16": 2, "f32": 4}
+ELEMENT_BYTES: Mapping[str, int] = {"f16": 2, "bf16": 2, "f32": 4, "i1": 1}
 """Element types of a signature and their sizes."""
 
-_NUMPY_NAMES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
-_DLPACK_TYPES = {(2, 16): "f16", (4, 16): "bf16", (2, 32): "f32"}
-"""(DLDataTypeCode, bits): kDLFloat is 2, kDLBfloat is 4."""
+_NUMPY_NAMES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "bool": "i1"}
+_DLPACK_TYPES = {(2, 16): "f16", (4, 16): "bf16", (2, 32): "f32", (6, 8): "i1"}
+"""(DLDataTypeCode, bits): kDLFloat is 2, kDLBfloat is 4, kDLBool is 6."""
 
 _CPU, _CUDA = 1, 2
 
@@ -80,12 +80,12 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def numpy_dtype(element: str) -> np.dtype[Any]:
-    """NumPy's type of ``f16``, ``bf16`` or ``f32``; bf16 is ml_dtypes'."""
+    """NumPy's type of ``f16``, ``bf16``, ``f32`` or ``i1``; bf16 is ml_dtypes'."""
     if element == "bf16":
         import ml_dtypes
 
         return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype({"f16": np.float16, "f32": np.float32}[element])
+    return np.dtype({"f16": np.float16, "f32": np.float32, "i1": np.bool_}[element])
 
 
 def view(tensor: object, name: str) -> TensorView:
@@ -281,7 +281,12 @@ def torch_signature(given: Sequence[object], period: int) -> tuple[Signature, li
 def torch_empty(shape: Sequence[int], element: str, device: object) -> object:
     """An uninitialised PyTorch tensor."""
     torch: Any = sys.modules["torch"]
-    names = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+    names = {
+        "f16": torch.float16,
+        "bf16": torch.bfloat16,
+        "f32": torch.float32,
+        "i1": torch.bool,
+    }
     return torch.empty(tuple(shape), dtype=names[element], device=device)
 
 

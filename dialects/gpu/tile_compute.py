@@ -241,8 +241,9 @@ class MapOp(IRDLOperation):
     output, the coordinates as an affine map of the tile's axes (dimensions) and of ``origin``
     (symbols: the tile's place in the whole).  So ``(d0, d1) -> (d0)`` reads a statistic of the
     row from a fragment of rank 1.  An output fragment is written at the element's own place.
-    Elements outside a tensor are not read (the body sees 0) and not written.  In the body
-    ``gpu.tile_index`` is the element's coordinate in the tile.
+    Elements outside a tensor are not read (the body sees 0) and not written.  Where the body does
+    not use the first argument, ``space`` says only how the tile is spread over threads.  In the
+    body ``gpu.tile_index`` is the element's coordinate in the tile.
     """
 
     name = "gpu.map"

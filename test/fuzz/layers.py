@@ -1,8 +1,8 @@
 """Random programs through every layer: what one computes, all compute.
 
 A program is drawn from a number, played at the frontend, and after every pass down to the
-regions, and to tiles where a kernel has a form; each layer is compared with the one before the
-pass.  A program that a layer refuses counts as one that ends above it.
+regions and to the tiles of their kernels; each layer is compared with the one before the pass.  A
+program that a layer refuses counts as one that ends above it.
 
     python test/fuzz/layers.py --runs 20000 --seed 0
 """

@@ -112,6 +112,14 @@ def _gemm(turned: bool = False) -> Make:
     return make
 
 
+def _flat(g: Graph) -> list[SSAValue]:
+    """A product that is a vector in memory, and is read as a matrix again."""
+    flat = Dim.sym("M") * Dim.sym("N")
+    product = g.add(frontend.ReshapeOp(g.add(frontend.GemmOp(*g.ins[:2])), [flat]))
+    rows = g.add(frontend.ReshapeOp(product, [Dim.sym("M"), Dim.sym("N")]))
+    return [product, g.fn("tanh", rows)]
+
+
 def _computed(g: Graph) -> list[SSAValue]:
     return [g.add(frontend.GemmOp(g.fn("tanh", g.ins[0]), g.ins[1]))]
 
@@ -181,6 +189,9 @@ PROGRAMS: Mapping[str, Program] = {
         [((2, "B", "M", "K"), f32), ((2, 1, "N", "K"), f32)],
         _gemm(True),
         ({"B": 3, "M": 9, "N": 5, "K": 7},),
+    ),
+    "a product that is a vector in memory": Program(
+        [(("M", "K"), f32), (("K", "N"), f32)], _flat, ({"M": 9, "N": 20, "K": 5},), "none"
     ),
     "a product of what is computed": Program(
         [(("M", "K"), f16), (("K", "N"), f16)], _computed, ({"M": 9, "N": 20, "K": 5},)

@@ -16,6 +16,7 @@ from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.plan import ScheduleOp
 from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.lowering.region_to_gpu import merged
 from polyc.passes.finish import finish
 from polyc.passes.lower_to_gpu import build
 from polyc.playback import tile as tiles
@@ -205,6 +206,18 @@ def test_a_sum_in_f16_is_rounded_at_every_step() -> None:
         found = play(module, "f", [x], {"M": 3, "N": 3})
         assert found is not None
         assert found[0].tolist() == [2048.0] * 3
+
+
+def test_kernels_of_one_graph_have_their_variants_side_by_side() -> None:
+    """Each variant of one kernel with what the others have beside it; the last takes all sizes."""
+    assert merged([["tma", "cp_async", "scalar"], ["vector", "scalar"]]) == [
+        "tma",
+        "cp_async",
+        "vector",
+        "scalar",
+    ]
+    assert merged([["scalar"], ["vector", "scalar"]]) == ["vector", "scalar"]
+    assert merged([["a", "b"], ["c"]]) == ["a", "b", "c"]
 
 
 # Plans of a user -------------------------------------------------------------------------------

@@ -187,3 +187,11 @@ def test_outputs_are_of_the_input_s_library() -> None:
     assert out.dtype == ml_dtypes.bfloat16
     error = refused(lambda: tensors.empty_like_input(OnlyDLPack(np.zeros(1)), (2, 3), "f16"))
     assert "not for OnlyDLPack; pass out=" in error.message
+
+
+def test_conditions_are_bytes() -> None:
+    flags = np.array([[True, False, True]])
+    for seen in (tensors.view(flags, "m"), tensors.view(OnlyDLPack(flags), "m")):
+        assert (seen.element, seen.shape, seen.bytes) == ("i1", (1, 3), 3)
+    made = tensors.empty_like_input(flags, [2], "i1")
+    assert isinstance(made, np.ndarray) and made.dtype == np.bool_

@@ -1,9 +1,8 @@
 // RUN: polyc-opt %s -p frontend-to-tiny,tiny-to-index,index-to-region | filecheck %s
 // RUN: polyc-opt %s -p frontend-to-tiny,tiny-to-index,index-to-region | polyc-opt | filecheck %s
-// RUN: polyc-opt %s -p frontend-to-tiny,tiny-to-index,index-to-region,plan-select --verify-diagnostics | filecheck %s --check-prefix=PLAN
+// RUN: polyc-opt %s -p frontend-to-tiny,tiny-to-index,index-to-region,plan-select,region-to-gpu | filecheck %s --check-prefix=PLAN
 
-// Tensors of conditions are read and written as they are; what a kernel cannot do yet is for
-// plan-select to say.
+// Tensors of conditions are read and written as they are, an element a byte.
 frontend.graph @f(%x: !frontend.tensor<[M], f32>, %m: !frontend.tensor<[M], i1>) -> (C: !frontend.tensor<[M], i1>) {
   %0 = frontend.select %m, %x, %x : (!frontend.tensor<[M], i1>, !frontend.tensor<[M], f32>, !frontend.tensor<[M], f32>) -> !frontend.tensor<[M], f32>
   %1 = frontend.cast %0 : !frontend.tensor<[M], f32> -> !frontend.tensor<[M], i1>
@@ -15,4 +14,5 @@ frontend.graph @f(%x: !frontend.tensor<[M], f32>, %m: !frontend.tensor<[M], i1>)
 // CHECK:         region.read %m {{.*}} -> !region.val<[m: M], i1>
 // CHECK:         region.compare ne {{.*}} -> !region.val<[m: M], i1>
 
-// PLAN: error[UnsupportedProgram]: region @f has no schedule: m is a tensor of i1, and kernels read and write f16, bf16 and f32; cast it to one of these outside
+// PLAN:         gpu.map %out {{.*}} ins(%m : !gpu.global<[M], i1> {{.*}}) outs(%C : !gpu.global<[M], i1>
+// PLAN:           arith.cmpf une

@@ -1,0 +1,66 @@
+"""Regions as loops on the GPU, and random programs of every family, against the frontend."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.frontend import GraphOp
+from polyc.playback.reference import make_inputs
+from polyc.runtime.program import Program
+from polyc.test.fuzz import layers
+from polyc.test.fuzz.random_programs import drawn
+from polyc.test.unit.gpu_text import only
+from polyc.test.unit.loop_programs import PROGRAMS
+from polyc.tools.play import play
+
+Build = Callable[[str, str], Program]
+ARCHS = ("sm_80", "sm_90a")
+LARGE: Mapping[str, Sequence[Mapping[str, int]]] = {
+    "a chain": [{"M": 1000, "N": 1000}, {"M": 33, "N": 4097}],
+    "a chain of halves": [{"M": 1000, "N": 1000}],
+    "a softmax over columns": [{"M": 700, "N": 1001}],
+    "a mean over everything": [{"M": 300, "N": 1025}],
+    "a product of f32": [{"M": 129, "N": 300, "K": 77}],
+}
+"""More than a few blocks."""
+
+
+def compare(program: Program, module: Any, sizes: Mapping[str, int]) -> int:
+    """Run every variant that takes the sizes; returns how many did."""
+    graph = only(module, GraphOp)
+    inputs = make_inputs(graph, sizes, 5)
+    wanted = play(module, "f", inputs, sizes)
+    assert wanted is not None
+    ran = 0
+    for variant in (None, *program.variants):
+        try:
+            found = program.run(inputs, sizes, variant=variant)
+        except PolycError as error:
+            assert error.kind == "NoVariant" and variant is not None
+            continue
+        assert layers.differs([np.asarray(x) for x in found], wanted) is None, variant
+        ran += 1
+    return ran
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_variant_of_a_program_of_loops(build: Build, name: str, arch: str) -> None:
+    module = PROGRAMS[name].module()
+    program = build(str(module), arch)
+    for sizes in (*PROGRAMS[name].sizes, *LARGE.get(name, ())):
+        assert compare(program, module, sizes) >= 2
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("number", range(12))
+def test_a_random_program(build: Build, number: int, arch: str) -> None:
+    """What any program of the language computes on the GPU is what its graph says."""
+    program = drawn(random.Random(f"gpu {number}"))
+    assert compare(build(str(program.module), arch), program.module, program.sizes) >= 2
