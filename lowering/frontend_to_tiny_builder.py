@@ -41,9 +41,11 @@ class Builder:
     def rounded(self, value: SSAValue, element: Attribute) -> SSAValue:
         """The f32 ``value`` rounded to ``element``, in f32 again.
 
-        Nothing is added for a value that has just been widened from ``element``.
+        Nothing is added for a value that has been widened from ``element`` and only moved since.
         """
         owner = value.owner
+        while isinstance(owner, tiny.PermuteOp | tiny.ReshapeOp | tiny.SliceOp | tiny.ExpandOp):
+            owner = owner.operand.owner
         if element == f32 or (
             isinstance(owner, tiny.CastOp) and tiny.tensor_of(owner.operand).element_type == element
         ):

@@ -192,10 +192,12 @@ class Parts:
         """Where in its tensor a tile of Q, K or V begins, at a first query or key."""
         found: list[SSAValue] = []
         for axis in operand.axes:
-            if isinstance(axis, AffineExpr):
+            if axis == operand.feature:
+                found.append(emit.apply(operand.offset, at.batch, self.symbols))
+            elif isinstance(axis, AffineExpr):
                 found.append(emit.apply(axis, at.batch, self.symbols))
             else:
-                found.append(self.zero_index if axis == operand.feature else position)
+                found.append(position)
         return found
 
     def copy(

@@ -42,10 +42,13 @@ from polyc.passes.region_rewriting import type_of
 from polyc.passes.region_streaming_softmax import behind_views, constant_of
 from polyc.passes.region_visible import Visible
 from polyc.poly import isl
-from polyc.poly.affine import uses_dim
+from polyc.poly.affine import canonical_expr, linear_of, uses_dim
 
 HEAD_MULTIPLE = 16
 """A step of a tensor core takes 16 elements of a head; so do the swizzled rows of a tile."""
+
+FEATURE_STEP = 8
+"""Heads in a row start at whole vectors of 16 bytes."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class Operand:
     axes: tuple[str | AffineExpr, ...]
     """Of each dimension of the tensor the axis that walks it, or, as an expression whose
     dimensions are the batch axes, where the tile lies."""
+    offset: AffineExpr
+    """The first feature of a head, where several heads follow one another in a row; 0 else."""
 
     @property
     def along(self) -> tuple[int, int]:
@@ -277,21 +282,30 @@ class _Search:
         ]
         symbols = [AffineExpr.symbol(i) for i in range(len(self.symbols))]
         found: list[str | AffineExpr] = []
+        offset: AffineExpr = AffineExpr.constant(0)
         for expr, size in zip(read.map.data.results, self._shape(read), strict=True):
-            used = [x for i, x in enumerate(labels) if uses_dim(expr, i)]
-            if all(x in batch for x in used):
-                found.append(expr.replace_dims_and_symbols(places, symbols))
-                continue
-            axis = labels[expr.position] if isinstance(expr, AffineDimExpr) else ""
-            whole = type_of(read.result).axis(axis)
-            if axis not in walks or whole is None or whole.size != size:
-                raise Refused(f"it reads {name} at {expr}, not along an axis of its size", read)
-            found.append(axis)
+            walked = [x for x in walks if x in labels and uses_dim(expr, labels.index(x))]
+            axis = walked[0] if walked else None
+            own = AffineExpr.constant(0) if axis is None else AffineDimExpr(labels.index(axis))
+            rest = canonical_expr(expr - own)
+            if any(x not in batch and uses_dim(rest, i) for i, x in enumerate(labels)):
+                raise Refused(f"it reads {name} at {expr}, not along an axis", read)
+            place = rest.replace_dims_and_symbols(places, symbols)
+            if axis == walks[1]:
+                offset = place
+            elif axis is not None:
+                whole = type_of(read.result).axis(axis)
+                if rest != AffineExpr.constant(0) or whole is None or whole.size != size:
+                    raise Refused(f"it reads {name} at {expr}, not along an axis of its size", read)
+            found.append(place if axis is None else axis)
         if sorted(a for a in found if isinstance(a, str)) != sorted(walks):
             raise Refused(f"it reads {name} not along {walks[0]} and {walks[1]}", read)
         if found[-1] != walks[1]:
             raise Refused(f"features are not the innermost axis of {name}", read)
-        return Operand(name, read, tuple(found))
+        starts = linear_of(offset)
+        if any(step % FEATURE_STEP for step in (starts.constant, *(c for _, c in starts.terms))):
+            raise Refused(f"heads of {name} do not start at multiples of {FEATURE_STEP}", read)
+        return Operand(name, read, tuple(found), offset)
 
     def _shape(self, read: region.ReadOp) -> tuple[Dim, ...]:
         return tuple(cast("MemRefType", read.tensor.type).shape)

@@ -149,3 +149,29 @@ PROGRAMS: Mapping[str, Attention] = {
     ),
 }
 """Every way in which attentions differ, at sizes with tails."""
+
+
+def heads_in_rows(packed: bool) -> str:
+    """Causal attention of heads that follow one another in the rows of Q, K and V.
+
+    The three are tensors of their own, or, ``packed``, parts of the rows of one.
+    """
+    row, whole = "!frontend.tensor<[B, M, 64 * H], f16>", "!frontend.tensor<[B, M, 192 * H], f16>"
+    split, head = "!frontend.tensor<[B, M, H, 64], f16>", "!frontend.tensor<[B, H, M, 64], f16>"
+    inputs = f"%qkv: {whole}" if packed else f"%q: {row}, %k: {row}, %v: {row}"
+    lines: list[str] = []
+    for i, x in enumerate("qkv"):
+        if packed:
+            lines.append(
+                f"%{x} = frontend.slice %qkv [0:B, 0:M, {64 * i} * H:{64 * (i + 1)} * H] "
+                f": {whole} -> {row}"
+            )
+        lines.append(f"%{x}1 = frontend.reshape %{x} : {row} -> {split}")
+        lines.append(f"%{x}2 = frontend.permute %{x}1 perm [0, 2, 1, 3] : {split} -> {head}")
+    body = "\n  ".join(lines)
+    return f"""frontend.graph @attention({inputs}) -> {head} {{
+  {body}
+  %0 = frontend.attention %q2, %k2, %v2 causal {{acc = f32}} : ({head}, {head}, {head}) -> {head}
+  frontend.output %0 : {head}
+}}
+"""

@@ -17,7 +17,14 @@ from polyc.passes.finish import finish
 from polyc.passes.plan_attention import VARIANTS
 from polyc.playback.gpu import simulate
 from polyc.runtime import nvrtc
-from polyc.test.unit.attention_programs import PROGRAMS, Array, Attention, passed
+from polyc.test.unit.attention_programs import (
+    PROGRAMS,
+    TO_REGION,
+    Array,
+    Attention,
+    heads_in_rows,
+    passed,
+)
 from polyc.test.unit.gpu_text import find, only, parsed, printed
 from polyc.tools.play import play
 
@@ -116,6 +123,24 @@ def test_kernels_compile_without_a_spill(arch: str, name: str) -> None:
     assert not result.warnings()
     for kernel, info in result.kernels.items():
         assert (info.spill_bytes, info.stack, info.smem) == (0, 0, 0), kernel
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("arch", VARIANTS)
+def test_heads_that_follow_one_another_in_a_row(arch: str, packed: bool) -> None:
+    graph = heads_in_rows(packed)
+    rng = np.random.default_rng(3)
+    shapes = [(2, 70, 3 * 192)] if packed else [(2, 70, 192)] * 3
+    inputs = [rng.standard_normal(shape).astype(np.float16) for shape in shapes]
+    sizes = {"B": 2, "M": 70, "H": 3}
+    module = passed(graph, *TO_REGION, "plan-select", "region-to-gpu", arch=arch)
+    right, found = (play(m, "attention", inputs, sizes) for m in (parsed(graph), module))
+    assert right is not None and found is not None
+    assert_close(PROGRAMS["full"], list(found), list(right))
+    finish(module)
+    result = simulate(only(module, gpu.ModuleOp), inputs, sizes)
+    assert not result.findings, "\n".join(map(str, result.findings))
+    assert_close(PROGRAMS["full"], list(result.outputs), list(right))
 
 
 # What a kernel does ------------------------------------------------------------------------------

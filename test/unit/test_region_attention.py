@@ -13,7 +13,13 @@ from polyc.passes.region_attention import StreamingAttention, find_attention
 from polyc.passes.region_contraction import find_contraction
 from polyc.passes.region_visible import Visible
 from polyc.poly.affine import constraint_of, linear_of
-from polyc.test.unit.attention_programs import PROGRAMS, TO_REGION, Attention, passed
+from polyc.test.unit.attention_programs import (
+    PROGRAMS,
+    TO_REGION,
+    Attention,
+    heads_in_rows,
+    passed,
+)
 from polyc.test.unit.gpu_text import only, printed, run
 
 H64 = ("[H, M, 64]", "[H, N, 64]", "[H, N, 64]")
@@ -69,6 +75,23 @@ def test_the_queries_may_stand_before_the_heads() -> None:
     attention = find_attention(only(passed(text, *TO_REGION), region.KernelOp))
     assert str(attention.k.axes[0]) == "d0" and str(attention.k.axes[2]) == "d1"
     assert attention.k.along == (1, 3) and attention.k.axes[3] == attention.depth_axis
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_heads_may_follow_one_another_in_a_row(packed: bool) -> None:
+    module = passed(heads_in_rows(packed), *TO_REGION)
+    attention = find_attention(only(module, region.KernelOp))
+    assert [str(a) for a in attention.q.axes] == ["d0", "m", attention.depth_axis]
+    starts = [str(o.offset) for o in (attention.q, attention.k, attention.v)]
+    own = "(d1 * 64)"
+    rows = [own, f"({own} + (s2 * 64))", f"({own} + (s2 * 128))"] if packed else [own] * 3
+    assert starts == rows
+
+
+def test_heads_that_start_within_a_vector_are_refused() -> None:
+    text = printed(passed(heads_in_rows(False), *TO_REGION))
+    text = text.replace("((d2 * 64) + d3)", "((d2 * 60) + d3)")
+    assert refusal(text) == "heads of q do not start at multiples of 8"
 
 
 @pytest.mark.parametrize(
@@ -233,7 +256,13 @@ CHANGES = {
     "keys backwards": (
         "region.read %k affine_map<(d0, d1, d2)[s0, s1, s2] -> (d0, d1, d2)>",
         "region.read %k affine_map<(d0, d1, d2)[s0, s1, s2] -> (d0, s2 - d1 - 1, d2)>",
-        "it reads k at ((s2 + (d1 * -1)) + -1), not along an axis of its size",
+        "it reads k at ((s2 + (d1 * -1)) + -1), not along an axis",
+    ),
+    "keys from the second on": (
+        "region.read %k affine_map<(d0, d1, d2)[s0, s1, s2] -> (d0, d1, d2)> :",
+        "region.read %k affine_map<(d0, d1, d2)[s0, s1, s2] -> (d0, d1 + 1, d2)> "
+        "where affine_set<(d0, d1, d2)[s0, s1, s2] : (s2 - d1 - 2 >= 0)> else 0.0 :",
+        "a factor of its scores is read under a guard",
     ),
 }
 
