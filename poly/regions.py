@@ -28,9 +28,9 @@ def region_json(kernel: KernelOp) -> Json:
     """A region with the field names of the specification's section 7, and its signature.
 
     Its iters may all run at once: a kernel's body is pure, and each point of the iters is
-    written once.  The reduced axes are those of its reductions.
+    written once.  The reduced axes are those of its reductions, of what is reduced together too.
     """
-    reductions = [op for op in kernel.body.block.ops if isinstance(op, ReduceOp)]
+    reductions = [op for op in kernel.walk() if isinstance(op, ReduceOp)]
     kinds = [cast(MemRefType, a.type) for a in kernel.ins]
     reads = zip(kernel.arg_names, kinds, kernel.arg_attrs, strict=True)
     writes = zip(kernel.res_names, kernel.outs, kernel.res_attrs, strict=True)

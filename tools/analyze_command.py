@@ -13,7 +13,7 @@ from polyc.poly.indexbook import Json
 from polyc.tools.pipeline import Compilation, check_arch, graphs
 
 NAME = "analyze"
-SHOWN = ("region", "variant", "when", "mma", "loader", "tile", "stages")
+SHOWN = ("region", "variant", "algo_choice", "when", "mma", "loader", "tile", "stages")
 """What a report shows of a schedule; --dump=plan has all of it."""
 
 HELP = "say where values are computed, what may be fused, and what kept a program from TMA"
@@ -87,18 +87,21 @@ def lowered_json(source: Compilation) -> Json:
     from polyc.poly.regions import region_dependences, region_json
 
     out: Json = {"regions": [], "region_dependences": [], "schedules": []}
-    for stage in ("region", "plan"):
-        try:
-            module = source.fresh(source.arch).run(stage).module
-        except PolycError as error:
-            return {**out, "refused": error.as_dict()}
+    job = source.fresh(source.arch)
+    job.keep = ("region", "plan")
+    refused: Json = {}
+    try:
+        job.run("plan")
+    except PolycError as error:
+        refused = {"refused": error.as_dict()}
+    for module in job.kept.values():
         ops = list(module.walk())
         kernels = [op for op in ops if isinstance(op, KernelOp)]
         out["regions"] = [region_json(op) for op in kernels]
         out["region_dependences"] = region_dependences(kernels)
         plans = [op.to_json() for op in ops if isinstance(op, ScheduleOp)]
         out["schedules"] = [{name: plan[name] for name in SHOWN} for plan in plans]
-    return out
+    return out | refused
 
 
 def parse_tiles(settings: list[str]) -> dict[str, int]:

@@ -143,7 +143,10 @@ def _regions(report: Json) -> list[str]:
     for plan in report["schedules"]:
         when = f" when {', '.join(plan['when'])}" if plan["when"] else ""
         tile = "x".join(map(str, plan["tile"]))
-        how = f"{plan['mma']}, loader {plan['loader']}, tile {tile}, {plan['stages']} stages"
+        ways = "".join(f"{what} {way}, " for what, way in plan["algo_choice"].items())
+        loads = "" if plan["mma"] == "none" else f"{plan['mma']}, loader {plan['loader']}, "
+        stages = f", {plan['stages']} stages" if plan["stages"] > 1 else ""
+        how = f"{ways}{loads}tile {tile}{stages}"
         lines.append(_row("kernel", f"@{plan['region']} {plan['variant']}: {how}{when}"))
     if "refused" in report:
         lines.append(

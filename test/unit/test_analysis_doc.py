@@ -13,8 +13,20 @@ from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
 from polyc.tools import polyc
 
 PAGE = (ROOT / "docs" / "analysis.md").read_text("utf-8")
-BY_NAME = {"tile", "per_axis", "low", "high", "axes", "symbols", "first", "second", "lhs", "rhs"}
-"""Fields whose objects have names of axes, symbols or tensors as keys."""
+BY_NAME = {
+    "algo_choice",
+    "tile",
+    "per_axis",
+    "low",
+    "high",
+    "axes",
+    "symbols",
+    "first",
+    "second",
+    "lhs",
+    "rhs",
+}
+"""Fields whose objects have names of axes, symbols, tensors or patterns as keys."""
 
 
 @pytest.mark.parametrize(("command", "shown"), blocks(PAGE, "shows"))

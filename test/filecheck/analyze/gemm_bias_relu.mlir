@@ -20,7 +20,7 @@
 // CHECK-NEXT: tma         v3: the stride of dimension 0 of B is 2 * N bytes
 // CHECK: regions
 // CHECK-NEXT: region      @gemm_bias_relu over m n, reduces k
-// CHECK-NEXT: kernel      @gemm_bias_relu tma: wgmma, loader tma
+// CHECK-NEXT: kernel      @gemm_bias_relu tma: matmul tiled, wgmma, loader tma
 
 // With K and N multiples of 8 nothing is refused.
 // ALIGNED-NOT: why not
