@@ -90,7 +90,8 @@ _THREE: Fields = {**_WGMMA, "consumers": 3, "registers": [32, 160]}
 
 _TMA = (
     Variant("tma", 64, {**_THREE, "tile": [192, 128]}, PLAIN),
-    Variant("tma", 128, {**_WGMMA, "tile": [128, 128]}, BOUNDED),
+    Variant("tma", 128, {**_WGMMA, "tile": [128, 128]}, PLAIN),
+    Variant("tma", 128, {**_WGMMA, "tile": [128, 112]}, BOUNDED),
     Variant("tma", 192, {**_WGMMA, "tile": [128, 80]}, BOUNDED),
     Variant("tma", MAX_FEATURES, {**_WGMMA, "tile": [128, 64]}, BOUNDED),
     Variant("tma", 64, {**_WGMMA, "tile": [128, 96]}),

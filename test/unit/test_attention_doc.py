@@ -60,8 +60,8 @@ def test_the_tiles_are_those_of_the_plans() -> None:
         queries, keys = cast("list[int]", variant.fields["tile"])
         (rows,) = cast("list[int]", variant.fields["warp_tile"])
         wanted.append(
-            f"| `{variant.name}` | {variant.features} | {SCORES[variant.scores]} | {queries}, {keys} "
-            f"| {rows} |"
+            f"| `{variant.name}` | {variant.features} | {SCORES[variant.scores]} "
+            f"| {queries}, {keys} | {rows} |"
         )
     assert re.findall(r"^\| `\w+` \| \d+ .*$", DOC, re.MULTILINE) == wanted
     assert [v for v in VARIANTS["sm_90a"] if v.name != "tma"] == list(VARIANTS["sm_80"])

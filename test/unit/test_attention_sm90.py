@@ -1,0 +1,338 @@
+"""Kernels of attention for sm_90a: thread by thread, through NVRTC, and what is in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects import arith, math, scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir.affine import AffineConstraintExpr, AffineConstraintKind, AffineExpr, AffineSet
+
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import tile
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.passes.finish import finish
+from polyc.passes.region_visible import Visible
+from polyc.playback.gpu import simulate
+from polyc.playback.gpu.verdict import Case, judge
+from polyc.playback.mutation import mutants
+from polyc.runtime import nvrtc
+from polyc.test.unit.attention_programs import H64, PROGRAMS, Array, Attention, passed
+from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed
+from polyc.tools.play import play
+
+H128, H192, H256 = (
+    (f"[H, M, {size}]", f"[H, N, {size}]", f"[H, N, {size}]") for size in (128, 192, 256)
+)
+SIZES = [{"H": 2, "M": 70, "N": 150}]
+MASK = ["[H, M, N], f32"]
+
+MORE: Mapping[str, Attention] = {
+    "full 128": Attention(*H128, sizes=SIZES),
+    "causal 128": Attention(*H128, sizes=SIZES, options=" causal offset N - M"),
+    "window 128": Attention(*H128, sizes=SIZES, options=" causal window [40, 0]"),
+    "mask 128": Attention(*H128, sizes=SIZES, options=" causal window [99, 0]", masks=MASK),
+    "causal 192": Attention(*H192, sizes=SIZES, options=" causal"),
+    "causal 256": Attention(*H256, sizes=SIZES, options=" causal"),
+    "mask 256": Attention(*H256, sizes=SIZES, masks=MASK),
+    "several steps": Attention(
+        *H64, sizes=[{"H": 1, "M": 200, "N": 500}], options=" causal offset 250"
+    ),
+    "a window of several steps": Attention(
+        *H64, sizes=[{"H": 1, "M": 200, "N": 600}], options=" window [150, 160] offset 200"
+    ),
+}
+ALL = {**PROGRAMS, **MORE}
+
+SIMULATED = [
+    "one key, one query",
+    "no query",
+    "the first rows see nothing",
+    "additive mask of a row, causal",
+    "log-sum-exp",
+    "shared heads",
+    "heads of 16",
+    "heads of 48 and 80",
+    "heads of 64 and 256",
+    *MORE,
+]
+COMPILED = [
+    "full",
+    "causal from the end",
+    "bf16",
+    "window to both sides",
+    "additive mask of a row, causal",
+    "log-sum-exp",
+    *(name for name in MORE if "steps" not in name),
+]
+
+
+@cache
+def region(name: str) -> str:
+    return printed(ALL[name].region())
+
+
+def tiles(name: str) -> ModuleOp:
+    """The tma variant alone, at the tile level."""
+    module = passed(region(name), "plan-select", "region-to-gpu", arch="sm_90a")
+    for op in [*find(module, gpu.KernelOp), *only(module, gpu.DispatchOp).launches()]:
+        kernel = op.sym_name.data if isinstance(op, gpu.KernelOp) else op.kernel_name
+        if kernel != "attention_tma":
+            op.detach()
+    return module
+
+
+def lowered(name: str) -> gpu.ModuleOp:
+    module = tiles(name)
+    finish(module)
+    return only(module, gpu.ModuleOp)
+
+
+def wanted(name: str, inputs: Sequence[Array], sizes: Mapping[str, int]) -> list[Array]:
+    found = play(parsed(region(name)), "attention", list(inputs), dict(sizes))
+    assert found is not None
+    return list(found)
+
+
+def assert_close(name: str, found: Sequence[Array], right: Sequence[Array]) -> None:
+    bound = 1.6e-2 if ALL[name].element == "bf16" else 2e-3
+    for one, other in zip(found, right, strict=True):
+        wide = [np.asarray(x, np.float32) for x in (one, other)]
+        np.testing.assert_allclose(*wide, rtol=bound, atol=bound)
+
+
+# What it computes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_tiles_give_what_the_region_does(name: str) -> None:
+    for sizes in MORE[name].sizes:
+        inputs = MORE[name].inputs(sizes)
+        found = play(tiles(name), "attention", inputs, dict(sizes))
+        assert found is not None
+        assert_close(name, list(found), wanted(name, inputs, sizes))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "completion"), [("round-robin", "late"), ("random", "random")]
+)
+@pytest.mark.parametrize("name", SIMULATED)
+def test_threads_give_what_the_region_does(name: str, schedule: str, completion: str) -> None:
+    """No race, no access outside, no wait that is missing or that never ends."""
+    module = lowered(name)
+    for seed, sizes in enumerate(ALL[name].sizes):
+        inputs = ALL[name].inputs(sizes, seed)
+        result = simulate(
+            module, inputs, sizes, schedule=schedule, completion=completion, seed=seed
+        )
+        assert not result.findings, "\n".join(map(str, result.findings))
+        assert_close(name, list(result.outputs), wanted(name, inputs, sizes))
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_kernel_compiles_without_a_spill(name: str) -> None:
+    result = nvrtc.compile_cuda(cuda_source(lowered(name)), "sm_90a")
+    assert not result.warnings()
+    for word in ("serialized", "ignored", "warning", "Performance Loss"):
+        assert word not in result.log
+    (info,) = result.kernels.values()
+    assert (info.spill_bytes, info.stack, info.smem) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("least", [-1e9, -3.4028235e38])
+def test_a_mask_of_huge_numbers_leaves_what_the_scores_say(least: float) -> None:
+    """A row of which all keys have the same huge number beside their scores sees all of them."""
+    sizes = {"H": 1, "M": 3, "N": 200}
+    q, k, v, _ = PROGRAMS["additive mask"].inputs(sizes)
+    mask = np.zeros((1, 3, 200), np.float32)
+    mask[0, 1], mask[0, 2, 5:] = least, least
+    inputs = [q, k, v, mask]
+    found = play(tiles("additive mask"), "attention", inputs, sizes)
+    assert found is not None
+    assert_close("additive mask", list(found), wanted("additive mask", inputs, sizes))
+
+
+def test_mutants_of_a_kernel_are_caught() -> None:
+    """Waits, arrivals and fences that are left out, and numbers that are wrong."""
+    name, sizes = "full 128", {"H": 3, "M": 70, "N": 260}
+    inputs = MORE[name].inputs(sizes)
+    case = Case.of(lowered(name), None, sizes, inputs, wanted(name, inputs, sizes))
+    found = mutants(lowered(name))
+    flow = [m for m in found if re.search("mbarrier|wgmma_wait|wgmma_fence|named_barrier", m.op)]
+    chosen = [*flow[:: len(flow) // 5], *found[:: len(found) // 5]]
+    survived = [v for v in (judge(m, [case]) for m in chosen) if v.outcome == "survived"]
+    assert not survived, "\n".join(str(v.mutant) for v in survived)
+
+
+# What is in it -----------------------------------------------------------------------------------
+
+
+def consumer(name: str) -> gpu.KernelOp | tile.RolesOp:
+    return only(tiles(name), tile.RolesOp)
+
+
+def maps(name: str) -> list[tile.MapOp]:
+    """The maps of the first step, in order."""
+    (some,) = (op for op in find(consumer(name), scf.IfOp) if find(op, tile.ReduceOp))
+    return [op for op in some.true_region.block.ops if isinstance(op, tile.MapOp)]
+
+
+def test_one_producer_feeds_consumers_by_rings() -> None:
+    for name, groups, stages in (("causal", 3, 2), ("causal 128", 2, 2)):
+        kernel = only(tiles(name), gpu.KernelOp)
+        roles = only(kernel, tile.RolesOp)
+        assert roles.consumers.value.data == groups and roles.independent is not None
+        rings = [str(r.ring.type) for r in find(kernel, tile.RingOp)]
+        assert rings == ["!gpu.ring<1>", f"!gpu.ring<{stages}>", f"!gpu.ring<{stages}>"]
+        copies = [c for c in find(kernel, tile.CopyOp) if c.is_load]
+        assert len(copies) == groups + 2
+        assert all(c.loader and c.loader.data == "tma" for c in copies)
+        assert {c.mma.data for c in find(kernel, tile.ContractOp)} == {"wgmma"}
+        assert len(find(kernel, tile.OrderEnterOp)) == len(find(kernel, tile.OrderLeaveOp)) == 2
+
+
+def test_a_scale_is_in_the_exponent() -> None:
+    """No map of the scores before their maximum but the mask's, and exp2 of a sum of products."""
+    for name in ("full", "causal", "window 128"):
+        mask, _, weights = maps(name)[:3]
+        assert len(find(mask, arith.SelectOp)) == 1 and not find(mask, arith.MulfOp)
+        assert len(find(weights, math.FmaOp)) == len(find(weights, math.Exp2Op)) == 1
+    units = {
+        f"{op.value}".split()[0]
+        for weights in (maps("full")[2], maps("no scale")[2])
+        for op in find(weights, arith.ConstantOp)
+    }
+    assert {round(float(u), 6) for u in units} == {0.180337, 1.442695}
+
+
+@pytest.mark.parametrize("name", ["additive mask", "negative scale"])
+def test_another_score_is_mapped_and_its_maximum_subtracted(name: str) -> None:
+    score, _, _, weights = maps(name)[:4]
+    assert find(score, arith.MulfOp)
+    assert not find(weights, math.FmaOp)
+    assert len(find(weights, arith.SubfOp)) == len(find(weights, math.Exp2Op)) == 1
+
+
+def test_masks_are_applied_in_steps_that_they_may_cut() -> None:
+    """Loops over steps with and without a mask; even sizes without a mask have none at all."""
+    masked = {"full": [0], "causal": [1, 0], "window 128": [1, 0, 1], "even sizes": [0]}
+    for name, expected in masked.items():
+        loops = [op for op in find(consumer(name), scf.ForOp) if find(op, tile.ContractOp)]
+        selects = [[m for m in find(o, tile.MapOp) if m.space is reduced(o)] for o in loops]
+        found = [sum(len(find(m, arith.CmpiOp)) > 0 for m in some) for some in selects]
+        assert found == expected, name
+    assert not find(maps("even sizes")[0], arith.CmpiOp)
+
+
+def reduced(loop: scf.ForOp) -> object:
+    return find(loop, tile.ReduceOp)[0].source
+
+
+def test_keys_that_no_query_of_a_tile_sees_are_not_loaded() -> None:
+    """Of six blocks of 112 keys each of the two tiles of 128 queries sees five."""
+    sizes = {"H": 1, "M": 200, "N": 600}
+    inputs = MORE["a window of several steps"].inputs(sizes)
+    counters = simulate(lowered("a window of several steps"), inputs, sizes).counters
+    queries, block = 64 * 64 * 2, 2 * 112 * 64 * 2
+    assert counters.tma_bytes == 2 * 2 * queries + (5 + 5) * block
+
+
+def test_tiles_of_the_same_keys_are_one_kernels_and_others_go_by_the_longest() -> None:
+    launch = only(tiles("full 128"), gpu.DispatchOp).launches()[0]
+    assert launch.persistent is not None
+    assert len(find(tiles("full 128"), tile.TileLoopOp)) == 2
+    launch = only(tiles("causal 128"), gpu.DispatchOp).launches()[0]
+    assert launch.persistent is None and not find(tiles("causal 128"), tile.TileLoopOp)
+    grid = [d.evaluate({"H": 5, "M": 300, "N": 1}) for d in launch.grid.data]
+    assert grid == [2, 3, 4]
+
+
+# Bounds of blocks --------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(-2, 2), st.sampled_from([-2, -1, 1, 2]), st.integers(-9, 9)),
+        max_size=3,
+    ),
+    st.integers(0, 20),
+    st.integers(1, 5),
+    st.integers(1, 5),
+)
+def test_uncut_blocks_are_those_without_a_masked_score(
+    rows: list[tuple[int, int, int]], first: int, queries: int, keys: int
+) -> None:
+    """A block is between the bounds where all of its positions satisfy the constraints."""
+    query, key = AffineExpr.dimension(0), AffineExpr.dimension(1)
+    points = AffineSet(
+        2,
+        0,
+        tuple(
+            AffineConstraintExpr(
+                AffineConstraintKind.ge, query * a + key * b + c, AffineExpr.constant(0)
+            )
+            for a, b, c in rows
+        ),
+    )
+    bounds = Visible(points).uncut(queries, keys)
+    assert bounds is not None
+    for block in range(-8, 12):
+        found = all(block >= e.eval([first], []) for e in bounds[0]) and all(
+            block < e.eval([first], []) for e in bounds[1]
+        )
+        right = all(
+            a * m + b * n + c >= 0
+            for a, b, c in rows
+            for m in range(first, first + queries)
+            for n in range(block * keys, (block + 1) * keys)
+        )
+        assert found == right
+
+
+# Refusals ----------------------------------------------------------------------------------------
+
+REFUSED = {
+    "persistent": (
+        "causal",
+        ("persistent = false", "persistent = true"),
+        "a persistent kernel whose tiles see other keys each, which region-to-gpu does not build "
+        "yet for attention; use false",
+    ),
+    "column": (
+        "causal",
+        ('raster = "grouped"', 'raster = "column"'),
+        "the raster 'column', which region-to-gpu does not build yet for attention; use "
+        '"row" or "grouped"',
+    ),
+    "grouped": (
+        "full",
+        ('raster = "row"', 'raster = "grouped"'),
+        "a persistent kernel in groups, which region-to-gpu does not build yet for attention; use "
+        '"row"',
+    ),
+    "cluster": (
+        "causal",
+        ("cluster = [1, 1]", "cluster = [2, 1]"),
+        "a cluster, which region-to-gpu does not build yet for attention; use [1, 1]",
+    ),
+    "two passes": (
+        "full",
+        ('"attention" = "streaming_softmax"', '"attention" = "streaming_softmax_2pass"'),
+        "two passes over the keys, which region-to-gpu does not build yet for attention; use "
+        "streaming_softmax",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "edit", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_choice_that_is_not_built_is_refused(name: str, edit: tuple[str, str], said: str) -> None:
+    text = printed(passed(region(name), "plan-select", arch="sm_90a")).replace(*edit, 1)
+    message = f"plan 'tma' asks for {said}"
+    assert_refused(text, "UnsupportedPlan", message, "plan.schedule", "region-to-gpu")
