@@ -205,7 +205,7 @@ def test_every_variant_agrees_with_the_region(name: str, arch: str) -> None:
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("conv", EPILOGUES.values(), ids=EPILOGUES)
 def test_epilogues_agree_with_the_region(conv: Conv, arch: str) -> None:
-    for sizes in SIZES:
+    for sizes in SIZES[::2]:
         assert assert_tiles_agree(conv.text, arch, known(conv, sizes))
 
 
@@ -219,7 +219,7 @@ def geometries(draw: st.DrawFn) -> Im2colAttr:
     return Im2colAttr.of(pair(1, 4), pair(1, 3), pair(0, 3), pair(1, 2), pair(0, 3))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(geometries(), st.sampled_from(ARCHS), st.sampled_from([1, 2, 8]), st.data())
 def test_any_geometry_agrees_with_the_region(
     geometry: Im2colAttr, arch: str, step: int, data: st.DataObject
@@ -268,8 +268,10 @@ def test_stored_columns_agree_with_the_implicit_gemm(arch: str) -> None:
     assert rewrite(apart, [MaterializeColumns("all")])
     for sizes in SIZES:
         inputs = inputs_of(implicit, sizes)
-        results = [tile.run(tiles(module, arch), inputs, sizes)[0] for module in (implicit, apart)]
-        np.testing.assert_array_equal(*results)
+        one, other = (
+            tile.run(tiles(module, arch), inputs, sizes)[0] for module in (implicit, apart)
+        )
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 
 
 def test_images_of_nothing_are_zeros() -> None:
