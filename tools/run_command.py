@@ -2,7 +2,7 @@
 
 A ``gpu.module``, written in tiles or below, is run by ``run_tiles``.  Without a GPU the kernels
 of both architectures are compiled all the same, so that a machine without one finds what NVRTC
-would refuse; a program that no kernel computes yet is played back at every layer above.
+would refuse; a program that no kernel computes is played back at every layer above.
 """
 
 from __future__ import annotations

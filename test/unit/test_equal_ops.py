@@ -98,6 +98,7 @@ def test_drop_unused_drops_what_only_unused_ops_used() -> None:
 
 EFFECTS = {
     "arith.addi": ("%x = arith.addi %a, %b : index", Effect.NONE),
+    "arith.remui": ("%x = arith.remui %a, %b : index", Effect.NONE),
     "memref.load": (f"%x = {LOAD}", Effect.READS),
     "memref.alloca": (f"%x = memref.alloca() : {MEMORY}", Effect.ALLOCATES),
     "memref.store": (STORE, Effect.WRITES),

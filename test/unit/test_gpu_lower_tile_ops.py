@@ -482,6 +482,25 @@ def test_lower_fragment_is_the_registers_of_one_thread(m: int, n: int, layout: A
     assert [str(a.memref.type) for a in allocations] == [kind, kind]
 
 
+def test_a_fragment_whose_elements_no_map_asks_for_has_no_registers() -> None:
+    layout = "#gpu.fragment_layout<threads 32, registers 1, affine_map<(t, r) -> (t)>>"
+    space, out = f"!gpu.fragment<[32], f32, {layout}>", "!gpu.global<[M], f32>"
+    text = kernel(
+        f"""
+    %one = arith.constant 1.0 : f32
+    %f = gpu.fragment : {space}
+    gpu.map %f : {space} origin [] ins() outs(%C : {out} affine_map<(i) -> (i)>) {{
+    ^bb0(%x: f32):
+      gpu.yield %one : f32
+    }}""",
+        f"%C: {out} = tensor 0, %M: index = symbol M",
+        threads=32,
+    )
+    module = run(text, LOWER[0])
+    assert not find(module, memref.AllocaOp) and not find(module, memref.LoadOp)
+    assert len(find(module, hw.StoreGlobalOp)) == 1
+
+
 OPEN = "!gpu.fragment<[16, 16], f32>"
 NO_LAYOUT = {
     "lower_fill": (

@@ -10,15 +10,19 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu import merged
 from polyc.passes.finish import finish
 from polyc.passes.lower_to_gpu import build
+from polyc.passes.plan_loops import LOOPS
+from polyc.passes.plan_rules import Fields
 from polyc.playback import tile as tiles
 from polyc.playback.gpu.simulate import simulate
 from polyc.playback.reference import make_inputs
@@ -233,6 +237,26 @@ def test_a_smaller_tile_computes_the_same() -> None:
     sizes = {"M": 9, "N": 33}
     inputs, expected = wanted(program, sizes)
     same(tiles.run(only(module, gpu.ModuleOp), inputs, sizes), expected)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"tile": [8, 4, 1], "warp_tile": [8, 4], "vectorize": 8},
+            "has tiles of 4 columns, no multiple of its vectors of 8",
+        ),
+        ({"tile": [8, 128, 4]}, "has a tile of depth 4, and loops go step by step; make it 1"),
+    ],
+)
+def test_a_tile_that_loops_do_not_walk_is_refused(changed: Fields, message: str) -> None:
+    module = planned(PROGRAMS["a chain of halves"].regions())
+    chosen = find(module, ScheduleOp)[1]
+    plan = ScheduleOp(chosen.region, "mine", {**chosen.fields(), **changed})
+    with pytest.raises(PolycError) as caught:
+        LOOPS.check(only(module, KernelOp), plan)
+    assert caught.value.kind == "BadPlan"
+    assert caught.value.message == f"plan 'mine' {message}"
 
 
 @pytest.mark.parametrize(
