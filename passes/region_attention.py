@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32, i1
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSet
 
@@ -374,8 +374,6 @@ class _Search:
             if beyond:
                 raise Refused(f"a value beside the softmax runs over {beyond[0]}", place_of(value))
             match op:
-                case region.ReadOp() if op.result.type.element_type == i1:
-                    raise Refused("it reads a tensor of i1, and kernels read floats", op)
                 case region.ReadOp() | region.ConstantOp() | region.DimOp() | region.InsideOp():
                     pass
                 case (

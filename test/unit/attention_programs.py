@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, i1
 
 from polyc.dialects.dim import Dim
 from polyc.dialects.region import KernelOp
@@ -85,7 +85,8 @@ class Attention:
             array = rng.standard_normal(shape).astype(np.float32)
             if str(arg.name_hint).startswith("mask"):
                 array = np.where(rng.random(shape) < 0.25, -np.inf, array).astype(np.float32)
-            found.append(round_to(array, kind.element_type))
+            is_condition = kind.element_type == i1
+            found.append(array > -1 if is_condition else round_to(array, kind.element_type))
         return found
 
 
@@ -117,6 +118,12 @@ PROGRAMS: Mapping[str, Attention] = {
     "additive mask": Attention(*H64, [{"H": 2, "M": 70, "N": 150}], masks=["[H, M, N], f32"]),
     "additive mask of a row, causal": Attention(
         *H64, [{"H": 2, "M": 70, "N": 150}], options=" causal", masks=["[H, 1, N], f16"]
+    ),
+    "boolean mask, causal": Attention(
+        *H64, [{"H": 2, "M": 70, "N": 150}], options=" causal", masks=["[M, N], i1"]
+    ),
+    "both masks": Attention(
+        *H64, [{"H": 2, "M": 70, "N": 75}], masks=["[H, 1, N], i1", "[M, N], f16"]
     ),
     "no scale": Attention(*H64, UNEVEN[:1], options=" scale 1.0"),
     "negative scale": Attention(*H64, UNEVEN[:1], options=" scale -0.25"),

@@ -36,6 +36,7 @@ SIMULATED = [
     "causal from the end",
     "window to both sides",
     "additive mask of a row, causal",
+    "boolean mask, causal",
     "log-sum-exp",
     "bf16",
     "one head of keys",
@@ -43,7 +44,7 @@ SIMULATED = [
 ]
 COMPILED = [
     *(("sm_80", name) for name in ("full", "causal from the end", "window to both sides")),
-    *(("sm_80", name) for name in ("additive mask", "log-sum-exp", "bf16")),
+    *(("sm_80", name) for name in ("additive mask", "both masks", "log-sum-exp", "bf16")),
     *(("sm_80", name) for name in ("batches and heads of 128", "heads of 64 and 256")),
     ("sm_90a", "causal from the end"),
     ("sm_90a", "batches and heads of 128"),

@@ -205,10 +205,6 @@ def refusal(text: str) -> str:
             Attention("[H, M, 64]", "[H, N, 64]", "[H, N, 8]", []),
             "a head has 8 features, no multiple of 16",
         ),
-        (
-            Attention(*H64, [], masks=["[M, N], i1"]),
-            "it reads a tensor of i1, and kernels read floats",
-        ),
     ],
 )
 def test_a_program_is_refused(program: Attention, why: str) -> None:
