@@ -21,6 +21,7 @@ class Arch:
     ``threads``             most threads of one block
     ``cluster``             most blocks of one cluster; 1 where there are no clusters
     ``overlapped``          whether a launch may overlap the end of the one ahead of it
+    ``multiprocessors``     SMs of the chip that plans are made for: A100 SXM, H100 SXM
     """
 
     name: str
@@ -33,12 +34,13 @@ class Arch:
     tma: bool
     wgmma: bool
     overlapped: bool
+    multiprocessors: int
 
 
 ARCHS: Mapping[str, Arch] = MappingProxyType(
     {
-        "sm_80": Arch("sm_80", 163 * 1024, 64 * 1024, 255, 1024, 32, 1, False, False, False),
-        "sm_90a": Arch("sm_90a", 227 * 1024, 64 * 1024, 255, 1024, 32, 8, True, True, True),
+        "sm_80": Arch("sm_80", 163 * 1024, 64 * 1024, 255, 1024, 32, 1, False, False, False, 108),
+        "sm_90a": Arch("sm_90a", 227 * 1024, 64 * 1024, 255, 1024, 32, 8, True, True, True, 132),
     }
 )
 """The targets by the one spelling that is used everywhere (S0.1)."""

@@ -3,7 +3,7 @@ shared tiles to tensors by TMA (T2, S9.3)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -91,25 +91,44 @@ class LowerStmatrix(RewritePattern):
         lane = emit.apply(affine_dim(0) % WARP, [thread], hint="lane")
         word = emit.registers(BLOCK, i32, "words")
         row, column = layout.map.data.results
-        for r in chosen:
-            here = [affine_dim(0), AffineExpr.constant(r)]
+
+        def store(inner: Emit, first_register: AffineExpr, at: Sequence[SSAValue]) -> None:
+            """The two blocks from a register on, which ``at`` gives the dimensions of."""
+            here = [affine_dim(0), first_register]
             starts = [e.replace_dims_and_symbols(here, []) for e in (row, column)]
             low = affine_dim(1)
-            at = [
-                emit.apply(starts[0] + low % 16 - shift[0], [first, lane]),
-                emit.apply(starts[1] + low // 16 * 8 - shift[1], [first, lane]),
+            place = [
+                inner.apply(starts[0] + low % 16 - shift[0], at),
+                inner.apply(starts[1] + low // 16 * 8 - shift[1], at),
             ]
-            address = emit.value(tile.ElementAddressOp(op.target, slot, at[0], at[1]))
+            address = inner.value(tile.ElementAddressOp(op.target, slot, place[0], place[1]))
             for q in range(BLOCK):
                 pair = [
-                    emit.value(memref.LoadOp.get(registers, [emit.index(r + 2 * q + i)]))
+                    inner.value(
+                        memref.LoadOp.get(
+                            registers, [inner.apply(first_register + (2 * q + i), at)]
+                        )
+                    )
                     for i in (0, 1)
                 ]
-                packed = emit.value(hw.PackOp(pair))
-                bits = emit.value(vector.BitcastOp(packed, VectorType(i32, [1])))
-                value = emit.value(hw.UnpackOp(bits, 0))
-                emit.op(memref.StoreOp.get(value, word, [emit.index(q)]))
-            emit.op(hw.StmatrixOp(word, emit.index(0), address))
+                packed = inner.value(hw.PackOp(pair))
+                bits = inner.value(vector.BitcastOp(packed, VectorType(i32, [1])))
+                value = inner.value(hw.UnpackOp(bits, 0))
+                inner.op(memref.StoreOp.get(value, word, [inner.index(q)]))
+            inner.op(hw.StmatrixOp(word, inner.index(0), address))
+
+        step = chosen[1] - chosen[0] if len(chosen) > 1 else 0
+        if step and chosen == list(range(chosen[0], chosen[-1] + 1, step)):
+            every = affine_dim(2) * step + chosen[0]
+            emit.loop(
+                len(chosen),
+                lambda inner, j: store(inner, every, [first, lane, j]),
+                unroll=True,
+                hint="blocks",
+            )
+        else:
+            for r in chosen:
+                store(emit, AffineExpr.constant(r), [first, lane])
         rewriter.replace(op, emit.ops, [])
 
     @staticmethod

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import cast
 
+from polyc.dialects.arch import ARCHS, Arch
 from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan_fields import Record, Value
-from polyc.dialects.region import KernelOp
-from polyc.dialects.region_types import MemRefType
+from polyc.dialects.region import KernelOp, ReadOp
+from polyc.dialects.region_types import MemRefType, val_type
 from polyc.passes.plan_facts import holds_always, left_open
 from polyc.passes.plan_rules import Fields, Rule, bad_plan, fitted
 from polyc.passes.region_contraction import Contraction, find_contraction
@@ -30,10 +31,15 @@ class Variant:
     fields: Mapping[str, Value]
     needs_k: bool = False
     """A tensor map has no empty axis: K is at least 1 (S9.3)."""
-    elements: int = 0
-    """The least elements of the output: with fewer, its tiles would leave multiprocessors idle."""
+    tiles: int = 0
+    """The least tiles of the output, taken for whole ones: fewer leave multiprocessors idle."""
+    larger: tuple[int, int] | None = None
+    """The larger tile that it is taken in the place of where its own fill the chip better."""
     in_batches: Mapping[str, Value] = field(default_factory=dict[str, Value])
     """The fields that differ where tiles are counted in more sizes than M, N and K."""
+    crowded: Mapping[str, Value] | None = field(default_factory=dict[str, Value])
+    """Those that differ where the epilogue reads two tensors or more by rows, which takes
+    registers; None where nothing helps, and it is left out."""
 
 
 _WGMMA: Fields = {
@@ -47,7 +53,9 @@ _WGMMA: Fields = {
     "raster": "grouped",
     "group": 16,
     "persistent": True,
+    "vectorize": 8,
 }
+_WGMMA_SMALL: Fields = {**_WGMMA, "tile": [128, 128, 64], "stages": 6, "warp_tile": [64, 128]}
 _MMA_SYNC: Fields = {
     "mma": "mma.sync",
     "tile": [128, 128, 32],
@@ -78,13 +86,25 @@ _SCALAR = Variant(
 
 VARIANTS: Mapping[str, tuple[Variant, ...]] = {
     "sm_90a": (
-        Variant("tma", 8, {**_WGMMA, "vectorize": 8}, needs_k=True),
+        Variant("tma_small", 8, _WGMMA_SMALL, needs_k=True, larger=(128, 256)),
+        Variant("tma", 8, _WGMMA, needs_k=True, crowded=None),
         Variant("cp_async", 2, {**_MMA_SYNC, "loader": "cp_async", "stages": 3, "vectorize": 2}),
         _SCALAR,
     ),
     "sm_80": (
-        Variant("cp_async16_large", 8, _MMA_SYNC_LARGE, elements=108 * 256 * 128),
-        Variant("cp_async16", 8, {**_MMA_SYNC_LARGE, "tile": [128, 128, 64]}),
+        Variant(
+            "cp_async16_large",
+            8,
+            _MMA_SYNC_LARGE,
+            tiles=ARCHS["sm_80"].multiprocessors,
+            crowded={"fragment_buffers": 1},
+        ),
+        Variant(
+            "cp_async16",
+            8,
+            {**_MMA_SYNC_LARGE, "tile": [128, 128, 64]},
+            crowded={"fragment_buffers": 1},
+        ),
         Variant("cp_async4", 2, {**_MMA_SYNC, "loader": "cp_async", "stages": 3, "vectorize": 2}),
         _SCALAR,
     ),
@@ -92,7 +112,27 @@ VARIANTS: Mapping[str, tuple[Variant, ...]] = {
 """The variants of each architecture, fastest first; the last one takes every shape."""
 
 
-def conditions(gemm: Contraction, variant: Variant) -> tuple[Assumption, ...] | None:
+def fills_better(
+    gemm: Contraction, small: tuple[int, int], large: tuple[int, int], arch: Arch
+) -> Assumption:
+    """That waves of small tiles take less time than waves of large ones, which take 5/3 of theirs.
+
+    A wave is a tile for each multiprocessor; the last one may leave some idle.  A tile of 128x256
+    is taken to last 5/3 of one of 128x128: it holds twice the products, and reads each row of an
+    operand for twice as many.
+    """
+
+    def waves(tile: tuple[int, int]) -> Dim:
+        batch = prod(map(gemm.size, gemm.batch), start=Dim.const(1))
+        rows, columns = (
+            gemm.size(axis).ceildiv(step) for axis, step in zip((gemm.m, gemm.n), tile, strict=True)
+        )
+        return (batch * rows * columns).ceildiv(arch.multiprocessors)
+
+    return Assumption(waves(large) * 5 - waves(small) * 3 - 1, ">=")
+
+
+def conditions(gemm: Contraction, variant: Variant, arch: str) -> tuple[Assumption, ...] | None:
     """What a variant needs beyond the assumptions, or None when it can never run."""
     kernel = gemm.kernel
     if variant.fields.get("loader") == "tma" and gemm.rank > TMA_AXES:
@@ -102,9 +142,12 @@ def conditions(gemm: Contraction, variant: Variant) -> tuple[Assumption, ...] | 
         outs = (out.shape[-1] for out in kernel.outs)
         for size in dict.fromkeys((gemm.lhs.contiguous, gemm.rhs.contiguous, *outs)):
             facts.append(Assumption(size.mod(variant.multiple), "=="))
-    if variant.elements:
+    rows, columns, _ = cast("list[int]", variant.fields["tile"])
+    if variant.tiles:
         outputs = prod(map(gemm.size, gemm.outputs[0]), start=Dim.const(1))
-        facts.append(Assumption(outputs - variant.elements, ">="))
+        facts.append(Assumption(outputs - variant.tiles * rows * columns, ">="))
+    if variant.larger is not None:
+        facts.append(fills_better(gemm, (rows, columns), variant.larger, ARCHS[arch]))
     if variant.needs_k:
         facts.append(Assumption(gemm.size(gemm.k) - 1, ">="))
     return left_open(kernel, facts)
@@ -119,7 +162,11 @@ def _pointers_promised(gemm: Contraction, variant: Variant) -> bool:
 
 def schedule_fields(gemm: Contraction, arch: str, variant: Variant) -> Fields:
     """Every field of a variant's schedule for this contraction."""
-    chosen = {**variant.fields, **(variant.in_batches if gemm.counts_more else {})}
+    chosen = {
+        **variant.fields,
+        **(variant.in_batches if gemm.counts_more else {}),
+        **(variant.crowded or {} if is_crowded(gemm) else {}),
+    }
     m, n, k = gemm.m, gemm.n, gemm.k
     grouped = chosen["mma"] == "wgmma"
     steps = gemm.epilogue
@@ -166,6 +213,21 @@ def _tails(gemm: Contraction, tile: Sequence[int]) -> list[str]:
     ]
 
 
+def is_crowded(gemm: Contraction) -> bool:
+    """Whether an epilogue reads two tensors or more that move with the rows, as residuals do."""
+    reads = [op for op in gemm.kernel.body.block.ops if isinstance(op, ReadOp)]
+    epilogue = [op for op in reads if op not in (gemm.lhs.read, gemm.rhs.read)]
+    return sum(val_type(op.result).axis(gemm.m) is not None for op in epilogue) > 1
+
+
+def variants(gemm: Contraction, arch: str) -> list[Variant]:
+    """The variants whose registers suffice; without the larger tile a smaller one is for all."""
+    found = VARIANTS[arch]
+    if is_crowded(gemm):
+        found = [replace(v, larger=None) for v in found if v.crowded is not None]
+    return list(found)
+
+
 def schedules(kernel: KernelOp, arch: str) -> list[ScheduleOp]:
     """The schedules of a product of matrices, in order of dispatch.
 
@@ -175,8 +237,8 @@ def schedules(kernel: KernelOp, arch: str) -> list[ScheduleOp]:
     """
     gemm = find_contraction(kernel)
     found: list[ScheduleOp] = []
-    for variant in VARIANTS[arch]:
-        when = conditions(gemm, variant)
+    for variant in variants(gemm, arch):
+        when = conditions(gemm, variant, arch)
         if when is None:
             continue
         fields = schedule_fields(gemm, arch, variant)

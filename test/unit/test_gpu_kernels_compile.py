@@ -37,6 +37,9 @@ class Expected:
 
 KERNELS = {
     "sm_90a": {
+        "tma_small": Expected(
+            384, 168, 6 * (128 + 128) * 64 * 2 + 2 * 6 * 8 + 128 * 128 * 2, wgmma=4
+        ),
         "tma": Expected(384, 168, 4 * (128 + 256) * 64 * 2 + 2 * 4 * 8 + 128 * 128 * 2, wgmma=4),
         "cp_async": Expected(128, 255, 3 * (128 + 128) * 32 * 2, mma=64),
         "scalar": Expected(128, 255, 2 * (128 + 128) * 32 * 2, mma=64),
@@ -49,7 +52,7 @@ KERNELS = {
     },
 }
 """A warp's tile of 64 x 64 by 32 is 4 x 8 x 2 of m16n8k16, twice as many by 64; 64 of k are 4 of
-m64n256k16."""
+m64n256k16 or m64n128k16."""
 
 
 def gemm(element: str, order: str) -> str:

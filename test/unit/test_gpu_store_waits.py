@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.playback.gpu import SCHEDULES, simulate
@@ -89,7 +89,11 @@ def test_warpgroups_store_their_own_rows() -> None:
 
 def test_accumulators_go_by_stmatrix() -> None:
     module = run(copy(), *ORDER)
-    assert len(find(module, hw.StmatrixOp)) == 8  # 128 columns, 16 at once
+    stores = find(module, hw.StmatrixOp)
+    # 128 columns, 16 at once: two tiles, each in a loop of 4.
+    loops = [op.parent_op() for op in stores]
+    bounds = [loop.ub.owner for loop in loops if isinstance(loop, scf.ForOp)]
+    assert [str(b.value) for b in bounds if isinstance(b, arith.ConstantOp)] == ["4 : index"] * 2
     assert not find(module, hw.StoreSharedOp)
 
 

@@ -1,13 +1,13 @@
 // RUN: polyc-opt %s -p 'plan-select{arch=sm_90a plan="%S/Inputs/stages3.json"}' | filecheck %s
 // RUN: not polyc-opt %s -p 'plan-select{arch=sm_90a plan="%S/Inputs/too_large.json"}' 2>&1 | filecheck %s --check-prefix=LARGE
-// RUN: not polyc-opt %s -p 'plan-select{arch=sm_80 plan="%S/Inputs/stages3.json"}' 2>&1 | filecheck %s --check-prefix=ARCH
+// RUN: not polyc-opt %s -p 'plan-select{arch=sm_80 plan="%S/Inputs/sm90.json"}' 2>&1 | filecheck %s --check-prefix=ARCH
 // RUN: not polyc-opt %s -p 'plan-select{arch=sm_80 plan="%S/Inputs/cut_off.json"}' 2>&1 | filecheck %s --check-prefix=CUT
 // RUN: not polyc-opt %s -p 'plan-select{arch=sm_80 plan="%S/Inputs/unknown_field.json"}' 2>&1 | filecheck %s --check-prefix=FIELD
 // RUN: not polyc-opt %s -p 'plan-select{arch=sm_80 plan="%S/Inputs/unknown_variant.json"}' 2>&1 | filecheck %s --check-prefix=VARIANT
 // RUN: not polyc-opt %s -p 'plan-select{arch=sm_80 plan="%S/Inputs/none.json"}' 2>&1 | filecheck %s --check-prefix=NONE
 // RUN: not polyc-opt %s -p 'plan-select{arch=sm_70}' 2>&1 | filecheck %s --check-prefix=SM70
 
-// The user's fields lie over the first variant; the others are the compiler's.
+// The user's fields lie over the variant that they name, or the first; the others are the compiler's.
 // CHECK:      plan.schedule @gemm variant "tma" when (K mod 8 == 0, N mod 8 == 0, K >= 1) {
 // CHECK:        tile = [128, 128, 64],
 // CHECK-NEXT:   stages = 3,

@@ -4,7 +4,10 @@
 // contraction runs in a pipeline over k, and what follows it is mapped over the accumulator.
 
 // CHECK: gpu.module @gemm arch "sm_90a" symbols [M, K, N] {
-// CHECK-NEXT: gpu.kernel @gemm_tma(%A: !gpu.global<[M, K], f16> = tensor 0, %B: !gpu.global<[N, K], f16> = tensor 1, %bias: !gpu.global<[N], f16> = tensor 2, %C: !gpu.global<[M, N], f16> = tensor 3, %M: index = symbol M, %K: index = symbol K, %N: index = symbol N) threads 384 attributes {registers = #gpu.ints<40, 232>} {
+// CHECK-NEXT: gpu.kernel @gemm_tma_small(
+// CHECK:        gpu.tile_loop (%m0, %n0, %tile) = [%M, %N] tile <128, 128> raster "grouped" 16 {
+// CHECK:          gpu.pipeline %k0, %i = to %K step 64 stages 6 {
+// CHECK:      gpu.kernel @gemm_tma(%A: !gpu.global<[M, K], f16> = tensor 0, %B: !gpu.global<[N, K], f16> = tensor 1, %bias: !gpu.global<[N], f16> = tensor 2, %C: !gpu.global<[M, N], f16> = tensor 3, %M: index = symbol M, %K: index = symbol K, %N: index = symbol N) threads 384 attributes {registers = #gpu.ints<40, 232>} {
 // CHECK-NEXT:   %A_tile = gpu.shared_tile : !gpu.shared<[128, 64], f16>
 // CHECK-NEXT:   %B_tile = gpu.shared_tile : !gpu.shared<[256, 64], f16>
 // CHECK-NEXT:   %out_tile = gpu.shared_tile : !gpu.shared<[128, 128], f16>
@@ -31,6 +34,7 @@
 // CHECK:      gpu.kernel @gemm_cp_async(
 // CHECK:      gpu.kernel @gemm_scalar(
 // CHECK:      gpu.dispatch (A: !gpu.global<[M, K], f16>, B: !gpu.global<[N, K], f16>, bias: !gpu.global<[N], f16> {role = "param"}) -> (C: !gpu.global<[M, N], f16>) {
+// CHECK-NEXT:   gpu.launch @gemm_tma_small when (K mod 8 == 0, N mod 8 == 0, -3 * ((((M + 127) floordiv 128) * ((N + 127) floordiv 128) + 131) floordiv 132) + 5 * ((((M + 127) floordiv 128) * ((N + 255) floordiv 256) + 131) floordiv 132) >= 1, K >= 1) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, (N + 127) floordiv 128] persistent
 // CHECK-NEXT:   gpu.launch @gemm_tma when (K mod 8 == 0, N mod 8 == 0, K >= 1) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, (N + 255) floordiv 256] persistent
 // CHECK-NEXT:   gpu.launch @gemm_cp_async when (K mod 2 == 0, N mod 2 == 0) align [4, 4, 4, 4] grid [(M + 127) floordiv 128, (N + 127) floordiv 128]
 // CHECK-NEXT:   gpu.launch @gemm_scalar align [2, 2, 2, 2] grid [(M + 127) floordiv 128, (N + 127) floordiv 128]
