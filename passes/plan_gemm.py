@@ -9,11 +9,11 @@ from typing import cast
 
 from polyc.dialects.arch import ARCHS, Arch
 from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
-from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
+from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan_fields import Record, Value
 from polyc.dialects.region import KernelOp, ReadOp
-from polyc.dialects.region_types import MemRefType, val_type
-from polyc.passes.plan_facts import holds_always, left_open
+from polyc.dialects.region_types import val_type
+from polyc.passes.plan_facts import holds_always, left_open, pointers_promised
 from polyc.passes.plan_rules import Fields, Rule, bad_plan, fitted
 from polyc.passes.region_contraction import Contraction, find_contraction
 
@@ -153,13 +153,6 @@ def conditions(gemm: Contraction, variant: Variant, arch: str) -> tuple[Assumpti
     return left_open(kernel, facts)
 
 
-def _pointers_promised(gemm: Contraction, variant: Variant) -> bool:
-    """Whether the signature's alignments are enough for the variant's accesses."""
-    wanted = variant.multiple * OPERAND_BYTES
-    reads = (gemm.lhs.read.tensor.type, gemm.rhs.read.tensor.type)
-    return all(cast("MemRefType", type).align >= wanted for type in (*reads, *gemm.kernel.outs))
-
-
 def schedule_fields(gemm: Contraction, arch: str, variant: Variant) -> Fields:
     """Every field of a variant's schedule for this contraction."""
     chosen = {
@@ -243,7 +236,7 @@ def schedules(kernel: KernelOp, arch: str) -> list[ScheduleOp]:
             continue
         fields = schedule_fields(gemm, arch, variant)
         found.append(fitted(kernel.sym_name.data, variant.name, fields, when))
-        if not when and _pointers_promised(gemm, variant):
+        if not when and pointers_promised(kernel, variant.multiple):
             break
     return found
 

@@ -115,14 +115,14 @@ def products(draw: st.DrawFn) -> tuple[Product, dict[str, int]]:
     return Product((*sides[0], *a), (*sides[1], *b), c, flags, tuple(more), out), sizes
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(products(), st.sampled_from(ARCHS))
 def test_any_batch_agrees_with_the_region(case: tuple[Product, dict[str, int]], arch: str) -> None:
     product, sizes = case
     assert assert_tiles_agree(product.text, arch, sizes)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data(), st.sampled_from(ARCHS))
 def test_axes_in_any_order_agree_or_are_refused(data: st.DataObject, arch: str) -> None:
     """Factors and outputs stored in any order: rows along an axis of the batch are refused."""
@@ -139,8 +139,10 @@ def test_axes_in_any_order_agree_or_are_refused(data: st.DataObject, arch: str) 
     text = sum_of_products(a, b, out, "k", stored)
     shared = set(a) & set(b) - {"k"}
     if {a[-1], b[-1]} & shared:
+        (kernel,) = regions(text).ops
+        assert isinstance(kernel, KernelOp)
         with pytest.raises(PolycError, match="a tile's rows lie along an axis of the product"):
-            tiles(regions(text), arch)
+            find_contraction(kernel)
     else:
         assert assert_tiles_agree(text, arch, sizes)
 
