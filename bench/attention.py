@@ -1,5 +1,7 @@
-"""Time the attention kernels of examples/tile beside PyTorch's, on one GPU, in one process.
+"""Time polyc's attention beside PyTorch's, on one GPU, in one process.
 
+``polyc`` are the kernels of examples/tile, ``polyc graph`` what the compiler makes of a
+``frontend.attention`` by its own plan.
 ``bench/race.py`` says how it is timed.  Batch and sequence together have 16384 positions and the
 heads 2048 features, whatever the length of a sequence; causal attention counts half the work.
 
@@ -16,7 +18,7 @@ import math
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,21 @@ PEERS = {"cuDNN": "CUDNN_ATTENTION", "flash": "FLASH_ATTENTION"}
 CHECKED = 2
 """Heads that are compared with the reference, from the first and the last on."""
 
+GRAPH = """
+frontend.graph @attention(
+    %Q: !frontend.tensor<[B, H, M, {size}], f16>, %K: !frontend.tensor<[B, H, N, {size}], f16>,
+    %V: !frontend.tensor<[B, H, N, {size}], f16>)
+    -> (O: !frontend.tensor<[B, H, M, {size}], f16>) {{
+  %0 = frontend.attention %Q, %K, %V{causal} {{acc = f32}}
+      : (!frontend.tensor<[B, H, M, {size}], f16>, !frontend.tensor<[B, H, N, {size}], f16>,
+         !frontend.tensor<[B, H, N, {size}], f16>) -> !frontend.tensor<[B, H, M, {size}], f16>
+  frontend.output %0 : !frontend.tensor<[B, H, M, {size}], f16>
+}}
+"""
+"""Attention as a graph, but for the features of a head and whether it is causal."""
+
+ARCH = "sm_90a"
+
 Tensors = tuple[Any, Any, Any, Any]
 """Q, K, V and the output, [batch, heads, length, features]."""
 
@@ -49,15 +66,22 @@ def file_of(features: int, causal: bool) -> str:
     return f"attention_sm90_d{features}{'_causal' if causal else ''}"
 
 
-def compiled(dtype: str, features: Sequence[int]) -> dict[tuple[int, bool], Program]:
-    """The programs by features of a head and whether they are causal."""
-    found: dict[tuple[int, bool], Program] = {}
+def compiled(dtype: str, features: Sequence[int]) -> dict[tuple[int, bool], dict[str, Program]]:
+    """The programs by features of a head and whether they are causal, each by its name."""
+    found: dict[tuple[int, bool], dict[str, Program]] = {}
     for size in features:
         for causal in (False, True):
             path = ROOT / "examples" / "tile" / f"{file_of(size, causal)}.mlir"
-            start = time.perf_counter()
-            found[size, causal] = load(re.sub(r"\bf16\b", dtype, path.read_text()))
-            print(f"{path.stem}: compiled in {time.perf_counter() - start:.2f} s", flush=True)
+            graph = GRAPH.format(size=size, causal=" causal" if causal else "")
+            found[size, causal] = {}
+            for name, text, arch in (
+                ("polyc", path.read_text(), None),
+                ("polyc graph", graph, ARCH),
+            ):
+                start = time.perf_counter()
+                found[size, causal][name] = load(re.sub(r"\bf16\b", dtype, text), arch)
+                took = time.perf_counter() - start
+                print(f"{path.stem}, {name}: compiled in {took:.2f} s", flush=True)
     return found
 
 
@@ -96,18 +120,21 @@ def reference(torch: Any, q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, An
 
 
 def contestants(
-    torch: Any, program: Program, sets: Sequence[Tensors], causal: bool
+    torch: Any, programs: Mapping[str, Program], sets: Sequence[Tensors], causal: bool
 ) -> list[Contestant]:
-    """polyc's kernel and PyTorch's."""
+    """polyc's kernels and PyTorch's; those of examples/tile have one axis of batches and heads."""
     stream = torch.cuda.current_stream().cuda_stream
     flat = [tuple(t.flatten(0, 1) for t in tensors) for tensors in sets]
-    launches = [program.launch([q, k, v], [out]) for q, k, v, out in flat]
     count = len(sets)
+    found: list[Contestant] = []
+    for name, program in programs.items():
+        own = flat if name == "polyc" else sets
+        launches = [program.launch([q, k, v], [out]) for q, k, v, out in own]
 
-    def polyc(i: int) -> None:
-        launches[i % count].run(stream)
+        def polyc(i: int, launches: Any = launches) -> None:
+            launches[i % count].run(stream)
 
-    found = [Contestant("polyc", polyc, False)]
+        found.append(Contestant(name, polyc, False))
     attention = torch.nn.functional.scaled_dot_product_attention
     for name, backend in PEERS.items():
         kind = getattr(torch.nn.attention.SDPBackend, backend)
@@ -159,12 +186,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         "rows": [],
     }
     wrong = False
-    for (size, causal), program in programs.items():
+    for (size, causal), of_case in programs.items():
         for length in options.lengths:
             sets = make_inputs(torch, length, size, dtype, report["l2_bytes"])
-            racers = contestants(torch, program, sets, causal)
-            errors = {"polyc": check(torch, sets[0], racers[0], causal)}
-            wrong |= errors["polyc"] > 1
+            racers = contestants(torch, of_case, sets, causal)
+            own = [racer for racer in racers if not racer.peer]
+            errors = {racer.name: check(torch, sets[0], racer, causal) for racer in own}
+            wrong |= max(errors.values()) > 1
             race.measure(torch, racers, options.rounds)
             case = f"d{size} {'causal' if causal else 'full'} {length}"
             work = 4.0 * length * POSITIONS * FEATURES / (2 if causal else 1)
