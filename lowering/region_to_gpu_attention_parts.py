@@ -295,22 +295,24 @@ class Parts:
         point = self._point(block, at, key)
         inner = point.emit
         seen: SSAValue | None = None
-        row, column = (inner.value(tile.TileIndexOp(i), h) for i, h in ((0, "r"), (1, "c")))
-        if self.by_point or visible.slack(1, 1) is None:
+        ends: list[SSAValue] = []
+        firsts: list[SSAValue] = []
+        if visible.everywhere:
+            pass
+        elif self.by_point or visible.slack(1, 1) is None:
             seen = point.inside(visible.points, (attention.m, attention.n), attention.scores)
-            ends, firsts = [], []
         else:
-            ends, firsts = (
-                [self._bound(emit, inner, expr, at, key, row) for expr in found]
-                for found in (visible.end_keys(1), visible.first_keys(1))
-            )
+            row = inner.value(tile.TileIndexOp(0), "r")
+            for bounds, found in ((ends, visible.end_keys(1)), (firsts, visible.first_keys(1))):
+                bounds += [self._bound(emit, inner, expr, at, key, row) for expr in found]
         if left is not None:
             ends.append(left)
+        column = inner.value(tile.TileIndexOp(1), "c") if ends or firsts else None
         for bounds, nearest, holds in (
             (ends, arith.MinSIOp, "slt"),
             (firsts, arith.MaxSIOp, "sge"),
         ):
-            if bounds:
+            if bounds and column is not None:
                 bound = reduce(lambda x, y: inner.value(nearest(x, y)), bounds)
                 seen = inner.both(seen, inner.compare(holds, column, bound))
         assert seen is not None

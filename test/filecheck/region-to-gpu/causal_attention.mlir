@@ -53,8 +53,8 @@
 // CHECK-NEXT:         gpu.map %scores : !gpu.fragment<[64, 64], f32> origin [%b, %h, %m0, %n0] ins() outs(%scores : !gpu.fragment<[64, 64], f32> affine_map<(d0, d1)[s0, s1, s2, s3] -> (d0, d1)>) {
 // CHECK-NEXT:         ^bb0(%acc: f32):
 // CHECK-NEXT:           %r = gpu.tile_index 0
-// CHECK-NEXT:           %c = gpu.tile_index 1
 // CHECK-NEXT:           %{{.*}} = affine.apply affine_map<(d0, d1) -> ((d0 + d1))> (%r, %{{.*}})
+// CHECK-NEXT:           %c = gpu.tile_index 1
 // CHECK-NEXT:           %{{.*}} = arith.minsi %{{.*}}, %left : index
 // CHECK-NEXT:           %{{.*}} = arith.cmpi slt, %c, %{{.*}} : index
 // CHECK-NEXT:           %{{.*}} = arith.select %{{.*}}, %acc, %none : f32
