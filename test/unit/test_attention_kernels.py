@@ -16,6 +16,8 @@ from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
 from polyc.passes.plan_attention import VARIANTS
 from polyc.playback.gpu import simulate
+from polyc.playback.gpu.verdict import Case, judge
+from polyc.playback.mutation import mutants
 from polyc.runtime import nvrtc
 from polyc.test.unit.attention_programs import (
     PROGRAMS,
@@ -120,6 +122,20 @@ def test_threads_give_what_the_region_does(name: str, variant: str) -> None:
         assert_close(program, list(result.outputs), wanted(name, inputs, dict(sizes)))
         if variant == "cp_async" and "48" not in name:
             assert result.counters.bank_conflicts == 0
+
+
+def test_mutants_of_a_kernel_are_caught() -> None:
+    """Copies, waits and barriers that are left out, and numbers that are wrong."""
+    name, sizes = "causal from the end", {"H": 1, "M": 70, "N": 150}
+    module = one(tiles(name, "sm_80"), "cp_async")
+    finish(module)
+    lowered, inputs = only(module, gpu.ModuleOp), PROGRAMS[name].inputs(sizes)
+    case = Case.of(lowered, None, sizes, inputs, wanted(name, inputs, sizes))
+    found = mutants(lowered)
+    flow = [m for m in found if m.op in ("gpu.cp_async_wait", "gpu.cp_async_commit", "gpu.barrier")]
+    chosen = [*flow, *found[:: len(found) // 4]]
+    survived = [v for v in (judge(m, [case]) for m in chosen) if v.outcome == "survived"]
+    assert not survived, "\n".join(str(v.mutant) for v in survived)
 
 
 @pytest.mark.parametrize(("arch", "name"), COMPILED)
