@@ -21,6 +21,7 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import Shape
 from polyc.dialects.movements import MovementOp
 from polyc.dialects.region_types import AxisAttr
+from polyc.lowering.index_to_region_cost import is_contraction
 from polyc.lowering.index_to_region_points import AxisNames, Point, both, composed, moved_set
 from polyc.poly import isl
 
@@ -263,8 +264,9 @@ class Forms:
         entry = entry_of(op.result, self.graph)
         taken = list(point.labels)
         fresh: list[AxisAttr] = []
+        row = not is_contraction(op.result)
         for axis in entry.reduced:
-            fresh.append(self.names.reduced(axis.dim, taken))
+            fresh.append(self.names.reduced(axis.dim, taken, row))
             taken.append(fresh[-1].label)
         count = len(point.axes) + len(fresh)
         into = [*point.map.results, *(AffineDimExpr(i) for i in range(len(point.axes), count))]

@@ -97,6 +97,7 @@ class AxisNames:
 
     def __init__(self) -> None:
         self._numbered: dict[str, Dim] = {}
+        self._iters: tuple[AxisAttr, ...] = ()
 
     def iters(self, sizes: Sequence[Dim]) -> tuple[AxisAttr, ...]:
         """The axes of the output space; the number of one without a name is its position."""
@@ -107,13 +108,21 @@ class AxisNames:
                 label = f"i{i}"
                 self._numbered[label] = size
             axes.append(AxisAttr.of(label, size))
-        return tuple(axes)
+        self._iters = tuple(axes)
+        return self._iters
 
-    def reduced(self, size: Dim, taken: Iterable[str]) -> AxisAttr:
-        """An axis to reduce over; reductions side by side over one size share its name."""
+    def reduced(self, size: Dim, taken: Iterable[str], row: bool = False) -> AxisAttr:
+        """An axis to reduce over; reductions side by side over one size share its name.
+
+        A ``row`` is one with an axis of the output space that has its size: it is reduced where
+        its elements are used.
+        """
         taken = set(taken)
         label = _plain_label(size)
         if label is None or label in taken:
+            for axis in reversed(self._iters) if row else ():
+                if axis.size == size and axis.label not in taken:
+                    return axis
             number = 0
             while (label := f"r{number}") in taken or self._numbered.get(label, size) != size:
                 number += 1

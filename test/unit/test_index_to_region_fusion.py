@@ -198,3 +198,6 @@ def test_axes_are_named_by_their_symbols_and_a_name_is_one_size() -> None:
     assert names.reduced(n, ["m", "n"]).label == "r0"
     assert names.reduced(n, ["m", "n"]).label == "r0"
     assert names.reduced(Dim.const(3), ["m"]).label == "r1"
+    assert names.reduced(Dim.const(3), ["m"], row=True).label == "i3"
+    assert names.reduced(Dim.const(3), ["m", "i3"], row=True).label == "r1"
+    assert names.reduced(m, ["m"], row=True).label == "i2"
