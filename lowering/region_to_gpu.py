@@ -37,12 +37,14 @@ from polyc.lowering.region_to_gpu_conv import ConvLowering
 from polyc.lowering.region_to_gpu_frame import Lowering, global_type, signature
 from polyc.lowering.region_to_gpu_gemm import GemmLowering
 from polyc.lowering.region_to_gpu_loops import LoopsLowering
+from polyc.lowering.region_to_gpu_rows import RowsLowering
 from polyc.passes.driver import located, rewrite
 
 LOWERINGS: Mapping[str, Callable[[KernelOp], Lowering]] = {
     "matmul": GemmLowering.of,
     "attention": AttentionLowering.of,
     "conv": ConvLowering.of,
+    "rows": RowsLowering.of,
     "loops": LoopsLowering.of,
 }
 """The families by the pattern of their plans' ``algo_choice``."""

@@ -32,9 +32,10 @@ from polyc.passes.plan_conv import CONV
 from polyc.passes.plan_gemm import GEMM
 from polyc.passes.plan_given import name_of, read_plan, user_schedule
 from polyc.passes.plan_loops import LOOPS, remarks
+from polyc.passes.plan_rows import ROWS
 from polyc.passes.plan_rules import Recognised, Rule, bad_plan
 
-RULES: tuple[Rule, ...] = (GEMM, CONV, ATTENTION, LOOPS)
+RULES: tuple[Rule, ...] = (GEMM, CONV, ATTENTION, ROWS, LOOPS)
 """The families, in the order in which they are asked; the first that takes a region has it.  The
 last one takes every region."""
 

@@ -8,6 +8,7 @@ import pytest
 
 from polyc.dialects.plan_fields import ALGORITHMS
 from polyc.lowering.region_to_gpu import LOWERINGS
+from polyc.passes.plan_rows import VARIANTS, WARP
 from polyc.passes.plan_select import RULES
 from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
 
@@ -33,6 +34,16 @@ def test_a_family_computes_in_ways_that_a_plan_can_name() -> None:
 
 def test_the_last_family_is_the_one_that_takes_every_region() -> None:
     assert RULES[-1].pattern == "loops" and "| `loops` | `serial` | every region |" in DOC
+
+
+def test_the_variants_of_rows_are_those_of_the_rule() -> None:
+    table = DOC[DOC.index("\n## Rows") : DOC.index("\n## Loops")]
+    shown = re.findall(r"^\| `(\w+)` \|(.*)\|$", table, re.MULTILINE)
+    assert [name for name, _ in shown] == [variant.name for variant in VARIANTS]
+    for (_, row), variant in zip(shown, VARIANTS, strict=True):
+        assert str(variant.columns) in row and ("vectors of 8" in row) == (variant.vector == 8)
+        assert variant.rows == 4 or f"{WARP * variant.warps_a_row} threads" in row
+    assert f"fewer than {WARP} elements" in table
 
 
 @pytest.mark.parametrize(("command", "shown"), blocks(DOC, "shows"))

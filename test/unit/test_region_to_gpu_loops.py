@@ -19,6 +19,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu import merged
+from polyc.passes import plan_select
 from polyc.passes.finish import finish
 from polyc.passes.lower_to_gpu import build
 from polyc.passes.plan_loops import LOOPS
@@ -35,6 +36,13 @@ from polyc.tools.registry import make_context
 
 Arrays = Sequence[Any]
 ARCHS = ("sm_80", "sm_90a")
+
+
+@pytest.fixture(autouse=True)
+def no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are here for loops, which take every region."""
+    rules = [rule for rule in plan_select.RULES if rule.pattern != "rows"]
+    monkeypatch.setattr(plan_select, "RULES", tuple(rules))
 
 
 def planned(module: ModuleOp, arch: str = "sm_80") -> ModuleOp:

@@ -1,0 +1,172 @@
+"""The schedules of a region of rows: what holds a row while it is reduced (S8, S9.3).
+
+A short row is held by a warp and a longer one by a block, in registers, so that each element is
+read once.  Rows of any length are walked in chunks, once for each reduction that needs another
+one's result, and once for the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import StringAttr
+
+from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan_fields import Value
+from polyc.dialects.region import KernelOp
+from polyc.passes.plan_facts import holds_always, left_open, pointers_promised
+from polyc.passes.plan_rules import Fields, Rule, bad_plan, fitted
+from polyc.passes.region_rows import Rows, find_rows, row_lengths
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to hold a row.
+
+    ``vector`` elements of it are read at once, so that all rows in memory are multiples of these.
+    """
+
+    name: str
+    way: str
+    rows: int
+    columns: int
+    warps_a_row: int
+    vector: int
+
+    def fields(self, rows: Rows) -> Mapping[str, Value]:
+        """What a schedule says of the tile.
+
+        A tile that has a row whole is no wider than the region's rows can be, as long as every
+        thread has a vector; a region without outer axes has one row.
+        """
+        columns, least = self.columns, self.warps_a_row * WARP * self.vector
+        while self.way == "resident" and columns > least and _at_most(rows, columns // 2):
+            columns //= 2
+        return {
+            "tile": [self.rows if rows.outer else 1, columns, 1],
+            "warp_tile": [1, columns // self.warps_a_row],
+            "vectorize": self.vector,
+        }
+
+
+WARP = 32
+"""Threads of a warp."""
+
+VARIANTS = (
+    Variant("warp", "resident", 4, 1024, 1, 8),
+    Variant("block", "resident", 1, 8192, 8, 8),
+    Variant("chunks", "streaming", 1, 8192, 16, 8),
+    Variant("any", "streaming", 1, 1024, 8, 1),
+)
+"""The variants of every architecture, in the order of dispatch; the last one takes every shape."""
+
+
+def conditions(rows: Rows, variant: Variant) -> tuple[Assumption, ...] | None:
+    """What a variant needs beyond the assumptions, or None when it can never run."""
+    facts: list[Assumption] = []
+    if variant.vector > 1:
+        facts += [Assumption(n.mod(variant.vector), "==") for n in row_lengths(rows)]
+    if variant.way == "resident":
+        facts.append(fits(rows, variant.columns))
+    return left_open(rows.kernel, list(dict.fromkeys(facts)))
+
+
+def fits(rows: Rows, columns: int) -> Assumption:
+    """That a row has at most so many elements."""
+    return Assumption(Dim.const(columns) - rows.length, ">=")
+
+
+def _at_most(rows: Rows, columns: int) -> bool:
+    """Whether no row of the region has more elements."""
+    kernel = rows.kernel
+    return holds_always(fits(rows, columns), kernel.assumptions, kernel.symbol_names)
+
+
+def _tails(rows: Rows, tile: Sequence[int]) -> list[str]:
+    """The axes whose size need not be a multiple of their tile."""
+    kernel, found = rows.kernel, [(rows.row, tile[1])]
+    if rows.outer:
+        found.insert(0, (rows.outer[-1], tile[0]))
+    return [
+        axis.label
+        for axis, step in found
+        if not holds_always(
+            Assumption(axis.size.mod(step), "=="), kernel.assumptions, kernel.symbol_names
+        )
+    ]
+
+
+def schedule_fields(rows: Rows, arch: str, variant: Variant) -> Fields:
+    """Every field of a variant's schedule for these rows."""
+    label, chosen = rows.row.label, variant.fields(rows)
+    bind: dict[str, bool | int | str] = {axis.label: "block.x" for axis in rows.outer[:-1]}
+    if rows.outer:
+        inner = rows.outer[-1].label
+        bind[inner if variant.rows == 1 else f"{inner}.o"] = "block.x"
+        if variant.rows > 1:
+            bind[f"{inner}.i"] = "warp"
+    return {
+        **chosen,
+        "arch": arch,
+        "tensorize": "",
+        "mma": "none",
+        "loader": "register",
+        "stages": 1,
+        "vectorize_axis": f"{label}.i",
+        "bind": bind,
+        "predicate_tail": _tails(rows, cast("list[int]", chosen["tile"])),
+        "algo_choice": {"rows": variant.way},
+    }
+
+
+def schedules(kernel: KernelOp, arch: str) -> list[ScheduleOp]:
+    """The schedules of a region of rows, in order of dispatch.
+
+    A condition that the assumptions imply is dropped; a variant that they exclude is not emitted,
+    nor is one after a variant without conditions on sizes or addresses.  Raises PolycError
+    ``UnsupportedProgram`` where the region is not one of rows.
+    """
+    rows = find_rows(kernel)
+    if _at_most(rows, WARP - 1):
+        why = f"its rows have {rows.length} elements, which leaves most threads of a warp idle"
+        raise rows.refused(why, kernel)
+    found: list[ScheduleOp] = []
+    for variant in VARIANTS:
+        when = conditions(rows, variant)
+        if when is None:
+            continue
+        fields = schedule_fields(rows, arch, variant)
+        found.append(fitted(kernel.sym_name.data, variant.name, fields, when))
+        if not when and pointers_promised(kernel, variant.vector):
+            break
+    return found
+
+
+def known_sizes(rows: Rows, plan: ScheduleOp) -> AssumptionsAttr:
+    """What is known of the sizes where a schedule's kernel runs."""
+    return AssumptionsAttr((*rows.kernel.assumptions.data, *plan.when.data))
+
+
+def check(kernel: KernelOp, plan: ScheduleOp) -> None:
+    """Refuse a user's schedule whose tile does not hold the row that it says it holds."""
+    rows = find_rows(kernel)
+    if plan.pattern != "rows" or plan.mma.data != "none":
+        raise bad_plan(plan, "is for tensor cores, and rows have mma none and a choice of rows")
+    if not rows.outer and plan.tile_sizes[0] > 1:
+        raise bad_plan(plan, f"has a tile of {plan.tile_sizes[0]} rows, and the region has one")
+    held = fits(rows, plan.tile_sizes[1])
+    if plan.algo_choice.data["rows"] == StringAttr("resident") and not holds_always(
+        held, known_sizes(rows, plan), kernel.symbol_names
+    ):
+        raise bad_plan(
+            plan,
+            f"keeps a row of {rows.length} in a tile of {plan.tile_sizes[1]} columns; add "
+            f'"{held}" to its when, or choose streaming',
+        )
+
+
+ROWS = Rule("rows", schedules, check)
+"""Reductions along one innermost axis, with what is computed before, between and after them."""

@@ -1,0 +1,172 @@
+"""The rows of a region: reductions along one innermost axis, and what is computed of them (S8).
+
+A region of rows reduces only along one axis, the row, which is the last axis of every tensor that
+it reads along it: LayerNorm, RMSNorm, softmax, sums and maxima of rows.  Other regions are refused
+with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import f32, i1
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.dim import Dim
+from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
+from polyc.dialects.region_types import AxisAttr, MemRefType, ValType, axes_text
+from polyc.poly.affine import linear_of
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A region whose reductions all run along the axis ``row``.
+
+    ``outer`` are the other axes, outermost first: each of their points has a row of its own.
+    """
+
+    kernel: KernelOp
+    outer: tuple[AxisAttr, ...]
+    row: AxisAttr
+
+    @property
+    def length(self) -> Dim:
+        """The elements of a row."""
+        return self.row.size
+
+    def refused(self, why: str, at: Operation) -> PolycError:
+        """Why the region is left to another family, as ``UnsupportedProgram``."""
+        return _unsupported(self.kernel, why, at)
+
+    @property
+    def reductions(self) -> list[ReduceOp | ReduceTogetherOp]:
+        """The reductions in the order of the text, those inside of others left out."""
+        ops = self.kernel.body.block.ops
+        return [op for op in ops if isinstance(op, ReduceOp | ReduceTogetherOp)]
+
+    @property
+    def reads(self) -> list[ReadOp]:
+        """The reads along the row."""
+        ops = self.kernel.body.block.ops
+        return [op for op in ops if isinstance(op, ReadOp) and self.has_row(op.result)]
+
+    def has_row(self, value: SSAValue) -> bool:
+        """Whether a value has the row's axis; a tensor has none."""
+        return isinstance(value.type, ValType) and self.row.label in value.type.labels
+
+    def copied(self, read: ReadOp, rows: int) -> bool:
+        """Whether a tile of ``rows`` rows of a read is a tile of the tensor.
+
+        It is one of the tensor's last two axes, and no guard stands between.  Where it has several
+        rows, these lie one below the other.
+        """
+        coordinates = self.coordinates(read)
+        if read.guard is not None or not self.has_row(read.result) or len(coordinates) < 2:
+            return False
+        if rows == 1:
+            return True
+        inner = AffineExpr.dimension(len(self.outer) - 1)
+        steps = [dict(linear_of(c).terms).get(("d", len(self.outer) - 1)) for c in coordinates]
+        return steps[:-2] == [None] * (len(steps) - 2) and _plain(coordinates[-2], inner)
+
+    def coordinates(self, read: ReadOp) -> list[AffineExpr]:
+        """A read's coordinates in the outer axes and, last, the row; symbols are the kernel's."""
+        order = [*(axis.label for axis in self.outer), self.row.label]
+        places = [order.index(label) for label in read.result.type.labels]
+        dims = [AffineExpr.dimension(p) for p in places]
+        symbols = [AffineExpr.symbol(i) for i in range(read.map.data.num_symbols)]
+        return [e.replace_dims_and_symbols(dims, symbols) for e in read.map.data.results]
+
+
+def find_rows(kernel: KernelOp) -> Rows:
+    """The rows of a region; raises PolycError ``UnsupportedProgram`` with the reason."""
+    _check_tensors(kernel)
+    row = _row_axis(kernel)
+    outer = tuple(axis for axis in kernel.iters if axis.label != row.label)
+    rows = Rows(kernel, outer, row)
+    known = {row.label, *(axis.label for axis in outer)}
+    for op in kernel.body.block.ops:
+        for value in op.results:
+            strange = [a for a in cast(ValType, value.type).axes if a.label not in known]
+            if strange:
+                why = f"{op.name} runs over {axes_text(strange)} beside the row {row}"
+                raise _unsupported(kernel, why, op)
+    for read in rows.reads:
+        _check_read(rows, read)
+    if not any(set(read.result.type.labels) == known for read in rows.reads):
+        axes = axes_text([*outer, row])
+        raise _unsupported(kernel, f"it reads no tensor over all of {axes}", kernel)
+    for value, name in zip(kernel.yield_op.values, kernel.res_names, strict=True):
+        labels = cast(ValType, value.type).labels
+        if not labels or not known - {row.label} <= set(labels):
+            why = f"its output {name.data} is no number or row for each of {axes_text(outer)}"
+            raise _unsupported(kernel, why, kernel)
+    return rows
+
+
+def _unsupported(kernel: KernelOp, why: str, at: Operation) -> PolycError:
+    """The refusal at the op whose condition does not hold."""
+    return PolycError(
+        "UnsupportedProgram",
+        f"region @{kernel.sym_name.data} is not one of rows: {why}; rows take reductions along "
+        "one axis that is the last one of what they read",
+        at,
+    ).located(kernel)
+
+
+def _check_tensors(kernel: KernelOp) -> None:
+    """Refuse tensors of conditions."""
+    kinds = [cast(MemRefType, t) for t in (*(a.type for a in kernel.ins), *kernel.outs)]
+    for name, kind in zip((*kernel.arg_names, *kernel.res_names), kinds, strict=True):
+        if kind.element_type == i1:
+            raise _unsupported(kernel, f"{name.data} is a tensor of i1", kernel)
+
+
+def _row_axis(kernel: KernelOp) -> AxisAttr:
+    """The axis along which all reductions of a region run."""
+    found: AxisAttr | None = None
+    for op in kernel.body.walk():
+        if not isinstance(op, ReduceOp | ReduceTogetherOp):
+            continue
+        if len(op.labels) != 1 or (found is not None and op.labels != (found.label,)):
+            before = "" if found is None else f" and over [{found.label}]"
+            why = f"it reduces over [{', '.join(op.labels)}]{before}"
+            raise _unsupported(kernel, why, op)
+        if isinstance(op, ReduceOp) and op.fn.data == "sum" and op.accumulator != f32:
+            raise _unsupported(kernel, f"it sums in {op.accumulator}", op)
+        axes = [cast(ValType, v.type).axis(op.labels[0]) for v in op.operands]
+        found = next(axis for axis in axes if axis is not None)
+    if found is None:
+        raise _unsupported(kernel, "it reduces nothing", kernel)
+    return found
+
+
+def _check_read(rows: Rows, read: ReadOp) -> None:
+    """Refuse a read along the row whose last coordinate alone does not walk it, one by one."""
+    *before, last = rows.coordinates(read)
+    position = len(rows.outer)
+    row = AffineExpr.dimension(position)
+    if not _plain(last, row) or any(_names(c, position) for c in before):
+        why = f"it reads a tensor at {read.map.data}, where {rows.row.label} is not the last axis"
+        raise _unsupported(rows.kernel, why, read)
+
+
+def _plain(coordinate: AffineExpr, axis: AffineExpr) -> bool:
+    """Whether a coordinate is an axis, or one moved by what is the same everywhere."""
+    rest = linear_of(coordinate - axis)
+    return all(isinstance(atom, tuple) and atom[0] == "s" for atom, _ in rest.terms)
+
+
+def _names(expr: AffineExpr, position: int) -> bool:
+    return any(e == AffineExpr.dimension(position) for e in expr.dfs())
+
+
+def row_lengths(rows: Rows) -> list[Dim]:
+    """The row's length, and those in memory of all rows that are read and written, each once."""
+    tensors = [cast(MemRefType, read.tensor.type) for read in rows.reads]
+    values = zip(rows.kernel.yield_op.values, rows.kernel.outs, strict=True)
+    tensors += [kind for value, kind in values if rows.has_row(value)]
+    return list(dict.fromkeys([rows.length, *(t.shape[-1] for t in tensors)]))

@@ -1,0 +1,38 @@
+// RUN: polyc-opt %examples/layer_norm.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_90a}' | filecheck %s
+// RUN: polyc-opt %examples/layer_norm.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_80}' | filecheck %s
+// RUN: polyc-opt %examples/rms_norm.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_90a}' | filecheck %s
+// RUN: polyc-opt %examples/rms_norm.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_80}' | filecheck %s
+// RUN: polyc-opt %examples/softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_90a}' | filecheck %s
+// RUN: polyc-opt %examples/softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_80}' | polyc-opt | filecheck %s
+
+// Four ways to hold a row, the same on both architectures: a warp, a block, chunks, and chunks of
+// single elements for rows of any length at any address.
+
+// CHECK:      plan.schedule @{{[a-z_]+}} variant "warp" when (N mod 8 == 0, -N >= -1024) {
+// CHECK:        tensorize = "",
+// CHECK-NEXT:   mma = "none",
+// CHECK-NEXT:   loader = "register",
+// CHECK-NEXT:   tile = [4, 1024, 1],
+// CHECK-NEXT:   stages = 1,
+// CHECK-NEXT:   warp_tile = [1, 1024],
+// CHECK:        vectorize = 8,
+// CHECK-NEXT:   vectorize_axis = "n.i",
+// CHECK-NEXT:   bind = {"m.o" = "block.x", "m.i" = "warp"},
+// CHECK:        predicate_tail = ["m", "n"],
+// CHECK:        algo_choice = {"rows" = "resident"},
+// CHECK:      plan.schedule @{{[a-z_]+}} variant "block" when (N mod 8 == 0, -N >= -8192) {
+// CHECK:        tile = [1, 8192, 1],
+// CHECK:        warp_tile = [1, 1024],
+// CHECK:        bind = {"m" = "block.x"},
+// CHECK:        predicate_tail = ["n"],
+// CHECK:        algo_choice = {"rows" = "resident"},
+// CHECK:      plan.schedule @{{[a-z_]+}} variant "chunks" when (N mod 8 == 0) {
+// CHECK:        tile = [1, 8192, 1],
+// CHECK:        warp_tile = [1, 512],
+// CHECK:        algo_choice = {"rows" = "streaming"},
+// CHECK:      plan.schedule @{{[a-z_]+}} variant "any" {
+// CHECK:        tile = [1, 1024, 1],
+// CHECK:        warp_tile = [1, 128],
+// CHECK:        vectorize = 1,
+// CHECK:        algo_choice = {"rows" = "streaming"},
+// CHECK-NOT:  plan.schedule

@@ -1,0 +1,244 @@
+"""Rows: which regions are some, what their schedules ask, and which are refused and why."""
+
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from xdsl.ir import BlockArgument
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
+from polyc.passes.driver import verify
+from polyc.passes.lower_to_gpu import BORDERS, build
+from polyc.passes.plan_rows import ROWS, VARIANTS
+from polyc.passes.region_rows import find_rows, row_lengths
+from polyc.test.unit.gpu_text import find, only, parsed
+from polyc.test.unit.row_programs import PROGRAMS
+from polyc.tools.registry import make_context
+
+X = "!region.memref<[M, N], f16, align 16>"
+VAL = "!region.val<[m: M, n: N], f32>"
+ROWS_ONLY = "!region.val<[m: M], f32>"
+READ = f"""%x = region.read %X affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : {X} -> !region.val<[m: M, n: N], f16>
+  %f = region.cast %x : !region.val<[m: M, n: N], f16> -> {VAL}"""
+SUM = f'%acc = region.reduce sum %f over [n] init 0.0 acc f32 name "acc" : {VAL} -> {ROWS_ONLY}'
+
+
+def kernel(
+    body: str,
+    out: str = "%acc",
+    iters: str = "[m: M]",
+    shape: str = "[M]",
+    values: str = ROWS_ONLY,
+    ins: str = f"%X: {X}",
+    facts: str = "",
+) -> KernelOp:
+    """A region over X of f16 with an output Y of f32."""
+    text = f"""
+region.kernel @rows iters {iters}
+    ins({ins}) outs(Y: !region.memref<{shape}, f32, align 16> gmem){facts} {{
+  {body}
+  region.yield {out} : {values}
+}}
+"""
+    module = parsed(text)
+    verify(module)
+    return only(module, KernelOp)
+
+
+def region_of(name: str) -> KernelOp:
+    """The region of a program of rows."""
+    module = parsed(PROGRAMS[name].text)
+    for border in list(BORDERS)[: list(BORDERS).index("plan-select")]:
+        build(border, "sm_80").apply(make_context(), module)
+    return only(module, KernelOp)
+
+
+def refusal(op: KernelOp) -> str:
+    with pytest.raises(PolycError) as caught:
+        find_rows(op)
+    assert caught.value.kind == "UnsupportedProgram" and caught.value.place is not None
+    return caught.value.message
+
+
+# Recognition -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "outer", "row", "reductions"),
+    [
+        ("softmax", ["m"], "n", 1),
+        ("layer_norm", ["m"], "n", 2),
+        ("rms_norm", ["m"], "n", 1),
+        ("log_softmax", ["m"], "n", 1),
+        ("extremes", ["m"], "n", 2),
+        ("masked_heads", ["b", "h", "m"], "n", 1),
+        ("one_row", [], "n", 1),
+        ("padded_sum", ["m"], "r0", 1),
+    ],
+)
+def test_rows_are_found(name: str, outer: list[str], row: str, reductions: int) -> None:
+    rows = find_rows(region_of(name))
+    assert [axis.label for axis in rows.outer] == outer
+    assert rows.row.label == row and len(rows.reductions) == reductions
+
+
+def test_tiles_of_a_tensor_are_copied() -> None:
+    """Of X whole tiles; of a vector nothing, and of heads one row where a tile has several."""
+    rows = find_rows(region_of("layer_norm"))
+    assert [rows.copied(read, 4) for read in rows.reads] == [True, False, False]
+    rows = find_rows(region_of("masked_heads"))
+    copied: dict[str, tuple[bool, bool]] = {}
+    for read in rows.reads:
+        assert isinstance(read.tensor, BlockArgument)
+        name = rows.kernel.arg_names.data[read.tensor.index].data
+        copied[name] = rows.copied(read, 1), rows.copied(read, 4)
+    assert copied == {"X": (True, True), "mask": (True, False)}
+
+
+def test_a_read_under_a_guard_is_not_copied() -> None:
+    rows = find_rows(region_of("padded_sum"))
+    assert [rows.copied(read, 1) for read in rows.reads] == [False]
+
+
+def test_lengths_in_memory() -> None:
+    lengths = row_lengths(find_rows(region_of("sliced")))
+    assert [str(length) for length in lengths] == ["N", "N + 24"]
+
+
+TWO_AXES = (
+    f"%acc = region.reduce sum %f over [m, n] init 0.0 acc f32 : {VAL} -> !region.val<[], f32>"
+)
+COLUMNS = (
+    f"%acc = region.reduce sum %f over [m] init 0.0 acc f32 : {VAL} -> !region.val<[n: N], f32>"
+)
+BOTH = f"""{SUM}
+  %m = region.reduce max %f over [m] init -inf : {VAL} -> !region.val<[n: N], f32>"""
+NARROW = """%acc = region.reduce sum %x over [n] init 0.0 acc f16 : !region.val<[m: M, n: N], f16> -> !region.val<[m: M], f16>
+  %y = region.cast %acc : !region.val<[m: M], f16> -> !region.val<[m: M], f32>"""
+BESIDE = f"""{SUM}
+  %y = region.broadcast_in_dim %acc dims [0] : {ROWS_ONLY} -> !region.val<[m: M, k: 4], f32>"""
+VECTOR = f"""%v = region.read %V affine_map<(d0)[s0, s1] -> (d0)> : !region.memref<[N], f32, align 16> -> !region.val<[n: N], f32>
+  %s = region.reduce sum %v over [n] init 0.0 acc f32 : !region.val<[n: N], f32> -> !region.val<[], f32>
+  %acc = region.broadcast_in_dim %s dims [] : !region.val<[], f32> -> {ROWS_ONLY}"""
+
+
+@pytest.mark.parametrize(
+    ("op", "reason"),
+    [
+        (lambda: kernel(READ, "%f", "[m: M, n: N]", "[M, N]", VAL), "it reduces nothing"),
+        (lambda: kernel(f"{READ}\n  {TWO_AXES}", "%acc", "[]", "[]", "!region.val<[], f32>"), "it reduces over [m, n]"),
+        (lambda: kernel(f"{READ}\n  {COLUMNS}", "%acc", "[n: N]", "[N]", "!region.val<[n: N], f32>"), "where m is not the last axis"),
+        (lambda: kernel(f"{READ}\n  {BOTH}"), "it reduces over [m] and over [n]"),
+        (lambda: kernel(f"{READ}\n  {NARROW}", "%y"), "it sums in f16"),
+        (lambda: kernel(f"{READ}\n  {BESIDE}", "%y", "[m: M, k: 4]", "[M, 4]", "!region.val<[m: M, k: 4], f32>"), "it reads no tensor over all of"),
+        (lambda: kernel(VECTOR, ins=f"%X: {X}, %V: !region.memref<[N], f32, align 16>"), "it reads no tensor over all of [m: M, n: N]"),
+    ],
+    ids=["nothing", "two axes", "columns", "both ways", "narrow", "beside", "vector"],
+)  # fmt: skip
+def test_other_regions_are_refused(op: Callable[[], KernelOp], reason: str) -> None:
+    message = refusal(op())
+    assert message.startswith("region @rows is not one of rows: ") and reason in message
+    assert "rows take reductions along one axis that is the last one of what they read" in message
+
+
+# Schedules -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_the_last_variant_takes_every_row(arch: str) -> None:
+    found = ROWS.schedules(region_of("softmax"), arch)
+    assert [(plan.variant.data, [str(f) for f in plan.when.data]) for plan in found] == [
+        ("warp", ["N mod 8 == 0", "-N >= -1024"]),
+        ("block", ["N mod 8 == 0", "-N >= -8192"]),
+        ("chunks", ["N mod 8 == 0"]),
+        ("any", []),
+    ]
+    assert len(found) == len(VARIANTS) == 4
+    for plan in found:
+        plan.verify()
+        assert plan.pattern == "rows" and plan.mma.data == "none"
+        assert ScheduleOp.from_json(plan.to_json()).fields() == plan.fields()
+
+
+@pytest.mark.parametrize(
+    ("facts", "variants"),
+    [
+        ("N mod 8 == 0", ["warp", "block", "chunks"]),
+        ("N mod 8 == 0, N <= 512", ["warp"]),
+        ("N mod 16 == 0, N >= 2000", ["block", "chunks"]),
+        ("N >= 9000", ["chunks", "any"]),
+        ("N mod 8 == 1", ["any"]),
+    ],
+)
+def test_facts_leave_variants_out(facts: str, variants: list[str]) -> None:
+    op = kernel(f"{READ}\n  {SUM}", facts=f" assuming ({facts})")
+    assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == variants
+
+
+@pytest.mark.parametrize(
+    ("facts", "tiles"),
+    [
+        ("N == 768", [(4, 1024), (1, 2048)]),
+        ("N == 200", [(4, 256), (1, 2048)]),
+        ("N == 2048", [(1, 2048)]),
+        ("N <= 4096, N mod 8 == 0", [(4, 1024), (1, 4096)]),
+    ],
+)
+def test_tiles_fit_known_rows(facts: str, tiles: list[tuple[int, int]]) -> None:
+    op = kernel(f"{READ}\n  {SUM}", facts=f" assuming ({facts})")
+    found = [p for p in ROWS.schedules(op, "sm_80") if p.variant.data in ("warp", "block")]
+    assert [plan.tile_sizes[:2] for plan in found] == tiles[: len(found)]
+    assert found[-1].tile_sizes[:2] == tiles[len(found) - 1]
+
+
+def test_the_shortest_rows_are_left_to_loops() -> None:
+    op = kernel(f"{READ}\n  {SUM}", facts=" assuming (N <= 31)")
+    with pytest.raises(PolycError) as caught:
+        ROWS.schedules(op, "sm_80")
+    assert caught.value.kind == "UnsupportedProgram"
+    assert "leaves most threads of a warp idle" in caught.value.message
+
+
+def test_rows_in_memory_are_multiples_too() -> None:
+    (first, *_) = ROWS.schedules(region_of("padded_sum"), "sm_80")
+    assert [str(fact) for fact in first.when.data] == ["N mod 8 == 0", "-N >= -1016"]
+
+
+def select(tmp_path: Path, name: str, **fields: object) -> list[ScheduleOp]:
+    module = parsed(PROGRAMS[name].text)
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(fields), encoding="utf-8")
+    for border in list(BORDERS)[: list(BORDERS).index("region-to-gpu")]:
+        build(border, "sm_80", str(path)).apply(make_context(), module)
+    return find(module, ScheduleOp)
+
+
+def test_a_plan_may_hold_longer_rows(tmp_path: Path) -> None:
+    wide = {"tile": [1, 16384, 1], "warp_tile": "1x1024"}
+    plans = select(
+        tmp_path, "softmax", variant="block", when=["N mod 8 == 0", "N <= 16384"], **wide
+    )
+    assert plans[1].tile_sizes == (1, 16384, 1) and plans[1].threads() == 512
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "reason"),
+    [
+        ("softmax", {"when": []}, 'keeps a row of N in a tile of 1024 columns; add "-N >= -1024" to its when, or choose streaming'),
+        ("one_row", {"tile": [4, 1024, 1]}, "has a tile of 4 rows, and the region has one"),
+        ("softmax", {"algo_choice": {"loops": "serial"}}, "rows have mma none and a choice of rows"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_does_not_hold_the_row_is_refused(
+    tmp_path: Path, name: str, fields: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(PolycError) as caught:
+        select(tmp_path, name, **fields)
+    assert caught.value.kind == "BadPlan" and reason in caught.value.message

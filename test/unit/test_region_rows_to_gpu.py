@@ -1,0 +1,334 @@
+"""Kernels of rows: every variant gives what the graph means, as tiles and as threads."""
+
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects.frontend import GraphOp
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import tile as tiles
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.passes.driver import verify
+from polyc.passes.finish import finished
+from polyc.passes.lower_to_gpu import BORDERS, build
+from polyc.playback import tile
+from polyc.playback.gpu import simulate
+from polyc.playback.reference import make_inputs, reference, tolerance_check
+from polyc.runtime import nvrtc
+from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed
+from polyc.test.unit.row_programs import PRODUCT_AND_NORM, PROGRAMS, RowProgram, graph
+from polyc.tools.registry import make_context
+
+ARCHS = ("sm_80", "sm_90a")
+Arrays = Sequence[Any]
+
+
+def planned(text: str, arch: str = "sm_80") -> ModuleOp:
+    """The region with its schedules."""
+    module = parsed(text)
+    verify(module)
+    for border in list(BORDERS)[: list(BORDERS).index("region-to-gpu")]:
+        build(border, arch).apply(make_context(), module)
+    verify(module)
+    return module
+
+
+@cache
+def tiled(text: str, arch: str = "sm_80") -> gpu.ModuleOp:
+    """The program at the tile level."""
+    module = planned(text, arch)
+    build("region-to-gpu", arch).apply(make_context(), module)
+    verify(module)
+    return only(module, gpu.ModuleOp)
+
+
+@cache
+def threads(text: str, arch: str = "sm_80") -> gpu.ModuleOp:
+    """The program at the hardware level."""
+    return finished(tiled(text, arch).clone())
+
+
+def graph_of(text: str) -> GraphOp:
+    return only(parsed(text), GraphOp)
+
+
+def variants(module: gpu.ModuleOp, sizes: Mapping[str, int]) -> list[str]:
+    """The variants that take some sizes."""
+    found = module.dispatch().variants()
+    return [v.variant_name for v in found if all(fact.holds(sizes) for fact in v.facts.data)]
+
+
+def compare(text: str, sizes: dict[str, int], inputs: Arrays, run: Callable[[str], Arrays]) -> None:
+    """Hold every variant that takes the sizes to the reference (S0.6)."""
+    source = graph_of(text)
+    wanted = reference(source, inputs, sizes)
+    for variant in variants(tiled(text), sizes):
+        found = run(variant)
+        for spec, one, want in zip(source.outputs, found, wanted, strict=True):
+            mismatch = tolerance_check(np.asarray(one), want, spec.type.element_type)
+            assert mismatch is None, (variant, mismatch)
+
+
+def play(program: RowProgram, length: int, inputs: Arrays | None = None) -> None:
+    """Play the tiles of every variant."""
+    text, sizes = program.text, program.sizes(length)
+    given = make_inputs(graph_of(text), sizes) if inputs is None else inputs
+    compare(text, sizes, given, lambda variant: tile.run(tiled(text), given, sizes, variant))
+
+
+# Tiles ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [1, 8, 100, 264, 1032, 2500, 8200])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_variant_plays_as_the_graph(name: str, length: int) -> None:
+    """Lengths of one element, of tails in a vector, a tile and a chunk, and of several chunks."""
+    play(PROGRAMS[name], length)
+
+
+def test_variants_take_what_they_are_for() -> None:
+    module = tiled(PROGRAMS["softmax"].text)
+    assert [variants(module, {"M": 1, "N": n}) for n in (8, 1032, 8200, 7)] == [
+        ["softmax_warp", "softmax_block", "softmax_chunks", "softmax_any"],
+        ["softmax_block", "softmax_chunks", "softmax_any"],
+        ["softmax_chunks", "softmax_any"],
+        ["softmax_any"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "nothing"), [("root_mean_square", np.nan), ("extremes", None), ("padded_sum", 4.0)]
+)
+def test_rows_of_nothing(name: str, nothing: float | None) -> None:
+    """A sum over nothing is 0, a mean no number, a maximum -inf and a minimum inf (S0.6)."""
+    program = PROGRAMS[name]
+    sizes = program.sizes(0)
+    inputs = make_inputs(graph_of(program.text), sizes)
+    module = tiled(program.text)
+    for variant in variants(module, sizes):
+        found = tile.run(module, inputs, sizes, variant)
+        wanted = [np.inf, -np.inf] if nothing is None else [nothing]
+        for one, value in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one.astype(np.float32), np.full(5, value, np.float32))
+
+
+def special(change: str, x: Any) -> Any:
+    """Rows with values that arithmetic treats apart."""
+    match change:
+        case "one value":
+            return np.full_like(x, 7)
+        case "the largest":
+            return np.where(x > 0, 65504, -65504).astype(x.dtype)
+        case "all -inf":
+            return np.full_like(x, -np.inf)
+        case "first half -inf":
+            x[:, : x.shape[1] // 2] = -np.inf
+            return x
+        case _:
+            return np.where(x > 0.9, np.float32(change), x).astype(x.dtype)
+
+
+CHANGES = ["one value", "the largest", "all -inf", "first half -inf", "-inf", "inf", "nan"]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "extremes", "layer_norm"])
+@pytest.mark.parametrize("length", [264, 2500])
+def test_numbers_that_are_apart(name: str, change: str, length: int) -> None:
+    """NaN and infinities come out as the reference has them, in every way to hold a row."""
+    program = PROGRAMS[name]
+    first, *rest = make_inputs(graph_of(program.text), program.sizes(length))
+    with np.errstate(all="ignore"):
+        play(program, length, [special(change, first), *rest])
+
+
+def test_a_large_mean_costs_no_accuracy() -> None:
+    program = PROGRAMS["layer_norm"]
+    x, *rest = make_inputs(graph_of(program.text), program.sizes(1032))
+    play(program, 1032, [(x.astype(np.float32) + 2000).astype(x.dtype), *rest])
+
+
+UNARY = ("abs", "neg", "exp", "tanh", "sigmoid", "relu")
+
+
+@st.composite
+def row_graphs(draw: st.DrawFn) -> str:
+    """A chain of functions, reductions, and differences from what was reduced."""
+    body: list[str] = []
+    value = "X"
+    for i in range(draw(st.integers(1, 4))):
+        match draw(st.sampled_from(["unary", "reduce", "reduce", "vector", "softmax"])):
+            case "unary":
+                fn = draw(st.sampled_from(UNARY))
+                body.append(f"%v{i} = frontend.elementwise {fn} %{value} : {WIDE}")
+            case "reduce":
+                fn = draw(st.sampled_from(["sum", "mean", "max", "min"]))
+                body.append(
+                    f"%r{i} = frontend.reduce {fn} %{value} axes [1] keepdims : {WIDE} -> T<[M, 1], f32>"
+                )
+                how = draw(st.sampled_from(["sub", "max", "min"]))
+                body.append(
+                    f"%v{i} = frontend.elementwise {how} %{value}, %r{i} : ({WIDE}, T<[M, 1], f32>) -> {WIDE}"
+                )
+            case "vector":
+                body.append(
+                    f"%v{i} = frontend.elementwise add %{value}, %b : ({WIDE}, T<[N], f32>) -> {WIDE}"
+                )
+            case _:
+                body.append(f"%v{i} = frontend.softmax %{value} axes [1] : {WIDE}")
+        value = f"v{i}"
+    end = draw(st.sampled_from(["sum", "max", "min"]))
+    body.append(f"%s = frontend.reduce {end} %{value} axes [1] : {WIDE} -> T<[M], f32>")
+    return graph(f"%X: {WIDE}, %b: T<[N], f32>", "S: T<[M], f32>", body, "%s : T<[M], f32>")  # fmt: skip
+
+
+WIDE = "T<[M, N], f32>"
+
+
+@settings(max_examples=40)
+@given(row_graphs(), st.sampled_from([1, 24, 77, 1200]))
+def test_random_rows(text: str, length: int) -> None:
+    """What fuses into one region of rows plays as the graph does."""
+    if len([op for op in planned(text).ops if op.name == "region.kernel"]) == 1:
+        play(RowProgram(text, {"M": 3}), length)
+
+
+# What kernels do -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", "rms_norm"])
+def test_a_resident_row_is_read_once(name: str) -> None:
+    """One copy of X, and the vectors of the columns once, in the map that writes."""
+    for variant in ("warp", "block"):
+        (kernel,) = [
+            k
+            for k in tiled(PROGRAMS[name].text).kernels()
+            if k.sym_name.data == f"{name}_{variant}"
+        ]
+        x = kernel.body.block.args[0]
+        assert [type(use.operation) for use in x.uses] == [tiles.CopyOp]
+        vectors = kernel.body.block.args[1:-3]  # before Y, M and N
+        assert all(len(list(v.uses)) == 1 for v in vectors)
+
+
+def test_softmax_takes_one_exponential_of_an_element() -> None:
+    """What the sum adds up is what the output divides."""
+    block = next(k for k in tiled(PROGRAMS["softmax"].text).kernels() if "block" in k.sym_name.data)
+    assert len(find(block, math.ExpOp)) == 1
+
+
+def test_cheap_values_are_computed_again() -> None:
+    """LayerNorm's differences are in no fragment: X and two sources of reductions are."""
+    block = next(
+        k for k in tiled(PROGRAMS["layer_norm"].text).kernels() if "block" in k.sym_name.data
+    )
+    wide = [op for op in find(block, tiles.FragmentOp) if "8192" in str(op.fragment.type)]
+    assert len(wide) == 3
+
+
+def test_a_row_that_fills_its_tile_has_no_tail() -> None:
+    module = tiled(PROGRAMS["softmax"].text.replace(", N]", ", 8192]"))
+    assert [k.sym_name.data for k in module.kernels()] == ["softmax_block"]
+    assert not find(module, arith.CmpiOp)
+
+
+def test_several_outer_axes_are_walked_in_order() -> None:
+    program = PROGRAMS["masked_heads"]
+    for launch in tiled(program.text).dispatch().launches():
+        (blocks,) = (dim.evaluate(program.sizes(8)) for dim in launch.grid.data)
+        assert blocks == 2 * 3 * (2 if "warp" in launch.kernel_name else 5)
+
+
+# Threads -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "lengths"),
+    [
+        ("softmax", (1, 77, 264)),
+        ("layer_norm", (264, 1100)),
+        ("rms_norm", (72,)),
+        ("log_softmax", (264,)),
+        ("extremes", (72,)),
+        ("residual", (264,)),
+        ("masked_heads", (40,)),
+        ("one_row", (264,)),
+        ("padded_sum", (40,)),
+        ("parts_of_a_sum", (40,)),
+        ("constant_rows", (40,)),
+        ("sliced", (40,)),
+    ],
+)
+@pytest.mark.parametrize("arch", ARCHS)
+def test_threads_agree_and_have_no_findings(arch: str, name: str, lengths: tuple[int, ...]) -> None:
+    program = PROGRAMS[name]
+    for length in lengths:
+        sizes = program.sizes(length)
+        inputs = make_inputs(graph_of(program.text), sizes)
+
+        def run(variant: str, inputs: Arrays = inputs, sizes: dict[str, int] = sizes) -> Arrays:
+            result = simulate(
+                threads(program.text, arch), inputs, sizes, variant, schedule="random", seed=1
+            )
+            result.check()
+            return result.outputs
+
+        compare(program.text, sizes, inputs, run)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("arch", ARCHS)
+def test_kernels_compile(arch: str, name: str) -> None:
+    """No spill, no stack, no complaint; registers leave room for two blocks a multiprocessor."""
+    result = nvrtc.compile_cuda(cuda_source(threads(PROGRAMS[name].text, arch)), arch)
+    assert not result.warnings()
+    assert len(result.kernels) == 4
+    for kernel, info in result.kernels.items():
+        assert (info.spill_bytes, info.stack) == (0, 0), kernel
+        assert info.registers <= 128, kernel
+
+
+# Refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "there"),
+    [
+        ("cluster = [1, 1]", "cluster = [2, 1]", "[1, 1]"),
+        ("persistent = false", "persistent = true", "false"),
+        ('raster = "row"', 'raster = "grouped"', '"row"'),
+    ],
+)
+def test_a_choice_that_is_not_built_is_refused(said: str, asked: str, there: str) -> None:
+    text = printed(planned(PROGRAMS["softmax"].text, "sm_90a"))
+    field = said.split(" ")[0]
+    message = (
+        f"plan 'warp' asks for a {field} that region-to-gpu does not build for rows; use {there}"
+    )
+    text = text.replace(said, asked, 1)
+    assert_refused(text, "UnsupportedPlan", message, 'variant "warp"', "region-to-gpu")
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_norm_after_a_product_is_a_sequence(arch: str) -> None:
+    module = threads(PRODUCT_AND_NORM, arch)
+    for variant in module.dispatch().variants():
+        assert len(variant.launches()) == 2
+    source = graph_of(PRODUCT_AND_NORM)
+    for sizes in ({"M": 20, "K": 24, "N": 72}, {"M": 9, "K": 5, "N": 33}):
+        inputs = make_inputs(source, sizes)
+        (want,) = reference(source, inputs, sizes)
+        result = simulate(module, inputs, sizes)
+        result.check()
+        assert tolerance_check(np.asarray(result.outputs[0]), want, source.outputs[0].type.element_type, 2e-3) is None  # fmt: skip
