@@ -220,7 +220,7 @@ def test_a_dumped_plan_is_read_back(capsys: pytest.CaptureFixture[str], tmp_path
     assert polyc(capsys, "compile", EXAMPLE, "--arch", arch, "-o", first, *dump)[0] == 0
     plan = tmp_path / "plan.json"
     schedules = json.loads(plan.read_text())
-    assert len(schedules) == (4 if arch == "sm_80" else 3)
+    assert len(schedules) == 4
     again = ("compile", EXAMPLE, "--arch", arch, "-o", second, "--plan", plan)
     assert polyc(capsys, *again)[0] == 0
     assert second.read_text() == first.read_text()

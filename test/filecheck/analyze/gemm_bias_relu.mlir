@@ -20,6 +20,7 @@
 // CHECK-NEXT: tma         v3: the stride of dimension 0 of B is 2 * N bytes
 // CHECK: regions
 // CHECK-NEXT: region      @gemm_bias_relu over m n, reduces k
+// CHECK-NEXT: kernel      @gemm_bias_relu tma_small: matmul tiled, wgmma, loader tma, tile 128x128x64
 // CHECK-NEXT: kernel      @gemm_bias_relu tma: matmul tiled, wgmma, loader tma
 
 // With K and N multiples of 8 nothing is refused.
