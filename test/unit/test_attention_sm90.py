@@ -23,7 +23,14 @@ from polyc.playback.gpu import simulate
 from polyc.playback.gpu.verdict import Case, judge
 from polyc.playback.mutation import mutants
 from polyc.runtime import nvrtc
-from polyc.test.unit.attention_programs import H64, PROGRAMS, Array, Attention, passed
+from polyc.test.unit.attention_programs import (
+    H64,
+    PROGRAMS,
+    TO_REGION,
+    Array,
+    Attention,
+    passed,
+)
 from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed
 from polyc.tools.play import play
 
@@ -156,6 +163,36 @@ def test_a_mask_of_huge_numbers_leaves_what_the_scores_say(least: float) -> None
     found = play(tiles("additive mask"), "attention", inputs, sizes)
     assert found is not None
     assert_close("additive mask", list(found), wanted("additive mask", inputs, sizes))
+
+
+def test_heads_inside_positions_are_read_and_written_where_they_lie() -> None:
+    """[B, M, heads, features], permuted around the attention: one kernel, no copy."""
+    outer = {n: f"!frontend.tensor<[B, {n}, {h}, 64], f16>" for n, h in (("M", 4), ("N", 2))}
+    inner = {n: f"!frontend.tensor<[B, {h}, {n}, 64], f16>" for n, h in (("M", 4), ("N", 2))}
+    permuted = {n: f"perm [0, 2, 1, 3] : {outer[n]} -> {inner[n]}" for n in "MN"}
+    text = f"""
+frontend.graph @attention(%q: {outer["M"]}, %k: {outer["N"]}, %v: {outer["N"]})
+    -> (O: {outer["M"]}) {{
+  %0 = frontend.permute %q {permuted["M"]}
+  %1 = frontend.permute %k {permuted["N"]}
+  %2 = frontend.permute %v {permuted["N"]}
+  %3 = frontend.attention %0, %1, %2 causal {{acc = f32}}
+      : ({inner["M"]}, {inner["N"]}, {inner["N"]}) -> {inner["M"]}
+  %4 = frontend.permute %3 perm [0, 2, 1, 3] : {inner["M"]} -> {outer["M"]}
+  frontend.output %4 : {outer["M"]}
+}}
+"""
+    sizes = {"B": 2, "M": 70, "N": 90}
+    rng = np.random.default_rng(0)
+    shapes = ((2, 70, 4, 64), (2, 90, 2, 64), (2, 90, 2, 64))
+    inputs = [rng.standard_normal(shape).astype(np.float16) for shape in shapes]
+    right = play(passed(text, *TO_REGION), "attention", inputs, sizes)
+    assert right is not None
+    module = passed(text, *TO_REGION, "plan-select", "region-to-gpu", arch="sm_90a")
+    finish(module)
+    result = simulate(only(module, gpu.ModuleOp), inputs, sizes, "attention_tma")
+    assert not result.findings
+    assert_close("full", result.outputs, list(right))
 
 
 def test_mutants_of_a_kernel_are_caught() -> None:
