@@ -2,7 +2,8 @@
 
 ``bench/race.py`` says how it is timed.  A kernel that reads every element once and writes it once
 can be as fast as ``Tensor.copy_`` of the same tensor, which is the peer; PyTorch's own kernels are
-timed beside it.  The kernels are those of examples/tile, as the dispatch takes them; with ``--all``
+timed beside it.  ``polyc`` are the kernels of examples/tile, ``polyc graph`` what the compiler
+makes of the graphs in examples by its own plan, both as the dispatch takes them; with ``--all``
 every variant that takes the shape is timed.
 
     python bench/norms.py [--shapes 16384x4096 32x1048576] [--ops softmax] [--dtype f16] [--all]
@@ -24,10 +25,8 @@ from typing import Any
 from polyc.bench import race
 from polyc.bench.race import Contestant
 from polyc.dialects.diagnostic import PolycError
-from polyc.passes.finish import finish
 from polyc.runtime.program import Program
-from polyc.tools.parsing import parse_text
-from polyc.tools.registry import make_context
+from polyc.tools.load import load
 
 ROOT = Path(__file__).resolve().parent.parent
 SHAPES = ["16384x4096", "16384x8192", "2048x32768", "32x1048576"]
@@ -44,6 +43,9 @@ class Norm:
     own: Callable[[Any, Any, Sequence[Any]], Any]
 
 
+ARCH = "sm_90a"
+"""What the graphs are compiled for; those of examples/tile name it themselves."""
+
 NORMS = {
     "softmax": Norm("softmax.mlir", 0, lambda f, x, _: f.softmax(x, 1)),
     "layer_norm": Norm(
@@ -52,7 +54,7 @@ NORMS = {
     "rms_norm": Norm("rms_norm.mlir", 1, lambda f, x, v: f.rms_norm(x, x.shape[1:], v[0], EPSILON)),
 }
 EXTRA = {"softmax": "softmax_two_pass.mlir"}
-"""For comparison: a program beside the first."""
+"""For comparison: a program beside the first of its kind."""
 
 
 def parse_shape(text: str) -> Shape:
@@ -96,23 +98,27 @@ def check(torch: Any, norm: Norm, inputs: Inputs, run: Callable[[int], object]) 
     return worst
 
 
-def compile_program(file: str, dtype: str) -> Program:
-    path = ROOT / "examples" / "tile" / file
-    text = re.sub(r"\bf16\b", dtype, path.read_text(encoding="utf-8"))
-    module = parse_text(make_context(), text, path.name)
-    start = time.perf_counter()
-    finish(module)
-    program = Program.compile(module)
-    print(f"compiled {path.name} in {time.perf_counter() - start:.2f} s")
-    for line in program.result.warnings():
-        print(f"  {line}")
-    return program
+def compile_programs(op: str, dtype: str) -> list[tuple[str, Program]]:
+    """The programs of one function, each with what its kernels are called."""
+    files = [("polyc", f"tile/{name}") for name in (NORMS[op].file, EXTRA.get(op)) if name]
+    found: list[tuple[str, Program]] = []
+    for kind, file in [*files, ("polyc graph", NORMS[op].file)]:
+        text = (ROOT / "examples" / file).read_text(encoding="utf-8")
+        text = re.sub(r"\bf16\b", dtype, text)
+        text = re.sub(r"\beps \S+", f"eps {EPSILON:.1e}", text)
+        start = time.perf_counter()
+        program = load(text, ARCH if kind == "polyc graph" else None)
+        print(f"compiled {file} in {time.perf_counter() - start:.2f} s", flush=True)
+        for line in program.result.warnings():
+            print(f"  {line}")
+        found.append((kind, program))
+    return found
 
 
 def contestants(
     torch: Any,
     op: str,
-    programs: Sequence[Program],
+    programs: Sequence[tuple[str, Program]],
     sets: Sequence[Inputs],
     every: bool,
 ) -> list[Contestant]:
@@ -126,7 +132,10 @@ def contestants(
         sets[i % count].out.copy_(sets[i % count].x)
 
     found = [Contestant("copy", copy)]
-    for number, program in enumerate(programs):
+    kinds: set[str] = set()
+    for kind, program in programs:
+        first = kind not in kinds
+        kinds.add(kind)
         chosen = program.chosen(sizes)
         for name in program.variants:
             if name != chosen and not every:
@@ -142,8 +151,8 @@ def contestants(
             def polyc(i: int, launches: Any = launches) -> None:
                 launches[i % count].run(stream)
 
-            traits = {"chosen": name == chosen and number == 0}
-            found.append(Contestant(f"polyc {name}", polyc, False, traits))
+            traits = {"chosen": name == chosen and first}
+            found.append(Contestant(f"{kind} {name}", polyc, False, traits))
 
     def own(i: int) -> None:
         norm.own(torch.nn.functional, sets[i % count].x, sets[i % count].vectors)
@@ -175,17 +184,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(torch: Any, args: argparse.Namespace) -> int:
     dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[args.dtype]
     torch.manual_seed(0)
-    programs: dict[str, list[Program]] = {}
-    for op in args.ops:
-        files = [NORMS[op].file, *([EXTRA[op]] if op in EXTRA else [])]
-        programs[op] = [compile_program(file, args.dtype) for file in files]
+    programs = {op: compile_programs(op, args.dtype) for op in args.ops}
     report: dict[str, Any] = {
         **race.surroundings(torch, args.rounds, args.commit),
         "dtype": args.dtype,
         "kernels": {
-            name: {"registers": info.registers, "spill_bytes": info.spill_bytes}
+            f"{kind} {name}": {"registers": info.registers, "spill_bytes": info.spill_bytes}
             for of_op in programs.values()
-            for program in of_op
+            for kind, program in of_op
             for name, info in program.kernels.items()
         },
     }
