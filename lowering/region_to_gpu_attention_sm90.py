@@ -118,7 +118,9 @@ class Sm90Builder:
         self.q_ring = emit.value(tile.RingOp(1, self.consumers), "rq")
         self.k_ring = emit.value(tile.RingOp(self.stages, self.consumers), "rk")
         self.v_ring = emit.value(tile.RingOp(self.stages, self.consumers), "rv")
-        self.turn = emit.value(tile.OrderBarrierOp(self.consumers), "turn")
+        self.turn: SSAValue | None = None
+        if self.consumers > 1:
+            self.turn = emit.value(tile.OrderBarrierOp(self.consumers), "turn")
 
     def shared(self, operand: Operand, sizes: tuple[int, int], ring: int, hint: str) -> SSAValue:
         kind = SharedType.of(sizes, self.attention.element, ring=ring)
@@ -334,11 +336,13 @@ class Consumer:
         it = work.iteration(emit, i)
         before = emit.apply(affine_dim(0) - 1, [it], hint="before")
         emit.op(tile.RingWaitOp(b.k_ring, it))
-        emit.op(tile.OrderEnterOp(b.turn, self.number))
+        if b.turn is not None:
+            emit.op(tile.OrderEnterOp(b.turn, self.number))
         products = self.products(emit, it)
         emit.op(tile.RingWaitOp(b.v_ring, before))
         values = self.values(emit, before)
-        emit.op(tile.OrderLeaveOp(b.turn, self.number))
+        if b.turn is not None:
+            emit.op(tile.OrderLeaveOp(b.turn, self.number))
         emit.op(tile.AwaitOp(tokens=[products]))
         emit.op(tile.RingReleaseOp(b.k_ring, it))
         self.softmax(emit, work, i, masked)

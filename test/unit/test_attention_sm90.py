@@ -207,6 +207,32 @@ def test_mutants_of_a_kernel_are_caught() -> None:
     assert not survived, "\n".join(str(v.mutant) for v in survived)
 
 
+PLANS = {
+    "one consumer": (
+        ("tile = [192, 128, 64]", "tile = [64, 128, 64]"),
+        ("consumers = 3", "consumers = 1"),
+        ("registers = [32, 160]", "registers = []"),
+    ),
+    "three stages": (("stages = 2", "stages = 3"),),
+    "a tile a CTA": (("persistent = true", "persistent = false"),),
+}
+
+
+@pytest.mark.parametrize("edits", PLANS.values(), ids=PLANS)
+def test_a_plan_of_the_users_own(edits: Sequence[tuple[str, str]]) -> None:
+    text = printed(passed(region("full"), "plan-select", arch="sm_90a"))
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new, 1)
+    module = passed(text, "region-to-gpu", arch="sm_90a")
+    finish(module)
+    sizes = {"H": 2, "M": 70, "N": 450}
+    inputs = PROGRAMS["full"].inputs(sizes)
+    result = simulate(only(module, gpu.ModuleOp), inputs, sizes, "attention_tma")
+    assert not result.findings
+    assert_close("full", result.outputs, wanted("full", inputs, sizes))
+
+
 # What is in it -----------------------------------------------------------------------------------
 
 
