@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.region import KernelOp
+from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finished
 from polyc.passes.region_contraction import find_contraction
 from polyc.playback.gpu import simulate
+from polyc.runtime import nvrtc
 from polyc.test.unit.gemm_programs import (
     Product,
     assert_tiles_agree,
@@ -23,6 +25,7 @@ from polyc.test.unit.gemm_programs import (
     regions,
     runnable,
     sum_of_products,
+    tensor,
     tiles,
 )
 from polyc.tools.play import play
@@ -201,3 +204,38 @@ def test_products_that_have_no_tiles_are_refused(text: str, why: str) -> None:
     with pytest.raises(PolycError) as caught:
         find_contraction(kernel)
     assert caught.value.kind == "UnsupportedProgram" and why in caught.value.message
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", ["two axes", "residual"])
+def test_kernels_of_batches_spill_nothing(name: str, arch: str) -> None:
+    kernels = tiles(regions(BATCHES[name].text), arch)
+    result = nvrtc.compile_cuda(cuda_source(finished(kernels)), arch)
+    assert not result.warnings() and "serialized" not in result.log
+    for variant, info in result.kernels.items():
+        assert (info.spill_bytes, info.stack) == (0, 0), variant
+
+
+def test_several_outputs_and_a_transposed_one() -> None:
+    """What the epilogue has on its way is stored too; an output may lie in another order."""
+    half, full = tensor("MN"), tensor("MN", "f32")
+    head = f"frontend.graph @g(%A: {tensor('MK')}, %B: {tensor('KN')})"
+    gemm = (
+        f"%0 = frontend.gemm %A, %B {{acc = f32}} : ({tensor('MK')}, {tensor('KN')}) -> {full}\n"
+        f"  %1 = frontend.elementwise relu %0 : {full}\n"
+        f"  %2 = frontend.cast %1 : {full} -> {half}\n"
+    )
+    two = (
+        f"{head} -> (Y: {half}, P: {full}) {{\n  {gemm}"
+        f"  frontend.output %2, %0 : {half}, {full}\n}}"
+    )
+    turned = tensor("NM")
+    across = (
+        f"{head} -> (Y: {turned}) {{\n  {gemm}"
+        f"  %3 = frontend.permute %2 perm [1, 0] : {half} -> {turned}\n"
+        f"  frontend.output %3 : {turned}\n}}"
+    )
+    for text in (two, across):
+        for arch in ARCHS:
+            for sizes in ({"M": 40, "N": 136, "K": 24}, {"M": 9, "N": 5, "K": 7}):
+                assert assert_tiles_agree(text, arch, sizes)
