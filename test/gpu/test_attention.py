@@ -130,4 +130,4 @@ def test_runs_are_deterministic(build: Build, arch: str) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_kernel_spills(build: Build, arch: str, name: str) -> None:
     for kernel, info in build(PROGRAMS[name].text(), arch).kernels.items():
-        assert info.spill_bytes == 0 and info.stack == 0, kernel
+        assert info.spill_bytes == 0 and info.stack == 0, (kernel, info)

@@ -30,7 +30,7 @@ def check(
     ran: list[str] = []
     for variant in program.variants:
         try:
-            found = program.run(inputs, variant=variant)
+            found = program.run(inputs, symbols=sizes, variant=variant)
         except PolycError as error:
             assert error.kind == "NoVariant"
             continue

@@ -193,5 +193,6 @@ def test_conditions_are_bytes() -> None:
     flags = np.array([[True, False, True]])
     for seen in (tensors.view(flags, "m"), tensors.view(OnlyDLPack(flags), "m")):
         assert (seen.element, seen.shape, seen.bytes) == ("i1", (1, 3), 3)
-    made = tensors.empty_like_input(flags, [2], "i1")
-    assert isinstance(made, np.ndarray) and made.dtype == np.bool_
+    made: Any = tensors.empty_like_input(flags, [2], "i1")
+    assert isinstance(made, np.ndarray)
+    assert made.dtype == np.bool_
