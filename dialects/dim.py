@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import TYPE_CHECKING, Literal
 
 from xdsl.ir import Data, Dialect
@@ -113,13 +114,15 @@ class Dim:
         return Dim._collect(quotient), Dim._collect(rest)
 
     def floordiv(self, den: int) -> Dim:
-        """Floor of ``self / den``; ``den`` is a positive constant."""
+        """Floor of ``self / den``, reduced by the gcd (S4.2); ``den`` is a positive constant."""
         if den <= 0:
             raise ValueError(f"a dimension is divided by a positive constant, not {den}")
         whole, rest = self._split(den)
         if (value := rest.constant()) is not None:
             return whole + value // den
-        return whole + Dim((((DivAtom("floordiv", rest, den),), 1),))
+        common = gcd(den, *(c for _, c in rest.terms))
+        rest = Dim(tuple((m, c // common) for m, c in rest.terms))
+        return whole + Dim((((DivAtom("floordiv", rest, den // common),), 1),))
 
     def ceildiv(self, den: int) -> Dim:
         return (self + (den - 1)).floordiv(den)

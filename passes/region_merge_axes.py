@@ -62,7 +62,7 @@ def merged(kernel: KernelOp) -> KernelOp:
 
 
 def _points(kernel: KernelOp) -> set[str]:
-    """The axes of one point that are summed together with others."""
+    """The axes of one point that are summed together with others, and are no outputs' too."""
     found: set[str] = set()
     one = Dim.const(1)
     for op in kernel.body.block.ops:
@@ -73,7 +73,7 @@ def _points(kernel: KernelOp) -> set[str]:
     for op in kernel.body.block.ops:
         if isinstance(op, InsideOp):
             found.difference_update(val_type(op.result).labels)
-    return found
+    return found - {axis.label for axis in kernel.iters}
 
 
 # What lies where -----------------------------------------------------------------------

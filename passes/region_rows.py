@@ -146,10 +146,10 @@ def _row_axis(kernel: KernelOp) -> AxisAttr:
 
 def _check_read(rows: Rows, read: ReadOp) -> None:
     """Refuse a read along the row whose last coordinate alone does not walk it, one by one."""
-    *before, last = rows.coordinates(read)
+    coordinates = rows.coordinates(read)
     position = len(rows.outer)
-    row = AffineExpr.dimension(position)
-    if not _plain(last, row) or any(_names(c, position) for c in before):
+    walked = bool(coordinates) and _plain(coordinates[-1], AffineExpr.dimension(position))
+    if not walked or any(_names(c, position) for c in coordinates[:-1]):
         why = f"it reads a tensor at {read.map.data}, where {rows.row.label} is not the last axis"
         raise _unsupported(rows.kernel, why, read)
 

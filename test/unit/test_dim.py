@@ -167,6 +167,8 @@ def test_assumptions_as_an_affine_set(dims: list[Dim], values: dict[str, int]) -
         ("M * (N mod 4)", "M * (N mod 4)"),
         ("1 - M mod 4", "-(M mod 4) + 1"),
         ("(M - 1) floordiv 2 + 1", "(M + 1) floordiv 2"),
+        ("(3 * (M floordiv 3)) floordiv 9", "(M floordiv 3) floordiv 3"),
+        ("(4 * M + 6) floordiv 8", "(2 * M + 3) floordiv 4"),
     ],
 )
 def test_canonical_text(text: str, canonical: str) -> None:

@@ -62,14 +62,57 @@ frontend.graph @f(%x: !frontend.tensor<[K, N, 2], f32>) -> (y: !frontend.tensor<
 """,  # noqa: E501
         {"K": 0, "N": 4},
     ),
+    "an axis of one point that is reduced and stored": (
+        """
+frontend.graph @f(%x: !frontend.tensor<[K, N], f32>) -> (y: !frontend.tensor<[1, K, N], f32>) {
+  %0 = frontend.reshape %x : !frontend.tensor<[K, N], f32> -> !frontend.tensor<[1, K, N], f32>
+  %1 = frontend.layer_norm %0 axes [0, 1, 2] eps 0.25 : !frontend.tensor<[1, K, N], f32>
+  frontend.output %1 : !frontend.tensor<[1, K, N], f32>
+}
+""",
+        {"K": 2, "N": 3},
+    ),
+    "copies of a scalar that are summed": (
+        """
+frontend.graph @f(%x: !frontend.tensor<[N], f32>) -> (y: !frontend.tensor<[1], f32>) {
+  %0 = frontend.reduce min %x axes [0] keepdims : !frontend.tensor<[N], f32> -> !frontend.tensor<[1], f32>
+  %1 = frontend.concat %0, %0, %0 axis 0
+      : (!frontend.tensor<[1], f32>, !frontend.tensor<[1], f32>, !frontend.tensor<[1], f32>) -> !frontend.tensor<[3], f32>
+  %2 = frontend.reduce sum %1 axes [0] keepdims : !frontend.tensor<[3], f32> -> !frontend.tensor<[1], f32>
+  frontend.output %2 : !frontend.tensor<[1], f32>
+}
+""",  # noqa: E501
+        {"N": 4},
+    ),
+    "a row of one point": (
+        """
+frontend.graph @f(%x: !frontend.tensor<[M, N], f32>) -> (y: !frontend.tensor<[1, 1], f32>) {
+  %0 = frontend.reduce min %x axes [0, 1] keepdims : !frontend.tensor<[M, N], f32> -> !frontend.tensor<[1, 1], f32>
+  %1 = frontend.log_softmax %0 axes [0, 1] : !frontend.tensor<[1, 1], f32>
+  frontend.output %1 : !frontend.tensor<[1, 1], f32>
+}
+""",  # noqa: E501
+        {"M": 2, "N": 3},
+    ),
 }
 """What random programs found, made small."""
+
+STRIDED = (7195, 7830, 8083)
+"""Numbers of programs that take every third element, and of these every third."""
 
 
 @pytest.mark.parametrize("name", FOUND)
 def test_programs_that_failed_once(name: str, ctx: Context) -> None:
     text, sizes = FOUND[name]
-    assert layers.failure(RandomProgram(parse_text(ctx, text, "f.mlir"), sizes), 0) is None
+    program = RandomProgram(parse_text(ctx, text, "f.mlir"), sizes)
+    for way in range(len(layers.FUSIONS)):
+        copy = RandomProgram(program.module.clone(), sizes)
+        assert layers.failure(copy, way) is None, way
+
+
+@pytest.mark.parametrize("number", STRIDED)
+def test_sizes_that_are_divided_twice(number: int) -> None:
+    assert layers.fault(f"0 {number}") is None
 
 
 def test_every_kind_of_op_is_drawn() -> None:
