@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,25 +65,37 @@ def figure(value: float, unit: str) -> str:
 
 
 def case_rows(found: Sequence[dict[str, Any]]) -> list[str]:
-    """A case a line: polyc's best kernel, every peer, and the ratio to the fastest peer."""
+    """A case a line: polyc's best kernel, every peer, and the ratio to the fastest peer.
+
+    What the compiler makes of a graph has columns of its own, where it was timed.
+    """
     peers = list(dict.fromkeys(row["contestant"] for row in found if row["peer"]))
     unit = found[0]["unit"] if found else ""
-    lines = [
-        f"| {unit} | polyc | " + " | ".join(peers) + " | polyc / best |",
-        "|---|---:|" + "---:|" * len(peers) + "---:|",
-    ]
+    own = ["polyc", "graph"] if any(of_graph(row) for row in found) else ["polyc"]
+    names = [*own, *peers, *(f"{name} / best" for name in own)]
+    lines = [f"| {unit} | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
     for case in dict.fromkeys(row["case"] for row in found):
         of_case = [row for row in found if row["case"] == case]
-        own = max((r for r in of_case if not r["peer"]), key=lambda r: r["rate"], default=None)
-        rates = {row["contestant"]: f"{row['rate']:{FORMAT[row['unit']]}}" for row in of_case}
+        written = [row for row in of_case if not row["peer"] and not of_graph(row)]
+        compiled = [row for row in of_case if of_graph(row)]
+        best = [
+            max(rows, key=lambda row: row["rate"], default=None)
+            for rows in (written, compiled)[: len(own)]
+        ]
+        by_peer = {row["contestant"]: row for row in of_case if row["peer"]}
+        rates = [*best, *(by_peer.get(peer) for peer in peers)]
         cells = [
             case,
-            rates[own["contestant"]] if own else "",
-            *(rates.get(peer, "") for peer in peers),
-            f"{own['ratio']:.2f}" if own else "",
+            *("" if r is None else f"{r['rate']:{FORMAT[r['unit']]}}" for r in rates),
+            *("" if r is None else f"{r['ratio']:.2f}" for r in best),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def of_graph(row: Mapping[str, Any]) -> bool:
+    """Whether a row is a kernel that the compiler made of a graph by its own plan."""
+    return row["contestant"].startswith("polyc graph")
 
 
 def gemm_rows(report: dict[str, Any]) -> list[str]:

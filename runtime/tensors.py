@@ -281,13 +281,8 @@ def torch_signature(given: Sequence[object], period: int) -> tuple[Signature, li
 def torch_empty(shape: Sequence[int], element: str, device: object) -> object:
     """An uninitialised PyTorch tensor."""
     torch: Any = sys.modules["torch"]
-    names = {
-        "f16": torch.float16,
-        "bf16": torch.bfloat16,
-        "f32": torch.float32,
-        "i1": torch.bool,
-    }
-    return torch.empty(tuple(shape), dtype=names[element], device=device)
+    names = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "i1": "bool"}
+    return torch.empty(tuple(shape), dtype=getattr(torch, names[element]), device=device)
 
 
 def empty_like_input(example: object, shape: Sequence[int], element: str) -> object:

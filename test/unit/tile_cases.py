@@ -288,7 +288,7 @@ CASES: Mapping[str, TileCase] = {
             small=sizes_of("M N K", (136, 264, 328), (33, 8, 8)),
             large=sizes_of("M N K", (1000, 520, 4096), (4104, 4104, 136), (4096, 4096, 4096)),
             mutants=8,
-            mutant_shapes=sizes_of("M N K", (200, 8, 264)),
+            mutant_shapes=sizes_of("M N K", (200, 8, 264), (392, 8, 8)),
         ),
         TileCase(
             "gemm_sm90_decode",
