@@ -7,6 +7,7 @@ that need no other one, once more for those that need these, and once for the ou
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -99,7 +100,7 @@ def block_counts(rows: Rows, plan: ScheduleOp) -> list[Dim]:
     return sizes
 
 
-class Builder:
+class Builder(ABC):
     """Builds the kernel of one schedule."""
 
     def __init__(self, rows: Rows, plan: ScheduleOp, whole: bool) -> None:
@@ -115,9 +116,9 @@ class Builder:
         self.write_statistics()
         return self.frame.finish(self.plan, bindings)
 
+    @abstractmethod
     def compute(self) -> None:
         """Reduce, and write what has the row's axis."""
-        raise NotImplementedError
 
     # Where the block works
 
