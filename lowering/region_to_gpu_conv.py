@@ -26,7 +26,7 @@ from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan_fields import record_of
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region_types import MemRefType
-from polyc.lowering.region_to_gpu_frame import Frame, alignments
+from polyc.lowering.region_to_gpu_frame import Frame, alignments, refuse_choice
 from polyc.lowering.region_to_gpu_point import Point
 from polyc.lowering.region_to_gpu_product import Place, ProductBuilder, Target, check_reduction
 from polyc.passes.driver import located
@@ -107,12 +107,8 @@ class KernelBuilder(ProductBuilder):
     def check_supported(self) -> None:
         super().check_supported()
         if self.plan.integers("cluster") != (1, 1):
-            raise PolycError(
-                "UnsupportedPlan",
-                f"plan {self.plan.variant.data!r} asks for a cluster that region-to-gpu does not "
-                "build yet for a convolution; use [1, 1]",
-                self.plan,
-            )
+            why = "region-to-gpu does not build yet for a convolution"
+            refuse_choice(self.plan, "cluster", why, "[1, 1]")
 
     def sizes(self) -> list[SSAValue]:
         """The pixels and the filters; and how many steps there are."""

@@ -8,10 +8,11 @@ and the symbols of the region as arguments.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import NoReturn, Protocol, cast
 
 from xdsl.ir import Block, BlockArgument, Region, SSAValue
 
+from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import Dim, Shape
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.launches import LaunchOp
@@ -117,6 +118,18 @@ class Frame:
             cluster=cluster,
         )
         return located(kernel, self.kernel)
+
+
+def refuse_choice(plan: ScheduleOp, field: str, why: str, there: str) -> NoReturn:
+    """Refuse a field of a plan that is not obeyed; ``there`` is what to write instead.
+
+    Raises PolycError ``UnsupportedPlan``.
+    """
+    raise PolycError(
+        "UnsupportedPlan",
+        f"plan {plan.variant.data!r} asks for a {field} that {why}; use {there}",
+        plan,
+    )
 
 
 def alignments(kernel: KernelOp, plan: ScheduleOp) -> list[int]:

@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import Dim
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
@@ -26,7 +25,7 @@ from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr, FragmentType, element_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp
-from polyc.lowering.region_to_gpu_frame import Frame, alignments
+from polyc.lowering.region_to_gpu_frame import Frame, alignments, refuse_choice
 from polyc.lowering.region_to_gpu_point import BINARY, Point
 from polyc.passes.driver import located
 from polyc.passes.emit import INDEX, Emit
@@ -64,12 +63,7 @@ class LoopsLowering:
             ("raster", plan.raster.data == "column", '"row" or "grouped"'),
         ):
             if taken:
-                raise PolycError(
-                    "UnsupportedPlan",
-                    f"plan {plan.variant.data!r} asks for a {name} that loops do not have; use "
-                    f"{there}",
-                    plan,
-                )
+                refuse_choice(plan, name, "loops do not have", there)
 
     def launch(self, plan: ScheduleOp) -> LaunchOp:
         """A block a tile, of all spaces together."""

@@ -21,7 +21,7 @@ from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.types import BindAttr, FragmentType, IntsAttr, SharedType, index_attr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp
-from polyc.lowering.region_to_gpu_frame import Frame
+from polyc.lowering.region_to_gpu_frame import Frame, refuse_choice
 from polyc.lowering.region_to_gpu_point import Point
 from polyc.passes.driver import located
 from polyc.passes.emit import INDEX, Emit, affine_dim
@@ -128,12 +128,7 @@ class ProductBuilder(ABC):
             ("raster", plan.raster.data == "column", '"row" or "grouped"'),
         ):
             if taken:
-                raise PolycError(
-                    "UnsupportedPlan",
-                    f"plan {plan.variant.data!r} asks for a {field} that region-to-gpu does not "
-                    f"build yet; use {there}",
-                    plan,
-                )
+                refuse_choice(plan, field, "region-to-gpu does not build yet", there)
 
     def tile_loop(self, sizes: Sequence[SSAValue]) -> None:
         """A loop over the block's tiles; its body is what another kernel does once.

@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import StringAttr, f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import Dim
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
@@ -29,7 +28,7 @@ from polyc.dialects.region import BinaryOp, KernelOp, ReadOp, ReduceOp, ReduceTo
 from polyc.dialects.region_scope import NEUTRAL
 from polyc.dialects.region_together import StateOp
 from polyc.dialects.region_types import ValType
-from polyc.lowering.region_to_gpu_frame import alignments
+from polyc.lowering.region_to_gpu_frame import alignments, refuse_choice
 from polyc.lowering.region_to_gpu_rows_flat import Chunk, flattened
 from polyc.lowering.region_to_gpu_rows_maps import (
     COLUMN,
@@ -81,12 +80,7 @@ class RowsLowering:
             ("raster", plan.raster.data != "row", '"row"'),
         ):
             if taken:
-                raise PolycError(
-                    "UnsupportedPlan",
-                    f"plan {plan.variant.data!r} asks for a {field} that region-to-gpu does not "
-                    f"build for rows; use {there}",
-                    plan,
-                )
+                refuse_choice(plan, field, "region-to-gpu does not build for rows", there)
         resident = plan.algo_choice.data["rows"] == StringAttr("resident")
         builder = Resident(self.rows, plan) if resident else Streaming(self.rows, plan)
         return builder.build(bindings)

@@ -16,11 +16,12 @@ from polyc.dialects.dim import Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
-from polyc.dialects.region_types import MemRefType, ValType, val_type
+from polyc.dialects.region_types import MemRefType, val_type
 from polyc.passes.region_merge_axes import merged
 from polyc.passes.region_products import (
     WAY_OUT,
     Factor,
+    axis_size,
     epilogue_steps,
     find_product,
     unsupported,
@@ -73,9 +74,7 @@ class Contraction:
 
     def size(self, axis: str) -> Dim:
         """The number of points of an axis."""
-        found = cast("ValType", self.reduce.operand.type).axis(axis)
-        assert found is not None
-        return found.size
+        return axis_size(self.reduce, axis)
 
     @property
     def counts_more(self) -> bool:

@@ -34,6 +34,7 @@ from polyc.passes.region_products import (
     Factor,
     Product,
     access_of,
+    axis_size,
     epilogue_steps,
     find_product,
     unsupported,
@@ -68,9 +69,7 @@ class Convolution:
 
     def size(self, axis: str) -> Dim:
         """The number of points of an axis."""
-        found = cast("ValType", self.reduce.operand.type).axis(axis)
-        assert found is not None
-        return found.size
+        return axis_size(self.reduce, axis)
 
     @property
     def taps(self) -> int:

@@ -24,6 +24,7 @@ from xdsl.ir.affine import (
 )
 
 from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.dim import Dim
 from polyc.dialects.region import (
     BinaryOp,
     BroadcastInDimOp,
@@ -182,15 +183,20 @@ def _domain(reduce: ReduceOp, names: Sequence[str], symbols: Sequence[str]) -> A
     rows: list[AffineConstraintExpr] = []
     zero = AffineConstantExpr(0)
     for i, name in enumerate(names):
-        axis = cast("ValType", reduce.operand.type).axis(name)
-        assert axis is not None
         point = AffineDimExpr(i)
         rows.append(AffineConstraintExpr(AffineConstraintKind.ge, point, zero))
-        size = axis.size.as_affine(symbols)
+        size = axis_size(reduce, name).as_affine(symbols)
         if size is not None:
             last = size + -point + -1
             rows.append(AffineConstraintExpr(AffineConstraintKind.ge, last, zero))
     return AffineSet(len(names), len(symbols), tuple(rows))
+
+
+def axis_size(reduce: ReduceOp, label: str) -> Dim:
+    """The number of points of an axis of what is reduced."""
+    axis = cast("ValType", reduce.operand.type).axis(label)
+    assert axis is not None
+    return axis.size
 
 
 def _check_tensors(kernel: KernelOp) -> None:
