@@ -26,8 +26,9 @@ from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.passes.driver import verify
 from polyc.playback import index as index_playback
 from polyc.playback import tiny as tiny_playback
+from polyc.playback.agreement import tolerance_check
 from polyc.playback.index_mutation import BookMutant, is_harmless, mutants, mutated
-from polyc.playback.reference import make_inputs, tolerance_check
+from polyc.playback.reference import make_inputs
 from polyc.test.fuzz.random_programs import drawn
 from polyc.tools.check import small_sizes
 from polyc.tools.parsing import parse_text

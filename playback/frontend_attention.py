@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute
 
 from polyc.dialects import frontend
-from polyc.playback.functions import Array, round_to, widen
+from polyc.playback.functions import Array, as_array, round_freely, round_to, widen
 
 
 def attention(
@@ -18,8 +19,8 @@ def attention(
     element = frontend.tensor_of(op.q).element_type
     kind = np.float64 if exact else np.float32
 
-    def rounded(x: Array) -> Array:
-        return (x if element == f32 else widen(round_to(x, element))).astype(kind, copy=False)
+    def rounded(x: Array, to: Callable[[Array, Attribute], Array] = round_to) -> Array:
+        return (x if element == f32 else widen(to(x, element))).astype(kind, copy=False)
 
     q, k, v = (rounded(a) for a in args[:3])
     group = q.shape[-3] // k.shape[-3] if k.shape[-3] else 1
@@ -38,8 +39,8 @@ def attention(
     largest = np.max(scores, axis=-1, keepdims=True, initial=np.float32(-np.inf))
     largest = np.where(largest == -np.inf, np.float32(0), largest)
     powers = np.exp(scores - largest)
-    total = widen(np.asarray(np.sum(powers, axis=-1, keepdims=True, dtype=kind)))
-    summed = widen(_contributions(rounded(powers), v, allowed))
+    total = widen(as_array(np.sum(powers, axis=-1, keepdims=True, dtype=kind)))
+    summed = widen(_contributions(rounded(powers, round_freely), v, allowed))
     result = np.where(total == 0, np.float32(0), summed / total)
     if op.lse is None:
         return [result]

@@ -7,7 +7,7 @@ infinity beyond the largest finite value.  docs/semantics.md says the same in wo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
 import ml_dtypes
@@ -17,6 +17,8 @@ from xdsl.dialects.builtin import bf16, f16, f32, i1
 from xdsl.ir import Attribute
 
 from polyc.dialects.diagnostic import PolycError
+from polyc.playback import estimate
+from polyc.playback.estimate import Estimate
 
 Array: TypeAlias = NDArray[Any]
 UnaryFunction = Callable[[Array], Array]
@@ -54,6 +56,37 @@ def round_to(array: Array, element_type: Attribute) -> Array:
         return array.astype(dtype_of(element_type), copy=False)
 
 
+def posing(known: Estimate) -> Array:
+    """An Estimate where an array is asked for: playback takes it as one."""
+    return cast(Array, known)
+
+
+def round_freely(array: Array, element_type: Attribute) -> Array:
+    """``round_to`` where another computation may round a multiple of the values, or later.
+
+    The weights of a streamed softmax are rounded relative to the largest score so far.
+    """
+    if isinstance(array, Estimate):
+        return posing(estimate.rounded(array, dtype_of(element_type), reproducible=False))
+    return round_to(array, element_type)
+
+
+def as_array(found: Any) -> Array:
+    """What NumPy gave as an array, where it may have been a scalar."""
+    return posing(found) if isinstance(found, Estimate) else np.asarray(found)
+
+
+def row_major(array: Array) -> Array:
+    """A copy in row-major order."""
+    return array.copy() if isinstance(array, Estimate) else np.array(array, order="C")
+
+
+def zeros_like(array: Array, shape: Sequence[int]) -> Array:
+    """Zeros of another shape, in the type of ``array`` and, like it, with errors or without."""
+    found = np.zeros(tuple(shape), array.dtype)
+    return posing(Estimate.memory(found)) if isinstance(array, Estimate) else found
+
+
 def widen(array: Array) -> Array:
     """``array`` in f32, as values are inside a graph; exact for every stored type."""
     return array.astype(np.float32, copy=False)
@@ -82,6 +115,8 @@ _erf = np.frompyfunc(math.erf, 1, 1)
 
 def erf(x: Array) -> Array:
     """The error function, computed in f64 and rounded to f32."""
+    if isinstance(x, Estimate):
+        return posing(estimate.erf(x, erf))
     return np.asarray(_erf(x.astype(np.float64)), dtype=np.float64).astype(np.float32)
 
 
@@ -175,6 +210,6 @@ def reduce(fn: str, x: Array, axes: tuple[int, ...]) -> Array:
     """Sum, max or min of an f32 array over ``axes``; ``IDENTITY[fn]`` where these are empty."""
     with np.errstate(all="ignore"):
         if fn == "sum":
-            return np.asarray(np.sum(x, axis=axes, dtype=np.float32))
+            return as_array(np.sum(x, axis=axes, dtype=np.float32))
         joined = np.maximum if fn == "max" else np.minimum
-        return np.asarray(joined.reduce(x, axis=axes, initial=_f32(IDENTITY[fn])))
+        return as_array(joined.reduce(x, axis=axes, initial=_f32(IDENTITY[fn])))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyc.dialects.gpu.im2col import Im2colAttr
+from polyc.playback.functions import zeros_like
 
 Array = NDArray[Any]
 
@@ -44,7 +45,7 @@ def taken(
     )
     inside = (at < images) & (h >= 0) & (h < height) & (w >= 0) & (w < width)
     count = max(0, min(shape[1], depth - channel))
-    found = np.zeros(tuple(shape), tensor.dtype)
+    found = zeros_like(tensor, shape)
     chosen = at[inside], h[inside], w[inside]
     found[inside, :count] = tensor[chosen][:, channel : channel + count]
     return found

@@ -29,8 +29,8 @@ from polyc.dialects.index import PieceAttr, ValueOp
 from polyc.dialects.movements import MovementOp
 from polyc.playback import functions, views
 from polyc.playback import tiny as tiny_playback
+from polyc.playback.agreement import Mismatch, tolerance_check
 from polyc.playback.functions import Array, dtype_of
-from polyc.playback.reference import Mismatch, tolerance_check
 from polyc.playback.signature import bind, sizes, value_sizes
 
 PART = 1 << 22

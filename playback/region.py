@@ -53,7 +53,7 @@ def run(
     types = [cast(MemRefType, a.type) for a in kernel.ins]
     bound = bind(kernel, kernel.sym_name.data, kernel.arg_names, types, inputs, symbols)
     made = _Player(kernel, symbols, chunk).block(kernel.body.block, bound)
-    return [np.array(value, order="C") for value in made]
+    return [functions.row_major(value) for value in made]
 
 
 def bind(
@@ -87,7 +87,7 @@ def bind(
                 f"{list(expected)}; the array is {array.dtype} {list(array.shape)}",
                 scope,
             )
-        bound.append(np.asarray(array, order="C"))
+        bound.append(functions.row_major(array))
     return bound
 
 

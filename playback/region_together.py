@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-import numpy as np
 from xdsl.ir import Block
 
 from polyc.dialects import region
 from polyc.dialects.region_types import ValType
-from polyc.playback.functions import Array
+from polyc.playback.functions import Array, as_array
 
 CHUNK = 64
 """Points of an axis that are reduced at a time where nothing else is said."""
@@ -42,7 +41,7 @@ def reduce_together(
         pairs = zip(states[::2], states[1::2], strict=False)
         joined = [play(op.combine.block, [*a, *b], {}) for a, b in pairs]
         states = joined + states[len(joined) * 2 :]
-    return [np.asarray(state) for state in states[0]]
+    return [as_array(state) for state in states[0]]
 
 
 def _place(kind: ValType, axis: str) -> int | None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from polyc.dialects.diagnostic import fail
 from polyc.dialects.dim import Shape, shape_text
 from polyc.dialects.signature import SignatureOp, SizedTensorType
-from polyc.playback.functions import Array, dtype_of
+from polyc.playback.functions import Array, as_array, dtype_of
 
 
 def sizes(shape: Shape, symbols: Mapping[str, int]) -> tuple[int, ...]:
@@ -75,7 +73,7 @@ def bind(graph: SignatureOp, inputs: Sequence[Array], symbols: Mapping[str, int]
                 f"input {spec.name} of @{name} is {dtype}; the array is {array.dtype}",
                 graph,
             )
-    return [np.asarray(a) for a in inputs]
+    return [as_array(a) for a in inputs]
 
 
 def value_sizes(type: SizedTensorType, symbols: Mapping[str, int]) -> tuple[int, ...]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp, why_crowded
 from polyc.dialects.gpu.module import ModuleOp
+from polyc.playback.estimate import Estimate
+from polyc.playback.functions import row_major, zeros_like
 from polyc.playback.roles import Floor
 from polyc.playback.tile_cta import Array, Cluster, Cta, Plays, undefined
 from polyc.playback.tile_data import DATA
@@ -39,16 +39,17 @@ def run(
     """
     dispatch = module.dispatch()
     kinds = list(dispatch.arg_types)
-    tensors = [np.array(a, order="C") for a in inputs]
+    tensors = [row_major(a) for a in inputs]
+    known = any(isinstance(a, Estimate) for a in inputs)
     for kind in kinds[dispatch.num_inputs.value.data :]:
         shape = tuple(d.evaluate(symbols) for d in kind.dims)
-        tensors.append(undefined(shape, kind.element_type))
+        tensors.append(undefined(shape, kind.element_type, known))
     outputs = tensors[dispatch.num_inputs.value.data :]
     if all(out.size == 0 for out in outputs):
         return outputs
     chosen = _chosen(module, symbols, variant, multiprocessors)
     kernels = {k.sym_name.data: k for k in module.kernels()}
-    workspaces = {w.sym_name.data: _workspace(w, symbols) for w in chosen.workspaces()}
+    workspaces = {w.sym_name.data: _workspace(w, symbols, known) for w in chosen.workspaces()}
     for launch in chosen.launches():
         kernel = kernels[launch.kernel_name]
         blocks = launch.blocks(symbols, multiprocessors, kernel)
@@ -87,9 +88,10 @@ def _chosen(
     raise PolycError("NoVariant", f"no kernel of @{module.sym_name.data} takes {sizes}", module)
 
 
-def _workspace(op: WorkspaceOp, symbols: Mapping[str, int]) -> Array:
-    found = undefined([d.evaluate(symbols) for d in op.type.dims], op.type.element_type)
-    return np.zeros_like(found) if op.zeroed is not None else found
+def _workspace(op: WorkspaceOp, symbols: Mapping[str, int], known: bool) -> Array:
+    shape = [d.evaluate(symbols) for d in op.type.dims]
+    found = undefined(shape, op.type.element_type, known)
+    return found if op.zeroed is None else zeros_like(found, shape)
 
 
 PLAYS: Plays = {**NUMBERS, **DATA, **FLOW}

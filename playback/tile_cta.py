@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from polyc.dialects.gpu.module import (
     KernelOp,
 )
 from polyc.dialects.gpu.types import GlobalType, SharedType
+from polyc.playback.estimate import Estimate
 from polyc.playback.gpu import arithmetic
 from polyc.playback.roles import Floor
 
@@ -90,6 +91,8 @@ class Cta:
         self.floor = Floor() if floor is None else floor
         self.warpgroups = 1
         self.values: Values = {}
+        self.known = any(isinstance(t, Estimate) for t in tensors)
+        """Whether what is played are Estimates."""
         for arg, bound in zip(kernel.body.block.args, kernel.bindings, strict=True):
             if (symbol := bound.symbol_name) is not None:
                 self.values[arg] = symbols[symbol]
@@ -137,11 +140,11 @@ def viewed(memory: Array, kind: Attribute, symbols: Mapping[str, int]) -> Array:
     return memory.reshape([size.evaluate(symbols) for size in kind.dims])
 
 
-def undefined(shape: Sequence[int], element: Attribute) -> Array:
-    """What nobody has written: NaN, or -1 where there is no NaN."""
+def undefined(shape: Sequence[int], element: Attribute, known: bool = False) -> Array:
+    """What nobody has written: NaN, or -1 where there is no NaN; ``known`` with its errors."""
     found = np.empty(tuple(shape), arithmetic.dtype_of(element))
     found.reshape(-1).view(np.uint8).fill(0xFF)
-    return found
+    return cast(Array, Estimate.memory(found)) if known and found.dtype.kind not in "ib" else found
 
 
 def slot_of(cta: Cta, slot: SSAValue | None) -> int:

@@ -21,7 +21,8 @@ from polyc.dialects.gpu.hardware import (
     SharedTileOp,
 )
 from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
-from polyc.playback.functions import dtype_of
+from polyc.playback.estimate import Estimate, accumulated, scattered
+from polyc.playback.functions import as_array, dtype_of, posing, zeros_like
 from polyc.playback.gpu import arithmetic
 from polyc.playback.im2col import taken
 from polyc.playback.roles import Ring
@@ -31,7 +32,7 @@ from polyc.playback.tile_numbers import INTEGER, evaluated, play_constant
 
 def window(tensor: Array, start: Sequence[int], shape: Sequence[int]) -> Array:
     """A tile of ``tensor`` from ``start``, zero where it leaves the tensor."""
-    found = np.zeros(tuple(shape), tensor.dtype)
+    found = zeros_like(tensor, shape)
     ends = [min(s + n, size) for s, n, size in zip(start, shape, tensor.shape, strict=True)]
     if all(s < e for s, e in zip(start, ends, strict=True)):
         inside = tuple(slice(0, e - s) for s, e in zip(start, ends, strict=True))
@@ -42,13 +43,13 @@ def window(tensor: Array, start: Sequence[int], shape: Sequence[int]) -> Array:
 def _fragment(cta: Cta, op: tile.FragmentOp) -> None:
     kind = op.fragment.type
     assert isinstance(kind, FragmentType)
-    cta.values[op.fragment] = undefined(kind.sizes, kind.element_type)
+    cta.values[op.fragment] = undefined(kind.sizes, kind.element_type, cta.known)
 
 
 def _shared(cta: Cta, op: SharedTileOp) -> None:
     kind = op.tile.type
     assert isinstance(kind, SharedType)
-    cta.values[op.tile] = undefined((kind.ring.data, *kind.sizes), kind.element_type)
+    cta.values[op.tile] = undefined((kind.ring.data, *kind.sizes), kind.element_type, cta.known)
 
 
 def _fill(cta: Cta, op: tile.FillOp) -> None:
@@ -112,7 +113,7 @@ def _contract(cta: Cta, op: tile.ContractOp) -> None:
     acc: Array = cta.values[op.acc]
     with np.errstate(all="ignore"):
         found = (left if op.lhs_k_major else left.T) @ (right.T if op.rhs_k_major else right)
-        acc[...] = found if op.clear is not None else acc + found
+        acc[...] = found if op.clear is not None else accumulated(acc, found)
     if op.token is not None:
         cta.values[op.token] = None
 
@@ -142,7 +143,7 @@ def _map(cta: Cta, op: tile.MapOp) -> None:
         tensor: Array = tile_at(cta, source, None)
         at = places(access)
         held = inside(at, tensor.shape)
-        values = np.zeros(space.shape, tensor.dtype)
+        values = zeros_like(tensor, space.shape)
         values[held] = tensor[tuple(c[held] for c in at)]
         cta.values[arg] = values
     *body, end = op.body.block.ops
@@ -155,7 +156,7 @@ def _map(cta: Cta, op: tile.MapOp) -> None:
             at = places(access)
             held = inside(at, target.shape)
             # A scalar's place has no coordinates, and one value.
-            target[tuple(c[held] for c in at)] = found[held] if at else found.flat[0]
+            target[tuple(c[held] for c in at)] = found[held] if at else found.reshape(-1)[0]
         else:
             cta.values[out][...] = found
 
@@ -191,7 +192,10 @@ def _reduce(cta: Cta, op: tile.ReduceOp) -> None:
         np.broadcast_to(evaluated(expr, grid, ()), source.shape) for expr in op.by.data.results
     )
     with np.errstate(all="ignore"):
-        combine.at(found, at, source)
+        if isinstance(source, Estimate):
+            found = posing(scattered(kind, source, at, found))
+        else:
+            combine.at(found, at, source)
         if op.cluster is not None:
             parts = cta.cluster.exchange(cta.block % cta.cluster.size, found)
             found = functools.reduce(combine, parts)
@@ -232,9 +236,9 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 compare = arithmetic.compare_integers(op.predicate.value.data, np.dtype(np.int64))
                 found = compare(*(np.asarray(v, np.int64) for v in operands))
             case arith.AndIOp():
-                found = np.asarray(operands[0]) & operands[1]
+                found = as_array(operands[0]) & operands[1]
             case arith.OrIOp():
-                found = np.asarray(operands[0]) | operands[1]
+                found = as_array(operands[0]) | operands[1]
             case arith.AddiOp() | arith.SubiOp() | arith.MuliOp():
                 found = INTEGER[type(op)](*operands)
             case arith.MinSIOp() | arith.MaxSIOp():
@@ -242,12 +246,12 @@ def _scalar(cta: Cta, op: Operation) -> None:
             case arith.CmpfOp():
                 found = arithmetic.compare_floats(op.predicate.value.data)(*operands)
             case arith.SelectOp():
-                condition, then, other = (np.asarray(v) for v in operands)
+                condition, then, other = (as_array(v) for v in operands)
                 found = np.where(condition, then, other)
             case arith.ExtFOp() | arith.TruncFOp():
                 found = cast(Array, operands[0]).astype(dtype_of(op.results[0].type))
             case arith.UIToFPOp():
-                found = np.asarray(operands[0]).astype(dtype_of(op.result.type))
+                found = as_array(operands[0]).astype(dtype_of(op.result.type))
             case _ if type(op) in arithmetic.FLOAT:
                 found = arithmetic.FLOAT[type(op)](*operands)
             case _:

@@ -39,7 +39,7 @@ def run(graph: tiny.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, int]
     left: dict[SSAValue, int] = {v: readers(v) for op in block.ops for v in op.results}
     for op in block.ops:
         if isinstance(op, tiny.OutputOp):
-            return [np.array(values[o], order="C") for o in op.operands]
+            return [functions.row_major(values[o]) for o in op.operands]
         if not op.results:
             continue
         if isinstance(op, tiny.BinaryOp) and op.function == "mul" and only_summed(op):
@@ -148,17 +148,17 @@ def _sum_in_parts(x: Factor, y: Factor, axes: tuple[int, ...]) -> Array:
     """``(x * y).sum(axes)``, the leading axes that stay in steps of 1 where that is large."""
     shape = x.shape
     kept = [i for i in range(len(shape)) if i not in axes]
-    result = np.zeros([shape[i] for i in kept], np.float32)
     if 0 in shape:
-        return result
+        return np.zeros([shape[i] for i in kept], np.float32)
     lead = 0
     while lead < len(shape) and lead not in axes and np.prod(shape[lead:], dtype=np.int64) > PART:
         lead += 1
+    parts: list[Array] = []
     for index in np.ndindex(*shape[:lead]):
         where = (*(slice(i, i + 1) for i in index), *views.whole(shape[lead:]))
         part = sum_of_product(_at(x, where), _at(y, where), axes)
-        result[index] = part[(0,) * lead]
-    return result
+        parts.append(part[(*(0,) * lead, None)])
+    return np.concatenate(parts).reshape([shape[i] for i in kept])
 
 
 def sum_of_product(x: Factor, y: Factor, axes: tuple[int, ...]) -> Array:
@@ -187,7 +187,7 @@ def sum_of_product(x: Factor, y: Factor, axes: tuple[int, ...]) -> Array:
         )
         # An axis along which both repeat: it multiplies a sum, and is repeated in a result.
         times = int(np.prod([shape[i] for i in axes if i not in named], dtype=np.int64))
-        result = functions.widen(np.asarray(summed))
+        result = functions.widen(functions.as_array(summed))
         if times != 1:
             result = result * np.float32(times)
     where = tuple(slice(None) if i in named else None for i in kept)

@@ -28,7 +28,8 @@ from polyc.dialects.movements import (
     ReshapeBase,
     SliceBase,
 )
-from polyc.playback.functions import Array
+from polyc.playback.estimate import Estimate
+from polyc.playback.functions import Array, posing
 from polyc.playback.signature import sizes, value_sizes
 
 
@@ -90,7 +91,9 @@ def window(
         shape[axis] = windows
         steps.append(steps[axis] * spread)
         steps[axis] *= step
-    return np.lib.stride_tricks.as_strided(array, [*shape, *size], steps, writeable=False)
+    if not isinstance(array, Estimate):
+        return np.lib.stride_tricks.as_strided(array, [*shape, *size], steps, writeable=False)
+    return posing(array.moved(lambda a: window(a, axes, size, stride, dilation)))
 
 
 def holds(condition: AffineSet, where: Sequence[slice], symbols: Sequence[int]) -> Array:

@@ -15,39 +15,40 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 
 from polyc.dialects.diagnostic import PolycError
-from polyc.tools.play import Arrays, Signature, play, play_op, programs
+from polyc.tools.play import Arrays, Signature, estimated, play, programs
 
 if TYPE_CHECKING:
     from polyc.dialects.signature import SignatureOp
-    from polyc.playback.reference import Mismatch
+    from polyc.playback.agreement import Mismatch
+    from polyc.playback.estimate import Estimate
 
 
 @dataclass
 class Expected:
     """What a program computes on one random input, to compare layers with.
 
-    ``outputs`` are the reference's, in f32 and not rounded where the program is a
-    frontend graph; a program that starts lower is its own reference.
+    ``outputs`` are the reference's with their errors, in f32 and not rounded where the program is
+    a frontend graph; a program that starts lower is its own reference.  ``draw`` is the kind of
+    the inputs (``playback/draws.py``).
     """
 
     name: str
     symbols: Mapping[str, int]
     inputs: Arrays
-    outputs: Arrays
+    outputs: Sequence[Estimate]
     types: Sequence[Attribute]
     names: Sequence[str]
+    draw: str = "uniform"
 
     @staticmethod
-    def of(program: SignatureOp, symbols: Mapping[str, int], seed: int = 0) -> Expected:
+    def of(
+        program: SignatureOp, symbols: Mapping[str, int], seed: int = 0, draw: str = "uniform"
+    ) -> Expected:
         """Raises PolycError of kind ``NotPlayed`` for a program of a layer without playback."""
-        from polyc.dialects.frontend import GraphOp
-        from polyc.playback.reference import make_inputs, reference
+        from polyc.playback.reference import make_inputs
 
-        inputs = make_inputs(program, symbols, seed)
-        if isinstance(program, GraphOp):
-            outputs: Arrays | None = reference(program, inputs, symbols)
-        else:
-            outputs = play_op(operation(program), inputs, symbols)
+        inputs = make_inputs(program, symbols, seed, draw)
+        outputs = estimated(operation(program), inputs, symbols)
         name = program.sym_name.data
         if outputs is None:
             raise PolycError(
@@ -61,11 +62,36 @@ class Expected:
             outputs,
             [spec.type.element_type for spec in specs],
             [spec.name for spec in specs],
+            draw,
         )
 
+    @staticmethod
+    def of_each_draw(
+        program: SignatureOp,
+        symbols: Mapping[str, int],
+        seed: int = 0,
+        draws: Sequence[str] | None = None,
+    ) -> list[Expected]:
+        """One for each kind of inputs, or those of ``draws``; one where there are no inputs.
+
+        Raises PolycError as ``of`` does.
+        """
+        from polyc.playback.draws import DRAWS
+
+        kinds = list(DRAWS if draws is None else draws)
+        if not program.inputs:
+            kinds = kinds[:1]
+        return [Expected.of(program, symbols, seed, kind) for kind in kinds]
+
+    @property
+    def where(self) -> str:
+        """The sizes, and the kind of the inputs where that is not the usual one."""
+        sizes = sizes_text(self.symbols)
+        return sizes if self.draw == "uniform" else f"{sizes} on {self.draw} inputs"
+
     def difference(self, outputs: Arrays) -> tuple[int, Mismatch] | None:
-        """The first output, by position, with an element beyond the tolerance of S0.6."""
-        from polyc.playback.reference import tolerance_check
+        """The first output, by position, with an element that does not agree (S0.6)."""
+        from polyc.playback.agreement import tolerance_check
 
         for i, (kind, actual, expected) in enumerate(
             zip(self.types, outputs, self.outputs, strict=True)
@@ -87,14 +113,14 @@ class Expected:
             raise PolycError(
                 "Disagreement",
                 f"{layer} differs from the FP32 reference of @{self.name} at "
-                f"{sizes_text(self.symbols)}: output {self.names[position]}, {mismatch}",
+                f"{self.where}: output {self.names[position]}, {mismatch}",
                 notes=notes,
             )
         largest = 0.0
         for actual, expected in zip(outputs, self.outputs, strict=True):
             if actual.size:
                 with np.errstate(all="ignore"):
-                    error = np.abs(actual.astype(np.float64) - expected.astype(np.float64))
+                    error = np.abs(actual.astype(np.float64) - expected.value.astype(np.float64))
                 largest = max(largest, float(np.nanmax(np.where(np.isfinite(error), error, 0.0))))
         return largest
 
@@ -173,10 +199,20 @@ def _candidates(count: int) -> Iterator[tuple[int, ...]]:
 
 @dataclass
 class EachPass:
-    """Compares before and after every pass, on seeded random inputs (``--check-each``)."""
+    """Compares before and after every pass, on seeded random inputs (``--check-each``).
+
+    ``expected`` has the draws of each program one after the other.  Every draw is played at every
+    layer but the tiles of ``gpu``, whose many passes take turns with the draws and share the
+    first; what a draw shows late is then looked for in the modules since its turn before.
+    """
 
     expected: Sequence[Expected]
-    before: dict[str, Arrays] = field(default_factory=dict[str, Arrays])
+    before: dict[int, Arrays] = field(default_factory=dict[int, Arrays])
+    """What each of ``expected``, by position, was when it was compared last."""
+    trail: list[tuple[str, ModuleOp]] = field(default_factory=list[tuple[str, ModuleOp]])
+    """Each pass that changed something, and what it left."""
+    reached: dict[int, int] = field(default_factory=dict[int, int])
+    """How much of the trail each of ``expected`` was compared with."""
 
     @staticmethod
     def of_module(
@@ -196,38 +232,72 @@ class EachPass:
                     f"{', '.join(known) or 'none'}",
                     module,
                 )
-        found = [Expected.of(p, small_sizes(p, given), seed) for p in there]
+        found = [e for p in there for e in Expected.of_each_draw(p, small_sizes(p, given), seed)]
         check = EachPass(found)
         check.start(module)
         return check
 
     def start(self, module: ModuleOp) -> None:
         """Compare what the first pass is given."""
-        for expected in self.expected:
+        self.trail.append(("the input", module.clone()))
+        for position, expected in enumerate(self.expected):
             if (outputs := expected.play(module)) is not None:
                 expected.compare("the input", outputs)
-                self.before[expected.name] = outputs
+                self.before[position] = outputs
+            self.reached[position] = 1
 
     def after(self, module: ModuleOp, name: str) -> None:
-        """Compare; raises PolycError of kind ``Disagreement`` that names the pass ``name``."""
-        for expected in self.expected:
-            outputs = expected.play(module)
-            if outputs is None:
-                continue
-            if (found := expected.difference(outputs)) is not None:
-                raise self._changed(expected, module, name, *found)
-            self.before[expected.name] = outputs
+        """Compare; raises PolycError of kind ``Disagreement`` that names the pass ``name``.
+
+        A pass that changes nothing needs no comparison.
+        """
+        if self.trail and self.trail[-1][1].is_structurally_equivalent(module):
+            return
+        self.trail.append((name, module.clone()))
+        for position, expected in enumerate(self.expected):
+            if self._has_turn(expected, module):
+                self._compare(position)
+
+    def _has_turn(self, expected: Expected, module: ModuleOp) -> bool:
+        if expected.draw == self.expected[0].draw or not _is_at_tiles(module):
+            return True
+        draws = list(dict.fromkeys(e.draw for e in self.expected))[1:]
+        return draws[len(self.trail) % len(draws)] == expected.draw
+
+    def _compare(self, position: int) -> None:
+        expected = self.expected[position]
+        outputs = expected.play(self.trail[-1][1])
+        if outputs is not None and expected.difference(outputs) is not None:
+            since = self.trail[self.reached.get(position, 0) :]
+            for name, module in since:
+                played = expected.play(module)
+                if played is None:
+                    continue
+                if (found := expected.difference(played)) is not None:
+                    raise self._changed(position, module, name, *found)
+                self.before[position] = played
+        if outputs is not None:
+            self.before[position] = outputs
+            self.reached[position] = len(self.trail)
 
     def _changed(
-        self, expected: Expected, module: ModuleOp, name: str, output: int, mismatch: Mismatch
+        self, position: int, module: ModuleOp, name: str, output: int, mismatch: Mismatch
     ) -> PolycError:
-        was = self.before.get(expected.name)
+        expected, was = self.expected[position], self.before.get(position)
         before = "" if was is None else f", {float(was[output][mismatch.index]):.9g} before it"
         error = PolycError(
             "Disagreement",
-            f"{name} changes what @{expected.name} computes at {sizes_text(expected.symbols)}: "
+            f"{name} changes what @{expected.name} computes at {expected.where}: "
             f"output {expected.names[output]}, {mismatch}{before}",
             notes=expected.wrong_entry(module),
         )
         error.layer = name
         return error
+
+
+def _is_at_tiles(module: ModuleOp) -> bool:
+    """Whether a kernel is between the tiles and the hardware level of ``gpu``."""
+    from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+    from polyc.passes.finish import is_finished
+
+    return any(isinstance(op, GpuModuleOp) and not is_finished(op) for op in module.ops)

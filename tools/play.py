@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
     from polyc.dialects.region_types import MemRefType
     from polyc.dialects.signature import SignatureOp
+    from polyc.playback.estimate import Estimate
 
 Arrays = Sequence[Any]
 """NumPy arrays; NumPy itself is imported only where something is computed."""
@@ -163,6 +164,44 @@ def play_op(op: Operation, inputs: Arrays, symbols: Mapping[str, int]) -> Arrays
             return _play_gpu(op, inputs, symbols)
         case _:
             return None
+
+
+def estimated(
+    op: Operation, inputs: Arrays, symbols: Mapping[str, int]
+) -> Sequence[Estimate] | None:
+    """What one program computes, with the errors of its own computation, as a reference.
+
+    None where its layer has no playback; a kernel at the hardware level is simulated, and exact.
+    """
+    from polyc.playback import reference
+    from polyc.playback.estimate import as_estimate, rounding_freely
+
+    match op.name:
+        case "frontend.graph":
+            from polyc.dialects.frontend import GraphOp
+
+            assert isinstance(op, GraphOp)
+            return reference.reference(op, list(inputs), symbols)
+        case "tiny.graph":
+            from polyc.dialects.tiny import GraphOp as TinyGraphOp
+            from polyc.playback import tiny
+
+            assert isinstance(op, TinyGraphOp)
+            with rounding_freely():
+                found = tiny.run(op, reference.known(inputs), symbols)
+        case "region.kernel" | "region.graph":
+            with rounding_freely():
+                found = play_op(op, reference.known(inputs), symbols)
+        case "gpu.module":
+            from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+            from polyc.passes.finish import is_finished
+
+            assert isinstance(op, GpuModuleOp)
+            finished = is_finished(op)
+            found = play_op(op, inputs if finished else reference.known(inputs), symbols)
+        case _:
+            return None
+    return None if found is None else [as_estimate(x) for x in found]
 
 
 def _play_gpu(op: GpuModuleOp, inputs: Arrays, symbols: Mapping[str, int]) -> Arrays | None:

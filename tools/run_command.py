@@ -128,6 +128,10 @@ def check_tensors(graph: SignatureOp, symbols: Mapping[str, int]) -> None:
         )
 
 
+KINDS = ("uniform", "large", "mixed", "rows", "tiny", "special")
+"""The kinds of random inputs, as ``playback/draws.py`` has them, which imports NumPy."""
+
+
 def free_memory() -> int | None:
     """Bytes that the host can still give without swapping, or None where it does not say."""
     try:
@@ -158,6 +162,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--check", action="store_true", help="play back after every pass, not only every layer"
     )
     parser.add_argument("--seed", type=int, default=0, help="the seed of the random inputs")
+    add_draw(parser)
+
+
+def add_draw(parser: argparse.ArgumentParser) -> None:
+    """The option ``--draw``: which kinds of random inputs are compared on."""
+    parser.add_argument(
+        "--draw",
+        action="append",
+        choices=KINDS,
+        help="a kind of random inputs to compare on (may be repeated); without it all",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -179,7 +194,7 @@ def main(args: argparse.Namespace) -> int:
     steps.say(f"@{graph.sym_name.data} at {sizes_text(symbols)}, {_device_text(gpu, args.device)}")
     steps.finish(start.done[0])
     with steps.step("FP32 reference"):
-        expected = Expected.of(graph, symbols, args.seed)
+        expected = Expected.of_each_draw(graph, symbols, args.seed, args.draw)
     kept: dict[str, ModuleOp] = {}
     programs: list[Program] = []
     refused: PolycError | None = None
@@ -190,7 +205,7 @@ def main(args: argparse.Namespace) -> int:
             job.keep, kept = LAYERS, job.kept
         with steps.step(f"lower to {arch}") as step:
             if args.check:
-                check = EachPass([expected])
+                check = EachPass(expected)
                 check.start(job.module)
                 job.after, job.check_each = check.after, True
                 step.note = "each pass played back"
@@ -205,8 +220,9 @@ def main(args: argparse.Namespace) -> int:
         programs.append(_compile(job, steps))
     for layer in LAYERS:
         with steps.step(f"play back {layer}") as step:
-            error = expected.check(kept[layer], f"the {layer} layer")
-            step.note = "no playback" if error is None else _agrees(error)
+            errors = [e.check(kept[layer], f"the {layer} layer") for e in expected]
+            found = [e for e in errors if e is not None]
+            step.note = _agrees(found) if found else "no playback"
     agreeing = f"{', '.join(LAYERS[:-1])} and {LAYERS[-1]} agree with the FP32 reference"
     if refused is not None:
         if args.device == "cuda":
@@ -260,8 +276,9 @@ def _device_text(gpu: Device | None, asked: str | None) -> str:
     return "on the CPU" if asked == "cpu" else "no GPU: on the CPU"
 
 
-def _agrees(error: float) -> str:
-    return f"agrees, largest error {error:.1e}"
+def _agrees(errors: Sequence[float]) -> str:
+    """In words; the first draw's error speaks of numbers near 1, and stands for all."""
+    return f"agrees, largest error {errors[0]:.1e}"
 
 
 def _compile(job: Compilation, steps: Steps) -> Program:
@@ -280,17 +297,21 @@ def _compile(job: Compilation, steps: Steps) -> Program:
     return program
 
 
-def _on_gpu(program: Program, expected: Expected, steps: Steps, args: argparse.Namespace) -> bool:
+def _on_gpu(
+    program: Program, expected: Sequence[Expected], steps: Steps, args: argparse.Namespace
+) -> bool:
     """Run and compare; False where this GPU does not run the code and nobody asked for it."""
     with steps.step(f"run {program.arch}") as step:
+        errors: list[float] = []
         try:
-            outputs = cast("list[Any]", program.run(expected.inputs, expected.symbols))
+            for wanted in expected:
+                outputs = cast("list[Any]", program.run(wanted.inputs, wanted.symbols))
+                errors.append(wanted.compare(f"the kernel for {program.arch}", outputs))
         except PolycError as error:
             if error.kind != "ArchMismatch" or args.arch is not None:
                 raise
             step.note = "this GPU does not run it"
             return False
-        error = expected.compare(f"the kernel for {program.arch}", outputs)
-        chosen = program.chosen(expected.symbols)
-        step.note = f"{_agrees(error)}, kernel {chosen}" if chosen else _agrees(error)
+        chosen = program.chosen(expected[0].symbols)
+        step.note = f"{_agrees(errors)}, kernel {chosen}" if chosen else _agrees(errors)
         return True

@@ -15,16 +15,18 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import MAX_SIZE
 from polyc.tools.check import sizes_text
 from polyc.tools.pipeline import Compilation
-from polyc.tools.play import Signature
-from polyc.tools.run_command import free_memory, parse_sizes
+from polyc.tools.play import Signature, estimated
+from polyc.tools.run_command import KINDS, free_memory, parse_sizes
 from polyc.tools.simulate_command import progress
 from polyc.tools.steps import Steps
 
 if TYPE_CHECKING:
     from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+    from polyc.playback.estimate import Estimate
     from polyc.runtime.driver import Device
 
 Arrays = Sequence[Any]
+Wanted = Sequence["Estimate"]
 
 
 def run(job: Compilation, args: argparse.Namespace, gpu: Device | None, steps: Steps) -> int:
@@ -49,18 +51,21 @@ def run(job: Compilation, args: argparse.Namespace, gpu: Device | None, steps: S
     assert signature is not None
     symbols = parse_sizes(args.set, signature)
     check_sizes(tiles, symbols)
-    inputs = make_inputs(signature, symbols, args.seed)
+    kinds = args.draw or KINDS
+    draws = {kind: make_inputs(signature, symbols, args.seed, kind) for kind in kinds}
     where = "on the CPU" if gpu is None else gpu.name
     steps.say(f"@{tiles.sym_name.data} for {tiles.arch.data} at {sizes_text(symbols)}, {where}")
-    expected: Arrays | None = None
+    expected: dict[str, Wanted] = {}
     agree: list[str] = []
     if not is_finished(tiles):
         with steps.step("play back tiles") as step:
-            expected = played(tiles, inputs, symbols)
-            if expected is None:
-                step.note = "no playback of these ops"
-            else:
+            for kind, inputs in draws.items():
+                if (found := played(tiles, inputs, symbols)) is not None:
+                    expected[kind] = found
+            if expected:
                 agree.append("the tiles")
+            else:
+                step.note = "no playback of these ops"
         lowered = job.fresh(job.arch).module
         with steps.step("lower from tile level"):
             finish(lowered)
@@ -77,15 +82,20 @@ def run(job: Compilation, args: argparse.Namespace, gpu: Device | None, steps: S
     on_gpu = gpu is not None and gpu.runs(module.arch.data)
     if args.check or not on_gpu:
         with steps.step("simulate") as step:
-            step.note, found = simulated(module, inputs, symbols, args.seed, steps)
-            step.note += compared(module, "the simulated kernel", found, expected)
-        expected = found if expected is None else expected
+            # Thread by thread the first draw takes long enough, unless all is asked for.
+            for kind in draws if args.check else list(draws)[:1]:
+                note, threads = simulated(module, draws[kind], symbols, args.seed, steps)
+                note += compared(module, "the simulated kernel", threads, expected.get(kind))
+                expected.setdefault(kind, [near(x) for x in threads])
+                step.note = step.note or note
         agree.append("the simulated threads")
     if on_gpu:
         with steps.step("run") as step:
-            found = cast("list[Any]", program.run(inputs, symbols=symbols))
-            step.note = f"variant {program.chosen(symbols)}"
-            step.note += compared(module, "the kernel on the GPU", found, expected)
+            for kind, inputs in draws.items():
+                made = cast("list[Any]", program.run(inputs, symbols=symbols))
+                note = f"variant {program.chosen(symbols)}"
+                note += compared(module, "the kernel on the GPU", made, expected.get(kind))
+                step.note = step.note or note
         agree.append(f"the kernel on {gpu.name}" if gpu is not None else "")
     if len(agree) > 1:
         steps.say(f"{', '.join(agree[:-1])} and {agree[-1]} agree")
@@ -122,12 +132,10 @@ def check_sizes(module: GpuModuleOp, symbols: Mapping[str, int]) -> None:
         )
 
 
-def played(module: GpuModuleOp, inputs: Arrays, symbols: Mapping[str, int]) -> Arrays | None:
-    """What the tiles mean, or None where the playback does not know an op."""
-    from polyc.playback import tile
-
+def played(module: GpuModuleOp, inputs: Arrays, symbols: Mapping[str, int]) -> Wanted | None:
+    """What the tiles mean, with its errors, or None where the playback does not know an op."""
     try:
-        return tile.run(module, inputs, symbols)
+        return estimated(module, inputs, symbols)
     except PolycError as error:
         if error.kind != "NotPlayed":
             raise
@@ -146,11 +154,26 @@ def simulated(
     return f"CTAs: {ran}", result.outputs
 
 
-def compared(module: GpuModuleOp, what: str, found: Arrays, expected: Arrays | None) -> str:
+def near(outputs: Any) -> Estimate:
+    """What threads computed, as a reference where the text has none.
+
+    Nothing says what the instructions lose, so each row is right to 2⁻¹² of its largest number.
+    """
+    import numpy as np
+
+    from polyc.playback.estimate import Estimate
+
+    wide = np.asarray(outputs, np.float32)
+    size = np.where(np.isfinite(wide), np.abs(wide), 0.0).astype(np.float64)
+    row = np.max(size, axis=-1, keepdims=True, initial=0.0) if wide.ndim else size
+    return Estimate(wide, np.broadcast_to(row * 2.0**-12, wide.shape))
+
+
+def compared(module: GpuModuleOp, what: str, found: Arrays, expected: Wanted | None) -> str:
     """The largest error in words.  Raises PolycError of kind ``Disagreement``."""
     import numpy as np
 
-    from polyc.playback.reference import tolerance_check
+    from polyc.playback.agreement import tolerance_check
 
     if expected is None:
         return ""
@@ -165,8 +188,8 @@ def compared(module: GpuModuleOp, what: str, found: Arrays, expected: Arrays | N
         strict=True,
     )
     for name, kind, actual, wanted in rows:
-        wide = np.asarray(wanted, np.float32)
-        mismatch = tolerance_check(actual, wide, kind.element_type)
+        wide = wanted.value.astype(np.float32)
+        mismatch = tolerance_check(np.asarray(actual), wanted, kind.element_type)
         if mismatch is not None:
             raise PolycError(
                 "Disagreement", f"{what} differs: output {name.data}, {mismatch}", module

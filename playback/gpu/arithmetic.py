@@ -57,7 +57,7 @@ def wrap(value: int, bits: int) -> int:
 
 def as_lanes(value: Value, dtype: np.dtype[Any]) -> Array:
     """The value as an array that broadcasts over lanes."""
-    found: Array = np.asarray(value, dtype)
+    found: Array = functions.as_array(value).astype(dtype, copy=False)
     return found
 
 
@@ -262,12 +262,12 @@ def _rsqrt(x: Value) -> Value:
 
 
 def _erf(x: Value) -> Value:
-    return functions.erf(np.asarray(x))
+    return functions.erf(functions.as_array(x))
 
 
 def _fma(a: Value, b: Value, c: Value) -> Value:
     """One rounding; the product of two f32 is exact in f64, and its sum all but."""
-    x, y, z = (np.asarray(v, np.float64) for v in (a, b, c))
+    x, y, z = (as_lanes(v, np.dtype(np.float64)) for v in (a, b, c))
     return (x * y + z).astype(np.float32)
 
 

@@ -12,9 +12,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu.module import ModuleOp
+from polyc.playback.agreement import tolerance_check
+from polyc.playback.estimate import Estimate
 from polyc.playback.gpu.simulate import SimulationResult, simulate
 from polyc.playback.mutation import Mutant, mutants, mutated
-from polyc.playback.reference import tolerance_check
 
 Array = NDArray[Any]
 
@@ -31,7 +32,7 @@ class Case:
     kernel: str | None
     symbols: Mapping[str, int]
     inputs: Sequence[Array]
-    expected: Sequence[Array]
+    expected: Sequence[Estimate | Array]
     right: SimulationResult
 
     @staticmethod
@@ -40,7 +41,7 @@ class Case:
         kernel: str | None,
         symbols: Mapping[str, int],
         inputs: Sequence[Array],
-        expected: Sequence[Array],
+        expected: Sequence[Estimate | Array],
     ) -> Case:
         """Runs the right kernel.  Raises PolycError when the simulator finds it wrong."""
         right = simulate(module, inputs, symbols, kernel, fingerprint=True)

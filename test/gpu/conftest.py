@@ -13,6 +13,8 @@ import pytest
 from polyc.dialects.diagnostic import PolycError
 from polyc.runtime import driver
 from polyc.runtime.program import Program
+from polyc.test.unit.agreeing import assert_agree, meant
+from polyc.test.unit.gpu_text import parsed
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
@@ -116,23 +118,10 @@ def assert_equal(found: Array, expected: Array, element: str) -> None:
         )
 
 
-def assert_close(found: Array, expected: Array, element: str) -> None:
-    """Within rtol = atol = 1e-3 plus one ulp of the output type (S0.6); NaN matches NaN."""
-    rounded = expected.astype(DTYPES[element]).astype(np.float32)
-    bits = {"f16": 10, "bf16": 7}[element]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        exponent = np.floor(np.log2(np.abs(rounded)))
-        ulp = np.where(np.isfinite(exponent), np.exp2(exponent - bits), 0.0)
-        allowed = 1e-3 + 1e-3 * np.abs(expected) + ulp
-        got = found.astype(np.float32)
-        good = (np.abs(got - expected) <= allowed) | (got == rounded)
-        good |= np.isnan(got) & np.isnan(expected)
-    if not good.all():
-        i, j = np.argwhere(~good)[0]
-        raise AssertionError(
-            f"{(~good).sum()} of {found.size} elements are off, first [{i}, {j}]: "
-            f"{got[i, j]} for {expected[i, j]}, allowed {allowed[i, j]:.2e}"
-        )
+def assert_close(found: Any, inputs: list[Array], element: str) -> None:
+    """Agrees with what the graph with an epilogue means (S0.6)."""
+    m, k, n = *inputs[0].shape, inputs[1].shape[1]
+    assert_agree([found], meant(parsed(gemm_text(element)), inputs, {"M": m, "N": n, "K": k}))
 
 
 @pytest.fixture(scope="session")

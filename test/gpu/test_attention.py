@@ -10,17 +10,15 @@ import numpy as np
 import pytest
 
 from polyc.dialects.diagnostic import PolycError
+from polyc.playback.estimate import Estimate
 from polyc.runtime import nvrtc
 from polyc.runtime.program import Program
+from polyc.test.unit.agreeing import assert_agree, meant
 from polyc.test.unit.attention_programs import PROGRAMS, Attention
 from polyc.test.unit.gpu_text import parsed
-from polyc.tools.play import play
 
 Build = Callable[[str, str], Program]
 ARCHS = ("sm_80", "sm_90a")
-
-BOUND = {"f16": 2e-3, "bf16": 1.6e-2}
-"""Weights are rounded at another maximum than the row's; an ulp of them is as much of V."""
 
 LARGE: Mapping[str, Attention] = {
     name: replace(PROGRAMS[name], sizes=sizes)
@@ -38,18 +36,9 @@ LARGE: Mapping[str, Attention] = {
 }
 
 
-def right(program: Attention, inputs: list[Any], sizes: Mapping[str, int]) -> list[Any]:
+def right(program: Attention, inputs: list[Any], sizes: Mapping[str, int]) -> list[Estimate]:
     """What the graph means."""
-    found = play(parsed(program.text()), "attention", inputs, dict(sizes))
-    assert found is not None
-    return list(found)
-
-
-def assert_close(program: Attention, found: Any, wanted: list[Any]) -> None:
-    bound = BOUND[program.element]
-    for one, other in zip(found, wanted, strict=True):
-        wide = [np.asarray(x).astype(np.float32) for x in (one, other)]
-        np.testing.assert_allclose(*wide, rtol=bound, atol=bound)
+    return meant(parsed(program.text()), inputs, sizes)
 
 
 def check(build: Build, program: Attention, arch: str) -> None:
@@ -65,7 +54,7 @@ def check(build: Build, program: Attention, arch: str) -> None:
             except PolycError as error:
                 assert error.kind == "NoVariant" and variant is not None
                 continue
-            assert_close(program, found, wanted)
+            assert_agree(found, wanted)
             ran += 1
         assert ran >= 2
 
@@ -112,7 +101,7 @@ def test_nan_and_infinity_stay_in_their_rows(build: Build, arch: str) -> None:
     (out,) = build(program.text(), arch).run([q, k, v])
     found: Any = np.asarray(out)
     assert np.isnan(found[0, 3]).all() and np.isnan(found[0, 131]).all()
-    assert_close(program, [found], wanted)
+    assert_agree([found], wanted)
 
 
 @pytest.mark.parametrize("arch", ARCHS)

@@ -131,7 +131,7 @@ def test_random_values(
     inputs = [rng.standard_normal(s).astype(gemm.dtypes[element]) for s in ((m, k), (k, n), (n,))]
     program = build(gemm.text(element), arch)
     (out,) = program.run(inputs)
-    gemm.close(out, gemm.reference(*inputs), element)
+    gemm.close(out, inputs, element)
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -142,11 +142,9 @@ def test_nan_and_infinity(build: Build, gemm: Any, arch: str, k: int) -> None:
     a, b, bias = inputs
     a[3, k - 1], a[131, 0], b[k // 2, 70], bias[9] = np.nan, np.inf, -np.inf, np.nan
     program = build(gemm.text("f16"), arch)
-    with np.errstate(invalid="ignore"):
-        expected = gemm.reference(*inputs)
     for variant in (None, program.variants[-1]):
         (out,) = program.run(inputs, variant=variant)
-        gemm.close(out, expected, "f16")
+        gemm.close(out, inputs, "f16")
 
 
 @pytest.mark.parametrize("arch", ARCHS)

@@ -6,18 +6,16 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
 from polyc.playback.reference import make_inputs
 from polyc.runtime.program import Program
-from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import drawn
+from polyc.test.unit.agreeing import assert_agree, meant
 from polyc.test.unit.gpu_text import only
 from polyc.test.unit.loop_programs import PROGRAMS
-from polyc.tools.play import play
 
 Build = Callable[[str, str], Program]
 ARCHS = ("sm_80", "sm_90a")
@@ -35,8 +33,7 @@ def compare(program: Program, module: Any, sizes: Mapping[str, int]) -> int:
     """Run every variant that takes the sizes; returns how many did."""
     graph = only(module, GraphOp)
     inputs = make_inputs(graph, sizes, 5)
-    wanted = play(module, "f", inputs, sizes)
-    assert wanted is not None
+    wanted = meant(module, inputs, sizes)
     ran = 0
     for variant in (None, *program.variants):
         try:
@@ -44,7 +41,7 @@ def compare(program: Program, module: Any, sizes: Mapping[str, int]) -> int:
         except PolycError as error:
             assert error.kind == "NoVariant" and variant is not None
             continue
-        assert layers.differs([np.asarray(x) for x in found], wanted) is None, variant
+        assert_agree(found, wanted, variant)
         ran += 1
     return ran
 

@@ -10,7 +10,8 @@ import pytest
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
-from polyc.playback.reference import make_inputs, reference, tolerance_check
+from polyc.playback.agreement import tolerance_check
+from polyc.playback.reference import make_inputs, reference
 from polyc.runtime.program import Program
 from polyc.test.unit.gpu_text import only, parsed
 from polyc.test.unit.row_programs import PRODUCT_AND_NORM, PROGRAMS, RowProgram

@@ -7,7 +7,7 @@ hand in ``test/simulator``.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,24 +15,15 @@ import pytest
 from polyc.playback.gpu import simulate
 from polyc.runtime import driver
 from polyc.runtime.program import Program
+from polyc.test.unit.agreeing import assert_agree
 from polyc.tools.check import Expected
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation, graphs
 from polyc.tools.registry import make_context
+from polyc.tools.run_tiles import near
 
 Array = np.ndarray[Any, Any]
 ROOT = Path(__file__).resolve().parent.parent.parent
-STEPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-20}
-"""One rounding of each type; of f32, what another order of a few hundred terms may give."""
-
-
-def agree(simulated: Array, hardware: Array) -> None:
-    """The same within one rounding of the type: only the order of sums may differ."""
-    size = np.abs(simulated.astype(np.float32)).max()
-    step = STEPS[simulated.dtype.name]
-    np.testing.assert_allclose(
-        hardware.astype(np.float32), simulated.astype(np.float32), rtol=2 * step, atol=size * step
-    )
 
 
 @pytest.mark.parametrize("example", ["gemm_bias_relu", "gemm_bias_relu_bf16"])
@@ -57,13 +48,15 @@ def test_every_kernel_path(
         pytest.skip(f"this GPU does not run {arch}")
     job = Compilation.of_file(ROOT / "examples" / f"{example}.mlir", arch)
     symbols = dict(zip("MNK", sizes, strict=True))
-    inputs = Expected.of(next(graphs(job.module)), symbols, 9).inputs
+    wanted = Expected.of(next(graphs(job.module)), symbols, 9)
+    inputs = wanted.inputs
     module = job.run().module
     name = f"{example}_{loader}"
     simulated = simulate(module, inputs, symbols, name)
     simulated.check()
-    (hardware,) = Program.compile(module).run(list(inputs), symbols, variant=name)
-    agree(simulated.outputs[0], cast("Array", hardware))
+    wanted.compare("the simulator", simulated.outputs)
+    hardware = Program.compile(module).run(list(inputs), symbols, variant=name)
+    wanted.compare("the hardware", [np.asarray(x) for x in hardware])
 
 
 @pytest.mark.parametrize(
@@ -91,5 +84,5 @@ def test_kernels_written_by_hand(
     inputs = [random.uniform(-1, 1, shape).astype(dtype) for shape in shapes]
     simulated = simulate(module, inputs, symbols)
     simulated.check()
-    (hardware,) = Program.compile(module).run(list(inputs), symbols)
-    agree(simulated.outputs[0], cast("Array", hardware))
+    hardware = Program.compile(module).run(list(inputs), symbols)
+    assert_agree(hardware, [near(x) for x in simulated.outputs])

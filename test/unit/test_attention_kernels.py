@@ -15,15 +15,16 @@ from polyc.dialects.gpu import tile
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
 from polyc.passes.plan_attention import VARIANTS
+from polyc.playback.estimate import Estimate
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.verdict import Case, judge
 from polyc.playback.mutation import mutants
 from polyc.runtime import nvrtc
+from polyc.test.unit.agreeing import assert_agree, meant
 from polyc.test.unit.attention_programs import (
     PROGRAMS,
     TO_REGION,
     Array,
-    Attention,
     heads_in_rows,
     passed,
 )
@@ -72,18 +73,8 @@ def one(module: ModuleOp, variant: str) -> ModuleOp:
     return module
 
 
-def wanted(name: str, inputs: list[Array], sizes: dict[str, int]) -> list[Array]:
-    found = play(parsed(text(name)), "attention", inputs, sizes)
-    assert found is not None
-    return list(found)
-
-
-def assert_close(program: Attention, found: list[Array], right: list[Array]) -> None:
-    """Weights are rounded at another maximum than the row's; an ulp of them is as much of V."""
-    bound = {"f16": 2e-3, "bf16": 1.6e-2}[program.element]
-    for one_found, one_right in zip(found, right, strict=True):
-        wide = [np.asarray(x, np.float32) for x in (one_found, one_right)]
-        np.testing.assert_allclose(*wide, rtol=bound, atol=bound)
+def wanted(name: str, inputs: list[Array], sizes: dict[str, int]) -> list[Estimate]:
+    return meant(parsed(PROGRAMS[name].text()), inputs, sizes)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -105,7 +96,7 @@ def test_tiles_of_every_variant_give_what_the_region_does(
         right = wanted(name, inputs, dict(sizes))
         found = play(module, "attention", inputs, dict(sizes))
         assert found is not None
-        assert_close(program, list(found), right)
+        assert_agree(list(found), right)
 
 
 @pytest.mark.parametrize("variant", NAMES)
@@ -119,7 +110,7 @@ def test_threads_give_what_the_region_does(name: str, variant: str) -> None:
         inputs = program.inputs(sizes, seed=1)
         result = simulate(only(module, gpu.ModuleOp), inputs, sizes)
         assert not result.findings, "\n".join(map(str, result.findings))
-        assert_close(program, list(result.outputs), wanted(name, inputs, dict(sizes)))
+        assert_agree(list(result.outputs), wanted(name, inputs, dict(sizes)))
         if variant == "cp_async" and "48" not in name:
             assert result.counters.bank_conflicts == 0
 
@@ -157,13 +148,13 @@ def test_heads_that_follow_one_another_in_a_row(arch: str, packed: bool) -> None
     inputs = [rng.standard_normal(shape).astype(np.float16) for shape in shapes]
     sizes = {"B": 2, "M": 70, "H": 3}
     module = passed(graph, *TO_REGION, "plan-select", "region-to-gpu", arch=arch)
-    right, found = (play(m, "attention", inputs, sizes) for m in (parsed(graph), module))
-    assert right is not None and found is not None
-    assert_close(PROGRAMS["full"], list(found), list(right))
+    right, found = meant(parsed(graph), inputs, sizes), play(module, "attention", inputs, sizes)
+    assert found is not None
+    assert_agree(list(found), list(right))
     finish(module)
     result = simulate(only(module, gpu.ModuleOp), inputs, sizes)
     assert not result.findings, "\n".join(map(str, result.findings))
-    assert_close(PROGRAMS["full"], list(result.outputs), list(right))
+    assert_agree(list(result.outputs), list(right))
 
 
 # What a kernel does ------------------------------------------------------------------------------

@@ -19,10 +19,12 @@ from polyc.dialects.gpu import tile
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
 from polyc.passes.region_visible import Visible
+from polyc.playback.estimate import Estimate
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.verdict import Case, judge
 from polyc.playback.mutation import mutants
 from polyc.runtime import nvrtc
+from polyc.test.unit.agreeing import assert_agree, meant
 from polyc.test.unit.attention_programs import (
     H64,
     PROGRAMS,
@@ -101,17 +103,8 @@ def lowered(name: str) -> gpu.ModuleOp:
     return only(module, gpu.ModuleOp)
 
 
-def wanted(name: str, inputs: Sequence[Array], sizes: Mapping[str, int]) -> list[Array]:
-    found = play(parsed(region(name)), "attention", list(inputs), dict(sizes))
-    assert found is not None
-    return list(found)
-
-
-def assert_close(name: str, found: Sequence[Array], right: Sequence[Array]) -> None:
-    bound = 1.6e-2 if ALL[name].element == "bf16" else 2e-3
-    for one, other in zip(found, right, strict=True):
-        wide = [np.asarray(x, np.float32) for x in (one, other)]
-        np.testing.assert_allclose(*wide, rtol=bound, atol=bound)
+def wanted(name: str, inputs: Sequence[Array], sizes: Mapping[str, int]) -> list[Estimate]:
+    return meant(parsed(ALL[name].text()), inputs, sizes)
 
 
 # What it computes --------------------------------------------------------------------------------
@@ -123,7 +116,7 @@ def test_tiles_give_what_the_region_does(name: str) -> None:
         inputs = MORE[name].inputs(sizes)
         found = play(tiles(name), "attention", inputs, dict(sizes))
         assert found is not None
-        assert_close(name, list(found), wanted(name, inputs, sizes))
+        assert_agree(list(found), wanted(name, inputs, sizes))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +132,7 @@ def test_threads_give_what_the_region_does(name: str, schedule: str, completion:
             module, inputs, sizes, schedule=schedule, completion=completion, seed=seed
         )
         assert not result.findings, "\n".join(map(str, result.findings))
-        assert_close(name, list(result.outputs), wanted(name, inputs, sizes))
+        assert_agree(list(result.outputs), wanted(name, inputs, sizes))
 
 
 @pytest.mark.parametrize("name", COMPILED)
@@ -162,7 +155,7 @@ def test_a_mask_of_huge_numbers_leaves_what_the_scores_say(least: float) -> None
     inputs = [q, k, v, mask]
     found = play(tiles("additive mask"), "attention", inputs, sizes)
     assert found is not None
-    assert_close("additive mask", list(found), wanted("additive mask", inputs, sizes))
+    assert_agree(list(found), wanted("additive mask", inputs, sizes))
 
 
 def test_heads_inside_positions_are_read_and_written_where_they_lie() -> None:
@@ -186,13 +179,12 @@ frontend.graph @attention(%q: {outer["M"]}, %k: {outer["N"]}, %v: {outer["N"]})
     rng = np.random.default_rng(0)
     shapes = ((2, 70, 4, 64), (2, 90, 2, 64), (2, 90, 2, 64))
     inputs = [rng.standard_normal(shape).astype(np.float16) for shape in shapes]
-    right = play(passed(text, *TO_REGION), "attention", inputs, sizes)
-    assert right is not None
+    right = meant(parsed(text), inputs, sizes)
     module = passed(text, *TO_REGION, "plan-select", "region-to-gpu", arch="sm_90a")
     finish(module)
     result = simulate(only(module, gpu.ModuleOp), inputs, sizes, "attention_tma")
     assert not result.findings
-    assert_close("full", result.outputs, list(right))
+    assert_agree(result.outputs, list(right))
 
 
 def test_mutants_of_a_kernel_are_caught() -> None:
@@ -230,7 +222,7 @@ def test_a_plan_of_the_users_own(edits: Sequence[tuple[str, str]]) -> None:
     inputs = PROGRAMS["full"].inputs(sizes)
     result = simulate(only(module, gpu.ModuleOp), inputs, sizes, "attention_tma")
     assert not result.findings
-    assert_close("full", result.outputs, wanted("full", inputs, sizes))
+    assert_agree(result.outputs, wanted("full", inputs, sizes))
 
 
 # What is in it -----------------------------------------------------------------------------------

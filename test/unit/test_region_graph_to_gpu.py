@@ -13,8 +13,9 @@ from polyc.dialects.gpu import module as gpu
 from polyc.passes.driver import verify
 from polyc.passes.finish import finished
 from polyc.passes.lower_to_gpu import BORDERS, build
+from polyc.playback.agreement import tolerance_check
 from polyc.playback.gpu import simulate
-from polyc.playback.reference import make_inputs, reference, tolerance_check
+from polyc.playback.reference import make_inputs, reference
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 

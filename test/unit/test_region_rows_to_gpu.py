@@ -23,8 +23,9 @@ from polyc.passes.driver import verify
 from polyc.passes.finish import finished
 from polyc.passes.lower_to_gpu import BORDERS, build
 from polyc.playback import tile
+from polyc.playback.agreement import tolerance_check
 from polyc.playback.gpu import simulate
-from polyc.playback.reference import make_inputs, reference, tolerance_check
+from polyc.playback.reference import make_inputs, reference
 from polyc.runtime import nvrtc
 from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed
 from polyc.test.unit.row_programs import PRODUCT_AND_NORM, PROGRAMS, RowProgram, graph
@@ -331,4 +332,5 @@ def test_a_norm_after_a_product_is_a_sequence(arch: str) -> None:
         (want,) = reference(source, inputs, sizes)
         result = simulate(module, inputs, sizes)
         result.check()
-        assert tolerance_check(np.asarray(result.outputs[0]), want, source.outputs[0].type.element_type, 2e-3) is None  # fmt: skip
+        kind = source.outputs[0].type.element_type
+        assert tolerance_check(np.asarray(result.outputs[0]), want, kind) is None

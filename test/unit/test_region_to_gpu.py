@@ -19,6 +19,7 @@ from polyc.dialects.region import KernelOp
 from polyc.dialects.tiny import BINARY_FUNCTIONS, COMPARISONS, UNARY_FUNCTIONS
 from polyc.passes.lower_to_gpu import build
 from polyc.playback import functions
+from polyc.test.unit.agreeing import assert_agree, meant
 from polyc.test.unit.evaluate import Event, Machine
 from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed, run
 from polyc.tools.play import play
@@ -359,9 +360,8 @@ def assert_same_values(epilogue: str, out: str) -> None:
         shapes = ((m, k), (k, n), (m, n), (n,), (2 * m, n))
         kinds = (np.float16, np.float16, np.float32, np.float32, np.float32)
         inputs = [rng.standard_normal(s).astype(t) for s, t in zip(shapes, kinds, strict=True)]
-        (wanted,) = played(parsed(text), inputs, sizes)
-        (found,) = played(lowered(text), inputs, sizes)
-        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+        wanted = meant(parsed(text), inputs, sizes)
+        assert_agree(played(lowered(text), inputs, sizes), wanted)
 
 
 def played(module: ModuleOp, inputs: list[Any], sizes: dict[str, int]) -> list[Any]:

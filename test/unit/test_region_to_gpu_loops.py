@@ -25,9 +25,11 @@ from polyc.passes.lower_to_gpu import build
 from polyc.passes.plan_loops import LOOPS
 from polyc.passes.plan_rules import Fields
 from polyc.playback import tile as tiles
+from polyc.playback.estimate import Estimate
 from polyc.playback.gpu.simulate import simulate
 from polyc.playback.reference import make_inputs
 from polyc.runtime import nvrtc
+from polyc.test.unit.agreeing import assert_agree, meant
 from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed, run
 from polyc.test.unit.loop_programs import PROGRAMS, Program
 from polyc.tools.pipeline import run_pass
@@ -58,21 +60,11 @@ def lowered(program: Program, arch: str = "sm_80") -> ModuleOp:
     return module
 
 
-def wanted(program: Program, sizes: Mapping[str, int]) -> tuple[Arrays, Arrays]:
+def wanted(program: Program, sizes: Mapping[str, int]) -> tuple[Arrays, list[Estimate]]:
     """Inputs, and what the frontend makes of them."""
     module = program.module()
     inputs = make_inputs(only(module, GraphOp), sizes, 3)
-    found = play(module, "f", inputs, sizes)
-    assert found is not None
-    return inputs, found
-
-
-def same(found: Arrays, expected: Arrays) -> None:
-    for x, y in zip(found, expected, strict=True):
-        assert x.dtype == y.dtype and x.shape == y.shape
-        fine = 2e-2 if x.dtype.itemsize == 2 else 1e-4
-        a, b = (np.asarray(v, np.float64) for v in (x, y))
-        np.testing.assert_allclose(a, b, rtol=fine, atol=fine, equal_nan=True)
+    return inputs, meant(module, inputs, sizes)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -84,7 +76,7 @@ def test_the_tiles_of_every_variant_compute_the_graph(name: str) -> None:
         inputs, expected = wanted(program, sizes)
         for variant in module.dispatch().variants():
             if all(fact.holds(sizes) for fact in variant.facts.data):
-                same(tiles.run(module, inputs, sizes, variant.variant_name), expected)
+                assert_agree(tiles.run(module, inputs, sizes, variant.variant_name), expected)
                 ran.add(variant.variant_name)
     assert len(ran) == len(module.dispatch().variants())
 
@@ -104,7 +96,7 @@ def test_the_threads_compute_the_graph_and_touch_nothing_else(name: str) -> None
     inputs, expected = wanted(PROGRAMS[name], SMALL[name])
     result = simulate(module, inputs, SMALL[name])
     result.check()
-    same(result.outputs, expected)
+    assert_agree(result.outputs, expected)
 
 
 COMPILED = (
@@ -244,7 +236,7 @@ def test_a_smaller_tile_computes_the_same() -> None:
     assert only(module, gpu.KernelOp).threads.value.data == 64
     sizes = {"M": 9, "N": 33}
     inputs, expected = wanted(program, sizes)
-    same(tiles.run(only(module, gpu.ModuleOp), inputs, sizes), expected)
+    assert_agree(tiles.run(only(module, gpu.ModuleOp), inputs, sizes), expected)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ import pytest
 
 from polyc.passes.driver import verify
 from polyc.playback import tile
+from polyc.playback.agreement import tolerance_check
+from polyc.playback.estimate import Estimate
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.verdict import Case, judge
 from polyc.playback.mutation import Mutant, mutants
-from polyc.playback.reference import tolerance_check
 from polyc.test.unit.tile_cases import CASES, FOLDER, Array, TileCase, lowered, parsed
 from polyc.test.unit.tile_table import compiled, rows, stated
 from polyc.tools.parsing import parse_text
@@ -28,7 +29,9 @@ FILES = sorted(path.stem for path in FOLDER.glob("*.mlir"))
 EACH = [(case.name, element) for case in CASES.values() for element in case.elements]
 
 
-def check(case: TileCase, element: str, outputs: Sequence[Array], wanted: Sequence[Array]) -> None:
+def check(
+    case: TileCase, element: str, outputs: Sequence[Array], wanted: Sequence[Estimate]
+) -> None:
     dispatch = parsed(case.name, element).dispatch()
     kinds = list(dispatch.arg_types)[dispatch.num_inputs.value.data :]
     names = [n.data for n in dispatch.arg_names][dispatch.num_inputs.value.data :]

@@ -16,19 +16,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.ir import Attribute
 
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.passes.finish import finish
-from polyc.playback.functions import round_to
+from polyc.playback.estimate import Estimate, as_estimate
+from polyc.playback.functions import round_freely, round_to, widen
 from polyc.playback.gpu.simulate import gpu_module_of
+from polyc.playback.reference import known
+from polyc.test.unit.agreeing import type_of
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
 Array = NDArray[Any]
 Sizes = Mapping[str, int]
 Fill = Callable[[np.random.Generator, Sequence[int]], Array]
-Reference = Callable[[Sequence[Array], Sizes], Sequence[Array]]
-Slack = Callable[[Sequence[Array], str], Sequence[Array | float]]
+Reference = Callable[[Sequence[Array], Sizes, Attribute], Sequence[Array]]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "examples" / "tile"
@@ -51,10 +54,10 @@ def half_normal(rng: np.random.Generator, shape: Sequence[int]) -> Array:
     return normal(rng, shape) / 2
 
 
-# References, in f32 on inputs as they are stored, not rounded at the end ---------------
+# References, in f32 on inputs as they are stored, not rounded at the end; with errors on Estimates
 
 
-def product(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
+def product(inputs: Sequence[Array], sizes: Sizes, element: Attribute) -> Sequence[Array]:
     """A · B."""
     a, b = inputs
     return [a @ b]
@@ -63,62 +66,55 @@ def product(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
 def convolution(stride: int) -> Reference:
     """3x3 taps with padding 1: X [N, H, W, C] and F [K, 9, C] to [pixels, K]."""
 
-    def reference(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
+    def reference(inputs: Sequence[Array], sizes: Sizes, element: Attribute) -> Sequence[Array]:
         x, filters = inputs
         padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
         _, height, width, channels = x.shape
-        total = np.zeros((), np.float32)
+        taps: list[Array] = []
         for tap in range(9):
             r, s = divmod(tap, 3)
             rows = padded[:, r : r + height : stride, s : s + width : stride]
-            total = total + rows.reshape(-1, channels) @ filters[:, tap].T
-        return [total]
+            taps.append(rows.reshape(-1, channels))
+        return [np.concatenate(taps, 1) @ filters.reshape(len(filters), 9 * channels).T]
 
     return reference
 
 
-def attention_weights(inputs: Sequence[Array], causal: bool) -> Array:
-    """softmax(Q · Kᵀ / sqrt(d)) a head; causal: query i sees keys up to i + SK - SQ."""
-    q, k, _ = inputs
-    scores = q @ k.transpose(0, 2, 1) / np.sqrt(np.float32(q.shape[2]))
-    if causal:
-        reach = np.tri(q.shape[1], k.shape[1], k.shape[1] - q.shape[1], np.bool_)
-        scores = np.where(reach, scores, np.float32(-np.inf))
-    most = scores.max(-1, keepdims=True)
-    weights = np.exp(scores - np.where(np.isinf(most), 0, most))
-    total = weights.sum(-1, keepdims=True)
-    return weights / np.where(total > 0, total, 1)
-
-
 def attention(causal: bool) -> Reference:
-    """The weights times V."""
-    return lambda inputs, sizes: [attention_weights(inputs, causal) @ inputs[2]]
+    """softmax(Q · Kᵀ / sqrt(d)) · V a head; causal: query i sees keys up to i + SK - SQ.
+
+    The weights are operands of a tensor core, rounded before they are divided by their sum (S0.6).
+    """
+
+    def reference(inputs: Sequence[Array], sizes: Sizes, element: Attribute) -> Sequence[Array]:
+        q, k, v = inputs
+        scores = q @ k.transpose(0, 2, 1) / np.sqrt(np.float32(q.shape[2]))
+        if causal:
+            reach = np.tri(q.shape[1], k.shape[1], k.shape[1] - q.shape[1], np.bool_)
+            scores = np.where(reach, scores, np.float32(-np.inf))
+        most = np.max(scores, axis=-1, keepdims=True)
+        weights = np.exp(scores - np.where(most == -np.inf, np.float32(0), most))
+        total = weights.sum(-1, keepdims=True)
+        summed = widen(round_freely(weights, element)) @ v
+        return [np.where(total > 0, summed / total, np.float32(0))]
+
+    return reference
 
 
-def attention_slack(causal: bool) -> Slack:
-    """The weights are operands of a tensor core, rounded to half an ulp of each (S0.6)."""
-
-    def slack(inputs: Sequence[Array], element: str) -> Sequence[Array | float]:
-        half_ulp = 2.0 ** -(8 if element == "bf16" else 11)
-        return [half_ulp * (attention_weights(inputs, causal) @ np.abs(inputs[2]))]
-
-    return slack
-
-
-def softmax(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
+def softmax(inputs: Sequence[Array], sizes: Sizes, element: Attribute) -> Sequence[Array]:
     """softmax of the rows of X."""
     (x,) = inputs
     weights = np.exp(x - x.max(1, keepdims=True))
     return [weights / weights.sum(1, keepdims=True)]
 
 
-def rms_norm(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
+def rms_norm(inputs: Sequence[Array], sizes: Sizes, element: Attribute) -> Sequence[Array]:
     """X / sqrt(mean(X²) + 1e-5) · W."""
     x, w = inputs
     return [x / np.sqrt((x * x).mean(1, keepdims=True) + np.float32(1e-5)) * w]
 
 
-def layer_norm(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
+def layer_norm(inputs: Sequence[Array], sizes: Sizes, element: Attribute) -> Sequence[Array]:
     """(X - mean) / sqrt(variance + 1e-5) · W + B."""
     x, w, b = inputs
     apart = x - x.mean(1, keepdims=True)
@@ -126,7 +122,7 @@ def layer_norm(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
     return [apart / np.sqrt(variance + np.float32(1e-5)) * w + b]
 
 
-def column_sum(inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
+def column_sum(inputs: Sequence[Array], sizes: Sizes, element: Attribute) -> Sequence[Array]:
     """The sums of the columns of X."""
     (x,) = inputs
     return [x.sum(0)]
@@ -145,7 +141,7 @@ class TileCase:
     own.  ``mutants`` is how many of the kernel's mutants a run of the unit tests tries,
     on the shapes of ``mutant_shapes``, the first small one where it is empty.  ``plays`` says
     whether the tile playback knows all of its ops, ``deterministic`` whether every run gives the
-    same bits.  ``slack`` is what roundings inside may change beyond the tolerance.
+    same bits.
     """
 
     name: str
@@ -160,7 +156,6 @@ class TileCase:
     mutant_shapes: Sequence[Sizes] = ()
     plays: bool = True
     deterministic: bool = True
-    slack: Slack | None = None
 
     @property
     def path(self) -> Path:
@@ -182,16 +177,12 @@ class TileCase:
             found.append(round_to(values, kind.element_type))
         return found
 
-    def allowed(self, inputs: Sequence[Array], element: str) -> Sequence[Array | float]:
-        """For each output what roundings inside may change beyond the tolerance."""
-        if self.slack is None:
-            count = len(parsed(self.name, element).dispatch().arg_types) - len(inputs)
-            return [0.0] * count
-        return self.slack([x.astype(np.float32) for x in inputs], element)
-
-    def expected(self, inputs: Sequence[Array], sizes: Sizes) -> Sequence[Array]:
+    def expected(self, inputs: Sequence[Array], sizes: Sizes) -> list[Estimate]:
+        """The outputs in f32, not rounded to their types, with their errors."""
+        element = type_of(inputs[0])
+        wide = [x.astype(np.float32) for x in known(inputs)]
         with np.errstate(all="ignore"):
-            return self.reference([x.astype(np.float32) for x in inputs], sizes)
+            return [as_estimate(x) for x in self.reference(wide, sizes, element)]
 
 
 def sizes_of(symbols: str, *shapes: Sequence[int]) -> list[Sizes]:
@@ -206,7 +197,6 @@ CASES: Mapping[str, TileCase] = {
             TileCase(
                 f"attention_sm90_d{size}{'_causal' if causal else ''}",
                 attention(causal),
-                slack=attention_slack(causal),
                 small=sizes_of("BH SQ SK", *shapes),
                 large=sizes_of("BH SQ SK", (16, 1024, 1024), (3, 1000, 1500), (5, 700, 300)),
                 fill=half_normal,
@@ -223,7 +213,6 @@ CASES: Mapping[str, TileCase] = {
             TileCase(
                 f"attention_sm80_d{size}{'_causal' if causal else ''}",
                 attention(causal),
-                slack=attention_slack(causal),
                 small=sizes_of("BH SQ SK", *shapes),
                 large=sizes_of("BH SQ SK", (16, 1024, 1024), (3, 1000, 1500), (5, 700, 300)),
                 fill=half_normal,

@@ -1,0 +1,26 @@
+"""Arrays that know how far a right computation of them may be off (S0.6)."""
+
+from polyc.playback.estimate import elements, movements, sums
+from polyc.playback.estimate.array import (
+    FACTOR,
+    Estimate,
+    as_estimate,
+    rounded,
+    rounding_freely,
+)
+from polyc.playback.estimate.elements import erf
+from polyc.playback.estimate.sums import accumulated, scattered
+
+__all__ = [
+    "FACTOR",
+    "Estimate",
+    "accumulated",
+    "as_estimate",
+    "elements",
+    "erf",
+    "movements",
+    "rounded",
+    "rounding_freely",
+    "scattered",
+    "sums",
+]
