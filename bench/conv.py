@@ -22,7 +22,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from polyc.bench import race
+import numpy as np
+
+from polyc.bench import race, right
 from polyc.bench.race import Contestant
 from polyc.dialects.diagnostic import PolycError
 from polyc.passes.finish import finish
@@ -90,19 +92,24 @@ def convolve(torch: Any, x: Any, f: Any, stride: int) -> Any:
 
 
 def check(torch: Any, inputs: Inputs, stride: int, contestant: Contestant) -> float:
-    """The largest error in units of ``1e-3 + 1e-3 |x| + ulp``; over 1 is wrong (S0.6)."""
+    """The largest error in parts of what agrees; over 1 is wrong (S0.6)."""
     x, f, out = inputs
     out.fill_(float("nan"))
     contestant.run(0)
-    worst = 0.0
-    images = max(1, (1 << 25) // max(1, out.shape[1] * (out.shape[0] // x.shape[0])))
-    rows = out.shape[0] // x.shape[0]
-    for start in range(0, x.shape[0], images):
-        part = x[start : start + images].float()
-        want = convolve(torch, part, f.float(), stride).permute(0, 2, 3, 1)
-        found = out[start * rows : (start + len(part)) * rows]
-        worst = max(worst, race.error_of(torch, found, want.reshape(found.shape)))
-    return worst
+    images, height = x.shape[:2]
+    size = output_size(height, stride)
+    filters = right.on_host(torch, f).reshape(f.shape[0], -1).T
+    padded = torch.nn.functional.pad(x, (0, 0, 1, 1, 1, 1))
+
+    def wanted(rows: Sequence[int]) -> Any:
+        columns: list[Any] = []
+        for row in rows:
+            image, (p, q) = row // size**2, divmod(row % size**2, size)
+            window = padded[image, p * stride : p * stride + 3, q * stride : q * stride + 3]
+            columns.append(right.on_host(torch, window).reshape(-1))
+        return right.product(np.stack(columns), filters)
+
+    return right.worst(torch, out, right.picked(images * size**2), wanted)
 
 
 def contestants(

@@ -65,23 +65,6 @@ def copies_for(one: int, l2_bytes: int, most: int = 32) -> int:
     return max(1, min(most, -(-4 * l2_bytes // max(1, one))))
 
 
-def fraction_bits(torch: Any, dtype: Any) -> int:
-    """Bits of a floating-point type behind its leading one."""
-    return {torch.float16: 10, torch.bfloat16: 7}.get(dtype, 23)
-
-
-def error_of(torch: Any, found: Any, want: Any, slack: Any = 0.0) -> float:
-    """The largest error in units of ``1e-3 + 1e-3 |x| + ulp``; over 1 is wrong (S0.6).
-
-    ``slack`` is what the rounding of a tensor core's operands may add.
-    """
-    bits = fraction_bits(torch, found.dtype)
-    ulp = torch.exp2(torch.floor(torch.log2(want.abs().clamp_min(2.0**-14))) - bits)
-    allowed = 1e-3 + 1e-3 * want.abs() + ulp + slack
-    worst = ((found.float() - want).abs() / allowed).max().item() if found.numel() else 0.0
-    return float("inf") if worst != worst else float(worst)
-
-
 def time_batch(torch: Any, contestant: Contestant, launches: int) -> float:
     """Milliseconds a launch."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

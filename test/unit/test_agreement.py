@@ -18,7 +18,7 @@ from polyc.playback.agreement import ShapeMismatch, errors_needed, tolerance_che
 from polyc.playback.draws import DRAWS
 from polyc.playback.estimate import FACTOR, Estimate
 from polyc.playback.frontend import run
-from polyc.playback.functions import round_to
+from polyc.playback.functions import MANTISSA_BITS, round_to
 from polyc.playback.reference import make_inputs, reference
 from polyc.test.unit.gpu_text import only, parsed
 
@@ -69,7 +69,7 @@ def test_what_is_exact_is_right_to_the_last_bit(
 
 @pytest.mark.parametrize("element", TYPES)
 def test_an_error_widens_what_agrees_by_the_factor(element: Attribute) -> None:
-    ulp = {f16: 2.0**-10, bf16: 2.0**-7, f32: 2.0**-23}[element]
+    ulp = 2.0 ** -MANTISSA_BITS[element]
     error = 3 * ulp / FACTOR
     assert agrees(1 + 3 * ulp, 1.0, element, error)
     assert not agrees(1 + 4 * ulp, 1.0, element, error)
