@@ -6,7 +6,6 @@ that nothing is remembered from the run before.
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import platform
@@ -20,7 +19,7 @@ from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from polyc.bench.race import ROOT, commit
+from polyc.bench.race import ROOT, commit, now
 from polyc.bench.table import figure
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / ".typecheck")}
@@ -124,7 +123,7 @@ class Report:
         """Keep the report, with where and when it was made."""
         output.parent.mkdir(parents=True, exist_ok=True)
         record = {
-            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "date": now(),
             "commit": commit(),
             "python": platform.python_version(),
             "machine": platform.machine(),

@@ -135,6 +135,11 @@ def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
+def now() -> str:
+    """The date and the time of the day, as results have it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
 def commit() -> str:
     """The checkout's commit, with a mark when files differ from it."""
     try:
@@ -154,7 +159,7 @@ def surroundings(torch: Any, rounds: int, recorded_commit: str | None = None) ->
     """What a reader needs to trust the numbers."""
     gpu = driver.device()
     return {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "date": now(),
         "commit": recorded_commit or commit(),
         "device": gpu.name,
         "capability": f"sm_{gpu.capability[0]}{gpu.capability[1]}",

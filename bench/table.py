@@ -1,4 +1,4 @@
-"""The tables of bench/README.md, made from the files in bench/results.
+"""The tables of bench/README.md and docs/semantics.md, made from the files in bench/results.
 
 A line ``<!-- table: results/FILE.json -->`` is followed by a table of that file's figures;
 ``python bench/table.py`` writes them anew, and a test holds that they are what it writes.
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+PAGES = (HERE / "README.md", HERE.parent / "docs" / "semantics.md")
 MARK = re.compile(r"(<!-- table: (results/\S+\.json) -->\n)(?:\|.*\n)*")
 
 COLUMNS = {
@@ -34,11 +35,25 @@ def rows(report: dict[str, Any]) -> list[str]:
 
     Reports of the compiler itself have a figure a line, beside its limit.
     """
+    if all("needed" in row for row in report["rows"]):
+        return agreement_rows(report)
     if all("limit" in row for row in report["rows"]):
         return limit_rows(report)
     if all("case" in row for row in report["rows"]):
         return case_rows(report["rows"])
     return gemm_rows(report)
+
+
+def agreement_rows(report: dict[str, Any]) -> list[str]:
+    """The largest number of errors that each family needs, in each way to compute it."""
+    found = {(row["family"], row["way"]): row["needed"] for row in report["rows"]}
+    ways = list(dict.fromkeys(way for _, way in found))
+    lines = [f"| {report['device']} | {' | '.join(ways)} |", "|---|" + "---:|" * len(ways)]
+    for family in dict.fromkeys(family for family, _ in found):
+        cells = [found.get((family, way)) for way in ways]
+        figures = ("" if cell is None else f"{cell:.2f}" for cell in cells)
+        lines.append(f"| {family} | {' | '.join(figures)} |")
+    return lines
 
 
 def limit_rows(report: dict[str, Any]) -> list[str]:
@@ -129,8 +144,8 @@ def written(text: str) -> str:
 
 
 def main() -> int:
-    path = HERE / "README.md"
-    path.write_text(written(path.read_text()))
+    for path in PAGES:
+        path.write_text(written(path.read_text()))
     return 0
 
 

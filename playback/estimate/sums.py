@@ -107,10 +107,10 @@ def _any_unknown(x: Estimate, axes: tuple[int, ...]) -> Estimate:
 def _sizes(terms: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
     """The root of the terms' squares, and the largest sum of a part of them in a row."""
     size = np.sqrt(_squares(terms, axes))
+    if not terms.size:
+        return size, size
     kept = [i for i in range(terms.ndim) if i not in axes]
     flat = np.transpose(terms, [*kept, *axes]).reshape(*(terms.shape[i] for i in kept), -1)
-    if not flat.shape[-1]:
-        return size, size
     sums = np.cumsum(flat, axis=-1)
     most = np.maximum(np.max(sums, -1), 0.0) - np.minimum(np.min(sums, -1), 0.0)
     shape = [1 if i in axes else n for i, n in enumerate(terms.shape)]

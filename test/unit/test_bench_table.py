@@ -1,17 +1,32 @@
-"""The tables of bench/README.md are what their files say."""
+"""The tables of bench/README.md and docs/semantics.md are what their files say."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import pytest
+
 from polyc.bench import plots, table
+from polyc.playback.estimate import FACTOR
 
 
-def test_tables_are_made_from_their_files(root: Path) -> None:
-    text = (root / "bench" / "README.md").read_text()
+@pytest.mark.parametrize("page", table.PAGES, ids=lambda p: p.name)
+def test_tables_are_made_from_their_files(page: Path) -> None:
+    text = page.read_text()
     assert table.MARK.search(text) is not None
     assert table.written(text) == text
+
+
+@pytest.mark.parametrize("name", ["agreement-cpu", "agreement-gpu"])
+def test_the_factor_is_at_most_16_times_what_right_kernels_need(root: Path, name: str) -> None:
+    """And above it: each result of the corpus agrees (S0.6)."""
+    report = json.loads((root / "bench" / "results" / f"{name}.json").read_text())
+    most = max(row["needed"] for row in report["rows"])
+    assert report["factor"] == FACTOR and report["over_the_factor"] == 0
+    assert most <= FACTOR <= 16 * most
+    assert report["elements"] > 1_000_000 and report["unknown"] <= report["elements"] / 1000
+    assert {"attention", "conv", "loops", "matmul", "rows"} == {r["family"] for r in report["rows"]}
 
 
 def test_files_say_where_they_come_from(root: Path) -> None:
