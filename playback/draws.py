@@ -19,7 +19,7 @@ Draw = Callable[[np.random.Generator, tuple[int, ...], int], Array]
 
 
 def _uniform(random: np.random.Generator, shape: tuple[int, ...], least: int) -> Array:
-    return random.uniform(-1.0, 1.0, shape).astype(np.float32)
+    return np.asarray(random.uniform(-1.0, 1.0, shape), np.float32)
 
 
 def _large(random: np.random.Generator, shape: tuple[int, ...], least: int) -> Array:
@@ -76,5 +76,5 @@ def draw(kind: str, seed: Sequence[int], shape: tuple[int, ...], element: Attrib
     The same seed gives the same array.  Raises KeyError for a kind that is not in ``DRAWS``.
     """
     least = MIN_EXPONENT.get(element, 0)
-    values = DRAWS[kind](np.random.default_rng(seed), shape, least)
-    return values < 0 if element == i1 else round_to(values, element)
+    values = np.asarray(DRAWS[kind](np.random.default_rng(seed), shape, least))
+    return np.asarray(values < 0) if element == i1 else round_to(values, element)

@@ -19,7 +19,8 @@ def test_a_draw_is_of_its_type_and_its_seed(kind: str, element: Attribute) -> No
     assert first.dtype == dtype_of(element) and first.shape == (8, 64)
     assert first.tobytes() == again.tobytes() != other.tobytes()
     for shape in ((), (0,), (3, 0), (1, 1)):
-        assert draw(kind, [0], shape, element).shape == shape
+        found = draw(kind, [0], shape, element)
+        assert isinstance(found, np.ndarray) and found.shape == shape
     assert draw(kind, [0], (4, 4), i1).dtype == np.bool_
 
 
