@@ -1,15 +1,18 @@
-"""The CUDA driver: modules, launches, tensor maps, memory and events.
+"""The CUDA driver: contexts, modules, launches, memory and streams.
 
 ``libcuda`` is opened at the first use, through ctypes: it comes with the driver, needs
 no package, and one launch is one C call.  Everything here works in the device's primary
-context, which PyTorch and the CUDA runtime share.
+context, which PyTorch and the CUDA runtime share; ``current`` makes it current and puts
+back what was.  Streams are CUstreams as integers, 0 being the default one.
 """
 
 from __future__ import annotations
 
 import ctypes
+import threading
+import weakref
 from collections.abc import Sequence
-from ctypes import c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -28,14 +31,23 @@ PORTABLE_CLUSTER = 8
 STATIC_LIMIT = 48 * 1024
 """Dynamic shared memory above this must be asked for, once a function."""
 
-_TENSOR_MAP_TYPES = {"f16": (6, 2), "bf16": (9, 2), "f32": (7, 4)}
-"""CUtensorMapDataType and bytes an element."""
-
-_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
-
-
 COOPERATIVE, CLUSTER_DIMENSION, PROGRAMMATIC_SERIALIZATION = 2, 4, 6
 """CU_LAUNCH_ATTRIBUTE_...; the value of the first and the last is 1."""
+
+_CONTEXT, _MEMORY_TYPE, _IS_MANAGED, _ORDINAL = 1, 2, 8, 9
+"""CU_POINTER_ATTRIBUTE_..."""
+
+_DEVICE_MEMORY = 2
+"""CU_MEMORYTYPE_DEVICE."""
+
+_RELAXED = 2
+"""CU_STREAM_CAPTURE_MODE_RELAXED."""
+
+_NO_TIMING = 2
+"""CU_EVENT_DISABLE_TIMING."""
+
+DEFAULT_STREAMS = (0, 1)
+"""Handles of the legacy default stream, which is never captured; 1 is CU_STREAM_LEGACY."""
 
 
 class _Attribute(ctypes.Structure):
@@ -87,7 +99,8 @@ def _text(status: int) -> str:
     return name.value.decode() if name.value else f"error {status}"
 
 
-def _call(function: str, *args: Any) -> None:
+def call(function: str, *args: Any) -> None:
+    """Call a function of the driver; raises PolycError ``DriverFailed`` with its answer."""
     status = int(getattr(_library(), function)(*args))
     if status:
         raise PolycError("DriverFailed", f"{function} answered {_text(status)}")
@@ -103,7 +116,7 @@ def available() -> bool:
 
 def device_count() -> int:
     count = c_int()
-    _call("cuDeviceGetCount", ctypes.byref(count))
+    call("cuDeviceGetCount", ctypes.byref(count))
     return count.value
 
 
@@ -136,7 +149,7 @@ class Device:
 
 @cache
 def device(index: int = 0) -> Device:
-    """The GPU ``index``; its primary context becomes this thread's.
+    """The GPU ``index``.
 
     Raises PolycError of kind ``NoGPU`` when it is not there.
     """
@@ -144,17 +157,17 @@ def device(index: int = 0) -> Device:
     if not 0 <= index < count:
         raise PolycError("NoGPU", f"there is no GPU {index}: the driver lists {count}")
     handle = c_int()
-    _call("cuDeviceGet", ctypes.byref(handle), index)
+    call("cuDeviceGet", ctypes.byref(handle), index)
     name = ctypes.create_string_buffer(256)
-    _call("cuDeviceGetName", name, 256, handle)
+    call("cuDeviceGetName", name, 256, handle)
 
     def attribute(number: int) -> int:
         value = c_int()
-        _call("cuDeviceGetAttribute", ctypes.byref(value), number, handle)
+        call("cuDeviceGetAttribute", ctypes.byref(value), number, handle)
         return value.value
 
     version = c_int()
-    _call("cuDriverGetVersion", ctypes.byref(version))
+    call("cuDriverGetVersion", ctypes.byref(version))
     driver = f"{version.value // 1000}.{version.value % 1000 // 10}"
     capability = attribute(75), attribute(76)
     return Device(
@@ -162,20 +175,86 @@ def device(index: int = 0) -> Device:
     )
 
 
+# Contexts ---------------------------------------------------------------------------------
+
+
 @cache
 def _context(index: int) -> c_void_p:
+    """The primary context of GPU ``index``, which is kept."""
+    device(index)
     context = c_void_p()
     handle = c_int()
-    _call("cuDeviceGet", ctypes.byref(handle), index)
-    _call("cuDevicePrimaryCtxRetain", ctypes.byref(context), handle)
+    call("cuDeviceGet", ctypes.byref(handle), index)
+    call("cuDevicePrimaryCtxRetain", ctypes.byref(context), handle)
     return context
 
 
-def activate(index: int = 0) -> Device:
-    """Make the primary context of GPU ``index`` this thread's current one."""
-    found = device(index)
-    _call("cuCtxSetCurrent", _context(index))
-    return found
+class current:
+    """``with current(index)``: the primary context of GPU ``index`` is this thread's current one.
+
+    What was current before is so again afterwards, also where the body raises.  Where it is
+    current already that costs one C call.  Raises PolycError where there is no such GPU.
+    """
+
+    __slots__ = ("_context", "_pushed")
+
+    def __init__(self, index: int = 0) -> None:
+        self._context = _context(index)
+        self._pushed = False
+
+    def __enter__(self) -> None:
+        if _current() != self._context.value:
+            call("cuCtxPushCurrent_v2", self._context)
+            self._pushed = True
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self._pushed:
+            self._pushed = False
+            status = int(_library().cuCtxPopCurrent_v2(ctypes.byref(c_void_p())))
+            if status and kind is None:
+                raise PolycError("DriverFailed", f"cuCtxPopCurrent answered {_text(status)}")
+
+
+def _current() -> int | None:
+    """The context that is current in this thread."""
+    now = c_void_p()
+    call("cuCtxGetCurrent", ctypes.byref(now))
+    return now.value
+
+
+class uncaptured:
+    """``with uncaptured()``: what a graph cannot hold is done beside the captures under way.
+
+    Taking or freeing memory and loading code would otherwise fail, and end the capture of any
+    thread (CUDA driver API, cuThreadExchangeStreamCaptureMode).
+    """
+
+    __slots__ = ("_mode",)
+
+    def __enter__(self) -> None:
+        self._mode = c_int(_RELAXED)
+        call("cuThreadExchangeStreamCaptureMode", ctypes.byref(self._mode))
+
+    def __exit__(self, *_: object) -> None:
+        _library().cuThreadExchangeStreamCaptureMode(ctypes.byref(self._mode))
+
+
+def _on_release(owner: object, index: int, function: str, handle: Any) -> None:
+    """Give ``handle`` on GPU ``index`` back when ``owner`` goes; at exit the process does."""
+    weakref.finalize(owner, _release, index, function, handle).atexit = False
+
+
+def _release(index: int, function: str, handle: Any) -> None:
+    """Give something back: the driver waits for the work that uses it.
+
+    Runs in whatever thread drops the last reference, so that it takes no lock; an error has
+    nobody to go to.
+    """
+    try:
+        with current(index), uncaptured():
+            getattr(_library(), function)(handle)
+    except PolycError:
+        return
 
 
 # Modules and launches ---------------------------------------------------------------------
@@ -187,30 +266,33 @@ class Function:
     ``arguments`` of a launch are ctypes values or buffers that hold one parameter each.
     """
 
-    def __init__(self, module: Module, name: str) -> None:
-        self.module = module
-        """Keeps the code loaded."""
+    def __init__(self, code: _Code, name: str) -> None:
+        self._code = code
         self.name = name
         self._handle = c_void_p()
         status = _library().cuModuleGetFunction(
-            ctypes.byref(self._handle), module.handle, name.encode()
+            ctypes.byref(self._handle), code.handle, name.encode()
         )
         if status:
             raise PolycError("DriverFailed", f"the module has no kernel {name!r}: {_text(status)}")
         self._shared = STATIC_LIMIT
         self._cluster = PORTABLE_CLUSTER
+        self._lock = threading.Lock()
 
     def allow_shared(self, size: int) -> None:
-        """Let the kernel use ``size`` bytes of dynamic shared memory."""
-        if size > self._shared:
-            _call("cuFuncSetAttribute", self._handle, MAX_SHARED_ATTRIBUTE, size)
-            self._shared = size
+        """Let the kernel use ``size`` bytes of dynamic shared memory, or more."""
+        # What was allowed last counts, so that a larger size must not be overtaken by a smaller.
+        with self._lock:
+            if size > self._shared:
+                call("cuFuncSetAttribute", self._handle, MAX_SHARED_ATTRIBUTE, size)
+                self._shared = size
 
     def allow_cluster(self, size: int) -> None:
         """Let the kernel run in clusters of ``size`` CTAs."""
-        if size > self._cluster:
-            _call("cuFuncSetAttribute", self._handle, BIG_CLUSTER_ATTRIBUTE, 1)
-            self._cluster = size
+        with self._lock:
+            if size > self._cluster:
+                call("cuFuncSetAttribute", self._handle, BIG_CLUSTER_ATTRIBUTE, 1)
+                self._cluster = size
 
     def clusters_at_once(self, threads: int, shared: int, cluster: int) -> int:
         """How many clusters of such CTAs the whole GPU runs at the same time."""
@@ -218,14 +300,14 @@ class Function:
         self.allow_cluster(cluster)
         launch = Launch(self, self._handle, (cluster,), (threads,), shared, (), (cluster,))
         count = c_int()
-        _call("cuOccupancyMaxActiveClusters", ctypes.byref(count), self._handle, launch.config)
+        call("cuOccupancyMaxActiveClusters", ctypes.byref(count), self._handle, launch.config)
         return count.value
 
     def blocks_at_once(self, threads: int, shared: int) -> int:
         """How many such CTAs one multiprocessor runs at the same time."""
         self.allow_shared(shared)
         count = c_int()
-        _call(
+        call(
             "cuOccupancyMaxActiveBlocksPerMultiprocessor",
             ctypes.byref(count),
             self._handle,
@@ -312,195 +394,87 @@ def _three(sizes: Sequence[int]) -> tuple[int, int, int]:
     return x, y, z
 
 
-class Module:
-    """A cubin loaded into the current context; unloaded with the object."""
+class _Code:
+    """Loaded code, unloaded with the object: its module and every kernel of it hold it."""
 
-    def __init__(self, image: bytes, index: int = 0) -> None:
-        activate(index)
+    def __init__(self, image: bytes, index: int) -> None:
         self.handle = c_void_p()
-        status = _library().cuModuleLoadData(ctypes.byref(self.handle), image)
+        with current(index), uncaptured():
+            status = int(_library().cuModuleLoadData(ctypes.byref(self.handle), image))
         if status:
             raise PolycError(
                 "DriverFailed",
                 f"GPU {index} ({device(index).name}) does not take the compiled code: "
                 f"{_text(status)}",
             )
+        _on_release(self, index, "cuModuleUnload", self.handle)
+
+
+class Module:
+    """A cubin loaded on GPU ``index``; unloaded when neither it nor a kernel of it is used."""
+
+    def __init__(self, image: bytes, index: int = 0) -> None:
+        self._code = _Code(image, index)
         self._functions: dict[str, Function] = {}
-        self._unload = _library().cuModuleUnload
+        self._lock = threading.Lock()
 
     def function(self, name: str) -> Function:
-        """The kernel ``name``; raises PolycError when the module has none."""
-        if name not in self._functions:
-            self._functions[name] = Function(self, name)
-        return self._functions[name]
+        """The kernel ``name``, the same at each call; raises PolycError when there is none.
 
-    def __del__(self) -> None:
-        if unload := getattr(self, "_unload", None):
-            unload(self.handle)
-
-
-# Tensor maps ------------------------------------------------------------------------------
+        The GPU's context is current.
+        """
+        with self._lock:
+            if name not in self._functions:
+                self._functions[name] = Function(self._code, name)
+            return self._functions[name]
 
 
-class TensorMap:
-    """A CUtensorMap: 128 bytes on a 64-byte boundary, passed to a kernel by value."""
-
-    def point_to(self, pointer: int) -> None:
-        """Describe the same tensor at another address, as aligned as the one before."""
-        _call("cuTensorMapReplaceAddress", self.pointer, c_void_p(pointer))
-
-    def __init__(self) -> None:
-        self._memory = ctypes.create_string_buffer(128 + 64)
-        start = ctypes.addressof(self._memory)
-        self.offset = -start % 64
-        self.argument = (c_uint64 * 16).from_buffer(self._memory, self.offset)
-        self.pointer = ctypes.byref(self.argument)
-
-
-def tensor_map(
-    pointer: int,
-    element: str,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    box: tuple[int, ...],
-    swizzle: int,
-) -> TensorMap:
-    """A tiled tensor map.
-
-    ``shape``, ``strides`` (in elements; the last is 1) and ``box`` are in row-major
-    order, outermost first; ``swizzle`` is 0, 32, 64 or 128 bytes.  Reads outside give 0.
-    Raises PolycError when the hardware's rules do not hold: a 16-byte base and strides,
-    sizes of at least 1, a box of at most 256 an axis whose row fits the swizzle (CUDA
-    driver API, cuTensorMapEncodeTiled).
-    """
-    kind, size = _TENSOR_MAP_TYPES[element]
-    rank = len(shape)
-    problem = ""
-    if pointer % 16:
-        problem = f"the base address {pointer:#x} is not a multiple of 16"
-    elif min(shape) < 1:
-        problem = f"the shape {list(shape)} has an empty axis"
-    elif any(stride * size % 16 for stride in strides[:-1]):
-        problem = f"the strides {list(strides)} are not multiples of 16 bytes"
-    elif max(box) > 256 or (swizzle and box[-1] * size > swizzle):
-        problem = f"the box {list(box)} does not fit a swizzle of {swizzle} bytes"
-    if problem:
-        raise PolycError("TensorMapFailed", f"TMA cannot read the tensor: {problem}")
-    result = TensorMap()
-    _call(
-        "cuTensorMapEncodeTiled",
-        ctypes.byref(result.argument),
-        kind,
-        c_uint(rank),
-        c_void_p(pointer),
-        (c_uint64 * rank)(*reversed(shape)),
-        (c_uint64 * max(1, rank - 1))(*(stride * size for stride in reversed(strides[:-1]))),
-        (c_uint * rank)(*reversed(box)),
-        (c_uint * rank)(*([1] * rank)),
-        0,
-        _SWIZZLES[swizzle],
-        2,
-        0,
-    )
-    return result
-
-
-def im2col_map(
-    pointer: int,
-    element: str,
-    shape: tuple[int, ...],
-    box: tuple[int, int],
-    swizzle: int,
-    lower: tuple[int, int],
-    upper: tuple[int, int],
-    steps: tuple[int, int],
-) -> TensorMap:
-    """A tensor map over the pixels of a dense NHWC tensor.
-
-    ``box`` is pixels and channels of a copy; ``lower`` and ``upper`` are the bounding box's corners
-    and ``steps`` the strides, along height and width.  Reads outside give 0.  Raises PolycError
-    when the hardware's rules do not hold: a 16-byte base and pixel, four axes without an empty one,
-    a bounding box that is not empty (CUDA driver API, cuTensorMapEncodeIm2col).
-    """
-    kind, size = _TENSOR_MAP_TYPES[element]
-    problem = ""
-    if len(shape) != 4:
-        problem = f"the shape {list(shape)} has not four axes (NHWC)"
-    elif pointer % 16:
-        problem = f"the base address {pointer:#x} is not a multiple of 16"
-    elif min(shape) < 1:
-        problem = f"the shape {list(shape)} has an empty axis"
-    elif shape[3] * size % 16:
-        problem = f"pixels of {shape[3]} channels are not multiples of 16 bytes"
-    elif any(e - 1 + u < b for e, b, u in zip(shape[1:3], lower, upper, strict=True)):
-        problem = f"the filter does not fit into the shape {list(shape)}"
-    if problem:
-        raise PolycError("TensorMapFailed", f"TMA cannot read the tensor: {problem}")
-    result = TensorMap()
-    _, height, width, channels = shape
-    row = channels * size
-    _call(
-        "cuTensorMapEncodeIm2col",
-        ctypes.byref(result.argument),
-        kind,
-        c_uint(4),
-        c_void_p(pointer),
-        (c_uint64 * 4)(*reversed(shape)),
-        (c_uint64 * 3)(row, row * width, row * width * height),
-        (c_int * 2)(*reversed(lower)),
-        (c_int * 2)(*reversed(upper)),
-        c_uint(box[1]),
-        c_uint(box[0]),
-        (c_uint * 4)(1, steps[1], steps[0], 1),
-        0,
-        _SWIZZLES[swizzle],
-        2,
-        0,
-    )
-    return result
-
-
-# Memory and time --------------------------------------------------------------------------
+# Memory -----------------------------------------------------------------------------------
 
 
 class Buffer:
-    """Device memory, freed with the object; 0 bytes take none and have address 0."""
+    """Memory of GPU ``index``, freed with the object; 0 bytes take none and have address 0.
 
-    def __init__(self, size: int) -> None:
+    Freeing waits for the work that uses it (CUDA driver API, cuMemFree).
+    """
+
+    def __init__(self, size: int, index: int = 0) -> None:
         self.size = size
+        self.index = index
         self.pointer = 0
-        self._free = _library().cuMemFree_v2
         if size:
             pointer = c_uint64()
-            _call("cuMemAlloc_v2", ctypes.byref(pointer), c_size_t(size))
+            with current(index), uncaptured():
+                call("cuMemAlloc_v2", ctypes.byref(pointer), c_size_t(size))
             self.pointer = pointer.value
+            _on_release(self, index, "cuMemFree_v2", pointer)
 
     def upload(self, address: int) -> None:
         """Copy ``size`` bytes from host memory."""
         if self.size:
-            _call("cuMemcpyHtoD_v2", c_uint64(self.pointer), c_void_p(address), c_size_t(self.size))
+            with current(self.index):
+                call(
+                    "cuMemcpyHtoD_v2",
+                    c_uint64(self.pointer),
+                    c_void_p(address),
+                    c_size_t(self.size),
+                )
 
     def download(self, address: int) -> None:
         """Copy ``size`` bytes to host memory, after what the default stream holds."""
         if self.size:
-            _call("cuMemcpyDtoH_v2", c_void_p(address), c_uint64(self.pointer), c_size_t(self.size))
-
-    def fill(self, byte: int) -> None:
-        """Set every byte."""
-        if self.size:
-            _call(
-                "cuMemsetD8_v2", c_uint64(self.pointer), ctypes.c_ubyte(byte), c_size_t(self.size)
-            )
-
-    def __del__(self) -> None:
-        pointer, self.pointer = getattr(self, "pointer", 0), 0
-        if pointer:
-            self._free(c_uint64(pointer))
+            with current(self.index):
+                call(
+                    "cuMemcpyDtoH_v2",
+                    c_void_p(address),
+                    c_uint64(self.pointer),
+                    c_size_t(self.size),
+                )
 
 
 def clear(pointer: int, size: int, stream: int) -> None:
     """Set device memory to 0, in the order of ``stream``."""
-    _call(
+    call(
         "cuMemsetD8Async",
         c_uint64(pointer),
         ctypes.c_ubyte(0),
@@ -509,29 +483,86 @@ def clear(pointer: int, size: int, stream: int) -> None:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the driver knows of an address.
+
+    ``gpu`` is None where it is no memory of a GPU.  ``foreign`` says that it was made in another
+    context than the GPU's primary one, ``managed`` that it moves between host and GPU.
+    """
+
+    gpu: int | None
+    foreign: bool
+    managed: bool
+
+
+def place_of(pointer: int) -> Place:
+    """Where ``pointer`` points to; asks in GPU 0's context where none is current."""
+    if _current() is None:
+        with current(0):
+            return place_of(pointer)
+    numbers = (c_int * 4)(_CONTEXT, _MEMORY_TYPE, _IS_MANAGED, _ORDINAL)
+    context, kind, managed, ordinal = c_void_p(), c_uint(), c_uint(), c_int()
+    found = (context, kind, managed, ordinal)
+    data = (c_void_p * 4)(*(ctypes.addressof(one) for one in found))
+    call("cuPointerGetAttributes", 4, numbers, data, c_uint64(pointer))
+    if kind.value != _DEVICE_MEMORY and not managed.value:
+        return Place(None, False, False)
+    # Memory of a pool or of a mapped range is of no context.
+    foreign = context.value is not None and context.value != _context(ordinal.value).value
+    return Place(ordinal.value, foreign, bool(managed.value))
+
+
+# Streams ----------------------------------------------------------------------------------
+
+
 def synchronize() -> None:
     """Wait for everything in the current context; raises what a kernel did wrong."""
-    _call("cuCtxSynchronize")
+    call("cuCtxSynchronize")
 
 
-class Event:
-    """A point in a stream's work, for timing."""
+def wait(stream: int) -> None:
+    """Wait for everything in ``stream``; raises what a kernel did wrong."""
+    call("cuStreamSynchronize", c_void_p(stream))
 
-    def __init__(self) -> None:
-        self._handle = c_void_p()
-        self._destroy = _library().cuEventDestroy_v2
-        _call("cuEventCreate", ctypes.byref(self._handle), 0)
 
-    def record(self, stream: int = 0) -> None:
-        _call("cuEventRecord", self._handle, c_void_p(stream))
+def order(source: int, stream: int) -> None:
+    """What ``source`` holds now comes before what is put into ``stream`` from here on."""
+    event = c_void_p()
+    call("cuEventCreate", ctypes.byref(event), _NO_TIMING)
+    try:
+        call("cuEventRecord", event, c_void_p(source))
+        call("cuStreamWaitEvent", c_void_p(stream), event, 0)
+    finally:
+        # The driver keeps what a stream still waits for.
+        _library().cuEventDestroy_v2(event)
 
-    def milliseconds_since(self, start: Event) -> float:
-        """Time from ``start`` to here, after both are reached."""
-        _call("cuEventSynchronize", self._handle)
-        value = c_float()
-        _call("cuEventElapsedTime", ctypes.byref(value), start._handle, self._handle)
-        return value.value
 
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None):
-            self._destroy(self._handle)
+def capture(stream: int) -> int:
+    """The number of the capture that ``stream`` is in, of no other graph; 0 where it is in none."""
+    if stream in DEFAULT_STREAMS:
+        return 0
+    status, number = c_int(), c_uint64()
+    call(
+        "cuStreamGetCaptureInfo_v2",
+        c_void_p(stream),
+        ctypes.byref(status),
+        ctypes.byref(number),
+        None,
+        None,
+        None,
+    )
+    return number.value if status.value else 0
+
+
+def stream_number(stream: int) -> int:
+    """A number of ``stream`` that no other one of this process has, or ever had.
+
+    A handle alone does not tell: it may be used again, and that of the per-thread default stream
+    means another stream in each thread.
+    """
+    if stream in DEFAULT_STREAMS:
+        return 0
+    number = c_uint64()
+    call("cuStreamGetId", c_void_p(stream), ctypes.byref(number))
+    return number.value

@@ -8,6 +8,7 @@ the next call with PyTorch tensors of the same kind looks at their addresses alo
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,10 +23,12 @@ from polyc.dialects.dim import MAX_SIZE, Shape
 from polyc.dialects.gpu.module import DispatchOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.gpu.types import GlobalType
-from polyc.runtime import driver, nvrtc, tensors
+from polyc.runtime import driver, nvrtc, streams, tensors, torch_tensors
+from polyc.runtime.arenas import Arenas
 from polyc.runtime.nvrtc import CompileResult, KernelInfo
-from polyc.runtime.tensors import TensorView
-from polyc.runtime.variants import Bound, Plan, Variant, arena, values_text
+from polyc.runtime.streams import Turn
+from polyc.runtime.variants import Bound, Plan, Variant, values_text
+from polyc.runtime.views import TensorView
 
 CALLS_KEPT = 256
 """Plans and signatures of calls that a program keeps, the oldest going first."""
@@ -51,6 +54,9 @@ class Program:
 
     Make one with ``Program.compile``.  ``result`` is the cubin with the compiler's log,
     ``seconds`` the time that NVRTC took.
+
+    Any number of threads may use it at once.  What it holds on GPUs, code and workspaces, goes
+    with it or at ``close``; a CUDA graph that was captured from its calls needs both.
     """
 
     def __init__(self, module: GpuModuleOp, source: str) -> None:
@@ -74,6 +80,9 @@ class Program:
         self._modules: dict[int, driver.Module] = {}
         self._plans: dict[object, Plan] = {}
         self._calls: dict[object, _Call] = {}
+        self._arenas = Arenas()
+        # Of what is added to these; looking something up is one step.
+        self._lock = threading.RLock()
         aligns = [a for v in self._variants for a in v.align if a > 0]
         self._period = lcm(256, *aligns, *(a for a in self._align if a > 0))
 
@@ -100,6 +109,17 @@ class Program:
         """Registers, spills and static shared memory of each kernel."""
         return self.result.kernels
 
+    def close(self) -> None:
+        """Free what it holds on GPUs, after the calls that are under way.
+
+        Graphs that were captured from its calls must not run any more.  A later call loads the
+        code again.
+        """
+        with self._lock:
+            held = self._calls, self._plans, self._modules, self._arenas
+            self._calls, self._plans, self._modules, self._arenas = {}, {}, {}, Arenas()
+        del held
+
     # Running
 
     def run(
@@ -109,72 +129,103 @@ class Program:
         out: Sequence[object] | None = None,
         gpu_index: int | None = None,
         variant: str | None = None,
+        stream: object | None = None,
     ) -> list[object]:
         """Run on ``inputs`` and return the outputs, in the order of the signature.
 
-        Tensors are NumPy arrays (copied to the GPU ``gpu_index`` and back; 0 by default) or
-        DLPack tensors on one GPU (used in place, on PyTorch's current stream).  Outputs are
-        allocated like the first input, or written to ``out``.  ``symbols`` gives the sizes
-        that no shape shows.  ``variant`` names the kernel to run, for tests and timing;
-        its conditions must hold too.
+        Tensors are NumPy arrays or others in host memory, copied to the GPU ``gpu_index`` (0 by
+        default) and back, or tensors on one GPU by DLPack or ``__cuda_array_interface__``, used in
+        place.  Outputs are allocated like the first input, or written to ``out``.  ``symbols``
+        gives the sizes that no shape shows.  ``variant`` names the kernel to run, for tests and
+        timing; its conditions must hold too.
+
+        On a GPU the call comes after what the tensors' owners have begun.  It is on ``stream`` (a
+        CUstream as an integer, or an object that has one), and what comes after it is then the
+        caller's to order; or on the stream that the first tensor tells, PyTorch's current one for
+        its tensors; or on the default stream.  Where a tensor's stream is not known and ``stream``
+        is not given, the call waits for the result.
 
         Raises PolycError for a tensor that does not fit the signature, for sizes that no
         variant takes, and when there is no GPU.
         """
-        given = tuple(symbols.items()) if symbols else None
-        key = (variant, len(inputs), out is None, given)
-        if (repeated := self._repeat(inputs, out, key)) is not None:
+        sizes = tensors.sizes(symbols)
+        key = (variant, len(inputs), out is None, tuple(sizes.items()))
+        told = stream is not None
+        if not told and (repeated := self._repeat(inputs, out, gpu_index, key)) is not None:
             return repeated
-        views = self._views(inputs, 0, self.num_inputs, "inputs")
+        at = streams.handle(stream) if told else streams.choose([*inputs, *(out or ())])
+        views = self._views(inputs, 0, self.num_inputs, "inputs", at)
         if out is None:
-            values = self._bind(views, symbols)
-            outputs = self._outputs(inputs, values)
+            values = self._bind(views, sizes)
+            outputs = self._outputs(inputs, values, at if told else None)
         else:
             outputs = list(out)
-        results = self._views(outputs, self.num_inputs, len(self.names), "outputs")
-        values = self._bind([*views, *results], symbols)
+        results = self._views(outputs, self.num_inputs, len(self.names), "outputs", at)
+        every = [*views, *results]
+        values = self._bind(every, sizes)
         self._check_apart(views, results)
-        homes = {view.gpu for view in (*views, *results)}
+        home = self._home(every, gpu_index)
+        plan: Plan | None = None
+        if not all(view.size == 0 for view in results):
+            index = (gpu_index or 0) if home is None else home
+            with driver.current(index):
+                if home is None:
+                    self._run_from_host(index, views, results, values, variant)
+                else:
+                    streams.check_places(self._named(every), index)
+                    plan = self._plan(index, every, values, variant)
+                    turn = Turn(self._named(every), at, told)
+                    turn.begin()
+                    plan.launch([view.pointer for view in every], at, index, self._arenas)
+                    turn.end()
+            if told and home is not None:
+                torch_tensors.keep_until([*inputs, *outputs], at)
+        if home is not None and not told:
+            self._remember(inputs, out, key, plan, home, every)
+        return outputs
+
+    def _home(self, views: Sequence[TensorView], wanted: int | None) -> int | None:
+        """The GPU that the tensors are on, None for the host; an empty one is anywhere."""
+        used = [one for one in self._named(views) if one[1].size] or self._named(views)
+        homes = {view.gpu for _, view in used}
         if len(homes) > 1:
             raise PolycError(
                 "DeviceMismatch",
                 "the tensors are in different memories ("
-                + ", ".join(f"{n}: {_home(v)}" for n, v in self._named([*views, *results]))
+                + ", ".join(f"{name}: {_place(view)}" for name, view in used)
                 + "); move them to one",
             )
         home = next(iter(homes), None)
-        plan: Plan | None = None
-        if not all(view.size == 0 for view in results):
-            index = (gpu_index or 0) if home is None else home
-            driver.activate(index)
-            if home is None:
-                self._run_from_host(index, views, results, values, variant)
-            else:
-                plan = self._plan(index, [*views, *results], values, variant)
-                pointers = [view.pointer for view in (*views, *results)]
-                _launch(plan, index, pointers)
-        if home is not None:
-            self._remember(inputs, out, key, plan, home, [*views, *results])
-        return outputs
+        if None not in (home, wanted) and home != wanted:
+            raise PolycError(
+                "DeviceMismatch",
+                f"the tensors are on GPU {home}, and gpu_index is {wanted}; move them there, or "
+                "leave it out",
+            )
+        return home
 
     def _repeat(
-        self, inputs: Sequence[object], out: Sequence[object] | None, key: object
+        self,
+        inputs: Sequence[object],
+        out: Sequence[object] | None,
+        gpu_index: int | None,
+        key: object,
     ) -> list[object] | None:
         """Run a call like one that was checked before; None where there was none.
 
         Everything that was checked depends on the signature, but for outputs that overlap other
         tensors.
         """
-        found = tensors.torch_signature(inputs if out is None else [*inputs, *out], self._period)
+        found = torch_tensors.signature(inputs if out is None else [*inputs, *out], self._period)
         if found is None:
             return None
         signature, pointers = found
         call = self._calls.get((signature, key))
-        if call is None:
+        if call is None or gpu_index not in (None, call.index):
             return None
         if out is None:
-            outputs = [tensors.torch_empty(*one, call.device) for one in call.fresh]
-            fresh = tensors.torch_signature(outputs, self._period)
+            outputs = [torch_tensors.empty(*one, call.device) for one in call.fresh]
+            fresh = torch_tensors.signature(outputs, self._period)
             assert fresh is not None
             if any(pointer % self._period for pointer in fresh[1]):
                 return None
@@ -187,8 +238,9 @@ class Program:
                     if start < pointers[j] + call.sizes[j] and pointers[j] < end:
                         return None
         if call.plan is not None:
-            driver.activate(call.index)
-            _launch(call.plan, call.index, pointers)
+            stream = torch_tensors.current_stream(call.index)
+            with driver.current(call.index):
+                call.plan.launch(pointers, stream, call.index, self._arenas)
         return outputs
 
     def _remember(
@@ -201,7 +253,7 @@ class Program:
         views: Sequence[TensorView],
     ) -> None:
         """Keep a call that was checked, for ``_repeat``."""
-        found = tensors.torch_signature(inputs if out is None else [*inputs, *out], self._period)
+        found = torch_tensors.signature(inputs if out is None else [*inputs, *out], self._period)
         if found is None:
             return
         made: Sequence[TensorView] = views[self.num_inputs :] if out is None else ()
@@ -210,7 +262,8 @@ class Program:
         device = cast("Any", inputs[0]).device if inputs else None
         fresh = [(view.shape, view.element) for view in made]
         call = _Call(plan, index, [view.bytes for view in views], fresh, device)
-        _keep(self._calls, (found[0], key), call)
+        with self._lock:
+            _keep(self._calls, (found[0], key), call)
 
     def launch(
         self,
@@ -221,24 +274,26 @@ class Program:
     ) -> Bound:
         """The variant bound to GPU tensors; ``run(stream)`` is one C call a launch (J4).
 
-        The caller keeps the tensors alive.  Workspaces are the bound variant's own.  Raises
-        PolycError as ``run`` does, also for empty outputs, which need no launch.
+        The caller keeps the tensors alive, and orders the runs with what else uses them.
+        Workspaces are the bound variant's own.  Raises PolycError as ``run`` does, also for empty
+        outputs, which need no launch.
         """
-        views = self._views(inputs, 0, self.num_inputs, "inputs")
-        results = self._views(out, self.num_inputs, len(self.names), "outputs")
-        values = self._bind([*views, *results], symbols)
+        views = self._views(inputs, 0, self.num_inputs, "inputs", None)
+        results = self._views(out, self.num_inputs, len(self.names), "outputs", None)
+        every = [*views, *results]
+        values = self._bind(every, tensors.sizes(symbols))
         self._check_apart(views, results)
-        home = views[0].gpu if views else results[0].gpu
-        if home is None or any(view.gpu != home for view in (*views, *results)):
+        home = self._home(every, None)
+        if home is None:
             raise PolycError("DeviceMismatch", "a launch is bound to tensors on one GPU")
         if all(view.size == 0 for view in results):
             raise PolycError("BadArgument", "the outputs are empty; there is nothing to launch")
-        driver.activate(home)
-        every = [*views, *results]
-        plan = self._choose(home, every, values, variant).plan(
-            every, values, driver.device(home), self._loaded(home).function
-        )
-        return Bound(plan, [view.pointer for view in every])
+        with driver.current(home):
+            streams.check_places(self._named(every), home)
+            plan = self._choose(home, every, values, variant).plan(
+                every, values, driver.device(home), self._loaded(home).function
+            )
+        return Bound(plan, home, [view.pointer for view in every])
 
     def chosen(self, symbols: Mapping[str, int]) -> str | None:
         """The variant that runs at these sizes when every tensor is aligned, or None."""
@@ -250,7 +305,9 @@ class Program:
     def _named(self, views: Sequence[TensorView]) -> list[tuple[str, TensorView]]:
         return list(zip(self.names, views, strict=True))
 
-    def _views(self, given: Sequence[object], start: int, stop: int, what: str) -> list[TensorView]:
+    def _views(
+        self, given: Sequence[object], start: int, stop: int, what: str, stream: int | None
+    ) -> list[TensorView]:
         if len(given) != stop - start:
             raise PolycError(
                 "BadArgument",
@@ -259,9 +316,10 @@ class Program:
             )
         views: list[TensorView] = []
         for i, tensor in enumerate(given, start):
-            name, kind = self.names[i], self.types[i]
-            view = tensors.view(tensor, name)
-            tensors.check(view, name, str(kind.element_type), len(kind.dims), self._align[i])
+            name, kind, output = self.names[i], self.types[i], i >= self.num_inputs
+            view = tensors.view(tensor, name, stream, output)
+            element, rank = str(kind.element_type), len(kind.dims)
+            tensors.check(view, name, element, rank, self._align[i], output)
             views.append(view)
         return views
 
@@ -296,7 +354,9 @@ class Program:
         for i, out in enumerate(outputs, len(inputs)):
             for j, other in enumerate(views[:i]):
                 if (
-                    out.pointer < other.pointer + other.bytes
+                    out.size
+                    and other.size
+                    and out.pointer < other.pointer + other.bytes
                     and other.pointer < out.pointer + out.bytes
                 ):
                     raise PolycError(
@@ -305,12 +365,14 @@ class Program:
                         "own",
                     )
 
-    def _outputs(self, inputs: Sequence[object], values: Mapping[str, int]) -> list[object]:
+    def _outputs(
+        self, inputs: Sequence[object], values: Mapping[str, int], stream: int | None
+    ) -> list[object]:
         """Uninitialised outputs of the library that the first input is of."""
         example = inputs[0] if inputs else None
         return [
             tensors.empty_like_input(
-                example, [dim.evaluate(values) for dim in kind.dims], str(kind.element_type)
+                example, [dim.evaluate(values) for dim in kind.dims], str(kind.element_type), stream
             )
             for kind in self.types[self.num_inputs :]
         ]
@@ -323,7 +385,10 @@ class Program:
         values: Mapping[str, int],
         variant: str | None,
     ) -> None:
-        buffers = [driver.Buffer(view.bytes) for view in (*views, *results)]
+        if any(view.pinned for view in views):
+            # A copy into pinned memory may be on its way from this GPU.
+            driver.synchronize()
+        buffers = [driver.Buffer(view.bytes, index) for view in (*views, *results)]
         for view, buffer in zip(views, buffers, strict=False):
             buffer.upload(view.pointer)
         moved = [
@@ -331,7 +396,7 @@ class Program:
             for view, buffer in zip((*views, *results), buffers, strict=True)
         ]
         plan = self._plan(index, moved, values, variant)
-        _launch(plan, index, [buffer.pointer for buffer in buffers], 0)
+        plan.launch([buffer.pointer for buffer in buffers], 0, index, self._arenas)
         driver.synchronize()
         for view, buffer in zip(results, buffers[len(views) :], strict=True):
             buffer.download(view.pointer)
@@ -351,7 +416,8 @@ class Program:
         if (known := self._plans.get(key)) is not None:
             return known
         plan = chosen.plan(views, values, driver.device(index), self._loaded(index).function)
-        _keep(self._plans, key, plan)
+        with self._lock:
+            _keep(self._plans, key, plan)
         return plan
 
     def _choose(
@@ -384,9 +450,10 @@ class Program:
 
     def _loaded(self, index: int) -> driver.Module:
         """The code on GPU ``index``, loaded once."""
-        if index not in self._modules:
-            self._modules[index] = driver.Module(self._image(driver.device(index)), index)
-        return self._modules[index]
+        with self._lock:
+            if index not in self._modules:
+                self._modules[index] = driver.Module(self._image(driver.device(index)), index)
+            return self._modules[index]
 
     def _image(self, device: driver.Device) -> bytes:
         """Code that ``device`` runs.
@@ -435,7 +502,7 @@ def _promised(attr: object) -> int:
     return attr.value.data if isinstance(attr, IntegerAttr) else 0
 
 
-def _home(view: TensorView) -> str:
+def _place(view: TensorView) -> str:
     return "host" if view.gpu is None else f"GPU {view.gpu}"
 
 
@@ -446,18 +513,3 @@ def _keep(kept: dict[object, T], key: object, value: T) -> None:
     kept[key] = value
     if len(kept) > CALLS_KEPT:
         kept.pop(next(iter(kept)), None)
-
-
-def _launch(plan: Plan, index: int, pointers: Sequence[int], stream: int | None = None) -> None:
-    """Run a plan at these addresses, on PyTorch's current stream where none is given."""
-    if stream is None:
-        stream = tensors.current_stream(index)
-    if not plan.size:
-        with plan.lock:
-            plan.place(pointers, 0)
-            plan.run(stream)
-        return
-    space = arena(index, stream)
-    with space.lock, plan.lock:
-        plan.place(pointers, space.pointer(plan.size))
-        plan.run(stream)

@@ -1,15 +1,10 @@
-"""Tensors in and out: NumPy arrays and anything that speaks DLPack (J1, J3).
-
-A ``TensorView`` is what a launch needs of a tensor: address, shape, strides, element
-type and device.  It borrows the memory and keeps its owner alive.
-"""
+"""Tensors in and out: NumPy arrays and tensors of GPU libraries, checked and bound (J1, J3)."""
 
 from __future__ import annotations
 
-import ctypes
-import sys
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -17,66 +12,17 @@ import numpy.typing as npt
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.dim import Dim
+from polyc.runtime import cuda_array, dlpack, torch_tensors
+from polyc.runtime.views import (
+    ELEMENT_BYTES,
+    LIBRARY_NAMES,
+    TensorView,
+    in_elements,
+    row_major,
+)
 
-ELEMENT_BYTES: Mapping[str, int] = {"f16": 2, "bf16": 2, "f32": 4, "i1": 1}
-"""Element types of a signature and their sizes."""
-
-_NUMPY_NAMES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "bool": "i1"}
-_DLPACK_TYPES = {(2, 16): "f16", (4, 16): "bf16", (2, 32): "f32", (6, 8): "i1"}
-"""(DLDataTypeCode, bits): kDLFloat is 2, kDLBfloat is 4, kDLBool is 6."""
-
-_CPU, _CUDA = 1, 2
-
-
-class _DLTensor(ctypes.Structure):
-    """DLTensor of the DLPack C API."""
-
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class TensorView:
-    """A borrowed tensor; ``strides`` are in elements, ``gpu`` is None for host memory."""
-
-    pointer: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    element: str
-    gpu: int | None
-    owner: object
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return count
-
-    @property
-    def bytes(self) -> int:
-        return self.size * ELEMENT_BYTES.get(self.element, 0)
-
-
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides in elements of a dense row-major tensor."""
-    strides: list[int] = []
-    step = 1
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= extent
-    return tuple(reversed(strides))
+_PLAIN = (np.ndarray, np.memmap, np.matrix)
+"""Arrays whose elements are what their memory holds."""
 
 
 def numpy_dtype(element: str) -> np.dtype[Any]:
@@ -88,76 +34,89 @@ def numpy_dtype(element: str) -> np.dtype[Any]:
     return np.dtype({"f16": np.float16, "f32": np.float32, "i1": np.bool_}[element])
 
 
-def view(tensor: object, name: str) -> TensorView:
-    """The view of a NumPy array or a DLPack tensor.
+def view(tensor: object, name: str, stream: int | None = 0, output: bool = False) -> TensorView:
+    """The view of a NumPy array, a DLPack tensor or one with ``__cuda_array_interface__``.
 
-    Raises PolycError ``BadArgument`` when it is neither; ``name`` is the argument's name.
+    ``name`` is the argument's name.  ``stream`` is the one that a launch will be on: where the
+    tensor's library orders streams, it makes that one wait; with None the caller orders them.  An
+    ``output`` will be written.
+
+    Raises PolycError: ``BadArgument`` for what is no such tensor, or has a mask or another
+    meaning that its memory does not show, ``TypeMismatch`` for another byte order,
+    ``NotContiguous`` for elements that lie parts of an element apart, ``DeviceMismatch``.
     """
     if isinstance(tensor, np.ndarray):
-        array = cast("npt.NDArray[Any]", tensor)
-        return TensorView(
-            array.ctypes.data,
-            array.shape,
-            tuple(s // max(1, array.itemsize) for s in array.strides),
-            _NUMPY_NAMES.get(array.dtype.name, array.dtype.name),
-            None,
-            array,
-        )
-    source: Any = tensor
-    if not hasattr(source, "__dlpack__") or not hasattr(source, "__dlpack_device__"):
-        raise PolycError(
-            "BadArgument",
-            f"{name} is a {type(tensor).__name__}; pass a NumPy array or a tensor with __dlpack__",
-        )
-    device_type, _ = source.__dlpack_device__()
-    try:
-        # -1: the producer need not synchronise, the launch goes onto its current stream.
-        capsule = source.__dlpack__(stream=-1) if device_type == _CUDA else source.__dlpack__()
-    except (BufferError, RuntimeError, TypeError) as error:
-        raise PolycError("BadArgument", f"{name} cannot be exported by DLPack: {error}") from None
-    return _of_capsule(capsule, name)
-
-
-def _of_capsule(capsule: object, name: str) -> TensorView:
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype = ctypes.c_void_p
-    get.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    address = cast("int", get(capsule, b"dltensor"))
-    raw = _DLTensor.from_address(address)
-    shape = tuple(int(raw.shape[i]) for i in range(raw.ndim))
-    strides = tuple(int(raw.strides[i]) for i in range(raw.ndim)) if raw.strides else None
-    if raw.device_type not in (_CPU, _CUDA):
-        raise PolycError(
-            "BadArgument",
-            f"{name} is on a device of DLPack type {raw.device_type}, not CPU or CUDA",
-        )
-    code = (int(raw.code), int(raw.bits))
-    element = _DLPACK_TYPES.get(code) if raw.lanes == 1 else None
-    return TensorView(
-        (raw.data or 0) + int(raw.byte_offset),
-        shape,
-        row_major(shape) if strides is None else strides,
-        element or f"DLPack type {code}",
-        int(raw.device_id) if raw.device_type == _CUDA else None,
-        capsule,
+        return _of_numpy(cast("npt.NDArray[Any]", tensor), name)
+    if torch_tensors.is_tensor(tensor):
+        torch_tensors.check(tensor, name)
+        # Its stream is known: the launch is on it, or waits for it.
+        found = dlpack.view(tensor, name, None, output)
+        at = None if found.gpu is None else torch_tensors.current_stream(found.gpu)
+        return replace(found, stream=at)
+    if dlpack.speaks(tensor):
+        found = dlpack.view(tensor, name, stream, output)
+        at = None if found.gpu is None else cuda_array.stream_of(tensor)
+        return replace(found, stream=at)
+    if cuda_array.speaks(tensor):
+        return cuda_array.view(tensor, name)
+    raise PolycError(
+        "BadArgument",
+        f"{name} is a {type(tensor).__name__}; pass a NumPy array or a tensor with __dlpack__ or "
+        "__cuda_array_interface__",
     )
 
 
-def check(tensor: TensorView, name: str, element: str, rank: int, align: int = 0) -> None:
+def _of_numpy(array: npt.NDArray[Any], name: str) -> TensorView:
+    if isinstance(array, np.ma.MaskedArray):
+        raise PolycError(
+            "BadArgument",
+            f"{name} is a masked array, and a kernel does not read masks; "
+            f"pass {name}.filled(value)",
+        )
+    if type(array) not in _PLAIN:
+        raise PolycError(
+            "BadArgument",
+            f"{name} is a {type(array).__module__}.{type(array).__qualname__}, whose elements may "
+            f"mean more than its memory holds; pass numpy.asarray({name})",
+        )
+    element = cuda_array.element_of(array.dtype, name)
+    return TensorView(
+        array.ctypes.data,
+        array.shape,
+        in_elements(name, array.shape, array.strides, array.itemsize),
+        element,
+        None,
+        array,
+        readonly=not array.flags.writeable,
+    )
+
+
+def check(
+    tensor: TensorView, name: str, element: str, rank: int, align: int = 0, output: bool = False
+) -> None:
     """Check a tensor against its place in the signature.
 
-    ``align`` is in bytes; host tensors are copied and need none.  Raises PolycError:
-    ``TypeMismatch``, ``RankMismatch``, ``NotContiguous``, ``Misaligned``.
+    ``align`` is in bytes; host tensors are copied and need none, others that of their elements at
+    least.  Raises PolycError: ``TypeMismatch``, ``RankMismatch``, ``NotContiguous``,
+    ``Misaligned``, and for an ``output`` that cannot be written ``ReadOnly``.
     """
     if tensor.element != element:
         raise PolycError(
-            "TypeMismatch", f"{name} holds {tensor.element}, the signature says {element}"
+            "TypeMismatch",
+            f"{name} holds {tensor.element}, the signature says {element}; "
+            + (
+                "compare it with 0"
+                if element == "i1"
+                else f"convert it to {LIBRARY_NAMES[element]}"
+            ),
         )
     if len(tensor.shape) != rank:
         raise PolycError(
             "RankMismatch",
             f"{name} has shape {list(tensor.shape)}, the signature has {rank} dimensions",
         )
+    if tensor.size and not tensor.pointer:
+        raise PolycError("BadArgument", f"{name} has elements and no memory: its address is 0")
     if tensor.size and any(
         extent > 1 and stride != dense
         for extent, stride, dense in zip(
@@ -167,13 +126,36 @@ def check(tensor: TensorView, name: str, element: str, rank: int, align: int = 0
         raise PolycError(
             "NotContiguous",
             f"{name} of shape {list(tensor.shape)} has strides {list(tensor.strides)}, not "
-            f"{list(row_major(tensor.shape))}; make it contiguous",
+            f"{list(row_major(tensor.shape))}; "
+            + ("write to a contiguous one" if output else "make it contiguous"),
         )
-    if tensor.gpu is not None and align and tensor.pointer % align:
+    least = max(align, ELEMENT_BYTES[element])
+    if tensor.gpu is not None and tensor.size and tensor.pointer % least:
+        whose = "the signature promises" if align >= least else f"{element} needs"
         raise PolycError(
             "Misaligned",
-            f"{name} starts at {tensor.pointer:#x}, the signature promises a multiple of {align}",
+            f"{name} starts at {tensor.pointer:#x}, {whose} a multiple of {least}; copy it to "
+            "memory of its own",
         )
+    if output and (tensor.readonly or tensor.copied):
+        why = "is read-only" if tensor.readonly else "is exported as a copy"
+        raise PolycError(
+            "ReadOnly",
+            f"{name} {why}, and is an output; give memory that can be written, or no out",
+        )
+
+
+def sizes(given: Mapping[str, Any] | None) -> dict[str, int]:
+    """The sizes that a caller gives, as numbers.  Raises PolycError ``BadArgument``."""
+    made: dict[str, int] = {}
+    for symbol, value in (given or {}).items():
+        try:
+            made[symbol] = operator.index(value)
+        except TypeError:
+            raise PolycError(
+                "BadArgument", f"{symbol} is {value!r}; a size is a whole number"
+            ) from None
+    return made
 
 
 def bind_symbols(
@@ -226,73 +208,17 @@ def bind_symbols(
     return values
 
 
-def current_stream(index: int) -> int:
-    """PyTorch's current stream on GPU ``index`` when it is loaded, else the default one."""
-    torch: Any = sys.modules.get("torch")
-    if torch is None:
-        return 0
-    # The public way makes an object first and takes ten times as long.
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None) if hasattr(torch, "_C") else None
-    if raw is not None:
-        return int(raw(index))
-    return int(torch.cuda.current_stream(index).cuda_stream)
-
-
-Signature = tuple[Hashable, ...]
-"""What of PyTorch tensors decides how a call on them goes, beside their addresses."""
-
-
-def torch_signature(given: Sequence[object], period: int) -> tuple[Signature, list[int]] | None:
-    """The signature and the addresses of PyTorch tensors; None where one is something else.
-
-    Two calls of one signature pass the same checks: shape, strides, type, device and whether a
-    gradient is asked for are in it, and the address modulo ``period``.
-    """
-    torch: Any = sys.modules.get("torch")
-    if torch is None:
-        return None
-    plain: Any = torch.Tensor
-    parts: list[Hashable] = []
-    pointers: list[int] = []
-    try:
-        for tensor in given:
-            # A subclass may mean anything by its attributes.
-            if type(tensor) is not plain:
-                return None
-            one: Any = tensor
-            pointer: int = one.data_ptr()
-            pointers.append(pointer)
-            parts.append(
-                (
-                    one.shape,
-                    one.stride(),
-                    one.dtype,
-                    one.device,
-                    one.requires_grad,
-                    pointer % period,
-                )
-            )
-    except RuntimeError:
-        # A tensor without plain memory, such as a sparse one: the checks have a sentence for it.
-        return None
-    return tuple(parts), pointers
-
-
-def torch_empty(shape: Sequence[int], element: str, device: object) -> object:
-    """An uninitialised PyTorch tensor."""
-    torch: Any = sys.modules["torch"]
-    names = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "i1": "bool"}
-    return torch.empty(tuple(shape), dtype=getattr(torch, names[element]), device=device)
-
-
-def empty_like_input(example: object, shape: Sequence[int], element: str) -> object:
+def empty_like_input(
+    example: object, shape: Sequence[int], element: str, stream: int | None = None
+) -> object:
     """An uninitialised tensor of the library that ``example`` is of: NumPy or PyTorch.
 
-    Raises PolycError for another library; its caller passes the outputs then.
+    ``stream`` is one that a GPU tensor is for, if not the current one.  Raises PolycError for
+    another library; its caller passes the outputs then.
     """
-    torch: Any = sys.modules.get("torch")
-    if torch is not None and isinstance(example, torch.Tensor):
-        return torch_empty(shape, element, cast("Any", example).device)
+    if torch_tensors.is_tensor(example):
+        there: Any = example
+        return torch_tensors.empty(shape, element, there.device, stream if there.is_cuda else None)
     if isinstance(example, np.ndarray):
         return np.empty(tuple(shape), numpy_dtype(element))
     raise PolycError(

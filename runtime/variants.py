@@ -21,8 +21,9 @@ from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.launches import WORKSPACE_ALIGN, LaunchOp, SequenceOp, WorkspaceOp
 from polyc.dialects.gpu.module import KernelOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType, element_bytes
-from polyc.runtime import driver, tensors
-from polyc.runtime.tensors import TensorView
+from polyc.runtime import driver, tensor_maps
+from polyc.runtime.arenas import Arenas
+from polyc.runtime.views import TensorView, row_major
 
 MAX_BLOCKS = 2**31 - 1
 """Blocks of a grid's x axis."""
@@ -201,7 +202,7 @@ class Plan:
     """A variant at certain sizes on one GPU; running it again elsewhere costs new addresses.
 
     ``size`` is what its workspaces take in bytes, one after another from ``places`` on.
-    ``run`` is for one thread at a time; ``lock`` is there for the callers to agree.
+    ``place`` and ``run`` are for one thread at a time, which holds ``lock``.
     """
 
     def __init__(
@@ -216,17 +217,18 @@ class Plan:
         self.size = size
         self.lock = threading.Lock()
         self.launches: list[driver.Launch] = []
-        self._places, self._fills, self._memory = places, fills, 0
-        self._pointers = [0] * count
+        self._places, self._fills = places, fills
+        self._memory: int | None = None
+        self._pointers: list[int | None] = [None] * count
         self._values: list[list[c_uint64]] = [[] for _ in range(count + len(places))]
-        self._maps: list[list[driver.TensorMap]] = [[] for _ in range(count + len(places))]
+        self._maps: list[list[tensor_maps.TensorMap]] = [[] for _ in range(count + len(places))]
 
     def bind(self, source: int, pointer: int, memory: Memory, kind: Attribute) -> Any:
         """The ctypes object that holds an argument made from memory ``source``."""
         if source < len(self._pointers):
             self._pointers[source] = pointer
         if isinstance(kind, Im2colMapType):
-            made = driver.im2col_map(
+            made = tensor_maps.im2col_map(
                 pointer,
                 memory.element,
                 memory.shape,
@@ -237,8 +239,8 @@ class Plan:
                 kind.steps,
             )
         elif isinstance(kind, TensorMapType):
-            strides = tensors.row_major(memory.shape)
-            made = driver.tensor_map(
+            strides = row_major(memory.shape)
+            made = tensor_maps.tensor_map(
                 pointer, memory.element, memory.shape, strides, kind.sizes, kind.swizzle.data
             )
         else:
@@ -258,9 +260,12 @@ class Plan:
         """Move to these tensors, and to workspaces at ``memory``."""
         for source, (pointer, old) in enumerate(zip(pointers, self._pointers, strict=True)):
             if pointer != old:
+                # Where this fails, some arguments have moved and some have not.
+                self._pointers[source] = None
                 self._point(source, pointer)
                 self._pointers[source] = pointer
         if memory != self._memory:
+            self._memory = None
             for source, place in enumerate(self._places, len(self._pointers)):
                 self._point(source, memory + place)
             self._memory = memory
@@ -268,53 +273,45 @@ class Plan:
     def run(self, stream: int = 0) -> None:
         """Launch on ``stream`` (a CUstream as an integer; 0 is the default stream)."""
         for place, size in self._fills:
+            assert self._memory is not None
             driver.clear(self._memory + place, size, stream)
         for launch in self.launches:
             launch.run(stream)
 
+    def launch(self, pointers: Sequence[int], stream: int, index: int, arenas: Arenas) -> None:
+        """Run at these addresses on ``stream`` of GPU ``index``, whose context is current.
+
+        Workspaces are in the stream's arena.  Any thread may call it.
+        """
+        if not self.size:
+            with self.lock:
+                self.place(pointers, 0)
+                self.run(stream)
+            return
+        space = arenas.of(index, stream)
+        with space.lock, self.lock:
+            self.place(pointers, space.pointer(self.size))
+            self.run(stream)
+
 
 class Bound:
-    """A plan at its tensors for good, with workspaces of its own; ``run`` is what remains.
+    """A plan at its tensors for good, on GPU ``index``, with workspaces of its own.
 
-    Its runs go on one stream at a time where it has workspaces.
+    The caller orders its runs with other work on the tensors.  Any thread may run it, on any
+    stream: each has workspaces of its own there.
     """
 
-    def __init__(self, plan: Plan, pointers: Sequence[int]) -> None:
+    def __init__(self, plan: Plan, index: int, pointers: Sequence[int]) -> None:
         self.name = plan.name
         self.plan = plan
-        self._memory = driver.Buffer(plan.size) if plan.size else None
-        plan.place(pointers, 0 if self._memory is None else self._memory.pointer)
-        # One launch and nothing to clear: as good as the launch itself.
-        simple = len(plan.launches) == 1 and not plan.size
-        self.run: Callable[[int], None] = plan.launches[0].run if simple else plan.run
+        self._index = index
+        self._pointers = list(pointers)
+        self._arenas = Arenas(private=True)
 
-
-class Arena:
-    """Memory for the workspaces of all calls on one stream of one GPU, which run in order.
-
-    ``lock`` is held while a call's launches are put into the stream: another call's must not
-    come between them.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self._buffer: driver.Buffer | None = None
-
-    def pointer(self, size: int) -> int:
-        """The address of at least ``size`` bytes; what was there before is lost when it grows."""
-        if self._buffer is None or self._buffer.size < size:
-            # The driver waits for what still uses the old memory before it frees it.
-            self._buffer = None
-            self._buffer = driver.Buffer(size)
-        return self._buffer.pointer
-
-
-_arenas: dict[tuple[int, int], Arena] = {}
-
-
-def arena(index: int, stream: int) -> Arena:
-    """The arena of a stream on GPU ``index``."""
-    return _arenas.setdefault((index, stream), Arena())
+    def run(self, stream: int = 0) -> None:
+        """Launch on ``stream`` (a CUstream as an integer; 0 is the default stream)."""
+        with driver.current(self._index):
+            self.plan.launch(self._pointers, stream, self._index, self._arenas)
 
 
 def values_text(values: Mapping[str, int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.passes.driver import verify
 from polyc.playback.gpu import SimulationResult, simulate
-from polyc.runtime import driver, nvrtc
+from polyc.runtime import driver, nvrtc, tensor_maps
 from polyc.runtime.program import Program
 from polyc.test.unit.gpu_text import parsed, run
 from polyc.test.unit.im2col_programs import GEOMETRIES, convolution, copy_kernel, rows
@@ -144,7 +145,7 @@ def test_the_driver_refuses_what_tma_cannot_read(changes: dict[str, Any], words:
         "steps": (1, 1),
     }
     with pytest.raises(PolycError, match=words) as caught:
-        driver.im2col_map(**good | changes)
+        tensor_maps.im2col_map(**good | changes)
     assert caught.value.kind == "TensorMapFailed"
 
 
@@ -167,7 +168,7 @@ def test_a_program_binds_an_im2col_map(monkeypatch: pytest.MonkeyPatch) -> None:
         def run(self, stream: int) -> None: ...
 
     class Memory(Loaded):
-        def __init__(self, size: int) -> None:
+        def __init__(self, size: int, index: int) -> None:
             self.pointer = 4096
 
         def upload(self, address: int) -> None: ...
@@ -178,18 +179,18 @@ def test_a_program_binds_an_im2col_map(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append(args)
         return type("Map", (), {"argument": "map"})
 
-    def activate(index: int = 0) -> driver.Device:
+    def device(index: int = 0) -> driver.Device:
         return driver.Device(0, "stand-in", (9, 0), 132, 232448, 50 << 20, "13.0")
 
     for name, fake in {
-        "im2col_map": im2col_map,
-        "activate": activate,
-        "device": activate,
+        "current": nullcontext,
+        "device": device,
         "Module": Loaded,
         "Buffer": Memory,
         "synchronize": Loaded,
     }.items():
         monkeypatch.setattr(driver, name, fake)
+    monkeypatch.setattr(tensor_maps, "im2col_map", im2col_map)
     program = Program.compile(run(copy_kernel(GEOMETRIES["uneven"]), "gpu-linearize-access"))
     program.run([np.zeros((2, 9, 9, 64), np.float16)], {"T": 7, "P": 3, "Q": 3})
     assert bound[-1] == "map"

@@ -89,7 +89,7 @@ class Library:
 def test_a_call_of_the_driver_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "_library", Library)
     with pytest.raises(PolycError, match=r"error\[DriverFailed\]: cuInit answered error 700"):
-        driver._call("cuInit", 0)  # pyright: ignore[reportPrivateUsage]
+        driver.call("cuInit", 0)
 
 
 def test_a_kernel_that_does_not_launch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pytest
 from xdsl.context import Context
 
 from polyc.dialects.diagnostic import PolycError
-from polyc.runtime import driver, tensors, variants
+from polyc.runtime import arenas, driver, tensor_maps, tensors
 from polyc.runtime.program import Program, gpu_module
-from polyc.runtime.tensors import TensorView
+from polyc.runtime.views import TensorView, row_major
 from polyc.tools.parsing import parse_text
 
 MODULE = """
@@ -102,7 +104,7 @@ class FakeMap:
 class FakeBuffer:
     """Device memory that is host memory."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, index: int = 0) -> None:
         self.memory = np.zeros(max(size, 16) + 256, np.uint8)
         self.size = size
         start: int = self.memory.ctypes.data
@@ -140,14 +142,24 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     def current(index: int = 0) -> driver.Device:
         return device("sm_90a")
 
+    def capture(stream: int) -> int:
+        return 0
+
+    def place_of(pointer: int) -> driver.Place:
+        return driver.Place(0, False, False)
+
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(driver, "Module", FakeModule)
     monkeypatch.setattr(driver, "Buffer", FakeBuffer)
-    monkeypatch.setattr(driver, "tensor_map", FakeMap)
+    monkeypatch.setattr(tensor_maps, "tensor_map", FakeMap)
     monkeypatch.setattr(driver, "clear", clear)
-    monkeypatch.setattr(variants, "_arenas", {})
-    monkeypatch.setattr(driver, "activate", current)
+    monkeypatch.setattr(arenas, "_shared", WeakValueDictionary[arenas.Key, arenas.Arena]())
+    monkeypatch.setattr(driver, "current", nullcontext)
     monkeypatch.setattr(driver, "device", current)
+    monkeypatch.setattr(driver, "place_of", place_of)
+    monkeypatch.setattr(driver, "capture", capture)
+    monkeypatch.setattr(driver, "stream_number", int)
+    monkeypatch.setattr(driver, "wait", capture)
     monkeypatch.setattr(driver, "synchronize", lambda: None)
     return found
 
@@ -304,7 +316,7 @@ def test_a_tensor_map_that_the_hardware_refuses_names_the_rule() -> None:
         ((16, "f16", (4, 256), (256, 1), (4, 128), 128), "does not fit a swizzle of 128 bytes"),
     ]
     for arguments, sentence in cases:
-        error = refused(lambda arguments=arguments: driver.tensor_map(*arguments))
+        error = refused(lambda arguments=arguments: tensor_maps.tensor_map(*arguments))
         assert error.kind == "TensorMapFailed"
         assert sentence in error.message
 
@@ -377,8 +389,8 @@ def test_workspaces_grow_with_what_runs_on_a_stream(ctx: Context, log: list[Any]
         found.append(log[1][4][1].value)
         assert log[2][4][0][0] == found[-1]
     assert found[1] == found[2] == found[3]
-    assert variants.arena(0, 0) is variants.arena(0, 0)
-    assert variants.arena(0, 0) is not variants.arena(0, 1)
+    held = job._arenas  # pyright: ignore[reportPrivateUsage]
+    assert held.of(0, 0) is held.of(0, 0) is not held.of(0, 1)
 
 
 # CTAs that wait for each other -----------------------------------------------------------
@@ -446,6 +458,7 @@ class FakeTensor:
     def __init__(self, shape: Sequence[int], dtype: str = "f16", at: int = 0) -> None:
         self.shape = tuple(shape)
         self.dtype, self.device, self.requires_grad = dtype, "cuda:0", False
+        self.is_cuda, self.negated = True, False
         self.strides: tuple[int, ...] | None = None
         self.memory = np.zeros(4 * int(np.prod(shape)) + 1024, np.uint8)
         start: int = self.memory.ctypes.data
@@ -455,7 +468,13 @@ class FakeTensor:
         return self.pointer
 
     def stride(self) -> tuple[int, ...]:
-        return self.strides or tensors.row_major(self.shape)
+        return self.strides or row_major(self.shape)
+
+    def is_neg(self) -> bool:
+        return self.negated
+
+    def get_device(self) -> int:
+        return 0
 
 
 @pytest.fixture
@@ -466,11 +485,14 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def empty(shape: Sequence[int], dtype: str, device: str) -> FakeTensor:
         return FakeTensor(shape, dtype)
 
-    def view(tensor: Any, name: str) -> TensorView:
+    def view(tensor: Any, name: str, at: int | None, output: bool) -> TensorView:
         seen.append(name)
         if tensor.requires_grad:
             raise PolycError("BadArgument", f"{name} asks for a gradient")
-        return TensorView(tensor.pointer, tensor.shape, tensor.stride(), tensor.dtype, 0, tensor)
+        if tensor.negated:
+            raise PolycError("BadArgument", f"{name} is negated")
+        given = tensor.pointer, tensor.shape, tensor.stride(), tensor.dtype
+        return TensorView(*given, 0, tensor, stream=7)
 
     def stream(index: int) -> int:
         return 7
@@ -515,6 +537,7 @@ def test_a_call_of_a_known_kind_looks_at_addresses_alone(
     ("attribute", "value", "kind", "sentence"),
     [
         ("requires_grad", True, "BadArgument", "A asks for a gradient"),
+        ("negated", True, "BadArgument", "A is negated"),
         ("dtype", "f32", "TypeMismatch", "A holds f32"),
         ("strides", (1, 300), "NotContiguous", "A of shape"),
         ("shape", (300, 63), "ShapeMismatch", "dimension 0 of B"),

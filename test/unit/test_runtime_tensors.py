@@ -29,19 +29,6 @@ class OnlyDLPack:
         return self.array.__dlpack_device__()
 
 
-class OnGpu(OnlyDLPack):
-    """An array that says it is on GPU 1, and how it was asked."""
-
-    asked: int | None = None
-
-    def __dlpack__(self, stream: int | None = None) -> object:
-        self.asked = stream
-        return super().__dlpack__()
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (2, 1)
-
-
 def refused(call: Callable[[], object]) -> PolycError:
     with pytest.raises(PolycError) as caught:
         call()
@@ -82,12 +69,6 @@ def test_a_dlpack_view_keeps_its_memory() -> None:
     import ctypes
 
     assert ctypes.c_float.from_address(view.pointer).value == 2.0
-
-
-def test_a_gpu_producer_is_asked_not_to_synchronise() -> None:
-    source = OnGpu(np.zeros(4, np.float32))
-    tensors.view(source, "A")
-    assert source.asked == -1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,104 @@
+"""PyTorch's tensors, where it is loaded: nothing here imports it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+from polyc.dialects.diagnostic import PolycError
+from polyc.runtime.views import LIBRARY_NAMES
+
+
+def is_tensor(tensor: object) -> bool:
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and isinstance(tensor, torch.Tensor)
+
+
+def check(tensor: Any, name: str) -> None:
+    """Refuse a tensor whose elements are not what its memory holds, PolycError ``BadArgument``."""
+    if tensor.is_neg():
+        raise PolycError(
+            "BadArgument",
+            f"{name} is a view that negates what its memory holds; pass {name}.resolve_neg()",
+        )
+
+
+def current_stream(index: int) -> int:
+    """PyTorch's current stream of this thread on GPU ``index``."""
+    torch: Any = sys.modules["torch"]
+    # The public way makes an object first and takes ten times as long.
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None) if hasattr(torch, "_C") else None
+    if raw is not None:
+        return int(raw(index))
+    return int(torch.cuda.current_stream(index).cuda_stream)
+
+
+def stream_of(tensor: object) -> int | None:
+    """The current stream on the GPU that a PyTorch tensor is on; None for anything else."""
+    if not is_tensor(tensor):
+        return None
+    one: Any = tensor
+    return current_stream(one.get_device()) if one.is_cuda else None
+
+
+Signature = tuple[Hashable, ...]
+"""What of PyTorch tensors decides how a call on them goes, beside their addresses."""
+
+
+def signature(given: Sequence[object], period: int) -> tuple[Signature, list[int]] | None:
+    """The signature and the addresses of PyTorch tensors; None where one is something else.
+
+    Two calls of one signature pass the same checks: shape, strides, type, device, whether a
+    gradient is asked for and whether the elements are negated are in it, and the address modulo
+    ``period``.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return None
+    plain: Any = torch.Tensor
+    parts: list[Hashable] = []
+    pointers: list[int] = []
+    try:
+        for tensor in given:
+            # A subclass may mean anything by its attributes.
+            if type(tensor) is not plain:
+                return None
+            one: Any = tensor
+            pointer: int = one.data_ptr()
+            pointers.append(pointer)
+            parts.append(
+                (
+                    one.shape,
+                    one.stride(),
+                    one.dtype,
+                    one.device,
+                    one.requires_grad,
+                    one.is_neg(),
+                    pointer % period,
+                )
+            )
+    except RuntimeError:
+        # A tensor without plain memory, such as a sparse one: the checks have a sentence for it.
+        return None
+    return tuple(parts), pointers
+
+
+def empty(shape: Sequence[int], element: str, device: Any, stream: int | None = None) -> object:
+    """An uninitialised tensor, of the current stream or of the given one of its GPU."""
+    torch: Any = sys.modules["torch"]
+    dtype = getattr(torch, LIBRARY_NAMES[element])
+    if stream is None:
+        return torch.empty(tuple(shape), dtype=dtype, device=device)
+    # Its memory goes to other tensors of that stream when it is freed.
+    with torch.cuda.stream(torch.cuda.ExternalStream(stream, device=device)):
+        return torch.empty(tuple(shape), dtype=dtype, device=device)
+
+
+def keep_until(given: Iterable[object], stream: int) -> None:
+    """The memory of GPU tensors is not given to others before ``stream`` has done its work."""
+    torch: Any = sys.modules.get("torch")
+    for tensor in given:
+        if stream_of(tensor) not in (None, stream):
+            one: Any = tensor
+            one.record_stream(torch.cuda.ExternalStream(stream, device=one.device))
