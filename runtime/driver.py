@@ -12,6 +12,7 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Sequence
+from contextlib import nullcontext
 from ctypes import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
 from functools import cache
@@ -179,14 +180,14 @@ def device(index: int = 0) -> Device:
 
 
 @cache
-def _context(index: int) -> c_void_p:
+def _context(index: int) -> int | None:
     """The primary context of GPU ``index``, which is kept."""
     device(index)
     context = c_void_p()
     handle = c_int()
     call("cuDeviceGet", ctypes.byref(handle), index)
     call("cuDevicePrimaryCtxRetain", ctypes.byref(context), handle)
-    return context
+    return context.value
 
 
 class current:
@@ -203,23 +204,19 @@ class current:
         self._pushed = False
 
     def __enter__(self) -> None:
-        if _current() != self._context.value:
-            call("cuCtxPushCurrent_v2", self._context)
+        # Every call comes here: one call of C, and nothing around it.
+        now = c_void_p()
+        status = _library().cuCtxGetCurrent(ctypes.byref(now))
+        if status or now.value != self._context:
+            call("cuCtxPushCurrent_v2", c_void_p(self._context))
             self._pushed = True
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, kind: object, error: object = None, trace: object = None) -> None:
         if self._pushed:
             self._pushed = False
             status = int(_library().cuCtxPopCurrent_v2(ctypes.byref(c_void_p())))
             if status and kind is None:
                 raise PolycError("DriverFailed", f"cuCtxPopCurrent answered {_text(status)}")
-
-
-def _current() -> int | None:
-    """The context that is current in this thread."""
-    now = c_void_p()
-    call("cuCtxGetCurrent", ctypes.byref(now))
-    return now.value
 
 
 class uncaptured:
@@ -498,9 +495,13 @@ class Place:
 
 def place_of(pointer: int) -> Place:
     """Where ``pointer`` points to; asks in GPU 0's context where none is current."""
-    if _current() is None:
-        with current(0):
-            return place_of(pointer)
+    now = c_void_p()
+    call("cuCtxGetCurrent", ctypes.byref(now))
+    with current(0) if now.value is None else nullcontext():
+        return _place_of(pointer)
+
+
+def _place_of(pointer: int) -> Place:
     numbers = (c_int * 4)(_CONTEXT, _MEMORY_TYPE, _IS_MANAGED, _ORDINAL)
     context, kind, managed, ordinal = c_void_p(), c_uint(), c_uint(), c_int()
     found = (context, kind, managed, ordinal)
@@ -509,7 +510,7 @@ def place_of(pointer: int) -> Place:
     if kind.value != _DEVICE_MEMORY and not managed.value:
         return Place(None, False, False)
     # Memory of a pool or of a mapped range is of no context.
-    foreign = context.value is not None and context.value != _context(ordinal.value).value
+    foreign = context.value is not None and context.value != _context(ordinal.value)
     return Place(ordinal.value, foreign, bool(managed.value))
 
 
@@ -542,17 +543,13 @@ def capture(stream: int) -> int:
     """The number of the capture that ``stream`` is in, of no other graph; 0 where it is in none."""
     if stream in DEFAULT_STREAMS:
         return 0
-    status, number = c_int(), c_uint64()
-    call(
-        "cuStreamGetCaptureInfo_v2",
-        c_void_p(stream),
-        ctypes.byref(status),
-        ctypes.byref(number),
-        None,
-        None,
-        None,
-    )
-    return number.value if status.value else 0
+    status, number, handle = c_int(), c_uint64(), c_void_p(stream)
+    call("cuStreamIsCapturing", handle, ctypes.byref(status))
+    if not status.value:
+        return 0
+    found = ctypes.byref(status), ctypes.byref(number)
+    call("cuStreamGetCaptureInfo_v2", handle, *found, None, None, None)
+    return number.value
 
 
 def stream_number(stream: int) -> int:

@@ -148,8 +148,8 @@ class Program:
         Raises PolycError for a tensor that does not fit the signature, for sizes that no
         variant takes, and when there is no GPU.
         """
-        sizes = tensors.sizes(symbols)
-        key = (variant, len(inputs), out is None, tuple(sizes.items()))
+        sizes = tensors.sizes(symbols) if symbols else {}
+        key = (variant, len(inputs), out is None, tuple(sizes.items()) if symbols else None)
         told = stream is not None
         if not told and (repeated := self._repeat(inputs, out, gpu_index, key)) is not None:
             return repeated
@@ -274,14 +274,14 @@ class Program:
     ) -> Bound:
         """The variant bound to GPU tensors; ``run(stream)`` is one C call a launch (J4).
 
-        The caller keeps the tensors alive, and orders the runs with what else uses them.
-        Workspaces are the bound variant's own.  Raises PolycError as ``run`` does, also for empty
-        outputs, which need no launch.
+        One more asks which context is current.  The caller keeps the tensors alive, and orders
+        the runs with what else uses them.  Workspaces are the bound variant's own.  Raises
+        PolycError as ``run`` does, also for empty outputs, which need no launch.
         """
         views = self._views(inputs, 0, self.num_inputs, "inputs", None)
         results = self._views(out, self.num_inputs, len(self.names), "outputs", None)
         every = [*views, *results]
-        values = self._bind(every, tensors.sizes(symbols))
+        values = self._bind(every, tensors.sizes(symbols or {}))
         self._check_apart(views, results)
         home = self._home(every, None)
         if home is None:

@@ -145,10 +145,10 @@ def check(
         )
 
 
-def sizes(given: Mapping[str, Any] | None) -> dict[str, int]:
+def sizes(given: Mapping[str, Any]) -> dict[str, int]:
     """The sizes that a caller gives, as numbers.  Raises PolycError ``BadArgument``."""
     made: dict[str, int] = {}
-    for symbol, value in (given or {}).items():
+    for symbol, value in given.items():
         try:
             made[symbol] = operator.index(value)
         except TypeError:

@@ -306,12 +306,19 @@ class Bound:
         self.plan = plan
         self._index = index
         self._pointers = list(pointers)
-        self._arenas = Arenas(private=True)
+        self._arenas = Arenas(private=True) if plan.size else None
+        if not plan.size:
+            plan.place(pointers, 0)
 
     def run(self, stream: int = 0) -> None:
         """Launch on ``stream`` (a CUstream as an integer; 0 is the default stream)."""
+        plan = self.plan
         with driver.current(self._index):
-            self.plan.launch(self._pointers, stream, self._index, self._arenas)
+            if self._arenas is not None:
+                plan.launch(self._pointers, stream, self._index, self._arenas)
+                return
+            with plan.lock:
+                plan.run(stream)
 
 
 def values_text(values: Mapping[str, int]) -> str:

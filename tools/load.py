@@ -21,7 +21,7 @@ from polyc.tools.registry import make_context
 def load(
     source: str | Path | Operation, arch: str | None = None, name: str | None = None
 ) -> Program:
-    """Compile a program; call its ``run`` on NumPy, PyTorch or other DLPack tensors.
+    """Compile a program; call its ``run`` on NumPy arrays, PyTorch's or others' tensors.
 
     ``source`` is a path, the text itself (it has a line break or a brace) or a module: a
     ``gpu.module`` at tile or hardware level, or a ``frontend.graph``, which is compiled for

@@ -360,7 +360,9 @@ class FakeCuda:
         return self._step("cuMemcpyDtoH_v2")
 
     def cuMemsetD8Async(self, pointer: Any, byte: Any, size: Any, stream: Any) -> int:
-        return 0 if self.stack else INVALID_CONTEXT
+        if not self.stack:
+            return INVALID_CONTEXT
+        return self._step("cuMemsetD8Async")
 
     def cuPointerGetAttributes(self, count: int, numbers: Any, data: Any, pointer: Any) -> int:
         if not self.stack:
@@ -395,7 +397,11 @@ class FakeCuda:
 
     def cuStreamGetId(self, stream: Any, number: Any) -> int:
         number._obj.value = self._number(value_of(stream))
-        return 0
+        return self._step("cuStreamGetId")
+
+    def cuStreamIsCapturing(self, stream: Any, status: Any) -> int:
+        status._obj.value = int(self._number(value_of(stream)) in self._captures)
+        return self._step("cuStreamIsCapturing")
 
     def cuStreamGetCaptureInfo_v2(
         self, stream: Any, status: Any, number: Any, graph: None, edges: None, count: None

@@ -290,12 +290,20 @@ def test_a_context_that_does_not_go_is_said_once(cuda: FakeCuda) -> None:
         raise KeyError
 
 
-def test_a_context_that_is_current_costs_one_call(case: Case) -> None:
-    case.run(*case.plain())
+def test_what_a_call_like_one_before_asks_of_the_driver(case: Case, torch: FakeTorch) -> None:
+    """With the context current, as PyTorch has it, that is one question beside the launches."""
     case.cuda.stack[:] = [primary(0)]
-    case.cuda.log.clear()
-    case.run(*case.plain())
-    assert not any("Push" in name or "Pop" in name for name in case.cuda.log)
+    x, y, empty = torch.zeros(4, 5), torch.zeros(4), torch.zeros(4, 0)
+    with torch.on(7):
+        for _ in range(2):
+            case.cuda.log.clear()
+            case.job.run([empty], out=[y])
+        assert case.cuda.log == ["cuCtxGetCurrent", "cuLaunchKernelEx"]
+        for _ in range(2):
+            case.cuda.log.clear()
+            case.job.run([x], out=[y])
+        workspace = ["cuStreamIsCapturing", "cuStreamGetId", "cuMemsetD8Async"]
+        assert case.cuda.log == ["cuCtxGetCurrent", *workspace, *["cuLaunchKernelEx"] * 2]
 
 
 def test_there_is_no_gpu_9(cuda: FakeCuda, case: Case) -> None:
