@@ -262,6 +262,7 @@ class FakeCuda:
         return 0
 
     def cuModuleGetFunction(self, function: Any, module: Any, name: bytes) -> int:
+        self._step("cuModuleGetFunction")
         function._obj.value = self._fresh()
         self._functions[function._obj.value] = name.decode(), module.value
         return 0

@@ -15,10 +15,11 @@ from xdsl.context import Context
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.runtime import arenas
-from polyc.runtime.program import Program
+from polyc.runtime.program import Program, gpu_module
 from polyc.test.unit.fake_cuda import FakeCuda, Graph
 from polyc.test.unit.gpu_producers import CudaArray, FakeTorch
 from polyc.test.unit.test_runtime_program import sequence
+from polyc.tools.parsing import parse_text
 
 
 class Calls:
@@ -209,7 +210,37 @@ def test_a_closed_program_begins_anew(calls: Calls, torch: FakeTorch) -> None:
         assert not calls.cuda.loaded
 
 
-def test_an_address_that_could_not_be_set_is_set_again(calls: Calls, torch: FakeTorch) -> None:
+TWICE = """
+gpu.module @twice arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%x: !gpu.global<[M], f32> = tensor 0,
+                %m: !gpu.tensor_map<[4], f32, swizzle 0> = tensor_map 0,
+                %y: !gpu.global<[M], f32> = tensor 1) threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (X: !gpu.global<[M], f32>) -> (Y: !gpu.global<[M], f32>) {
+    gpu.launch @k align [16, 4] grid [M]
+  }
+}
+"""
+
+
+def test_a_tensor_that_could_not_be_set_is_set_again(
+    ctx: Context, cuda: FakeCuda, torch: FakeTorch
+) -> None:
+    """It is an argument twice, and the call failed between the two."""
+    source = 'extern "C" __global__ void k() {}'
+    job = Program(gpu_module(parse_text(ctx, TWICE, "t.mlir")), source)
+    first, second, y = torch.zeros(4), torch.zeros(4), torch.zeros(4)
+    for x in (first, second, first):
+        job.run([x], out=[y])
+    cuda.fail["cuTensorMapReplaceAddress"] = 700
+    with pytest.raises(PolycError, match="700"):
+        job.run([second], out=[y])
+    job.run([first], out=[y])
+    assert cuda.launches[-1].values == [first.pointer, first.pointer, y.pointer]
+
+
+def test_a_workspace_that_could_not_be_set_is_set_again(calls: Calls, torch: FakeTorch) -> None:
     """A call that failed half way must not be taken for done by the next one."""
     x, y = torch.zeros(1, 5), torch.zeros(1)
     with torch.on(7):
@@ -228,6 +259,7 @@ import sys
 from polyc.runtime import driver
 from polyc.test.unit.fake_cuda import FakeCuda
 from polyc.test.unit.test_runtime_program import sequence
+from polyc.tools.parsing import parse_text
 from polyc.test.unit.gpu_producers import CudaArray
 from polyc.tools.registry import make_context
 

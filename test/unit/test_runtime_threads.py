@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -103,11 +104,22 @@ def test_calls_of_many_threads_do_not_mix(
     assert len(slow.loaded) == 1
 
 
+class SlowDict(dict[Any, Any]):
+    """Other threads run between the beginning of a walk and its first step."""
+
+    def __iter__(self) -> Iterator[Any]:
+        walk = super().__iter__()
+        time.sleep(0)
+        return walk
+
+
 def test_kept_calls_are_never_walked_while_they_change(
     ctx: Context, cuda: FakeCuda, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(program, "CALLS_KEPT", 1)
     job = sequence(ctx)
+    monkeypatch.setattr(job, "_calls", SlowDict())
+    monkeypatch.setattr(job, "_plans", SlowDict())
     tensors = [(torch.zeros(m, 5), torch.zeros(m)) for m in range(1, 40)]
 
     def work(i: int) -> None:

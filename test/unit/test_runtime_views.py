@@ -16,6 +16,7 @@ from polyc.runtime import tensors
 from polyc.runtime.views import TensorView
 from polyc.test.unit.fake_cuda import SECOND, FakeCuda
 from polyc.test.unit.gpu_producers import BOOL, FLOAT16, UINT8, CudaArray, DLPack, FakeTorch
+from polyc.test.unit.test_runtime_program import program as gemm
 from polyc.test.unit.test_runtime_program import sequence
 
 STRUCT = np.dtype([("v", "<f4"), ("flag", "u1")])
@@ -326,8 +327,10 @@ def test_an_empty_tensor_is_anywhere_and_overlaps_nothing(ctx: Context, cuda: Fa
     y = DLPack(cuda.allocate(20), [5])
     job.run([np.zeros((5, 0), np.float32)], out=[y])
     assert [one.kernel for one in cuda.launches] == ["empty"]
-    host = np.zeros((5, 5), np.float32)
-    job.run([host[:0]], out=[host[2, 2:2]])
+    within, nothing = cuda.allocate(256), cuda.allocate(0)
+    a, b = DLPack(within, [2, 64], kind=FLOAT16), DLPack(nothing, [64, 0], kind=FLOAT16)
+    gemm(ctx).run([a, b], out=[DLPack(within + 64, [2, 0], kind=FLOAT16)])
+    assert len(cuda.launches) == 1
 
 
 def test_the_gpu_that_is_asked_for(ctx: Context, cuda: FakeCuda, torch: FakeTorch) -> None:
