@@ -422,7 +422,9 @@ class Module:
         """
         with self._lock:
             if name not in self._functions:
-                self._functions[name] = Function(self._code, name)
+                # The driver may load the kernel only here.
+                with uncaptured():
+                    self._functions[name] = Function(self._code, name)
             return self._functions[name]
 
 

@@ -51,8 +51,9 @@ def view(tensor: object, name: str, stream: int | None = 0, output: bool = False
         torch_tensors.check(tensor, name)
         # Its stream is known: the launch is on it, or waits for it.
         found = dlpack.view(tensor, name, None, output)
-        at = None if found.gpu is None else torch_tensors.current_stream(found.gpu)
-        return replace(found, stream=at)
+        if found.gpu is None:
+            return replace(found, pinned=torch_tensors.is_pinned(tensor))
+        return replace(found, stream=torch_tensors.current_stream(found.gpu))
     if dlpack.speaks(tensor):
         found = dlpack.view(tensor, name, stream, output)
         at = None if found.gpu is None else cuda_array.stream_of(tensor)

@@ -24,6 +24,11 @@ def check(tensor: Any, name: str) -> None:
         )
 
 
+def is_pinned(tensor: Any) -> bool:
+    """Whether a tensor on the host is in memory that copies may still be on their way to."""
+    return bool(tensor.is_pinned())
+
+
 def current_stream(index: int) -> int:
     """PyTorch's current stream of this thread on GPU ``index``."""
     torch: Any = sys.modules["torch"]

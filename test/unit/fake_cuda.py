@@ -262,7 +262,8 @@ class FakeCuda:
         return 0
 
     def cuModuleGetFunction(self, function: Any, module: Any, name: bytes) -> int:
-        self._step("cuModuleGetFunction")
+        if status := self._step("cuModuleGetFunction") or self._unsafe():
+            return status
         function._obj.value = self._fresh()
         self._functions[function._obj.value] = name.decode(), module.value
         return 0

@@ -134,15 +134,24 @@ class Device:
 
 
 class Tensor(DLPack):
-    """A ``torch.Tensor`` on a GPU."""
+    """A ``torch.Tensor``; ``pinned`` is None for one on a GPU."""
 
     def __init__(
-        self, pointer: int, shape: Sequence[int], dtype: str = "float32", index: int = 0
+        self,
+        pointer: int,
+        shape: Sequence[int],
+        dtype: str = "float32",
+        index: int = 0,
+        pinned: bool | None = None,
     ) -> None:
         kind = {"float32": FLOAT32, "float16": FLOAT16}[dtype]
-        super().__init__(pointer, shape, kind=kind, device=(2, index), version=None)
+        host = pinned is not None
+        super().__init__(
+            pointer, shape, kind=kind, device=(1, 0) if host else (2, index), version=None
+        )
         self.pointer, self.shape, self.dtype = pointer, tuple(shape), dtype
-        self.device, self.is_cuda, self.requires_grad = Device("cuda", index), True, False
+        self.device = Device("cpu" if host else "cuda", index)
+        self.is_cuda, self.requires_grad, self.pinned = not host, False, pinned
         self.negated = False
         self.recorded: list[int] = []
 
@@ -151,6 +160,10 @@ class Tensor(DLPack):
 
     def stride(self) -> tuple[int, ...]:
         return row_major(self.shape)
+
+    def is_pinned(self) -> bool:
+        assert self.pinned is not None, "asked of a tensor on the host alone"
+        return self.pinned
 
     def is_neg(self) -> bool:
         return self.negated

@@ -75,7 +75,7 @@ class Case:
     def plain(self) -> list[DLPack]:
         return [DLPack(self.x, [1, 5]), DLPack(self.y, [1])]
 
-    def arrays(self, *told: int | None, **fields: Any) -> list[CudaArray]:
+    def arrays(self, *told: Any, **fields: Any) -> list[CudaArray]:
         x, y = told
         return [
             CudaArray(self.x, [1, 5], stream=x, **fields),
@@ -142,7 +142,7 @@ def test_a_tensor_that_tells_no_stream_is_waited_for(case: Case) -> None:
 
 def test_version_2_says_nothing_of_streams(case: Case) -> None:
     """Its data may be on their way in any stream."""
-    x, y = case.arrays(..., ..., version=2)  # type: ignore[arg-type]
+    x, y = case.arrays(..., ..., version=2)
     assert case.run(x, y) == {0}
     assert case.cuda.synchronized == 1 and case.cuda.waited == [0]
     assert case.run(x, y, stream=8) == {8}
@@ -230,6 +230,14 @@ def test_pinned_memory_is_read_when_copies_to_it_are_done(case: Case) -> None:
         x, y = np.zeros((1, 5), np.float32), np.zeros(1, np.float32)
         case.job.run([DLPack(x.ctypes.data, [1, 5], device=device)], out=[y])
         assert case.cuda.synchronized == times
+
+
+def test_pytorch_says_what_is_pinned(case: Case, torch: FakeTorch) -> None:
+    x, y = np.zeros((1, 5), np.float32), np.zeros(1, np.float32)
+    for pinned in (False, True):
+        case.cuda.synchronized = 0
+        case.job.run([torch.Tensor(x.ctypes.data, [1, 5], pinned=pinned)], out=[y])
+        assert case.cuda.synchronized == 1 + pinned
 
 
 def test_a_bound_launch_is_ordered_by_its_caller(case: Case) -> None:
