@@ -148,12 +148,17 @@ class Program:
         Raises PolycError for a tensor that does not fit the signature, for sizes that no
         variant takes, and when there is no GPU.
         """
+        if not isinstance(inputs, list):
+            inputs = _listed(inputs, "inputs")
+        if not isinstance(out, list | None):
+            out = _listed(out, "out")
         sizes = tensors.sizes(symbols) if symbols else {}
-        key = (variant, len(inputs), out is None, tuple(sizes.items()) if symbols else None)
+        named = None if variant is None else str(variant)
+        key = (named, len(inputs), out is None, tuple(sizes.items()) if symbols else None)
         told = stream is not None
         if not told and (repeated := self._repeat(inputs, out, gpu_index, key)) is not None:
             return repeated
-        at = streams.handle(stream) if told else streams.choose([*inputs, *(out or ())])
+        at = streams.handle(stream) if told else streams.choose([*inputs, *(out or [])])
         views = self._views(inputs, 0, self.num_inputs, "inputs", at)
         if out is None:
             values = self._bind(views, sizes)
@@ -164,7 +169,9 @@ class Program:
         every = [*views, *results]
         values = self._bind(every, sizes)
         self._check_apart(views, results)
-        home = self._home(every, gpu_index)
+        home = self._home(
+            every, None if gpu_index is None else tensors.whole(gpu_index, "gpu_index")
+        )
         plan: Plan | None = None
         if not all(view.size == 0 for view in results):
             index = (gpu_index or 0) if home is None else home
@@ -278,8 +285,10 @@ class Program:
         the runs with what else uses them.  Workspaces are the bound variant's own.  Raises
         PolycError as ``run`` does, also for empty outputs, which need no launch.
         """
-        views = self._views(inputs, 0, self.num_inputs, "inputs", None)
-        results = self._views(out, self.num_inputs, len(self.names), "outputs", None)
+        views = self._views(_listed(inputs, "inputs"), 0, self.num_inputs, "inputs", None)
+        results = self._views(
+            _listed(out, "out"), self.num_inputs, len(self.names), "outputs", None
+        )
         every = [*views, *results]
         values = self._bind(every, tensors.sizes(symbols or {}))
         self._check_apart(views, results)
@@ -500,6 +509,16 @@ def gpu_module(module: Operation, name: str | None = None) -> GpuModuleOp:
 
 def _promised(attr: object) -> int:
     return attr.value.data if isinstance(attr, IntegerAttr) else 0
+
+
+def _listed(given: Any, what: str) -> list[object]:
+    """Tensors as a list.  Raises PolycError for a tensor in the place of a list."""
+    try:
+        if not hasattr(given, "__dlpack__") and not isinstance(given, str):
+            return list(given)
+    except TypeError:
+        pass
+    raise PolycError("BadArgument", f"{what} is a {type(given).__name__}; pass a list of tensors")
 
 
 def _place(view: TensorView) -> str:

@@ -148,15 +148,21 @@ def check(
 
 def sizes(given: Mapping[str, Any]) -> dict[str, int]:
     """The sizes that a caller gives, as numbers.  Raises PolycError ``BadArgument``."""
-    made: dict[str, int] = {}
-    for symbol, value in given.items():
-        try:
-            made[symbol] = operator.index(value)
-        except TypeError:
-            raise PolycError(
-                "BadArgument", f"{symbol} is {value!r}; a size is a whole number"
-            ) from None
-    return made
+    if not isinstance(cast("object", given), Mapping):
+        raise PolycError(
+            "BadArgument", f"symbols is {given!r}; pass the sizes by name, as in {{'M': 64}}"
+        )
+    return {symbol: whole(value, symbol) for symbol, value in given.items()}
+
+
+def whole(value: Any, what: str) -> int:
+    """A whole number that a caller gives.  Raises PolycError ``BadArgument``."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise PolycError(
+            "BadArgument", f"{what} is {value!r}; it has to be a whole number"
+        ) from None
 
 
 def bind_symbols(

@@ -346,6 +346,32 @@ def test_the_gpu_that_is_asked_for(ctx: Context, cuda: FakeCuda, torch: FakeTorc
 def test_a_size_is_a_whole_number(ctx: Context, cuda: FakeCuda, value: Any) -> None:
     job = sequence(ctx)
     error = refused(lambda: job.run([np.zeros((1, 5), np.float32)], symbols={"M": value}))
-    assert error.kind == "BadArgument" and "a size is a whole number" in error.message
+    assert error.kind == "BadArgument" and "it has to be a whole number" in error.message
     one: Any = np.int64(1)
     job.run([np.zeros((1, 5), np.float32)], symbols={"M": one})
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"inputs": None}, "inputs is a NoneType; pass a list of tensors"),
+        ({"inputs": np.zeros((1, 1, 5), np.float32)}, "inputs is a ndarray; pass a list"),
+        ({"inputs": "X"}, "inputs is a str; pass a list of tensors"),
+        ({"out": np.zeros((1, 1), np.float32)}, "out is a ndarray; pass a list of tensors"),
+        ({"out": 5}, "out is a int; pass a list of tensors"),
+        ({"symbols": [1]}, "symbols is [1]; pass the sizes by name"),
+        ({"gpu_index": "0"}, "gpu_index is '0'; it has to be a whole number"),
+        ({"gpu_index": 1.5}, "gpu_index is 1.5; it has to be a whole number"),
+        ({"variant": ["both"]}, "two has no kernel ['both']; it has both, empty"),
+        ({"stream": "s"}, "stream is 's'; pass a CUstream"),
+    ],
+)
+def test_arguments_of_another_kind(
+    ctx: Context, cuda: FakeCuda, options: dict[str, Any], sentence: str
+) -> None:
+    job = sequence(ctx)
+    given: dict[str, Any] = {"inputs": [np.zeros((1, 5), np.float32)], **options}
+    error = refused(lambda: job.run(**given))
+    assert error.kind == "BadArgument" and sentence in error.message
+    once: Any = iter([np.zeros((1, 5), np.float32)])
+    job.run(once, out=(np.zeros(1, np.float32),))
