@@ -222,8 +222,8 @@ class current:
 class uncaptured:
     """``with uncaptured()``: what a graph cannot hold is done beside the captures under way.
 
-    Taking or freeing memory and loading code would otherwise fail, and end the capture of any
-    thread (CUDA driver API, cuThreadExchangeStreamCaptureMode).
+    Taking, freeing or copying memory and loading code would otherwise fail, and end the capture
+    of any thread (CUDA driver API, cuThreadExchangeStreamCaptureMode).
     """
 
     __slots__ = ("_mode",)
@@ -451,7 +451,7 @@ class Buffer:
     def upload(self, address: int) -> None:
         """Copy ``size`` bytes from host memory."""
         if self.size:
-            with current(self.index):
+            with current(self.index), uncaptured():
                 call(
                     "cuMemcpyHtoD_v2",
                     c_uint64(self.pointer),
@@ -462,7 +462,7 @@ class Buffer:
     def download(self, address: int) -> None:
         """Copy ``size`` bytes to host memory, after what the default stream holds."""
         if self.size:
-            with current(self.index):
+            with current(self.index), uncaptured():
                 call(
                     "cuMemcpyDtoH_v2",
                     c_void_p(address),

@@ -406,7 +406,8 @@ class Program:
         ]
         plan = self._plan(index, moved, values, variant)
         plan.launch([buffer.pointer for buffer in buffers], 0, index, self._arenas)
-        driver.synchronize()
+        # Not for all that the GPU does: other threads' work goes on, and captures last.
+        driver.wait(0)
         for view, buffer in zip(results, buffers[len(views) :], strict=True):
             buffer.download(view.pointer)
 

@@ -77,6 +77,25 @@ def late(stream: Any, x: Any) -> Generator[Any]:
     torch.cuda.synchronize()
 
 
+def in_thread(work: Callable[[], Any]) -> Any:
+    """What ``work`` gives in a thread that has used no GPU; its error is raised here."""
+    found: list[Any] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return found[0]
+
+
 # Streams -----------------------------------------------------------------------------------
 
 
@@ -310,6 +329,25 @@ def test_a_capture_outlives_a_call_that_would_wait() -> None:
     check(y, x)
 
 
+def test_a_thread_with_host_arrays_leaves_anothers_capture_alone() -> None:
+    job, side = program(), torch.cuda.Stream()
+    x, y = numbers(), torch.zeros(N, device="cuda")
+    host = np.arange(2 * N, dtype=np.float32)
+    job.run([x], out=[y])
+    torch.cuda.synchronize()
+    found: list[Any] = []
+    graph = captured(
+        side,
+        lambda: job.run([x], out=[y]),
+        lambda: found.append(in_thread(lambda: job.run([host])[0])),
+    )
+    np.testing.assert_array_equal(found[0], 2 * host[::-1] + 2 * N)
+    y.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    check(y, x)
+
+
 def test_memory_goes_with_the_program() -> None:
     """Its workspace is half a gigabyte, and nobody else uses the GPU meanwhile."""
     job, count = program(), 1 << 27
@@ -341,25 +379,6 @@ def current(cuda: Any) -> int | None:
     found = ctypes.c_void_p()
     assert cuda.cuCtxGetCurrent(ctypes.byref(found)) == 0
     return found.value
-
-
-def in_thread(work: Callable[[], Any]) -> Any:
-    """What ``work`` gives in a thread that has used no GPU; its error is raised here."""
-    found: list[Any] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            found.append(work())
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return found[0]
 
 
 def test_a_thread_without_a_context_stays_without_one(cuda: Any) -> None:

@@ -235,6 +235,9 @@ class FakeCuda:
     def cuCtxSynchronize(self) -> int:
         if not self.stack:
             return INVALID_CONTEXT
+        if self._captures:
+            self.broken_captures += [graph.number for graph in self._captures.values()]
+            return CAPTURE_UNSUPPORTED
         self.synchronized += 1
         self._finished()
         return self._step("cuCtxSynchronize")
@@ -352,14 +355,18 @@ class FakeCuda:
     def cuMemcpyHtoD_v2(self, target: Any, source: Any, size: Any) -> int:
         if not self.stack:
             return INVALID_CONTEXT
+        if status := self._step("cuMemcpyHtoD_v2") or self._unsafe():
+            return status
         ctypes.memmove(target.value, source.value, size.value)
-        return self._step("cuMemcpyHtoD_v2")
+        return 0
 
     def cuMemcpyDtoH_v2(self, target: Any, source: Any, size: Any) -> int:
         if not self.stack:
             return INVALID_CONTEXT
+        if status := self._step("cuMemcpyDtoH_v2") or self._unsafe():
+            return status
         ctypes.memmove(target.value, source.value, size.value)
-        return self._step("cuMemcpyDtoH_v2")
+        return 0
 
     def cuMemsetD8Async(self, pointer: Any, byte: Any, size: Any, stream: Any) -> int:
         if not self.stack:
