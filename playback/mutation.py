@@ -8,7 +8,7 @@ wrong byte or arrival count, a wrong swizzle or descriptor field, a dropped pred
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
@@ -28,6 +28,7 @@ from polyc.dialects.gpu.types import (
     index_attr,
 )
 from polyc.passes.emit import Emit, affine_dim
+from polyc.playback.mutation_arithmetic import ARITHMETIC, Change
 
 REMOVABLE = (
     hw.BarrierOp,
@@ -79,10 +80,6 @@ class Mutant:
 
     def __str__(self) -> str:
         return f"@{self.kernel} op {self.site} ({self.op}, {self.place}): {self.change}"
-
-
-Change = tuple[str, Callable[[], None]]
-"""What a change says of itself, and the change."""
 
 
 def _replace_operand(op: Operation, old: SSAValue, new: SSAValue) -> None:
@@ -285,20 +282,29 @@ def _retype(value: SSAValue, kind: TensorMapType) -> None:
     Rewriter.replace_value_with_new_type(value, kind)
 
 
-def _sites(module: ModuleOp) -> Iterator[tuple[KernelOp, int, Operation, str, Callable[[], None]]]:
+Rules = Sequence[Callable[[Operation], Iterator[Change]]]
+Site = tuple[KernelOp, int, Operation, str, Callable[[], None]]
+
+
+def _sites(module: ModuleOp, rules: Rules) -> Iterator[Site]:
     for kernel in module.kernels():
-        for text, change in _tensor_maps(kernel):
-            yield kernel, 0, kernel, text, change
+        if CHANGES[0] in rules:
+            for text, change in _tensor_maps(kernel):
+                yield kernel, 0, kernel, text, change
         for site, op in enumerate(kernel.walk()):
-            for rule in CHANGES:
+            for rule in rules:
                 for text, change in rule(op):
                     yield kernel, site, op, text, change
 
 
-def mutants(module: ModuleOp) -> list[Mutant]:
-    """Every mutant of the module's kernels, in the order of the text."""
+def mutants(module: ModuleOp, rules: Rules = CHANGES) -> list[Mutant]:
+    """Every mutant of the module's kernels by some rules, in the order of the text.
+
+    ``CHANGES`` are the mistakes of synchronisation and access, ``ARITHMETIC`` of
+    ``mutation_arithmetic.py`` those of what is computed.
+    """
     found: list[Mutant] = []
-    for kernel, site, op, text, _ in _sites(module):
+    for kernel, site, op, text, _ in _sites(module, rules):
         place = place_of(op)
         found.append(
             Mutant(kernel.sym_name.data, site, text, op.name, str(place) if place else "?")
@@ -315,7 +321,7 @@ def mutated(module: ModuleOp, mutant: Mutant) -> ModuleOp:
     copy = module.clone()
     for old, new in zip(module.walk(), copy.walk(), strict=True):
         new.location = old.location
-    for kernel, site, op, text, change in _sites(copy):
+    for kernel, site, op, text, change in _sites(copy, (*CHANGES, *ARITHMETIC)):
         key = (kernel.sym_name.data, site, text, op.name)
         if key == (mutant.kernel, mutant.site, mutant.change, mutant.op):
             change()

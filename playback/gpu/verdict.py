@@ -25,7 +25,7 @@ class Case:
     """One input of one variant: what it must compute, and what the right kernel leaves behind.
 
     ``kernel`` is the variant's name, None for the dispatch's choice.  ``expected`` is not
-    rounded to the outputs' types.
+    rounded to the outputs' types.  ``order`` is the schedule, and when copies complete.
     """
 
     module: ModuleOp
@@ -34,6 +34,7 @@ class Case:
     inputs: Sequence[Array]
     expected: Sequence[Estimate | Array]
     right: SimulationResult
+    order: tuple[str, str] = ("round-robin", "late")
 
     @staticmethod
     def of(
@@ -42,11 +43,12 @@ class Case:
         symbols: Mapping[str, int],
         inputs: Sequence[Array],
         expected: Sequence[Estimate | Array],
+        order: tuple[str, str] = ("round-robin", "late"),
     ) -> Case:
         """Runs the right kernel.  Raises PolycError when the simulator finds it wrong."""
-        right = simulate(module, inputs, symbols, kernel, fingerprint=True)
+        right = simulated(module, kernel, symbols, inputs, order)
         right.check()
-        case = Case(module, kernel, symbols, inputs, expected, right)
+        case = Case(module, kernel, symbols, inputs, expected, right, order)
         if (wrong := case.wrong(right)) is not None:
             raise PolycError(
                 "Disagreement", f"@{right.variant} is wrong before any mutation: {wrong}"
@@ -62,6 +64,18 @@ class Case:
             if mismatch is not None:
                 return str(mismatch)
         return None
+
+
+def simulated(
+    module: ModuleOp,
+    kernel: str | None,
+    symbols: Mapping[str, int],
+    inputs: Sequence[Array],
+    order: tuple[str, str],
+) -> SimulationResult:
+    """A run with its fingerprint, in an order that repeats."""
+    schedule, completion = order
+    return simulate(module, inputs, symbols, kernel, schedule, 1, completion, fingerprint=True)
 
 
 @dataclass(frozen=True)
@@ -87,7 +101,7 @@ def judge(mutant: Mutant, cases: Sequence[Case]) -> Verdict:
         except VerifyException:
             return Verdict(mutant, "caught", "the verifier")
         try:
-            result = simulate(module, case.inputs, case.symbols, case.kernel, fingerprint=True)
+            result = simulated(module, case.kernel, case.symbols, case.inputs, case.order)
         except PolycError as error:
             return Verdict(mutant, "caught", error.kind)
         if result.findings:
