@@ -6,7 +6,7 @@ arrivals release and that a completed wait learns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,8 @@ class MBarrier:
         self.transactions = 0
         self.phase = 0
         self.made: tuple[int, int] = (0, 0)
-        self.published: tuple[int, int] | None = None
+        self.published: list[tuple[int, int]] = []
+        self.announced: dict[int, tuple[int, Operation]] = {}
         self.op: Operation | None = None
         width = clocks.components.count
         self.gathered: Array = np.zeros(width, np.int32)
@@ -69,13 +70,21 @@ class MBarrier:
         self.transactions = 0
         self.phase = 0
         clock = int(self.clocks.now[thread, thread])
-        self.made, self.published = (thread, clock), None
+        self.made, self.published = (thread, clock), []
 
     def publish(self, thread: int) -> None:
-        """``thread`` fences mbarrier initialisations; it counts if it knows of this one."""
+        """``thread`` fences mbarrier initialisations; it counts if it knows of this one.
+
+        Who knows of a fence knows of those before it, so only the first of them are kept.
+        """
         maker, clock = self.made
-        if self.ready and self.clocks.now[thread, maker] >= clock:
-            self.published = (thread, int(self.clocks.now[thread, thread]))
+        now = self.clocks.now[thread]
+        if self.ready and now[maker] >= clock and not self._is_published(now):
+            self.published.append((thread, int(now[thread])))
+
+    def _is_published(self, now: Array) -> bool:
+        """Whether who knows ``now`` knows of a fence of the initialisation."""
+        return any(now[thread] >= clock for thread, clock in self.published)
 
     def usable(self, op: Operation, threads: list[int], asynchronous: bool = False) -> bool:
         """Whether ``threads`` may use the barrier; what is wrong is reported."""
@@ -94,8 +103,8 @@ class MBarrier:
                 late,
             )
         elif asynchronous:
-            known = self.published
-            if known is None or any(now[t, known[0]] < known[1] for t in threads):
+            proxied = self.clocks.proxied
+            if any(proxied[t, maker] < clock and not self._is_published(now[t]) for t in threads):
                 self.find(
                     "MBarrierInit",
                     "a TMA copy signals it, and no fence made its initialisation visible to the "
@@ -141,6 +150,7 @@ class MBarrier:
         """``thread`` expects ``expected`` bytes more, and does not arrive."""
         self.check_phase(op, thread, "the announcement")
         self.transactions += expected
+        self.announced[thread] = int(self.clocks.now[thread, thread]), op
 
     def deliver(
         self, op: Operation, thread: int, size: int, phase: int, phases: Array | None = None
@@ -189,6 +199,20 @@ class MBarrier:
                 op,
                 lost.tolist(),
             )
+        for thread, (clock, announcement) in self.announced.items():
+            if self.gathered[thread] < clock:
+                self.report.add(
+                    "MBarrierPhase",
+                    f"{self.name}: phase {self.phase} ends, and none of its arrivals is ordered "
+                    f"after thread {thread} announced bytes for it: on another run it ends before, "
+                    "and they count for the next one",
+                    announcement,
+                    op,
+                    [thread],
+                    "shared",
+                    self.address,
+                )
+        self.announced.clear()
         self.phase += 1
         self.gathered[self.component] = self.phase
         self.released, self.released_proxied = self.gathered, self.gathered_proxied
@@ -239,33 +263,62 @@ class MBarrier:
         return f"{text}, which needs {' and '.join(needs)}" if needs else text
 
 
-@dataclass
+@dataclass(frozen=True)
+class Arrival:
+    """A warp's ``threads`` came to a barrier at ``clocks``; ``waits`` says whether they stayed."""
+
+    threads: Array
+    clocks: Array
+    op: Operation
+    waits: bool
+
+
 class NamedBarrier:
-    """Hardware barrier ``number``: ``arrived`` are the warps' threads that wait at it.
+    """Hardware barrier ``number``, which warps use again and again: a *generation* each time.
+
+    The hardware counts arrivals and does not know whose they are.  A generation is the same in
+    every interleaving where each arrival happens after all of the generation before: then nobody
+    else can be counted in one, and no one in another.  Those who waited in a generation know of
+    its arrivals; others must have learnt of them by other means.
 
     Number 0 is the CTA's own, -1 the cluster's.
     """
 
-    number: int
-    expected: int = 0
-    arrived: Array = field(default_factory=lambda: np.zeros(0, np.int64))
-    generation: int = 0
-    passed: int = 0
-    """Threads that arrived and went on."""
-    now: Array | None = None
-    """What those know."""
-    proxied: Array | None = None
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.expected = 0
+        self.generation = 0
+        self.here: list[Arrival] = []
+        """The arrivals of this generation."""
+        self.before: list[Arrival] = []
+        """Those of the last complete one."""
+        self.waited: set[int] = set()
+        """The first threads of the warps that waited in that."""
+        self.now: Array | None = None
+        """What those know that have arrived and gone on."""
+        self.proxied: Array | None = None
 
     @property
     def count(self) -> int:
-        return self.arrived.size + self.passed
+        """Threads that have come in this generation."""
+        return sum(a.threads.size for a in self.here)
 
-    def arrive(self, clocks: Clocks, threads: Array, expected: int) -> bool:
+    def unordered(self, clocks: Clocks, threads: Array) -> list[Arrival]:
+        """Arrivals of the last generation that nothing orders before one of the warp ``threads``.
+
+        In another interleaving the warp takes the place of one of these.
+        """
+        if not self.before or int(threads[0]) in self.waited:
+            return []
+        known = clocks.now[threads].max(axis=0)
+        return [a for a in self.before if (known[a.threads] < a.clocks).all()]
+
+    def arrive(self, clocks: Clocks, threads: Array, expected: int, op: Operation) -> bool:
         """A warp arrives and goes on; True when nobody is left to come."""
         now, proxied = clocks.now[threads].max(axis=0), clocks.proxied[threads].max(axis=0)
         self.now = now if self.now is None else np.maximum(self.now, now)
         self.proxied = proxied if self.proxied is None else np.maximum(self.proxied, proxied)
-        self.passed += threads.size
+        self.here.append(Arrival(threads, clocks.clock(threads), op, False))
         self.expected = expected
         clocks.tick(threads)
         return self._completed(clocks)
@@ -273,19 +326,22 @@ class NamedBarrier:
     def _completed(self, clocks: Clocks) -> bool:
         if self.count < self.expected:
             return False
-        if self.now is not None and self.proxied is not None and self.arrived.size:
-            clocks.learn(self.arrived, self.now, self.proxied)
-        if self.arrived.size:
-            clocks.meet(self.arrived)
-        self.arrived = np.zeros(0, np.int64)
-        self.passed, self.now, self.proxied = 0, None, None
+        waiting = [a.threads for a in self.here if a.waits]
+        if waiting:
+            arrived = np.concatenate(waiting)
+            if self.now is not None and self.proxied is not None:
+                clocks.learn(arrived, self.now, self.proxied)
+            clocks.meet(arrived)
+        self.before, self.here = self.here, []
+        self.waited = {int(threads[0]) for threads in waiting}
+        self.now, self.proxied = None, None
         self.generation += 1
         return True
 
-    def come(self, clocks: Clocks, threads: Array, expected: int) -> bool:
-        """A warp arrives; True when it is the last one, and then all have met."""
+    def come(self, clocks: Clocks, threads: Array, expected: int, op: Operation) -> bool:
+        """A warp arrives and waits; True when it is the last one, and then all have met."""
         self.expected = expected
-        self.arrived = np.concatenate([self.arrived, threads])
+        self.here.append(Arrival(threads, clocks.clock(threads), op, True))
         return self._completed(clocks)
 
     @property
@@ -296,22 +352,3 @@ class NamedBarrier:
 
     def state(self) -> str:
         return f"{self.name} has {self.count} of {self.expected} threads"
-
-
-class Signals:
-    """What the signals of one counter have released."""
-
-    def __init__(self, clocks: Clocks) -> None:
-        self.clocks = clocks
-        self.now: Array = np.zeros(clocks.components.count, np.int32)
-        self.proxied: Array = np.zeros_like(self.now)
-
-    def add(self, threads: Array) -> None:
-        """``threads`` signal: what they know is released."""
-        np.maximum(self.now, self.clocks.now[threads].max(axis=0), out=self.now)
-        np.maximum(self.proxied, self.clocks.proxied[threads].max(axis=0), out=self.proxied)
-        self.clocks.tick(threads)
-
-    def observe(self, threads: Array) -> None:
-        """``threads`` have seen the signals."""
-        self.clocks.learn(threads, self.now, self.proxied)

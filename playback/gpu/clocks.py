@@ -24,7 +24,7 @@ that of FastTrack (Flanagan and Freund, PLDI 2009) with full read sets.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -364,13 +364,15 @@ class GlobalShadow:
         self.write_op: Array = np.zeros(size, np.int32)
         self.readers: dict[int, dict[tuple[int, int], tuple[int, int]]] = {}
         self.atomics = Atomics()
+        self.polls = Atomics()
+        """Waits for counters, which race with plain stores only."""
         self.watched = True
 
     def settle(self, watched: bool) -> None:
         """A launch is over, and what it wrote is there for the next one."""
         self.cluster[self.cluster >= 0] = UPDATED
         self.readers.clear()
-        self.atomics = Atomics()
+        self.atomics, self.polls = Atomics(), Atomics()
         self.watched = watched
 
     def fill(self) -> None:
@@ -399,7 +401,7 @@ class GlobalShadow:
     def read(
         self, cluster: int, now: Array, threads: Array, clocks: Array, elements: Array, op: int
     ) -> Conflict | None:
-        """Row ``i``: thread ``threads[i]`` reads ``elements[i]``."""
+        """Row ``i``: ``threads[i]``, or what copies for it, reads ``elements[i]``."""
         if not self.watched:
             return None
         for thread, clock, row in zip(
@@ -410,6 +412,23 @@ class GlobalShadow:
         found = self._writers(cluster, now, elements)
         return found or self.atomics.unordered(cluster, now, elements)
 
+    def unseen(self, cluster: int, threads: int, elements: Array) -> Conflict | None:
+        """The first of ``elements`` that the async proxy does not see as ``cluster`` left it.
+
+        One of the ``threads`` wrote it itself in this launch and not by a TMA store, and the fence
+        of the async proxy orders shared memory only.
+        """
+        by_code = (self.cluster[elements] == cluster) & (self.thread[elements] < threads)
+        if by_code.any():
+            element = int(elements[by_code][0])
+            who, op = int(self.thread[element]), int(self.write_op[element])
+            return Conflict(False, True, 0, element, who, op, 1, cluster)
+        for element in elements.tolist() if self.atomics.log else ():
+            for (home, thread), (_, op) in self.atomics.log.get(element, {}).items():
+                if home == cluster:
+                    return Conflict(False, True, 0, element, thread, op, 1, cluster)
+        return None
+
     def write(
         self, cluster: int, now: Array, threads: Array, clocks: Array, elements: Array, op: int
     ) -> Conflict | None:
@@ -417,7 +436,10 @@ class GlobalShadow:
         conflict = self._writers(cluster, now, elements)
         conflict = conflict or self.atomics.unordered(cluster, now, elements)
         conflict = conflict or self._readers(cluster, now, elements)
+        if conflict is None and (polled := self.polls.unordered(cluster, now, elements)):
+            conflict = replace(polled, reader=True)
         self.atomics.clear(elements)
+        self.polls.clear(elements)
         if self.readers:
             for element in elements.ravel().tolist():
                 self.readers.pop(element, None)
@@ -445,6 +467,13 @@ class GlobalShadow:
         conflict = conflict or self._readers(cluster, now, elements)
         self.atomics.add(cluster, threads, clocks, elements, op)
         return conflict
+
+    def poll(
+        self, cluster: int, now: Array, threads: Array, clocks: Array, elements: Array, op: int
+    ) -> Conflict | None:
+        """Waits for counters: row ``i``, thread ``threads[i]`` has waited for ``elements[i]``."""
+        self.polls.add(cluster, threads, clocks, elements, op)
+        return self._writers(cluster, now, elements)
 
 
 def repeated(granules: Array) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
-from polyc.playback.gpu.barriers import MBarrier, NamedBarrier, Signals
+from polyc.playback.gpu.barriers import MBarrier, NamedBarrier
 from polyc.playback.gpu.clocks import Clocks, Conflict, Shadow
 from polyc.playback.gpu.copies import Copy, CpAsync, TmaCopy, WgmmaCall
 from polyc.playback.gpu.counters import Counters
@@ -16,6 +16,8 @@ from polyc.playback.gpu.kernel import KernelInfo
 from polyc.playback.gpu.lanes import Array
 from polyc.playback.gpu.memory import WINDOW, WINDOW_STRIDE, SharedMemory
 from polyc.playback.gpu.record import Timeline, Trace
+from polyc.playback.gpu.register_pool import RegisterPool
+from polyc.playback.gpu.signals import Signals
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,8 @@ class Cluster:
         self.components = kernel.components()
         self.clocks = Clocks(self.components)
         self.barrier = NamedBarrier(-1)
-        self.signals: dict[tuple[str, int], Signals] = {}
-        """What CTAs have signalled, by the counter: its tensor's name and its element."""
+        self.signals: dict[str, dict[int, Signals]] = {}
+        """What CTAs have signalled, by the counter's tensor and its element."""
         self.ctas: list[Cta] = [Cta(self, rank) for rank in range(kernel.cluster)]
 
     def complete_some(self) -> None:
@@ -136,8 +138,7 @@ class Cta:
         self.copying: list[Copy] = []
         """cp.async of all warps that have not completed."""
         per_thread = min(255, 65536 // (kernel.threads * kernel.blocks_per_sm)) // 8 * 8
-        self.register_pool = 0
-        self.registers = [per_thread] * len(self.calls)
+        self.pool = RegisterPool(len(self.calls), per_thread, self.clocks, report)
 
     # Places
 
@@ -261,6 +262,7 @@ class Cta:
                     None,
                     1,
                 )
+        self.pool.finish()
         self.counters.peak_shared_bytes = max(
             self.counters.peak_shared_bytes, self.kernel.shared_bytes
         )

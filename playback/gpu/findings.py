@@ -29,6 +29,8 @@ KINDS: dict[str, str] = {
     "BarrierDivergence": "a part of a warp executes what the whole warp must execute",
     "BarrierMissing": "threads that a barrier waits for never come",
     "BarrierMismatch": "threads meet at one barrier with different numbers of threads",
+    "BarrierPhase": "threads may be counted at a barrier in place of others that meet there",
+    "SignalCount": "a wait for a counter may be met by other signals than those that it means",
     "Deadlock": "no warp can go on",
     "NotUniform": "a value that the kernel states to be equal in a warp differs",
     "OutOfBounds": "an access outside a tensor, the shared memory or the registers",

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from polyc.playback.gpu.barriers import Signals
+from polyc.dialects.gpu.hw_exchange import AtomicGlobalOp
 from polyc.playback.gpu.clocks import NEVER, UPDATED
 from polyc.playback.gpu.kernel import Steps, Wait
 from polyc.playback.gpu.lanes import Array, Mask, Value
 from polyc.playback.gpu.memory import GlobalTensor
+from polyc.playback.gpu.signals import Mistaken, Signals
 from polyc.playback.gpu.warp_cluster import ClusterWarp
 
 
@@ -42,9 +43,35 @@ class GridWarp(ClusterWarp):
             shadow.cluster[offsets] = UPDATED
         return lanes, offsets
 
-    def _signals(self, tensor: GlobalTensor, offset: int) -> Signals:
-        known = self.cta.cluster.signals
-        return known.setdefault((tensor.name, offset), Signals(self.clocks))
+    def _signals(self, number: int, tensor: GlobalTensor, offset: int) -> Signals:
+        """The signals of a counter; from when it is one, atomics may not update it."""
+        known = self.cta.cluster.signals.setdefault(tensor.name, {})
+        found = known.get(offset)
+        if found is None:
+            found = Signals(self.clocks, int(tensor.data[offset]), self.op(number))
+            known[offset] = found
+            assert tensor.shadow is not None
+            for (_, thread), (_, op) in tensor.shadow.atomics.log.get(offset, {}).items():
+                if isinstance(self.op(op), AtomicGlobalOp):
+                    self._also_updated(op, tensor, offset, thread, found)
+        return found
+
+    def _mistaken(self, tensor: GlobalTensor, offset: int, found: Mistaken | None) -> None:
+        if found is None:
+            return
+        early, late = found.early.thread, found.late.thread
+        self.report.add(
+            "SignalCount",
+            f"{tensor.element_text(offset)} is awaited to be {found.count}, and nothing orders "
+            f"thread {late}, which signals it after that, after the signal of thread {early}: on "
+            "another run the wait takes the one for the other; wait for all, or take a counter "
+            "for each meeting",
+            found.late.op,
+            found.op,
+            [late, early],
+            "global",
+            tensor.base + offset * tensor.itemsize,
+        )
 
     def signal_global(
         self, number: int, tensor: GlobalTensor, indices: Sequence[Value], m: Mask
@@ -55,6 +82,7 @@ class GridWarp(ClusterWarp):
             return
         threads = self.threads[lanes]
         self._trace(number, threads, offsets)
+        known = [self._signals(number, tensor, offset) for offset in offsets.tolist()]
         now, clocks = self.clocks.now[threads], self.clocks.clock(threads)
         assert tensor.shadow is not None
         found = tensor.shadow.update(
@@ -62,9 +90,9 @@ class GridWarp(ClusterWarp):
         )
         if found is not None:
             self._global_conflict(number, tensor, found, lanes, True)
-        np.add.at(tensor.data, offsets, 1)
-        for thread, offset in zip(threads, offsets.tolist(), strict=True):
-            self._signals(tensor, offset).add(np.array([thread]))
+        for thread, offset, signals in zip(threads.tolist(), offsets.tolist(), known, strict=True):
+            self._mistaken(tensor, offset, signals.add(thread, self.op(number)))
+            tensor.data[offset] += 1
         self.counters.barriers += 1
         self.dirty = True
 
@@ -85,10 +113,26 @@ class GridWarp(ClusterWarp):
 
         if late().size:
             yield Wait(self.op(number), lambda: not late().size, text)
-        for lane, offset in zip(lanes.tolist(), offsets.tolist(), strict=True):
+        threads = self.threads[lanes]
+        assert tensor.shadow is not None
+        met = tensor.shadow.poll(
+            self.cta.cluster.number,
+            self.clocks.now[threads],
+            threads,
+            self.clocks.clock(threads),
+            offsets[:, None],
+            number,
+        )
+        if met is not None:
+            self._global_conflict(number, tensor, met, lanes, False)
+        for lane, offset, value in zip(
+            lanes.tolist(), offsets.tolist(), wanted.tolist(), strict=True
+        ):
             thread = self.threads[lane : lane + 1]
             self._trace(number, thread, np.array([offset]))
-            self._signals(tensor, offset).observe(thread)
+            signals = self._signals(number, tensor, offset)
+            found = signals.observe(int(thread[0]), value, self.op(number))
+            self._mistaken(tensor, offset, found)
         self.counters.barriers += 1
         self.dirty = True
         yield None

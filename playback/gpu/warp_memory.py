@@ -12,6 +12,7 @@ from polyc.playback.gpu.copies import CpAsync
 from polyc.playback.gpu.counters import sectors, wavefronts
 from polyc.playback.gpu.lanes import Array, Mask, Value, byte_rows, is_lanes, spread
 from polyc.playback.gpu.memory import WINDOW, GlobalTensor
+from polyc.playback.gpu.signals import Signals
 from polyc.playback.gpu.warp_base import WarpBase
 
 ATOMIC = {"add": np.add, "max": np.maximum, "min": np.minimum}
@@ -104,11 +105,20 @@ class MemoryWarp(WarpBase):
             other += f" of {'CTA' if components.ctas == 1 else 'cluster'} {found.home}"
         verb = "writes" if writes else "reads"
         earlier = "has read" if found.reader else "wrote"
+        text = (
+            f"thread {thread} {verb} {tensor.element_text(found.granule)}, and nothing orders "
+            f"that after {other} {earlier} it"
+        )
+        if found.proxied:
+            text = (
+                f"thread {thread} {verb} {tensor.element_text(found.granule)} through the async "
+                f"proxy, and what {other} wrote there in this launch is not visible to it: "
+                "fence.proxy.async is for shared memory; load it without TMA, or in a later launch"
+            )
         self.find(
             number,
-            "DataRace",
-            f"thread {thread} {verb} {tensor.element_text(found.granule)}, and nothing orders "
-            f"that after {other} {earlier} it",
+            "ProxyFence" if found.proxied else "DataRace",
+            text,
             threads=np.array([thread, components.thread(found.component) or 0]),
             space="global",
             address=tensor.base + found.granule * tensor.itemsize,
@@ -117,15 +127,25 @@ class MemoryWarp(WarpBase):
         )
 
     def _read_global(
-        self, number: int, tensor: GlobalTensor, lanes: Array, elements: Array
+        self,
+        number: int,
+        tensor: GlobalTensor,
+        lanes: Array,
+        elements: Array,
+        copies: tuple[Array, Array] | None = None,
     ) -> None:
-        """Happens-before of a read of a tensor that the kernel also writes."""
+        """Happens-before of a read of a tensor that the kernel also writes.
+
+        ``copies`` are the components and clocks of what reads for the lanes, where it is not the
+        lanes themselves: the read is over when the copy is known complete.
+        """
         shadow = tensor.shadow
         if shadow is None or not lanes.size:
             return
         threads = self.threads[lanes]
-        now, clocks = self.clocks.now[threads], self.clocks.clock(threads)
-        found = shadow.read(self.cta.cluster.number, now, threads, clocks, elements, number)
+        now = self.clocks.now[threads]
+        readers, clocks = copies or (threads, self.clocks.clock(threads))
+        found = shadow.read(self.cta.cluster.number, now, readers, clocks, elements, number)
         if found is not None:
             self._global_conflict(number, tensor, found, lanes, False)
         if tensor.is_undefined and (shadow.cluster[elements] == NEVER).any():
@@ -201,7 +221,24 @@ class MemoryWarp(WarpBase):
         found = shadow.write(self.cta.cluster.number, now, threads, clocks, elements, number)
         if found is not None:
             self._global_conflict(number, tensor, found, lanes, True)
+        if known := self.cta.cluster.signals.get(tensor.name):
+            for element in elements.ravel().tolist():  # A counter that is set anew.
+                known.pop(element, None)
         self.dirty = True
+
+    def _also_updated(
+        self, number: int, tensor: GlobalTensor, offset: int, thread: int, signals: Signals
+    ) -> None:
+        self.find(
+            number,
+            "SignalCount",
+            f"thread {thread} updates {tensor.element_text(offset)}, which is a counter of "
+            "signals: a wait takes the update for one, and it releases nothing",
+            np.array([thread]),
+            "global",
+            tensor.base + offset * tensor.itemsize,
+            signals.op,
+        )
 
     def atomic_global(
         self,
@@ -237,6 +274,10 @@ class MemoryWarp(WarpBase):
         found = shadow.update(self.cta.cluster.number, now, threads, clocks, place, number)
         if found is not None:
             self._global_conflict(number, tensor, found, lanes, True)
+        if known := self.cta.cluster.signals.get(tensor.name):
+            for thread, offset in zip(threads.tolist(), offsets.tolist(), strict=True):
+                if offset in known:
+                    self._also_updated(number, tensor, offset, thread, known[offset])
         ATOMIC[function].at(tensor.data, offsets, _of_lanes(value, lanes, tensor.data.dtype))
         size = offsets.size * tensor.itemsize
         self.counters.global_read_bytes += size
@@ -453,7 +494,9 @@ class MemoryWarp(WarpBase):
             elements = offsets[:, None] + np.arange(width)
             self._trace(number, self.threads[wanted], offsets)
             values[wanted] = tensor.data[elements]
-            self._read_global(number, tensor, wanted, elements)
+            readers = self.clocks.components.threads + self.threads[wanted]
+            copies = readers, self.committed[wanted] + 1
+            self._read_global(number, tensor, wanted, elements, copies)
             self.counters.cp_async_bytes += elements.size * tensor.itemsize
             self.counters.global_read_bytes += elements.size * tensor.itemsize
             self.counters.global_read_sectors += sectors(tensor.base + offsets * tensor.itemsize)

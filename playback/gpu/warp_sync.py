@@ -8,9 +8,10 @@ import numpy as np
 
 from polyc.playback.gpu.barriers import MBarrier, NamedBarrier
 from polyc.playback.gpu.copies import TmaCopy, TmaStore
+from polyc.playback.gpu.findings import threads_text
 from polyc.playback.gpu.kernel import BarrierArray, Steps, Wait
 from polyc.playback.gpu.lanes import Array, Mask, Value, is_lanes
-from polyc.playback.gpu.memory import PATTERN, WINDOW, TensorMap, swizzled
+from polyc.playback.gpu.memory import PATTERN, WINDOW, GlobalTensor, TensorMap, swizzled
 from polyc.playback.gpu.warp_memory import MemoryWarp
 
 
@@ -27,7 +28,7 @@ class SyncWarp(MemoryWarp):
         barrier = self._named(number, which, m)
         self._check_meeting(number, barrier, threads, m)
         self.counters.barriers += 1
-        barrier.arrive(self.clocks, self.threads, threads)
+        barrier.arrive(self.clocks, self.threads, threads, self.op(number))
         self.dirty = True
 
     def _named(self, number: int, which: Value, m: Mask) -> NamedBarrier:
@@ -62,13 +63,25 @@ class SyncWarp(MemoryWarp):
                 f"warp {self.index} comes to {barrier.name} with {threads} threads, and others "
                 f"wait there for {barrier.expected}",
             )
+        if others := barrier.unordered(self.clocks, self.threads):
+            them = np.concatenate([a.threads for a in others])
+            self.find(
+                number,
+                "BarrierPhase",
+                f"{threads_text(self.threads.tolist())} come to {barrier.name} after "
+                f"{threads_text(them.tolist())} have met there, and nothing orders that: on "
+                "another run they are counted in place of those; take another barrier, or meet "
+                "between",
+                threads=np.concatenate([self.threads, them]),
+                other=others[0].op,
+            )
 
     def meet(self, number: int, barrier: NamedBarrier, threads: int, m: Mask) -> Steps:
         """Wait at a barrier until ``threads`` threads are there."""
         self._check_meeting(number, barrier, threads, m)
         self.counters.barriers += 1
         generation = barrier.generation
-        if not barrier.come(self.clocks, self.threads, threads):
+        if not barrier.come(self.clocks, self.threads, threads, self.op(number)):
             yield Wait(
                 self.op(number), lambda: barrier.generation != generation, barrier.state, True
             )
@@ -164,17 +177,14 @@ class SyncWarp(MemoryWarp):
 
     def fence_proxy_async(self, m: Mask) -> None:
         self.clocks.fence(self.threads[self.active(m)])
-        for barrier in self.cta.mbarriers:
-            for thread in self.threads[self.active(m)].tolist():
-                if barrier.published is None:
-                    barrier.publish(thread)
 
     def set_max_registers(self, number: int, increase: bool, count: int, m: Mask) -> Steps:
         """``setmaxnreg``: once a warpgroup; an increase waits for registers that others gave."""
         self.collective(number, m)
-        cta, op = self.cta, self.op(number)
-        if self.index % 4 == 0:
-            held = cta.registers[self.group]
+        pool, op, part = self.cta.pool, self.op(number), self.index % 4
+        change = pool.come(self.group, part, count, int(self.threads[0]), op)
+        if part == 0:
+            held = pool.held[self.group]
             if increase == (count < held) and count != held:
                 self.find(
                     number,
@@ -182,15 +192,13 @@ class SyncWarp(MemoryWarp):
                     f"warpgroup {self.group} has {held} registers a thread and "
                     f"{'increases' if increase else 'decreases'} to {count}",
                 )
-            need = (count - held) * 128
-            if need > cta.register_pool:
+            if change.need > pool.free:
                 yield Wait(
                     op,
-                    lambda: need <= cta.register_pool,
-                    lambda: f"{need} registers: the CTA's pool has {cta.register_pool}",
+                    lambda: change.need <= pool.free,
+                    lambda: f"{change.need} registers: the CTA's pool has {pool.free}",
                 )
-            cta.register_pool -= need
-            cta.registers[self.group] = count
+            pool.take(change)
         yield None
 
     # TMA
@@ -244,7 +252,9 @@ class SyncWarp(MemoryWarp):
             self.counters.global_read_bytes += int(elements.size) * source.tensor.itemsize
             self.counters.global_read_sectors += touched
         if source.tensor.shadow is not None and elements.size:
-            self._read_global(number, source.tensor, np.array([lane]), elements[None, :])
+            reader = np.array([barrier.component]), np.array([barrier.phase + 1])
+            self._read_global(number, source.tensor, np.array([lane]), elements[None, :], reader)
+            self._check_proxy(number, source.tensor, elements, lane, False)
         granule = self.shadow.granule
         granules = np.arange(relative // granule, -(-(relative + size) // granule))
         places = np.array([*start, relative, barrier.component])
@@ -281,6 +291,16 @@ class SyncWarp(MemoryWarp):
         if usable:
             self.cta.loads.setdefault(barrier.component, []).append(copy)
         self.cta.launch(copy)
+
+    def _check_proxy(
+        self, number: int, tensor: GlobalTensor, elements: Array, lane: int, writes: bool
+    ) -> None:
+        """What TMA touches in global memory was not written by code in this launch."""
+        assert tensor.shadow is not None
+        threads = self.clocks.components.threads
+        found = tensor.shadow.unseen(self.cta.cluster.number, threads, elements)
+        if found is not None:
+            self._global_conflict(number, tensor, found, np.array([lane]), writes)
 
     def _box_place(
         self, number: int, what: str, tensor_map: TensorMap, address: int, thread: int
@@ -353,6 +373,7 @@ class SyncWarp(MemoryWarp):
         assert tensor.shadow is not None
         elements, touched = target.elements_at(start)
         if elements.size:
+            self._check_proxy(number, tensor, elements, lane, True)
             writer, clock = np.array([reader + components.threads]), np.array([group])
             hit = tensor.shadow.write(
                 self.cta.cluster.number, now[None], writer, clock, elements[None], number
