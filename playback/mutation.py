@@ -159,6 +159,10 @@ def _slots(op: Operation) -> Iterator[Change]:
             depth = op.barrier.type.count.data
             if depth > 1:
                 yield "the next barrier", _shifted(op, op.index, depth)
+        case hw.NamedBarrierOp() | hw.NamedBarrierArriveOp():
+            number = _number(op.id)
+            other = number + 1 if number < 15 else number - 1
+            yield f"barrier {number} -> {other}", _set(op, "id", other)
         case _:
             return
 
