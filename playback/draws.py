@@ -23,8 +23,13 @@ def _uniform(random: np.random.Generator, shape: tuple[int, ...], least: int) ->
 
 
 def _large(random: np.random.Generator, shape: tuple[int, ...], least: int) -> Array:
-    """Up to 64: differences of logits that an exponential cannot hold."""
-    return np.float32(64) * _uniform(random, shape, least)
+    """Up to 8, and one in 16 of 128 to 256: differences that no exponential can hold.
+
+    Few are that large, so that sums of products of them stay below f16's largest number.
+    """
+    found = np.float32(8) * _uniform(random, shape, least)
+    far = np.sign(found) * random.uniform(128.0, 256.0, shape)
+    return np.where(random.uniform(0, 1, shape) < 1 / 16, far, found).astype(np.float32)
 
 
 def _mixed(random: np.random.Generator, shape: tuple[int, ...], least: int) -> Array:
