@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -11,8 +10,9 @@ from xdsl.dialects.builtin import StringAttr
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.tools.pipeline import DUMPS, Compilation, dump_text
-from polyc.tools.printing import module_text, write
+from polyc.tools.printing import module_text
 from polyc.tools.steps import on_stderr, on_stdout, quiet
+from polyc.tools.streams import make_folder, write
 
 NAME = "compile"
 HELP = "Compile a program for one architecture."
@@ -92,7 +92,7 @@ def _dump(job: Compilation, dumps: list[str], cuda: str, folder: str) -> None:
     if not dumps:
         return
     with job.steps.step("dump") as step:
-        os.makedirs(folder, exist_ok=True)
+        make_folder(folder)
         for name in dumps:
             stage, file = DUMPS[name]
             text = dump_text(name, job.kept.get(stage, job.module), cuda)

@@ -30,6 +30,7 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from polyc.dialects.diagnostic import Place, PolycError, from_text
+from polyc.passes.outside import outside_error
 
 
 class LinearLexer(MLIRLexer):
@@ -98,10 +99,12 @@ class LocatingParser(Parser):
         start = self._current_token.span.start
         try:
             op = super().parse_operation()
-        except OverflowError as error:
-            reason = f"a number in this op does not fit its type: {error}"
-            raise PolycError("InvalidIR", reason, self.place(start)) from error
-        except (VerifyException, ValueError, NotImplementedError) as error:
+        except (VerifyException, ValueError, NotImplementedError, OverflowError) as error:
+            if (fault := outside_error(error)) is not None:
+                raise fault from error
+            if isinstance(error, OverflowError):
+                reason = f"a number in this op does not fit its type: {error}"
+                raise PolycError("InvalidIR", reason, self.place(start)) from error
             # NotImplementedError: xDSL's for an affine expression that multiplies symbols.
             raise from_text(str(error), self.place(start)) from error
         if (count := _PREDICATES.get(op.name)) is not None:

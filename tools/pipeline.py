@@ -22,10 +22,12 @@ from polyc.dialects.arch import ARCHS, arch_names
 from polyc.dialects.diagnostic import PolycError
 from polyc.passes.driver import verify
 from polyc.passes.lower_to_gpu import build, gpu_passes
+from polyc.passes.outside import left_broken, outside_error
 from polyc.tools.parsing import decode, parse_text
 from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context
 from polyc.tools.steps import Steps, quiet
+from polyc.tools.streams import read_bytes
 
 if TYPE_CHECKING:
     from polyc.dialects.signature import SignatureOp
@@ -57,6 +59,11 @@ def run_pass(ctx: Context, instance: ModulePass, module: ModuleOp, check: bool =
         raise
     except DiagnosticException as error:
         raise PolycError("PassFailed", f"{instance.name}: {error}", module) from error
+    except (Exception, SystemExit) as error:
+        if (fault := outside_error(error, f"pass {instance.name}")) is None:
+            raise
+        fault.layer = instance.name
+        raise fault from error
     if check:
         try:
             verify(module)
@@ -64,12 +71,15 @@ def run_pass(ctx: Context, instance: ModulePass, module: ModuleOp, check: bool =
             error.layer = instance.name
             error.message = f"after {instance.name}: {error.message}"
             raise
+        except Exception as error:
+            if (fault := left_broken(instance, error)) is None:
+                raise
+            raise fault from error
 
 
 def read_text(path: str | Path) -> str:
     """The text of a file.  Raises OSError, and PolycError when it is not UTF-8."""
-    with open(path, "rb") as file:
-        return decode(file.read(), str(path))
+    return decode(read_bytes(path), str(path))
 
 
 def check_arch(arch: str) -> str:

@@ -17,9 +17,9 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.tools.check import Expected, sizes_text
 from polyc.tools.pipeline import Compilation, check_arch
 from polyc.tools.play import Signature
-from polyc.tools.printing import write
 from polyc.tools.run_command import check_tensors, parse_sizes, the_graph
 from polyc.tools.steps import Steps, on_stdout, quiet
+from polyc.tools.streams import make_folder, write
 
 if TYPE_CHECKING:
     from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
@@ -237,7 +237,7 @@ def _write_pictures(
     if layouts is None:
         return
     folder = Path(layouts)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     kernel = next((k for k in module.kernels() if k.sym_name.data == result.variant), None)
     for op in () if kernel is None else kernel.walk():
         if isinstance(op, SharedTileOp):

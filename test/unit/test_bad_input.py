@@ -189,7 +189,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("polyc-opt parens.mlir", "error[NestedTooDeep]: "),
         ("polyc-opt string.mlir", "closing string literal"),
         ("polyc-opt word.mlir", "error[ParseError]: "),
-        ("polyc-opt ok.mlir -o none/x", "none/x: error[FileNotFound]: there is no folder none"),
         ("polyc-opt ok.mlir -o folder", "folder: error[NotAFile]: "),
         ("polyc-opt ok.mlir -t cuda", "ok.mlir:1:1: error[NotLowered]: "),
         ("polyc-opt ok.mlir -p nope", "error[UnknownPass]: there is no pass nope"),
