@@ -28,6 +28,7 @@ from polyc.tools.interrupt import wants_json
 from polyc.tools.parsing import decode, parse_text
 from polyc.tools.pipeline import dump_text, run_pass
 from polyc.tools.printing import MLIRTarget, module_text
+from polyc.tools.python_file import is_python, module_of
 from polyc.tools.registry import PassRegistry, load_dialect, register_dialects
 from polyc.tools.streams import STDOUT, naming, say, write
 
@@ -91,6 +92,14 @@ class PolycOptMain(xDSLOptMain):
         for action in arg_parser._actions:  # pyright: ignore[reportPrivateUsage]
             if action.dest == "passes":
                 action.help = "passes to run, as a,b{option=value},c; --list-passes names them"
+            if action.dest == "input_file":
+                action.help = (
+                    "path to input file; a Python file (.py) is executed for its tile program: run "
+                    "none that you do not trust"
+                )
+        arg_parser.add_argument(
+            "--program", metavar="NAME", help="the tile program, when a Python file has several"
+        )
         arg_parser.add_argument(
             "--load-pass",
             action="append",
@@ -148,8 +157,20 @@ class PolycOptMain(xDSLOptMain):
             self.registry.add(reference)
         self.pipeline = PassPipeline(tuple(self.registry.parse(self.args.passes)))
 
+    def check_options(self) -> None:
+        """Raises PolycError for options of ``--check-each`` that it does not take or is without."""
+        if self.args.set:
+            from polyc.tools.sizes import given_sizes
+
+            given_sizes(self.args.set)
+            if not self.args.check_each:
+                raise PolycError("Usage", "--set gives sizes to --check-each; add that")
+        if self.args.seed < 0:
+            raise PolycError("Usage", f"--seed {self.args.seed}: a seed is 0 or more")
+
     def run(self) -> None:
         """Process the input, chunk by chunk; raises PolycError unless asked to print it."""
+        self.check_options()
         if self.args.list_passes:
             say("\n".join(self.registry.names(plugins=True)) + "\n")
             return
@@ -161,7 +182,7 @@ class PolycOptMain(xDSLOptMain):
                 show("// -----\n")
             parsed = False
             try:
-                module = parse_text(self.ctx, text, name, offset, not self.args.no_implicit_module)
+                module = self._module(text, name, offset)
                 parsed = True
                 self.apply_passes(module)
                 made = self.output_resulting_program(module)
@@ -181,8 +202,19 @@ class PolycOptMain(xDSLOptMain):
         if self.args.output_file is not None:
             write(self.args.output_file, "".join(kept).encode())
 
+    def _module(self, text: str, name: str, offset: int) -> ModuleOp:
+        if is_python(name):
+            return module_of(name, self.args.program)
+        if self.args.program is not None:
+            raise PolycError(
+                "Usage", f"--program {self.args.program} is for a Python file, and {name} is text"
+            )
+        return parse_text(self.ctx, text, name, offset, not self.args.no_implicit_module)
+
     def _chunks(self, name: str) -> list[tuple[str, int]]:
         """The texts to process and the lines of the file before each."""
+        if is_python(name):
+            return [("", 0)]
         with naming(name):
             stream, _ = self.get_input_stream()
             with stream:
@@ -203,9 +235,11 @@ class PolycOptMain(xDSLOptMain):
         check = None
         if self.args.check_each:
             from polyc.tools.check import EachPass
-            from polyc.tools.run_command import given_sizes
+            from polyc.tools.play import programs
+            from polyc.tools.sizes import given_for
 
-            check = EachPass.of_module(prog, self.args.seed, given_sizes(self.args.set))
+            given = given_for(self.args.set, programs(prog), prog)
+            check = EachPass.of_module(prog, self.args.seed, given)
         passes = self.pipeline.passes
         for number, instance in enumerate(passes):
             start = time.perf_counter()

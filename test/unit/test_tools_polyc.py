@@ -16,7 +16,7 @@ from polyc.tools.pipeline import DUMPS, Compilation, graphs
 from polyc.tools.play import play
 from polyc.tools.polyc import main
 from polyc.tools.registry import make_context
-from polyc.tools.run_command import parse_sizes
+from polyc.tools.sizes import parse_sizes
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLE = ROOT / "examples" / "gemm_bias_relu.mlir"
