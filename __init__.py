@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from xdsl.ir import Operation
 
     from polyc.runtime.program import Program

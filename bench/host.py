@@ -27,7 +27,7 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / ".typecheck")}
 IMPORTS = """
 import json, sys, time
 from polyc.passes import lower_to_gpu
-from polyc.tools import polyc, polyc_opt, pipeline, printing
+from polyc.tools import commands, opt, pipeline, polyc, polyc_opt, printing, streams
 from polyc.tools.registry import DIALECTS, PassRegistry, make_context
 ctx = make_context()
 for name in DIALECTS:

@@ -320,6 +320,25 @@ def parse_dim(parser: AttrParser) -> Dim:
             return total
 
 
+def parse_constant(parser: AttrParser, what: str) -> int:
+    """Parse an integer, ``what`` saying of what: "an axis of a permute".
+
+    An expression of symbols is ``NotConstant``: of a stride or a dilation no index map is affine
+    (S3.3), and an axis is no size.
+    """
+    start = parser.pos
+    found = parse_dim(parser)
+    if (value := found.constant()) is None:
+        affine = any(word in what for word in ("stride", "dilation"))
+        parser.raise_error(
+            f"NotConstant: {found} is symbolic, and {what} is a number"
+            + (": a symbolic one is not affine" if affine else ""),
+            start,
+            parser.pos,
+        )
+    return value
+
+
 def _parse_term(parser: AttrParser) -> Dim:
     value = _parse_factor(parser)
     while True:
@@ -329,11 +348,15 @@ def _parse_term(parser: AttrParser) -> Dim:
         for word in ("floordiv", "ceildiv", "mod"):
             if parser.parse_optional_keyword(word) is not None:
                 pos = parser.pos
-                den = _parse_factor(parser).constant()
-                if den is None or den <= 0:
+                factor = _parse_factor(parser)
+                den = factor.constant()
+                reason = f"the right side of {word} is a positive integer constant"
+                if den is None:
                     parser.raise_error(
-                        f"the right side of {word} is a positive integer constant", pos
+                        f"NonSCoP: {reason}; to divide by {factor} is not affine", pos
                     )
+                if den <= 0:
+                    parser.raise_error(reason, pos)
                 if word == "floordiv":
                     value = value.floordiv(den)
                 else:

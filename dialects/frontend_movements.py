@@ -25,7 +25,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Dim, shape_text
+from polyc.dialects.dim import Dim, parse_constant, shape_text
 from polyc.dialects.frontend_types import (
     TensorType,
     need_element,
@@ -156,7 +156,7 @@ class ConcatOp(IRDLOperation):
     def parse(cls, parser: Parser) -> ConcatOp:
         unresolved = parse_values(parser)
         parser.parse_keyword("axis")
-        axis = parser.parse_integer(allow_boolean=False)
+        axis = parse_constant(parser, "the axis of a concat")
         args, results, attributes = parse_typed(parser, unresolved)
         return cls.create(
             operands=args,

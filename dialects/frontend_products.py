@@ -316,7 +316,7 @@ class Conv2dOp(IRDLOperation):
         properties: dict[str, Attribute] = {"layout": StringAttr(layout)}
         for key in ("stride", "padding", "dilation"):
             parser.parse_keyword(key)
-            properties[key] = numbers_attr(parse_numbers(parser))
+            properties[key] = numbers_attr(parse_numbers(parser, f"a {key} of a conv2d"))
         parser.parse_keyword("groups")
         properties["groups"] = DimAttr(parse_dim(parser))
         args, results, attributes = parse_typed(parser, unresolved)

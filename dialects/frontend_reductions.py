@@ -149,7 +149,7 @@ def reduced_shape(dims: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
 
 def _parse_axes(parser: Parser) -> DenseArrayBase:
     parser.parse_keyword("axes")
-    return numbers_attr(parse_numbers(parser))
+    return numbers_attr(parse_numbers(parser, "an axis of a reduction"))
 
 
 class SoftmaxBase(AlongAxes, ABC):

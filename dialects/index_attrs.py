@@ -31,8 +31,8 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects import tiny
 from polyc.dialects.dim import Dim, DimAttr, parse_dim
+from polyc.dialects.numbers import number_text, parse_f32
 from polyc.poly import isl
 
 AxisKind = Literal["iter", "reduce", "broadcast"]
@@ -175,12 +175,7 @@ def parse_piece(parser: AttrParser) -> PieceAttr:
 
 def _parse_entry(parser: AttrParser) -> AffineMapAttr | Fill:
     if parser.parse_optional_keyword("fill") is not None:
-        negative = parser.parse_optional_punctuation("-") is not None
-        for word in ("inf", "nan"):
-            if parser.parse_optional_keyword(word) is not None:
-                return FloatAttr(-float(word) if negative else float(word), f32)
-        number = float(parser.parse_number(allow_boolean=False))
-        return FloatAttr(-number if negative else number, f32)
+        return FloatAttr(parse_f32(parser), f32)
     start = parser.pos
     found = parser.parse_attribute()
     if not isinstance(found, AffineMapAttr):
@@ -202,7 +197,7 @@ def print_piece(printer: Printer, piece: PieceAttr) -> None:
         if isinstance(entry, AffineMapAttr):
             printer.print_attribute(entry)
         else:
-            printer.print_string(f"fill {tiny.number_text(entry.value.data)}")
+            printer.print_string(f"fill {number_text(entry.value.data)}")
     printer.print_string("]")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import ClassVar, Self, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, Float32Type, FloatAttr, IntegerType, f32, i64
@@ -21,7 +21,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Dim, Shape, ShapeAttr, parse_dim, shape_text
+from polyc.dialects.dim import Dim, Shape, ShapeAttr, parse_constant, parse_dim, shape_text
 from polyc.dialects.numbers import number_text, parse_f32
 from polyc.dialects.signature import SizedTensorType, same_shape, same_size, verify_symbols
 from polyc.dialects.sizes import factor_groups, never_negative, product, verify_known
@@ -119,10 +119,10 @@ def parse_tensor(parser: Parser, kind: type[SizedTensorType]) -> SizedTensorType
     return t
 
 
-def parse_numbers(parser: Parser) -> list[int]:
-    """Parse ``[0, 1]``."""
+def parse_numbers(parser: Parser, what: str) -> list[int]:
+    """Parse ``[0, 1]``, ``what`` saying of what each is."""
     return parser.parse_comma_separated_list(
-        parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
+        parser.Delimiter.SQUARE, lambda: parse_constant(parser, what)
     )
 
 
@@ -222,7 +222,7 @@ class PermuteBase(MovementOp, ABC):
     @classmethod
     def parse_rest(cls, parser: Parser) -> dict[str, Attribute]:
         parser.parse_keyword("perm")
-        return {"permutation": numbers_attr(parse_numbers(parser))}
+        return {"permutation": numbers_attr(parse_numbers(parser, "an axis of a permute"))}
 
     def print_rest(self, printer: Printer) -> None:
         printer.print_string(f" perm {numbers_text(self.perm)}")
@@ -291,7 +291,7 @@ class ExpandBase(MovementOp, ABC):
     @classmethod
     def parse_rest(cls, parser: Parser) -> dict[str, Attribute]:
         parser.parse_keyword("dims")
-        return {"dimensions": numbers_attr(parse_numbers(parser))}
+        return {"dimensions": numbers_attr(parse_numbers(parser, "an axis of an expand"))}
 
     def print_rest(self, printer: Printer) -> None:
         printer.print_string(f" dims {numbers_text(self.dims)}")
@@ -379,6 +379,14 @@ def slice_sizes(low: Sequence[Dim], high: Sequence[Dim], steps: Sequence[int]) -
     return [(b - a).ceildiv(s) for a, b, s in zip(low, high, steps, strict=True)]
 
 
+def symbolic_step(step: Dim, axis: int) -> str:
+    """The sentence for a step that is no number (S3.3)."""
+    return (
+        f"NonSCoP: slice steps by {step} along axis {axis}, and a symbolic step is not affine; "
+        "give an integer"
+    )
+
+
 class SliceBase(MovementOp, ABC):
     """A part of each axis: ``slice %x [0:M, 1:K:2] : [M, K] -> [M, K floordiv 2]`` (S3.1, S3.3).
 
@@ -433,10 +441,7 @@ class SliceBase(MovementOp, ABC):
         for axis, step in enumerate(steps):
             value = step.constant()
             if value is None:
-                raise VerifyException(
-                    f"NonSCoP: slice steps by {step} along axis {axis}, and a symbolic step is "
-                    "not affine; give an integer"
-                )
+                raise VerifyException(symbolic_step(step, axis))
             if value < 0:
                 raise VerifyException(
                     f"NegativeStrideUnsupported: slice steps by {value} along axis {axis}; a view "
@@ -479,13 +484,20 @@ class SliceBase(MovementOp, ABC):
 
     @classmethod
     def parse_rest(cls, parser: Parser) -> dict[str, Attribute]:
+        axes = count()
+
         def one() -> tuple[Dim, Dim, Dim]:
+            axis = next(axes)
             low = parse_dim(parser)
             parser.parse_punctuation(":")
             high = parse_dim(parser)
             step = Dim.const(1)
             if parser.parse_optional_punctuation(":") is not None:
+                start = parser.pos
                 step = parse_dim(parser)
+                if step.constant() is None:
+                    # Before the result's type, whose sizes would divide by it.
+                    parser.raise_error(symbolic_step(step, axis), start, parser.pos)
             return low, high, step
 
         ranges = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, one)

@@ -58,6 +58,7 @@ from polyc.dialects.plan_fields import (
     Value,
     check_kind,
     from_attr,
+    no_field,
     parse_entry,
     print_value,
     to_attr,
@@ -174,10 +175,7 @@ class ScheduleOp(IRDLOperation):
         }
         for name in fields:
             if name not in BY_NAME:
-                raise ValueError(
-                    f"a schedule has no field {name!r}; its fields are "
-                    + ", ".join(f.name for f in FIELDS)
-                )
+                raise ValueError(no_field(name))
         for field in FIELDS:
             value = fields.get(field.name, field.default)
             if value is None:
@@ -382,32 +380,60 @@ class ScheduleOp(IRDLOperation):
         ``arch`` may also be ``sm80`` or ``sm90``, as the specification writes it.  Raises
         ValueError with the field and its value when the object is not a plan.
         """
-        rest = dict(data)
-        name = rest.pop("region", region)
-        variant = rest.pop("variant", "user")
+        fields: dict[str, Value] = {}
+        names: dict[str, object] = {"region": region, "variant": "user"}
+        when: list[Assumption] = []
+        for key, value in data.items():
+            if key in names:
+                names[key] = value
+            elif key == "when":
+                when = _conditions(value)
+            else:
+                fields |= plain_field(key, value)
+        name, variant = names["region"], names["variant"]
         if not isinstance(name, str) or not isinstance(variant, str):
             raise ValueError("a plan names its region and variant by strings")
-        facts = rest.pop("when", [])
-        if not isinstance(facts, list) or not all(
-            isinstance(fact, str) for fact in cast("list[object]", facts)
-        ):
-            raise ValueError(f"field 'when': expected a list of conditions, got {facts!r}")
-        when = [_condition(fact) for fact in cast("list[str]", facts)]
-        tile = rest.get("warp_tile")
-        if isinstance(tile, str):
-            sizes = tile.split("x")
-            if not all(size.isdecimal() for size in sizes):
-                raise ValueError(f"field 'warp_tile': expected sizes as in 64x64, got {tile!r}")
-            rest["warp_tile"] = [int(size) for size in sizes]
-        vector = rest.get("vectorize")
-        if isinstance(vector, dict):
-            record = cast("dict[str, object]", vector)
-            if set(record) != {"axis", "width"}:
-                raise ValueError(f"field 'vectorize': expected axis and width, got {record}")
-            rest["vectorize"], rest["vectorize_axis"] = record["width"], record["axis"]
-        if (arch := rest.get("arch")) in ("sm80", "sm90", "sm_90"):
-            rest["arch"] = "sm_80" if arch == "sm80" else "sm_90a"
-        return cls(name, variant, cast("dict[str, Value]", rest), when)
+        return cls(name, variant, fields, when)
+
+
+def plain_field(name: str, value: object) -> dict[str, Value]:
+    """The fields of a schedule that one of a JSON object stands for.
+
+    Raises ValueError for a name that there is not, or a value of another kind.
+    """
+    if name == "when":
+        _conditions(value)
+        return {}
+    made: dict[str, object] = {name: value}
+    if name == "warp_tile" and isinstance(value, str):
+        sizes = value.split("x")
+        if not all(size.isdecimal() for size in sizes):
+            raise ValueError(f"field 'warp_tile': expected sizes as in 64x64, got {value!r}")
+        made[name] = [int(size) for size in sizes]
+    elif name == "vectorize" and isinstance(value, dict):
+        record = cast("dict[str, object]", value)
+        if set(record) != {"axis", "width"}:
+            raise ValueError(f"field 'vectorize': expected axis and width, got {record}")
+        made = {"vectorize": record["width"], "vectorize_axis": record["axis"]}
+    elif name == "arch" and value in ("sm80", "sm90", "sm_90"):
+        made[name] = "sm_80" if value == "sm80" else "sm_90a"
+    for key, item in made.items():
+        if key not in BY_NAME:
+            raise ValueError(no_field(key))
+        if item is None:
+            continue  # a null is a field left out
+        try:
+            to_attr(cast("Value", item), BY_NAME[key].kind)
+        except (ValueError, VerifyException) as error:
+            raise ValueError(f"field {key!r}: {error}") from None
+    return cast("dict[str, Value]", made)
+
+
+def _conditions(value: object) -> list[Assumption]:
+    listed = cast("list[object]", value)
+    if not isinstance(value, list) or not all(isinstance(fact, str) for fact in listed):
+        raise ValueError(f"field 'when': expected a list of conditions, got {value!r}")
+    return [_condition(cast("str", fact)) for fact in listed]
 
 
 def _condition(text: str) -> Assumption:

@@ -155,6 +155,13 @@ FIELDS: tuple[Field, ...] = (
 
 BY_NAME = {f.name: f for f in FIELDS}
 
+
+def no_field(name: str) -> str:
+    """The sentence for a field that a schedule does not have."""
+    known = ", ".join(f.name for f in FIELDS)
+    return f"a schedule has no field {name!r}; its fields are {known}"
+
+
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "matmul": ("tiled", "implicit_gemm"),
     "conv": ("implicit_gemm", "im2col"),
@@ -195,7 +202,12 @@ def _parse_record(parser: Parser) -> Record:
         parser.parse_punctuation("=")
         return key, _parse_scalar(parser)
 
-    return dict(parser.parse_comma_separated_list(parser.Delimiter.BRACES, entry))
+    start = parser.pos
+    entries = parser.parse_comma_separated_list(parser.Delimiter.BRACES, entry)
+    for number, (key, _) in enumerate(entries):
+        if key in (other for other, _ in entries[:number]):
+            parser.raise_error(f"the entry {key!r} is given twice", start)
+    return dict(entries)
 
 
 def _parse_list(parser: Parser, item: Callable[[], object]) -> list[object]:
@@ -207,11 +219,7 @@ def parse_entry(parser: Parser) -> tuple[str, Value]:
     start = parser.pos
     name = parser.parse_identifier("a field of the schedule")
     if name not in BY_NAME:
-        parser.raise_error(
-            f"a schedule has no field {name!r}; its fields are "
-            + ", ".join(f.name for f in FIELDS),
-            start,
-        )
+        parser.raise_error(no_field(name), start)
     parser.parse_punctuation("=")
     match BY_NAME[name].kind:
         case "ints":

@@ -34,6 +34,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.numbers import check_fits, number_text, parse_real
 from polyc.dialects.region_scope import (
     NEUTRAL,
     REDUCE_FNS,
@@ -53,8 +54,6 @@ from polyc.dialects.region_types import (
     ValType,
     axes_text,
     check_element,
-    parse_scalar,
-    scalar_text,
     val_type,
 )
 
@@ -278,7 +277,7 @@ class ReduceOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.fn.data} ")
         printer.print_operand(self.operand)
-        init = scalar_text(self.init.value.data, self.init.type)
+        init = number_text(self.init.value.data, self.init.type)
         printer.print_string(f" over [{', '.join(self.labels)}] init {init}")
         if self.acc is not None:
             printer.print_string(" acc ")
@@ -296,7 +295,8 @@ class ReduceOp(IRDLOperation):
         parser.parse_keyword("over")
         axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_identifier)
         parser.parse_keyword("init")
-        init = parse_scalar(parser)
+        start = parser.pos
+        init = parse_real(parser)
         acc = float_type(parser) if parser.parse_optional_keyword("acc") is not None else None
         label: str | None = None
         if parser.parse_optional_keyword("name") is not None:
@@ -307,6 +307,7 @@ class ReduceOp(IRDLOperation):
         source = operands[0].type
         if not isinstance(source, ValType) or not isinstance(source.element_type, AnyFloat):
             parser.raise_error(f"expected a !region.val of floats, got {source}", pos)
+        check_fits(parser, init, source.element_type if acc is None else acc, start)
         op = cls(fn, operands[0], axes, init=init, acc=acc, label=label)
         set_type(op, result)
         op.attributes |= extra
@@ -347,6 +348,6 @@ class ReduceOp(IRDLOperation):
         if init != neutral or math.copysign(1.0, init) != math.copysign(1.0, neutral):
             raise VerifyException(
                 f"NeutralInvalid: init of a {fn} is {neutral}, what it gives over nothing, not "
-                f"{scalar_text(init, self.init.type)}; a finite number in its place changes the "
+                f"{number_text(init, self.init.type)}; a finite number in its place changes the "
                 "result"
             )

@@ -47,6 +47,7 @@ from polyc.dialects.dim import (
     parse_dim,
     shape_text,
 )
+from polyc.dialects.numbers import check_fits, number_text, parse_real
 from polyc.dialects.region_scope import (
     KernelScope,
     parse_types,
@@ -59,8 +60,6 @@ from polyc.dialects.region_types import (
     MemRefType,
     ValType,
     axes_text,
-    parse_scalar,
-    scalar_text,
     val_type,
 )
 from polyc.dialects.signature import symbol_space
@@ -126,7 +125,7 @@ class ReadOp(IRDLOperation):
         if self.guard is not None and self.fill is not None:
             printer.print_string(" where ")
             printer.print_attribute(self.guard)
-            printer.print_string(f" else {scalar_text(self.fill.value.data, self.fill.type)}")
+            printer.print_string(f" else {number_text(self.fill.value.data, self.fill.type)}")
         printer.print_op_attributes(self.attributes)
         print_types(printer, [self.tensor], self.result.type)
 
@@ -139,6 +138,7 @@ class ReadOp(IRDLOperation):
             parser.raise_error(f"expected an affine_map, got {map}", pos)
         guard: AffineSet | None = None
         fill: float | None = None
+        start = parser.pos
         if parser.parse_optional_keyword("where") is not None:
             pos = parser.pos
             found = parser.parse_attribute()
@@ -146,7 +146,8 @@ class ReadOp(IRDLOperation):
                 parser.raise_error(f"expected an affine_set, got {found}", pos)
             guard = found.data
             parser.parse_keyword("else")
-            fill = parse_scalar(parser)
+            start = parser.pos
+            fill = parse_real(parser)
         extra = parser.parse_optional_attr_dict()
         pos = parser.pos
         operands, result = parse_types(parser, [tensor])
@@ -154,6 +155,8 @@ class ReadOp(IRDLOperation):
             parser.raise_error(f"expected a !region.memref, got {operands[0].type}", pos)
         if not isinstance(result, ValType):
             parser.raise_error(f"expected a !region.val, got {result}", pos)
+        if fill is not None and isinstance(kind := operands[0].type.element_type, AnyFloat):
+            check_fits(parser, fill, kind, start)
         op = cls(operands[0], map.data, result.axes, guard, fill)
         set_type(op, result)
         op.attributes |= extra
@@ -288,20 +291,22 @@ class ConstantOp(IRDLOperation):
         return self.value.value.data
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(f" {scalar_text(self.number, self.value.type)}")
+        printer.print_string(f" {number_text(self.number, self.value.type)}")
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.result.type)
 
     @classmethod
     def parse(cls, parser: Parser) -> ConstantOp:
-        number = parse_scalar(parser)
+        start = parser.pos
+        number = parse_real(parser)
         extra = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         pos = parser.pos
         result = parser.parse_type()
         if not isinstance(result, ValType) or not isinstance(result.element_type, AnyFloat):
             parser.raise_error(f"expected a !region.val of floats, got {result}", pos)
+        check_fits(parser, number, result.element_type, start)
         op = cls(number, result.element_type)
         set_type(op, result)
         op.attributes |= extra

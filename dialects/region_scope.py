@@ -29,7 +29,7 @@ from xdsl.printer import Printer
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim, parse_constant
 from polyc.dialects.region_types import (
     ValType,
 )
@@ -71,7 +71,10 @@ def set_type(op: IRDLOperation, result: Attribute) -> None:
 
 def parse_ints(parser: AttrParser) -> DenseArrayBase[IntegerType]:
     return DenseArrayBase.from_list(
-        i64, parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        i64,
+        parser.parse_comma_separated_list(
+            parser.Delimiter.SQUARE, lambda: parse_constant(parser, "the position of an axis")
+        ),
     )
 
 

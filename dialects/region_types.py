@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.builtin import (
-    AnyFloat,
     ArrayAttr,
     BFloat16Type,
     BoolAttr,
     Float16Type,
     Float32Type,
-    FloatAttr,
     IntAttr,
     IntegerType,
     StringAttr,
@@ -32,39 +29,6 @@ from polyc.dialects.dim import (
     parse_shape,
     shape_text,
 )
-
-# Scalars in text -----------------------------------------------------------------------
-
-
-def scalar_text(value: float, element_type: AnyFloat) -> str:
-    """The shortest decimal that reads back as ``value`` in ``element_type``.
-
-    Infinities and NaN are written ``inf``, ``-inf`` and ``nan``.
-    """
-    if math.isnan(value):
-        return "nan"
-    if math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    text = ""
-    for digits in range(1, 18):
-        text = f"{value:.{digits}g}"
-        if FloatAttr(float(text), element_type).value.data == value:
-            break
-    mantissa, mark, exponent = text.partition("e")
-    if "." not in mantissa:
-        mantissa += ".0"
-    return mantissa + mark + exponent
-
-
-def parse_scalar(parser: AttrParser) -> float:
-    """A number, ``inf`` or ``nan``, with an optional minus."""
-    sign = -1.0 if parser.parse_optional_punctuation("-") is not None else 1.0
-    if parser.parse_optional_keyword("inf") is not None:
-        return sign * math.inf
-    if parser.parse_optional_keyword("nan") is not None:
-        return math.nan
-    return sign * float(parser.parse_number())
-
 
 # Types ---------------------------------------------------------------------------------
 

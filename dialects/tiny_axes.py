@@ -173,7 +173,7 @@ class ReduceOp(IRDLOperation):
         fn = parse_fn(parser, cls.name, REDUCTIONS)
         unresolved = parser.parse_unresolved_operand()
         parser.parse_keyword("axes")
-        axes = parse_numbers(parser)
+        axes = parse_numbers(parser, "an axis of a reduce")
         attributes: dict[str, Attribute] = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         operand_type = parse_tensor(parser)

@@ -142,9 +142,11 @@ class WindowOp(MovementOp):
         found: dict[str, Attribute] = {}
         for key in ("axes", "size", "stride", "dilation"):
             parser.parse_keyword(key)
-            found[key] = (
-                parse_sizes(parser) if key == "size" else numbers_attr(parse_numbers(parser))
-            )
+            if key == "size":
+                found[key] = parse_sizes(parser)
+            else:
+                what = "an axis of a window" if key == "axes" else f"a {key} of a window"
+                found[key] = numbers_attr(parse_numbers(parser, what))
         return found
 
     def print_rest(self, printer: Printer) -> None:

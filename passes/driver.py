@@ -25,6 +25,7 @@ from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.diagnostic import PolycError, from_text
+from polyc.passes.outside import outside_error
 from polyc.poly.affine import NotAffine
 from polyc.poly.isl import IslLimitExceeded
 
@@ -60,7 +61,7 @@ def beyond_isl(error: IslLimitExceeded, at: Operation | LocationAttr | None = No
 class _Escape(BaseException):
     """Carries an error past the walker, which would print the whole module into it."""
 
-    def __init__(self, error: PolycError) -> None:
+    def __init__(self, error: Exception) -> None:
         super().__init__(error)
         self.error = error
 
@@ -84,6 +85,8 @@ class _Following(RewritePattern):
             raise _Escape(beyond_isl(error, self.location)) from error
         except NotAffine as error:
             raise _Escape(PolycError("NonSCoP", str(error), self.location)) from error
+        except Exception as error:
+            raise _Escape(error) from error.__cause__
 
     def inserted(self, op: Operation) -> None:
         located(op, self.location)
@@ -184,6 +187,9 @@ def verify(module: Operation) -> None:
         module.verify()
     except (VerifyException, ValueError, IslLimitExceeded, *_NOT_YET_VERIFIED) as error:
         failing = _failing_op(module)
+        fault = outside_error(error if failing is None else failing[1])
+        if fault is not None:
+            raise fault from error
         if failing is None:
             if isinstance(error, _NOT_YET_VERIFIED):
                 raise

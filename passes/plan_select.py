@@ -7,7 +7,7 @@ ones; tuning replaces them later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -30,7 +30,7 @@ from polyc.passes.notes import show
 from polyc.passes.plan_attention import ATTENTION
 from polyc.passes.plan_conv import CONV
 from polyc.passes.plan_gemm import GEMM
-from polyc.passes.plan_given import name_of, read_plan, user_schedule
+from polyc.passes.plan_given import GivenPlan, name_of, read_plan, user_schedule
 from polyc.passes.plan_loops import LOOPS, remarks
 from polyc.passes.plan_rows import ROWS
 from polyc.passes.plan_rules import Recognised, Rule, bad_plan
@@ -67,7 +67,7 @@ class SelectPlan(RewritePattern):
     """
 
     arch: str
-    given: Sequence[Mapping[str, object]] = ()
+    given: Sequence[GivenPlan] = ()
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
@@ -81,22 +81,35 @@ class SelectPlan(RewritePattern):
         rule, schedules, refused = propose(op, self.arch)
         if rule is LOOPS:
             show(remarks(op, refused))
+        taken: dict[int, GivenPlan] = {}
         for given in self.given:
-            if given.get("region", name) == name:
-                self._apply(given, schedules, op, rule)
+            if given.fields.get("region", name) == name:
+                try:
+                    self._apply(given, schedules, op, rule, taken)
+                except PolycError as error:
+                    if error.kind == "BadPlan":
+                        error.located(given.place())
+                    raise
         rewriter.insert(schedules, InsertPoint.after(op))
 
     def _apply(
         self,
-        given: Mapping[str, object],
+        given: GivenPlan,
         schedules: list[ScheduleOp],
         kernel: KernelOp,
         rule: Rule,
+        taken: dict[int, GivenPlan],
     ) -> None:
         """Put the user's fields over the variant that they name, or over the first."""
         names = [s.variant.data for s in schedules]
         i = names.index(name_of(given, "variant", names[0], names))
-        schedules[i] = chosen = user_schedule(schedules[i], given)
+        if taken.setdefault(i, given) is not given:
+            raise PolycError(
+                "BadPlan",
+                f"the plan has two objects for variant {names[i]!r} of region "
+                f"@{kernel.sym_name.data}, the other at {taken[i].place()}; give one",
+            )
+        schedules[i] = chosen = user_schedule(schedules[i], given.fields)
         for fact in chosen.when.data:
             if (fault := unknown_symbol(fact, kernel.symbol_names)) is not None:
                 raise bad_plan(chosen, f"is not for this region: {fault}")

@@ -79,7 +79,8 @@ class _Player:
         with np.errstate(all="ignore"):
             if isinstance(op, frontend.AttentionOp):
                 return attention(op, args, self.symbols, self.exact)
-            return [self.result(op, args)]
+            # Of rank 0, NumPy's arithmetic gives scalars.
+            return [functions.as_array(self.result(op, args))]
 
     def result(self, op: Operation, args: list[Array]) -> Array:
         match op:

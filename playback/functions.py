@@ -1,6 +1,7 @@
 """What the functions of every dialect do to NumPy arrays; one table for all layers (S0.6).
 
-Arrays are f32 inside a graph.  Rounding to f16 or bf16 is to nearest even and gives
+NumPy gives a scalar of its own where it computes on arrays of rank 0; every result here is an
+array.  Arrays are f32 inside a graph.  Rounding to f16 or bf16 is to nearest even and gives
 infinity beyond the largest finite value.  docs/semantics.md says the same in words.
 """
 
@@ -53,7 +54,7 @@ def dtype_of(element_type: Attribute) -> np.dtype[Any]:
 def round_to(array: Array, element_type: Attribute) -> Array:
     """``array`` rounded to ``element_type``, to nearest even, in that type's dtype."""
     with np.errstate(all="ignore"):
-        return array.astype(dtype_of(element_type), copy=False)
+        return as_array(array).astype(dtype_of(element_type), copy=False)
 
 
 def posing(known: Estimate) -> Array:
@@ -89,7 +90,7 @@ def zeros_like(array: Array, shape: Sequence[int]) -> Array:
 
 def widen(array: Array) -> Array:
     """``array`` in f32, as values are inside a graph; exact for every stored type."""
-    return array.astype(np.float32, copy=False)
+    return as_array(array).astype(np.float32, copy=False)
 
 
 def ulp(array: Array, element_type: Attribute) -> Array:
@@ -203,7 +204,7 @@ def binary(fn: str, x: Array, y: Array) -> Array:
 
 def compare(fn: str, x: Array, y: Array) -> Array:
     """``COMPARE[fn]``, booleans."""
-    return COMPARE[fn](x, y)
+    return as_array(COMPARE[fn](x, y))
 
 
 def reduce(fn: str, x: Array, axes: tuple[int, ...]) -> Array:

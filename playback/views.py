@@ -29,7 +29,7 @@ from polyc.dialects.movements import (
     SliceBase,
 )
 from polyc.playback.estimate import Estimate
-from polyc.playback.functions import Array, posing
+from polyc.playback.functions import Array, as_array, posing
 from polyc.playback.signature import sizes, value_sizes
 
 
@@ -50,9 +50,8 @@ def move(op: MovementOp, array: Array, symbols: Mapping[str, int]) -> Array:
         case SliceBase():
             value_sizes(op.result_type, symbols)  # refuses a size that comes out negative
             ends = zip(op.low, op.high, op.steps, strict=True)
-            return array[
-                tuple(slice(a.evaluate(symbols), b.evaluate(symbols), s) for a, b, s in ends)
-            ]
+            where = tuple(slice(a.evaluate(symbols), b.evaluate(symbols), s) for a, b, s in ends)
+            return as_array(array[where])  # of rank 0 it would be a scalar
         case _:
             fail("UnsupportedProgram", f"{op.name} has no playback", op)
 

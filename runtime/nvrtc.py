@@ -32,7 +32,7 @@ OPTIONS = ("-std=c++17", "-default-device", "--fmad=false", "--ptxas-options=-v"
 IR rounds one by one are not fused (S0.6).
 """
 
-_FORMAT = 1
+_FORMAT = 2
 """Changes when the layout of a cache entry does."""
 
 
@@ -186,11 +186,14 @@ def kernels_of(log: str) -> dict[str, KernelInfo]:
 
 
 def cache_dir() -> Path | None:
-    """Where images are kept, or None with ``POLYC_CACHE=0``."""
+    """Where images are kept, or None with ``POLYC_CACHE=0`` and where the user has no home."""
     if os.environ.get("POLYC_CACHE") == "0":
         return None
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "polyc" / "nvrtc"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "polyc" / "nvrtc"
+    except RuntimeError:
+        return None
 
 
 def _entry(source: str, options: tuple[str, ...], emit: Emit) -> Path | None:
@@ -215,31 +218,51 @@ def _wheel_version() -> tuple[str, ...]:
 
 
 def _load(entry: Path) -> CompileResult | None:
-    """A cache entry, or None when it is not there, cut off or not readable."""
+    """A cache entry, or None when it is not there, not readable or damaged anywhere.
+
+    An entry is the hash of what follows, a line of JSON with the log and the kernels, and the
+    image.
+    """
     try:
-        head, _, image = entry.read_bytes().partition(b"\n")
-        data = json.loads(head)
-        if hashlib.sha256(image).hexdigest() != data["sha256"]:
+        digest, _, rest = entry.read_bytes().partition(b"\n")
+        if digest != _digest(rest):
             return None
-        kernels = {name: KernelInfo(**info) for name, info in data["kernels"].items()}
-        return CompileResult(image, data["log"], kernels, cached=True)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        head, _, image = rest.partition(b"\n")
+        return _result(json.loads(head), image)
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest().encode()
+
+
+def _result(data: Any, image: bytes) -> CompileResult:
+    """What an entry's JSON says; raises TypeError and LookupError where it is of another kind."""
+    log, listed = data["log"], data["kernels"]
+    if not isinstance(log, str) or not isinstance(listed, dict):
+        raise TypeError("the log is text, the kernels an object")
+    kernels = {str(n): KernelInfo(**i) for n, i in cast("dict[str, Any]", listed).items()}
+    if any(type(v) is not int for info in kernels.values() for v in asdict(info).values()):
+        raise TypeError("what is said of a kernel is whole numbers")
+    return CompileResult(image, log, kernels, cached=True)
 
 
 def _store(entry: Path, result: CompileResult) -> None:
     """Write an entry whole or not at all; a cache that cannot be written is no error."""
     data = {
-        "sha256": hashlib.sha256(result.image).hexdigest(),
         "log": result.log,
         "kernels": {name: asdict(info) for name, info in result.kernels.items()},
     }
+    rest = json.dumps(data).encode() + b"\n" + result.image
     part: str | None = None
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
         handle, part = tempfile.mkstemp(dir=entry.parent)
         with os.fdopen(handle, "wb") as file:
-            file.write(json.dumps(data).encode() + b"\n" + result.image)
+            file.write(_digest(rest) + b"\n" + rest)
+        if entry.is_dir():
+            entry.rmdir()  # nothing of ours; one with files in it stays, and is no error
         os.replace(part, entry)
     except OSError:
         if part is not None:

@@ -11,6 +11,7 @@ from polyc.dialects.arch import ARCHS, arch_names
 from polyc.dialects.diagnostic import PolycError
 from polyc.poly.indexbook import Json
 from polyc.tools.pipeline import Compilation, check_arch, graphs
+from polyc.tools.streams import write
 
 NAME = "analyze"
 SHOWN = ("region", "variant", "algo_choice", "when", "mma", "loader", "tile", "stages")
@@ -40,11 +41,12 @@ def main(args: argparse.Namespace) -> int:
     source = Compilation.of_file(args.file, arch)
     reports = reports_of(source, tiles, args.graph, args.file)
     if args.json:
-        print(json.dumps(reports[0] if len(reports) == 1 else reports, indent=2, allow_nan=False))
+        whole = reports[0] if len(reports) == 1 else reports
+        write("-", (json.dumps(whole, indent=2, allow_nan=False) + "\n").encode())
         return 0
     from polyc.tools.analyze_text import report_text
 
-    print("\n".join(report_text(r) for r in reports), end="")
+    write("-", "\n".join(report_text(r) for r in reports).encode())
     return 0
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
 from xdsl.dialects.builtin import StringAttr
 
+from polyc.dialects.arch import ARCHS, arch_names
 from polyc.dialects.diagnostic import PolycError
-from polyc.tools.pipeline import DUMPS, Compilation, dump_text
-from polyc.tools.printing import module_text, write
+from polyc.tools.pipeline import DUMPS, Compilation, add_file_arguments, dump_text
+from polyc.tools.printing import module_text
 from polyc.tools.steps import on_stderr, on_stdout, quiet
+from polyc.tools.streams import make_folder, write
 
 NAME = "compile"
 HELP = "Compile a program for one architecture."
@@ -20,8 +21,8 @@ EMITS = ("mlir", "cuda", "ptx", "cubin")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help="the program, textual IR")
-    parser.add_argument("--arch", required=True, help="sm_80 or sm_90a")
+    add_file_arguments(parser, "the program, textual IR")
+    parser.add_argument("--arch", help=f"{arch_names()}; a gpu.module and a plan say it themselves")
     parser.add_argument("--emit", choices=EMITS, default="cuda", help="what to make")
     parser.add_argument("-o", "--output", default="-", help="where to; - is stdout")
     parser.add_argument(
@@ -47,8 +48,8 @@ def main(args: argparse.Namespace) -> int:
     # With the text on stdout, steps are for the eyes of someone who waits at a terminal.
     on_terminal = on_stderr() if sys.stderr.isatty() else quiet()
     steps = on_terminal if output == "-" else on_stdout()
-    job = Compilation.of_file(args.file, args.arch, steps)
-    check_same_arch(job)
+    job = Compilation.of_file(args.file, args.arch or next(iter(ARCHS)), steps, args.program)
+    job.arch = own_arch(job, args.arch)
     job.plan = args.plan
     job.keep = {DUMPS[name][0] for name in dumps}
     # What was reached is written even when a later stage fails: that is when it is read.
@@ -76,23 +77,31 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def check_same_arch(job: Compilation) -> None:
-    """Raises PolycError of kind ``ArchMismatch`` where the text is for another architecture."""
+def own_arch(job: Compilation, asked: str | None) -> str:
+    """The architecture that is asked for, or else the text's own.
+
+    Raises PolycError: ``ArchMismatch`` where the text is for another one, ``Usage`` without any.
+    """
     for op in job.module.walk():
-        arch = op.properties.get("arch")
-        if isinstance(arch, StringAttr) and arch.data != job.arch:
+        own = op.properties.get("arch")
+        if isinstance(own, StringAttr) and own.data != (asked := asked or own.data):
             raise PolycError(
                 "ArchMismatch",
-                f"{op.name} is for {arch.data}, and --arch is {job.arch}; give one of both",
+                f"{op.name} is for {own.data}, and --arch is {asked}; give one of both",
                 op,
             )
+    if asked is None:
+        raise PolycError(
+            "Usage", "the following arguments are required: --arch; polyc compile --help shows more"
+        )
+    return asked
 
 
 def _dump(job: Compilation, dumps: list[str], cuda: str, folder: str) -> None:
     if not dumps:
         return
     with job.steps.step("dump") as step:
-        os.makedirs(folder, exist_ok=True)
+        make_folder(folder)
         for name in dumps:
             stage, file = DUMPS[name]
             text = dump_text(name, job.kept.get(stage, job.module), cuda)

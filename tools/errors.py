@@ -1,18 +1,17 @@
 """From any exception to one sentence on stderr and exit code 1.
 
-Bad input never shows a traceback.  An exception that no part of polyc meant to raise is
-a fault of polyc: it reads ``InternalError`` and the environment variable
-``POLYC_TRACEBACK=1`` shows the trace.
+Bad input never shows a traceback.  An exception that no part of polyc meant to raise is a fault of
+the Python from outside that raised it, or else of polyc: it reads ``PluginFailed`` or
+``InternalError``, and the environment variable ``POLYC_TRACEBACK=1`` shows the trace.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable
+from contextlib import suppress
 
 from xdsl.utils.exceptions import (
     ArgSpecParseError,
@@ -24,16 +23,18 @@ from xdsl.utils.exceptions import (
 from polyc.dialects.diagnostic import Place, PolycError, from_text, one_line
 from polyc.passes.driver import beyond_isl
 from polyc.passes.notes import shown_as_json
+from polyc.passes.outside import error_text, outside_error
 from polyc.poly.isl import IslLimitExceeded
+from polyc.tools.interrupt import EXIT_CODE, MESSAGE
+from polyc.tools.streams import (
+    drop_unwritten,
+    flush_stdout,
+    mend_standard_streams,
+    os_error,
+)
 
-OS_KINDS = {
-    errno.ENOENT: ("FileNotFound", "there is no such file"),
-    errno.EISDIR: ("NotAFile", "it is a directory; name a file"),
-    errno.EACCES: ("NoPermission", "permission denied"),
-    errno.ENOTDIR: ("FileNotFound", "a part of the path is not a directory"),
-    errno.EEXIST: ("NotAFolder", "it is a file; name a folder"),
-    errno.ENOSPC: ("DiskFull", "no space left on the device"),
-}
+ENDED_BY_PIPE = 141
+"""The exit code where the reader of stdout went away, as in ``| head``: a shell's for SIGPIPE."""
 
 
 def as_polyc_error(error: BaseException, file: str | None = None) -> PolycError:
@@ -59,12 +60,10 @@ def as_polyc_error(error: BaseException, file: str | None = None) -> PolycError:
                 f"{reason}; write name,name{{option=value}} without blanks after commas",
                 at,
             )
+        case _ if (fault := outside_error(error)) is not None:
+            return fault
         case OSError():
-            kind, text = OS_KINDS.get(
-                error.errno or 0, ("InputOutput", error.strerror or str(error))
-            )
-            name = error.filename
-            return PolycError(kind, text, Place(str(name)) if name is not None else at)
+            return os_error(error, at)
         case RecursionError():
             return PolycError(
                 "NestedTooDeep", "the program is nested deeper than polyc can follow", at
@@ -77,40 +76,39 @@ def as_polyc_error(error: BaseException, file: str | None = None) -> PolycError:
         case _:
             return PolycError(
                 "InternalError",
-                f"{type(error).__name__}: {one_line(str(error))}; this is a fault of polyc, "
-                "POLYC_TRACEBACK=1 shows where",
+                f"{error_text(error)}; this is a fault of polyc, POLYC_TRACEBACK=1 shows where",
                 at,
             )
 
 
 def print_error(error: PolycError, as_json: bool = False) -> None:
-    """Print ``error`` on stderr, a sentence or a line of JSON."""
-    sys.stdout.flush()
-    print(json.dumps(error.as_dict()) if as_json else error.format(), file=sys.stderr)
-
-
-def wants_json(args: Sequence[str]) -> bool:
-    """Whether a command line asks for errors as JSON, before it is known to parse."""
-    after = pairwise([*args, ""])
-    return any(a == "--diagnostics=json" or (a, b) == ("--diagnostics", "json") for a, b in after)
+    """Print ``error`` on stderr, a sentence or a line of JSON, after what stdout holds."""
+    drop_unwritten()
+    with suppress(OSError, ValueError):
+        print(json.dumps(error.as_dict()) if as_json else error.format(), file=sys.stderr)
+        sys.stderr.flush()
 
 
 def guarded(main: Callable[[], int], as_json: Callable[[], bool] = lambda: False) -> int:
     """Run ``main`` and return its exit code; any error is one sentence and code 1."""
+    mend_standard_streams()
     try:
         with shown_as_json(as_json()):
             code = main()
-        sys.stdout.flush()
+        flush_stdout()
         return code
-    except (SystemExit, GeneratorExit):
+    except GeneratorExit:
         raise
     except KeyboardInterrupt:
-        return 130
+        print_error(PolycError("Interrupted", MESSAGE), as_json())
+        return EXIT_CODE
     except BrokenPipeError:
         # The reader went away (`| head`): the rest has nowhere to go, which is no error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        drop_unwritten()
+        return ENDED_BY_PIPE
     except BaseException as error:
+        if isinstance(error, SystemExit) and outside_error(error) is None:
+            raise
         if os.environ.get("POLYC_TRACEBACK"):
             raise
         print_error(as_polyc_error(error), as_json())

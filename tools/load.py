@@ -15,6 +15,7 @@ from polyc.runtime.program import Program
 from polyc.tools.errors import as_polyc_error
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation, read_text
+from polyc.tools.python_file import is_python, module_of
 from polyc.tools.registry import make_context
 
 
@@ -25,13 +26,16 @@ def load(
 
     ``source`` is a path, the text itself (it has a line break or a brace) or a module: a
     ``gpu.module`` at tile or hardware level, or a ``frontend.graph``, which is compiled for
-    ``arch``.  ``name`` picks one of several modules.  The module is not changed.
+    ``arch``.  ``name`` picks one of several modules.  The module is not changed.  A Python file is
+    executed, and ``name`` picks one of its tile programs.
 
     Raises PolycError with the place in the text, and OSError for a file.
     """
     ctx = make_context()
     if isinstance(source, Operation):
         module: Operation = source
+    elif is_python(source) and "\n" not in str(source):
+        module, name = module_of(str(source), name), None
     else:
         is_text = isinstance(source, str) and ("{" in source or "\n" in source)
         text, place = (str(source), "text") if is_text else (read_text(source), str(source))

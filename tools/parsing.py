@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import replace
+from math import isinf
 from typing import Literal, overload
 
 from xdsl.context import Context
@@ -30,17 +31,54 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from polyc.dialects.diagnostic import Place, PolycError, from_text
+from polyc.passes.outside import outside_error
 
 
 class LinearLexer(MLIRLexer):
-    """xDSL's lexer with three faults mended.
+    """xDSL's lexer with four faults mended.
 
     Upstream's expression for strings backtracks exponentially on one that is not closed; any
-    letter begins an identifier, also one that the printer cannot write; and a string that is
-    not ASCII, which the printer escapes, reads back as bytes.
+    letter begins an identifier, also one that the printer cannot write; a string that is not
+    ASCII, which the printer escapes, reads back as bytes; and a number with an exponent and no
+    point, as Python prints it (``1e-05``), is an integer with a name behind it.
     """
 
-    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+    _exponent_regex = re.compile(r"[eE][+-]?[0-9]+")
+    _no_digit_regex = re.compile(r"\.[0-9]\w*")
+    _glued_regexes = {
+        "decimal": re.compile(r"[eEX_.$][\w.$]*"),  # an x is a shape's: 4x8xf32
+        "hexadecimal": re.compile(r"[.pP][\w.$]*"),
+        "float": re.compile(r"[\w.$]+"),
+    }
+
+    def lex(self) -> MLIRToken:
+        try:
+            return super().lex()
+        except ParseError as error:
+            at = error.span.start
+            if (found := self._no_digit_regex.match(self.input.content, at)) is None:
+                raise
+            span = Span(at, found.end(), self.input)
+            reason = f"{found[0]} has no digit before its point; write 0{found[0]}"
+            raise ParseError(span, reason) from None
+
+    def _lex_number(self, start_pos: int) -> MLIRToken:
+        if not self.input.content[start_pos].isascii():
+            at = Span(start_pos, self.pos, self.input)
+            raise ParseError(at, "a number is written in the digits 0 to 9")
+        token = super()._lex_number(start_pos)
+        kind = "hexadecimal" if token.span.text.startswith("0x") else "decimal"
+        if kind == "decimal" and self._consume_regex(self._exponent_regex) is not None:
+            token = self._form_token(MLIRTokenKind.FLOAT_LIT, start_pos)
+        if token.kind is MLIRTokenKind.FLOAT_LIT:
+            kind = "float"
+        if self._consume_regex(self._glued_regexes[kind]) is not None:
+            at = Span(start_pos, self.pos, self.input)
+            raise ParseError(at, f"{at.text} is no number; write one as 1.5, 1e-05, inf or nan")
+        if kind == "float" and isinf(float(token.span.text)):
+            reason = f"{token.span.text} is beyond every floating-point type; write inf"
+            raise ParseError(token.span, reason)
+        return token
 
     def _lex_bare_identifier(self, start_pos: int) -> MLIRToken:
         if not (letter := self.input.content[self.pos - 1]).isascii():
@@ -98,10 +136,12 @@ class LocatingParser(Parser):
         start = self._current_token.span.start
         try:
             op = super().parse_operation()
-        except OverflowError as error:
-            reason = f"a number in this op does not fit its type: {error}"
-            raise PolycError("InvalidIR", reason, self.place(start)) from error
-        except (VerifyException, ValueError, NotImplementedError) as error:
+        except (VerifyException, ValueError, NotImplementedError, OverflowError) as error:
+            if (fault := outside_error(error)) is not None:
+                raise fault from error
+            if isinstance(error, OverflowError):
+                reason = f"a number in this op does not fit its type: {error}"
+                raise PolycError("InvalidIR", reason, self.place(start)) from error
             # NotImplementedError: xDSL's for an affine expression that multiplies symbols.
             raise from_text(str(error), self.place(start)) from error
         if (count := _PREDICATES.get(op.name)) is not None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,10 +23,13 @@ from polyc.dialects.arch import ARCHS, arch_names
 from polyc.dialects.diagnostic import PolycError
 from polyc.passes.driver import verify
 from polyc.passes.lower_to_gpu import build, gpu_passes
+from polyc.passes.outside import left_broken, outside_error
 from polyc.tools.parsing import decode, parse_text
 from polyc.tools.printing import module_text
+from polyc.tools.python_file import is_python, module_of
 from polyc.tools.registry import make_context
 from polyc.tools.steps import Steps, quiet
+from polyc.tools.streams import read_bytes
 
 if TYPE_CHECKING:
     from polyc.dialects.signature import SignatureOp
@@ -57,6 +61,11 @@ def run_pass(ctx: Context, instance: ModulePass, module: ModuleOp, check: bool =
         raise
     except DiagnosticException as error:
         raise PolycError("PassFailed", f"{instance.name}: {error}", module) from error
+    except (Exception, SystemExit) as error:
+        if (fault := outside_error(error, f"pass {instance.name}")) is None:
+            raise
+        fault.layer = instance.name
+        raise fault from error
     if check:
         try:
             verify(module)
@@ -64,12 +73,39 @@ def run_pass(ctx: Context, instance: ModulePass, module: ModuleOp, check: bool =
             error.layer = instance.name
             error.message = f"after {instance.name}: {error.message}"
             raise
+        except Exception as error:
+            if (fault := left_broken(instance, error)) is None:
+                raise
+            raise fault from error
 
 
 def read_text(path: str | Path) -> str:
     """The text of a file.  Raises OSError, and PolycError when it is not UTF-8."""
-    with open(path, "rb") as file:
-        return decode(file.read(), str(path))
+    return decode(read_bytes(path), str(path))
+
+
+def read_module(ctx: Context, path: str | Path, program: str | None = None) -> ModuleOp:
+    """The module in a file: the text's, or that of a tile program where the file is Python.
+
+    Raises PolycError and OSError; a Python file is executed.
+    """
+    if is_python(path):
+        return module_of(str(path), program)
+    if program is not None:
+        raise PolycError("Usage", f"--program {program} is for a Python file, and {path} is text")
+    return parse_text(ctx, read_text(path), str(path))
+
+
+def add_file_arguments(parser: argparse.ArgumentParser, what: str) -> None:
+    """The input file of a command, and the choice of a program in it."""
+    parser.add_argument(
+        "file",
+        help=f"{what}; or a Python file (.py) with a tile program, which is executed: "
+        "run none that you do not trust",
+    )
+    parser.add_argument(
+        "--program", metavar="NAME", help="the tile program, when a Python file has several"
+    )
 
 
 def check_arch(arch: str) -> str:
@@ -100,14 +136,15 @@ class Compilation:
     kept: dict[str, ModuleOp] = field(default_factory=dict[str, ModuleOp])
 
     @staticmethod
-    def of_file(path: str | Path, arch: str, steps: Steps | None = None) -> Compilation:
-        """Parse and verify ``path``."""
+    def of_file(
+        path: str | Path, arch: str, steps: Steps | None = None, program: str | None = None
+    ) -> Compilation:
+        """Parse and verify ``path``, or execute it for ``program`` where it is Python."""
         steps = steps or quiet()
         check_arch(arch)
-        with steps.step("parse"):
-            text = read_text(path)
+        with steps.step("execute" if is_python(path) else "parse"):
             ctx = make_context()
-            module = parse_text(ctx, text, str(path))
+            module = read_module(ctx, path, program)
             verify(module)
         return Compilation(ctx, module, arch, steps=steps)
 

@@ -1,61 +1,25 @@
-"""``polyc``: compile a program to CUDA C, PTX or a cubin, and run it.
-
-    polyc compile FILE --arch sm_90a --emit cuda -o OUT
-    polyc run FILE --set M=512 --set N=768 --set K=320
-    polyc analyze FILE --json
-
-Each command is a module: ``compile_command``, ``run_command``, ….  An error is one sentence
-on stderr and exit code 1.
-"""
+"""``polyc``, the console script; ``commands`` is what it does."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Callable, Sequence
-from typing import NoReturn
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.tools import analyze_command, compile_command, run_command, simulate_command
-from polyc.tools.errors import guarded, wants_json
+from polyc.tools.interrupt import watch
 
-ABOUT = "Compile a program to CUDA C, PTX or a cubin, and run it."
-
-
-class _Arguments(argparse.ArgumentParser):
-    """An argument parser whose errors are diagnostics."""
-
-    def error(self, message: str) -> NoReturn:
-        raise PolycError("Usage", f"{message}; {self.prog} --help shows the options")
-
-
-def arguments() -> argparse.ArgumentParser:
-    """The parser of the command line."""
-    parser = _Arguments(prog="polyc", description=ABOUT)
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (compile_command, run_command, simulate_command, analyze_command):
-        command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
-        module.add_arguments(command)
-        command.add_argument(
-            "--diagnostics",
-            choices=["text", "json"],
-            default="text",
-            help="print an error as a sentence or as a line of JSON",
-        )
-        command.set_defaults(command=module.main)
-    return parser
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The console script; returns the exit code."""
+    """The console script, or a run of it in this process with ``argv``; returns the exit code."""
     args = sys.argv[1:] if argv is None else list(argv)
+    if argv is None:
+        watch(args)
+    # Imported late, for Ctrl-C to be watched meanwhile.
+    from polyc.tools.commands import run
 
-    def run() -> int:
-        parsed = arguments().parse_args(args)
-        command: Callable[[argparse.Namespace], int] = parsed.command
-        return command(parsed)
-
-    return guarded(run, lambda: wants_json(args))
+    return run(args)
 
 
 if __name__ == "__main__":

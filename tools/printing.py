@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from io import StringIO
-from pathlib import Path
 from typing import IO
 
 from xdsl.context import Context
@@ -13,8 +11,6 @@ from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
 from xdsl.ir import Operation
 from xdsl.printer import Printer
 from xdsl.utils.target import Target
-
-from polyc.dialects.diagnostic import Place, PolycError
 
 
 class LocatingPrinter(Printer):
@@ -38,22 +34,6 @@ def module_text(module: Operation, debuginfo: bool = False, generic: bool = Fals
     printer = LocatingPrinter(stream=out, print_debuginfo=debuginfo, print_generic_format=generic)
     printer.print_op(module)
     return out.getvalue() + "\n"
-
-
-def write(path: str, data: bytes) -> None:
-    """Write ``data`` to ``path``, ``-`` being stdout.  Raises PolycError."""
-    if path == "-":
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        Path(path).write_bytes(data)
-    except FileNotFoundError as error:
-        folder = Path(path).parent
-        raise PolycError(
-            "FileNotFound", f"there is no folder {folder} to write to", Place(path)
-        ) from error
 
 
 @dataclass(frozen=True)

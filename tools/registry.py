@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
@@ -28,9 +27,14 @@ from xdsl.passes import ModulePass
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.passes.lower_to_gpu import BORDERS, gpu_passes, import_pass
+from polyc.passes.outside import error_text, outside_error, place_in
 from polyc.tools.errors import as_polyc_error
+from polyc.tools.python_file import execute
+from polyc.tools.streams import os_error
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from xdsl.utils.arg_spec import ArgSpec
 
 PassFactory = Callable[[], type[ModulePass]]
@@ -114,16 +118,42 @@ def load_plugin_dialects(ctx: Context) -> bool:
     found: dict[str, Callable[[], Dialect]] = {}
     points = entry_points()
     for point in points.select(group="xdsl.universe"):
-        universe = point.load()
+        universe = _load_point(point, "the plug-in")
         if isinstance(universe, Universe) and universe is not XDSL_UNIVERSE:
             found |= universe.all_dialects
     for point in points.select(group=DIALECT_GROUP):
-        found[point.name] = cast(Callable[[], Dialect], point.load)
+        found[point.name] = partial(_dialect_of, point)
     known = set(ctx.registered_dialect_names)
     for name, factory in found.items():
         if name not in known:
             ctx.register_dialect(name, factory)
     return not known.issuperset(found)
+
+
+def _dialect_of(point: EntryPoint) -> Dialect:
+    """The dialect of an installed plug-in.  Raises PolycError of kind ``BadReference``."""
+    dialect = _load_point(point, "dialect")
+    if not isinstance(dialect, Dialect):
+        raise PolycError("BadReference", f"{point.value} is not an xdsl.ir.Dialect")
+    return dialect
+
+
+def _not_loaded(what: str, error: BaseException) -> PolycError:
+    """The error for a plug-in that cannot be imported, at its own line where that is known."""
+    place = place_in(error)
+    known = os_error(error) if isinstance(error, OSError) and place is None else None
+    text = error_text(error) if known is None else f"{known.place}: {known.message}"
+    return PolycError("BadReference", f"{what} does not load: {text}", place)
+
+
+def _load_point(point: EntryPoint, what: str) -> object:
+    """The object of an installed plug-in.  Raises PolycError of kind ``BadReference``."""
+    try:
+        return cast(object, point.load())
+    except PolycError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _not_loaded(f"{what} {point.name} ({point.value})", error) from error
 
 
 def load_object(reference: str, what: str) -> object:
@@ -140,20 +170,15 @@ def load_object(reference: str, what: str) -> object:
         )
     try:
         if where.endswith(".py"):
-            spec = spec_from_file_location(os.path.basename(where)[:-3], where)
-            if spec is None or spec.loader is None:
-                raise PolycError("BadReference", f"{where} is not a Python file")
-            module = sys.modules.get(spec.name)
-            if module is None or getattr(module, "__file__", None) != spec.origin:
-                module = module_from_spec(spec)
-                sys.modules[spec.name] = module
-                spec.loader.exec_module(module)
+            module = execute(where)
         else:
             if (here := os.getcwd()) not in sys.path:
                 sys.path.insert(0, here)
             module = import_module(where)
-    except (ImportError, OSError, SyntaxError) as error:
-        raise PolycError("BadReference", f"{what} {reference!r} does not load: {error}") from error
+    except PolycError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _not_loaded(f"{what} {reference!r}", error) from error
     if not hasattr(module, name):
         raise PolycError("BadReference", f"{where} has no {name}, which {what} asks for")
     return cast(object, getattr(module, name))
@@ -195,11 +220,16 @@ class PassRegistry:
     def add(self, reference: str) -> None:
         """Add the pass that ``module:Class`` names."""
         cls = check_pass(load_object(reference, "pass"), reference)
-        if cls.name in PASSES or cls.name in UPSTREAM_PASSES:
+        if cls.name in PASSES or cls.name in UPSTREAM_PASSES or cls.name in gpu_passes():
             raise PolycError(
                 "BadReference", f"pass {reference} is named {cls.name}, which polyc has already"
             )
-        self.extra[cls.name] = cls
+        if self.extra.setdefault(cls.name, cls) is not cls:
+            raise PolycError(
+                "BadReference",
+                f"pass {reference} is named {cls.name}, as {self.extra[cls.name].__module__}:"
+                f"{self.extra[cls.name].__name__} is; name each by its own name",
+            )
 
     def names(self, plugins: bool = False) -> list[str]:
         """All names, ours first; ``plugins`` asks for those of installed packages too."""
@@ -235,7 +265,11 @@ class PassRegistry:
         cls = self.find(spec.name)
         try:
             instance = cls.from_spec(spec)
-        except (ValueError, TypeError) as error:
+        except (Exception, SystemExit) as error:
+            if (fault := outside_error(error, f"pass {spec.name}")) is not None:
+                raise fault from error
+            if not isinstance(error, ValueError | TypeError):
+                raise
             raise PolycError("BadPassOption", f"pass {spec.name}: {error}") from error
         expand = getattr(instance, "expand", None)
         return [instance] if expand is None else list(cast(list[ModulePass], expand()))
@@ -257,7 +291,7 @@ class PassRegistry:
 def _plugin_passes() -> dict[str, PassFactory]:
     from importlib.metadata import entry_points
 
-    def factory(load: Callable[[], object], value: str) -> PassFactory:
-        return lambda: check_pass(load(), value)
+    def factory(point: EntryPoint) -> PassFactory:
+        return lambda: check_pass(_load_point(point, "pass"), point.value)
 
-    return {p.name: factory(p.load, p.value) for p in entry_points(group=PASS_GROUP)}
+    return {point.name: factory(point) for point in entry_points(group=PASS_GROUP)}

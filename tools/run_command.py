@@ -8,24 +8,20 @@ would refuse; a program that no kernel computes is played back at every layer ab
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Mapping, Sequence
-from math import prod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 
 from polyc.dialects.arch import ARCHS
 from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import MAX_SIZE
 from polyc.tools.check import EachPass, Expected, sizes_text
-from polyc.tools.pipeline import Compilation, check_arch, graphs
+from polyc.tools.pipeline import Compilation, add_file_arguments, check_arch, graphs
+from polyc.tools.sizes import given_sizes, sizes_of
 from polyc.tools.steps import Steps, on_stdout, quiet
 
 if TYPE_CHECKING:
     from polyc.dialects.signature import SignatureOp
-    from polyc.dialects.sized_tensor import SizedTensorType
     from polyc.runtime.driver import Device
     from polyc.runtime.program import Program
 
@@ -36,116 +32,12 @@ NAME = "run"
 HELP = "Run a program at given sizes and compare every layer with the FP32 reference."
 
 
-def given_sizes(settings: Sequence[str], at: Operation | None = None) -> dict[str, int]:
-    """The sizes that ``--set NAME=VALUE`` gives.
-
-    Raises PolycError of kind ``BadSize`` for text that is no size, and for a second one.
-    """
-    values: dict[str, int] = {}
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        if not equals or not re.fullmatch(r"[+-]?\d{1,18}", text):
-            raise PolycError(
-                "BadSize", f"--set {setting} is not NAME=INTEGER; write --set M=512", at
-            )
-        if name in values:
-            raise PolycError("BadSize", f"--set gives {name} twice, {values[name]} and {text}", at)
-        values[name] = int(text)
-        if values[name] < 0:
-            raise PolycError(
-                "BadSize", f"--set {setting}: a size is 0 or more, {name} is {text}", at
-            )
-    return values
-
-
-def parse_sizes(settings: Sequence[str], graph: SignatureOp) -> dict[str, int]:
-    """The sizes that ``--set NAME=VALUE`` gives, in the order of the graph's symbols.
-
-    Raises PolycError: ``BadSize`` for text that is no size, ``UnknownSymbol``,
-    ``MissingSize``, and ``AssumptionViolated`` with the fact that does not hold.
-    """
-    symbols = graph.symbol_names
-    listed = ", ".join(symbols) or "none"
-    values = given_sizes(settings, graph)
-    for name, value in values.items():
-        if name not in symbols:
-            raise PolycError(
-                "UnknownSymbol",
-                f"--set {name}={value}: @{graph.sym_name.data} has no symbol {name!r}; it has "
-                f"{listed}",
-                graph,
-            )
-    missing = [name for name in symbols if name not in values]
-    if missing:
-        flags = " ".join(f"--set {name}=VALUE" for name in missing)
-        plural = "s" if len(missing) > 1 else ""
-        raise PolycError(
-            "MissingSize",
-            f"@{graph.sym_name.data} needs a value for the symbol{plural} {', '.join(missing)}; "
-            f"add {flags}",
-            graph,
-        )
-    for fact in graph.facts:
-        if not fact.holds(values):
-            given = ", ".join(f"{name} = {values[name]}" for name in fact.expr.symbols())
-            raise PolycError(
-                "AssumptionViolated",
-                f"@{graph.sym_name.data} assumes {fact}, which does not hold at {given}",
-                graph,
-            )
-    return {name: values[name] for name in symbols}
-
-
-def check_tensors(graph: SignatureOp, symbols: Mapping[str, int]) -> None:
-    """Raises PolycError: ``BadSize`` for a tensor's size that is negative or over 32 bits,
-    ``OutOfMemory`` when playback would not fit the host's memory.
-
-    The memory is an estimate: every input is held as it is stored and in f32, every value
-    of the graph in f32 at each of the layers, and the comparison makes copies in f64.
-    """
-    for tensor in (*graph.inputs, *graph.outputs):
-        for size in tensor.type.dims:
-            if not 0 <= (value := size.evaluate(symbols)) <= MAX_SIZE:
-                given = ", ".join(f"{name} = {symbols[name]}" for name in size.symbols())
-                raise PolycError(
-                    "BadSize",
-                    f"{tensor.name} has a size of {size}, which is {value} at {given}; sizes "
-                    f"are 0 to {MAX_SIZE}, as kernels index with 32 bits",
-                    graph,
-                )
-    inputs = [cast("SizedTensorType", arg.type) for arg in graph.body.block.args]
-    values = [
-        cast("SizedTensorType", result.type) for op in graph.body.block.ops for result in op.results
-    ]
-    held = [(4, t) for t in inputs] + [(5, t) for t in values]
-    needed = sum(4 * n * prod(d.evaluate(symbols) for d in t.dims) for n, t in held)
-    if (there := free_memory()) is not None and needed > there:
-        raise PolycError(
-            "OutOfMemory",
-            f"@{graph.sym_name.data} at {sizes_text(symbols)} takes about {needed / 1e9:.1f} GB to "
-            f"play back, and {there / 1e9:.1f} GB are free; use smaller sizes",
-            graph,
-        )
-
-
 KINDS = ("uniform", "large", "mixed", "rows", "tiny", "special")
 """The kinds of random inputs, as ``playback/draws.py`` has them, which imports NumPy."""
 
 
-def free_memory() -> int | None:
-    """Bytes that the host can still give without swapping, or None where it does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    return None
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help="the program, textual IR of the frontend or the gpu layer")
+    add_file_arguments(parser, "the program, textual IR of the frontend or the gpu layer")
     parser.add_argument(
         "--set",
         action="append",
@@ -178,19 +70,19 @@ def add_draw(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """The command; returns the exit code, raises PolycError and OSError."""
     archs = list(ARCHS) if args.arch is None else [check_arch(args.arch)]
+    given_sizes(args.set)
+    if args.seed < 0:
+        raise PolycError("Usage", f"--seed {args.seed}: a seed is 0 or more")
     steps = on_stdout()
     gpu = find_gpu(args.device)
     start = quiet()
-    source = Compilation.of_file(args.file, archs[0], start)
+    source = Compilation.of_file(args.file, archs[0], start, args.program)
     if any(op.name == "gpu.module" for op in source.module.ops):
         from polyc.tools.run_tiles import run
 
         return run(source, args, gpu, steps)
     graph = the_graph(source.module, args.file, args.graph)
-    symbols = parse_sizes(args.set, graph)
-    check_tensors(graph, symbols)
-    if args.seed < 0:
-        raise PolycError("Usage", f"--seed {args.seed}: a seed is 0 or more")
+    symbols = sizes_of(args.set, graph)
     steps.say(f"@{graph.sym_name.data} at {sizes_text(symbols)}, {_device_text(gpu, args.device)}")
     steps.finish(start.done[0])
     with steps.step("FP32 reference"):

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import MAX_SIZE
 from polyc.tools.check import sizes_text
 from polyc.tools.pipeline import Compilation
 from polyc.tools.play import Signature, estimated
-from polyc.tools.run_command import KINDS, free_memory, parse_sizes
+from polyc.tools.run_command import KINDS
 from polyc.tools.simulate_command import progress
+from polyc.tools.sizes import sizes_of
 from polyc.tools.steps import Steps
 
 if TYPE_CHECKING:
@@ -45,12 +44,9 @@ def run(job: Compilation, args: argparse.Namespace, gpu: Device | None, steps: S
         raise PolycError(
             "ArchMismatch", f"the text is for {tiles.arch.data}, not for {args.arch}", tiles
         )
-    if args.seed < 0:
-        raise PolycError("Usage", f"--seed {args.seed}: a seed is 0 or more")
     signature = Signature.of(tiles)
     assert signature is not None
-    symbols = parse_sizes(args.set, signature)
-    check_sizes(tiles, symbols)
+    symbols = sizes_of(args.set, signature)
     kinds = args.draw or KINDS
     draws = {kind: make_inputs(signature, symbols, args.seed, kind) for kind in kinds}
     where = "on the CPU" if gpu is None else gpu.name
@@ -102,34 +98,6 @@ def run(job: Compilation, args: argparse.Namespace, gpu: Device | None, steps: S
     else:
         steps.say(f"{agree[0]}: no findings, and nothing to compare with")
     return 0
-
-
-def check_sizes(module: GpuModuleOp, symbols: Mapping[str, int]) -> None:
-    """Raises PolycError: ``BadSize`` for a tensor's size that is negative or over 32 bits,
-    ``OutOfMemory`` when the tensors would not fit the host's memory."""
-    from polyc.dialects.gpu.types import element_bytes
-
-    dispatch = module.dispatch()
-    needed = 0
-    for name, kind in zip(dispatch.arg_names, dispatch.arg_types, strict=True):
-        for size in kind.dims:
-            if not 0 <= (value := size.evaluate(symbols)) <= MAX_SIZE:
-                raise PolycError(
-                    "BadSize",
-                    f"{name.data} has a size of {size}, which is {value}; sizes are 0 to "
-                    f"{MAX_SIZE}, as kernels index with 32 bits",
-                    module,
-                )
-        # As stored, in f32 and the copy that is compared.
-        elements = prod(size.evaluate(symbols) for size in kind.dims)
-        needed += elements * (2 * element_bytes(kind.element_type) + 12)
-    if (there := free_memory()) is not None and needed > there:
-        raise PolycError(
-            "OutOfMemory",
-            f"@{module.sym_name.data} at {sizes_text(symbols)} takes about {needed / 1e9:.1f} GB, "
-            f"and {there / 1e9:.1f} GB are free; use smaller sizes",
-            module,
-        )
 
 
 def played(module: GpuModuleOp, inputs: Arrays, symbols: Mapping[str, int]) -> Wanted | None:

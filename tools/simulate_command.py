@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from polyc.dialects.arch import ARCHS
 from polyc.dialects.diagnostic import PolycError
-from polyc.tools.check import Expected, sizes_text
-from polyc.tools.pipeline import Compilation, check_arch
+from polyc.tools.check import Expected, operation, sizes_text
+from polyc.tools.pipeline import Compilation, add_file_arguments, check_arch
 from polyc.tools.play import Signature
-from polyc.tools.printing import write
-from polyc.tools.run_command import add_draw, check_tensors, parse_sizes, the_graph
+from polyc.tools.run_command import add_draw, the_graph
+from polyc.tools.sizes import given_sizes, sizes_of
 from polyc.tools.steps import Steps, on_stdout, quiet
+from polyc.tools.streams import make_folder, write
 
 if TYPE_CHECKING:
     from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
@@ -35,7 +36,7 @@ EVERY = 5.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help="a program, or a gpu.module at tile or hardware level")
+    add_file_arguments(parser, "a program, or a gpu.module at tile or hardware level")
     parser.add_argument("--arch", help="sm_80 or sm_90a; text of the gpu dialect says it itself")
     parser.add_argument(
         "--set",
@@ -60,7 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed", type=int, default=0, help="the seed of the inputs and of the interleaving"
     )
     parser.add_argument(
-        "--check", action="store_true", help="compare the outputs with the FP32 reference too"
+        "--check",
+        action="store_true",
+        help="compare the outputs with the FP32 reference, or with what the tiles mean",
     )
     add_draw(parser)
     parser.add_argument("--json", metavar="FILE", help="write findings and counters as JSON")
@@ -73,22 +76,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """The command; returns the exit code, raises PolycError and OSError."""
     from polyc.playback.gpu import simulate
+    from polyc.playback.gpu.simulate import check_options
     from polyc.playback.reference import make_inputs
 
+    given_sizes(args.set)
     if args.seed < 0:
         raise PolycError("Usage", f"--seed {args.seed}: a seed is 0 or more")
+    check_options(args.schedule, args.completion)
     steps = on_stdout()
     arch: str | None = args.arch
-    job = Compilation.of_file(args.file, next(iter(ARCHS)) if arch is None else arch, quiet())
-    module, graph = lower(job, arch, args.file, args.graph, steps)
-    signature = Signature.of(module) if graph is None else graph
-    assert signature is not None
-    symbols = parse_sizes(args.set, signature)
+    first = next(iter(ARCHS)) if arch is None else arch
+    job = Compilation.of_file(args.file, first, quiet(), args.program)
+    program = program_of(job, arch, args.file, args.graph)
+    symbols = sizes_of(args.set, program)
+    graph = program if operation(program) is program else None
+    if graph is not None:
+        graph = graph.clone()  # lowering the module leaves it as it is
     expected: list[Expected] = []
-    if graph is not None and args.check:
-        check_tensors(graph, symbols)
-        expected = Expected.of_each_draw(graph, symbols, args.seed, args.draw)
-    inputs = make_inputs(signature, symbols, args.seed)
+    if args.check:
+        with steps.step("play back tiles" if graph is None else "FP32 reference"):
+            expected = references(program, symbols, args)
+    inputs = make_inputs(program, symbols, args.seed)
+    module = lower(job, graph, args.graph, steps)
     steps.say(
         f"@{module.sym_name.data} for {module.arch.data} at {sizes_text(symbols)}, "
         f"{args.schedule}, copies {args.completion}, seed {args.seed}"
@@ -127,33 +136,29 @@ def main(args: argparse.Namespace) -> int:
         }
         write(args.json, (json.dumps(data, indent=1) + "\n").encode())
     result.check()
-    if args.check:
-        if not expected:
-            raise PolycError(
-                "NothingToCompare",
-                "text of the gpu dialect has no reference; --check needs a frontend.graph",
-            )
-        errors: list[float] = []
-        with steps.step("check") as step:
-            for wanted in expected:
-                found = result
-                if wanted.draw != "uniform":
-                    found = simulated(wanted.inputs)
-                    found.check()
-                errors.append(wanted.compare(f"the kernel {found.variant}", found.outputs))
-            step.note = f"on {', '.join(e.draw for e in expected)} inputs"
-        steps.say(f"no findings; agrees with the FP32 reference, largest error {errors[0]:.1e}")
-    else:
+    if not args.check:
         steps.say("no findings")
+        return 0
+    errors: list[float] = []
+    with steps.step("check") as step:
+        for wanted in expected:
+            found = result
+            if wanted.draw != "uniform":
+                found = simulated(wanted.inputs)
+                found.check()
+            errors.append(wanted.compare(f"the kernel {found.variant}", found.outputs))
+        step.note = f"on {', '.join(e.draw for e in expected)} inputs"
+    what = "the tiles" if graph is None else "the FP32 reference"
+    steps.say(f"no findings; agrees with {what}, largest error {errors[0]:.1e}")
     return 0
 
 
-def lower(
-    job: Compilation, arch: str | None, file: str, name: str | None, steps: Steps
-) -> tuple[GpuModuleOp, SignatureOp | None]:
-    """The ``gpu.module`` at hardware level, and the frontend graph that it comes from."""
+def program_of(job: Compilation, arch: str | None, file: str, name: str | None) -> SignatureOp:
+    """The frontend graph to lower, or the signature of the ``gpu.module``.
+
+    Raises PolycError where it is not for ``arch``.
+    """
     from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
-    from polyc.passes.finish import finish, is_finished
     from polyc.playback.gpu.simulate import gpu_module_of
 
     if not any(isinstance(op, GpuModuleOp) for op in job.module.ops):
@@ -161,22 +166,59 @@ def lower(
             raise PolycError(
                 "Usage", f"a program is compiled for one of {', '.join(ARCHS)}; add --arch"
             )
-        graph = the_graph(job.module, file, name)
-        copy = graph.clone()
-        copy.location = graph.location
-        job.keep = ("plan",)
-        with steps.step(f"lower to {check_arch(arch)}"):
-            job.run()
-        return gpu_module_of(job.module, graph.sym_name.data), copy
+        return the_graph(job.module, file, name)
     module = gpu_module_of(job.module, name)
     own = module.arch.data
     if arch is not None and arch != own:
         raise PolycError("ArchMismatch", f"the text is for {own}, not for {arch}", module)
-    if not is_finished(module):
+    signature = Signature.of(module)
+    assert signature is not None
+    return signature
+
+
+def references(
+    program: SignatureOp, symbols: Mapping[str, int], args: argparse.Namespace
+) -> list[Expected]:
+    """What the graph or the tiles mean; the hardware level has no such reference.
+
+    Raises PolycError of kind ``NothingToCompare``.
+    """
+    from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+    from polyc.passes.finish import is_finished
+
+    op = operation(program)
+    finished = isinstance(op, GpuModuleOp) and is_finished(op)
+    try:
+        if not finished:
+            return Expected.of_each_draw(program, symbols, args.seed, args.draw)
+    except PolycError as error:
+        if error.kind != "NotPlayed":
+            raise
+    level = "the hardware level" if finished else "ops that no playback knows"
+    raise PolycError(
+        "NothingToCompare",
+        f"@{program.sym_name.data} is of {level}, which has no reference; leave --check out, or "
+        "give the frontend.graph or the tiles that it comes from",
+        op,
+    )
+
+
+def lower(
+    job: Compilation, graph: SignatureOp | None, name: str | None, steps: Steps
+) -> GpuModuleOp:
+    """The ``gpu.module`` at hardware level, from a frontend graph or from tiles."""
+    from polyc.passes.finish import finish, is_finished
+    from polyc.playback.gpu.simulate import gpu_module_of
+
+    if graph is not None:
+        job.keep = ("plan",)
+        with steps.step(f"lower to {check_arch(job.arch)}"):
+            job.run()
+        return gpu_module_of(job.module, graph.sym_name.data)
+    if not is_finished(gpu_module_of(job.module, name)):
         with steps.step("lower from tile level"):
             finish(job.module)
-        module = gpu_module_of(job.module, name)
-    return module, None
+    return gpu_module_of(job.module, name)
 
 
 def progress(steps: Steps) -> Callable[[int, int], None]:
@@ -248,7 +290,7 @@ def _write_pictures(
     if layouts is None:
         return
     folder = Path(layouts)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     kernel = next((k for k in module.kernels() if k.sym_name.data == result.variant), None)
     for op in () if kernel is None else kernel.walk():
         if isinstance(op, SharedTileOp):

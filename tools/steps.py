@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from polyc.tools.streams import STDOUT, naming
+
 SLOW = 1.0
 """Seconds after which a step that is still running says so."""
 
@@ -76,8 +78,9 @@ class Steps:
 
     def _say(self, text: str) -> None:
         if self.out is not None:
-            self.out.write(text + "\n")
-            self.out.flush()
+            with naming(STDOUT):
+                self.out.write(text + "\n")
+                self.out.flush()
 
 
 def quiet() -> Steps:

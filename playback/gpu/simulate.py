@@ -230,7 +230,8 @@ class _Options:
     progress: Callable[[int, int], None] | None
 
 
-def _check_options(schedule: str, completion: str) -> None:
+def check_options(schedule: str, completion: str) -> None:
+    """Raises PolycError of kind ``Usage`` for a schedule or completion that there is not."""
     for what, value, known in (
         ("schedule", schedule, SCHEDULES),
         ("completion", completion, COMPLETIONS),
@@ -266,7 +267,7 @@ def simulate(
     Raises PolycError for inputs that do not fit, sizes that no kernel takes, and ops that the
     simulator does not have; faults of the kernel are findings.
     """
-    _check_options(schedule, completion)
+    check_options(schedule, completion)
     start = time.perf_counter()
     module = gpu_module_of(gpu_module)
     dispatch = module.dispatch()

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from polyc.playback.gpu.findings import KINDS
-from polyc.tools.errors import OS_KINDS
+from polyc.tools.streams import OS_KINDS
 
 FOLDERS = ("dialects", "poly", "lowering", "passes", "playback", "runtime", "tools", "tile")
 RAISERS = {"PolycError", "fail", "refuse", "Note"}
@@ -49,7 +49,7 @@ def kinds_in(tree: ast.Module) -> Iterator[str]:
 def raised() -> dict[str, str]:
     """Every kind in the code, with a file that raises it."""
     found = dict.fromkeys(KINDS, "playback/gpu/findings.py")
-    found |= {kind: "tools/errors.py" for kind, _ in OS_KINDS.values()}
+    found |= {kind: "tools/streams.py" for kind, _ in OS_KINDS.values()}
     for folder in FOLDERS:
         for path in sorted(Path(folder).rglob("*.py")):
             for kind in kinds_in(ast.parse(path.read_text())):
@@ -63,7 +63,7 @@ def table() -> dict[str, str]:
 
 
 def test_the_page_has_every_kind_and_no_other() -> None:
-    found = {**raised(), "InputOutput": "tools/errors.py"}
+    found = {**raised(), "InputOutput": "tools/streams.py"}
     assert {k: v for k, v in found.items() if k not in table()} == {}
     assert [kind for kind in table() if kind not in found] == []
 

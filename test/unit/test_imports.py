@@ -134,7 +134,7 @@ def test_nothing_heavy_is_imported_at_start(file: Path):
 def test_polyc_opt_starts_light():
     """What `polyc-opt` imports before it has seen a text: no NumPy, no isl, no driver."""
     code = (
-        "import sys, polyc.tools.polyc_opt, polyc.tools.polyc\n"
+        "import sys, polyc.tools.opt, polyc.tools.commands\n"
         f"print([m for m in {HEAVY!r} if m in sys.modules])"
     )
     done = subprocess.run(

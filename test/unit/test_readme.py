@@ -15,9 +15,8 @@ README = (ROOT / "README.md").read_text()
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with the examples and the files that the README shows."""
+    """An empty directory but for the examples and the files that the README shows."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    (tmp_path / "out").mkdir()
     for name, text in blocks(README, "file"):
         (tmp_path / name).write_text(text + "\n")
     monkeypatch.chdir(tmp_path)

@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.dialects import tiny
 from polyc.dialects.diagnostic import place_of
 from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.numbers import number_text
 from polyc.dialects.region import (
     BINARY_FNS,
     COMPARE_FNS,
@@ -27,7 +28,7 @@ from polyc.dialects.region import (
     UnaryOp,
     YieldOp,
 )
-from polyc.dialects.region_types import AxisAttr, MemRefType, scalar_text
+from polyc.dialects.region_types import AxisAttr, MemRefType
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.passes.driver import verify
@@ -87,12 +88,12 @@ def test_read_that_isl_cannot_judge_is_refused() -> None:
 
 
 @pytest.mark.parametrize("value", [0.1, 1e-30, 3e38, -1.5, 16777217.0, 1e-45, float("inf"), -0.0])
-def test_scalar_text_reads_back(value: float) -> None:
+def test_number_text_reads_back(value: float) -> None:
     import numpy as np
 
     with np.errstate(over="ignore"):
         single = float(np.float32(value))
-    found = scalar_text(single, f32)
+    found = number_text(single)
     assert np.float32(found) == np.float32(single)
     assert "." in found or "inf" in found
 

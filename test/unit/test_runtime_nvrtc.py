@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -90,16 +93,112 @@ def test_the_cache_answers_the_second_time(own_cache: Path) -> None:
     assert len(list(own_cache.iterdir())) == 4
 
 
+def forged(data: object, image: bytes = b"\x7fELF") -> bytes:
+    """An entry whose hash is right and whose JSON is not what the cache writes."""
+    rest = (data if isinstance(data, bytes) else json.dumps(data).encode()) + b"\n" + image
+    return hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
+
+
+INFO: dict[str, object] = {"registers": 8, "spill_bytes": 0, "stack": 0, "smem": 0}
+LOGS: list[object] = [None, 3, ["a"], {"a": 1}, True]
+KERNELS: list[object] = [None, 3, [], "k", {"k": 3}, {"k": []}, {"k": {}}, {"k": {"more": 1}}]
+REGISTERS: list[object] = ["8", 8.0, None, True, []]
+FORGED: list[object] = [
+    *[{"log": log, "kernels": {}} for log in LOGS],
+    *[{"log": "", "kernels": kernels} for kernels in KERNELS],
+    *[{"log": "", "kernels": {"k": INFO | {"registers": value}}} for value in REGISTERS],
+    *[None, 3, [], "log", {}, {"log": ""}, {"kernels": {}}],
+    *[b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"log": "\xff", "kernels": {}}'],
+]
+
+
+@pytest.mark.parametrize("data", FORGED, ids=lambda data: repr(data)[:40])
+def test_an_entry_of_other_data_is_compiled_anew(own_cache: Path, data: object) -> None:
+    first = nvrtc.compile_cuda(SOURCE, "sm_80", "ptx")
+    (entry,) = own_cache.iterdir()
+    entry.write_bytes(forged(data))
+    result = nvrtc.compile_cuda(SOURCE, "sm_80", "ptx")
+    assert not result.cached and result.image == first.image
+    assert isinstance(result.warnings(), tuple)
+    assert nvrtc.compile_cuda(SOURCE, "sm_80", "ptx").cached, "it is written again"
+
+
 def test_a_damaged_entry_is_compiled_anew(own_cache: Path) -> None:
+    """Cut off, or one byte of it another one: in the hash, the log, the kernels or the image."""
     first = nvrtc.compile_cuda(SOURCE, "sm_80")
     (entry,) = own_cache.iterdir()
     data = entry.read_bytes()
-    for damaged in (data[:-10], data[:20], b"", b"[]\n", b"\xff\xfe"):
+    places = [0, 30, 64, 65, data.index(b'"log"'), data.index(b"registers") + 12, len(data) - 1]
+    places += [data.index(b"\x7fELF"), data.index(b"Used")]
+    flipped = [data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :] for i in places]
+    cut = [data[:n] for n in (0, 1, 20, 64, 65, 100, len(data) // 2, len(data) - 1)]
+    for damaged in (*flipped, *cut, data + b"x", b"[]\n", b"\xff\xfe", b"\0" * 1000):
         entry.write_bytes(damaged)
         result = nvrtc.compile_cuda(SOURCE, "sm_80")
         assert not result.cached
-        assert result.image == first.image
-    assert nvrtc.compile_cuda(SOURCE, "sm_80").cached
+        assert (result.image, result.kernels) == (first.image, first.kernels)
+        assert nvrtc.compile_cuda(SOURCE, "sm_80").cached, "it is written again"
+
+
+def test_what_is_no_file_is_a_miss(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvrtc.compile_cuda(SOURCE, "sm_80", "ptx")
+    (entry,) = own_cache.iterdir()
+    data = entry.read_bytes()
+    entry.unlink()
+    entry.mkdir()
+    assert not nvrtc.compile_cuda(SOURCE, "sm_80", "ptx").cached
+    assert entry.read_bytes() == data
+    entry.unlink()
+    entry.mkdir()
+    (entry / "kept").write_text("")  # somebody's own: a miss each time, and left alone
+    for _ in range(2):
+        assert not nvrtc.compile_cuda(SOURCE, "sm_80", "ptx").cached
+    assert [p.name for p in own_cache.iterdir()] == [entry.name]
+    (entry / "kept").unlink()
+    entry.rmdir()
+    entry.symlink_to(own_cache / "nowhere")
+    assert not nvrtc.compile_cuda(SOURCE, "sm_80", "ptx").cached
+    assert entry.read_bytes() == data and not entry.is_symlink()
+
+    def unreadable(_: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", unreadable)
+        assert not nvrtc.compile_cuda(SOURCE, "sm_80", "ptx").cached
+    assert nvrtc.compile_cuda(SOURCE, "sm_80", "ptx").cached
+
+
+def test_writers_at_once_leave_a_whole_entry(own_cache: Path) -> None:
+    """Each writes a file of its own and puts it in the entry's place; readers meet whole ones."""
+    image = bytes(range(256)) * 4000
+    result = nvrtc.CompileResult(image, "log", {"k": nvrtc.KernelInfo(8, 0, 0, 0)})
+    entry = own_cache / "entry.cubin"
+    wrong: list[object] = []
+
+    def work() -> None:
+        for _ in range(20):
+            nvrtc._store(entry, result)  # pyright: ignore[reportPrivateUsage]
+            found = nvrtc._load(entry)  # pyright: ignore[reportPrivateUsage]
+            if found is None or found.image != image:
+                wrong.append(found)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == [] and [p.name for p in own_cache.iterdir()] == ["entry.cubin"]
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    assert nvrtc.cache_dir() is None
+    assert not nvrtc.compile_cuda(SOURCE, "sm_80", "ptx").cached
 
 
 def test_the_cache_can_be_turned_off(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import pytest
 import polyc.tile
 from polyc.playback import tile
 from polyc.playback.gpu.simulate import gpu_module_of
+from polyc.test.unit.doc_pages import blocks, check_shown
 
 ROOT = Path(__file__).resolve().parents[2]
 DOC = ROOT / "docs" / "tile-python.md"
@@ -25,13 +26,14 @@ FILES = {name: (body, shown) for name, body, shown in FILE.findall(DOC.read_text
 
 
 def test_the_page_has_its_files() -> None:
-    assert list(FILES) == ["gemm.py", "sequence.py", "mask.py", "wrong.py"]
+    assert list(FILES) == ["gemm.py", "on_cpu.py", "sequence.py", "mask.py", "wrong.py"]
     assert DOC.read_text("utf-8").count("```python") == len(FILES)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_file_prints_what_the_page_shows(name: str, tmp_path: Path) -> None:
     body, shown = FILES[name]
+    (tmp_path / "gemm.py").write_text(FILES["gemm.py"][0], "utf-8")
     (tmp_path / name).write_text(body, "utf-8")
     done = subprocess.run(
         [sys.executable, name],
@@ -43,9 +45,26 @@ def test_file_prints_what_the_page_shows(name: str, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.replace(f"{tmp_path}/", "").startswith(shown)
+    printed = done.stdout.replace(f"{tmp_path}/", "")
+    if name == "on_cpu.py":  # what it imports prints too
+        printed = printed.splitlines(keepends=True)[-1]
+    assert printed.startswith(shown)
     if name != "gemm.py":  # the page shows the first lines of that
-        assert done.stdout.replace(f"{tmp_path}/", "") == shown
+        assert printed == shown
+
+
+@pytest.mark.parametrize(("command", "shown"), blocks(DOC.read_text("utf-8"), "shows"))
+def test_commands_print_what_the_page_shows(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    shown: str,
+) -> None:
+    (tmp_path / "gemm.py").write_text(FILES["gemm.py"][0], "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "gemm", raising=False)
+    check_shown(command, shown, capsys)
 
 
 def kernel(name: str, program: str) -> Any:
@@ -69,7 +88,7 @@ def test_kernels_compute_what_the_page_says() -> None:
     np.testing.assert_array_equal(c, np.maximum(a.astype(np.float32) @ b.astype(np.float32), 0))
 
 
-@pytest.mark.parametrize("name", [n for n in FILES if n != "wrong.py"])
+@pytest.mark.parametrize("name", [n for n in FILES if n not in ("on_cpu.py", "wrong.py")])
 def test_kernels_are_compiled(name: str) -> None:
     program = {"gemm.py": "gemm", "sequence.py": "column_sum", "mask.py": "softmax"}[name]
     scope: dict[str, object] = {"__name__": "page"}

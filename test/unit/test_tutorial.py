@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -96,6 +97,25 @@ def test_the_tutorial_has_its_parts() -> None:
         "my_rows.py",
     }
     assert len(COMMANDS) == 5
+
+
+def test_what_its_files_need_is_said() -> None:
+    """A package that polyc does not bring along is named, with how to get it."""
+    text = TUTORIAL.read_text(encoding="utf-8")
+    imported: set[str] = set()
+    for name, body in FILES.items():
+        for node in ast.walk(ast.parse(body)) if name.endswith(".py") else ():
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                imported.add(node.module.partition(".")[0])
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    brought = {re.split(r"\W", name)[0] for name in data["dependencies"]}
+    own = {Path(name).stem for name in FILES}
+    programs = {command.line.split()[0] for command in COMMANDS} - {"polyc-opt"}
+    needed = (imported | programs) - brought - own - {"polyc"} - sys.stdlib_module_names
+    said = re.search(r"`pip install ([\w ]+)`", text)
+    assert said is not None and set(said[1].split()) == needed == {"pytest", "hypothesis"}
 
 
 @pytest.mark.parametrize("number", range(len(COMMANDS)))
