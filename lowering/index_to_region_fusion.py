@@ -16,7 +16,7 @@ kernel, and so do smaller ones that share a reduction with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -94,13 +94,21 @@ class Composer:
 
     ``fuse``: ``none`` stores every reduction and every value with several uses, ``legal`` fuses
     what may be, ``cost`` what pays.  ``split`` keeps a kernel for each contraction: a fused one is
-    joined to its consumer by a ``deferred`` edge.
+    joined to its consumer by a ``deferred`` edge.  ``cuts`` are values that are stored whatever the
+    rest says, with the reason.
     """
 
-    def __init__(self, graph: tiny.GraphOp, fuse: Fuse = "cost", split: Split = "none") -> None:
+    def __init__(
+        self,
+        graph: tiny.GraphOp,
+        fuse: Fuse = "cost",
+        split: Split = "none",
+        cuts: Mapping[SSAValue, str] | None = None,
+    ) -> None:
         self.graph = graph
         self.fuse = fuse
         self.split = split
+        self.cuts = cuts or {}
         self.ops = [op for op in graph.body.block.ops if op.results]
         self.same = equal_casts(graph)
         self.uses = self._count_uses()
@@ -192,7 +200,7 @@ class Composer:
             self._view(value, why_not_affine(entry))
             return
         edge: Edge = "gmem"
-        reason = self.whole.get(value) or self._why_stored(value)
+        reason = self.whole.get(value) or self.cuts.get(value) or self._why_stored(value)
         if reason is None and self._splits(value):
             edge, reason = "deferred", "a kernel for each contraction was asked for"
             if self._is_output(value):
