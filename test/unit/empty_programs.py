@@ -4,6 +4,8 @@
 M or any other text.  ``sizes_of`` are the sizes that a program has, and ``text`` fills them in.
 """
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import re
@@ -108,6 +110,12 @@ PROGRAMS: Mapping[str, str] = {
       : (<[2, {M}, {D}], f32>, <[1, {N}, {D}], f32>, <[1, {N}, {D}], f32>, <[{M}, {N}], i1>)
       -> <[2, {M}, {D}], f32>
   output %0 : <[2, {M}, {D}], f32>""",
+    "attention_groups": """(%q: <[2, 4 * {H}, {M}, 8], f16>, %k: <[2, {H}, {N}, 8], f16>,
+    %v: <[2, {H}, {N}, {E}], f16>) -> (O: <[2, 4 * {H}, {M}, {E}], f16>) {
+  %0 = attention %q, %k, %v {acc = f32}
+      : (<[2, 4 * {H}, {M}, 8], f16>, <[2, {H}, {N}, 8], f16>, <[2, {H}, {N}, {E}], f16>)
+      -> <[2, 4 * {H}, {M}, {E}], f16>
+  output %0 : <[2, 4 * {H}, {M}, {E}], f16>""",
     "sum": """(%x: <[{M}, {N}], f32>) -> (Y: <[{M}], f32>) {
   %0 = reduce sum %x axes [1] : <[{M}, {N}], f32> -> <[{M}], f32>
   output %0 : <[{M}], f32>""",
@@ -195,6 +203,14 @@ PROGRAMS: Mapping[str, str] = {
   %0 = slice %x [0:{M}:2, 0:{N}] : <[{M}, {N}], f32> -> <[({M} + 1) floordiv 2, {N}], f32>
   %1 = elementwise neg %0 : <[({M} + 1) floordiv 2, {N}], f32>
   output %1 : <[({M} + 1) floordiv 2, {N}], f32>""",
+    "slice_to_nothing": """(%x: <[{M}, {N}], f32>) -> (Y: <[0, {N}], f32>, S: <[{N}], f32>) {
+  %0 = slice %x [{M}:{M}, 0:{N}] : <[{M}, {N}], f32> -> <[0, {N}], f32>
+  %1 = reduce max %0 axes [0] : <[0, {N}], f32> -> <[{N}], f32>
+  output %0, %1 : <[0, {N}], f32>, <[{N}], f32>""",
+    "conditions": """(%x: <[{M}, {N}], i1>) -> (Y: <[{N}, {M}], i1>, Z: <[{M}, {N}], f32>) {
+  %0 = permute %x perm [1, 0] : <[{M}, {N}], i1> -> <[{N}, {M}], i1>
+  %1 = cast %x : <[{M}, {N}], i1> -> <[{M}, {N}], f32>
+  output %0, %1 : <[{N}, {M}], i1>, <[{M}, {N}], f32>""",
     "concat": """(%a: <[{M}, {N}], f16>, %b: <[{P}, {N}], f16>, %c: <[2, {N}], f16>)
     -> (Y: <[{M} + {P} + 2, {N}], f16>) {
   %0 = concat %a, %b, %c axis 0 : (<[{M}, {N}], f16>, <[{P}, {N}], f16>, <[2, {N}], f16>)
@@ -209,6 +225,9 @@ PROGRAMS: Mapping[str, str] = {
     "concat_vectors": """(%a: <[{M}], f32>, %b: <[{N}], f32>) -> (Y: <[{M} + {N}], f32>) {
   %0 = concat %a, %b axis 0 : (<[{M}], f32>, <[{N}], f32>) -> <[{M} + {N}], f32>
   output %0 : <[{M} + {N}], f32>""",
+    "concat_one": """(%a: <[{M}, {N}], f32>) -> (Y: <[{M}, {N}], f32>) {
+  %0 = concat %a axis 1 : (<[{M}, {N}], f32>) -> <[{M}, {N}], f32>
+  output %0 : <[{M}, {N}], f32>""",
     "two_outputs": """(%x: <[{M}], f32>, %y: <[{N}, 3], f32>) -> (Y: <[{M}], f32>, Z: <[{N}, 3], f32>) {
   %0 = elementwise exp %x : <[{M}], f32>
   %1 = elementwise neg %y : <[{N}, 3], f32>
@@ -230,7 +249,7 @@ def sizes_of(name: str) -> list[str]:
 
 
 def text(name: str, given: Mapping[str, str]) -> str:
-    """A program with texts for some of its sizes, each in parentheses; the others are symbols."""
+    """A program with texts for some of its sizes; the others are the symbols of these names."""
 
     def size(found: re.Match[str]) -> str:
         return given.get(found[1], found[1])
