@@ -15,21 +15,26 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from polyc.dialects import tiny
 from polyc.lowering import index_to_region_cost as cost
+from polyc.lowering.index_to_region_cost import LIMIT, REDUCTION
 from polyc.lowering.index_to_region_forms import Form, Forms, Key
 from polyc.lowering.index_to_region_fusion import Composer, Fuse, Kernels, Split
 from polyc.passes.notes import Note
 
-LIMIT = 256
-"""What a kernel holds: an elementwise op, a choice or a read is 1."""
-
-REDUCTION = 24
-"""What a reduction is: the code around it, and a row that is kept or read again."""
-
 EPILOGUE = 3
 """What an elementwise op is beside a contraction: each thread has many of its elements."""
 
-REASON = f"with it the kernel that wants it would hold more than {LIMIT} ops"
-"""Why a value is stored that is not fused for its size alone."""
+SIZE = f"with it the kernel that wants it would hold more than {LIMIT} ops"
+"""Why a value is stored for the size of a kernel."""
+
+NESTED = 1
+"""Reductions inside of each other's steps, each computed again in every one, beside the outermost:
+the steps of one more would be the product of three sizes."""
+
+DEPTH = (
+    "it is reduced, and would be again in each step of another reduction, with a reduction in each "
+    "of its own steps"
+)
+"""Why a reduction is stored for what is inside of it."""
 
 ROUNDS = 8
 """How often a graph is composed at most: a cut may make values be wanted twice elsewhere."""
@@ -52,9 +57,9 @@ class Weight:
 def weight_of(forms: Iterable[tuple[Key, Form | None]]) -> Weight:
     """The weight of some keys of a kernel; a key without a form is read from memory."""
     ops = reductions = contractions = 0
-    for (value, _), form in forms:
-        if form is not None and isinstance(value.owner, tiny.ReduceOp) and not form.same:
-            if cost.is_contraction(value):
+    for key, form in forms:
+        if form is not None and _reduces(key, form):
+            if cost.is_contraction(key[0]):
                 contractions += 1
             else:
                 reductions += 1
@@ -78,15 +83,18 @@ class Cutter:
 
     forms: Forms
     reads: Mapping[SSAValue, None]
-    chosen: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
+    chosen: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     below: dict[Key, dict[Key, Form | None]] = field(
         default_factory=dict["Key", "dict[Key, Form | None]"]
     )
+    nest: dict[Key, int] = field(default_factory=dict["Key", int])
+    """Of each reduction, how many are computed in each other's steps inside of it."""
 
-    def run(self, roots: Sequence[Key]) -> dict[SSAValue, None]:
-        """The values to store so that the kernel of ``roots`` is no heavier than ``LIMIT``."""
+    def run(self, roots: Sequence[Key]) -> dict[SSAValue, str]:
+        """The values to store so that the kernel of ``roots`` is not too much, with reasons."""
         held = self._held(roots)
-        if weight_of(held.items()).total > LIMIT:
+        weight = weight_of(held.items())
+        if weight.total > LIMIT or weight.reductions + weight.contractions > NESTED + 1:
             for key, form in held.items():
                 self.below[key] = self._bounded(() if form is None else form.operands, key, form)
             self._bounded(roots, None, None)
@@ -109,12 +117,26 @@ class Cutter:
             if any(f is not None and k[0] in self.chosen for k, f in held.items()):
                 held = self._held(operands)
             whole = held if key is None else {**held, key: form}
+            if key is not None and form is not None and (deep := self._deep(key, form, held)):
+                self.chosen[deep] = DEPTH
+                continue
             if weight_of(whole.items()).total <= LIMIT:
                 return whole
             value = self._heaviest(held, operands)
             if value is None:
                 return whole
-            self.chosen[value] = None
+            self.chosen[value] = SIZE
+
+    def _deep(self, key: Key, form: Form, held: Mapping[Key, Form | None]) -> SSAValue | None:
+        """A reduction that would be computed in the steps of ``key``, and holds others itself."""
+        if not _reduces(key, form):
+            return None
+        steps = {axis.label for axis in form.fresh}
+        inside = [k for k, f in held.items() if _reduces(k, f) and steps & set(k[1].labels)]
+        self.nest[key] = max((self.nest[k] + 1 for k in inside), default=0)
+        if self.nest[key] <= NESTED:
+            return None
+        return next(k[0] for k in inside if self.nest[k] >= NESTED)
 
     def _held(self, roots: Sequence[Key]) -> dict[Key, Form | None]:
         """What ``roots`` take, with all that is chosen so far read: operands first."""
@@ -151,7 +173,7 @@ class Cutter:
             for operand in form.operands:
                 j = place[operand]
                 above[j] = i if above[j] < 0 else _meet(above, above[j], i)
-        inside = [_ops(held[key]) + _heavy(key, held[key]) for key in order]
+        inside = [REDUCTION if _reduces(key, held[key]) else _ops(held[key]) for key in order]
         for i in range(top):
             if above[i] < top:
                 inside[above[i]] += inside[i]
@@ -166,15 +188,12 @@ class Cutter:
         """Whether a value is computed, and no larger than what the graph is written in."""
         if value in self.chosen or value in self.reads or not cost.is_computed(value):
             return False
-        return not any(
-            isinstance(use.operation, tiny.ReduceOp) and cost.is_contraction(use.operation.result)
-            for use in value.uses
-        )
+        return cost.is_small(value)
 
 
-def _heavy(key: Key, form: Form | None) -> int:
-    reduced = form is not None and isinstance(key[0].owner, tiny.ReduceOp) and not form.same
-    return REDUCTION - 1 if reduced else 0
+def _reduces(key: Key, form: Form | None) -> bool:
+    """Whether a key is made by a reduction in this kernel."""
+    return form is not None and not form.same and isinstance(key[0].owner, tiny.ReduceOp)
 
 
 def _meet(above: Sequence[int], a: int, b: int) -> int:
@@ -198,7 +217,7 @@ def composed(graph: tiny.GraphOp, fuse: Fuse, split: Split) -> tuple[Kernels, li
         more: dict[SSAValue, str] = {}
         for kernel in kernels.kernels:
             roots = [(root.value, root.point) for root in kernel.roots]
-            more |= dict.fromkeys(Cutter(kernel.forms, kernel.reads).run(roots), REASON)
+            more |= Cutter(kernel.forms, kernel.reads).run(roots)
         more = {value: why for value, why in more.items() if value not in cuts}
         if not more:
             break
@@ -210,7 +229,8 @@ def composed(graph: tiny.GraphOp, fuse: Fuse, split: Split) -> tuple[Kernels, li
 def _said(graph: tiny.GraphOp, cuts: int) -> Note:
     values = "one value is" if cuts == 1 else f"{cuts} values are"
     text = (
-        f"graph @{graph.sym_name.data} is more than one kernel takes, which is {LIMIT} ops, where "
-        f"a reduction counts as {REDUCTION}: {values} stored that would be fused otherwise"
+        f"{values} stored in @{graph.sym_name.data} that would be fused otherwise: a kernel holds "
+        f"{LIMIT} ops, where a reduction counts as {REDUCTION}, and one reduction in the steps of "
+        "another"
     )
     return Note("KernelCut", text, graph)
