@@ -54,6 +54,7 @@ from polyc.dialects.index_invariants import MAX_PIECES
 from polyc.dialects.index_value import ValueOp, value_op
 from polyc.dialects.movements import MovementOp
 from polyc.poly import isl
+from polyc.poly.affine import nodes
 
 
 def book(graph: Operation) -> dict[SSAValue, ValueOp]:
@@ -65,6 +66,13 @@ def book(graph: Operation) -> dict[SSAValue, ValueOp]:
         for op in block.ops
         if isinstance(op, ValueOp)
     }
+
+
+FOLLOWED = 64
+"""Movements that are followed at most."""
+
+FAR = 256
+"""Operations and operands of a map through movements, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,12 @@ class Reach:
     axes: tuple[AxisAttr, ...]
     domain: AffineSet
     path: tuple[SSAValue, ...]
+
+    @property
+    def is_far(self) -> bool:
+        """Whether so many movements lie behind, or the map has become so long, that the chain is
+        followed no further: what divides and multiplies in turn doubles with each movement."""
+        return len(self.path) >= FOLLOWED or nodes(self.map.results) > FAR
 
 
 def _entry(value: SSAValue) -> ValueOp:
@@ -176,13 +190,14 @@ def reach(
 
     Ways that end at a leaf or cannot be composed without meeting one are left out.
     """
-    here = start(value) if from_ is None else from_
-    if until(here.source):
-        yield here
-        return
-    for i in range(len(_entry(here.source).operands_read)):
-        if (further := step(here, i)) is not None:
-            yield from reach(value, until, further)
+    work = [start(value) if from_ is None else from_]
+    while work:
+        here = work.pop()
+        if until(here.source):
+            yield here
+            continue
+        onward = (step(here, i) for i in range(len(_entry(here.source).operands_read)))
+        work += reversed([further for further in onward if further is not None])
 
 
 def access(value: SSAValue, leaf: SSAValue) -> AffineMap:
@@ -221,10 +236,11 @@ def source(value: SSAValue, casts: bool = True, from_: Reach | None = None) -> R
     """The value behind the movements, and (with ``casts``) widening casts, of ``value``.
 
     The map takes the axes of ``value`` to those of the source.  ``from_`` continues a
-    reach that ends at ``value``.
+    reach that ends at ``value``.  One that ``is_far`` is not followed further: the source is then a
+    movement itself.
     """
     here = start(value) if from_ is None else from_
-    while is_movement(here.source) or (casts and is_widening(here.source)):
+    while not here.is_far and (is_movement(here.source) or (casts and is_widening(here.source))):
         further = step(here, 0)
         if further is None:
             break

@@ -56,7 +56,12 @@ def window_count(size: Dim, window: Dim, stride: int, dilation: int) -> Dim:
 
 
 def divided(a: Dim, b: Dim, at: Operation) -> Dim | None:
-    """``a / b`` where it comes out even for all sizes that the assumptions allow, else None."""
+    """``a / b`` where it comes out even for all sizes that the assumptions allow, else None.
+
+    Of nothing in 0 groups each one, as there is none, has 1.
+    """
+    if a.constant() == b.constant() == 0:
+        return Dim.const(1)
     if (found := quotient(a, b)) is not None:
         return found
     by = b.constant()

@@ -114,14 +114,17 @@ def split_by(
 def _pieces(
     inside: AffineSet | None, outside: Sequence[AffineSet], map: AffineMap, fill: float
 ) -> list[PieceAttr]:
-    """The operand through ``map`` inside, the fill outside; a domain that is the box has no set."""
+    """The operand through ``map`` inside, the fill outside; a domain that is the box has no set.
+
+    A box without points is one piece of the fill: nothing is read for it.
+    """
 
     def domain(points: AffineSet) -> AffineSet | None:
         return points if points.constraints else None
 
     found = [] if inside is None else [PieceAttr.of([map], domain(inside))]
     found += [PieceAttr.of([fill], domain(points)) for points in outside]
-    return found
+    return found or [PieceAttr.of([fill], None)]
 
 
 # Rules ----------------------------------------------------------------------------------

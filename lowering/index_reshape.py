@@ -106,6 +106,11 @@ class IndexReshape(IndexRule):
         for left, right in groups:
             old = [axis for i in left for axis in before[i]]
             found = self._group(op, [before[i] for i in left], [new[j] for j in right])
+            if found is None and product(new).constant() == 0:
+                # There is no element: any map is right.
+                dimensions = [self.axes(op, [size]) for size in new]
+                results = [ZERO] * sum(map(len, before))
+                break
             if found is None:
                 target = " x ".join(str(new[j]) for j in right)
                 reason = (

@@ -26,9 +26,11 @@ from polyc.dialects.region_graph import FROM, edge
 from polyc.dialects.region_types import MemRefType
 from polyc.dialects.signature import TensorSpec
 from polyc.lowering.index_to_region_body import Body
+from polyc.lowering.index_to_region_cuts import composed
 from polyc.lowering.index_to_region_forms import extent
-from polyc.lowering.index_to_region_fusion import Composer, Fuse, Kernel, Kernels, Split
+from polyc.lowering.index_to_region_fusion import Fuse, Kernel, Kernels, Split
 from polyc.passes.driver import located, rewrite
+from polyc.passes.notes import show
 
 DEFAULT_ALIGN = 16
 """Bytes that a tensor's address is a multiple of when the signature says nothing.
@@ -263,7 +265,9 @@ def lower_graph(
     ``others`` are the names of the module's symbols.  Raises PolycError of kind
     ``UnsupportedProgram``, ``NonSCoP`` or ``MissingIndexBook``.
     """
-    return Lowering(graph, Composer(graph, fuse, split).run(), others).ops()
+    kernels, notes = composed(graph, fuse, split)
+    show(notes)
+    return Lowering(graph, kernels, others).ops()
 
 
 @dataclass(eq=False)

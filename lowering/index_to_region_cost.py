@@ -40,6 +40,13 @@ TENSOR_FLOPS_A_BYTE = 150
 """The same on tensor cores: 312 TFLOP/s."""
 
 
+LIMIT = 256
+"""What a kernel holds: an elementwise op, a choice of a fill or a read is 1."""
+
+REDUCTION = 24
+"""What a reduction is of it: the code around it, and a row that is kept or read again."""
+
+
 def points(sizes: Iterable[Dim]) -> float:
     """The number of points of some axes, about."""
     total = 1.0
@@ -177,6 +184,25 @@ def is_computed(value: SSAValue) -> bool:
             return True
         case _:
             return isinstance(op, tiny.ReduceOp)
+
+
+def is_small(value: SSAValue) -> bool:
+    """Whether a value takes no more memory than what it is made of, or than its users.
+
+    It is none of the products that a contraction sums, which are over more axes than both; nothing
+    that repeats along an axis; and no window, which has an element several times.
+    """
+    op, entry = value.owner, value_op(value)
+    if not isinstance(op, Operation) or entry is None:
+        return False
+    if isinstance(op, tiny.ConstantOp | tiny.DimOp | tiny.WindowOp):
+        return False
+    if any(axis.repeats for axis in entry.axes):
+        return False
+    return not any(
+        isinstance(use.operation, tiny.ReduceOp) and is_contraction(use.operation.result)
+        for use in value.uses
+    )
 
 
 def fusion_delta(

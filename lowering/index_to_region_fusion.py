@@ -16,7 +16,7 @@ kernel, and so do smaller ones that share a reduction with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -43,6 +43,10 @@ Split = Literal["none", "contractions"]
 Edge = Literal["gmem", "deferred"]
 
 
+FAR = 256
+"""Operations and operands that say where a fused value is read, at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Root:
     """A value that a kernel stores, at a point over its axes; ``output`` is the graph's, if any."""
@@ -63,6 +67,28 @@ class Kernel:
     """The values that it reads from memory."""
     reduces: set[str] = field(default_factory=set[str])
     """The axes that its values are reduced over."""
+
+
+ENDS = 64
+"""Outputs that one kernel has at most."""
+
+
+@dataclass(eq=False)
+class _Ends:
+    """A kernel of outputs.
+
+    ``elementwise`` are the ops between them and reductions, as bits, and ``reductions`` all
+    reductions that they are made of.
+    """
+
+    kernel: Kernel
+    elementwise: int = 0
+    reductions: int = 0
+
+    def takes(self, elementwise: int) -> bool:
+        """Whether one more output with these ops does not make the kernel too much."""
+        ops = (self.elementwise | elementwise).bit_count()
+        return ops <= cost.LIMIT and len(self.kernel.roots) < ENDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +120,21 @@ class Composer:
 
     ``fuse``: ``none`` stores every reduction and every value with several uses, ``legal`` fuses
     what may be, ``cost`` what pays.  ``split`` keeps a kernel for each contraction: a fused one is
-    joined to its consumer by a ``deferred`` edge.
+    joined to its consumer by a ``deferred`` edge.  ``cuts`` are values that are stored whatever the
+    rest says, with the reason.
     """
 
-    def __init__(self, graph: tiny.GraphOp, fuse: Fuse = "cost", split: Split = "none") -> None:
+    def __init__(
+        self,
+        graph: tiny.GraphOp,
+        fuse: Fuse = "cost",
+        split: Split = "none",
+        cuts: Mapping[SSAValue, str] | None = None,
+    ) -> None:
         self.graph = graph
         self.fuse = fuse
         self.split = split
+        self.cuts = cuts or {}
         self.ops = [op for op in graph.body.block.ops if op.results]
         self.same = equal_casts(graph)
         self.uses = self._count_uses()
@@ -138,7 +172,8 @@ class Composer:
 
     def _output_kernels(self) -> list[Kernel]:
         """The kernels of the graph's outputs, which ask for these."""
-        found: list[Kernel] = []
+        found: list[_Ends] = []
+        by_sizes: dict[tuple[Dim, ...], list[_Ends]] = {}
         outputs = self.graph.body.block.last_op
         assert isinstance(outputs, tiny.OutputOp)
         reductions = self._reductions_behind()
@@ -147,24 +182,35 @@ class Composer:
         order = sorted(enumerate(given), key=lambda o: -len(extent(o[1], self.graph)))
         for number, value in order:
             sizes = extent(value, self.graph)
-            kernel, axes = None, ()
-            for other in found if self.fuse != "none" else ():
-                axes = _embedded(sizes, other.iters)
-                shared = any(reductions[value] & reductions[r.value] for r in other.roots)
-                if axes is not None and (len(axes) == len(other.iters) or shared):
-                    kernel = other
+            elementwise = self.work.elementwise.get(value, 0)
+            alike = by_sizes.setdefault(sizes, [])
+            # A kernel that does not take an output is full, or the search would not be linear.
+            alike[:] = [end for end in alike if self.fuse != "none" and end.takes(elementwise)]
+            ends, axes = next(iter(alike), None), None
+            sharing = found if reductions[value] and self.fuse != "none" else ()
+            for other in sharing:
+                if other is ends:
                     break
-            if kernel is None:
-                kernel = self._kernel(sizes)
-                found.append(kernel)
-                axes = kernel.iters
-            places = [AffineDimExpr(kernel.iters.index(a)) for a in axes or ()]
+                if other.reductions & reductions[value] and other.takes(elementwise):
+                    axes = _embedded(sizes, other.kernel.iters)
+                    if axes is not None:
+                        ends = other
+                        break
+            if ends is None:
+                ends = _Ends(self._kernel(sizes))
+                found.append(ends)
+                alike.append(ends)
+            kernel = ends.kernel
+            ends.elementwise |= elementwise
+            ends.reductions |= reductions[value]
+            axes = kernel.iters if axes is None else axes
+            places = [AffineDimExpr(kernel.iters.index(a)) for a in axes]
             point = Point.of(kernel.iters, places, len(self.graph.symbol_names))
             kernel.roots.append(Root(value, point, number))
             self.asked.setdefault(value, {})[(kernel, point)] = None
-        for kernel in found:
-            kernel.roots.sort(key=lambda root: root.output or 0)
-        return found
+        for ends in found:
+            ends.kernel.roots.sort(key=lambda root: root.output or 0)
+        return [ends.kernel for ends in found]
 
     def _reductions_behind(self) -> dict[SSAValue, int]:
         """For each value the reductions that it is computed from, as bits."""
@@ -192,7 +238,8 @@ class Composer:
             self._view(value, why_not_affine(entry))
             return
         edge: Edge = "gmem"
-        reason = self.whole.get(value) or self._why_stored(value)
+        reason = self.whole.get(value) or self.cuts.get(value) or self._why_stored(value)
+        reason = reason or self._why_far(value)
         if reason is None and self._splits(value):
             edge, reason = "deferred", "a kernel for each contraction was asked for"
             if self._is_output(value):
@@ -291,6 +338,16 @@ class Composer:
             return f"it is reduced, which is done once, and {clash}"
         delta = self._delta(value, wanted)
         return str(delta) if self.fuse == "cost" and not delta.pays else None
+
+    def _why_far(self, value: SSAValue) -> str | None:
+        """Why a value is stored because of where it is read; None where that is said shortly.
+
+        Movements compose, and what divides and multiplies in turn doubles with each of them.
+        """
+        most = max((point.nodes for _, point in self.asked.get(value, {})), default=0)
+        if most <= FAR or not cost.is_small(value):
+            return None
+        return f"where it is read takes {most} operations and operands to say, and {FAR} are taken"
 
     def _settle_operands(self, value: SSAValue) -> None:
         """The ops that ``value`` is the epilogue of go where it goes."""

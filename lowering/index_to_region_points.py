@@ -17,6 +17,7 @@ from polyc.dialects.dim import Dim
 from polyc.dialects.index import moved_row
 from polyc.dialects.region_types import AxisAttr
 from polyc.poly import isl
+from polyc.poly.affine import nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,12 @@ class Point:
     def unfilled(self) -> Point:
         """The same point with nothing said of what is outside the guard."""
         return self if self.fill is None else replace(self, fill=None)
+
+    @property
+    def nodes(self) -> int:
+        """What the map and the guard are written with, counted in operations and their operands."""
+        rows = () if self.guard is None else self.guard.constraints
+        return nodes((*self.map.results, *(side for row in rows for side in (row.lhs, row.rhs))))
 
     @property
     def labels(self) -> tuple[str, ...]:

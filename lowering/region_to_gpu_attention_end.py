@@ -21,7 +21,7 @@ from polyc.lowering.region_to_gpu_attention_parts import (
     element_of,
     sizes_of,
 )
-from polyc.lowering.region_to_gpu_point import Point
+from polyc.lowering.region_to_gpu_point import Making, Point
 from polyc.passes.driver import located
 from polyc.passes.emit import Emit
 from polyc.passes.region_rewriting import type_of
@@ -141,7 +141,7 @@ class _Element(Point):
         self.end = end
         self.inverse = inverse
 
-    def make(self, op: Operation) -> SSAValue:
+    def make(self, op: Operation) -> Making:
         if self.inverse is not None and self.end.by_total(op):
-            return self.emit.value(arith.MulfOp(self.scalar(op.operands[0]), self.inverse))
-        return super().make(op)
+            return self.emit.value(arith.MulfOp((yield op.operands[0]), self.inverse))
+        return (yield from super().make(op))

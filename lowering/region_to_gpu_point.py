@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32, i1, i32
@@ -71,6 +71,10 @@ COMPARE: Mapping[str, str] = {
 """Ordered comparisons: a NaN compares false, and ``ne`` true."""
 
 
+Making: TypeAlias = Generator[SSAValue, SSAValue, SSAValue]
+"""How an op's scalar is made: it asks for region values one by one, and is sent their scalars."""
+
+
 class Point:
     """The scalars of region values at one point of a tile.
 
@@ -113,21 +117,51 @@ class Point:
         """A map of the tile's dimensions and the origins."""
         return AffineMap(self.rank, len(self.origin), tuple(place))
 
+    def known(self, value: SSAValue) -> SSAValue | None:
+        """The scalar of a region value, where there is one without making it from others."""
+        return self._values.get(value)
+
     def scalar(self, value: SSAValue) -> SSAValue:
-        """The scalar of a region value, made with what it needs when it is asked for first."""
-        if value not in self._values:
-            op = value.owner
+        """The scalar of a region value, made with what it needs when it is asked for first.
+
+        A loop with a stack of its own: a kernel's values are deeper than Python's calls may be.
+        """
+        if (found := self.known(value)) is not None:
+            return found
+        stack = [(value, self._start(value))]
+        sent: SSAValue | None = None
+        while True:
+            here, making = stack[-1]
+            op = here.owner
             assert isinstance(op, Operation)
             before = len(self.emit.ops)
-            made = self.make(op)
+            asked: SSAValue | None = None
+            try:
+                asked = next(making) if sent is None else making.send(sent)
+            except StopIteration as done:
+                sent = cast(SSAValue, done.value)
             for new in self.emit.ops[before:]:
                 located(new, op)
-            if value.name_hint is not None and made.name_hint is None:
-                made.name_hint = value.name_hint
-            self._values[value] = made
-        return self._values[value]
+            if asked is not None:
+                sent = self.known(asked)
+                if sent is None:
+                    stack.append((asked, self._start(asked)))
+                continue
+            assert sent is not None
+            if here.name_hint is not None and sent.name_hint is None:
+                sent.name_hint = here.name_hint
+            self._values[here] = sent
+            stack.pop()
+            if not stack:
+                return sent
 
-    def make(self, op: Operation) -> SSAValue:
+    def _start(self, value: SSAValue) -> Making:
+        op = value.owner
+        assert isinstance(op, Operation)
+        return self.make(op)
+
+    def make(self, op: Operation) -> Making:
+        """Make the scalar of an op's result; yields the values that this takes."""
         match op:
             case ReadOp():
                 return self.read(op)
@@ -138,21 +172,26 @@ class Point:
             case InsideOp():
                 return self.inside(op.set.data, op.result.type.labels, op)
             case BroadcastInDimOp() | TransposeOp():
-                return self.scalar(op.operand)
+                return (yield op.operand)
             case CastOp():
-                return self.cast(self.scalar(op.operand), op.result.type.element_type)
+                return self.cast((yield op.operand), op.result.type.element_type)
             case UnaryOp():
-                found = self.unary(op.fn.data, self.wide(op.operand))
+                # All arithmetic is in f32 (S0.6).
+                found = self.unary(op.fn.data, self.cast((yield op.operand), f32))
                 return self.cast(found, op.result.type.element_type)
             case BinaryOp():
-                lhs, rhs = self.wide(op.lhs), self.wide(op.rhs)
+                lhs = self.cast((yield op.lhs), f32)
+                rhs = self.cast((yield op.rhs), f32)
                 found = self.emit.value(BINARY[op.fn.data](lhs, rhs))
                 return self.cast(found, op.result.type.element_type)
             case CompareOp():
-                lhs, rhs = self.wide(op.lhs), self.wide(op.rhs)
+                lhs = self.cast((yield op.lhs), f32)
+                rhs = self.cast((yield op.rhs), f32)
                 return self.emit.value(arith.CmpfOp(lhs, rhs, COMPARE[op.fn.data]))
             case SelectOp():
-                condition, then, other = (self.scalar(v) for v in op.operands)
+                condition = yield op.condition
+                then = yield op.if_true
+                other = yield op.if_false
                 return self.emit.value(arith.SelectOp(condition, then, other))
             case _:
                 raise PolycError(
@@ -161,10 +200,6 @@ class Point:
                     "make its result an output of a graph of its own",
                     op,
                 )
-
-    def wide(self, value: SSAValue) -> SSAValue:
-        """The scalar of a region value as f32, in which all arithmetic is (S0.6)."""
-        return self.cast(self.scalar(value), f32)
 
     def read(self, op: ReadOp) -> SSAValue:
         """A tensor read at the point, as an input of the map; its fill where the guard fails.

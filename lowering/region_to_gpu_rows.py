@@ -8,7 +8,7 @@ that need no other one, once more for those that need these, and once for the ou
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -41,6 +41,7 @@ from polyc.lowering.region_to_gpu_rows_maps import (
 from polyc.passes.driver import located
 from polyc.passes.emit import Emit
 from polyc.passes.region_rows import Rows, find_rows
+from polyc.poly.postorder import reached
 
 CHEAP = ("add", "sub", "mul", "max", "min", "neg", "abs")
 """Functions of one instruction: what they give is computed again rather than kept."""
@@ -164,29 +165,26 @@ class Builder(ABC):
         self, roots: Sequence[SSAValue], held: Collection[SSAValue]
     ) -> dict[SSAValue, None]:
         """The values along the row that a map computes for ``roots``, operands before users."""
-        found: dict[SSAValue, None] = {}
 
-        def visit(value: SSAValue) -> None:
-            if value in found or value in held or not self.rows.has_row(value):
-                return
+        def computed(values: Iterable[SSAValue]) -> list[SSAValue]:
+            return [v for v in values if v not in held and self.rows.has_row(v)]
+
+        def operands(value: SSAValue) -> list[SSAValue]:
             assert isinstance(value.owner, Operation)
-            for operand in value.owner.operands:
-                visit(operand)
-            found[value] = None
+            return computed(value.owner.operands)
 
-        for root in roots:
-            visit(root)
-        return found
+        return dict.fromkeys(reached(computed(roots), operands))
 
     def kept(
         self, over: Tile, now: Sequence[SSAValue], later: Sequence[SSAValue]
     ) -> list[SSAValue]:
         """What a step computes or reads that a later step needs too, and that is not cheap."""
         chosen: list[SSAValue] = []
+        again = self.along_row(later, over.held)
         for value in reversed(self.along_row(now, over.held)):
-            again = self.along_row(later, {*over.held, *chosen})
             if value in again and _costs(value):
                 chosen.append(value)
+                again = self.along_row(later, {*over.held, *chosen})
         return chosen
 
     def reduce(

@@ -63,14 +63,14 @@ class HeldPoint(Point):
         super().__init__(frame, block, {}, axes, rank, origin)
         self.held = held
 
-    def scalar(self, value: SSAValue) -> SSAValue:
+    def known(self, value: SSAValue) -> SSAValue | None:
         if value not in self._values and (found := self.held(value)) is not None:
             self.inputs.append(found.fragment)
             self._places.append(found.place)
             arg = self.block.insert_arg(element_of(found.fragment), len(self.block.args))
             arg.name_hint = value.name_hint
             self._values[value] = self.cast(arg, element_of(value))
-        return super().scalar(value)
+        return super().known(value)
 
     def take(self, value: SSAValue, scalar: SSAValue) -> None:
         """Let ``scalar``, an argument of the block, be a value's."""

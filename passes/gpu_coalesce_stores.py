@@ -7,6 +7,7 @@ four lanes of a quad exchange their words first, so that each stores eight colum
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -34,6 +35,7 @@ from polyc.passes.gpu_vectorize import (
     guards_bounds,
 )
 from polyc.poly import isl
+from polyc.poly.postorder import computed
 
 QUAD = 4
 """Lanes that share an 8-column block of an accumulator, and words that each ends up with."""
@@ -165,14 +167,21 @@ class TransposeQuads(RewritePattern):
 
 def rebuilt(emit: Emit, guard: SSAValue, moved: dict[SSAValue, SSAValue]) -> SSAValue:
     """A guard of coordinates' bounds at other coordinates; what it does not bound stays."""
-    owner = guard.owner
-    if isinstance(owner, arith.AndIOp):
-        return emit.both(rebuilt(emit, owner.lhs, moved), rebuilt(emit, owner.rhs, moved))
-    if isinstance(owner, arith.CmpiOp) and owner.lhs in moved:
-        size = constant_of(owner.rhs)
-        bound = owner.rhs if size is None else emit.index(size)
-        return emit.compare(PREDICATES[owner.predicate.value.data], moved[owner.lhs], bound)
-    return guard
+
+    def parts(value: SSAValue) -> Sequence[SSAValue]:
+        return value.owner.operands if isinstance(value.owner, arith.AndIOp) else ()
+
+    def made(value: SSAValue, both: Sequence[SSAValue]) -> SSAValue:
+        owner = value.owner
+        if both:
+            return emit.both(both[0], both[1])
+        if isinstance(owner, arith.CmpiOp) and owner.lhs in moved:
+            size = constant_of(owner.rhs)
+            bound = owner.rhs if size is None else emit.index(size)
+            return emit.compare(PREDICATES[owner.predicate.value.data], moved[owner.lhs], bound)
+        return value
+
+    return computed(guard, parts, made)
 
 
 def bounds_are_outside(store: hw.StoreGlobalOp) -> bool:

@@ -81,11 +81,13 @@ def literals(op: Operation) -> list[Literal]:
 
 def _literal(condition: SSAValue, holds: bool) -> Literal:
     """A condition without negations in front."""
-    owner = condition.owner
-    if isinstance(owner, arith.XOrIOp) and isinstance(owner.rhs.owner, arith.ConstantOp):
+    while isinstance(owner := condition.owner, arith.XOrIOp):
+        if not isinstance(owner.rhs.owner, arith.ConstantOp):
+            break
         constant = owner.rhs.owner.value
-        if isinstance(constant, IntegerAttr) and constant.value.data:
-            return _literal(owner.lhs, not holds)
+        if not isinstance(constant, IntegerAttr) or not constant.value.data:
+            break
+        condition, holds = owner.lhs, not holds
     return condition, holds
 
 

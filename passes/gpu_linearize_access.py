@@ -89,9 +89,15 @@ def within(value: SSAValue, loop: scf.ForOp) -> bool:
 
 def terms(expr: AffineExpr) -> list[AffineExpr]:
     """The terms of a sum."""
-    if isinstance(expr, AffineBinaryOpExpr) and expr.kind is AffineBinaryOpKind.Add:
-        return [*terms(expr.lhs), *terms(expr.rhs)]
-    return [expr]
+    found: list[AffineExpr] = []
+    work = [expr]
+    while work:
+        expr = work.pop()
+        if isinstance(expr, AffineBinaryOpExpr) and expr.kind is AffineBinaryOpKind.Add:
+            work += (expr.rhs, expr.lhs)
+        else:
+            found.append(expr)
+    return found
 
 
 def widened(emit: Emit, value: SSAValue | None) -> SSAValue | None:

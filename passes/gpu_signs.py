@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects import affine, arith, scf
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
@@ -20,6 +22,7 @@ from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.passes.gpu_symbols import constant_of
 from polyc.poly import isl
+from polyc.poly.postorder import computed
 
 COUNTS = (hw.ThreadIdOp, hw.BlockIdOp, hw.GridSizeOp, hw.ClusterRankOp, tile.TileCoordinatesOp)
 """Ops that count from 0."""
@@ -41,45 +44,52 @@ def never_negative(value: SSAValue) -> bool:
 
     Affine expressions are decided by isl, over all values of what they are made of.
     """
+    return computed(value, _made_of, _natural)
+
+
+def _made_of(value: SSAValue) -> Sequence[SSAValue]:
+    """What the sign of ``value`` depends on."""
+    owner = value.owner
+    match owner:
+        case Block():
+            # Loops run upwards.
+            around = owner.parent_op()
+            return [around.lb] if isinstance(around, scf.ForOp) and value is owner.args[0] else []
+        case arith.SelectOp():
+            return [owner.lhs, owner.rhs]
+        case affine.ApplyOp() | arith.MaxSIOp() | hw.WarpUniformOp():
+            return owner.operands
+        case _:
+            return owner.operands if isinstance(owner, KEEP) else []
+
+
+def _natural(value: SSAValue, known: Sequence[bool]) -> bool:
+    """Whether ``value`` is 0 or more, by what is ``known`` of what it is made of."""
     if (constant := constant_of(value)) is not None:
         return constant >= 0
     owner = value.owner
-    if isinstance(owner, Block):
-        return _argument(owner, value)
     match owner:
+        case Block():
+            # A size of a kernel, a tile's place, a loop's variable.
+            around = owner.parent_op()
+            if isinstance(around, gpu.KernelOp | tile.TileLoopOp | tile.RolesOp):
+                return True
+            return bool(known) and known[0]
         case affine.ApplyOp():
-            return _expression(owner)
-        case arith.SelectOp():
-            return never_negative(owner.lhs) and never_negative(owner.rhs)
+            return _expression(owner, known)
         case arith.MaxSIOp():
-            return any(map(never_negative, owner.operands))
-        case hw.WarpUniformOp():
-            return never_negative(owner.operands[0])
-        case _ if isinstance(owner, KEEP):
-            return all(map(never_negative, owner.operands))
+            return any(known)
+        case _ if isinstance(owner, (*KEEP, arith.SelectOp, hw.WarpUniformOp)):
+            return all(known)
         case _:
             return isinstance(owner, COUNTS)
 
 
-def _argument(block: Block, value: SSAValue) -> bool:
-    """A size of a kernel; a loop's variable that starts at no negative number; a tile's place."""
-    around: Operation | None = block.parent_op()
-    match around:
-        case gpu.KernelOp() | tile.TileLoopOp() | tile.RolesOp():
-            return True
-        case scf.ForOp() if value is block.args[0]:
-            # Loops run upwards.
-            return never_negative(around.lb)
-        case _:
-            return False
-
-
-def _expression(op: affine.ApplyOp) -> bool:
+def _expression(op: affine.ApplyOp, known: Sequence[bool]) -> bool:
     m, operands = op.map.data, list(op.mapOperands)
     places = [AffineExpr.dimension(i) for i in range(len(operands))]
     # As dimensions all: a symbol of isl's is never negative, one of the map may be.
     expr = m.results[0].replace_dims_and_symbols(places[: m.num_dims], places[m.num_dims :])
-    known = [never_negative(v) for v in operands]
     if _sum_of_counts(expr, known):
         return True
     ge, zero = AffineConstraintKind.ge, AffineExpr.constant(0)
@@ -91,7 +101,7 @@ def _expression(op: affine.ApplyOp) -> bool:
         return False
 
 
-def _sum_of_counts(expr: AffineExpr, known: list[bool]) -> bool:
+def _sum_of_counts(expr: AffineExpr, known: Sequence[bool]) -> bool:
     """Whether the spelling shows it: sums, products and quotients of what is not negative."""
     match expr:
         case AffineConstantExpr(value):

@@ -154,17 +154,25 @@ def _between_ctas(owner: Operation, at: Operation) -> PolycError:
 
 def same_value(a: SSAValue, b: SSAValue) -> bool:
     """Whether two values are the same one, or computed alike from the same ones."""
-    if a is b:
-        return True
-    one, other = a.owner, b.owner
-    if isinstance(one, Block) or isinstance(other, Block) or type(one) is not type(other):
-        return False
-    return (
-        is_scalar(one)
-        and not one.regions
-        and one.results.index(a) == other.results.index(b)
-        and one.properties == other.properties
-        and one.attributes == other.attributes
-        and len(one.operands) == len(other.operands)
-        and all(map(same_value, one.operands, other.operands))
-    )
+    seen: set[tuple[SSAValue, SSAValue]] = set()
+    work = [(a, b)]
+    while work:
+        a, b = pair = work.pop()
+        if a is b or pair in seen:
+            continue
+        seen.add(pair)
+        one, other = a.owner, b.owner
+        if isinstance(one, Block) or isinstance(other, Block) or type(one) is not type(other):
+            return False
+        alike = (
+            is_scalar(one)
+            and not one.regions
+            and one.results.index(a) == other.results.index(b)
+            and one.properties == other.properties
+            and one.attributes == other.attributes
+            and len(one.operands) == len(other.operands)
+        )
+        if not alike:
+            return False
+        work += zip(one.operands, other.operands, strict=True)
+    return True

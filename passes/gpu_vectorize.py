@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -31,6 +31,7 @@ from polyc.passes.driver import rewrite
 from polyc.passes.emit import UNROLL, Emit, affine_dim, clone_into
 from polyc.passes.gpu_symbols import constant_of, enclosing_kernel, is_size
 from polyc.poly import isl
+from polyc.poly.postorder import computed
 
 WIDTHS = (8, 4, 2)
 """Elements that one access may take, widest first."""
@@ -41,26 +42,39 @@ LESS = (2, 6)
 
 def divisor(value: SSAValue) -> int:
     """A number that ``value`` is known to be a multiple of, from the op that defines it."""
+    return computed(value, _made_of, _divisor)
+
+
+def _made_of(value: SSAValue) -> Sequence[SSAValue]:
+    """What the divisor of ``value`` depends on."""
+    owner = value.owner
+    if isinstance(owner, affine.ApplyOp):
+        return owner.mapOperands
+    if isinstance(owner, Block) and isinstance(loop := owner.parent_op(), scf.ForOp):
+        return [loop.lb, loop.step] if value is owner.args[0] else []
+    return []
+
+
+def _divisor(value: SSAValue, known: Sequence[int]) -> int:
     owner = value.owner
     if isinstance(owner, tile.TileCoordinatesOp) and isinstance(value, OpResult):
         return owner.tile_sizes[value.index]
     if isinstance(owner, Block) and isinstance(loop := owner.parent_op(), tile.TileLoopOp):
         return 1 if value is loop.ordinal else loop.tile.data[loop.coordinates.index(value)]
     if isinstance(owner, affine.ApplyOp):
-        divisors = [divisor(v) for v in owner.mapOperands]
-        return _expr_divisor(owner.map.data.results[0], divisors, owner.map.data.num_dims)
+        return _expr_divisor(owner.map.data.results[0], known, owner.map.data.num_dims)
     if (constant := constant_of(value)) is not None:
         return abs(constant)
     if isinstance(owner, Block) and isinstance(value, BlockArgument):
-        return _loop_divisor(owner.parent_op(), value.index)
+        return _loop_divisor(owner.parent_op(), value.index, known)
     return 1
 
 
-def _loop_divisor(loop: Operation | None, position: int) -> int:
+def _loop_divisor(loop: Operation | None, position: int, known: Sequence[int]) -> int:
     """A number that a loop's variable is a multiple of: its start's and its step's."""
     match loop:
         case scf.ForOp() if position == 0:
-            return gcd(divisor(loop.lb), divisor(loop.step))
+            return gcd(*known)
         case tile.TileLoopOp() if position < len(loop.tile.data):
             return loop.tile.data[position]
         case tile.PipelineOp() if position == 0:
@@ -69,7 +83,7 @@ def _loop_divisor(loop: Operation | None, position: int) -> int:
             return 1
 
 
-def _expr_divisor(expr: AffineExpr, divisors: list[int], dims: int) -> int:
+def _expr_divisor(expr: AffineExpr, divisors: Sequence[int], dims: int) -> int:
     match expr:
         case AffineConstantExpr(value):
             return abs(value)

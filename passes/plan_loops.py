@@ -107,8 +107,10 @@ def schedules(kernel: KernelOp, arch: str) -> list[ScheduleOp]:
     spaces = spaces_of(loops)
     reduces = bool(reductions_in(list(loops.yield_op.values)))
     found: list[ScheduleOp] = []
-    if (vector := vector_of(loops, spaces)) > 1:
-        rows = dict.fromkeys(out.shape[-1] for out in kernel.outs)
+    rows = dict.fromkeys(out.shape[-1] for out in kernel.outs if out.shape)
+    # Every vector divides a row of 0 elements, and a tile of that has no room for one.
+    empty = any(row.constant() == 0 for row in rows)
+    if not empty and (vector := vector_of(loops, spaces)) > 1:
         when = left_open(kernel, [Assumption(row.mod(vector), "==") for row in rows])
         if when is not None:
             found.append(_schedule(kernel, arch, spaces, reduces, "vector", vector, when))

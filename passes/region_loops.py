@@ -47,8 +47,8 @@ def expanded(kernel: KernelOp) -> KernelOp:
     return new
 
 
-def made_by(values: Sequence[SSAValue]) -> Iterator[Operation]:
-    """The ops that ``values`` are made by; a reduction's operand is not followed."""
+def made_by(values: Sequence[SSAValue], into: bool = False) -> Iterator[Operation]:
+    """The ops that ``values`` are made by; a reduction's operand is followed only with ``into``."""
     seen: set[SSAValue] = set()
     work = list(values)
     while work:
@@ -57,7 +57,7 @@ def made_by(values: Sequence[SSAValue]) -> Iterator[Operation]:
             continue
         seen.add(value)
         yield op
-        if not isinstance(op, ReduceOp):
+        if into or not isinstance(op, ReduceOp):
             work += reversed(op.operands)
 
 
@@ -69,10 +69,8 @@ def reductions_in(values: Sequence[SSAValue]) -> list[ReduceOp]:
 def neighbours_of(values: Sequence[SSAValue]) -> set[str]:
     """The axes whose neighbours are neighbours in memory, in some read that ``values`` need."""
     found: set[str] = set()
-    for op in made_by(values):
-        if isinstance(op, ReduceOp):
-            found |= neighbours_of([op.operand])
-        elif isinstance(op, ReadOp) and op.map.data.results:
+    for op in made_by(values, into=True):
+        if isinstance(op, ReadOp) and op.map.data.results:
             last = op.map.data.results[-1]
             if isinstance(last, AffineDimExpr):
                 found.add(op.result.type.labels[last.position])

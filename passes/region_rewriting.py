@@ -56,12 +56,14 @@ def rebuilt(op: Operation, operands: Sequence[SSAValue]) -> Operation:
 
 def erase_unused(op: Operation, rewriter: PatternRewriter) -> None:
     """Erase ``op`` if it is there, pure and unused, then what only it used."""
-    if op.parent is None or any(r.first_use for r in op.results) or not op.has_trait(Pure):
-        return
-    owners = [o.owner for o in op.operands if isinstance(o.owner, Operation)]
-    rewriter.erase(op)
-    for owner in dict.fromkeys(owners):
-        erase_unused(owner, rewriter)
+    work = [op]
+    while work:
+        op = work.pop()
+        if op.parent is None or any(r.first_use for r in op.results) or not op.has_trait(Pure):
+            continue
+        owners = [o.owner for o in op.operands if isinstance(o.owner, Operation)]
+        rewriter.erase(op)
+        work += reversed(dict.fromkeys(owners))
 
 
 # Views of views ------------------------------------------------------------------------

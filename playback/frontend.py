@@ -135,11 +135,12 @@ class _Player:
         image = np.pad(image, ((0, 0), (0, 0), (top, bottom), (left, right)))
         groups = op.groups.evaluate(self.symbols)
         filters, inner = weight.shape[:2]
-        if groups < 1 or filters % groups:
+        if filters and (groups < 1 or filters % groups):
             fail("BadArgument", f"{filters} filters do not divide into {groups} groups", op)
         patches = views.window(image, (2, 3), weight.shape[2:], op.stride, op.dilation)
-        each = filters // groups
-        parts = [
+        each = filters // max(groups, 1)
+        parts = [np.zeros((len(image), *patches.shape[2:4], 0), patches.dtype)]
+        parts += [
             np.tensordot(
                 patches[:, g * inner : (g + 1) * inner],
                 weight[g * each : (g + 1) * each],

@@ -46,9 +46,7 @@ def run(graph: tiny.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, int]
     """
     play = Player.of(graph, inputs, symbols)
     ops = [op for op in graph.body.block.ops if op.results]
-    for op in ops:
-        if is_asked_for(op):
-            play.asked.add(op.results[0])
+    play.asked |= tiny_playback.asked_for(graph)
     outputs = graph.body.block.last_op
     assert isinstance(outputs, tiny.OutputOp), "a verified graph ends in tiny.output"
     last = _last_readers(graph, play.asked)
@@ -58,13 +56,6 @@ def run(graph: tiny.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, int]
         for value in last.get(op, ()):
             play.held.pop(value, None)
     return [np.array(play.whole(o), order="C") for o in outputs.operands]
-
-
-def is_asked_for(op: Operation) -> bool:
-    """Whether the value of ``op`` is evaluated where a sum asks for it, and not held."""
-    if isinstance(op, tiny.BinaryOp):
-        return op.function == "mul" and tiny_playback.only_summed(op)
-    return isinstance(op, tiny.MaskOp | tiny.SelectOp) and tiny_playback.only_multiplied(op)
 
 
 def _last_readers(

@@ -34,6 +34,7 @@ def run(graph: tiny.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, int]
     """
     block = graph.body.block
     values: dict[SSAValue, Array] = dict(zip(block.args, bind(graph, inputs, symbols), strict=True))
+    asked = asked_for(graph)
     parts: dict[SSAValue, Parts] = {}
     factors: dict[SSAValue, tuple[Factor, Factor]] = {}
     left: dict[SSAValue, int] = {v: readers(v) for op in block.ops for v in op.results}
@@ -42,10 +43,10 @@ def run(graph: tiny.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, int]
             return [functions.row_major(values[o]) for o in op.operands]
         if not op.results:
             continue
-        if isinstance(op, tiny.BinaryOp) and op.function == "mul" and only_summed(op):
+        if isinstance(op, tiny.BinaryOp) and op.result in asked:
             lhs, rhs = (parts[v] if v in parts else values[v] for v in (op.lhs, op.rhs))
             factors[op.result] = (lhs, rhs)
-        elif isinstance(op, tiny.MaskOp | tiny.SelectOp) and only_multiplied(op):
+        elif isinstance(op, tiny.MaskOp | tiny.SelectOp) and op.result in asked:
             found = [parts[v] if v in parts else values[v] for v in op.operands]
             parts[op.result] = _in_parts(op, found, symbols)
         elif isinstance(op, tiny.ReduceOp) and op.operand in factors:
@@ -81,22 +82,27 @@ def only_summed(op: tiny.BinaryOp) -> bool:
     )
 
 
-def only_multiplied(op: tiny.MaskOp | tiny.SelectOp) -> bool:
-    """Whether all that reads the result is products that are only summed, or such an op."""
-    readers = [use for use in op.result.uses if use.operation.results]
-    if any(isinstance(use.operation, tiny.OutputOp) for use in op.result.uses):
-        return False
-    for use in readers:
-        reader = use.operation
-        if isinstance(reader, tiny.BinaryOp):
-            if reader.function != "mul" or not only_summed(reader):
-                return False
-        elif isinstance(reader, tiny.MaskOp | tiny.SelectOp):
-            if not only_multiplied(reader):
-                return False
-        else:
-            return False
-    return bool(readers) and tiny.tensor_of(op.result).element_type == f32
+IN_A_ROW = 16
+"""Masks and selects, each of the one before, that are evaluated together at most."""
+
+
+def asked_for(graph: tiny.GraphOp) -> set[SSAValue]:
+    """The values that are evaluated where a sum asks for them, and not held.
+
+    They are products that sums alone read, and masks and selects that are read by such values
+    alone.
+    """
+    behind: dict[Operation, int] = {}
+    for op in reversed(list(graph.body.block.ops)):
+        if isinstance(op, tiny.BinaryOp) and op.function == "mul" and only_summed(op):
+            behind[op] = 0
+        elif isinstance(op, tiny.MaskOp | tiny.SelectOp):
+            readers = [use.operation for use in op.result.uses]
+            readers = [r for r in readers if r.results or isinstance(r, tiny.OutputOp)]
+            most = max((behind.get(r, IN_A_ROW) for r in readers), default=IN_A_ROW)
+            if most < IN_A_ROW and tiny.tensor_of(op.result).element_type == f32:
+                behind[op] = most + 1
+    return {op.results[0] for op in behind}
 
 
 @dataclass(frozen=True)

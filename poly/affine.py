@@ -7,7 +7,7 @@ Pure Python, no isl: equal spelling proves equality, and ``poly/isl.py`` decides
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import Literal
@@ -191,6 +191,17 @@ def canonical_expr(expr: AffineExpr) -> AffineExpr:
     a divisor that is not a positive constant.
     """
     return expr_of(linear_of(expr))
+
+
+def nodes(exprs: Iterable[AffineExpr]) -> int:
+    """How many constants, variables and operations some expressions are written with."""
+    count, work = 0, list(exprs)
+    while work:
+        expr = work.pop()
+        count += 1
+        if isinstance(expr, AffineBinaryOpExpr):
+            work += (expr.lhs, expr.rhs)
+    return count
 
 
 def canonical_map(map: AffineMap) -> AffineMap:

@@ -80,7 +80,7 @@ def reading(reach: Reach, facts: AffineSet, casts: bool = True) -> Reading:
         here = pending.pop(0)
         entry = value_op(here.source)
         passes = is_movement(here.source) or (casts and is_widening(here.source))
-        if entry is None or not entry.is_scop or not passes:
+        if entry is None or not entry.is_scop or not passes or here.is_far:
             reads.append(here)
             continue
         if (guard := _guard(here)) is not None:

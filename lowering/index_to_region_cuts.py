@@ -1,0 +1,236 @@
+"""``index-to-region``: where a kernel that would hold too much is cut in two.
+
+A long graph of elementwise ops is legal, and cheapest, as one kernel.  The compilers behind polyc
+are not linear in the size of a kernel, and registers hold only so many values, so a kernel takes
+``LIMIT`` and no more.  Beyond it the value that the most of the kernel is behind is stored, the
+earliest in the program first: which one depends on the graph alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import BlockArgument, SSAValue
+
+from polyc.dialects import tiny
+from polyc.lowering import index_to_region_cost as cost
+from polyc.lowering.index_to_region_cost import LIMIT, REDUCTION
+from polyc.lowering.index_to_region_forms import Form, Forms, Key
+from polyc.lowering.index_to_region_fusion import Composer, Fuse, Kernels, Split
+from polyc.passes.notes import Note
+
+EPILOGUE = 3
+"""What an elementwise op is beside a contraction: each thread has many of its elements."""
+
+SIZE = f"with it the kernel that wants it would hold more than {LIMIT} ops"
+"""Why a value is stored for the size of a kernel."""
+
+NESTED = 1
+"""Reductions inside of each other's steps, each computed again in every one, beside the outermost:
+the steps of one more would be the product of three sizes."""
+
+DEPTH = (
+    "it is reduced, and would be again in each step of another reduction, with a reduction in each "
+    "of its own steps"
+)
+"""Why a reduction is stored for what is inside of it."""
+
+ROUNDS = 8
+"""How often a graph is composed at most: a cut may make values be wanted twice elsewhere."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """What a part of a kernel holds."""
+
+    ops: int = 0
+    reductions: int = 0
+    contractions: int = 0
+
+    @property
+    def total(self) -> int:
+        reduced = (self.reductions + self.contractions) * REDUCTION
+        return self.ops * (EPILOGUE if self.contractions else 1) + reduced
+
+
+def weight_of(forms: Iterable[tuple[Key, Form | None]]) -> Weight:
+    """The weight of some keys of a kernel; a key without a form is read from memory."""
+    ops = reductions = contractions = 0
+    for key, form in forms:
+        if form is not None and _reduces(key, form):
+            if cost.is_contraction(key[0]):
+                contractions += 1
+            else:
+                reductions += 1
+            ops += len(form.choices)
+        else:
+            ops += _ops(form)
+    return Weight(ops, reductions, contractions)
+
+
+def _ops(form: Form | None) -> int:
+    return 1 if form is None else (not form.same) + len(form.choices)
+
+
+@dataclass
+class Cutter:
+    """Finds the values of one kernel to store; ``reads`` are those that lie in memory already.
+
+    ``below`` has, for each key, the keys of the kernel that it takes, itself included, with cuts
+    taken into account.
+    """
+
+    forms: Forms
+    reads: Mapping[SSAValue, None]
+    chosen: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    below: dict[Key, dict[Key, Form | None]] = field(
+        default_factory=dict["Key", "dict[Key, Form | None]"]
+    )
+    nest: dict[Key, int] = field(default_factory=dict["Key", int])
+    """Of each reduction, how many are computed in each other's steps inside of it."""
+
+    def run(self, roots: Sequence[Key]) -> dict[SSAValue, str]:
+        """The values to store so that the kernel of ``roots`` is not too much, with reasons."""
+        held = self._held(roots)
+        weight = weight_of(held.items())
+        if weight.total > LIMIT or weight.reductions + weight.contractions > NESTED + 1:
+            for key, form in held.items():
+                self.below[key] = self._bounded(() if form is None else form.operands, key, form)
+            self._bounded(roots, None, None)
+        return self.chosen
+
+    def _form(self, key: Key) -> Form | None:
+        """How a key is made; None where it is read."""
+        if key[0] in self.reads or isinstance(key[0], BlockArgument):
+            return None
+        return self.forms.form(*key)
+
+    def _bounded(
+        self, operands: Sequence[Key], key: Key | None, form: Form | None
+    ) -> dict[Key, Form | None]:
+        """What ``key`` takes through ``operands``, with more values chosen until it is not much."""
+        while True:
+            held: dict[Key, Form | None] = {}
+            for operand in operands:
+                held |= {operand: None} if operand[0] in self.chosen else self.below[operand]
+            if any(f is not None and k[0] in self.chosen for k, f in held.items()):
+                held = self._held(operands)
+            whole = held if key is None else {**held, key: form}
+            if key is not None and form is not None and (deep := self._deep(key, form, held)):
+                self.chosen[deep] = DEPTH
+                continue
+            if weight_of(whole.items()).total <= LIMIT:
+                return whole
+            value = self._heaviest(held, operands)
+            if value is None:
+                return whole
+            self.chosen[value] = SIZE
+
+    def _deep(self, key: Key, form: Form, held: Mapping[Key, Form | None]) -> SSAValue | None:
+        """A reduction that would be computed in the steps of ``key``, and holds others itself."""
+        if not _reduces(key, form):
+            return None
+        steps = {axis.label for axis in form.fresh}
+        inside = [k for k, f in held.items() if _reduces(k, f) and steps & set(k[1].labels)]
+        self.nest[key] = max((self.nest[k] + 1 for k in inside), default=0)
+        if self.nest[key] <= NESTED:
+            return None
+        return next(k[0] for k in inside if self.nest[k] >= NESTED)
+
+    def _held(self, roots: Sequence[Key]) -> dict[Key, Form | None]:
+        """What ``roots`` take, with all that is chosen so far read: operands first."""
+        found: dict[Key, Form | None] = {}
+        stack = [(key, False) for key in reversed(roots)]
+        while stack:
+            key, done = stack.pop()
+            form = None if key[0] in self.chosen else self._form(key)
+            if done or form is None:
+                found[key] = form
+            elif key not in found:
+                stack.append((key, True))
+                stack += [(k, False) for k in reversed(form.operands) if k not in found]
+        return found
+
+    def _heaviest(self, held: Mapping[Key, Form | None], roots: Sequence[Key]) -> SSAValue | None:
+        """The value that, stored, takes the most out of ``held``; None where none takes anything.
+
+        What it takes out are the keys to which all ways from ``roots`` lead through it: those
+        that it dominates.
+        """
+        order = list(held)  # operands first, or a user would not know yet what is above it
+        place = {key: i for i, key in enumerate(order)}
+        top = len(order)
+        above = [-1] * top  # the immediate dominator; ``top`` is that of the roots
+        for root in roots:
+            above[place[root]] = top
+        for i in range(top - 1, -1, -1):
+            if above[i] < 0:
+                above[i] = top
+            form = held[order[i]]
+            if form is None or order[i][0] in self.chosen:
+                continue
+            for operand in form.operands:
+                j = place[operand]
+                above[j] = i if above[j] < 0 else _meet(above, above[j], i)
+        inside = [REDUCTION if _reduces(key, held[key]) else _ops(held[key]) for key in order]
+        for i in range(top):
+            if above[i] < top:
+                inside[above[i]] += inside[i]
+        best: SSAValue | None = None
+        most = 1  # a read takes the place of what is stored
+        for i, key in enumerate(order):
+            if inside[i] > most and held[key] is not None and self._may_be_stored(key[0]):
+                best, most = key[0], inside[i]
+        return best
+
+    def _may_be_stored(self, value: SSAValue) -> bool:
+        """Whether a value is computed, and no larger than what the graph is written in."""
+        if value in self.chosen or value in self.reads or not cost.is_computed(value):
+            return False
+        return cost.is_small(value)
+
+
+def _reduces(key: Key, form: Form | None) -> bool:
+    """Whether a key is made by a reduction in this kernel."""
+    return form is not None and not form.same and isinstance(key[0].owner, tiny.ReduceOp)
+
+
+def _meet(above: Sequence[int], a: int, b: int) -> int:
+    """The nearest key that dominates two."""
+    while a != b:
+        if a < b:
+            a = above[a]
+        else:
+            b = above[b]
+    return a
+
+
+def composed(graph: tiny.GraphOp, fuse: Fuse, split: Split) -> tuple[Kernels, list[Note]]:
+    """The kernels of a graph, and what is to be said where one of them was cut.
+
+    Raises PolycError where a value has no form in a kernel.
+    """
+    cuts: dict[SSAValue, str] = {}
+    kernels = Composer(graph, fuse, split).run()
+    for _ in range(ROUNDS):
+        more: dict[SSAValue, str] = {}
+        for kernel in kernels.kernels:
+            roots = [(root.value, root.point) for root in kernel.roots]
+            more |= Cutter(kernel.forms, kernel.reads).run(roots)
+        more = {value: why for value, why in more.items() if value not in cuts}
+        if not more:
+            break
+        cuts |= more
+        kernels = Composer(graph, fuse, split, cuts).run()
+    return kernels, [_said(graph, len(cuts))] if cuts else []
+
+
+def _said(graph: tiny.GraphOp, cuts: int) -> Note:
+    values = "one value is" if cuts == 1 else f"{cuts} values are"
+    text = (
+        f"{values} stored in @{graph.sym_name.data} that would be fused otherwise: a kernel holds "
+        f"{LIMIT} ops, where a reduction counts as {REDUCTION}, and one reduction in the steps of "
+        "another"
+    )
+    return Note("KernelCut", text, graph)
