@@ -6,24 +6,44 @@ The runtime, the simulator's command and the tests take modules of either level.
 from __future__ import annotations
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Operation
 
 from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
-from polyc.dialects.gpu.hardware import MBarrierOp, SharedTileOp
 from polyc.dialects.gpu.tile import TILE_OPS
 from polyc.passes.driver import verify
 from polyc.passes.lower_to_gpu import build, gpu_passes
 
 
 def is_finished(module: Operation) -> bool:
-    """Whether everything in it is of the hardware level, and shared memory has its places."""
+    """Whether everything in it is of the hardware level: shared memory has its places, and global
+    accesses their guards.
+
+    An access that says nothing of its bounds means two things.  Until ``gpu-legalize-access`` it
+    may leave its tensor, as a tile does; in a text of the hardware level it is its author's word
+    that it does not, which the simulator holds it to.  Modules that the passes work on are known by
+    their ``target`` and by kernels whose shared memory nobody has counted yet.
+    """
     tile_level = tuple(TILE_OPS)
     return not any(
         isinstance(op, tile_level)
-        or (isinstance(op, SharedTileOp | MBarrierOp) and op.offset is None)
+        or (isinstance(op, hw.SharedTileOp | hw.MBarrierOp) and op.offset is None)
+        or (isinstance(op, gpu.ModuleOp) and _awaits_guards(op))
         for op in module.walk()
+    )
+
+
+def _awaits_guards(module: gpu.ModuleOp) -> bool:
+    """Whether passes have begun on a module, and have not yet asked about all of its accesses."""
+    return "target" in module.attributes and any(
+        isinstance(op, hw.LoadGlobalOp | hw.StoreGlobalOp | hw.AtomicGlobalOp)
+        and op.predicate is None
+        and any(isinstance(i.type, IndexType) for i in op.indices)
+        for kernel in module.kernels()
+        if kernel.shared_bytes is None
+        for op in kernel.walk()
     )
 
 

@@ -25,8 +25,15 @@ from polyc.dialects.gpu.types import SharedType
 from polyc.passes.driver import rewrite
 from polyc.passes.emit import Emit
 from polyc.passes.gpu_guards import enclosing_pipeline
-from polyc.passes.gpu_scope import in_loop, scope_barrier, scope_of, thread_in_scope
+from polyc.passes.gpu_scope import (
+    enclosing_role,
+    in_loop,
+    scope_barrier,
+    scope_of,
+    thread_in_scope,
+)
 from polyc.passes.gpu_symbols import enclosing_kernel
+from polyc.passes.gpu_uniform import agrees, around
 
 
 def _waits_for_nothing(op: Operation | None) -> bool:
@@ -46,7 +53,8 @@ class InjectTmaBarrier(RewritePattern):
     A run is neighbouring loads with nothing but pure ops between them.  The wait stands after the
     run, or at the ``gpu.await`` of a load's token.  In a loop, each use of the barrier has the
     other parity than the one before, which a register keeps.  Where the tile was used before, the
-    threads of the scope meet first, so that nobody still reads what the copy overwrites.
+    threads of the scope meet first, so that nobody still reads what the copy overwrites; before a
+    multicast copy those of the cluster do, and once where the kernel begins.
 
     Legality: a load that gives a token is awaited once, in its own block, so that copies and waits
     alternate; raises PolycError ``TokenNeverAwaited``, ``TokenAwaitedTwice`` or ``TokenCarried``.
@@ -69,7 +77,8 @@ class InjectTmaBarrier(RewritePattern):
             inner.op(hw.FenceMBarrierInitOp())
 
         start.when(first, initialise)
-        start.op(hw.BarrierOp())
+        shared = any(copy.multicast is not None for copy in run)
+        start.op(hw.ClusterBarrierOp() if shared else hw.BarrierOp())
         phase = self.phase(start, zero, op)
         rewriter.insert(start.ops, InsertPoint.at_start(kernel.body.block))
         rewriter.insert(self.issue(run, barrier, zero), InsertPoint.before(run[-1]))
@@ -104,10 +113,16 @@ class InjectTmaBarrier(RewritePattern):
         """The meeting where tiles were used before, and the loads of one thread."""
         op = run[-1]
         emit = Emit()
+        multicast = next((copy for copy in run if copy.multicast is not None), None)
+        if multicast is not None:
+            check_cluster(multicast)
         if any(_used_before(copy) for copy in run):
             if any(_written_by_threads(copy) for copy in run):
                 emit.op(hw.FenceProxyAsyncOp())
-            scope_barrier(emit, op)
+            if multicast is None:
+                scope_barrier(emit, op)
+            else:
+                emit.op(hw.ClusterBarrierOp())
         total = 0
         for copy in run:
             assert isinstance(copy.target.type, SharedType)
@@ -166,6 +181,20 @@ class InjectTmaBarrier(RewritePattern):
                 rewriter.replace(user, tile.AwaitOp(tokens=kept))
             else:
                 rewriter.erase(user)
+
+
+def check_cluster(op: tile.CopyOp) -> None:
+    """Raise PolycError ``DivergentBarrier`` where not all threads of a cluster come by a copy."""
+    roles = enclosing_role(op)[1]
+    outer = next((o for o in around(op) if not agrees(o, cluster=True)), roles)
+    if outer is not None:
+        raise PolycError(
+            "DivergentBarrier",
+            "a multicast copy fills the tile of every CTA of the cluster, so that all of their "
+            f"threads have to meet before it, and it stands in a {outer.name} that they do not "
+            "take together; let a gpu.ring with peers carry the tile, or copy without multicast",
+            op,
+        )
 
 
 def _place(op: Operation) -> int:

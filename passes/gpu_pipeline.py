@@ -26,6 +26,7 @@ GPU_PASSES: Mapping[str, str] = MappingProxyType(
             "gpu-check-rings",
             "gpu-lower-barriers",
             "gpu-store-waits",
+            "gpu-insert-barriers",
             "gpu-lower-tile-ops",
             "gpu-wgmma-sync",
             "gpu-legalize-access",

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from xdsl.dialects import scf
 from xdsl.ir import Operation, Region, SSAValue
 
+from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.passes.emit import Emit, affine_dim
 from polyc.passes.gpu_symbols import enclosing_kernel
+from polyc.passes.gpu_uniform import agrees, around
 
 WARPGROUP = 128
 """Threads of a warpgroup."""
@@ -92,10 +94,22 @@ def thread_in_scope(emit: Emit, op: Operation) -> SSAValue:
 
 
 def scope_barrier(emit: Emit, op: Operation) -> None:
-    """All threads of the op's scope meet, and see each other's writes."""
+    """All threads of the op's scope meet, and see each other's writes.
+
+    Raises PolycError ``DivergentBarrier`` where the op stands in code that not all of them run.
+    """
     scope = scope_of(op)
     if scope.threads == 1:
         return
+    for outer in around(op):
+        if not agrees(outer):
+            raise PolycError(
+                "DivergentBarrier",
+                f"{op.name} lets all {scope.threads} threads meet, in a "
+                f"{'branch' if isinstance(outer, scf.IfOp) else 'loop'} that they do not take "
+                "together; move it out, or let the condition depend on sizes and coordinates alone",
+                op,
+            )
     if scope.barrier == 0:
         emit.op(hw.BarrierOp())
     else:

@@ -19,6 +19,7 @@ from polyc.dialects.gpu.types import index_attr
 from polyc.passes.driver import located, rewrite
 from polyc.passes.emit import Emit
 from polyc.passes.gpu_tile_stores import STORE_GROUPS, Writers, writes
+from polyc.passes.gpu_uniform import agrees, around
 
 
 class WaitForStores(RewritePattern):
@@ -49,11 +50,11 @@ class WaitForStores(RewritePattern):
             store.attributes[STORE_GROUPS] = index_attr(writers.groups)
         for fill in writes(op.source):
             if not follows_fill(fill):
-                emit = Emit()
+                emit, place = Emit(), where_all_come(fill)
                 if any(by_tma):
-                    self.wait(emit, fill, writers)
-                writers.meet(emit, fill)
-                rewriter.insert([located(new, fill) for new in emit.ops], InsertPoint.before(fill))
+                    self.wait(emit, place, writers)
+                writers.meet(emit, place)
+                rewriter.insert([located(new, fill) for new in emit.ops], InsertPoint.before(place))
         end = end_of_scope(op)
         if any(by_tma) and not waits_before(end):
             emit = Emit()
@@ -84,6 +85,15 @@ def follows_fill(fill: tile.CopyOp) -> bool:
             return isinstance(before, tile.CopyOp) and before.target is fill.target
         before = before.prev_op
     return False
+
+
+def where_all_come(op: Operation) -> Operation:
+    """The op, or the outermost branch around it that not all threads take: one issues TMA loads."""
+    place = op
+    for outer in around(op):
+        if not agrees(outer):
+            place = outer
+    return place
 
 
 def end_of_scope(op: Operation) -> Operation:

@@ -17,6 +17,7 @@ from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import (
+    FragmentLayoutAttr,
     FragmentType,
     GlobalType,
     IndexAttr,
@@ -60,29 +61,10 @@ class LowerStmatrix(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
-        source, target = op.source.type, op.target.type
-        if not isinstance(source, FragmentType) or not isinstance(target, SharedType):
+        found = self.blocks(op)
+        if found is None:
             return
-        layout = layout_of(op.source)
-        if layout is None or target.swizzle_bytes is None or len(target.sizes) != 2:
-            return
-        if element_bytes(source.element_type) != 2 or target.panel_columns % 8:
-            return
-        if scope_of(op).threads != layout.threads.data:
-            return
-        try:
-            spread = Spread.of(layout)
-        except ValueError:
-            return
-        window = (0, 0) if op.window is None else op.window.data
-        partial = source.sizes != target.sizes and all(
-            n >= m for n, m in zip(source.sizes, target.sizes, strict=True)
-        )
-        # Shared coordinates are the fragment's less the window's start, or plus it.
-        shift = window if partial else (-window[0], -window[1])
-        chosen = self.pairs(spread, target, shift)
-        if chosen is None:
-            return
+        layout, shift, chosen = found
         emit = Emit()
         registers = registers_of(emit, op.source)
         thread = thread_in_scope(emit, op)
@@ -130,6 +112,35 @@ class LowerStmatrix(RewritePattern):
             for r in chosen:
                 store(emit, AffineExpr.constant(r), [first, lane])
         rewriter.replace(op, emit.ops, [])
+
+    @staticmethod
+    def blocks(
+        op: tile.CopyOp,
+    ) -> tuple[FragmentLayoutAttr, tuple[int, ...], list[int]] | None:
+        """The fragment's layout, what its coordinates exceed the tile's by, and the first
+        registers of the pairs of blocks; None where each thread stores for itself."""
+        source, target = op.source.type, op.target.type
+        if not isinstance(source, FragmentType) or not isinstance(target, SharedType):
+            return None
+        layout = layout_of(op.source)
+        if layout is None or target.swizzle_bytes is None or len(target.sizes) != 2:
+            return None
+        if element_bytes(source.element_type) != 2 or target.panel_columns % 8:
+            return None
+        if scope_of(op).threads != layout.threads.data:
+            return None
+        try:
+            spread = Spread.of(layout)
+        except ValueError:
+            return None
+        window = (0, 0) if op.window is None else op.window.data
+        partial = source.sizes != target.sizes and all(
+            n >= m for n, m in zip(source.sizes, target.sizes, strict=True)
+        )
+        # Shared coordinates are the fragment's less the window's start, or plus it.
+        shift = window if partial else (-window[0], -window[1])
+        chosen = LowerStmatrix.pairs(spread, target, shift)
+        return None if chosen is None else (layout, shift, chosen)
 
     @staticmethod
     def pairs(spread: Spread, target: SharedType, shift: tuple[int, ...]) -> list[int] | None:

@@ -7,6 +7,8 @@ several roles decide for themselves, the condition must not change in between ei
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
@@ -103,6 +105,63 @@ def check_uniform(condition: SSAValue, at: Operation, cluster: bool = False) -> 
                 "them; let it depend on sizes, coordinates and tensors that the kernel only reads",
                 at,
             )
+
+
+def threads_agree(value: SSAValue, cluster: bool = False) -> bool:
+    """Whether all threads of a scope have the same ``value``; with ``cluster``, those of all CTAs.
+
+    What a tensor holds is the same for who reads it at the same place.  False for what nothing
+    shows to be so.
+    """
+    seen: set[SSAValue] = set()
+    work = [value]
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        owner = value.owner
+        if isinstance(owner, Block):
+            parent = owner.parent_op()
+            if not isinstance(
+                parent, gpu.KernelOp | tile.RolesOp | tile.PipelineOp | scf.ForOp | tile.TileLoopOp
+            ):
+                return False
+            if cluster and isinstance(parent, tile.TileLoopOp) and value in parent.coordinates:
+                return False
+            work.extend(_from_block(value, owner, parent, False))
+        elif isinstance(owner, OF_THREAD) or (cluster and isinstance(owner, OF_CTA)):
+            return False
+        elif isinstance(owner, scf.IfOp | scf.ForOp):
+            work.extend(_from_control(value, owner))
+        elif isinstance(owner, hw.LoadGlobalOp):
+            work.extend(v for v in owner.operands if v is not owner.tensor)
+        elif not owner.regions and (is_scalar(owner) or isinstance(owner, OF_CTA)):
+            work.extend(owner.operands)
+        else:
+            return False
+    return True
+
+
+def around(op: Operation) -> Iterator[Operation]:
+    """The branches and loops around an op, up to its role or its kernel."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, tile.RolesOp | gpu.KernelOp):
+        yield parent
+        parent = parent.parent_op()
+
+
+def agrees(op: Operation, cluster: bool = False) -> bool:
+    """Whether the threads of a scope (of a cluster) take a branch, or a loop, together."""
+    match op:
+        case scf.IfOp():
+            return threads_agree(op.cond, cluster)
+        case scf.ForOp():
+            return all(threads_agree(v, cluster) for v in (op.lb, op.ub, op.step))
+        case tile.TileLoopOp():
+            return not cluster
+        case _:
+            return isinstance(op, tile.PipelineOp)
 
 
 def _from_block(value: SSAValue, owner: Block, at: Operation, cluster: bool) -> list[SSAValue]:

@@ -26,6 +26,7 @@ from polyc.dialects.gpu.types import (
 from polyc.passes.gpu_bind_ifs import holds_tile_ops
 from polyc.passes.gpu_double_buffer_fragments import buffers_of
 from polyc.passes.gpu_guards import acting
+from polyc.passes.gpu_insert_barriers import planned
 from polyc.passes.gpu_pipeline import GPU_PASSES
 from polyc.passes.gpu_tile_stores import STORE_GROUPS
 from polyc.passes.lower_to_gpu import build, names
@@ -196,6 +197,10 @@ def rings(module: Operation) -> Found:
             yield op
 
 
+def unordered_tiles(module: Operation) -> Found:
+    return (op for op in find(module, gpu.KernelOp) if planned(op))
+
+
 def unordered_wgmma(module: Operation) -> Found:
     yield from find(module, tile.AwaitOp)
     for op in find(module, hw.WgmmaOp):
@@ -274,6 +279,7 @@ BREAKS: dict[str, Callable[[Operation], Found]] = {
     "gpu-check-rings": nothing,
     "gpu-lower-barriers": rings,
     "gpu-store-waits": unordered_stores,
+    "gpu-insert-barriers": unordered_tiles,
     "gpu-lower-tile-ops": of(
         tile.CopyOp,
         tile.ContractOp,
@@ -298,7 +304,7 @@ BREAKS: dict[str, Callable[[Operation], Found]] = {
 }
 """What a module may not have after a pass and after all later ones."""
 
-LATER = {"gpu-inline-lets", "gpu-vectorize", "gpu-coalesce-stores"}
+LATER = {"gpu-inline-lets", "gpu-insert-barriers", "gpu-vectorize", "gpu-coalesce-stores"}
 """Checked right after the pass alone: later passes take away what it decides by."""
 
 
@@ -310,6 +316,7 @@ IDLE = {
     "gpu-double-buffer-fragments",
     "gpu-hoist-invariants",
     "gpu-inline-lets",
+    "gpu-insert-barriers",
     "gpu-legalize-access",
     "gpu-linearize-access",
     "gpu-lower-barriers",

@@ -1,0 +1,316 @@
+"""Index values of a kernel as affine forms, and what its branches and loops say of them.
+
+The values that an index comes from, by affine maps, sums and the like, are *leaves*: arguments,
+loops' variables, ops that nothing here looks into.  Each leaf is a dimension, so that two indices
+at two places of a kernel are forms over the same dimensions, and isl decides whether they can be
+equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import product
+from math import lcm
+from typing import cast
+
+from xdsl.dialects import affine, arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineConstraintExpr,
+    AffineConstraintKind,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+    AffineSet,
+)
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.passes.gpu_signs import never_negative
+from polyc.passes.gpu_spread import function_of
+from polyc.passes.gpu_symbols import constant_of
+from polyc.poly import isl
+from polyc.poly.affine import Floor, Linear, NotAffine, expr_of, linear_of
+
+Row = AffineConstraintExpr
+"""What holds of leaves: an expression that is 0, or not negative."""
+
+EQ, GE = AffineConstraintKind.eq, AffineConstraintKind.ge
+ZERO = AffineExpr.constant(0)
+
+MOST_FORMS = 4
+"""Forms of one value beyond which it is a leaf: each select and minimum doubles them."""
+
+ONE = (hw.ThreadIdOp, hw.BlockIdOp, hw.GridSizeOp, hw.ClusterRankOp)
+"""Ops that give a thread the same value wherever they stand."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A value where ``rows`` hold."""
+
+    expr: AffineExpr
+    rows: tuple[Row, ...] = ()
+
+
+def at_least(expr: AffineExpr, bound: AffineExpr | int = 0) -> Row:
+    """``expr >= bound``."""
+    return Row(GE, expr - bound, ZERO)
+
+
+def equal(expr: AffineExpr, other: AffineExpr | int) -> Row:
+    """``expr == other``."""
+    return Row(EQ, expr - other, ZERO)
+
+
+@dataclass
+class Forms:
+    """The leaves of a kernel, and the forms of what is made of them."""
+
+    leaves: list[Hashable] = field(default_factory=list[Hashable])
+    places: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    known: dict[SSAValue, tuple[Form, ...]] = field(
+        default_factory=dict[SSAValue, tuple[Form, ...]]
+    )
+
+    def leaf(self, key: Hashable) -> AffineExpr:
+        """The dimension that stands for ``key``."""
+        if key not in self.places:
+            self.places[key] = len(self.leaves)
+            self.leaves.append(key)
+        return AffineDimExpr(self.places[key])
+
+    def of(self, value: SSAValue) -> tuple[Form, ...]:
+        """What ``value`` is: one form, or one for each way that a select or a minimum may go."""
+        if value not in self.known:
+            found = self._expand(value)
+            self.known[value] = found if 0 < len(found) <= MOST_FORMS else self._bare(value)
+        return self.known[value]
+
+    def _bare(self, value: SSAValue) -> tuple[Form, ...]:
+        return (Form(self.leaf(value)),)
+
+    def _expand(self, value: SSAValue) -> tuple[Form, ...]:
+        owner = value.owner
+        if (constant := constant_of(value)) is not None:
+            return (Form(AffineExpr.constant(constant)),)
+        if isinstance(owner, Block):
+            return self._bare(value)
+        match owner:
+            case affine.ApplyOp():
+                over = owner.map.data
+                return self._combine(
+                    owner.operands,
+                    lambda parts: over.results[0].replace_dims_and_symbols(
+                        parts[: over.num_dims], parts[over.num_dims :]
+                    ),
+                )
+            case arith.AddiOp():
+                return self._combine(owner.operands, lambda parts: parts[0] + parts[1])
+            case arith.SubiOp():
+                return self._combine(owner.operands, lambda parts: parts[0] - parts[1])
+            case arith.MuliOp() if (factor := constant_of(owner.rhs)) is not None:
+                return self._combine([owner.lhs], lambda parts: parts[0] * factor)
+            case arith.MuliOp() if (factor := constant_of(owner.lhs)) is not None:
+                return self._combine([owner.rhs], lambda parts: parts[0] * factor)
+            case arith.DivUIOp() | arith.DivSIOp() | arith.RemUIOp() | arith.RemSIOp():
+                by = constant_of(owner.rhs)
+                if by is None or by <= 0 or not never_negative(owner.lhs):
+                    return self._bare(value)
+                if isinstance(owner, arith.DivUIOp | arith.DivSIOp):
+                    return self._combine([owner.lhs], lambda parts: parts[0] // by)
+                return self._combine([owner.lhs], lambda parts: parts[0] % by)
+            case arith.IndexCastOp() | hw.WarpUniformOp():
+                return self.of(owner.operands[0])
+            case arith.SelectOp() if isinstance(value.type, IndexType):
+                return tuple(
+                    Form(form.expr, (*form.rows, *self.condition(owner.cond, holds)))
+                    for side, holds in ((owner.lhs, True), (owner.rhs, False))
+                    for form in self.of(side)
+                )
+            case arith.MinSIOp() | arith.MaxSIOp():
+                sign = 1 if isinstance(owner, arith.MinSIOp) else -1
+                return tuple(
+                    Form(a.expr, (*a.rows, *b.rows, at_least((b.expr - a.expr) * sign)))
+                    for one, other in (owner.operands, tuple(reversed(owner.operands)))
+                    for a, b in product(self.of(one), self.of(other))
+                )
+            case _ if isinstance(owner, ONE):
+                return (Form(self.leaf(owner.name)),)
+            case _:
+                return self._bare(value)
+
+    def _combine(
+        self, values: Sequence[SSAValue], make: Callable[[list[AffineExpr]], AffineExpr]
+    ) -> tuple[Form, ...]:
+        found: list[Form] = []
+        for chosen in product(*(self.of(v) for v in values)):
+            expr = make([form.expr for form in chosen])
+            try:
+                linear_of(expr)
+            except NotAffine:
+                return ()
+            found.append(Form(expr, tuple(row for form in chosen for row in form.rows)))
+        return tuple(found)
+
+    def condition(self, value: SSAValue, holds: bool = True) -> tuple[Row, ...]:
+        """What is known where a condition holds (or does not); nothing where it is no inequality.
+
+        Fewer rows than there are is always right: they only rule out.
+        """
+        owner = value.owner
+        match owner:
+            case arith.AndIOp() if holds:
+                return (*self.condition(owner.lhs), *self.condition(owner.rhs))
+            case arith.OrIOp() if not holds:
+                return (*self.condition(owner.lhs, False), *self.condition(owner.rhs, False))
+            case arith.XOrIOp() if _is_true(owner.rhs):
+                return self.condition(owner.lhs, not holds)
+            case arith.CmpiOp() if isinstance(owner.lhs.type, IndexType):
+                return self._compared(owner, holds)
+            case _:
+                return ()
+
+    def _compared(self, op: arith.CmpiOp, holds: bool) -> tuple[Row, ...]:
+        sides = self.of(op.lhs), self.of(op.rhs)
+        if any(len(side) > 1 for side in sides):
+            return ()
+        ((left,), (right,)) = sides
+        rows = (*left.rows, *right.rows)
+        less, more = right.expr - left.expr, left.expr - right.expr
+        predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+        if predicate.startswith("u"):
+            if not (never_negative(op.lhs) and never_negative(op.rhs)):
+                return ()
+            predicate = "s" + predicate[1:]
+        if not holds:
+            predicate = OPPOSITE[predicate]
+        match predicate:
+            case "eq":
+                return (*rows, equal(left.expr, right.expr))
+            case "slt":
+                return (*rows, at_least(less, 1))
+            case "sle":
+                return (*rows, at_least(less))
+            case "sgt":
+                return (*rows, at_least(more, 1))
+            case "sge":
+                return (*rows, at_least(more))
+            case _:
+                return rows
+
+
+OPPOSITE = {"eq": "ne", "ne": "eq", "slt": "sge", "sge": "slt", "sgt": "sle", "sle": "sgt"}
+"""What holds where a comparison does not."""
+
+
+def _is_true(value: SSAValue) -> bool:
+    owner = value.owner
+    return (
+        isinstance(owner, arith.ConstantOp)
+        and isinstance(owner.value, IntegerAttr)
+        and owner.value.value.data != 0
+    )
+
+
+def possible(rows: Iterable[Row]) -> bool:
+    """Whether all of ``rows`` can hold at once; True also where isl gives up.
+
+    What rows alone decide, by a leaf that they pin to a number or by trying every residue, isl is
+    not asked.
+    """
+    return _possible(tuple(dict.fromkeys(rows)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _possible(rows: tuple[Row, ...]) -> bool:
+    left = _pinned(rows)
+    if left is None or any(row.kind is EQ and never_zero(row.lhs) for row in left):
+        return False
+    if not left:
+        return True
+    used = sorted({d for row in left for d in dims_of(row)})
+    places: list[AffineExpr] = [AffineExpr.constant(0)] * (used[-1] + 1)
+    for new, old in enumerate(used):
+        places[old] = AffineDimExpr(new)
+    dense = tuple(Row(row.kind, row.lhs.replace_dims_and_symbols(places, []), ZERO) for row in left)
+    try:
+        return not isl.is_empty(AffineSet(len(used), 0, dense))
+    except isl.IslLimitExceeded:
+        return True
+
+
+def _pinned(rows: Sequence[Row]) -> list[Row] | None:
+    """Rows with numbers for the leaves that are equal to one; None where a row cannot hold."""
+    numbers: dict[int, int] = {}
+    for row in rows:
+        whole = linear_of(row.lhs)
+        if row.kind is EQ and len(whole.terms) == 1:
+            ((atom, factor),) = whole.terms
+            if not isinstance(atom, Floor) and abs(factor) == 1:
+                numbers[atom[1]] = -whole.constant * factor
+    left: list[Row] = []
+    for row in rows:
+        used = dims_of(row)
+        if not used & numbers.keys() and used:
+            left.append(row)
+            continue
+        places: list[AffineExpr] = [AffineDimExpr(d) for d in range(max(used, default=-1) + 1)]
+        for d in used & numbers.keys():
+            places[d] = AffineExpr.constant(numbers[d])
+        whole = linear_of(row.lhs.replace_dims_and_symbols(places, []))
+        if whole.terms:
+            left.append(Row(row.kind, expr_of(whole), ZERO))
+        elif whole.constant < 0 or (row.kind is EQ and whole.constant):
+            return None
+    return left
+
+
+MOST_RESIDUES = 4096
+"""Values of an expression that are tried."""
+
+
+@lru_cache(maxsize=4096)
+def never_zero(expr: AffineExpr) -> bool:
+    """Whether an expression that repeats itself is 0 at no residue of its leaves.
+
+    False where it does not repeat itself, or not soon enough.
+    """
+    whole = linear_of(expr)
+    used = sorted(expr.used_dims())
+    period = lcm(*_divisors(whole))
+    if not used or period ** len(used) > MOST_RESIDUES:
+        return False
+    place = {d: i for i, d in enumerate(used)}
+    dims = [AffineDimExpr(place.get(d, 0)) for d in range(used[-1] + 1)]
+    value = function_of(AffineMap(len(used), 0, (expr.replace_dims_and_symbols(dims, []),)))
+    origin = [0] * len(used)
+    steps = ([period if i == j else 0 for j in range(len(used))] for i in range(len(used)))
+    if any(value(step) != value(origin) for step in steps):
+        return False
+    return all(value(at) != (0,) for at in product(range(period), repeat=len(used)))
+
+
+def _divisors(whole: Linear) -> Iterator[int]:
+    for atom, _ in whole.terms:
+        if isinstance(atom, Floor):
+            yield from (atom.den * d for d in (1, *_divisors(atom.num)))
+
+
+def dims_of(row: Row) -> set[int]:
+    """The leaves that a row speaks of."""
+    return row.lhs.used_dims()
+
+
+def value_of(key: Hashable) -> SSAValue | None:
+    """The value that a leaf is, if it is one as it stands in the text."""
+    return cast(SSAValue, key) if isinstance(key, SSAValue) else None
+
+
+def defined_in(key: Hashable, around: Operation) -> bool:
+    """Whether a leaf is a value that an op's regions define, anew whenever they run."""
+    value = value_of(key)
+    inner = None if value is None else value.owner.parent_op()
+    return inner is not None and around.is_ancestor(inner)

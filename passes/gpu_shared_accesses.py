@@ -1,0 +1,345 @@
+"""What an op does to shared tiles: which it reads and writes, how, and which thread what.
+
+``gpu-insert-barriers`` asks this of a kernel whose copies have loaders and whose fragments have
+layouts, before its tile ops are lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from math import prod
+from typing import Literal
+
+from xdsl.dialects import scf
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap, AffineSymExpr
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import (
+    FragmentLayoutAttr,
+    FragmentType,
+    GlobalType,
+    SharedType,
+    element_bytes,
+)
+from polyc.passes.gpu_free_layouts import layout_of
+from polyc.passes.gpu_scope import WARPGROUP, Scope, scope_of
+from polyc.passes.gpu_spread import Spread, function_of
+from polyc.passes.gpu_tile_copies import CHUNK_BYTES, widest
+from polyc.passes.gpu_tile_stores import WARP, LowerStmatrix, Writers
+
+How = Literal["threads", "atomic", "cp_async", "tma", "wgmma", "bulk"]
+"""Who touches the bytes.  Of threads, an access is done when the next op begins; the others are
+asynchronous: cp.async, TMA loads, wgmma, TMA stores."""
+
+Span = tuple[int, int]
+"""The first and the last thread of a scope that touch an element."""
+
+
+def unknown() -> None:
+    """Nothing is known of who touches what."""
+
+
+Touch = tuple[int, tuple[int, ...]]
+"""A thread of a scope, and the coordinates of an element that it touches."""
+
+
+@dataclass(frozen=True, eq=False)
+class Holders:
+    """The threads of a scope that touch each element of a tile, the first and the last one;
+    elements that none touches are left out."""
+
+    spans: dict[int, Span]
+
+    @staticmethod
+    def of(touches: Iterable[Touch], sizes: Sequence[int], first: bool = False) -> Holders:
+        """From who touches what; with ``first``, of several threads only the first one does."""
+        spans: dict[int, Span] = {}
+        for thread, place in touches:
+            if any(not 0 <= p < n for p, n in zip(place, sizes, strict=True)):
+                continue
+            element = 0
+            for p, n in zip(place, sizes, strict=True):
+                element = element * n + p
+            low, high = spans.get(element, (thread, thread))
+            low, high = min(low, thread), max(high, thread)
+            spans[element] = (low, low if first else high)
+        return Holders(spans)
+
+    @lru_cache(maxsize=4096)  # noqa: B019  Holders are few, and are kept anyway.
+    def apart(self, other: Holders, group: int = 1) -> bool:
+        """Whether some element is touched by threads of two groups of ``group`` neighbours."""
+        for element, (first, last) in self.spans.items():
+            if (span := other.spans.get(element)) is not None:
+                low, high = min(first, span[0]), max(last, span[1])
+                if low // group != high // group:
+                    return True
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One op's reading or writing of one tile.
+
+    ``slot`` is the ring's; None is slot 0.  ``holders`` gives who touches what, where that is
+    known; ``together`` threads act as one, as the lanes of a warp do in ``stmatrix``.  ``place`` is
+    the row and column of one thread's access, of ``width`` elements.  ``by_hand``: the op works on
+    an address.  ``remote``: in another CTA's shared memory.  ``signal`` is the mbarrier or the ring
+    that a load's bytes complete on.
+    """
+
+    op: Operation
+    tile: SSAValue
+    writes: bool
+    how: How
+    scope: Scope
+    slot: SSAValue | None = None
+    holders: Callable[[], Holders | None] = unknown
+    together: int = 1
+    place: tuple[SSAValue, SSAValue] | None = None
+    width: int = 1
+    by_hand: bool = False
+    remote: bool = False
+    signal: SSAValue | None = None
+
+    @property
+    def is_async_proxy(self) -> bool:
+        """Whether the bytes are touched through the async proxy (PTX ISA, proxies)."""
+        return self.how in ("tma", "wgmma", "bulk")
+
+
+def accesses(op: Operation) -> Iterator[Access]:
+    """The accesses of an op itself, not of those in its regions."""
+    match op:
+        case tile.CopyOp():
+            yield from _copy(op)
+        case tile.MapOp():
+            scope = scope_of(op)
+            for source, access in zip(op.inputs, op.input_maps, strict=True):
+                if isinstance(source.type, SharedType):
+                    held = partial(_mapped, op, access, source.type)
+                    yield Access(op, source, False, "threads", scope, holders=held)
+        case tile.ContractOp() | tile.LoadOperandsOp():
+            wgmma = isinstance(op, tile.ContractOp) and op.mma.data == "wgmma"
+            for operand, slot in ((op.lhs, op.lhs_slot), (op.rhs, op.rhs_slot)):
+                if isinstance(operand.type, SharedType):
+                    how = "wgmma" if wgmma else "threads"
+                    yield Access(op, operand, False, how, scope_of(op), slot)
+        case _:
+            yield from _by_hand(op)
+
+
+def _copy(op: tile.CopyOp) -> Iterator[Access]:
+    source, target = op.source.type, op.target.type
+    scope = scope_of(op)
+    if op.is_load:
+        assert isinstance(source, GlobalType) and isinstance(target, SharedType)
+        loader = "register" if op.loader is None else op.loader.data
+        if loader == "tma":
+            yield Access(op, op.target, True, "tma", scope, op.slot, signal=op.signal)
+            return
+        size = element_bytes(source.element_type)
+        width = widest(source) if loader == "cp_async" else CHUNK_BYTES // size
+        held = unknown
+        if op.im2col is None:
+            held = partial(chunks, target.sizes, width, scope.threads)
+        how = "cp_async" if loader == "cp_async" else "threads"
+        yield Access(op, op.target, True, how, scope, op.slot, held)
+    elif op.is_store:
+        assert isinstance(source, SharedType) and isinstance(target, GlobalType)
+        if op.loader is not None and op.loader.data == "tma":
+            held = partial(leaders, source.sizes, Writers.planned(op).groups)
+            yield Access(op, op.source, False, "bulk", scope, op.source_slot, held)
+        else:
+            held = partial(chunks, source.sizes, widest(target), scope.threads)
+            yield Access(op, op.source, False, "threads", scope, op.source_slot, held)
+    elif isinstance(target, SharedType):
+        held = partial(_moved, op, op.source, target, True)
+        warp = 1 if LowerStmatrix.blocks(op) is None else WARP
+        yield Access(op, op.target, True, "threads", scope, op.slot, held, warp)
+    elif isinstance(source, SharedType):
+        held = partial(_moved, op, op.target, source, False)
+        yield Access(op, op.source, False, "threads", scope, op.source_slot, held)
+
+
+# Who holds what ---------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def chunks(sizes: tuple[int, ...], width: int, threads: int) -> Holders:
+    """Neighbouring threads have neighbouring chunks of ``width`` elements, row after row."""
+    return Holders({e: ((t := e // width % threads), t) for e in range(prod(sizes))})
+
+
+@lru_cache(maxsize=256)
+def leaders(sizes: tuple[int, ...], groups: int) -> Holders:
+    """The first thread of each of ``groups`` warpgroups has the rows of its own."""
+    share = prod(sizes) // groups
+    return Holders({e: ((t := e // share * WARPGROUP), t) for e in range(prod(sizes))})
+
+
+def _moved(op: tile.CopyOp, fragment: SSAValue, shared: SharedType, first: bool) -> Holders | None:
+    """Who moves what between a fragment and a tile; with ``first``, only the first who has it."""
+    layout, kind = layout_of(fragment), fragment.type
+    if layout is None:
+        return None
+    assert isinstance(kind, FragmentType)
+    window = (0,) * len(shared.sizes) if op.window is None else op.window.data
+    part = kind.sizes != shared.sizes and all(
+        n >= m for n, m in zip(kind.sizes, shared.sizes, strict=True)
+    )
+    # The tile's coordinates are the fragment's less the window's start, or plus it.
+    shift = tuple(-w for w in window) if part else window
+    return _placed(layout, shift, shared.sizes, first)
+
+
+@lru_cache(maxsize=256)
+def _placed(
+    layout: FragmentLayoutAttr, shift: tuple[int, ...], sizes: tuple[int, ...], first: bool
+) -> Holders | None:
+    try:
+        spread = Spread.of(layout)
+    except ValueError:
+        return None
+    touches = (
+        (t, tuple(a + b + s for a, b, s in zip(start, move, shift, strict=True)))
+        for t, start in enumerate(spread.threads)
+        for move in spread.registers
+    )
+    return Holders.of(touches, sizes, first)
+
+
+def _mapped(op: tile.MapOp, access: AffineMap, shared: SharedType) -> Holders | None:
+    """Who reads what of a tile that a map reads; None where that depends on its origin."""
+    layout = layout_of(op.space)
+    if layout is None or any(names_symbols(e) for e in access.results):
+        return None
+    return _read(layout, AffineMap(access.num_dims, 0, access.results), shared.sizes)
+
+
+@lru_cache(maxsize=256)
+def _read(layout: FragmentLayoutAttr, access: AffineMap, sizes: tuple[int, ...]) -> Holders | None:
+    try:
+        spread = Spread.of(layout)
+    except ValueError:
+        return None
+    place = function_of(access)
+    touches = (
+        (t, place([a + b for a, b in zip(start, move, strict=True)]))
+        for t, start in enumerate(spread.threads)
+        for move in spread.registers
+    )
+    return Holders.of(touches, sizes)
+
+
+def names_symbols(expr: AffineExpr) -> bool:
+    """Whether an expression names a symbol."""
+    return any(isinstance(e, AffineSymExpr) for e in expr.dfs())
+
+
+# By hand ----------------------------------------------------------------------------------
+
+
+def _by_hand(op: Operation) -> Iterator[Access]:
+    """The accesses of an op that works on addresses of tiles."""
+    scope: Scope | None = None
+    for address, writes, how, remote in _addresses(op):
+        for root in roots_of(address):
+            scope = scope or scope_of(op)
+            place, width = None, _width(op, root)
+            if width and isinstance(root, tile.ElementAddressOp) and root.result is address:
+                place = (root.row, root.column)
+            yield Access(
+                op,
+                root.tile,
+                writes,
+                how,
+                scope,
+                root.slot,
+                place=place,
+                width=width,
+                by_hand=True,
+                remote=remote or _is_remote(address),
+                signal=op.barrier if isinstance(op, hw.TmaLoadOp | hw.TmaLoadIm2colOp) else None,
+            )
+
+
+def _addresses(op: Operation) -> Iterator[tuple[SSAValue, bool, How, bool]]:
+    """The addresses that an op reads (or writes) at, how, and whether in a peer's memory."""
+    match op:
+        case hw.LoadSharedOp() | hw.LdmatrixOp():
+            yield op.address, False, "threads", False
+        case hw.StoreSharedOp() | hw.StmatrixOp():
+            yield op.address, True, "threads", False
+        case hw.AtomicSharedOp():
+            yield op.address, True, "atomic", False
+        case hw.CpAsyncOp():
+            yield op.address, True, "cp_async", False
+        case hw.TmaLoadOp() | hw.TmaLoadIm2colOp():
+            yield op.address, True, "tma", False
+        case hw.TmaStoreOp():
+            yield op.address, False, "bulk", False
+        case hw.LoadClusterOp():
+            yield op.address, False, "threads", True
+        case hw.StoreClusterOp():
+            yield op.address, True, "threads", True
+        case hw.WgmmaOp():
+            yield op.a, False, "wgmma", False
+            yield op.b, False, "wgmma", False
+        case hw.WgmmaRegistersOp():
+            yield op.b, False, "wgmma", False
+        case _:
+            pass
+
+
+def roots_of(address: SSAValue) -> list[tile.ElementAddressOp | hw.SharedAddressOp]:
+    """The ops that give the addresses of tiles which ``address`` is computed from."""
+    found: list[tile.ElementAddressOp | hw.SharedAddressOp] = []
+    seen: set[SSAValue] = set()
+    work = [address]
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        owner = value.owner
+        if isinstance(owner, tile.ElementAddressOp | hw.SharedAddressOp):
+            found.append(owner)
+        elif isinstance(owner, Operation):
+            work.extend(owner.operands)
+            if isinstance(owner, scf.IfOp | scf.ForOp | scf.WhileOp):
+                work.extend(_yielded(owner))
+        elif isinstance(parent := owner.parent_op(), scf.ForOp | scf.WhileOp):
+            work.extend(parent.operands)
+            work.extend(_yielded(parent))
+    return found
+
+
+def _yielded(op: Operation) -> Iterator[SSAValue]:
+    for region in op.regions:
+        for block in region.blocks:
+            if block.last_op is not None:
+                yield from block.last_op.operands
+
+
+def _is_remote(address: SSAValue) -> bool:
+    return isinstance(address.owner, hw.MapSharedOp)
+
+
+def _width(op: Operation, root: tile.ElementAddressOp | hw.SharedAddressOp) -> int:
+    """How many elements of the tile one thread's access takes; 0 for those of a whole warp."""
+    kind = root.tile.type
+    assert isinstance(kind, SharedType)
+    match op:
+        case hw.LoadSharedOp():
+            size = hw.access_bytes(op.result.type)
+        case hw.StoreSharedOp() | hw.AtomicSharedOp():
+            size = hw.access_bytes(op.value.type)
+        case hw.CpAsyncOp():
+            size = op.bytes.value.data
+        case _:
+            return 0
+    return -(-size // element_bytes(kind.element_type))
