@@ -33,6 +33,7 @@ RUNS ?= 500
 SEED ?= 0
 fuzz: $(STAMP)
 	@$(BIN)/python test/fuzz/kernels.py --runs $(RUNS) --seed $(SEED)
+	@$(BIN)/python test/fuzz/models.py --runs $$(( $(RUNS) * 4 )) --seed $(SEED)
 	@$(BIN)/python test/fuzz/layers.py --runs $$(( $(RUNS) * 40 )) --seed $(SEED)
 	@$(BIN)/python test/fuzz/text.py --runs $$(( $(RUNS) * 200 )) --seed $(SEED)
 

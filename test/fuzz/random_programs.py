@@ -48,9 +48,15 @@ def drawn(dice: random.Random) -> RandomProgram:
 class Maker:
     """A graph that grows."""
 
-    def __init__(self, dice: random.Random, sizes: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        dice: random.Random,
+        sizes: Mapping[str, int],
+        first: Sequence[Sequence[Dim | int | str]] = (("M", "N"), ("N",), ("K", "N", 2)),
+    ) -> None:
+        """``first`` are the shapes of the inputs that it begins with."""
         self.dice, self.sizes = dice, sizes
-        self.inputs: list[Attribute] = [tensor(s, f32) for s in (("M", "N"), ("N",), ("K", "N", 2))]
+        self.inputs: list[Attribute] = [tensor(s, f32) for s in first]
         self.graph = GraphOp("f", self.inputs, [])
         self.values: list[SSAValue] = [*self.graph.body.block.args]
         self.whole: list[tuple[Dim, ...]] = []
