@@ -35,6 +35,7 @@ EXAMPLE = ROOT / "examples" / "gemm_bias_relu.mlir"
 
 SHAPES: Mapping[str, Sequence[tuple[int, int, int]]] = {
     "tma": [(72, 264, 584), (72, 40, 40), (136, 520, 136)],
+    "tma_small": [(72, 136, 584), (72, 40, 40), (136, 264, 136)],
     "cp_async16_large": [(264, 136, 232), (264, 136, 40)],
     "cp_async16": [(136, 136, 232), (136, 136, 40)],
     "cp_async4": [(136, 134, 230), (136, 134, 38)],
