@@ -62,7 +62,8 @@ class Arenas:
     def of(self, index: int, stream: int) -> Arena:
         """The arena of ``stream`` on GPU ``index``, whose context is current."""
         capture = driver.capture(stream)
-        key = index, driver.stream_number(stream), capture
+        number = driver.handle_number(stream) if capture else driver.stream_number(stream)
+        key = index, number, capture
         if (held := self._held.get(key)) is not None:
             return held
         with _lock:

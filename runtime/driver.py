@@ -50,6 +50,9 @@ _NO_TIMING = 2
 DEFAULT_STREAMS = (0, 1)
 """Handles of the legacy default stream, which is never captured; 1 is CU_STREAM_LEGACY."""
 
+PER_THREAD_STREAM = 2
+"""CU_STREAM_PER_THREAD."""
+
 
 class _Attribute(ctypes.Structure):
     """CUlaunchAttribute with the value of CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION."""
@@ -554,8 +557,17 @@ def capture(stream: int) -> int:
     return number.value
 
 
+def handle_number(stream: int) -> int:
+    """A number of ``stream`` that no other one has while both are there.
+
+    Unlike ``stream_number`` it asks the driver nothing, which ends captures by that question.
+    The handle of the per-thread default stream means another stream in each thread.
+    """
+    return -threading.get_ident() if stream == PER_THREAD_STREAM else stream
+
+
 def stream_number(stream: int) -> int:
-    """A number of ``stream`` that no other one of this process has, or ever had.
+    """A number of ``stream``, not in a capture, that no other one of this process ever had.
 
     A handle alone does not tell: it may be used again, and that of the per-thread default stream
     means another stream in each thread.

@@ -405,6 +405,8 @@ class FakeCuda:
         return self._step("cuStreamSynchronize")
 
     def cuStreamGetId(self, stream: Any, number: Any) -> int:
+        if self._number(value_of(stream)) in self._captures:
+            return CAPTURE_UNSUPPORTED
         number._obj.value = self._number(value_of(stream))
         return self._step("cuStreamGetId")
 
