@@ -48,7 +48,7 @@ from polyc.tools.registry import make_context
 ALIGNED = (8, 16, 16, 24, 32, 32, 40, 64, 64, 72, 128, 136)
 ODD = (9, 13, 33, 50, 70)
 ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "sigmoid")
-ALONE = 5
+ALONE = 3
 """Most of a symbol's size where threads compute alone, which takes the simulator long."""
 SECONDS = 1.5
 """Of processor time, after which a simulation goes no further."""
@@ -112,7 +112,7 @@ class Model(Maker):
 
     def tokens(self) -> Dim:
         value = self.dice.choice((self.dice.randint(1, 70), self.dice.choice((1, 8, 16, 32, 64))))
-        return self.size(value, 0.8)
+        return self.size(value, 0.95)
 
     def fn(self, name: str, *args: SSAValue) -> SSAValue:
         """A function in the element type of its first operand, to which others are cast."""
@@ -373,7 +373,8 @@ class Model(Maker):
             return self.input(dims, self.dice.choice((self.element, f32)))
         condition = self.input(dims, i1)
         numbers = [self.number(0.0), self.number(float("-inf"))]
-        return self.add(frontend.SelectOp(condition, *self.dice.sample(numbers, 2)))
+        then, otherwise = self.dice.sample(numbers, 2)
+        return self.add(frontend.SelectOp(condition, then, otherwise))
 
     def attended(self, q: SSAValue, k: SSAValue, v: SSAValue) -> SSAValue:
         m, n = tensor_of(q).dims[-2], tensor_of(k).dims[-2]
