@@ -16,7 +16,6 @@ from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.playback.mutation import mutants, mutated
 from polyc.test.fuzz import models
 from polyc.test.fuzz.random_programs import RandomProgram
-from polyc.tools import pipeline
 from polyc.tools.parsing import parse_text
 
 PARTS, EACH = 4, 3
@@ -51,7 +50,7 @@ def test_a_pass_that_drops_a_bias_is_seen(ctx: Context, monkeypatch: pytest.Monk
     reached = Counter[str]()
     assert models.failure(linear(ctx), random.Random(0), reached) is None
     assert reached == {"on tensor cores": 1, "simulated": 1}
-    run_pass = pipeline.run_pass
+    run_pass = models.run_pass
 
     def wrong(ctx: Context, instance: ModulePass, module: ModuleOp, check: bool = True) -> None:
         if instance.name == "frontend-to-tiny":
@@ -63,7 +62,7 @@ def test_a_pass_that_drops_a_bias_is_seen(ctx: Context, monkeypatch: pytest.Monk
                     op.erase()
         run_pass(ctx, instance, module, check)
 
-    monkeypatch.setattr(pipeline, "run_pass", wrong)
+    monkeypatch.setattr(models, "run_pass", wrong)
     assert "tiny changes the result" in (models.failure(linear(ctx), random.Random(0)) or "")
 
 
