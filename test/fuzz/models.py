@@ -14,10 +14,11 @@ refuses counts as one that ends there.
 from __future__ import annotations
 
 import random
+import signal
 import sys
-import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -63,15 +64,20 @@ class TooLong(Exception):
     """A simulation has used its time."""
 
 
-class Patience:
-    """Raises ``TooLong`` at the end of a CTA when ``SECONDS`` are over."""
+@contextmanager
+def patience() -> Iterator[None]:
+    """Raises ``TooLong`` inside when ``SECONDS`` of the process's own time are over."""
 
-    def __init__(self) -> None:
-        self.end = time.process_time() + SECONDS
+    def over(*_: object) -> None:
+        raise TooLong
 
-    def __call__(self, done: int, of: int) -> None:
-        if done < of and time.process_time() > self.end:
-            raise TooLong
+    before = signal.signal(signal.SIGVTALRM, over)
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def drawn(dice: random.Random) -> RandomProgram:
@@ -525,9 +531,8 @@ def failure(
     seed = dice.randrange(1 << 20)
     with np.errstate(all="ignore"):
         try:
-            result = simulate(
-                kernels, inputs, sizes, variant, order, seed, completion, progress=Patience()
-            )
+            with patience():
+                result = simulate(kernels, inputs, sizes, variant, order, seed, completion)
         except TooLong:
             counts["too long to simulate"] += 1
             return None
