@@ -17,7 +17,7 @@ import random
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -65,7 +65,7 @@ class TooLong(Exception):
 
 
 @contextmanager
-def patience() -> Iterator[None]:
+def patience() -> Generator[None]:
     """Raises ``TooLong`` inside when ``SECONDS`` of the process's own time are over."""
 
     def over(*_: object) -> None:
