@@ -332,7 +332,7 @@ class Model(Maker):
                 return self.add(frontend.ConcatOp(pair, last))
             case 1 if dims[-1].evaluate(self.found) > 8:
                 low, high = [Dim.const(0)] * len(dims), list(dims)
-                low[-1] = Dim.const(self.dice.choice((0, 1, 8)))
+                low[-1] = Dim.const(self.dice.choice((0, 1) if dims[-1].symbols() else (0, 1, 8)))
                 return self.add(frontend.SliceOp(x, low, high, [1] * len(dims)))
             case 2:
                 room = [0] * last
