@@ -113,5 +113,7 @@ def parse_tiles(settings: list[str]) -> dict[str, int]:
         name, _, text = setting.partition("=")
         if not name or not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
             raise PolycError("Usage", f"--tile {setting} is not AXIS=SIZE; write --tile m=128")
+        if name in tiles:
+            raise PolycError("Usage", f"--tile gives {name} twice, {tiles[name]} and {text}")
         tiles[name] = int(text)
     return tiles

@@ -11,6 +11,7 @@ group ``xdsl.universe`` are found too.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -285,7 +286,21 @@ class PassRegistry:
             known = as_polyc_error(error)
             known.message = f"pass pipeline {pipeline!r} does not read: {known.message}"
             raise known from error
+        check_options_once(pipeline)
         return [instance for spec in specs for instance in self.build(spec)]
+
+
+def check_options_once(pipeline: str) -> None:
+    """Raises PolycError ``BadPassOption`` for an option that a pass gets twice.
+
+    xDSL's reader takes the last, and ``a-b`` for ``a_b``.
+    """
+    plain = re.sub(r'"(?:[^"\\]|\\.)*"', '""', pipeline)
+    for name, options in re.findall(r"([\w-]+)\{([^{}]*)\}", plain):
+        given = [word.partition("=")[0].replace("-", "_") for word in options.split()]
+        for option in given:
+            if given.count(option) > 1:
+                raise PolycError("BadPassOption", f"pass {name} gets the option {option} twice")
 
 
 def _plugin_passes() -> dict[str, PassFactory]:

@@ -270,6 +270,7 @@ def test_tiles_of_the_user(root: Path, capsys: pytest.CaptureFixture[str]):
     [
         (["--tile", "m"], "error[Usage]: --tile m is not AXIS=SIZE; write --tile m=128"),
         (["--tile", "m=0"], "error[Usage]: --tile m=0 is not AXIS=SIZE"),
+        (["--tile=m=8", "--tile=m=8"], "error[Usage]: --tile gives m twice, 8 and 8"),
         (["--tile", "z=4"], "error[Usage]: --tile z: no block has the axis; there are k, m, n"),
         (["--graph", "g"], "error[NothingToAnalyze]: "),
         (["--arch", "sm_70"], "error[UnknownArch]: there is no architecture 'sm_70'"),

@@ -276,6 +276,7 @@ def test_missing_file_and_folder(capsys: pytest.CaptureFixture[str], tmp_path: P
         (("-p", "qqqq"), "UnknownPass", "the passes are"),
         (("-p", "cse{a=1}"), "BadPassOption", "pass cse"),
         (("-p", "plan-select{arch=3}"), "BadPassOption", "expected <class 'str'>"),
+        (("-p", "plan-select{arch=sm_80 arch=sm_90a}"), "BadPassOption", "the option arch twice"),
         (("-p", "cse{a"), "BadPipeline", "does not read"),
         (("-p", "cse, dce"), "BadPipeline", "without blanks"),
         (("-t", "nope"), "Usage", "invalid choice: 'nope'"),
