@@ -21,13 +21,14 @@ from polyc.runtime.nvrtc import compile_cuda
 from polyc.test.unit.empty_programs import PROGRAMS, sizes_of, text
 from polyc.tools import polyc
 from polyc.tools.check import Expected, small_sizes
+from polyc.tools.opt import PolycOptMain
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation, graphs
-from polyc.tools.polyc_opt import PolycOptMain
 from polyc.tools.registry import make_context
 
-SIZES = {"B": 2, "C": 3, "D": 4, "E": 5, "F": 6, "H": 3, "K": 7, "L": 4, "M": 5, "N": 3, "P": 2}
-SIZES |= {"W": 4, "Z": 1}
+SIZES = {"B": 2, "C": 3, "D": 4, "E": 5, "F": 6, "H": 3, "K": 7, "L": 4, "M": 5, "N": 3, "P": 2,
+    "W": 4, "Z": 1,
+}  # fmt: skip
 """What the symbols are that are not 0."""
 
 LAYERS = ("frontend", "tiny", "index", "region")
