@@ -8,16 +8,19 @@ readers.
 
 from __future__ import annotations
 
+from xdsl.ir import SSAValue
+
 from polyc.dialects import tiny
 from polyc.poly.blocks import Block, Blocks
 
 
 def chains(blocks: Blocks) -> list[tuple[Block, ...]]:
     """The chains of two blocks or more, in the order of their first blocks."""
-    readers = {
-        b.name: [r for r in blocks.blocks if b.value in r.sources and r is not b]
-        for b in blocks.blocks
-    }
+    by_value: dict[SSAValue, list[Block]] = {}
+    for block in blocks.blocks:
+        for source in dict.fromkeys(block.sources):
+            by_value.setdefault(source, []).append(block)
+    readers = {b.name: [r for r in by_value.get(b.value, ()) if r is not b] for b in blocks.blocks}
     onward = {
         b.name: readers[b.name][0]
         for b in blocks.blocks

@@ -7,10 +7,28 @@ own access is not affine breaks it.
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from collections.abc import Iterable
+
+from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects.index import value_op
 from polyc.poly.ways import upstream, why_not_affine
+
+
+def all_open(values: Iterable[SSAValue]) -> dict[SSAValue, dict[SSAValue, str]]:
+    """``open_at`` of each value of a graph; ``values`` are all of them, operands first."""
+    found: dict[SSAValue, dict[SSAValue, str]] = {}
+    for value in values:
+        here: dict[SSAValue, str] = {}
+        if isinstance(owner := value.owner, Operation):
+            for operand in owner.operands:
+                above = found.get(operand, {})
+                here = {**here, **above} if here and above else here or above
+        entry = value_op(value)
+        if entry is not None and (reason := why_not_affine(entry)) is not None:
+            here = {**here, value: reason}
+        found[value] = here
+    return found
 
 
 def open_at(value: SSAValue) -> dict[SSAValue, str]:

@@ -63,13 +63,15 @@ def compute_at(
     consumer: SSAValue,
     tiles: Mapping[int, int],
     reads: Sequence[Reach] | None = None,
+    names: Mapping[SSAValue, str] | None = None,
 ) -> ComputeAt:
     """Whether ``producer`` may be computed inside each tile of ``consumer``.
 
     Both are tiny values with an index book.  ``tiles`` maps a position among the consumer's
     axes and then its reduced axes to the tile's size in points; an axis that it does not name
     lies whole in every tile.  ``reads`` are the ways that count, all of them without it: a
-    value that lies in memory is read again by each of its readers.
+    value that lies in memory is read again by each of its readers.  ``names`` are those of the
+    graph's values, where they are known.
 
     Raises ``IslLimitExceeded``, IndexError on a position that is not there and ValueError on a
     tile below 1.
@@ -90,24 +92,29 @@ def compute_at(
         if _walked_alone(found, axis):
             continue
         if (clash := _clash(found, facts, axis, tile, tile, own)) is not None:
-            why = _sentence(producer, consumer, axis, clash)
+            why = _sentence(producer, consumer, axis, clash, names)
             return ComputeAt(False, False, why, axis, clash)
         near = _clash(found, facts, axis, tile, 1, own) if tile > 1 and halo.exact else None
         if near is not None:
-            halo = ComputeAt(True, False, _sentence(producer, consumer, axis, near), axis, near)
+            why = _sentence(producer, consumer, axis, near, names)
+            halo = ComputeAt(True, False, why, axis, near)
     return halo
 
 
 def legal_axes(
-    producer: SSAValue, consumer: SSAValue, reads: Sequence[Reach] | None = None
+    producer: SSAValue,
+    consumer: SSAValue,
+    reads: Sequence[Reach] | None = None,
+    names: Mapping[SSAValue, str] | None = None,
 ) -> tuple[int, ...]:
     """The axes of ``consumer`` at each point of which ``producer`` is computed once.
 
     A set of axes is legal exactly when each of them is.  Empty where the two are not
-    connected by affine accesses.  ``reads`` as for ``compute_at``.  Raises ``IslLimitExceeded``.
+    connected by affine accesses.  ``reads`` and ``names`` as for ``compute_at``.  Raises
+    ``IslLimitExceeded``.
     """
     every = range(len(entry_of(consumer).all_axes))
-    return tuple(a for a in every if compute_at(producer, consumer, {a: 1}, reads).exact)
+    return tuple(a for a in every if compute_at(producer, consumer, {a: 1}, reads, names).exact)
 
 
 def _clash(
@@ -156,13 +163,20 @@ def one_element(a: Reach, b: Reach, facts: AffineSet, more: Sequence[AffineExpr]
     return AffineSet(dims, a.map.num_symbols, tuple(rows))
 
 
-def _sentence(producer: SSAValue, consumer: SSAValue, axis: int, clash: Clash) -> str:
+def _sentence(
+    producer: SSAValue,
+    consumer: SSAValue,
+    axis: int,
+    clash: Clash,
+    names: Mapping[SSAValue, str] | None,
+) -> str:
     entry = entry_of(consumer)
     symbols = entry.symbol_names
     name = axis_names(entry.all_axes, symbols, len(entry.axes))[axis]
+    made = value_name(producer) if names is None else names[producer]
     sizes = ", ".join(f"{n} = {v}" for n, v in zip(symbols, clash.symbols, strict=True))
     return (
-        f"element {list(clash.element)} of {value_name(producer)} is needed at "
+        f"element {list(clash.element)} of {made} is needed at "
         f"{name} = {clash.first[axis]} and at {name} = {clash.second[axis]}"
         + (f" when {sizes}" if sizes else "")
     )

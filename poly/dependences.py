@@ -13,7 +13,7 @@ of it on itself are marked ``reduction``: the sum, max or min may be taken in an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -76,9 +76,18 @@ def dependences(statements: Sequence[Statement], facts: AffineSet) -> list[Depen
     In the order of the sinks, then of the sources.  Raises ``IslLimitExceeded``.
     """
     found: list[Dependence] = []
+    writers: dict[str, list[int]] = {}
+    readers: dict[str, list[int]] = {}
     for j, sink in enumerate(statements):
-        for source in statements[: j + 1]:
-            found += _between(source, sink, facts)
+        written, read = ({a.tensor for a in of} for of in (sink.writes, sink.reads))
+        for tensors, there in ((written, writers), (read, readers)):
+            for tensor in tensors:
+                there.setdefault(tensor, []).append(j)
+        # Two that only read a tensor do not depend on each other.
+        touched = {i for tensor in read | written for i in writers.get(tensor, ())}
+        touched |= {i for tensor in written for i in readers.get(tensor, ())}
+        for i in sorted(touched):
+            found += _between(statements[i], sink, facts)
     return found
 
 
@@ -105,6 +114,15 @@ def statements_of(blocks: Blocks) -> list[Statement]:
         reads = list(dict.fromkeys(reads))
         found.append(Statement(block.name, block.dims, domain, tuple(reads), (result,), gathers))
     return found
+
+
+def by_statement(found: Iterable[Dependence]) -> dict[str, list[Dependence]]:
+    """The dependences of each statement on itself."""
+    own: dict[str, list[Dependence]] = {}
+    for one in found:
+        if one.source == one.sink:
+            own.setdefault(one.sink, []).append(one)
+    return own
 
 
 def parallel_axes(statement: Statement, found: Sequence[Dependence]) -> tuple[int, ...]:

@@ -31,6 +31,7 @@ class Edge:
     computed: bool
     tiles: Mapping[int, int]
     reads: tuple[Reach, ...] | Blocked
+    names: Mapping[SSAValue, str]
 
     @cached_property
     def box(self) -> Footprint | Blocked:
@@ -51,7 +52,7 @@ class Edge:
         """The axes at each point of which the value may be computed once."""
         if isinstance(self.reads, Blocked):
             return ()
-        return legal_axes(self.value, self.block.value, self.reads)
+        return legal_axes(self.value, self.block.value, self.reads, self.names)
 
     @cached_property
     def at_tiles(self) -> ComputeAt:
@@ -59,7 +60,7 @@ class Edge:
         if isinstance(self.reads, Blocked):
             return ComputeAt(False, False, self.reads.reason)
         own = {a: t for a, t in self.tiles.items() if a < self.block.rank}
-        return compute_at(self.value, self.block.value, own, self.reads)
+        return compute_at(self.value, self.block.value, own, self.reads, self.names)
 
     def buffer(self, arch: Arch) -> Buffer | Blocked:
         """The least buffer of the value for a tile."""
@@ -71,6 +72,7 @@ class Edge:
 def edges_of(blocks: Blocks, given: Mapping[str, int]) -> dict[str, list[Edge]]:
     """The edges into each block, by its name; ``given`` are tile sizes by axis name."""
     made = {b.value for b in blocks.blocks}
+    order = {value: place for place, value in enumerate(blocks.names)}
     found: dict[str, list[Edge]] = {}
     for block in blocks.blocks:
         tiles = tiles_of(block, given)
@@ -80,7 +82,8 @@ def edges_of(blocks: Blocks, given: Mapping[str, int]) -> dict[str, list[Edge]]:
                 block,
                 value in made,
                 tiles,
-                ways(block.value, value) if value in made else _own(block, value),
+                ways(block.value, value, order) if value in made else _own(block, value),
+                blocks.names,
             )
             for value in block.sources
         ]

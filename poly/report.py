@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineSet
 
 from polyc.dialects.arch import Arch
@@ -22,10 +22,11 @@ from polyc.poly.banks import bank_hint
 from polyc.poly.barriers import CommitWait, barrier_hint
 from polyc.poly.blocks import Block, Blocks, blocks_of
 from polyc.poly.chains import chains
-from polyc.poly.closure import open_at
+from polyc.poly.closure import all_open
 from polyc.poly.dependences import (
     Dependence,
     Statement,
+    by_statement,
     dependence_json,
     dependences,
     parallel_axes,
@@ -68,6 +69,10 @@ class _Report:
         self.arch = arch
         self.tiles = {b.name: tiles_of(b, given) for b in blocks.blocks}
         self.edges = edges_of(blocks, given)
+        self.readers: dict[SSAValue, list[Edge]] = {}
+        for edge in (e for found in self.edges.values() for e in found):
+            self.readers.setdefault(edge.value, []).append(edge)
+        self.open = all_open(blocks.names)
 
     def json(self) -> Json:
         statements = statements_of(self.blocks)
@@ -80,7 +85,10 @@ class _Report:
         for block in self.blocks.blocks:
             refusals += [*tensor_core(block, self.blocks), *tma(block, self.blocks)]
             refusals += fusion(self.edges[block.name], self.blocks)
-        analysis = [self._block(b, by_name[b.name], found) for b in self.blocks.blocks]
+        own = by_statement(found)
+        analysis = [
+            self._block(b, by_name[b.name], own.get(b.name, ())) for b in self.blocks.blocks
+        ]
         dropped, kept = self._ledger()
         return {
             "arch": self.arch.name,
@@ -98,7 +106,7 @@ class _Report:
     def _block(self, block: Block, statement: Statement, found: Sequence[Dependence]) -> Json:
         dims, tiles, edges = block.dims, self.tiles[block.name], self.edges[block.name]
         tails = [t for t in tail_entries(block, tiles) if t.tail is not None]
-        breaks = open_at(block.value)
+        breaks = self.open[block.value]
         owner = block.value.owner
         place = place_of(owner) if isinstance(owner, Operation) else None
         out: Json = {
@@ -174,7 +182,7 @@ class _Report:
 
         What nothing reads is given out, and a tile of it goes to global memory.
         """
-        readers = [e for found in self.edges.values() for e in found if e.value is block.value]
+        readers = self.readers.get(block.value, [])
         if not readers:
             tile = self.tiles[block.name]
             axes = enumerate(block.entry.axes)

@@ -8,7 +8,7 @@ consumer's own axes and reduced axes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import StringAttr
@@ -74,14 +74,51 @@ def why_not_affine(entry: ValueOp) -> str | None:
     return reason.data if isinstance(reason, StringAttr) else "it reads where its data says"
 
 
-def ways(consumer: SSAValue, producer: SSAValue) -> tuple[Reach, ...] | Blocked:
+def _between(
+    consumer: SSAValue, producer: SSAValue, order: Mapping[SSAValue, int] | None
+) -> set[SSAValue]:
+    """The values on the ways from ``consumer`` up to ``producer``, both included, if there is one.
+
+    What stands before the producer is not looked at where ``order`` says so.
+    """
+    if order is None:
+        return upstream(consumer) & downstream(producer)
+    least = order[producer]
+    above: dict[SSAValue, list[SSAValue]] = {consumer: []}
+    pending = [consumer]
+    while pending:
+        value = pending.pop()
+        owner = value.owner
+        if value is producer or not isinstance(owner, Operation):
+            continue
+        for operand in owner.operands:
+            if order.get(operand, -1) < least:
+                continue
+            if operand not in above:
+                above[operand] = []
+                pending.append(operand)
+            above[operand].append(value)
+    found: set[SSAValue] = set()
+    pending = [producer] if producer in above else []
+    while pending:
+        value = pending.pop()
+        if value not in found:
+            found.add(value)
+            pending += above[value]
+    return found
+
+
+def ways(
+    consumer: SSAValue, producer: SSAValue, order: Mapping[SSAValue, int] | None = None
+) -> tuple[Reach, ...] | Blocked:
     """Every way from ``consumer`` up to ``producer``; each distinct one once.
 
     The first dimensions of a way are the consumer's axes, then its reduced axes; those that
     are reduced further up follow.  Blocked where the producer is not upstream, where a value
-    between the two is not affine, or where there are more than ``MAX_WAYS``.
+    between the two is not affine, or where there are more than ``MAX_WAYS``.  ``order`` are the
+    places of the graph's values in its text: with them the search stays between the two.
     """
-    between = upstream(consumer) & downstream(producer)
+    between = _between(consumer, producer, order)
     if not between:
         return Blocked("the consumer is not computed from the producer")
     found: dict[SSAValue, dict[tuple[AffineMap, AffineSet], Reach]] = {}
