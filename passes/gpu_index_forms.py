@@ -246,26 +246,36 @@ def _pinned(rows: Sequence[Row]) -> list[Row] | None:
     """Rows with numbers for the leaves that are equal to one; None where a row cannot hold."""
     numbers: dict[int, int] = {}
     for row in rows:
-        whole = linear_of(row.lhs)
-        if row.kind is EQ and len(whole.terms) == 1:
-            ((atom, factor),) = whole.terms
-            if not isinstance(atom, Floor) and abs(factor) == 1:
-                numbers[atom[1]] = -whole.constant * factor
+        if row.kind is EQ and (pin := _pin(row.lhs)) is not None:
+            numbers[pin[0]] = pin[1]
     left: list[Row] = []
     for row in rows:
-        used = dims_of(row)
-        if not used & numbers.keys() and used:
+        known = dims_of(row) & numbers.keys()
+        if not known and dims_of(row):
             left.append(row)
             continue
-        places: list[AffineExpr] = [AffineDimExpr(d) for d in range(max(used, default=-1) + 1)]
-        for d in used & numbers.keys():
+        places: list[AffineExpr] = [AffineDimExpr(d) for d in range(max(known, default=-1) + 1)]
+        for d in known:
             places[d] = AffineExpr.constant(numbers[d])
+        places += map(AffineDimExpr, range(len(places), max(dims_of(row), default=-1) + 1))
         whole = linear_of(row.lhs.replace_dims_and_symbols(places, []))
         if whole.terms:
             left.append(Row(row.kind, expr_of(whole), ZERO))
         elif whole.constant < 0 or (row.kind is EQ and whole.constant):
             return None
     return left
+
+
+@lru_cache(maxsize=1 << 14)
+def _pin(expr: AffineExpr) -> tuple[int, int] | None:
+    """The leaf that an expression of 0 makes a number, and that number."""
+    whole = linear_of(expr)
+    if len(whole.terms) != 1:
+        return None
+    ((atom, factor),) = whole.terms
+    if isinstance(atom, Floor) or abs(factor) != 1:
+        return None
+    return atom[1], -whole.constant * factor
 
 
 MOST_RESIDUES = 4096
@@ -299,9 +309,10 @@ def _divisors(whole: Linear) -> Iterator[int]:
             yield from (atom.den * d for d in (1, *_divisors(atom.num)))
 
 
-def dims_of(row: Row) -> set[int]:
+@lru_cache(maxsize=1 << 14)
+def dims_of(row: Row) -> frozenset[int]:
     """The leaves that a row speaks of."""
-    return row.lhs.used_dims()
+    return frozenset(row.lhs.used_dims())
 
 
 def value_of(key: Hashable) -> SSAValue | None:

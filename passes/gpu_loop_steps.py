@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from polyc.dialects.gpu import tile
-from polyc.passes.gpu_index_forms import Forms, Row, at_least, defined_in, dims_of, equal
+from polyc.passes.gpu_index_forms import Forms, Row, at_least, defined_in, equal
 from polyc.passes.gpu_symbols import constant_of
 from polyc.poly.affine import linear_of
 
@@ -159,12 +159,14 @@ def trip_count(op: scf.ForOp) -> int | None:
 class Turn:
     """From an iteration's values to the next one's, or to what follows the loop.
 
-    ``names`` is what each leaf becomes, ``far`` what it becomes for what was too long ago.
-    ``carried`` are the equations of what the loop carries.
+    ``names`` is what each leaf becomes, ``far`` what it becomes for what was too long ago, and
+    ``changed`` are those that become something else.  ``carried`` are the equations of what the
+    loop carries.
     """
 
     names: Sequence[AffineExpr]
     far: Sequence[AffineExpr]
+    changed: frozenset[int]
     carried: Carried
     forms: Forms
 
@@ -197,7 +199,8 @@ class Turn:
                     name = here
             names.append(name)
             far.append(same)
-        return Turn(names, far, carried, forms)
+        changed = (d for d, n in enumerate(names) if n != AffineDimExpr(d))
+        return Turn(names, far, frozenset(changed), carried, forms)
 
     def expr(self, expr: AffineExpr, far: bool = False) -> AffineExpr:
         return expr.replace_dims_and_symbols(self.far if far else self.names, [])
@@ -205,7 +208,7 @@ class Turn:
     def row(self, row: Row, far: bool = False) -> Row:
         return Row(row.kind, self.expr(row.lhs, far), row.rhs)
 
-    def equations(self, used: set[int]) -> list[Row]:
+    def equations(self, used: frozenset[int]) -> list[Row]:
         """What the loop carries, for the leaves that an access speaks of."""
         return [
             equal(self.forms.leaf(key), self.expr(form))
@@ -216,8 +219,3 @@ class Turn:
 
 def is_variable(key: Hashable, op: Operation) -> bool:
     return isinstance(op, scf.ForOp) and key is op.body.block.args[0]
-
-
-def leaves_of(forms: Sequence[AffineExpr], rows: Sequence[Row]) -> set[int]:
-    """The leaves that some forms and rows speak of."""
-    return {d for e in forms for d in e.used_dims()} | {d for row in rows for d in dims_of(row)}

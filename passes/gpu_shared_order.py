@@ -29,12 +29,13 @@ from polyc.passes.gpu_index_forms import (
     Forms,
     Row,
     at_least,
+    dims_of,
     equal,
     never_zero,
     possible,
     value_of,
 )
-from polyc.passes.gpu_loop_steps import Counted, Steps, Turn, leaves_of
+from polyc.passes.gpu_loop_steps import Counted, Steps, Turn
 from polyc.passes.gpu_scope import Scope, enclosing_role, scope_of
 from polyc.passes.gpu_shared_accesses import Access, accesses, unknown
 from polyc.passes.gpu_shared_state import (
@@ -108,6 +109,7 @@ class Order(ABC):
         self.made: dict[Operation, tuple[Access, ...]] = {}
         self.written: dict[Hashable, set[SSAValue]] = {None: set()}
         self.by_async: set[SSAValue] = set()
+        self.at_addresses: set[SSAValue] = set()
         for op in kernel.walk():
             for access in self.of(op):
                 if access.writes:
@@ -115,6 +117,8 @@ class Order(ABC):
                     self.written.setdefault(region, set()).add(access.tile)
                 if access.is_async_proxy:
                     self.by_async.add(access.tile)
+                if access.by_hand:
+                    self.at_addresses.add(access.tile)
 
     @abstractmethod
     def missing(self, op: Operation, found: Sequence[Missing]) -> Needs:
@@ -199,6 +203,8 @@ class Order(ABC):
                 continue
             if access.how == "tma" and (region is not None or access.signal is None):
                 continue  # Rings and gpu-inject-tma-barriers carry it.
+            if access.how == "bulk" and access.tile not in self.at_addresses:
+                continue  # gpu-store-waits orders what fills the tile.
             unseen = access.writes and not access.is_async_proxy and access.tile in self.by_async
             past = Past.of(access, place.forms, place.rows)
             found[past] = Known(FLIGHT.get(access.how), unseen=unseen)
@@ -455,15 +461,24 @@ class Order(ABC):
         for past, known in state.items():
             if steps is not None and op.is_ancestor(past.access.op):
                 known = replace(known, carried=op)
-            far = past.distance >= FURTHEST
+            if not past.leaves & turn.changed:
+                add(found, past, known)
+                continue
+            far = past.distance >= furthest(past.access)
             forms = tuple(turn.expr(e, far) for e in past.forms)
             rows = [turn.row(row, far) for row in past.rows]
             if not far:
-                rows += turn.equations(leaves_of(past.forms, past.rows))
-            when = tuple(row for row in past.when if turn.row(row) == row)
-            distance = min(past.distance + (forms != past.forms), FURTHEST)
+                rows += turn.equations(past.leaves)
+            when = tuple(row for row in past.when if not dims_of(row) & turn.changed)
+            distance = past.distance + (forms != past.forms)
             add(found, Past(past.access, forms, kept(forms, rows), when, distance), known)
         return found
+
+
+def furthest(access: Access) -> int:
+    """Iterations back beyond which the slot of an access is not kept: rings repeat themselves."""
+    assert isinstance(access.tile.type, SharedType)
+    return min(access.tile.type.ring.data + 2, FURTHEST)
 
 
 def who_meets(op: Operation) -> Scope | None:

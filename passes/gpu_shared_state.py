@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from xdsl.ir import Operation, SSAValue
@@ -56,6 +57,20 @@ class Past:
     rows: tuple[Row, ...]
     when: tuple[Row, ...] = ()
     distance: int = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+    @cached_property
+    def number(self) -> int:
+        """The hash, computed once: forms are trees."""
+        return hash((self.access, self.forms, self.rows, self.when))
+
+    @cached_property
+    def leaves(self) -> frozenset[int]:
+        """The leaves that it speaks of."""
+        found = {d for form in self.forms for d in form.used_dims()}
+        return frozenset(found.union(*(dims_of(row) for row in (*self.rows, *self.when))))
 
     @staticmethod
     def of(access: Access, forms: tuple[AffineExpr, ...], rows: Sequence[Row]) -> Past:
