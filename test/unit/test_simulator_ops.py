@@ -35,7 +35,7 @@ def copy_by_tma(*edits: tuple[str, str], **options: Any) -> tuple[Array, Simulat
         text = text.replace(old, new)
     ctx = make_context()
     job = Compilation(ctx, parse_text(ctx, text, "copy.mlir"), "sm_90a")
-    module, _ = simulate_command.lower(job, None, "copy.mlir", None, quiet())
+    module = simulate_command.lower(job, None, None, quiet())
     x = np.random.default_rng(0).standard_normal((100, 264)).astype(np.float16)
     return x, simulate(module, [x], {"M": 100, "N": 264}, **options)
 
@@ -288,7 +288,7 @@ def test_a_store_by_other_lanes_needs_a_barrier_before_ldmatrix() -> None:
 def test_examples_written_by_hand(name: str, schedule: str, seed: int) -> None:
     path = ROOT / "examples" / "gpu" / f"{name}.mlir"
     job = Compilation.of_file(path, "sm_80")
-    module, _ = simulate_command.lower(job, None, str(path), None, quiet())
+    module = simulate_command.lower(job, None, None, quiet())
     x = np.random.default_rng(1).standard_normal((37, 300)).astype(np.float32)
     result = simulate(module, [x], {"M": 37, "N": 300}, schedule=schedule, seed=seed)
     result.check()
