@@ -43,6 +43,7 @@ class LinearLexer(MLIRLexer):
     point, as Python prints it (``1e-05``), is an integer with a name behind it.
     """
 
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
     _exponent_regex = re.compile(r"[eE][+-]?[0-9]+")
     _no_digit_regex = re.compile(r"\.[0-9]\w*")
     _glued_regexes = {
