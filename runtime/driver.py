@@ -529,7 +529,8 @@ def synchronize() -> None:
 
 def wait(stream: int) -> None:
     """Wait for everything in ``stream``; raises what a kernel did wrong."""
-    call("cuStreamSynchronize", c_void_p(stream))
+    with uncaptured():
+        call("cuStreamSynchronize", c_void_p(stream))
 
 
 def order(source: int, stream: int) -> None:
