@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-PAGES = (HERE / "README.md", HERE.parent / "docs" / "semantics.md")
+DOCS = HERE.parent / "docs"
+PAGES = (HERE / "README.md", DOCS / "semantics.md", DOCS / "mutation.md")
 MARK = re.compile(r"(<!-- table: (results/\S+\.json) -->\n)(?:\|.*\n)*")
 
 COLUMNS = {
@@ -37,6 +39,8 @@ def rows(report: dict[str, Any]) -> list[str]:
     """
     if all("needed" in row for row in report["rows"]):
         return agreement_rows(report)
+    if all("mutants" in row for row in report["rows"]):
+        return mutant_rows(report)
     if all("limit" in row for row in report["rows"]):
         return limit_rows(report)
     if all("case" in row for row in report["rows"]):
@@ -53,6 +57,20 @@ def agreement_rows(report: dict[str, Any]) -> list[str]:
         cells = [found.get((family, way)) for way in ways]
         figures = ("" if cell is None else f"{cell:.2f}" for cell in cells)
         lines.append(f"| {family} | {' | '.join(figures)} |")
+    return lines
+
+
+def mutant_rows(report: dict[str, Any]) -> list[str]:
+    """What became of the mutants of each family's kernels."""
+    outcomes = ("caught", "by the result", "harmless", "survived")
+    lines = [f"| family | arch | mutants | {' | '.join(outcomes)} |", "|---|---|" + "---:|" * 5]
+    total: Counter[str] = Counter()
+    for row in report["rows"]:
+        total.update({key: row.get(key, 0) for key in ("mutants", *outcomes)})
+        figures = (str(row.get(key, 0)) for key in ("mutants", *outcomes))
+        lines.append(f"| {row['family']} | {row['arch']} | {' | '.join(figures)} |")
+    figures = (str(total[key]) for key in ("mutants", *outcomes))
+    lines.append(f"| all |  | {' | '.join(figures)} |")
     return lines
 
 
