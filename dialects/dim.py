@@ -91,6 +91,11 @@ class Dim:
         kept.sort(key=lambda t: (not t[0], -len(t[0]), [str(a) for a in t[0]]))
         return Dim(tuple(kept))
 
+    @staticmethod
+    def of_terms(terms: Iterable[tuple[Monomial, int]]) -> Dim:
+        """A sum of terms, products of atoms with a factor."""
+        return Dim._collect(terms)
+
     def __add__(self, other: Dim | int) -> Dim:
         return Dim._collect([*self.terms, *Dim.of(other).terms])
 
@@ -304,20 +309,24 @@ def unknown_symbol(fact: Assumption, symbols: Iterable[str]) -> str | None:
     return None
 
 
-def parse_dim(parser: AttrParser) -> Dim:
-    """Parse ``term (('+' | '-') term)*``.
+MAX_NESTING = 64
+"""Parentheses and quotients inside of each other in one size expression."""
+
+
+def parse_dim(parser: AttrParser, depth: int = 0) -> Dim:
+    """Parse ``term (('+' | '-') term)*``, inside of ``depth`` parentheses and quotients.
 
     A term is a product of factors; ``floordiv``, ``ceildiv`` and ``mod`` stand at the
     level of ``*`` and associate to the left, as in affine expressions.
     """
-    total = _parse_term(parser)
+    terms = [*_parse_term(parser, depth).terms]
     while True:
         if parser.parse_optional_punctuation("+") is not None:
-            total = total + _parse_term(parser)
+            terms += _parse_term(parser, depth).terms
         elif parser.parse_optional_punctuation("-") is not None:
-            total = total - _parse_term(parser)
+            terms += (-_parse_term(parser, depth)).terms
         else:
-            return total
+            return Dim.of_terms(terms)
 
 
 def parse_constant(parser: AttrParser, what: str) -> int:
@@ -339,19 +348,35 @@ def parse_constant(parser: AttrParser, what: str) -> int:
     return value
 
 
-def _parse_term(parser: AttrParser) -> Dim:
-    value = _parse_factor(parser)
+def _deeper(parser: AttrParser, depth: int) -> int:
+    """One level more; a ParseError at the parser's place where that is too many."""
+    if depth >= MAX_NESTING:
+        parser.raise_error(
+            f"NestedTooDeep: a size expression has more than {MAX_NESTING} parentheses and "
+            "quotients inside of each other; write it flat, or give a part a symbol of its own"
+        )
+    return depth + 1
+
+
+def _parse_term(parser: AttrParser, depth: int) -> Dim:
+    value = _parse_factor(parser, depth)
     while True:
         if parser.parse_optional_punctuation("*") is not None:
-            value = value * _parse_factor(parser)
+            value = value * _parse_factor(parser, depth)
             continue
         for word in ("floordiv", "ceildiv", "mod"):
             if parser.parse_optional_keyword(word) is not None:
+                depth = _deeper(parser, depth)
                 pos = parser.pos
+<<<<<<< HEAD
                 factor = _parse_factor(parser)
                 den = factor.constant()
                 reason = f"the right side of {word} is a positive integer constant"
                 if den is None:
+=======
+                den = _parse_factor(parser, depth).constant()
+                if den is None or den <= 0:
+>>>>>>> w-graphs
                     parser.raise_error(
                         f"NonSCoP: {reason}; to divide by {factor} is not affine", pos
                     )
@@ -366,11 +391,11 @@ def _parse_term(parser: AttrParser) -> Dim:
             return value
 
 
-def _parse_factor(parser: AttrParser) -> Dim:
+def _parse_factor(parser: AttrParser, depth: int) -> Dim:
     if parser.parse_optional_punctuation("-") is not None:
-        return -_parse_factor(parser)
+        return -_parse_factor(parser, _deeper(parser, depth))
     if parser.parse_optional_punctuation("(") is not None:
-        value = parse_dim(parser)
+        value = parse_dim(parser, _deeper(parser, depth))
         parser.parse_punctuation(")")
         return value
     if (number := parser.parse_optional_integer(allow_boolean=False)) is not None:

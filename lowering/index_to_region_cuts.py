@@ -185,10 +185,8 @@ class Cutter:
         return best
 
     def _may_be_stored(self, value: SSAValue) -> bool:
-        """Whether a value is computed, and no larger than what the graph is written in."""
-        if value in self.chosen or value in self.reads or not cost.is_computed(value):
-            return False
-        return cost.is_small(value)
+        """Whether a value does not lie in memory yet, and is no larger than what it is made of."""
+        return value not in self.chosen and value not in self.reads and cost.is_small(value)
 
 
 def _reduces(key: Key, form: Form | None) -> bool:

@@ -204,6 +204,17 @@ def nodes(exprs: Iterable[AffineExpr]) -> int:
     return count
 
 
+def depth(exprs: Iterable[AffineExpr]) -> int:
+    """How many operations are inside of each other in some expressions, at most."""
+    most, work = 0, [(expr, 0) for expr in exprs]
+    while work:
+        expr, level = work.pop()
+        most = max(most, level)
+        if isinstance(expr, AffineBinaryOpExpr):
+            work += ((expr.lhs, level + 1), (expr.rhs, level + 1))
+    return most
+
+
 def canonical_map(map: AffineMap) -> AffineMap:
     """``map`` with each result in canonical form."""
     return AffineMap(map.num_dims, map.num_symbols, tuple(canonical_expr(e) for e in map.results))

@@ -96,11 +96,15 @@ class IslLimitExceeded(Exception):
 
 
 class _Local(threading.local):
-    """A thread's context, made at its first question, and its limit."""
+    """A thread's context, made at its first question, and its limit.
+
+    ``signs`` are the sets of a space's points whose symbols are not negative.
+    """
 
     def __init__(self) -> None:
         self.context: isl.Context | None = None
         self.operations = MAX_OPERATIONS
+        self.signs: dict[tuple[int, int], isl.Set] = {}
         self.depth = 0
 
 
@@ -226,7 +230,11 @@ def _symbols_set(n_dims: int, n_symbols: int, assumptions: AffineSet | None) -> 
 
 def _set(points: AffineSet) -> isl.Set:
     """The set, its symbols non-negative."""
-    return _bare_set(points).intersect(_symbols_set(points.num_dims, points.num_symbols, None))
+    space = (points.num_dims, points.num_symbols)
+    signs = _local.signs.get(space)
+    if signs is None:
+        signs = _local.signs[space] = _symbols_set(*space, None)
+    return _bare_set(points).intersect(signs)
 
 
 def _map_space(map: AffineMap) -> isl.Space:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import replace
 from math import isinf
 from typing import Literal, overload
@@ -24,6 +25,7 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
 )
 from xdsl.ir import Operation
+from xdsl.ir.affine import AffineExpr, AffineMap, AffineSet
 from xdsl.parser import Parser
 from xdsl.parser.generic_parser import ParserState
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -31,7 +33,11 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from polyc.dialects.diagnostic import Place, PolycError, from_text
+<<<<<<< HEAD
 from polyc.passes.outside import outside_error
+=======
+from polyc.poly.affine import depth
+>>>>>>> w-graphs
 
 
 class LinearLexer(MLIRLexer):
@@ -98,6 +104,9 @@ class LinearLexer(MLIRLexer):
         return token
 
 
+MAX_DEPTH = 100
+"""Operations inside of each other in one affine expression; a sum of n terms has n - 1."""
+
 _PREDICATES = {"arith.cmpi": 10, "arith.cmpf": 16}
 """Upstream does not verify these in generic form, and cannot print other numbers."""
 
@@ -153,6 +162,31 @@ class LocatingParser(Parser):
         if isinstance(op.location, UnknownLoc):
             op.location = self._location(start)
         return op
+
+    def parse_affine_map(self) -> AffineMap:
+        start = self.pos
+        found = super().parse_affine_map()
+        self._check_depth(found.results, start)
+        return found
+
+    def parse_affine_set(self) -> AffineSet:
+        start = self.pos
+        found = super().parse_affine_set()
+        self._check_depth([e for row in found.constraints for e in (row.lhs, row.rhs)], start)
+        return found
+
+    def _check_depth(self, exprs: Sequence[AffineExpr], start: int) -> None:
+        """Refuse expressions that are deeper than what works on them recursively can go.
+
+        Raises PolycError of kind ``NestedTooDeep`` at ``start``.
+        """
+        if (found := depth(exprs)) > MAX_DEPTH:
+            raise PolycError(
+                "NestedTooDeep",
+                f"an affine expression is {found} operations deep, and {MAX_DEPTH} are taken; name "
+                "a part of it by an affine.apply of its own",
+                self.place(start),
+            )
 
     @overload
     def parse_optional_argument(
