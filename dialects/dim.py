@@ -368,15 +368,10 @@ def _parse_term(parser: AttrParser, depth: int) -> Dim:
             if parser.parse_optional_keyword(word) is not None:
                 depth = _deeper(parser, depth)
                 pos = parser.pos
-<<<<<<< HEAD
-                factor = _parse_factor(parser)
+                factor = _parse_factor(parser, depth)
                 den = factor.constant()
                 reason = f"the right side of {word} is a positive integer constant"
                 if den is None:
-=======
-                den = _parse_factor(parser, depth).constant()
-                if den is None or den <= 0:
->>>>>>> w-graphs
                     parser.raise_error(
                         f"NonSCoP: {reason}; to divide by {factor} is not affine", pos
                     )

@@ -33,11 +33,8 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from polyc.dialects.diagnostic import Place, PolycError, from_text
-<<<<<<< HEAD
 from polyc.passes.outside import outside_error
-=======
 from polyc.poly.affine import depth
->>>>>>> w-graphs
 
 
 class LinearLexer(MLIRLexer):
