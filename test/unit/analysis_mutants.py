@@ -185,7 +185,7 @@ MUTANTS: Sequence[Mutant] = (
             '("anti", source.reads, sink.writes)',
             '("anti", source.writes, sink.writes)',
         ),
-        ("none on itself", "for source in statements[: j + 1]:", "for source in statements[:j]:"),
+        ("none on itself", "for i in sorted(touched):", "for i in sorted(touched - {j}):"),
         ("one direction", "for s in (1, -1)]", "for s in (1,)]"),
         (
             "any reduction frees an axis",
