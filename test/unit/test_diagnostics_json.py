@@ -112,7 +112,9 @@ def test_kinds_of_the_specification(
     with isl.limited(limit):
         assert polyc_opt([str(path), *passes, *flag]) == 1
     (error,) = lines(capsys.readouterr().err)
-    assert (error["kind"], error["layer"]) == (case.kind, case.layer), error
+    # A symbolic step is refused while its text is read, before there is an op of a layer.
+    layer = None if case.kind == "NonSCoP" else case.layer
+    assert (error["kind"], error["layer"]) == (case.kind, layer), error
     assert (error["file"], error["line"]) == (str(path), case.line), error
     assert error["column"] >= 1 and error["message"] and error["notes"] == []
     assert case.shapes is None or error["shapes"] == case.shapes
