@@ -134,7 +134,7 @@ def lowered(module: ModuleOp) -> KernelOp:
     return kernel
 
 
-def test_a_graph_deeper_than_the_stack_is_lowered() -> None:
+def test_a_graph_deeper_than_the_stack_is_lowered(capsys: pytest.CaptureFixture[str]) -> None:
     depth = 1200
     lines = ["%v0 = tiny.unary exp %x : !tiny.tensor<[N], f32>"]
     lines += [
@@ -146,6 +146,7 @@ def test_a_graph_deeper_than_the_stack_is_lowered() -> None:
     verify(module)
     # It is more than one kernel takes; nothing of it is lost or done twice.
     assert sum(isinstance(op, UnaryOp) for op in module.walk()) == depth
+    assert "remark[KernelCut]" in capsys.readouterr().err
 
 
 def test_a_shared_value_is_computed_once() -> None:
