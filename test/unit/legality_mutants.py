@@ -33,14 +33,17 @@ from polyc.passes.region_srnf import JoinReductions
 from polyc.test.unit.legality_programs import ANY, FINITE, Body, Case, cases, check, named, run_body
 from polyc.test.unit.region_expressions import Array, agree, of_type, shaken
 
-TRIES = settings(
-    max_examples=200,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],
-    report_multiple_bugs=False,
-)
+
+def tries(kind: str) -> settings:
+    """A mistake shows in one draw of ten to a hundred, whatever the seed, and ends the search."""
+    return settings(
+        max_examples=200 if kind == "control" else 2000,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+    )
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def _unlike(row: Row) -> Row:
 
 
 def _row(kind: str, name: str, row: Row) -> Mutant:
-    @TRIES
+    @tries(kind)
     @given(cases(row))
     def holds(case: Case) -> None:
         check(row, case)
@@ -141,7 +144,7 @@ def _join(
     join: Mapping[str, ChangeClass] = JOIN,
     needs: tuple[JoinNeed, ...] = JOIN_NEEDS,
 ) -> Mutant:
-    @TRIES
+    @tries(kind)
     @given(_matrices())
     def holds(x: Array) -> None:
         element = val_type(of_type(module, ReduceOp)[0].operands[0]).element_type
@@ -201,7 +204,7 @@ def _split(
             body.add(ReduceOp(reduce, operand, ["k"], acc=f32))
     module = body.finish(body.add(ReduceOp(reduce, value, ["k"], acc=f32)))
 
-    @TRIES
+    @tries(kind)
     @given(_matrices(change == "finite-only"), st.lists(ANY, min_size=3, max_size=3))
     def holds(x: Array, s: list[float]) -> None:
         given_s = np.array(s[: x.shape[0]], np.float32)
