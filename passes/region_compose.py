@@ -54,7 +54,7 @@ class Composer:
     """Computes a producer's values at points over a consumer's axes, at the end of ``block``.
 
     ``tensors`` takes the producer's inputs to the arguments of ``block``, ``sizes`` has the axes
-    of the consumer, and ``labels`` the names of its reductions, to which new ones are added.
+    of the consumer and ``labels`` the names of its reductions; those of new reductions are added.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Composer:
         self.ops = [op for op in producer.body.block.ops if isinstance(op, COMPOSED)]
         self.values = Values(block)
         self.tensors = tensors
-        self.sizes = sizes
+        self.sizes = dict(sizes)
         self.labels = labels
         self.made: dict[Key, SSAValue] = {}
         self.fresh: dict[Key, tuple[AxisAttr, ...]] = {}
@@ -125,7 +125,9 @@ class Composer:
             if axis.label in op.labels:
                 taken = {*point.labels, *(a.label for a in found)}
                 taken |= {name for name, other in self.sizes.items() if other.size != axis.size}
-                found.append(AxisAttr.of(fresh_label(axis.label, taken), axis.size))
+                new = AxisAttr.of(fresh_label(axis.label, taken), axis.size)
+                self.sizes[new.label] = new
+                found.append(new)
         return tuple(found)
 
     def _make(self, op: Operation, point: Point, operands: Sequence[SSAValue]) -> SSAValue:

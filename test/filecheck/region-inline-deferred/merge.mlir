@@ -56,3 +56,27 @@ region.kernel @three iters [n: N] ins(%b: !region.memref<[M], f32, align 4> {fro
 // CHECK-NEXT:    %1 = region.unary exp %0
 // CHECK-NEXT:    %2 = region.unary neg %1
 // CHECK-NEXT:    region.reduce max %2 over [i5]
+
+// A producer of two reductions: the consumer has the name of the first for another size, and the
+// name that it gets instead would be that of the second.
+region.kernel @twice iters [m: M] ins(%x: !region.memref<[M, 8], f32, align 4>, %y: !region.memref<[M, 32], f32, align 4>) outs(t: !region.memref<[M], f32, align 4> deferred) symbols [M] {
+  %0 = region.read %x affine_map<(d0, d1)[s0] -> (d0, d1)> : !region.memref<[M, 8], f32, align 4> -> !region.val<[m: M, r0: 8], f32>
+  %1 = region.reduce sum %0 over [r0] init 0.0 : !region.val<[m: M, r0: 8], f32> -> !region.val<[m: M], f32>
+  %2 = region.read %y affine_map<(d0, d1)[s0] -> (d0, d1)> : !region.memref<[M, 32], f32, align 4> -> !region.val<[m: M, r1: 32], f32>
+  %3 = region.reduce sum %2 over [r1] init 0.0 : !region.val<[m: M, r1: 32], f32> -> !region.val<[m: M], f32>
+  %4 = region.binary add %1, %3 : !region.val<[m: M], f32>
+  region.yield %4 : !region.val<[m: M], f32>
+}
+region.kernel @rows iters [m: M] ins(%t: !region.memref<[M], f32, align 4> {from = @twice::@t}, %z: !region.memref<[M, 32], f32, align 4>) outs(c: !region.memref<[M], f32, align 4> gmem) symbols [M] {
+  %0 = region.read %z affine_map<(d0, d1)[s0] -> (d0, d1)> : !region.memref<[M, 32], f32, align 4> -> !region.val<[m: M, r0: 32], f32>
+  %1 = region.reduce sum %0 over [r0] init 0.0 : !region.val<[m: M, r0: 32], f32> -> !region.val<[m: M], f32>
+  %2 = region.read %t affine_map<(d0)[s0] -> (d0)> : !region.memref<[M], f32, align 4> -> !region.val<[m: M], f32>
+  %3 = region.binary add %1, %2 : !region.val<[m: M], f32>
+  region.yield %3 : !region.val<[m: M], f32>
+}
+// CHECK-NOT:   region.kernel @twice
+// CHECK:       region.kernel @rows iters [m: M]
+// CHECK:         region.read %z {{.*}} -> !region.val<[m: M, r0: 32], f32>
+// CHECK:         region.read %x {{.*}} -> !region.val<[m: M, r2: 8], f32>
+// CHECK:         region.read %y {{.*}} -> !region.val<[m: M, r1: 32], f32>
+// CHECK:         over [r1]
