@@ -32,7 +32,7 @@ from polyc.passes.gpu_scope import (
     scope_of,
     thread_in_scope,
 )
-from polyc.passes.gpu_symbols import enclosing_kernel
+from polyc.passes.gpu_symbols import constant_of, enclosing_kernel
 from polyc.passes.gpu_uniform import agrees, around
 
 
@@ -50,8 +50,8 @@ def _waits_for_nothing(op: Operation | None) -> bool:
 class InjectTmaBarrier(RewritePattern):
     """One thread of the scope announces and issues a run of TMA loads; all wait for their bytes.
 
-    A run is neighbouring loads with nothing but pure ops between them.  The wait stands after the
-    run, or at the ``gpu.await`` of a load's token.  In a loop, each use of the barrier has the
+    A run is neighbouring loads of different tiles with nothing but pure ops between them: two
+    loads of one tile would be under way at once.  The wait stands after the run, or at the ``gpu.await`` of a load's token.  In a loop, each use of the barrier has the
     other parity than the one before, which a register keeps.  Where the tile was used before, the
     threads of the scope meet first, so that nobody still reads what the copy overwrites; before a
     multicast copy those of the cluster do, and once where the kernel begins.
@@ -212,13 +212,26 @@ def _before(op: Operation) -> Operation | None:
 
 
 def _run_from(op: tile.CopyOp) -> list[tile.CopyOp]:
+    """The load and those after it that are under way with it, each into a tile of its own."""
     run = [op]
     other = op.next_op
     while other is not None and (_waits_for_nothing(other) or is_side_effect_free(other)):
         if isinstance(other, tile.CopyOp):
+            if not all(_apart(other, copy) for copy in run):
+                break
             run.append(other)
         other = other.next_op
     return run
+
+
+def _apart(a: tile.CopyOp, b: tile.CopyOp) -> bool:
+    """Whether two loads fill different tiles, or different slots of one that are numbers."""
+    if a.target is not b.target:
+        return True
+    if a.slot is None or b.slot is None:
+        return False
+    one, other = constant_of(a.slot), constant_of(b.slot)
+    return one is not None and other is not None and one != other
 
 
 def _others(op: tile.CopyOp) -> list[Operation]:

@@ -92,9 +92,37 @@ def test_without_the_meeting_the_simulator_finds_the_race() -> None:
 
 def test_inject_tma_barrier_takes_neighbours_together() -> None:
     once = COPY.replace("%i", "%M")
-    module = run(kernel(f"{HEAD}    {once}\n    {once}\n    gpu.barrier\n    {once}", ARGS), PASS)
+    other = once.replace("%a", "%b")
+    tiles = f"{HEAD}    %b = gpu.shared_tile : {TILE}\n"
+    module = run(kernel(f"{tiles}    {once}\n    {other}\n    gpu.barrier\n    {once}", ARGS), PASS)
     sizes = [op.bytes.value.data for op in find(module, hw.MBarrierExpectOp)]
     assert sorted(sizes) == [2048, 4096] and len(find(module, hw.MBarrierOp)) == 2
+
+
+def test_inject_tma_barrier_loads_one_tile_again_when_it_has_come() -> None:
+    """Of two loads of one tile the second begins behind the wait of the first."""
+    once = COPY.replace("%i", "%M")
+    module = run(kernel(f"{HEAD}    {once}\n    {once}", ARGS), PASS)
+    kinds = (hw.MBarrierExpectOp, tile.CopyOp, hw.MBarrierWaitOp)
+    order = [type(op) for op in module.walk() if isinstance(op, kinds)]
+    assert order == [*kinds, *kinds]
+    assert [op.bytes.value.data for op in find(module, hw.MBarrierExpectOp)] == [2048, 2048]
+
+
+@pytest.mark.parametrize(
+    ("slots", "waits"), [(("%zero", "%one"), 1), (("%zero", "%zero"), 2), (("%zero", "%i"), 2)]
+)
+def test_inject_tma_barrier_takes_slots_together_that_differ(
+    slots: tuple[str, str], waits: int
+) -> None:
+    ring = "!gpu.shared<[16, 64], f16, swizzle 128, ring 2>"
+    copies = "\n".join(
+        f'gpu.copy %X[%zero, %M] to %r slot {s} loader "tma" : {X}, {ring}' for s in slots
+    )
+    tiles = f"    %r = gpu.shared_tile : {ring}\n    %one = arith.constant 1 : index\n"
+    tiles += "    %i = arith.minsi %M, %one : index\n"
+    module = run(kernel(f"{HEAD}{tiles}{copies}", ARGS), PASS)
+    assert len(find(module, hw.MBarrierWaitOp)) == waits
 
 
 def test_inject_tma_barrier_leaves_what_signals() -> None:
