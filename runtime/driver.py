@@ -241,18 +241,20 @@ class uncaptured:
 
 def _on_release(owner: object, index: int, function: str, handle: Any) -> None:
     """Give ``handle`` on GPU ``index`` back when ``owner`` goes; at exit the process does."""
-    weakref.finalize(owner, _release, index, function, handle).atexit = False
+    weakref.finalize(owner, _release, _library(), index, function, handle).atexit = False
 
 
-def _release(index: int, function: str, handle: Any) -> None:
+def _release(library: ctypes.CDLL, index: int, function: str, handle: Any) -> None:
     """Give something back: the driver waits for the work that uses it.
 
     Runs in whatever thread drops the last reference, so that it takes no lock; an error has
-    nobody to go to.
+    nobody to go to.  To another driver than the one that gave it, as after a test with a driver
+    of its own, the handle would mean something else.
     """
     try:
-        with current(index), uncaptured():
-            getattr(_library(), function)(handle)
+        if _library() is library:
+            with current(index), uncaptured():
+                getattr(library, function)(handle)
     except PolycError:
         return
 

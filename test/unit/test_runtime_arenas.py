@@ -14,7 +14,7 @@ import pytest
 from xdsl.context import Context
 
 from polyc.dialects.diagnostic import PolycError
-from polyc.runtime import arenas
+from polyc.runtime import arenas, driver
 from polyc.runtime.program import Program, gpu_module
 from polyc.test.unit.fake_cuda import FakeCuda, Graph
 from polyc.test.unit.gpu_producers import CudaArray, FakeTorch
@@ -302,3 +302,17 @@ def test_what_cannot_be_freed_is_no_error(calls: Calls, recwarn: Any) -> None:
     calls.cuda.fail["cuMemFree_v2"] = 700
     del calls.job
     assert not calls.cuda.stack and not list(recwarn)
+
+
+def test_memory_goes_back_to_the_driver_that_gave_it(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = FakeCuda()
+    one, two = driver.Buffer(16), driver.Buffer(16)
+    with monkeypatch.context() as later:
+        later.setattr(driver, "_library", lambda: other)
+        del one
+        assert not cuda.freed and not other.log
+    pointer = two.pointer
+    del two
+    assert cuda.freed == [pointer]
