@@ -252,6 +252,8 @@ class PolycOptMain(xDSLOptMain):
             if self.args.print_between_passes and number + 1 < len(passes):
                 debuginfo, generic = self.args.print_debuginfo, self.args.print_op_generic
                 say(f"// IR after {instance.name}\n{module_text(prog, debuginfo, generic)}")
+        if check is not None:
+            check.finish()
 
 
 def run(args: Sequence[str]) -> int:

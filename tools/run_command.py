@@ -96,13 +96,15 @@ def main(args: argparse.Namespace) -> int:
             # What lies above the plan is the same for every architecture.
             job.keep, kept = LAYERS, job.kept
         with steps.step(f"lower to {arch}") as step:
-            if args.check:
-                check = EachPass(expected)
+            check = EachPass(expected) if args.check else None
+            if check is not None:
                 check.start(job.module)
                 job.after, job.check_each = check.after, True
                 step.note = "each pass played back"
             try:
                 job.run()
+                if check is not None:
+                    check.finish()
             except PolycError as error:
                 if error.kind != "UnsupportedProgram" or "region" not in (kept or job.kept):
                     raise

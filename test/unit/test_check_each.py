@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, UnitAttr, f32
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from polyc.dialects.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
@@ -89,6 +91,7 @@ def test_no_pass_is_blamed(
     for name in names():
         build(name, arch).apply(make_context(), module)
         check.after(module, name)
+    check.finish()
     assert is_finished(module)
 
 
@@ -109,6 +112,7 @@ def test_before_its_guards_a_kernel_is_not_finished() -> None:
     for name in names()[names().index("gpu-lower-tile-ops") + 1 :]:
         build(name, "sm_80").apply(make_context(), again)
     check.after(again, "the passes")
+    check.finish()
 
 
 @pytest.mark.parametrize("name", ["gpu-legalize-access", "gpu-linearize-access"])
@@ -130,6 +134,33 @@ def test_a_guard_that_a_pass_loses_is_still_an_alarm(name: str) -> None:
     with pytest.raises(PolycError) as caught:
         check.after(module, name)
     assert caught.value.kind == "OutOfBounds"
+
+
+@pytest.mark.parametrize("others", range(6))
+def test_what_one_draw_shows_late_is_laid_to_its_pass(others: int) -> None:
+    """Of threads each pass is given one kind of inputs, whichever turn it is; all are at the end."""
+    module = loop_programs.PROGRAMS["a concatenation"].module()
+    check = EachPass.of_module(module, given={"M": 5, "N": 7})
+    for step in names():
+        build(step, "sm_80").apply(make_context(), module)
+    check.after(module, "the passes")
+
+    def change(name: str) -> None:
+        find(module, hw.StoreGlobalOp)[0].attributes[name] = UnitAttr()
+        check.after(module, name)
+
+    for number in range(others):
+        change(f"before{number}")
+    for store in find(module, hw.StoreGlobalOp):
+        if store.value.type == f32:
+            most = arith.ConstantOp(FloatAttr(20.0, f32))
+            bounded = arith.MinimumfOp(store.value, most.result)
+            Rewriter().insert_op([most, bounded], InsertPoint.before(store))
+            store.operands[0] = bounded.result
+    with pytest.raises(PolycError, match=r"bound changes what @f .* on large"):
+        for name in ("bound", "after0", "after1"):
+            change(name)
+        check.finish()
 
 
 def test_a_text_of_the_hardware_level_is_held_to_its_word() -> None:
