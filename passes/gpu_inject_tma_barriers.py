@@ -51,10 +51,11 @@ class InjectTmaBarrier(RewritePattern):
     """One thread of the scope announces and issues a run of TMA loads; all wait for their bytes.
 
     A run is neighbouring loads of different tiles with nothing but pure ops between them: two
-    loads of one tile would be under way at once.  The wait stands after the run, or at the ``gpu.await`` of a load's token.  In a loop, each use of the barrier has the
-    other parity than the one before, which a register keeps.  Where the tile was used before, the
-    threads of the scope meet first, so that nobody still reads what the copy overwrites; before a
-    multicast copy those of the cluster do, and once where the kernel begins.
+    loads of one tile would be under way at once.  The wait stands after the run, or at the
+    ``gpu.await`` of a load's token.  In a loop, each use of the barrier has the other parity than
+    the one before, which a register keeps.  Where the tile was used before, the threads of the
+    scope meet first, so that nobody still reads what the copy overwrites; before a multicast copy
+    those of the cluster do, and once where the kernel begins.
 
     Legality: a load that gives a token is awaited once, in its own block, so that copies and waits
     alternate; raises PolycError ``TokenNeverAwaited``, ``TokenAwaitedTwice`` or ``TokenCarried``.
