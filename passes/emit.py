@@ -116,7 +116,12 @@ class Emit:
         for mono, coef in dim.terms:
             product = self.index(coef)
             for atom in mono:
-                factor = self.dim(Dim((((atom,), 1),)), symbols, values)
+                if isinstance(atom, str):
+                    factor = values[symbols.index(atom)]
+                else:
+                    number, by = self.dim(atom.num, symbols, values), AffineExpr.dimension(0)
+                    divided = by // atom.den if atom.kind == "floordiv" else by % atom.den
+                    factor = self.apply(divided, [number])
                 product = self.value(arith.MuliOp(product, factor))
             total = product if total is None else self.value(arith.AddiOp(total, product))
         return self.index(0) if total is None else total

@@ -358,7 +358,11 @@ def _index_of_dim(dim: Dim) -> Index:
     for mono, factor in dim.terms:
         product: Index = Index(AffineExpr.constant(factor), ())
         for atom in mono:
-            product = _combine("mul", product, _index_of_dim(Dim((((atom,), 1),))))
+            if isinstance(atom, str):
+                value = _index_of_dim(Dim.sym(atom))
+            else:
+                value = _combine(atom.kind, _index_of_dim(atom.num), to_index(atom.den))
+            product = _combine("mul", product, value)
         total = product if total is None else _combine("add", total, product)
     return to_index(0) if total is None else total
 
