@@ -11,7 +11,7 @@ larger one, by exp(m_i - m).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -216,7 +216,29 @@ def _needed(
     """The ops of a chunk in order, and the values that it takes.
 
     Views and constants come along; every other value that does not depend on the maximum is taken.
+    Some value that is taken has each axis of the reduction: where only a view gives one of them,
+    what the view shows is taken.
     """
+    labels = set(top.labels)
+    ops, taken = _chunk(top, sums, below, set())
+    given = {label for value in taken for label in type_of(value).labels}
+    return (ops, taken) if labels <= given else _chunk(top, sums, below, labels - given)
+
+
+def _chunk(
+    top: region.ReduceOp,
+    sums: Sequence[region.ReduceOp],
+    below: dict[Operation, None],
+    outside: Set[str],
+) -> tuple[list[Operation], list[SSAValue]]:
+    """As ``_needed``; views that give one of the axes ``outside`` stay outside of the chunk."""
+
+    def comes_along(op: Operation) -> bool:
+        if isinstance(op, VIEWS):
+            gives = set(type_of(op.result).labels) - set(type_of(op.operand).labels)
+            return not gives & outside
+        return isinstance(op, region.ConstantOp)
+
     needed: set[Operation] = {top}
     todo: list[Operation] = [top, *sums]
     while todo:
@@ -226,7 +248,7 @@ def _needed(
             owner = operand.owner
             if owner in needed or not isinstance(owner, Operation):
                 continue
-            if owner in below or isinstance(owner, (*VIEWS, region.ConstantOp)):
+            if owner in below or comes_along(owner):
                 todo.append(owner)
     block = top.parent
     assert block is not None

@@ -186,6 +186,35 @@ def test_softmax_over_two_axes_is_cut_along_the_first() -> None:
         same(before, run(kernel(made), [x], sizes, chunk)[0])
 
 
+SAME_SCORES = """
+region.kernel @f iters [m: M]
+    ins(%x: !region.memref<[M], f32>) outs(y: !region.memref<[M], f32> gmem) symbols [M, N] {
+  %0 = region.read %x affine_map<(d0)[s0, s1] -> (d0)>
+      : !region.memref<[M], f32> -> !region.val<[m: M], f32>
+  %1 = region.broadcast_in_dim %0 dims [0] : !region.val<[m: M], f32> -> !region.val<[m: M, n: N], f32>
+  %2 = region.reduce max %1 over [n] init -inf acc f32
+      : !region.val<[m: M, n: N], f32> -> !region.val<[m: M], f32>
+  %3 = region.broadcast_in_dim %2 dims [0] : !region.val<[m: M], f32> -> !region.val<[m: M, n: N], f32>
+  %4 = region.binary sub %1, %3 : !region.val<[m: M, n: N], f32>
+  %5 = region.unary exp %4 : !region.val<[m: M, n: N], f32>
+  %6 = region.reduce sum %5 over [n] init 0.0 acc f32
+      : !region.val<[m: M, n: N], f32> -> !region.val<[m: M], f32>
+  region.yield %6 : !region.val<[m: M], f32>
+}
+"""  # noqa: E501
+
+
+def test_scores_that_are_one_number_a_row() -> None:
+    """Merged kernels may leave the keys' axis to a view alone; some operand must have it."""
+    module = parse_text(make_context(), SAME_SCORES, "kernel.mlir")
+    made = streamed(module, 2)
+    x = np.array([3.0, -INF, -40.0], np.float32)
+    for n in (0, 1, 5):
+        (before,) = run(kernel(module), [x], {"M": 3, "N": n})
+        for chunk in CHUNKS:
+            same(before, run(kernel(made), [x], {"M": 3, "N": n}, chunk)[0])
+
+
 def test_a_wrong_combination_shows_when_there_are_chunks() -> None:
     made = streamed(lowered(ROWS.replace("FN", "softmax")), 2)
     x, sizes = np.arange(12, dtype=np.float32).reshape(2, 6), {"M": 2, "N": 6}
