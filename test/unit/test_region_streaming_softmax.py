@@ -188,9 +188,10 @@ def test_softmax_over_two_axes_is_cut_along_the_first() -> None:
 
 SAME_SCORES = """
 region.kernel @f iters [m: M]
-    ins(%x: !region.memref<[M], f32>) outs(y: !region.memref<[M], f32> gmem) symbols [M, N] {
+    ins(%x: !region.memref<[M], f32, align 4>)
+    outs(y: !region.memref<[M], f32, align 4> gmem) symbols [M, N] {
   %0 = region.read %x affine_map<(d0)[s0, s1] -> (d0)>
-      : !region.memref<[M], f32> -> !region.val<[m: M], f32>
+      : !region.memref<[M], f32, align 4> -> !region.val<[m: M], f32>
   %1 = region.broadcast_in_dim %0 dims [0] : !region.val<[m: M], f32> -> !region.val<[m: M, n: N], f32>
   %2 = region.reduce max %1 over [n] init -inf acc f32
       : !region.val<[m: M, n: N], f32> -> !region.val<[m: M], f32>
