@@ -391,15 +391,20 @@ class Model(Maker):
         scores = (*tensor_of(q).dims[:-1], n)
         masks = [self.mask(scores, kind) for kind in (True, False) if self.often(0.15)]
         causal = self.often(0.4)
+        scale = self.dice.choice((None, None, 0.5, 1.0))
+        window = self.dice.choice((None, None, None, (5, 0), (20, 3)))
+        offset = n - m if self.often(0.3) else None
+        if offset is not None and offset.as_affine(offset.symbols()) is None:
+            offset = None  # A position that multiplies symbols is refused.
         op = AttentionOp(
             q,
             k,
             v,
             masks,
-            scale=self.dice.choice((None, None, 0.5, 1.0)),
+            scale=scale,
             causal=causal,
-            window=self.dice.choice((None, None, None, (5, 0), (20, 3))),
-            offset=n - m if self.often(0.3) else None,
+            window=window,
+            offset=offset,
             lse=self.often(0.2),
         )
         self.add(op)
