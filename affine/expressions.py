@@ -2,7 +2,7 @@
 
 ``canonical_expr`` brings any quasi-affine expression to the form that the index book
 holds (S4.2): no ``mod``, no ``ceildiv``, positive denominators reduced by the gcd.
-Pure Python, no isl: equal spelling proves equality, and ``poly/isl.py`` decides the rest.
+Pure Python, no isl: equal spelling proves equality, and ``affine/isl.py`` decides the rest.
 """
 
 from __future__ import annotations

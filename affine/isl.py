@@ -9,7 +9,7 @@ limit (``MAX_OPERATIONS``, or ``limited``) and raises ``IslLimitExceeded`` beyon
 which callers turn into a diagnostic.  islpy is imported at the first question, so
 importing this module costs nothing.
 
-The canonical spelling of expressions is in ``poly/affine.py``, whose public names are
+The canonical spelling of expressions is in ``affine/expressions.py``, whose public names are
 offered here as well.
 """
 
@@ -32,7 +32,7 @@ from xdsl.ir.affine import (
     AffineSymExpr,
 )
 
-from polyc.poly.affine import (
+from polyc.affine.expressions import (
     Atom,
     Floor,
     Linear,

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from polyc.bench.race import commit, now
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.playback.agreement import errors_needed, unknown
 from polyc.playback.draws import DRAWS
 from polyc.playback.estimate import FACTOR

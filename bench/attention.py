@@ -25,7 +25,7 @@ import numpy as np
 
 from polyc.bench import race, right
 from polyc.bench.race import Contestant
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime.program import Program
 from polyc.tools.load import load
 

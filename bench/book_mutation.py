@@ -20,14 +20,14 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects import tiny
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.tiny_to_index import TinyToIndex
-from polyc.passes.driver import verify
 from polyc.playback import index as index_playback
 from polyc.playback.agreement import tolerance_check
-from polyc.playback.index_mutation import BookMutant, is_harmless, mutants, mutated
+from polyc.playback.mutation.index import BookMutant, is_harmless, mutants, mutated
 from polyc.playback.reference import make_inputs
+from polyc.rewriting.driver import verify
 from polyc.test.fuzz.random_programs import drawn
 from polyc.tools.check import small_sizes
 from polyc.tools.parsing import parse_text

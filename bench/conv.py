@@ -26,7 +26,7 @@ import numpy as np
 
 from polyc.bench import race, right
 from polyc.bench.race import Contestant
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.passes.finish import finish
 from polyc.runtime.program import Program
 from polyc.tools.parsing import parse_text

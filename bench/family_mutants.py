@@ -1,7 +1,7 @@
 """Mutants of the kernels that the compiler makes of each family, as a user's fault would look.
 
 Each program is lowered for both architectures.  Of the mistakes of synchronisation and of
-arithmetic (``playback/mutation.py``, ``playback/mutation_arithmetic.py``) a sample runs, even over
+arithmetic (``playback/mutation``) a sample runs, even over
 the kinds, at sizes with tails, in several interleavings and on several kinds of inputs, until one
 shows it.  A mutant survives when none does, and it is not the same to the bit with the same order
 of events.
@@ -30,9 +30,9 @@ import numpy as np
 from polyc.bench.race import commit, now
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.playback.gpu.verdict import Case, Verdict, judge
 from polyc.playback.mutation import CHANGES, Mutant, mutants
-from polyc.playback.mutation_arithmetic import ARITHMETIC
+from polyc.playback.mutation.arithmetic import ARITHMETIC
+from polyc.playback.mutation.verdict import Case, Verdict, judge
 from polyc.tools.check import Expected
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation, graphs

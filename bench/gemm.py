@@ -21,7 +21,7 @@ import numpy as np
 
 from polyc.bench import race, right
 from polyc.bench.race import Contestant
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import driver
 from polyc.runtime.program import Program
 from polyc.tools.pipeline import Compilation

@@ -27,14 +27,15 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / ".typecheck")}
 IMPORTS = """
 import json, sys, time
 from polyc.passes import lower_to_gpu
-from polyc.tools import commands, opt, pipeline, polyc, polyc_opt, printing, streams
+from polyc.tools.commands import command_line
+from polyc.tools import opt, pipeline, polyc, polyc_opt, printing, streams
 from polyc.tools.registry import DIALECTS, PassRegistry, make_context
 ctx = make_context()
 for name in DIALECTS:
     ctx.load_registered_dialect(name)
 for name in lower_to_gpu.names():
     PassRegistry().find(name)
-import polyc.lowering.gpu_to_cuda, polyc.poly.isl, islpy
+import polyc.lowering.gpu_to_cuda, polyc.affine.isl, islpy
 """
 """Everything that a compilation imports, so that the work alone is timed after it."""
 

@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 
-from polyc.dialects.dim import AssumptionsAttr
+from polyc.dialects.common.dim import AssumptionsAttr
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.playback.estimate import Estimate
 from polyc.playback.functions import posing
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.playback.gpu.verdict import Case, Verdict, judge_all
+from polyc.playback.mutation.verdict import Case, Verdict, judge_all
 from polyc.tools.check import Expected
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation, graphs

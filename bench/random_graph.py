@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp, f16, f32
 from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects import frontend
-from polyc.dialects.dim import Dim, Shape
+from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.frontend import tensor, tensor_of
 
 M, N = Dim.sym("M"), Dim.sym("N")

@@ -21,7 +21,7 @@ from typing import Any
 from polyc.bench import race, right
 from polyc.bench.gemm import Shape, parse_shape
 from polyc.bench.race import Contestant
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime.program import Program
 from polyc.tools.load import load
 

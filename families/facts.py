@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from polyc.dialects.dim import Assumption, AssumptionsAttr
+from polyc.affine import isl
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import KernelOp
-from polyc.dialects.region_types import MemRefType
-from polyc.poly import isl
+from polyc.dialects.region.types import MemRefType
 
 
 def holds_always(fact: Assumption, known: AssumptionsAttr, symbols: Sequence[str]) -> bool:

@@ -12,10 +12,10 @@ from typing import cast
 
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.diagnostic import PolycError, from_text
-from polyc.dialects.dim import Assumption
+from polyc.dialects.common.diagnostic import PolycError, from_text
+from polyc.dialects.common.dim import Assumption
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan_fields import Record, Value
+from polyc.dialects.plan.fields import Record, Value
 from polyc.dialects.region import KernelOp
 
 Fields = dict[str, Value]

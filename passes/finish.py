@@ -9,12 +9,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Operation
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.tile import TILE_OPS
-from polyc.passes.driver import verify
-from polyc.passes.lower_to_gpu import build, gpu_passes
+from polyc.passes.pipeline import GPU_PASSES, build
+from polyc.rewriting.driver import verify
 
 
 def is_finished(module: Operation) -> bool:
@@ -55,7 +55,7 @@ def finish(module: ModuleOp) -> None:
     if is_finished(module):
         return
     ctx = Context()
-    for name in gpu_passes():
+    for name in GPU_PASSES:
         try:
             build(name, "").apply(ctx, module)
         except PolycError as error:

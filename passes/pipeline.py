@@ -1,46 +1,130 @@
-"""The passes of the gpu dialect in their order; ``docs/gpu-passes.md`` is their table."""
+"""The order of the pipeline, from ``frontend`` to the hardware level of ``gpu``.
+
+It is written here and nowhere else; ``docs/gpu-passes.md`` is the table of the gpu dialect's part.
+A pass lies in the folder of its dialect, in a file of its name, and is imported when it is asked
+for, so that knowing the names costs nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from types import MappingProxyType
+from typing import Any, cast
 
-GPU_PASSES: Mapping[str, str] = MappingProxyType(
+from xdsl.passes import ModulePass
+
+from polyc.dialects.common.diagnostic import PolycError
+
+GPU_PASSES: tuple[str, ...] = (
+    "gpu-bind-target",
+    "gpu-overlap-launches",
+    "gpu-assumptions",
+    "gpu-inline-lets",
+    "gpu-bind-ifs",
+    "gpu-pipeline-planning",
+    "gpu-cache-hints",
+    "gpu-layout-inference",
+    "gpu-multi-version-buffers",
+    "gpu-warp-specialize",
+    "gpu-inject-pipeline",
+    "gpu-double-buffer-fragments",
+    "gpu-inject-tma-barriers",
+    "gpu-resolve-tokens",
+    "gpu-check-rings",
+    "gpu-lower-barriers",
+    "gpu-store-waits",
+    "gpu-insert-barriers",
+    "gpu-lower-tile-ops",
+    "gpu-wgmma-sync",
+    "gpu-legalize-access",
+    "gpu-vectorize",
+    "gpu-coalesce-stores",
+    "gpu-lower-coordinates",
+    "gpu-set-max-registers",
+    "gpu-lower-roles",
+    "gpu-linearize-access",
+    "gpu-lower-shared-layout",
+    "gpu-hoist-invariants",
+    "gpu-merge-ifs",
+    "gpu-plan-shared-memory",
+)
+"""From the tile level of ``gpu`` to the hardware level."""
+
+STAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        name: f"polyc.passes.{name.replace('-', '_')}"
-        for name in (
-            "gpu-bind-target",
-            "gpu-overlap-launches",
-            "gpu-assumptions",
-            "gpu-inline-lets",
-            "gpu-bind-ifs",
-            "gpu-pipeline-planning",
-            "gpu-cache-hints",
-            "gpu-layout-inference",
-            "gpu-multi-version-buffers",
-            "gpu-warp-specialize",
-            "gpu-inject-pipeline",
-            "gpu-double-buffer-fragments",
-            "gpu-inject-tma-barriers",
-            "gpu-resolve-tokens",
-            "gpu-check-rings",
-            "gpu-lower-barriers",
-            "gpu-store-waits",
-            "gpu-insert-barriers",
-            "gpu-lower-tile-ops",
-            "gpu-wgmma-sync",
-            "gpu-legalize-access",
-            "gpu-vectorize",
-            "gpu-coalesce-stores",
-            "gpu-lower-coordinates",
-            "gpu-set-max-registers",
-            "gpu-lower-roles",
-            "gpu-linearize-access",
-            "gpu-lower-shared-layout",
-            "gpu-hoist-invariants",
-            "gpu-merge-ifs",
-            "gpu-plan-shared-memory",
-        )
+        "tiny": ("frontend-to-tiny",),
+        "index": ("tiny-to-index",),
+        "region": (
+            "index-to-region",
+            "region-srnf",
+            "region-inline-deferred",
+            "region-streaming-softmax",
+        ),
+        "plan": ("plan-select",),
+        "gpu": ("region-to-gpu", *GPU_PASSES),
     }
 )
-"""Name to module, in pipeline order."""
+"""The passes of the pipeline, by the layer that they end in."""
+
+ASIDE = (
+    "tiny-canonicalize-movements",
+    "region-drop-guards",
+    "region-distribute",
+    "region-im2col",
+    "lower-to-gpu",
+)
+"""Passes that users ask for and that the pipeline does not run."""
+
+ORDER = tuple(name for names in STAGES.values() for name in names)
+"""All passes of the pipeline."""
+
+ABOVE_GPU = ORDER[: ORDER.index(GPU_PASSES[0])]
+"""The borders, and the passes of the dialects above ``gpu``."""
+
+_BORDERS = ("frontend-to-tiny", "tiny-to-index", "index-to-region", "region-to-gpu")
+
+
+def module_of(name: str) -> str:
+    """The module of a pass of ours: ``gpu-vectorize`` is in ``polyc.passes.gpu.vectorize``."""
+    file = name.replace("-", "_")
+    if name in _BORDERS:
+        return f"polyc.lowering.{file}"
+    if name == "lower-to-gpu":
+        return f"polyc.passes.{file}"
+    dialect, _, rest = file.partition("_")
+    return f"polyc.passes.{dialect}.{rest}"
+
+
+def import_pass(name: str, reference: str | None = None) -> type[ModulePass]:
+    """The pass ``name``, of ours or in ``module`` or ``module:Class``.
+
+    Raises PolycError of kind ``NotAvailable`` when it is not there.
+    """
+    module, _, attribute = (reference or module_of(name)).partition(":")
+    try:
+        loaded = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module + ".").startswith(error.name + "."):
+            raise
+        raise PolycError(
+            "NotAvailable", f"pass {name} is not available: there is no module {module}"
+        ) from error
+    for value in [getattr(loaded, attribute, None)] if attribute else vars(loaded).values():
+        if (
+            isinstance(value, type)
+            and issubclass(value, ModulePass)
+            and getattr(value, "name", None) == name
+        ):
+            return value
+    raise PolycError("NotAvailable", f"module {module} has no pass named {name}")
+
+
+def build(name: str, arch: str, plan: str | None = None) -> ModulePass:
+    """The pass ``name`` of the pipeline, for ``sm_80`` or ``sm_90a``.
+
+    ``plan`` names a JSON file with fields of a schedule, for ``plan-select``.
+    """
+    # The class is found at run time, so its options are not known to the checker.
+    cls = cast(Any, import_pass(name))
+    return cls(arch=arch, plan=plan) if name == "plan-select" else cls()

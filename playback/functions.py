@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 from xdsl.dialects.builtin import bf16, f16, f32, i1
 from xdsl.ir import Attribute
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.playback import estimate
 from polyc.playback.estimate import Estimate
 

@@ -24,9 +24,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from polyc.dialects import index, tiny
-from polyc.dialects.diagnostic import fail
+from polyc.dialects.common.diagnostic import fail
+from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.index import PieceAttr, ValueOp
-from polyc.dialects.movements import MovementOp
 from polyc.playback import functions, views
 from polyc.playback import tiny as tiny_playback
 from polyc.playback.agreement import Mismatch, tolerance_check

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from polyc.dialects import frontend
-from polyc.dialects.signature import SignatureOp
+from polyc.dialects.common.signature import SignatureOp
 from polyc.playback import draws
 from polyc.playback.estimate import Estimate, as_estimate
 from polyc.playback.frontend import evaluate

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from polyc.dialects.diagnostic import fail
-from polyc.dialects.dim import Shape, shape_text
-from polyc.dialects.signature import SignatureOp, SizedTensorType
+from polyc.dialects.common.diagnostic import fail
+from polyc.dialects.common.dim import Shape, shape_text
+from polyc.dialects.common.signature import SignatureOp, SizedTensorType
 from polyc.playback.functions import Array, as_array, dtype_of
 
 

@@ -17,9 +17,9 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects import tiny
-from polyc.dialects.diagnostic import fail
-from polyc.dialects.movements import MovementOp
-from polyc.dialects.signature import graph_of
+from polyc.dialects.common.diagnostic import fail
+from polyc.dialects.common.movements import MovementOp
+from polyc.dialects.common.signature import graph_of
 from polyc.playback import functions, views
 from polyc.playback.functions import Array, round_to
 from polyc.playback.signature import bind, sizes

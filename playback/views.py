@@ -19,8 +19,8 @@ from xdsl.ir.affine import (
     AffineSymExpr,
 )
 
-from polyc.dialects.diagnostic import fail
-from polyc.dialects.movements import (
+from polyc.dialects.common.diagnostic import fail
+from polyc.dialects.common.movements import (
     ExpandBase,
     MovementOp,
     PadBase,

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polyc.dialects.arch import Arch
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.arch import Arch
+from polyc.dialects.common.dim import Dim
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,10 @@ from itertools import product
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSet
 
+from polyc.affine import isl
+from polyc.affine.expressions import constraint_of, linear_of
 from polyc.dialects.index import Reach, moved_row
-from polyc.dialects.index_attrs import at_least_zero
-from polyc.poly import isl
-from polyc.poly.affine import constraint_of, linear_of
+from polyc.dialects.index.attrs import at_least_zero
 from polyc.poly.names import axis_names, value_name
 from polyc.poly.ways import Blocked, entry_of, facts_of, ways
 

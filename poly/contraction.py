@@ -30,8 +30,8 @@ from typing import Literal
 
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap, AffineSet
 
-from polyc.poly import isl
-from polyc.poly.affine import Atom, Floor, Linear, constraint_of, expr_of, linear_of
+from polyc.affine import isl
+from polyc.affine.expressions import Atom, Floor, Linear, constraint_of, expr_of, linear_of
 
 Role = Literal["batch", "lhs", "rhs", "reduce"]
 

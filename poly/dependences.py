@@ -19,9 +19,9 @@ from typing import Literal
 
 from xdsl.ir.affine import AffineConstraintExpr, AffineDimExpr, AffineMap, AffineSet
 
+from polyc.affine import isl
+from polyc.affine.expressions import constraint_of, linear_of
 from polyc.dialects.index import moved_row
-from polyc.poly import isl
-from polyc.poly.affine import constraint_of, linear_of
 from polyc.poly.blocks import Blocks
 from polyc.poly.indexbook import Json
 

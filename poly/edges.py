@@ -8,7 +8,7 @@ from functools import cached_property
 
 from xdsl.ir import SSAValue
 
-from polyc.dialects.arch import Arch
+from polyc.dialects.common.arch import Arch
 from polyc.dialects.index import Reach
 from polyc.poly.blocks import Block, Blocks
 from polyc.poly.compute_at import ComputeAt, compute_at, legal_axes

@@ -19,14 +19,14 @@ from typing import Literal
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSet
 
-from polyc.dialects.arch import Arch
-from polyc.dialects.dim import Dim
+from polyc.affine import isl
+from polyc.affine.expressions import constraint_of, linear_of
+from polyc.dialects.common.arch import Arch
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.sizes import product as product_of
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.index import Reach, moved_row
-from polyc.dialects.sizes import product as product_of
 from polyc.dialects.tiny import tensor_of
-from polyc.poly import isl
-from polyc.poly.affine import constraint_of, linear_of
 from polyc.poly.compute_at import legal_axes
 from polyc.poly.ways import Blocked, entry_of, facts_of, ways
 

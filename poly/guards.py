@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstraintExpr, AffineConstraintKind, AffineSet
 
+from polyc.affine import isl
 from polyc.dialects.index import bounds
-from polyc.dialects.index_attrs import at_least_zero
-from polyc.poly import isl
+from polyc.dialects.index.attrs import at_least_zero
 from polyc.poly.blocks import Block, Blocks
 from polyc.poly.readings import Guard
 from polyc.poly.tails import Tail, tail

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSet
 
-from polyc.dialects import sizes
-from polyc.dialects.dim import Dim
+from polyc.affine import isl
+from polyc.affine.expressions import linear_of
+from polyc.dialects.common import sizes
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.index import Reach
-from polyc.poly import isl
-from polyc.poly.affine import linear_of
 from polyc.poly.footprint import Footprint, footprint
 from polyc.poly.readings import with_facts
 from polyc.poly.ways import Blocked, facts_of, ways

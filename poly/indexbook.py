@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineConstraintExpr, AffineConstraintKind, AffineMap
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.affine import isl
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.index import PieceAttr, ValueOp, book, source, start, step
-from polyc.poly import isl
 from polyc.poly.names import number_json, size_json, value_names
 
 Json = dict[str, object]

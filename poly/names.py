@@ -7,9 +7,9 @@ from math import isfinite
 
 from xdsl.ir import Operation, SSAValue
 
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.signature import SignatureOp
 from polyc.dialects.index import AxisAttr, book, value_op
-from polyc.dialects.signature import SignatureOp
 
 
 def value_names(graph: Operation) -> dict[SSAValue, str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import AffineSetAttr
 from xdsl.ir.affine import AffineConstraintExpr, AffineMap, AffineSet
 
+from polyc.affine import isl
 from polyc.dialects import tiny
 from polyc.dialects.index import (
     MAX_PIECES,
@@ -25,7 +26,6 @@ from polyc.dialects.index import (
     steps,
     value_op,
 )
-from polyc.poly import isl
 
 
 @dataclass(frozen=True, slots=True)

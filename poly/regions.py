@@ -14,11 +14,11 @@ from xdsl.dialects.builtin import DictionaryAttr, StringAttr, SymbolRefAttr
 from xdsl.ir import BlockArgument
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap, AffineSet
 
+from polyc.dialects.common.sized_tensor import symbol_space
 from polyc.dialects.index import moved_row
-from polyc.dialects.index_attrs import bounds
+from polyc.dialects.index.attrs import bounds
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
-from polyc.dialects.region_types import AxisAttr, MemRefType
-from polyc.dialects.sized_tensor import symbol_space
+from polyc.dialects.region.types import AxisAttr, MemRefType
 from polyc.poly.dependences import Access, Statement, dependence_json, dependences
 from polyc.poly.indexbook import Json
 from polyc.poly.names import size_json

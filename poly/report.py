@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineSet
 
-from polyc.dialects.arch import Arch
-from polyc.dialects.diagnostic import PolycError, place_of
-from polyc.dialects.dim import Dim
+from polyc.affine import isl
+from polyc.dialects.common.arch import Arch
+from polyc.dialects.common.diagnostic import PolycError, place_of
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.sizes import product
 from polyc.dialects.gpu.types import element_bytes
-from polyc.dialects.sizes import product
 from polyc.dialects.tiny import tensor_of
-from polyc.poly import isl
 from polyc.poly.banks import bank_hint
 from polyc.poly.barriers import CommitWait, barrier_hint
 from polyc.poly.blocks import Block, Blocks, blocks_of

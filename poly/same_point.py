@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap, AffineSet
 
+from polyc.affine import isl
+from polyc.affine.expressions import constraint_of, linear_of
 from polyc.dialects.index import moved_row
-from polyc.dialects.index_attrs import at_least_zero
-from polyc.poly import isl
-from polyc.poly.affine import constraint_of, linear_of
+from polyc.dialects.index.attrs import at_least_zero
 
 
 def two_points(map: AffineMap, domain: AffineSet, names: Sequence[str]) -> str | None:

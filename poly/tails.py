@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from xdsl.ir.affine import AffineSet
 
-from polyc.dialects.dim import Dim
-from polyc.poly import isl
-from polyc.poly.affine import constraint_of, linear_of
+from polyc.affine import isl
+from polyc.affine.expressions import constraint_of, linear_of
+from polyc.dialects.common.dim import Dim
 
 
 @dataclass(frozen=True, slots=True)

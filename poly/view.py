@@ -15,9 +15,9 @@ from typing import cast
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineSet
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.affine import isl
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.index import Reach, bounds, start
-from polyc.poly import isl
 from polyc.poly.blocks import Block, Blocks, blocks_of
 from polyc.poly.contraction import ContractionPattern, Coordinate, Operand, Refusal, Window
 from polyc.poly.indexbook import Json

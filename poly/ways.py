@@ -15,9 +15,9 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap, AffineSet
 
-from polyc.dialects.dim import AssumptionsAttr
+from polyc.dialects.common.dim import AssumptionsAttr
+from polyc.dialects.common.signature import graph_of
 from polyc.dialects.index import Reach, ValueOp, start, steps, value_op
-from polyc.dialects.signature import graph_of
 
 MAX_WAYS = 64
 """Ways to one value before the question is given up (S6.8 ExcessivePiecewise)."""

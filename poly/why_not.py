@@ -15,9 +15,9 @@ from typing import Literal
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import BlockArgument, SSAValue
 
-from polyc.dialects import sizes
+from polyc.dialects.common import sizes
+from polyc.dialects.common.signature import SignatureOp
 from polyc.dialects.gpu.types import element_bytes
-from polyc.dialects.signature import SignatureOp
 from polyc.dialects.tiny import tensor_of
 from polyc.poly.blocks import Block, Blocks
 from polyc.poly.contraction import Refusal

@@ -24,10 +24,10 @@ from xdsl.pattern_rewriter import (
 from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.diagnostic import PolycError, from_text
-from polyc.passes.outside import outside_error
-from polyc.poly.affine import NotAffine
-from polyc.poly.isl import IslLimitExceeded
+from polyc.affine.expressions import NotAffine
+from polyc.affine.isl import IslLimitExceeded
+from polyc.dialects.common.diagnostic import PolycError, from_text
+from polyc.rewriting.outside import outside_error
 
 OperationT = TypeVar("OperationT", bound=Operation)
 

@@ -26,9 +26,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
 
-from polyc.dialects.dim import Dim
+from polyc.affine.expressions import linear_of
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.types import register_memref
-from polyc.poly.affine import linear_of
 
 INDEX = IndexType()
 

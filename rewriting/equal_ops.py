@@ -11,7 +11,7 @@ from typing import TypeAlias
 from xdsl.ir import Block, Operation, Region
 from xdsl.traits import IsolatedFromAbove
 
-from polyc.passes.effects import Effect, effect_of, is_unused
+from polyc.rewriting.effects import Effect, effect_of, is_unused
 
 Key: TypeAlias = tuple[object, ...]
 """What two equal ops share: kind, operands, attributes, result types; of reads the place too."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
-from polyc.dialects.diagnostic import PolycError, place_of
+from polyc.dialects.common.diagnostic import PolycError, place_of
 
 _as_json = ContextVar("_as_json", default=False)
 

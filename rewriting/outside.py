@@ -18,7 +18,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
-from polyc.dialects.diagnostic import Place, PolycError, one_line, place_of
+from polyc.dialects.common.diagnostic import Place, PolycError, one_line, place_of
 
 ROOMS = ("dialects", "lowering", "passes", "playback", "poly", "runtime", "tile", "tools")
 """The folders that are the package."""

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import driver
 from polyc.runtime.views import LIBRARY_NAMES, TensorView, in_elements, row_major
 

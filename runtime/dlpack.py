@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Mapping
 from typing import Any, cast
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime.views import TensorView, row_major
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13

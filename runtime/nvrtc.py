@@ -20,8 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from polyc.dialects.arch import arch_names
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.arch import arch_names
+from polyc.dialects.common.diagnostic import PolycError
 
 Emit = Literal["cubin", "ptx"]
 

@@ -18,8 +18,8 @@ from typing import Any, TypeVar, cast
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import MAX_SIZE, Shape
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import MAX_SIZE, Shape
 from polyc.dialects.gpu.module import DispatchOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.gpu.types import GlobalType

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import cuda_array, driver, torch_tensors
 from polyc.runtime.views import TensorView
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_int, c_uint, c_uint64, c_void_p
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import driver
 
 _TENSOR_MAP_TYPES = {"f16": (6, 2), "bf16": (9, 2), "f32": (7, 4)}

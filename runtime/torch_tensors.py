@@ -6,7 +6,7 @@ import sys
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime.views import LIBRARY_NAMES
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from xdsl.ir import Attribute
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import MAX_SIZE
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import MAX_SIZE
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.launches import WORKSPACE_ALIGN, LaunchOp, SequenceOp, WorkspaceOp
 from polyc.dialects.gpu.module import KernelOp

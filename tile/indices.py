@@ -27,7 +27,7 @@ from xdsl.ir.affine import (
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
-from polyc.dialects.dim import AssumptionsAttr, Dim, parse_assumptions, parse_shape
+from polyc.dialects.common.dim import AssumptionsAttr, Dim, parse_assumptions, parse_shape
 from polyc.dialects.gpu.tile import TileIndexOp
 from polyc.tile.scalars import Scalar, hinted, no_number, no_truth, scalar
 from polyc.tile.source import public, refuse, target

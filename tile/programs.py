@@ -15,8 +15,8 @@ from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.diagnostic import PolycError, from_text
-from polyc.dialects.dim import AssumptionsAttr, Dim
+from polyc.dialects.common.diagnostic import PolycError, from_text
+from polyc.dialects.common.dim import AssumptionsAttr, Dim
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
 from polyc.dialects.gpu.module import DispatchOp, KernelOp, ModuleOp, ReturnOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, IntsAttr

@@ -18,7 +18,7 @@ from typing import NoReturn, ParamSpec, TypeVar
 from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, LocationAttr, StringAttr
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.diagnostic import PolycError, from_text
+from polyc.dialects.common.diagnostic import PolycError, from_text
 
 PACKAGE = __name__.rpartition(".")[0]
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 from xdsl.dialects.builtin import DictionaryAttr, IndexType, IntAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from polyc.dialects.dim import ShapeAttr
+from polyc.dialects.common.dim import ShapeAttr
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.types import (

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.diagnostic import from_text
+from polyc.dialects.common.diagnostic import from_text
 from polyc.dialects.gpu.tile import TileIndexOp, YieldOp
 from polyc.dialects.gpu.types import IntsAttr
 from polyc.tile.source import here, refuse

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.play import Arrays, Signature, estimated, play, programs
 
 if TYPE_CHECKING:
-    from polyc.dialects.signature import SignatureOp
+    from polyc.dialects.common.signature import SignatureOp
     from polyc.playback.agreement import Mismatch
     from polyc.playback.estimate import Estimate
 

@@ -20,11 +20,11 @@ from xdsl.utils.exceptions import (
     VerifyException,
 )
 
-from polyc.dialects.diagnostic import Place, PolycError, from_text, one_line
-from polyc.passes.driver import beyond_isl
-from polyc.passes.notes import shown_as_json
-from polyc.passes.outside import error_text, outside_error
-from polyc.poly.isl import IslLimitExceeded
+from polyc.affine.isl import IslLimitExceeded
+from polyc.dialects.common.diagnostic import Place, PolycError, from_text, one_line
+from polyc.rewriting.driver import beyond_isl
+from polyc.rewriting.notes import shown_as_json
+from polyc.rewriting.outside import error_text, outside_error
 from polyc.tools.interrupt import EXIT_CODE, MESSAGE
 from polyc.tools.streams import (
     drop_unwritten,

@@ -8,9 +8,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
-from polyc.passes.driver import verify
+from polyc.rewriting.driver import verify
 from polyc.runtime.program import Program
 from polyc.tools.errors import as_polyc_error
 from polyc.tools.parsing import parse_text

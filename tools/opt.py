@@ -21,8 +21,8 @@ from xdsl.passes import PassPipeline
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.passes.driver import verify
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.rewriting.driver import verify
 from polyc.tools.errors import as_polyc_error, guarded
 from polyc.tools.interrupt import wants_json
 from polyc.tools.parsing import decode, parse_text

@@ -32,9 +32,9 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
-from polyc.dialects.diagnostic import Place, PolycError, from_text
-from polyc.passes.outside import outside_error
-from polyc.poly.affine import depth
+from polyc.affine.expressions import depth
+from polyc.dialects.common.diagnostic import Place, PolycError, from_text
+from polyc.rewriting.outside import outside_error
 
 
 class LinearLexer(MLIRLexer):

@@ -19,11 +19,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
-from polyc.dialects.arch import ARCHS, arch_names
-from polyc.dialects.diagnostic import PolycError
-from polyc.passes.driver import verify
-from polyc.passes.lower_to_gpu import build, gpu_passes
-from polyc.passes.outside import left_broken, outside_error
+from polyc.dialects.common.arch import ARCHS, arch_names
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.passes.pipeline import STAGES, build
+from polyc.rewriting.driver import verify
+from polyc.rewriting.outside import left_broken, outside_error
 from polyc.tools.parsing import decode, parse_text
 from polyc.tools.printing import module_text
 from polyc.tools.python_file import is_python, module_of
@@ -32,21 +32,7 @@ from polyc.tools.steps import Steps, quiet
 from polyc.tools.streams import read_bytes
 
 if TYPE_CHECKING:
-    from polyc.dialects.signature import SignatureOp
-
-STAGES: Mapping[str, tuple[str, ...]] = {
-    "tiny": ("frontend-to-tiny",),
-    "index": ("tiny-to-index",),
-    "region": (
-        "index-to-region",
-        "region-srnf",
-        "region-inline-deferred",
-        "region-streaming-softmax",
-    ),
-    "plan": ("plan-select",),
-    "gpu": ("region-to-gpu",),
-}
-"""The passes of each stage; the passes of the gpu dialect are the end of ``gpu``."""
+    from polyc.dialects.common.signature import SignatureOp
 
 
 def run_pass(ctx: Context, instance: ModulePass, module: ModuleOp, check: bool = True) -> None:
@@ -156,8 +142,6 @@ class Compilation:
         """Run the stages up to and with ``until``; each one is a step."""
         self._keep("frontend")
         for stage, names in STAGES.items():
-            if stage == "gpu":
-                names = (*names, *gpu_passes())
             with self.steps.step(f"to {stage}") as step:
                 for number, name in enumerate(names, 1):
                     check = self.check_each or number == len(names)
@@ -187,7 +171,7 @@ class Compilation:
 
 def graphs(module: ModuleOp) -> Iterator[SignatureOp]:
     """The graphs of a module at the frontend or tiny layer."""
-    from polyc.dialects.signature import SignatureOp
+    from polyc.dialects.common.signature import SignatureOp
 
     for op in module.ops:
         if isinstance(op, SignatureOp):

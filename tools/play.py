@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Assumption, Shape
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Assumption, Shape
 
 if TYPE_CHECKING:
+    from polyc.dialects.common.signature import SignatureOp
     from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
-    from polyc.dialects.region_types import MemRefType
-    from polyc.dialects.signature import SignatureOp
+    from polyc.dialects.region.types import MemRefType
     from polyc.playback.estimate import Estimate
 
 Arrays = Sequence[Any]
@@ -53,7 +53,7 @@ class Signature:
         A kernel that reads what another one makes, or makes what another one reads at once, is a
         part of a program.
         """
-        from polyc.dialects.signature import SignatureOp
+        from polyc.dialects.common.signature import SignatureOp
 
         if isinstance(op, SignatureOp):
             return op
@@ -69,7 +69,7 @@ class Signature:
 
 def _of_kernel(op: Operation) -> Signature | None:
     from polyc.dialects.region import KernelOp
-    from polyc.dialects.region_graph import source
+    from polyc.dialects.region.graph import source
 
     assert isinstance(op, KernelOp)
     if any(source(op, i) for i in range(len(op.ins))) or any(
@@ -153,7 +153,7 @@ def play_op(op: Operation, inputs: Arrays, symbols: Mapping[str, int]) -> Arrays
             return region.run(op, list(inputs), symbols)
         case "region.graph":
             from polyc.dialects.region import GraphOp as KernelsOp
-            from polyc.playback import region_graph
+            from polyc.playback.region import graph as region_graph
 
             assert isinstance(op, KernelsOp)
             return region_graph.run(op, list(inputs), symbols)

@@ -17,7 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         watch(args)
     # Imported late, for Ctrl-C to be watched meanwhile.
-    from polyc.tools.commands import run
+    from polyc.tools.commands.command_line import run
 
     return run(args)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from polyc.dialects.diagnostic import Place, PolycError, place_of
-from polyc.passes.outside import error_text, place_in
+from polyc.dialects.common.diagnostic import Place, PolycError, place_of
+from polyc.rewriting.outside import error_text, place_in
 from polyc.tools.streams import read_bytes
 
 if TYPE_CHECKING:

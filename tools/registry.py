@@ -26,9 +26,9 @@ from xdsl.dialects import get_all_dialects
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.passes.lower_to_gpu import BORDERS, gpu_passes, import_pass
-from polyc.passes.outside import error_text, outside_error, place_in
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.passes.pipeline import ABOVE_GPU, ASIDE, GPU_PASSES, import_pass
+from polyc.rewriting.outside import error_text, outside_error, place_in
 from polyc.tools.errors import as_polyc_error
 from polyc.tools.python_file import execute
 from polyc.tools.streams import os_error
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 PassFactory = Callable[[], type[ModulePass]]
 
 DIALECTS: Mapping[str, str] = {
-    "polyc": "polyc.dialects.dim",
+    "polyc": "polyc.dialects.common.dim",
     "frontend": "polyc.dialects.frontend",
     "tiny": "polyc.dialects.tiny",
     "index": "polyc.dialects.index",
@@ -51,16 +51,8 @@ DIALECTS: Mapping[str, str] = {
 }
 """Our dialects and the modules that hold their ``Dialect``; ``index`` and ``gpu`` are ours."""
 
-PASSES: Mapping[str, str] = {
-    **BORDERS,
-    "tiny-canonicalize-movements": "polyc.passes.tiny_canonicalize_movements",
-    "region-drop-guards": "polyc.passes.region_drop_guards",
-    "region-distribute": "polyc.passes.region_distribute",
-    "region-im2col": "polyc.passes.region_im2col",
-    "region-streaming-softmax": "polyc.passes.region_streaming_softmax",
-    "lower-to-gpu": "polyc.passes.lower_to_gpu",
-}
-"""Our passes above ``gpu``; those of ``gpu`` have a table of their own, ``gpu_passes``."""
+PASSES = (*ABOVE_GPU, *ASIDE, *GPU_PASSES)
+"""Our passes."""
 
 UPSTREAM_PASSES = (
     "apply-pdl",
@@ -221,7 +213,7 @@ class PassRegistry:
     def add(self, reference: str) -> None:
         """Add the pass that ``module:Class`` names."""
         cls = check_pass(load_object(reference, "pass"), reference)
-        if cls.name in PASSES or cls.name in UPSTREAM_PASSES or cls.name in gpu_passes():
+        if cls.name in PASSES or cls.name in UPSTREAM_PASSES:
             raise PolycError(
                 "BadReference", f"pass {reference} is named {cls.name}, which polyc has already"
             )
@@ -234,7 +226,7 @@ class PassRegistry:
 
     def names(self, plugins: bool = False) -> list[str]:
         """All names, ours first; ``plugins`` asks for those of installed packages too."""
-        known = [*PASSES, *gpu_passes(), *UPSTREAM_PASSES, *self.extra]
+        known = [*PASSES, *UPSTREAM_PASSES, *self.extra]
         if plugins:
             known += list(_plugin_passes())
         return list(dict.fromkeys(known))
@@ -244,13 +236,11 @@ class PassRegistry:
         if name in self.extra:
             return self.extra[name]
         if name in PASSES:
-            return import_pass(name, PASSES[name])
+            return import_pass(name)
         if name in UPSTREAM_PASSES:
             from xdsl.transforms import get_all_passes
 
             return get_all_passes()[name]()
-        if (reference := gpu_passes().get(name)) is not None:
-            return import_pass(name, reference)
         if (plugin := _plugin_passes().get(name)) is not None:
             return plugin()
         names = self.names(plugins=True)

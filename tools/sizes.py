@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, cast
 
 from xdsl.ir import Operation
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import MAX_SIZE, Assumption
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import MAX_SIZE, Assumption
 from polyc.tools.check import operation, sizes_text, small_sizes
 
 if TYPE_CHECKING:
-    from polyc.dialects.signature import SignatureOp
-    from polyc.dialects.sized_tensor import SizedTensorType
+    from polyc.dialects.common.signature import SignatureOp
+    from polyc.dialects.common.sized_tensor import SizedTensorType
 
 
 def given_sizes(settings: Sequence[str], at: Operation | None = None) -> dict[str, int]:

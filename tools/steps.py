@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
@@ -14,6 +14,8 @@ from polyc.tools.streams import STDOUT, naming
 
 SLOW = 1.0
 """Seconds after which a step that is still running says so."""
+EVERY = 5.0
+"""Seconds between lines of progress."""
 
 
 @dataclass
@@ -75,6 +77,18 @@ class Steps:
     def say(self, text: str) -> None:
         """Print a line of its own."""
         self._say(text)
+
+    def progress(self, what: str) -> Callable[[int, int], None]:
+        """To be told how many of how many are done; says so in a line every five seconds."""
+        last = time.monotonic()
+
+        def tell(done: int, total: int) -> None:
+            nonlocal last
+            if time.monotonic() - last > EVERY and done < total:
+                last = time.monotonic()
+                self.say(f"    {done} of {total} {what}")
+
+        return tell
 
     def _say(self, text: str) -> None:
         if self.out is not None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NoReturn, TextIO, cast
 
-from polyc.dialects.diagnostic import Place, PolycError
+from polyc.dialects.common.diagnostic import Place, PolycError
 
 STDOUT = "<stdout>"
 

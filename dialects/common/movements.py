@@ -21,10 +21,10 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Dim, Shape, ShapeAttr, parse_constant, parse_dim, shape_text
-from polyc.dialects.numbers import number_text, parse_f32
-from polyc.dialects.signature import SizedTensorType, same_shape, same_size, verify_symbols
-from polyc.dialects.sizes import factor_groups, never_negative, product, verify_known
+from polyc.dialects.common.dim import Dim, Shape, ShapeAttr, parse_constant, parse_dim, shape_text
+from polyc.dialects.common.numbers import number_text, parse_f32
+from polyc.dialects.common.signature import SizedTensorType, same_shape, same_size, verify_symbols
+from polyc.dialects.common.sizes import factor_groups, never_negative, product, verify_known
 
 
 class MovementOp(IRDLOperation, ABC):

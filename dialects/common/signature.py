@@ -37,7 +37,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import (
+from polyc.dialects.common.dim import (
     Assumption,
     AssumptionsAttr,
     Dim,
@@ -45,7 +45,7 @@ from polyc.dialects.dim import (
     parse_assumptions,
     unknown_symbol,
 )
-from polyc.dialects.sized_tensor import (
+from polyc.dialects.common.sized_tensor import (
     SizedTensorType,
     sizes_equal,
     symbol_space,

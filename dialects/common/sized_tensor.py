@@ -21,7 +21,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import (
+from polyc.dialects.common.dim import (
     MAX_SIZE,
     Assumption,
     AssumptionsAttr,
@@ -134,7 +134,7 @@ def sizes_equal(
     left, right = a.as_affine(names), b.as_affine(names)
     if left is None or right is None:
         return False
-    from polyc.poly.isl import dims_equal
+    from polyc.affine.isl import dims_equal
 
     return dims_equal(left, right, len(names), symbol_space(names, assumptions))
 

@@ -19,9 +19,9 @@ from xdsl.ir.affine import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Assumption, Dim, Shape
-from polyc.dialects.signature import graph_of, same_size
-from polyc.dialects.sized_tensor import symbol_space
+from polyc.dialects.common.dim import Assumption, Dim, Shape
+from polyc.dialects.common.signature import graph_of, same_size
+from polyc.dialects.common.sized_tensor import symbol_space
 
 
 def product(sizes: Iterable[Dim]) -> Dim:
@@ -94,7 +94,7 @@ def never_negative(size: Dim, at: Operation, given: Sequence[Dim] = ()) -> bool:
     expr = size.as_affine(names)
     if expr is None:
         return False
-    from polyc.poly.isl import implies
+    from polyc.affine.isl import implies
 
     conclusion = AffineSet(
         0,

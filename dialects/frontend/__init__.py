@@ -20,8 +20,9 @@ from xdsl.ir import Dialect, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, traits_def, var_operand_def
 from xdsl.traits import HasParent, IsTerminator
 
-from polyc.dialects.frontend_attention import AttentionOp
-from polyc.dialects.frontend_elementwise import (
+from polyc.dialects.common.signature import SignatureOp, SizedTensorType, verify_outputs
+from polyc.dialects.frontend.attention import AttentionOp
+from polyc.dialects.frontend.elementwise import (
     BINARY_FUNCTIONS,
     COMPARISONS,
     UNARY_FUNCTIONS,
@@ -31,7 +32,7 @@ from polyc.dialects.frontend_elementwise import (
     ElementwiseOp,
     SelectOp,
 )
-from polyc.dialects.frontend_movements import (
+from polyc.dialects.frontend.movements import (
     ConcatOp,
     ExpandOp,
     PadOp,
@@ -39,8 +40,8 @@ from polyc.dialects.frontend_movements import (
     ReshapeOp,
     SliceOp,
 )
-from polyc.dialects.frontend_products import LAYOUTS, Conv2dOp, GemmOp
-from polyc.dialects.frontend_reductions import (
+from polyc.dialects.frontend.products import LAYOUTS, Conv2dOp, GemmOp
+from polyc.dialects.frontend.reductions import (
     REDUCTIONS,
     LayerNormOp,
     LogSoftmaxOp,
@@ -48,8 +49,7 @@ from polyc.dialects.frontend_reductions import (
     RmsNormOp,
     SoftmaxOp,
 )
-from polyc.dialects.frontend_types import TensorType, broadcast, tensor, tensor_of
-from polyc.dialects.signature import SignatureOp, SizedTensorType, verify_outputs
+from polyc.dialects.frontend.types import TensorType, broadcast, tensor, tensor_of
 
 __all__ = [
     "BINARY_FUNCTIONS",

@@ -21,9 +21,13 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Dim, DimAttr, Shape, ShapeAttr, parse_dim, shape_text
-from polyc.dialects.frontend_products import need_product_types
-from polyc.dialects.frontend_types import (
+from polyc.dialects.common.dim import Dim, DimAttr, Shape, ShapeAttr, parse_dim, shape_text
+from polyc.dialects.common.movements import parse_sizes
+from polyc.dialects.common.numbers import number_text, parse_f32
+from polyc.dialects.common.signature import same_shape, same_size, verify_symbols
+from polyc.dialects.common.sizes import divided, never_negative, verify_known
+from polyc.dialects.frontend.products import need_product_types
+from polyc.dialects.frontend.types import (
     TensorType,
     broadcast,
     need_accumulator,
@@ -35,10 +39,6 @@ from polyc.dialects.frontend_types import (
     tensor,
     tensor_of,
 )
-from polyc.dialects.movements import parse_sizes
-from polyc.dialects.numbers import number_text, parse_f32
-from polyc.dialects.signature import same_shape, same_size, verify_symbols
-from polyc.dialects.sizes import divided, never_negative, verify_known
 
 
 @irdl_op_definition

@@ -25,8 +25,11 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Shape, shape_text
-from polyc.dialects.frontend_types import (
+from polyc.dialects.common.dim import Shape, shape_text
+from polyc.dialects.common.movements import parse_tensor
+from polyc.dialects.common.numbers import number_text, parse_f32
+from polyc.dialects.common.signature import same_shape, verify_symbols
+from polyc.dialects.frontend.types import (
     TensorType,
     broadcast,
     need_broadcast,
@@ -38,9 +41,6 @@ from polyc.dialects.frontend_types import (
     tensor,
     tensor_of,
 )
-from polyc.dialects.movements import parse_tensor
-from polyc.dialects.numbers import number_text, parse_f32
-from polyc.dialects.signature import same_shape, verify_symbols
 
 UNARY_FUNCTIONS = (
     "abs",

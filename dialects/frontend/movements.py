@@ -1,6 +1,6 @@
 """Movements of ``frontend``: reshape, permute, expand, pad, slice, concat (S2.2).
 
-All but ``concat`` are those of ``tiny``; ``polyc.dialects.movements`` has their text and
+All but ``concat`` are those of ``tiny``; ``polyc.dialects.common.movements`` has their text and
 their legality.
 """
 
@@ -25,8 +25,10 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Dim, parse_constant, shape_text
-from polyc.dialects.frontend_types import (
+from polyc.dialects.common.dim import Dim, parse_constant, shape_text
+from polyc.dialects.common.movements import ExpandBase, PadBase, PermuteBase, ReshapeBase, SliceBase
+from polyc.dialects.common.signature import SizedTensorType, same_size, verify_symbols
+from polyc.dialects.frontend.types import (
     TensorType,
     need_element,
     need_float,
@@ -37,8 +39,6 @@ from polyc.dialects.frontend_types import (
     tensor,
     tensor_of,
 )
-from polyc.dialects.movements import ExpandBase, PadBase, PermuteBase, ReshapeBase, SliceBase
-from polyc.dialects.signature import SizedTensorType, same_size, verify_symbols
 
 
 @irdl_op_definition

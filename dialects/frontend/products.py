@@ -21,8 +21,11 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Dim, DimAttr, Shape, parse_dim, shape_text
-from polyc.dialects.frontend_types import (
+from polyc.dialects.common.dim import Dim, DimAttr, Shape, parse_dim, shape_text
+from polyc.dialects.common.movements import numbers, numbers_attr, numbers_text, parse_numbers
+from polyc.dialects.common.signature import same_shape, same_size, verify_symbols
+from polyc.dialects.common.sizes import divided, never_negative, verify_known, window_count
+from polyc.dialects.frontend.types import (
     TensorType,
     broadcast,
     need_accumulator,
@@ -33,9 +36,6 @@ from polyc.dialects.frontend_types import (
     tensor,
     tensor_of,
 )
-from polyc.dialects.movements import numbers, numbers_attr, numbers_text, parse_numbers
-from polyc.dialects.signature import same_shape, same_size, verify_symbols
-from polyc.dialects.sizes import divided, never_negative, verify_known, window_count
 
 
 def need_product_types(what: str, operands: Sequence[SSAValue], result: SSAValue) -> None:

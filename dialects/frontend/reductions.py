@@ -24,8 +24,11 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Dim, Shape
-from polyc.dialects.frontend_types import (
+from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.movements import numbers, numbers_attr, numbers_text, parse_numbers
+from polyc.dialects.common.numbers import number_text, parse_f32
+from polyc.dialects.common.signature import verify_symbols
+from polyc.dialects.frontend.types import (
     TensorType,
     need_axes,
     need_element,
@@ -36,9 +39,6 @@ from polyc.dialects.frontend_types import (
     tensor,
     tensor_of,
 )
-from polyc.dialects.movements import numbers, numbers_attr, numbers_text, parse_numbers
-from polyc.dialects.numbers import number_text, parse_f32
-from polyc.dialects.signature import verify_symbols
 
 REDUCTIONS = ("max", "mean", "min", "sum")
 """Functions of ``frontend.reduce``."""

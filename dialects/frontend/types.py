@@ -12,8 +12,8 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Dim, Shape, ShapeAttr, shape_text
-from polyc.dialects.signature import SizedTensorType, same_shape, same_size
+from polyc.dialects.common.dim import Dim, Shape, ShapeAttr, shape_text
+from polyc.dialects.common.signature import SizedTensorType, same_shape, same_size
 
 
 @irdl_attr_definition

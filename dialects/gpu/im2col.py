@@ -19,7 +19,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.types import element_bytes
 
 CORNERS = (-128, 127)

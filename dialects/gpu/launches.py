@@ -27,8 +27,8 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.arch import ARCHS
-from polyc.dialects.dim import (
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.dim import (
     AssumptionsAttr,
     Dim,
     ShapeAttr,

@@ -30,7 +30,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import (
+from polyc.dialects.common.dim import (
     AssumptionsAttr,
     unknown_symbol,
 )

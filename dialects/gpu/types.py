@@ -40,7 +40,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from polyc.dialects.dim import Dim, Shape, ShapeAttr, parse_shape, shape_text
+from polyc.dialects.common.dim import Dim, Shape, ShapeAttr, parse_shape, shape_text
 
 CTA_THREADS = 1024
 """The most threads of a CTA, on every architecture."""

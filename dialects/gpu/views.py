@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Dim, shape_text
+from polyc.dialects.common.dim import Dim, shape_text
+from polyc.dialects.common.sizes import quotient
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType
-from polyc.dialects.sizes import quotient
 
 IM2COL_AXES = 4
 """Axes of what an im2col map reads: image, row, column, channel."""

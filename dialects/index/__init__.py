@@ -40,8 +40,11 @@ from xdsl.ir.affine import (
     AffineSet,
 )
 
+from polyc.affine import isl
+from polyc.affine.expressions import nodes
 from polyc.dialects import tiny
-from polyc.dialects.index_attrs import (
+from polyc.dialects.common.movements import MovementOp
+from polyc.dialects.index.attrs import (
     AxisAttr,
     AxisKind,
     Fill,
@@ -50,11 +53,8 @@ from polyc.dialects.index_attrs import (
     box,
     reduced_label,
 )
-from polyc.dialects.index_invariants import MAX_PIECES
-from polyc.dialects.index_value import ValueOp, value_op
-from polyc.dialects.movements import MovementOp
-from polyc.poly import isl
-from polyc.poly.affine import nodes
+from polyc.dialects.index.invariants import MAX_PIECES
+from polyc.dialects.index.value import ValueOp, value_op
 
 
 def book(graph: Operation) -> dict[SSAValue, ValueOp]:

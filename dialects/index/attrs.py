@@ -31,9 +31,9 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Dim, DimAttr, parse_dim
-from polyc.dialects.numbers import number_text, parse_f32
-from polyc.poly import isl
+from polyc.affine import isl
+from polyc.dialects.common.dim import Dim, DimAttr, parse_dim
+from polyc.dialects.common.numbers import number_text, parse_f32
 
 AxisKind = Literal["iter", "reduce", "broadcast"]
 KINDS: tuple[AxisKind, ...] = ("iter", "reduce", "broadcast")

@@ -15,13 +15,13 @@ from xdsl.ir.affine import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.affine import isl
 from polyc.dialects import tiny
-from polyc.dialects.dim import AssumptionsAttr, Dim
-from polyc.dialects.index_attrs import PieceAttr, box
-from polyc.dialects.index_value import ValueOp, axes_text, value_op
-from polyc.dialects.signature import SizedTensorType, graph_of, same_size
-from polyc.dialects.sizes import product
-from polyc.poly import isl
+from polyc.dialects.common.dim import AssumptionsAttr, Dim
+from polyc.dialects.common.signature import SizedTensorType, graph_of, same_size
+from polyc.dialects.common.sizes import product
+from polyc.dialects.index.attrs import PieceAttr, box
+from polyc.dialects.index.value import ValueOp, axes_text, value_op
 
 MAX_PIECES = 64
 """Pieces that a domain may have before it is refused (S6.8 ExcessivePiecewise)."""

@@ -28,7 +28,8 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from polyc.dialects.index_attrs import (
+from polyc.dialects.common.signature import graph_of
+from polyc.dialects.index.attrs import (
     AxisAttr,
     AxisKind,
     PieceAttr,
@@ -37,7 +38,6 @@ from polyc.dialects.index_attrs import (
     parse_piece,
     print_piece,
 )
-from polyc.dialects.signature import graph_of
 
 
 @irdl_op_definition
@@ -194,7 +194,7 @@ class ValueOp(IRDLOperation):
         printer.print_attribute(self.value.type)
 
     def verify_(self) -> None:
-        from polyc.dialects.index_invariants import verify_entry
+        from polyc.dialects.index.invariants import verify_entry
 
         verify_entry(cast(Any, self))  # the two modules know each other
 

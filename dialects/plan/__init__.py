@@ -39,10 +39,15 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from polyc.dialects import plan_attention
-from polyc.dialects.arch import ARCHS, Arch, arch_names
-from polyc.dialects.dim import Assumption, AssumptionsAttr, parse_assumption, parse_assumptions
-from polyc.dialects.plan_checks import (
+from polyc.dialects.common.arch import ARCHS, Arch, arch_names
+from polyc.dialects.common.dim import (
+    Assumption,
+    AssumptionsAttr,
+    parse_assumption,
+    parse_assumptions,
+)
+from polyc.dialects.plan import attention as plan_attention
+from polyc.dialects.plan.checks import (
     CP_ASYNC_BYTES,
     LOADERS,
     MAX_VECTOR_BYTES,
@@ -52,7 +57,7 @@ from polyc.dialects.plan_checks import (
     check_schedule,
     shape_text,
 )
-from polyc.dialects.plan_fields import (
+from polyc.dialects.plan.fields import (
     BY_NAME,
     FIELDS,
     Value,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, cast
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects import plan_attention
-from polyc.dialects.plan_fields import ALGORITHMS, record_of
+from polyc.dialects.plan import attention as plan_attention
+from polyc.dialects.plan.fields import ALGORITHMS, record_of
 
 if TYPE_CHECKING:
     from polyc.dialects.plan import ScheduleOp

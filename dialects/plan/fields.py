@@ -2,7 +2,7 @@
 
 A field's value is known in three forms: plain values as JSON has them, the typed
 attribute that the op holds, and the text of the assembly format.  This file converts
-between them; ``dialects/plan.py`` says what the values mean.
+between them; ``dialects/plan/__init__.py`` says what the values mean.
 """
 
 from __future__ import annotations

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from polyc.dialects.region_axes import BroadcastInDimOp, ReduceOp, TransposeOp
-from polyc.dialects.region_elementwise import (
+from polyc.dialects.region.axes import BroadcastInDimOp, ReduceOp, TransposeOp
+from polyc.dialects.region.elementwise import (
     BinaryOp,
     CastOp,
     CompareOp,
     SelectOp,
     UnaryOp,
 )
-from polyc.dialects.region_graph import GraphOp
-from polyc.dialects.region_kernel import KernelOp, YieldOp, kernel_of
-from polyc.dialects.region_leaves import ConstantOp, DimOp, InsideOp, ReadOp
-from polyc.dialects.region_scope import (
+from polyc.dialects.region.graph import GraphOp
+from polyc.dialects.region.kernel import KernelOp, YieldOp, kernel_of
+from polyc.dialects.region.leaves import ConstantOp, DimOp, InsideOp, ReadOp
+from polyc.dialects.region.scope import (
     BINARY_FNS,
     COMPARE_FNS,
     MATERIALIZE,
@@ -31,9 +31,9 @@ from polyc.dialects.region_scope import (
     REDUCE_FNS,
     UNARY_FNS,
 )
-from polyc.dialects.region_signature import derived_symbols
-from polyc.dialects.region_together import ReduceTogetherOp, StateOp
-from polyc.dialects.region_types import AxisAttr, MemRefType, ValType, axes_text
+from polyc.dialects.region.signature import derived_symbols
+from polyc.dialects.region.together import ReduceTogetherOp, StateOp
+from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, axes_text
 
 __all__ = [
     "BINARY_FNS",

@@ -34,8 +34,8 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.numbers import check_fits, number_text, parse_real
-from polyc.dialects.region_scope import (
+from polyc.dialects.common.numbers import check_fits, number_text, parse_real
+from polyc.dialects.region.scope import (
     NEUTRAL,
     REDUCE_FNS,
     OpT,
@@ -49,7 +49,7 @@ from polyc.dialects.region_scope import (
     same_size,
     set_type,
 )
-from polyc.dialects.region_types import (
+from polyc.dialects.region.types import (
     AxisAttr,
     ValType,
     axes_text,

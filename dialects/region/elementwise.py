@@ -28,7 +28,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.region_scope import (
+from polyc.dialects.region.scope import (
     BINARY_FNS,
     COMPARE_FNS,
     UNARY_FNS,
@@ -40,7 +40,7 @@ from polyc.dialects.region_scope import (
     same_axes,
     set_type,
 )
-from polyc.dialects.region_types import (
+from polyc.dialects.region.types import (
     ValType,
     val_type,
 )

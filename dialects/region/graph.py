@@ -29,18 +29,18 @@ from xdsl.printer import Printer
 from xdsl.traits import SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import AssumptionsAttr
-from polyc.dialects.region_kernel import KernelOp
-from polyc.dialects.region_scope import KernelScope
-from polyc.dialects.region_signature import (
+from polyc.dialects.common.dim import AssumptionsAttr
+from polyc.dialects.common.sizes import product
+from polyc.dialects.region.kernel import KernelOp
+from polyc.dialects.region.scope import KernelScope
+from polyc.dialects.region.signature import (
     check_signature,
     derived_symbols,
     parse_symbols,
     print_dict,
     print_symbols,
 )
-from polyc.dialects.region_types import MemRefType
-from polyc.dialects.sizes import product
+from polyc.dialects.region.types import MemRefType
 
 FROM = "from"
 """The key, in the dictionary of a kernel's input, of where the input comes from."""

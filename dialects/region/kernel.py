@@ -32,27 +32,28 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import (
+from polyc.dialects.common.dim import (
     AssumptionsAttr,
     Dim,
     shape_text,
 )
-from polyc.dialects.region_axes import ReduceOp
-from polyc.dialects.region_scope import (
+from polyc.dialects.common.signature import fix_name
+from polyc.dialects.region.axes import ReduceOp
+from polyc.dialects.region.scope import (
     MATERIALIZE,
     KernelScope,
     parse_fn,
     same_size,
     scope_of,
 )
-from polyc.dialects.region_signature import (
+from polyc.dialects.region.signature import (
     check_signature,
     derived_symbols,
     parse_symbols,
     print_dict,
     print_symbols,
 )
-from polyc.dialects.region_types import (
+from polyc.dialects.region.types import (
     AxisAttr,
     MemRefType,
     ValType,
@@ -61,7 +62,6 @@ from polyc.dialects.region_types import (
     parse_axes,
     val_type,
 )
-from polyc.dialects.signature import fix_name
 
 # The kernel ----------------------------------------------------------------------------
 

@@ -41,28 +41,28 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import (
+from polyc.dialects.common.dim import (
     Dim,
     DimAttr,
     parse_dim,
     shape_text,
 )
-from polyc.dialects.numbers import check_fits, number_text, parse_real
-from polyc.dialects.region_scope import (
+from polyc.dialects.common.numbers import check_fits, number_text, parse_real
+from polyc.dialects.common.signature import symbol_space
+from polyc.dialects.region.scope import (
     KernelScope,
     parse_types,
     print_types,
     scope_of,
     set_type,
 )
-from polyc.dialects.region_types import (
+from polyc.dialects.region.types import (
     AxisAttr,
     MemRefType,
     ValType,
     axes_text,
     val_type,
 )
-from polyc.dialects.signature import symbol_space
 
 
 def _not_quasi_affine(expr: AffineExpr) -> str | None:
@@ -237,7 +237,7 @@ def _outside(
     kernel: KernelScope, value: ValType, expr: AffineExpr, extent: Dim, guard: AffineSet | None
 ) -> str | None:
     """How coordinate ``expr`` may leave ``[0, extent)``; None when isl proves that it does not."""
-    from polyc.poly.isl import IslLimitExceeded, sample_point
+    from polyc.affine.isl import IslLimitExceeded, sample_point
 
     symbols = kernel.symbol_names
     known = [] if guard is None else list(guard.constraints)

@@ -29,11 +29,11 @@ from xdsl.printer import Printer
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim, parse_constant
-from polyc.dialects.region_types import (
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim, parse_constant
+from polyc.dialects.common.signature import sizes_equal
+from polyc.dialects.region.types import (
     ValType,
 )
-from polyc.dialects.signature import sizes_equal
 from polyc.dialects.tiny import BINARY_FUNCTIONS, COMPARISONS, UNARY_FUNCTIONS
 
 UNARY_FNS = UNARY_FUNCTIONS

@@ -9,7 +9,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import AssumptionsAttr, Shape, parse_assumptions
+from polyc.dialects.common.dim import AssumptionsAttr, Shape, parse_assumptions
 
 
 def derived_symbols(shapes: Iterable[Shape]) -> tuple[str, ...]:

@@ -36,10 +36,10 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.region_axes import BroadcastInDimOp, ReduceOp, TransposeOp
-from polyc.dialects.region_elementwise import BinaryOp, CastOp, CompareOp, SelectOp, UnaryOp
-from polyc.dialects.region_leaves import ConstantOp
-from polyc.dialects.region_types import ValType, axes_text, val_type
+from polyc.dialects.region.axes import BroadcastInDimOp, ReduceOp, TransposeOp
+from polyc.dialects.region.elementwise import BinaryOp, CastOp, CompareOp, SelectOp, UnaryOp
+from polyc.dialects.region.leaves import ConstantOp
+from polyc.dialects.region.types import ValType, axes_text, val_type
 
 
 @irdl_op_definition

@@ -20,7 +20,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import (
+from polyc.dialects.common.dim import (
     Dim,
     DimAttr,
     Shape,

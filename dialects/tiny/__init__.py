@@ -35,17 +35,17 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Dim, DimAttr, parse_dim, shape_text
-from polyc.dialects.numbers import number_text, parse_f32
-from polyc.dialects.signature import (
+from polyc.dialects.common.dim import Dim, DimAttr, parse_dim, shape_text
+from polyc.dialects.common.numbers import number_text, parse_f32
+from polyc.dialects.common.signature import (
     SignatureOp,
     SizedTensorType,
     same_shape,
     verify_outputs,
     verify_symbols,
 )
-from polyc.dialects.sizes import verify_known
-from polyc.dialects.tiny_axes import (
+from polyc.dialects.common.sizes import verify_known
+from polyc.dialects.tiny.axes import (
     REDUCTIONS,
     ExpandOp,
     PadOp,
@@ -54,7 +54,7 @@ from polyc.dialects.tiny_axes import (
     ReshapeOp,
     SliceOp,
 )
-from polyc.dialects.tiny_types import (
+from polyc.dialects.tiny.types import (
     TensorType,
     Types,
     fn_fault,
@@ -68,7 +68,7 @@ from polyc.dialects.tiny_types import (
     tensor,
     tensor_of,
 )
-from polyc.dialects.tiny_views import MaskOp, WindowOp
+from polyc.dialects.tiny.views import MaskOp, WindowOp
 
 __all__ = [
     "BINARY_FUNCTIONS",

@@ -20,8 +20,8 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import shape_text
-from polyc.dialects.movements import (
+from polyc.dialects.common.dim import shape_text
+from polyc.dialects.common.movements import (
     ExpandBase,
     PadBase,
     PermuteBase,
@@ -32,8 +32,8 @@ from polyc.dialects.movements import (
     numbers_text,
     parse_numbers,
 )
-from polyc.dialects.signature import SizedTensorType, same_shape, verify_symbols
-from polyc.dialects.tiny_types import (
+from polyc.dialects.common.signature import SizedTensorType, same_shape, verify_symbols
+from polyc.dialects.tiny.types import (
     TensorType,
     fn_fault,
     need_f32,

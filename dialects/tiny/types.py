@@ -12,8 +12,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Dim, ShapeAttr, shape_text
-from polyc.dialects.signature import SizedTensorType, same_shape
+from polyc.dialects.common.dim import Dim, ShapeAttr, shape_text
+from polyc.dialects.common.signature import SizedTensorType, same_shape
 
 
 @irdl_attr_definition

@@ -19,8 +19,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Dim, Shape, ShapeAttr, shape_text
-from polyc.dialects.movements import (
+from polyc.dialects.common.dim import Dim, Shape, ShapeAttr, shape_text
+from polyc.dialects.common.movements import (
     MovementOp,
     numbers,
     numbers_attr,
@@ -28,10 +28,10 @@ from polyc.dialects.movements import (
     parse_numbers,
     parse_sizes,
 )
-from polyc.dialects.numbers import number_text, parse_f32
-from polyc.dialects.signature import SizedTensorType, graph_of, same_shape
-from polyc.dialects.sizes import never_negative, verify_known, window_count
-from polyc.dialects.tiny_types import TensorType, need_f32, tensor_of
+from polyc.dialects.common.numbers import number_text, parse_f32
+from polyc.dialects.common.signature import SizedTensorType, graph_of, same_shape
+from polyc.dialects.common.sizes import never_negative, verify_known, window_count
+from polyc.dialects.tiny.types import TensorType, need_f32, tensor_of
 
 
 @irdl_op_definition
@@ -212,7 +212,7 @@ class MaskOp(MovementOp):
                 f"the condition of a mask has {condition.num_symbols} symbols; the signature of "
                 f"@{graph.sym_name.data} has {len(graph.symbol_names)}: {names}"
             )
-        from polyc.poly.affine import canonical_set
+        from polyc.affine.expressions import canonical_set
 
         try:
             canonical_set(condition)

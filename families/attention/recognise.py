@@ -22,11 +22,13 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSet
 
+from polyc.affine import isl
+from polyc.affine.expressions import canonical_expr, linear_of, uses_dim
 from polyc.dialects import region
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Dim
-from polyc.dialects.region_types import AxisAttr, MemRefType
-from polyc.passes.region_attention_softmax import (
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.region.types import AxisAttr, MemRefType
+from polyc.families.attention.softmax import (
     Masks,
     Refused,
     Weights,
@@ -37,12 +39,10 @@ from polyc.passes.region_attention_softmax import (
     values_of,
     weights_of,
 )
-from polyc.passes.region_compose import domain
-from polyc.passes.region_rewriting import type_of
-from polyc.passes.region_streaming_softmax import behind_views, constant_of
-from polyc.passes.region_visible import Visible
-from polyc.poly import isl
-from polyc.poly.affine import canonical_expr, linear_of, uses_dim
+from polyc.families.attention.visible import Visible
+from polyc.rewriting.region.building import type_of
+from polyc.rewriting.region.compose import domain
+from polyc.rewriting.region.views import behind_views, constant_of
 
 HEAD_MULTIPLE = 16
 """A step of a tensor core takes 16 elements of a head; so do the swizzled rows of a tile."""

@@ -9,16 +9,16 @@ from typing import cast
 from xdsl.ir import SSAValue
 
 from polyc.dialects import region
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan_attention import PATTERN
-from polyc.dialects.plan_fields import Value
-from polyc.dialects.region_types import MemRefType
-from polyc.passes.notes import Note, show
-from polyc.passes.plan_facts import holds_always, left_open, pointers_promised
-from polyc.passes.plan_rules import Fields, Rule, bad_plan, fitted
-from polyc.passes.region_attention import Score, StreamingAttention, find_attention
+from polyc.dialects.plan.attention import PATTERN
+from polyc.dialects.plan.fields import Value
+from polyc.dialects.region.types import MemRefType
+from polyc.families.attention.recognise import Score, StreamingAttention, find_attention
+from polyc.families.facts import holds_always, left_open, pointers_promised
+from polyc.families.rules import Fields, Rule, bad_plan, fitted
+from polyc.rewriting.notes import Note, show
 
 MAX_FEATURES = 256
 """Wider heads leave a thread no registers for its part of the output."""

@@ -15,10 +15,11 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstraintExpr, AffineDimExpr, AffineExpr, AffineSet
 
+from polyc.affine.expressions import constraint_of, expr_of, linear_of, rows_of, uses_dim
 from polyc.dialects import region
-from polyc.passes.region_streaming_softmax import VIEWS, behind_views, constant_of, streams
-from polyc.passes.region_visible import Visible
-from polyc.poly.affine import constraint_of, expr_of, linear_of, rows_of, uses_dim
+from polyc.families.attention.visible import Visible
+from polyc.rewriting.region.softmax_sums import streams
+from polyc.rewriting.region.views import VIEWS, behind_views, constant_of
 
 
 class Refused(Exception):

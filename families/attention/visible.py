@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from xdsl.ir.affine import AffineExpr, AffineSet
 
-from polyc.poly.affine import Floor, Linear, canonical_expr, expr_of, rows_of
+from polyc.affine.expressions import Floor, Linear, canonical_expr, expr_of, rows_of
 
 QUERY, KEY = ("d", 0), ("d", 1)
 FIRST_QUERY = AffineExpr.dimension(0)

@@ -23,14 +23,17 @@ from xdsl.ir.affine import (
     AffineSet,
 )
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Dim, Shape, shape_text
+from polyc.affine import isl
+from polyc.affine.expressions import linear_of
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim, Shape, shape_text
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp
-from polyc.dialects.region_types import MemRefType, ValType
-from polyc.lowering.index_to_region_points import moved_set
-from polyc.passes.plan_rules import Recognised
-from polyc.passes.region_products import (
+from polyc.dialects.region.types import MemRefType, ValType
+from polyc.families.rules import Recognised
+from polyc.poly.contraction import Operand, Window
+from polyc.rewriting.region.points import moved_set
+from polyc.rewriting.region.products import (
     Factor,
     Product,
     access_of,
@@ -39,9 +42,6 @@ from polyc.passes.region_products import (
     find_product,
     unsupported,
 )
-from polyc.poly import isl
-from polyc.poly.affine import linear_of
-from polyc.poly.contraction import Operand, Window
 
 _ZERO = AffineConstantExpr(0)
 WAY_OUT = "an implicit GEMM takes an image [N, H, W, C] and a filter [F, R, S, C]"

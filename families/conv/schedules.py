@@ -12,14 +12,14 @@ from typing import cast
 
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.dim import Assumption, AssumptionsAttr
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
-from polyc.dialects.plan_fields import Record, Value, record_of
+from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.dialects.region import KernelOp
-from polyc.passes.plan_facts import holds_always, left_open, pointers_promised
-from polyc.passes.plan_rules import Fields, Rule, bad_plan, fitted
-from polyc.passes.region_convolution import Convolution, find_convolution
+from polyc.families.conv.recognise import Convolution, find_convolution
+from polyc.families.facts import holds_always, left_open, pointers_promised
+from polyc.families.rules import Fields, Rule, bad_plan, fitted
 
 PIXELS = "pixels"
 """The name of the axis that images, rows and columns of the output are together."""

@@ -14,10 +14,10 @@ from typing import cast
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
-from polyc.dialects.region_types import ValType
-from polyc.passes.emit import Emit, clone_into
+from polyc.dialects.region.types import ValType
+from polyc.rewriting.emit import Emit, clone_into
 
 
 def expanded(kernel: KernelOp) -> KernelOp:

@@ -11,12 +11,12 @@ from typing import cast
 
 from xdsl.ir import SSAValue
 
-from polyc.dialects.arch import ARCHS
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Assumption, Dim
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
-from polyc.dialects.plan_fields import Record
+from polyc.dialects.plan.fields import Record
 from polyc.dialects.region import (
     BinaryOp,
     BroadcastInDimOp,
@@ -26,11 +26,9 @@ from polyc.dialects.region import (
     ReduceOp,
     TransposeOp,
 )
-from polyc.dialects.region_types import MemRefType
-from polyc.passes.notes import Note
-from polyc.passes.plan_facts import holds_always, left_open
-from polyc.passes.plan_rules import Fields, Rule, bad_plan, check_schedule
-from polyc.passes.region_loops import (
+from polyc.dialects.region.types import MemRefType
+from polyc.families.facts import holds_always, left_open
+from polyc.families.loops.recognise import (
     Space,
     expanded,
     made_by,
@@ -40,6 +38,8 @@ from polyc.passes.region_loops import (
     steps_of,
     type_of,
 )
+from polyc.families.rules import Fields, Rule, bad_plan, check_schedule
+from polyc.rewriting.notes import Note
 
 WARPS = 8
 """Of a block."""

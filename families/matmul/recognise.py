@@ -12,13 +12,14 @@ from typing import cast
 
 from xdsl.ir.affine import AffineConstantExpr
 
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
-from polyc.dialects.region_types import MemRefType, val_type
-from polyc.passes.region_merge_axes import merged
-from polyc.passes.region_products import (
+from polyc.dialects.region.types import MemRefType, val_type
+from polyc.poly.contraction import Operand as Read
+from polyc.rewriting.region.merge_axes import merged
+from polyc.rewriting.region.products import (
     WAY_OUT,
     Factor,
     axis_size,
@@ -26,7 +27,6 @@ from polyc.passes.region_products import (
     find_product,
     unsupported,
 )
-from polyc.poly.contraction import Operand as Read
 
 
 @dataclass(frozen=True)

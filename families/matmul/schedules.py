@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import cast
 
-from polyc.dialects.arch import ARCHS, Arch
-from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.common.arch import ARCHS, Arch
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan_fields import Record, Value
+from polyc.dialects.plan.fields import Record, Value
 from polyc.dialects.region import KernelOp, ReadOp
-from polyc.dialects.region_types import val_type
-from polyc.passes.plan_facts import holds_always, left_open, pointers_promised
-from polyc.passes.plan_rules import Fields, Rule, bad_plan, fitted
-from polyc.passes.region_contraction import Contraction, find_contraction
+from polyc.dialects.region.types import val_type
+from polyc.families.facts import holds_always, left_open, pointers_promised
+from polyc.families.matmul.recognise import Contraction, find_contraction
+from polyc.families.rules import Fields, Rule, bad_plan, fitted
 
 TMA_AXES = 5
 """The most dimensions of a tensor that TMA copies boxes of (CUDA driver API,

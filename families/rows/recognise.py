@@ -14,11 +14,11 @@ from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Dim
+from polyc.affine.expressions import linear_of
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
-from polyc.dialects.region_types import AxisAttr, MemRefType, ValType, axes_text
-from polyc.poly.affine import linear_of
+from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, axes_text
 
 
 @dataclass(frozen=True)

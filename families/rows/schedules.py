@@ -13,13 +13,13 @@ from typing import cast
 
 from xdsl.dialects.builtin import StringAttr
 
-from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan_fields import Value
+from polyc.dialects.plan.fields import Value
 from polyc.dialects.region import KernelOp
-from polyc.passes.plan_facts import holds_always, left_open, pointers_promised
-from polyc.passes.plan_rules import Fields, Rule, bad_plan, fitted
-from polyc.passes.region_rows import Rows, find_rows, row_lengths
+from polyc.families.facts import holds_always, left_open, pointers_promised
+from polyc.families.rows.recognise import Rows, find_rows, row_lengths
+from polyc.families.rules import Fields, Rule, bad_plan, fitted
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from xdsl.pattern_rewriter import (
 from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import frontend, tiny
-from polyc.lowering.frontend_to_tiny_attention import LowerAttention
-from polyc.lowering.frontend_to_tiny_builder import Builder, lowered, lowered_all, stored
-from polyc.lowering.frontend_to_tiny_elementwise import (
+from polyc.lowering.frontend_to_tiny.attention import LowerAttention
+from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_all, stored
+from polyc.lowering.frontend_to_tiny.elementwise import (
     COMPOSED,
     LowerCast,
     LowerCompare,
@@ -32,10 +32,10 @@ from polyc.lowering.frontend_to_tiny_elementwise import (
     LowerElementwise,
     LowerSelect,
 )
-from polyc.lowering.frontend_to_tiny_movements import LowerConcat, LowerMovement
-from polyc.lowering.frontend_to_tiny_products import LowerConv2d, LowerGemm
-from polyc.lowering.frontend_to_tiny_reductions import LowerNorm, LowerReduce, LowerSoftmax
-from polyc.passes.driver import rewrite
+from polyc.lowering.frontend_to_tiny.movements import LowerConcat, LowerMovement
+from polyc.lowering.frontend_to_tiny.products import LowerConv2d, LowerGemm
+from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
+from polyc.rewriting.driver import rewrite
 
 __all__ = [
     "COMPOSED",

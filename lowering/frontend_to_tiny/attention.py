@@ -21,12 +21,12 @@ from xdsl.pattern_rewriter import (
     op_type_rewrite_pattern,
 )
 
+from polyc.affine.expressions import canonical_set
 from polyc.dialects import frontend, tiny
-from polyc.dialects.dim import Dim, Shape
-from polyc.dialects.frontend_attention import is_boolean
-from polyc.dialects.signature import graph_of
-from polyc.lowering.frontend_to_tiny_builder import Builder, lowered_all, replace
-from polyc.poly.affine import canonical_set
+from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.signature import graph_of
+from polyc.dialects.frontend.attention import is_boolean
+from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
 
 
 class LowerAttention(RewritePattern):

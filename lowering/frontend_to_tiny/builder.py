@@ -12,9 +12,9 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import tiny
-from polyc.dialects.dim import Dim, Shape
-from polyc.dialects.signature import SizedTensorType
-from polyc.dialects.sizes import product
+from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.signature import SizedTensorType
+from polyc.dialects.common.sizes import product
 
 
 class Builder:

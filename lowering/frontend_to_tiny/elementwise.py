@@ -14,8 +14,8 @@ from xdsl.pattern_rewriter import (
 )
 
 from polyc.dialects import frontend
-from polyc.dialects.dim import Shape
-from polyc.lowering.frontend_to_tiny_builder import Builder, lowered, lowered_all, replace
+from polyc.dialects.common.dim import Shape
+from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_all, replace
 
 
 def _gelu(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:

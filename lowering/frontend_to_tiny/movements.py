@@ -13,9 +13,9 @@ from xdsl.pattern_rewriter import (
 )
 
 from polyc.dialects import frontend, tiny
-from polyc.dialects.dim import Dim
-from polyc.dialects.movements import MovementOp
-from polyc.lowering.frontend_to_tiny_builder import Builder, lowered, lowered_all, replace
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.movements import MovementOp
+from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_all, replace
 
 MOVEMENTS: Mapping[type[MovementOp], type[MovementOp]] = {
     frontend.ReshapeOp: tiny.ReshapeOp,

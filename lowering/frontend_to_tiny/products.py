@@ -12,9 +12,9 @@ from xdsl.pattern_rewriter import (
 )
 
 from polyc.dialects import frontend, tiny
-from polyc.dialects.dim import Dim
-from polyc.dialects.sizes import divided
-from polyc.lowering.frontend_to_tiny_builder import Builder, lowered_all, replace
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.sizes import divided
+from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
 
 
 class LowerGemm(RewritePattern):

@@ -9,7 +9,7 @@ from xdsl.pattern_rewriter import (
 )
 
 from polyc.dialects import frontend, tiny
-from polyc.lowering.frontend_to_tiny_builder import Builder, lowered, lowered_all, replace
+from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_all, replace
 
 
 class LowerReduce(RewritePattern):

@@ -15,16 +15,17 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator, is_side_effect_free
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.module import KernelOp, ModuleOp, ReturnOp, followers
 from polyc.dialects.gpu.types import GlobalType, SharedType, TensorMapType
-from polyc.lowering import gpu_to_cuda_families, gpu_to_cuda_upstream
-from polyc.lowering.gpu_to_cuda_asm import DeviceFunction
-from polyc.lowering.gpu_to_cuda_families import can_move
-from polyc.lowering.gpu_to_cuda_types import TENSOR_MAP, TYPEDEFS, CType
-from polyc.lowering.gpu_to_cuda_writer import KernelWriter, is_reserved, not_lowered, prints
+from polyc.lowering.gpu_to_cuda import families as gpu_to_cuda_families
+from polyc.lowering.gpu_to_cuda import upstream as gpu_to_cuda_upstream
+from polyc.lowering.gpu_to_cuda.asm import DeviceFunction
+from polyc.lowering.gpu_to_cuda.families import can_move
+from polyc.lowering.gpu_to_cuda.types import TENSOR_MAP, TYPEDEFS, CType
+from polyc.lowering.gpu_to_cuda.writer import KernelWriter, is_reserved, not_lowered, prints
 
 UPSTREAM = gpu_to_cuda_upstream
 """Imported for what it enters into the table of printers."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from polyc.lowering.gpu_to_cuda_asm import DeviceFunction, asm, device_function
-from polyc.lowering.gpu_to_cuda_types import CType
+from polyc.lowering.gpu_to_cuda.asm import DeviceFunction, asm, device_function
+from polyc.lowering.gpu_to_cuda.types import CType
 
 _REGISTERS = {
     "bool": ("r", "u8"),

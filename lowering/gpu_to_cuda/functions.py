@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 from polyc.dialects.gpu.types import CACHE_HINTS
-from polyc.lowering.gpu_to_cuda_asm import DeviceFunction, asm, device_function
+from polyc.lowering.gpu_to_cuda.asm import DeviceFunction, asm, device_function
 
 _TRY_WAIT = """{
 .reg .pred done;

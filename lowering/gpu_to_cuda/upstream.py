@@ -31,8 +31,8 @@ from xdsl.ir.affine import (
 
 from polyc.dialects.gpu.hardware import scalar_type
 from polyc.dialects.gpu.types import REGISTER
-from polyc.lowering.gpu_to_cuda_writer import KernelWriter, not_lowered, prints
-from polyc.passes.gpu_symbols import constant_of
+from polyc.lowering.gpu_to_cuda.writer import KernelWriter, not_lowered, prints
+from polyc.passes.support.gpu.symbols import constant_of
 
 Row = Sequence[str]
 """The operands' elements at one place of a vector."""

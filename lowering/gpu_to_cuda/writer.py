@@ -20,13 +20,13 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAt
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.traits import Pure
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware
 from polyc.dialects.gpu.module import KernelOp
-from polyc.lowering.gpu_to_cuda_asm import DeviceFunction
-from polyc.lowering.gpu_to_cuda_families import PREFIXES
-from polyc.lowering.gpu_to_cuda_functions import functions
-from polyc.lowering.gpu_to_cuda_types import CType, c_type
+from polyc.lowering.gpu_to_cuda.asm import DeviceFunction
+from polyc.lowering.gpu_to_cuda.families import PREFIXES
+from polyc.lowering.gpu_to_cuda.functions import functions
+from polyc.lowering.gpu_to_cuda.types import CType, c_type
 
 OperationT = TypeVar("OperationT", bound=Operation)
 Printer = Callable[["KernelWriter", Any], None]

@@ -22,15 +22,15 @@ from xdsl.pattern_rewriter import (
 )
 
 from polyc.dialects import region, tiny
-from polyc.dialects.region_graph import FROM, edge
-from polyc.dialects.region_types import MemRefType
-from polyc.dialects.signature import TensorSpec
-from polyc.lowering.index_to_region_body import Body
-from polyc.lowering.index_to_region_cuts import composed
-from polyc.lowering.index_to_region_forms import extent
-from polyc.lowering.index_to_region_fusion import Fuse, Kernel, Kernels, Split
-from polyc.passes.driver import located, rewrite
-from polyc.passes.notes import show
+from polyc.dialects.common.signature import TensorSpec
+from polyc.dialects.region.graph import FROM, edge
+from polyc.dialects.region.types import MemRefType
+from polyc.lowering.index_to_region.body import Body
+from polyc.lowering.index_to_region.cuts import composed
+from polyc.lowering.index_to_region.forms import extent
+from polyc.lowering.index_to_region.fusion import Fuse, Kernel, Kernels, Split
+from polyc.rewriting.driver import located, rewrite
+from polyc.rewriting.notes import show
 
 DEFAULT_ALIGN = 16
 """Bytes that a tensor's address is a multiple of when the signature says nothing.

@@ -13,12 +13,12 @@ from typing import cast
 from xdsl.dialects.builtin import AnyFloat, f32
 from xdsl.ir import Block, Operation, SSAValue
 
+from polyc.affine import isl
 from polyc.dialects import region, tiny
-from polyc.dialects.region_types import MemRefType, ValType
-from polyc.lowering.index_to_region_forms import Form, Forms, Key
-from polyc.lowering.index_to_region_points import Point
-from polyc.lowering.region_values import Values
-from polyc.poly import isl
+from polyc.dialects.region.types import MemRefType, ValType
+from polyc.lowering.index_to_region.forms import Form, Forms, Key
+from polyc.rewriting.region.points import Point
+from polyc.rewriting.region.values import Values
 
 
 class Body:

@@ -19,10 +19,10 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects import tiny
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.signature import SizedTensorType
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.index import value_op
-from polyc.dialects.signature import SizedTensorType
 
 TYPICAL = 1024
 """What a symbol is taken as."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from xdsl.ir import BlockArgument, SSAValue
 
 from polyc.dialects import tiny
-from polyc.lowering import index_to_region_cost as cost
-from polyc.lowering.index_to_region_cost import LIMIT, REDUCTION
-from polyc.lowering.index_to_region_forms import Form, Forms, Key
-from polyc.lowering.index_to_region_fusion import Composer, Fuse, Kernels, Split
-from polyc.passes.notes import Note
+from polyc.lowering.index_to_region import cost
+from polyc.lowering.index_to_region.cost import LIMIT, REDUCTION
+from polyc.lowering.index_to_region.forms import Form, Forms, Key
+from polyc.lowering.index_to_region.fusion import Composer, Fuse, Kernels, Split
+from polyc.rewriting.notes import Note
 
 EPILOGUE = 3
 """What an elementwise op is beside a contraction: each thread has many of its elements."""

@@ -16,14 +16,14 @@ from xdsl.dialects.builtin import AffineSetAttr, AnyFloat, FloatAttr, StringAttr
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap, AffineSet
 
+from polyc.affine import isl
 from polyc.dialects import index, tiny
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Shape
-from polyc.dialects.movements import MovementOp
-from polyc.dialects.region_types import AxisAttr
-from polyc.lowering.index_to_region_cost import is_contraction
-from polyc.lowering.index_to_region_points import AxisNames, Point, both, composed, moved_set
-from polyc.poly import isl
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Shape
+from polyc.dialects.common.movements import MovementOp
+from polyc.dialects.region.types import AxisAttr
+from polyc.lowering.index_to_region.cost import is_contraction
+from polyc.rewriting.region.points import AxisNames, Point, both, composed, moved_set
 
 Key: TypeAlias = tuple[SSAValue, Point]
 """A tiny value, and where it is wanted."""

@@ -24,10 +24,10 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from polyc.dialects import tiny
-from polyc.dialects.dim import Dim
-from polyc.dialects.region_types import AxisAttr
-from polyc.lowering import index_to_region_cost as cost
-from polyc.lowering.index_to_region_forms import (
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.region.types import AxisAttr
+from polyc.lowering.index_to_region import cost
+from polyc.lowering.index_to_region.forms import (
     Forms,
     entry_of,
     equal_casts,
@@ -35,8 +35,8 @@ from polyc.lowering.index_to_region_forms import (
     not_affine,
     why_not_affine,
 )
-from polyc.lowering.index_to_region_points import Point
 from polyc.poly.same_point import two_points
+from polyc.rewriting.region.points import Point
 
 Fuse = Literal["none", "legal", "cost"]
 Split = Literal["none", "contractions"]

@@ -18,8 +18,8 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import AssumptionsAttr, unknown_symbol
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import AssumptionsAttr, unknown_symbol
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
 from polyc.dialects.gpu.types import (
@@ -31,14 +31,14 @@ from polyc.dialects.region import (
     GraphOp,
     KernelOp,
 )
-from polyc.dialects.region_graph import ends, source
-from polyc.lowering.region_to_gpu_attention import AttentionLowering
-from polyc.lowering.region_to_gpu_conv import ConvLowering
-from polyc.lowering.region_to_gpu_frame import Lowering, global_type, signature
-from polyc.lowering.region_to_gpu_gemm import GemmLowering
-from polyc.lowering.region_to_gpu_loops import LoopsLowering
-from polyc.lowering.region_to_gpu_rows import RowsLowering
-from polyc.passes.driver import located, rewrite
+from polyc.dialects.region.graph import ends, source
+from polyc.lowering.region_to_gpu.attention import AttentionLowering
+from polyc.lowering.region_to_gpu.conv import ConvLowering
+from polyc.lowering.region_to_gpu.frame import Lowering, global_type, signature
+from polyc.lowering.region_to_gpu.gemm import GemmLowering
+from polyc.lowering.region_to_gpu.loops import LoopsLowering
+from polyc.lowering.region_to_gpu.rows import RowsLowering
+from polyc.rewriting.driver import located, rewrite
 
 LOWERINGS: Mapping[str, Callable[[KernelOp], Lowering]] = {
     "matmul": GemmLowering.of,

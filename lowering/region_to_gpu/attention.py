@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.tile_compute import LHS_MK, RHS_KN, RHS_NK
+from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
-from polyc.lowering.region_to_gpu_attention_end import End
-from polyc.lowering.region_to_gpu_attention_parts import (
+from polyc.families.attention.recognise import StreamingAttention, find_attention
+from polyc.lowering.region_to_gpu.attention_end import End
+from polyc.lowering.region_to_gpu.attention_parts import (
     BY_ROW,
     QUARTERS,
     Keys,
@@ -27,11 +28,10 @@ from polyc.lowering.region_to_gpu_attention_parts import (
     Rows,
     check_choices,
 )
-from polyc.lowering.region_to_gpu_attention_sm90 import Sm90Builder, grid_of
-from polyc.lowering.region_to_gpu_frame import Frame, alignments
-from polyc.passes.driver import located
-from polyc.passes.emit import INDEX, Emit
-from polyc.passes.region_attention import StreamingAttention, find_attention
+from polyc.lowering.region_to_gpu.attention_sm90 import Sm90Builder, grid_of
+from polyc.lowering.region_to_gpu.frame import Frame, alignments
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import INDEX, Emit
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects import region
 from polyc.dialects.gpu import tile
-from polyc.lowering.region_to_gpu_attention_parts import (
+from polyc.lowering.region_to_gpu.attention_parts import (
     COLUMN,
     ROW,
     Parts,
@@ -21,11 +21,11 @@ from polyc.lowering.region_to_gpu_attention_parts import (
     element_of,
     sizes_of,
 )
-from polyc.lowering.region_to_gpu_point import Making, Point
-from polyc.passes.driver import located
-from polyc.passes.emit import Emit
-from polyc.passes.region_rewriting import type_of
-from polyc.passes.region_streaming_softmax import behind_views
+from polyc.lowering.region_to_gpu.point import Making, Point
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import Emit
+from polyc.rewriting.region.building import type_of
+from polyc.rewriting.region.views import behind_views
 
 Outputs = Sequence[tuple[SSAValue, SSAValue]]
 """Values of the region, and the tensors that they go to."""

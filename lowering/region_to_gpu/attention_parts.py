@@ -32,21 +32,21 @@ from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Assumption
+from polyc.affine.expressions import canonical_expr
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Assumption
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import BlockIdOp
 from polyc.dialects.gpu.types import FragmentType, GlobalType
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan_attention import PATTERN
-from polyc.dialects.plan_fields import record_of
-from polyc.lowering.region_to_gpu_frame import Frame
-from polyc.lowering.region_to_gpu_point import Point
-from polyc.passes.driver import located
-from polyc.passes.emit import Emit, affine_dim, ceil_div
-from polyc.passes.plan_facts import holds_always
-from polyc.passes.region_attention import Operand, StreamingAttention
-from polyc.poly.affine import canonical_expr
+from polyc.dialects.plan.attention import PATTERN
+from polyc.dialects.plan.fields import record_of
+from polyc.families.attention.recognise import Operand, StreamingAttention
+from polyc.families.facts import holds_always
+from polyc.lowering.region_to_gpu.frame import Frame
+from polyc.lowering.region_to_gpu.point import Point
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import Emit, affine_dim, ceil_div
 
 ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
 

@@ -17,15 +17,16 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import BlockIdOp, SharedTileOp
-from polyc.dialects.gpu.tile_compute import LHS_MK, RHS_KN, RHS_NK
+from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
-from polyc.lowering.region_to_gpu_attention_end import End
-from polyc.lowering.region_to_gpu_attention_parts import (
+from polyc.families.attention.recognise import Operand, StreamingAttention
+from polyc.lowering.region_to_gpu.attention_end import End
+from polyc.lowering.region_to_gpu.attention_parts import (
     BY_ROW,
     QUARTERS,
     Keys,
@@ -34,10 +35,9 @@ from polyc.lowering.region_to_gpu_attention_parts import (
     Rows,
     check_choices,
 )
-from polyc.lowering.region_to_gpu_frame import Frame
-from polyc.passes.driver import located
-from polyc.passes.emit import INDEX, Emit, affine_dim, ceil_div
-from polyc.passes.region_attention import Operand, StreamingAttention
+from polyc.lowering.region_to_gpu.frame import Frame
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import INDEX, Emit, affine_dim, ceil_div
 
 GROUP_ROWS = 64
 """Queries of a consumer warpgroup: rows of one wgmma."""

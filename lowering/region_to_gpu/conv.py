@@ -16,23 +16,23 @@ from xdsl.dialects import arith
 from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr, SharedType, element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
-from polyc.dialects.plan_fields import record_of
+from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp, ReadOp
-from polyc.dialects.region_types import MemRefType
-from polyc.lowering.region_to_gpu_frame import Frame, alignments, refuse_choice
-from polyc.lowering.region_to_gpu_point import Point
-from polyc.lowering.region_to_gpu_product import Place, ProductBuilder, Target, check_reduction
-from polyc.passes.driver import located
-from polyc.passes.emit import INDEX, Emit, affine_dim, ceil_div
-from polyc.passes.plan_conv import PIXELS, fault
-from polyc.passes.region_convolution import Convolution, find_convolution, reads_pixels
+from polyc.dialects.region.types import MemRefType
+from polyc.families.conv.recognise import Convolution, find_convolution, reads_pixels
+from polyc.families.conv.schedules import PIXELS, fault
+from polyc.lowering.region_to_gpu.frame import Frame, alignments, refuse_choice
+from polyc.lowering.region_to_gpu.point import Point
+from polyc.lowering.region_to_gpu.product import Place, ProductBuilder, Target, check_reduction
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import INDEX, Emit, affine_dim, ceil_div
 
 
 @dataclass(frozen=True)

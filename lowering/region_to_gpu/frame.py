@@ -12,16 +12,16 @@ from typing import NoReturn, Protocol, cast
 
 from xdsl.ir import Block, BlockArgument, Region, SSAValue
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Dim, Shape
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp
-from polyc.dialects.region_types import MemRefType
-from polyc.passes.driver import located
-from polyc.passes.emit import INDEX, Emit
+from polyc.dialects.region.types import MemRefType
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import INDEX, Emit
 
 
 class Lowering(Protocol):

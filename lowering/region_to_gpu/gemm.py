@@ -19,17 +19,17 @@ from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, SharedType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
-from polyc.lowering.region_to_gpu_frame import alignments
-from polyc.lowering.region_to_gpu_product import (
+from polyc.families.matmul.recognise import Contraction, Operand, find_contraction, staged_tile
+from polyc.lowering.region_to_gpu.frame import alignments
+from polyc.lowering.region_to_gpu.product import (
     Place,
     ProductBuilder,
     Target,
     along,
     check_reduction,
 )
-from polyc.passes.driver import located
-from polyc.passes.emit import INDEX
-from polyc.passes.region_contraction import Contraction, Operand, find_contraction, staged_tile
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import INDEX
 
 
 @dataclass(frozen=True)

@@ -18,20 +18,14 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr, FragmentType, element_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp
-from polyc.lowering.region_to_gpu_frame import Frame, alignments, refuse_choice
-from polyc.lowering.region_to_gpu_point import BINARY, Point
-from polyc.passes.driver import located
-from polyc.passes.emit import INDEX, Emit
-from polyc.passes.gpu_free_layouts import row_layout
-from polyc.passes.gpu_spread import Spread
-from polyc.passes.region_loops import (
+from polyc.families.loops.recognise import (
     Space,
     axes_in,
     expanded,
@@ -40,6 +34,12 @@ from polyc.passes.region_loops import (
     spaces_of,
     type_of,
 )
+from polyc.lowering.region_to_gpu.frame import Frame, alignments, refuse_choice
+from polyc.lowering.region_to_gpu.point import BINARY, Point
+from polyc.passes.support.gpu.free_layouts import row_layout
+from polyc.passes.support.gpu.spread import Spread
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import INDEX, Emit
 
 COMBINE = {"sum": "add", "max": "max", "min": "min"}
 """The binary function of each reduction."""

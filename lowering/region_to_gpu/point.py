@@ -17,8 +17,8 @@ from xdsl.ir.affine import (
     AffineSymExpr,
 )
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import tile
 from polyc.dialects.region import (
     BinaryOp,
@@ -33,9 +33,9 @@ from polyc.dialects.region import (
     TransposeOp,
     UnaryOp,
 )
-from polyc.lowering.region_to_gpu_frame import Frame
-from polyc.passes.driver import located
-from polyc.passes.emit import Emit
+from polyc.lowering.region_to_gpu.frame import Frame
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import Emit
 
 BINARY: Mapping[str, Callable[[SSAValue, SSAValue], Operation]] = {
     "add": arith.AddfOp,

@@ -14,19 +14,19 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.types import BindAttr, FragmentType, IntsAttr, SharedType, index_attr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp
-from polyc.lowering.region_to_gpu_frame import Frame, refuse_choice
-from polyc.lowering.region_to_gpu_point import Point
-from polyc.passes.driver import located
-from polyc.passes.emit import INDEX, Emit, affine_dim
-from polyc.passes.gpu_double_buffer_fragments import BUFFERS
-from polyc.passes.gpu_warp_specialize import REGISTERS
+from polyc.lowering.region_to_gpu.frame import Frame, refuse_choice
+from polyc.lowering.region_to_gpu.point import Point
+from polyc.passes.gpu.double_buffer_fragments import BUFFERS
+from polyc.passes.gpu.warp_specialize import REGISTERS
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import INDEX, Emit, affine_dim
 
 ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
 FIRST_ROW, FIRST_COLUMN = AffineExpr.symbol(0), AffineExpr.symbol(1)

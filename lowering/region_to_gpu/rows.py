@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import StringAttr, f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import BlockIdOp
@@ -25,12 +25,13 @@ from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import BinaryOp, KernelOp, ReadOp, ReduceOp, ReduceTogetherOp, UnaryOp
-from polyc.dialects.region_scope import NEUTRAL
-from polyc.dialects.region_together import StateOp
-from polyc.dialects.region_types import ValType
-from polyc.lowering.region_to_gpu_frame import alignments, refuse_choice
-from polyc.lowering.region_to_gpu_rows_flat import Chunk, flattened
-from polyc.lowering.region_to_gpu_rows_maps import (
+from polyc.dialects.region.scope import NEUTRAL
+from polyc.dialects.region.together import StateOp
+from polyc.dialects.region.types import ValType
+from polyc.families.rows.recognise import Rows, find_rows
+from polyc.lowering.region_to_gpu.frame import alignments, refuse_choice
+from polyc.lowering.region_to_gpu.rows_flat import Chunk, flattened
+from polyc.lowering.region_to_gpu.rows_maps import (
     COLUMN,
     ROW,
     RowMaps,
@@ -38,10 +39,9 @@ from polyc.lowering.region_to_gpu_rows_maps import (
     Wanted,
     element_of,
 )
-from polyc.passes.driver import located
-from polyc.passes.emit import Emit
-from polyc.passes.region_rows import Rows, find_rows
-from polyc.poly.postorder import reached
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import Emit
+from polyc.rewriting.postorder import reached
 
 CHEAP = ("add", "sub", "mul", "max", "min", "neg", "abs")
 """Functions of one instruction: what they give is computed again rather than kept."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects.region import KernelOp, ReduceOp, ReduceTogetherOp
-from polyc.dialects.region_together import StateOp
-from polyc.passes.equal_ops import merge_equal
+from polyc.dialects.region.together import StateOp
+from polyc.rewriting.equal_ops import merge_equal
 
 
 @dataclass(frozen=True)

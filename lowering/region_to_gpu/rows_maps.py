@@ -11,19 +11,19 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, StringAttr, f32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from polyc.dialects.dim import Assumption
+from polyc.dialects.common.dim import Assumption
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType, GlobalType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp, ReduceOp, ReduceTogetherOp
-from polyc.dialects.region_types import ValType
-from polyc.lowering.region_to_gpu_frame import Frame
-from polyc.lowering.region_to_gpu_point import Point
-from polyc.passes.driver import located
-from polyc.passes.emit import Emit
-from polyc.passes.plan_facts import holds_always
-from polyc.passes.plan_rows import known_sizes
-from polyc.passes.region_rows import Rows
+from polyc.dialects.region.types import ValType
+from polyc.families.facts import holds_always
+from polyc.families.rows.recognise import Rows
+from polyc.families.rows.schedules import known_sizes
+from polyc.lowering.region_to_gpu.frame import Frame
+from polyc.lowering.region_to_gpu.point import Point
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import Emit
 
 ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
 

@@ -27,12 +27,12 @@ from xdsl.pattern_rewriter import (
 from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import tiny
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.signature import graph_of
 from polyc.dialects.index import AxisAttr, AxisKind, PieceAttr, ValueOp, reduced_label, value_op
-from polyc.dialects.signature import graph_of
-from polyc.lowering.index_movements import IndexMask, IndexPad, IndexSlice, IndexWindow
-from polyc.lowering.index_reshape import IndexReshape
-from polyc.lowering.index_rule import (
+from polyc.lowering.tiny_to_index.movements import IndexMask, IndexPad, IndexSlice, IndexWindow
+from polyc.lowering.tiny_to_index.reshape import IndexReshape
+from polyc.lowering.tiny_to_index.rule import (
     IndexRule,
     Numbering,
     Placed,
@@ -42,7 +42,7 @@ from polyc.lowering.index_rule import (
     resized,
     write,
 )
-from polyc.passes.driver import located, rewrite
+from polyc.rewriting.driver import located, rewrite
 
 
 class IndexLeaves(IndexRule):

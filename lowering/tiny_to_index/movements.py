@@ -21,12 +21,13 @@ from xdsl.ir.affine import (
 )
 from xdsl.pattern_rewriter import PatternRewriter, op_type_rewrite_pattern
 
+from polyc.affine import isl
 from polyc.dialects import tiny
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.signature import same_size
 from polyc.dialects.index import AxisAttr, PieceAttr, box
-from polyc.dialects.index_attrs import at_least_zero
-from polyc.dialects.signature import same_size
-from polyc.lowering.index_rule import (
+from polyc.dialects.index.attrs import at_least_zero
+from polyc.lowering.tiny_to_index.rule import (
     IndexRule,
     Placed,
     as_memory,
@@ -40,7 +41,6 @@ from polyc.lowering.index_rule import (
     write,
     write_pieces,
 )
-from polyc.poly import isl
 
 # What is affine -------------------------------------------------------------------------
 

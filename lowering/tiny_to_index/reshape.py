@@ -16,12 +16,13 @@ from xdsl.ir import Operation
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, op_type_rewrite_pattern
 
+from polyc.affine import isl
 from polyc.dialects import tiny
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.signature import same_size
+from polyc.dialects.common.sizes import divided, factor_groups, product, quotient
 from polyc.dialects.index import AxisAttr, AxisKind, box
-from polyc.dialects.signature import same_size
-from polyc.dialects.sizes import divided, factor_groups, product, quotient
-from polyc.lowering.index_rule import (
+from polyc.lowering.tiny_to_index.rule import (
     IndexRule,
     Placed,
     done,
@@ -32,7 +33,6 @@ from polyc.lowering.index_rule import (
     symbol_names,
     write,
 )
-from polyc.poly import isl
 
 ZERO: AffineExpr = AffineConstantExpr(0)
 

@@ -12,11 +12,11 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import tiny
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.signature import graph_of
 from polyc.dialects.index import AxisAttr, AxisKind, PieceAttr, ValueOp, book, value_op
-from polyc.dialects.signature import graph_of
-from polyc.passes.driver import located
+from polyc.rewriting.driver import located
 
 
 @dataclass

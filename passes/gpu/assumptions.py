@@ -10,12 +10,12 @@ from xdsl.ir.affine import AffineConstraintExpr, AffineConstraintKind, AffineExp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.dim import AssumptionsAttr, Dim
+from polyc.affine import isl
+from polyc.dialects.common.dim import AssumptionsAttr, Dim
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.launches import WORKSPACE_ALIGN, LaunchOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, element_bytes
-from polyc.passes.driver import rewrite
-from polyc.poly import isl
+from polyc.rewriting.driver import rewrite
 
 MAX_VECTOR_BYTES = 16
 """Widest global access of one thread (S8.1)."""

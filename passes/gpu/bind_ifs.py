@@ -11,13 +11,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
-from polyc.passes.driver import located, rewrite
-from polyc.passes.emit import Emit, clone_into
-from polyc.passes.gpu_guards import acting
-from polyc.passes.gpu_pipeline_parts import with_needs
-from polyc.passes.gpu_uniform import check_uniform
+from polyc.passes.support.gpu.guards import acting
+from polyc.passes.support.gpu.pipeline_parts import with_needs
+from polyc.passes.support.gpu.uniform import check_uniform
+from polyc.rewriting.driver import located, rewrite
+from polyc.rewriting.emit import Emit, clone_into
 
 
 class BindIf(RewritePattern):

@@ -13,7 +13,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.passes.driver import rewrite
+from polyc.rewriting.driver import rewrite
 
 
 class HintLoads(RewritePattern):

@@ -12,10 +12,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
-from polyc.passes.gpu_guards import copies_into
-from polyc.passes.gpu_scope import enclosing_role, in_loop, scope_of
+from polyc.passes.support.gpu.guards import copies_into
+from polyc.passes.support.gpu.scope import enclosing_role, in_loop, scope_of
 
 
 def check_ring(op: tile.RingOp) -> None:

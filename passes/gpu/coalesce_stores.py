@@ -25,17 +25,14 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.traits import is_side_effect_free
 from xdsl.transforms.loop_invariant_code_motion import move_loop_invariant_code
 
+from polyc.affine import isl
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.types import GlobalType, element_bytes
-from polyc.passes.driver import rewrite
-from polyc.passes.emit import PREDICATES, UNROLL, Emit, affine_dim, clone_into
-from polyc.passes.gpu_vectorize import (
-    Access,
-    constant_of,
-    guards_bounds,
-)
-from polyc.poly import isl
-from polyc.poly.postorder import computed
+from polyc.passes.support.gpu.symbols import constant_of
+from polyc.passes.support.gpu.vectors import Access, guards_bounds
+from polyc.rewriting.driver import rewrite
+from polyc.rewriting.emit import PREDICATES, UNROLL, Emit, affine_dim, clone_into
+from polyc.rewriting.postorder import computed
 
 QUAD = 4
 """Lanes that share an 8-column block of an accumulator, and words that each ends up with."""

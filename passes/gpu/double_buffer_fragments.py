@@ -14,13 +14,13 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.rewriter import InsertPoint
 from xdsl.traits import is_side_effect_free
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.tile_steps import STEP, LoadOperandsOp, MultiplyOp, operand_registers
+from polyc.dialects.gpu.tile.steps import STEP, LoadOperandsOp, MultiplyOp, operand_registers
 from polyc.dialects.gpu.types import SharedType
-from polyc.passes.driver import located, rewrite
-from polyc.passes.emit import Emit, clone_into
+from polyc.rewriting.driver import located, rewrite
+from polyc.rewriting.emit import Emit, clone_into
 
 BUFFERS = "fragment_buffers"
 """Attribute of a contract: for how many steps over k a thread holds operands, 1 or 2."""

@@ -11,9 +11,9 @@ from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.passes.driver import rewrite
-from polyc.passes.effects import is_movable
-from polyc.passes.equal_ops import drop_unused, merge_equal
+from polyc.rewriting.driver import rewrite
+from polyc.rewriting.effects import is_movable
+from polyc.rewriting.equal_ops import drop_unused, merge_equal
 
 
 class HoistInvariants(RewritePattern):

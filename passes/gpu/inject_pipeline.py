@@ -10,12 +10,10 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.passes.driver import rewrite
-from polyc.passes.emit import Emit, affine_dim
-from polyc.passes.gpu_pipeline_parts import (
+from polyc.passes.support.gpu.pipeline_parts import (
     check_stages,
     check_threads,
     clone_iteration,
@@ -23,7 +21,9 @@ from polyc.passes.gpu_pipeline_parts import (
     iterations,
     split,
 )
-from polyc.passes.gpu_symbols import enclosing_kernel
+from polyc.passes.support.gpu.symbols import enclosing_kernel
+from polyc.rewriting.driver import rewrite
+from polyc.rewriting.emit import Emit, affine_dim
 
 
 class InjectPipeline(RewritePattern):

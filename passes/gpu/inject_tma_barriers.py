@@ -18,22 +18,22 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.rewriter import InsertPoint
 from xdsl.traits import is_side_effect_free
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import SharedType
-from polyc.passes.driver import rewrite
-from polyc.passes.emit import Emit
-from polyc.passes.gpu_guards import enclosing_pipeline
-from polyc.passes.gpu_scope import (
+from polyc.passes.support.gpu.guards import enclosing_pipeline
+from polyc.passes.support.gpu.scope import (
     enclosing_role,
     in_loop,
     scope_barrier,
     scope_of,
     thread_in_scope,
 )
-from polyc.passes.gpu_symbols import constant_of, enclosing_kernel
-from polyc.passes.gpu_uniform import agrees, around
+from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel
+from polyc.passes.support.gpu.uniform import agrees, around
+from polyc.rewriting.driver import rewrite
+from polyc.rewriting.emit import Emit
 
 
 def _waits_for_nothing(op: Operation | None) -> bool:

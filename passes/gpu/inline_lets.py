@@ -16,8 +16,8 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.passes.driver import rewrite
-from polyc.passes.emit import Emit
+from polyc.rewriting.driver import rewrite
+from polyc.rewriting.emit import Emit
 
 LONGEST = 16
 """Terms of an expression beyond which nothing more is put into it."""

@@ -19,18 +19,18 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import KernelOp
-from polyc.passes.driver import located, rewrite
-from polyc.passes.emit import Emit
-from polyc.passes.gpu_check_roles import check_roles, named
-from polyc.passes.gpu_loop_steps import Loop
-from polyc.passes.gpu_scope import scope_barrier
-from polyc.passes.gpu_shared_order import Missing, Order
-from polyc.passes.gpu_shared_state import NOTHING, Needs
-from polyc.passes.gpu_uniform import agrees, around
+from polyc.passes.support.gpu.check_roles import check_roles, named
+from polyc.passes.support.gpu.loop_steps import Loop
+from polyc.passes.support.gpu.scope import scope_barrier
+from polyc.passes.support.gpu.shared_order import Missing, Order
+from polyc.passes.support.gpu.shared_state import NOTHING, Needs
+from polyc.passes.support.gpu.uniform import agrees, around
+from polyc.rewriting.driver import located, rewrite
+from polyc.rewriting.emit import Emit
 
 Plan = dict[Operation, Needs]
 

@@ -16,11 +16,10 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType, SharedType, element_bytes
-from polyc.passes.driver import rewrite
-from polyc.passes.gpu_free_layouts import (
+from polyc.passes.support.gpu.free_layouts import (
     CheckLayout,
     LayOutFree,
     LayOutShared,
@@ -29,7 +28,8 @@ from polyc.passes.gpu_free_layouts import (
     set_fragment_layout,
     widest_swizzle,
 )
-from polyc.passes.gpu_layouts import mma_sync_accumulator, wgmma_accumulator
+from polyc.passes.support.gpu.layouts import mma_sync_accumulator, wgmma_accumulator
+from polyc.rewriting.driver import rewrite
 
 
 class LayOutContract(RewritePattern):

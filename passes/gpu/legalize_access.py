@@ -11,15 +11,15 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import KernelOp
 from polyc.dialects.gpu.types import GlobalType
-from polyc.passes.driver import rewrite
-from polyc.passes.emit import Emit
-from polyc.passes.gpu_signs import never_negative
-from polyc.passes.gpu_symbols import enclosing_kernel, is_size, size_value
+from polyc.passes.support.gpu.signs import never_negative
+from polyc.passes.support.gpu.symbols import enclosing_kernel, is_size, size_value
+from polyc.rewriting.driver import rewrite
+from polyc.rewriting.emit import Emit
 
 
 def in_bounds(

@@ -16,9 +16,9 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.types import GlobalType
-from polyc.passes.driver import rewrite
-from polyc.passes.emit import UNROLL, Emit
-from polyc.passes.gpu_symbols import enclosing_kernel, size_value
+from polyc.passes.support.gpu.symbols import enclosing_kernel, size_value
+from polyc.rewriting.driver import rewrite
+from polyc.rewriting.emit import UNROLL, Emit
 
 
 def linear_offset(

@@ -11,16 +11,16 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import RingType, SharedType
-from polyc.passes.driver import located, rewrite
-from polyc.passes.emit import Emit, affine_dim
-from polyc.passes.gpu_grid_signals import LowerGridSignal, LowerGridWait
-from polyc.passes.gpu_guards import copies_into
-from polyc.passes.gpu_order_barriers import LowerOrderBarriers
-from polyc.passes.gpu_symbols import enclosing_kernel
+from polyc.passes.support.gpu.grid_signals import LowerGridSignal, LowerGridWait
+from polyc.passes.support.gpu.guards import copies_into
+from polyc.passes.support.gpu.order_barriers import LowerOrderBarriers
+from polyc.passes.support.gpu.symbols import enclosing_kernel
+from polyc.rewriting.driver import located, rewrite
+from polyc.rewriting.emit import Emit, affine_dim
 
 WARP = 32
 WARPS_PER_GROUP = 4

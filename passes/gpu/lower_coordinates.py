@@ -13,9 +13,9 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.passes.driver import rewrite
-from polyc.passes.emit import Emit, affine_dim, ceil_div
-from polyc.passes.gpu_tile_loops import LowerTileLoop, Raster, outermost
+from polyc.passes.support.gpu.tile_loops import LowerTileLoop, Raster, outermost
+from polyc.rewriting.driver import rewrite
+from polyc.rewriting.emit import Emit, affine_dim, ceil_div
 
 
 class LowerTileCoordinates(RewritePattern):

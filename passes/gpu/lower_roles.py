@@ -13,8 +13,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.passes.driver import rewrite
-from polyc.passes.emit import Emit, affine_dim
+from polyc.rewriting.driver import rewrite
+from polyc.rewriting.emit import Emit, affine_dim
 
 WARPGROUP = 128
 

@@ -10,12 +10,12 @@ from xdsl.dialects.builtin import ModuleOp, i32
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import SharedType, element_bytes
-from polyc.passes.driver import rewrite
-from polyc.passes.emit import Emit, affine_dim
+from polyc.rewriting.driver import rewrite
+from polyc.rewriting.emit import Emit, affine_dim
 
 PATTERN_ROW = 128
 """Bytes of one line of the swizzle pattern: all 32 banks once."""

@@ -8,28 +8,28 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from polyc.passes.driver import rewrite
-from polyc.passes.gpu_im2col import IM2COL_PATTERNS
-from polyc.passes.gpu_mma_steps import LowerLoadOperands, LowerMultiply
-from polyc.passes.gpu_multicast_rows import LowerSharedRows
-from polyc.passes.gpu_tile_contracts import (
+from polyc.passes.support.gpu.im2col import IM2COL_PATTERNS
+from polyc.passes.support.gpu.mma_steps import LowerLoadOperands, LowerMultiply
+from polyc.passes.support.gpu.multicast_rows import LowerSharedRows
+from polyc.passes.support.gpu.tile_contracts import (
     LowerAwaitReady,
     LowerFragment,
     LowerMmaSyncContract,
     LowerWgmmaContract,
     PackLeftOperand,
 )
-from polyc.passes.gpu_tile_copies import (
+from polyc.passes.support.gpu.tile_copies import (
     LowerCpAsyncCopy,
     LowerRegisterCopy,
     LowerRegisterStore,
     LowerTmaCopy,
 )
-from polyc.passes.gpu_tile_exchange import LowerReduceAcross
-from polyc.passes.gpu_tile_fragments import FRAGMENT_PATTERNS
-from polyc.passes.gpu_tile_maps import LowerFill, LowerMap
-from polyc.passes.gpu_tile_reduce import LowerReduce
-from polyc.passes.gpu_tile_stores import STORE_PATTERNS
+from polyc.passes.support.gpu.tile_exchange import LowerReduceAcross
+from polyc.passes.support.gpu.tile_fragments import FRAGMENT_PATTERNS
+from polyc.passes.support.gpu.tile_maps import LowerFill, LowerMap
+from polyc.passes.support.gpu.tile_reduce import LowerReduce
+from polyc.passes.support.gpu.tile_stores import STORE_PATTERNS
+from polyc.rewriting.driver import rewrite
 
 
 @dataclass(frozen=True)

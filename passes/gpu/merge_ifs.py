@@ -13,7 +13,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.rewriter import InsertPoint
 from xdsl.traits import is_side_effect_free
 
-from polyc.passes.driver import rewrite
+from polyc.rewriting.driver import rewrite
 
 
 class MergeIfs(RewritePattern):

@@ -12,13 +12,13 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import SharedType
-from polyc.passes.driver import rewrite
-from polyc.passes.emit import Emit, affine_dim
-from polyc.passes.gpu_guards import covers, enclosing_pipeline, exclusive, literals
-from polyc.passes.gpu_pipeline_parts import copies_of
+from polyc.passes.support.gpu.guards import covers, enclosing_pipeline, exclusive, literals
+from polyc.passes.support.gpu.pipeline_parts import copies_of
+from polyc.rewriting.driver import rewrite
+from polyc.rewriting.emit import Emit, affine_dim
 
 
 class VersionTiles(RewritePattern):

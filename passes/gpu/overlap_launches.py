@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.arch import ARCHS
+from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.gpu import module as gpu
-from polyc.passes.driver import rewrite
+from polyc.rewriting.driver import rewrite
 
 
 class OverlapLaunches(RewritePattern):

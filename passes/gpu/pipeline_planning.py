@@ -9,13 +9,13 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.arch import ARCHS
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import GlobalType, element_bytes, index_attr
-from polyc.passes.driver import rewrite
-from polyc.passes.gpu_guards import acting, statement
+from polyc.passes.support.gpu.guards import acting, statement
+from polyc.rewriting.driver import rewrite
 
 STAGE = "stage"
 """Attribute of an op in a pipeline: how many iterations before its use it runs."""

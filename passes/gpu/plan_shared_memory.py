@@ -9,12 +9,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.arch import ARCHS
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.types import MBarrierType, SharedType, index_attr
-from polyc.passes.driver import rewrite
+from polyc.rewriting.driver import rewrite
 
 MBARRIER_BYTES = 8
 

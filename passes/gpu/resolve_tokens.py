@@ -22,16 +22,16 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType, SharedType, TokenType, index_attr
-from polyc.passes.driver import located, rewrite
-from polyc.passes.emit import Emit
-from polyc.passes.gpu_scope import scope_barrier
-from polyc.passes.gpu_tile_stores import STORE_GROUPS, Writers
-from polyc.passes.gpu_token_state import Flight, State, awaited, youngest
+from polyc.passes.support.gpu.scope import scope_barrier
+from polyc.passes.support.gpu.tile_stores import STORE_GROUPS, Writers
+from polyc.passes.support.gpu.token_state import Flight, State, awaited, youngest
+from polyc.rewriting.driver import located, rewrite
+from polyc.rewriting.emit import Emit
 
 DEEPEST = 7
 """The most groups that may stay unfinished at a wait."""

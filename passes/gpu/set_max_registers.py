@@ -10,14 +10,14 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
-from polyc.dialects.arch import ARCHS
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import IntsAttr
-from polyc.passes.driver import rewrite
-from polyc.passes.gpu_symbols import enclosing_kernel
+from polyc.passes.support.gpu.symbols import enclosing_kernel
+from polyc.rewriting.driver import rewrite
 
 
 class SetMaxRegisters(RewritePattern):

@@ -16,10 +16,10 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import index_attr
-from polyc.passes.driver import located, rewrite
-from polyc.passes.emit import Emit
-from polyc.passes.gpu_tile_stores import STORE_GROUPS, Writers, writes
-from polyc.passes.gpu_uniform import agrees, around
+from polyc.passes.support.gpu.tile_stores import STORE_GROUPS, Writers, writes
+from polyc.passes.support.gpu.uniform import agrees, around
+from polyc.rewriting.driver import located, rewrite
+from polyc.rewriting.emit import Emit
 
 
 class WaitForStores(RewritePattern):

@@ -14,15 +14,13 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import IntsAttr
-from polyc.passes.driver import located, rewrite
-from polyc.passes.emit import INDEX, Emit, affine_dim, clone_into, region_of
-from polyc.passes.gpu_guards import guards_of
-from polyc.passes.gpu_pipeline_parts import (
+from polyc.passes.support.gpu.guards import guards_of
+from polyc.passes.support.gpu.pipeline_parts import (
     check_stages,
     check_threads,
     clone_iteration,
@@ -31,7 +29,9 @@ from polyc.passes.gpu_pipeline_parts import (
     split,
     with_needs,
 )
-from polyc.passes.gpu_uniform import is_scalar
+from polyc.passes.support.gpu.uniform import is_scalar
+from polyc.rewriting.driver import located, rewrite
+from polyc.rewriting.emit import INDEX, Emit, affine_dim, clone_into, region_of
 
 WARPGROUP = 128
 """Threads of a warpgroup."""

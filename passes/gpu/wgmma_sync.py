@@ -16,7 +16,7 @@ from xdsl.rewriter import InsertPoint
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
-from polyc.passes.driver import rewrite
+from polyc.rewriting.driver import rewrite
 
 WGMMA = hw.WgmmaOp | hw.WgmmaRegistersOp
 

@@ -17,23 +17,23 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
-from polyc.dialects.arch import ARCHS, arch_names
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import shape_text, unknown_symbol
+from polyc.dialects.common.arch import ARCHS, arch_names
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import shape_text, unknown_symbol
 from polyc.dialects.gpu.views import is_view
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import GraphOp, KernelOp
-from polyc.dialects.region_graph import ends, source
-from polyc.dialects.region_types import MemRefType
-from polyc.passes.driver import rewrite
-from polyc.passes.notes import show
-from polyc.passes.plan_attention import ATTENTION
-from polyc.passes.plan_conv import CONV
-from polyc.passes.plan_gemm import GEMM
-from polyc.passes.plan_given import GivenPlan, name_of, read_plan, user_schedule
-from polyc.passes.plan_loops import LOOPS, remarks
-from polyc.passes.plan_rows import ROWS
-from polyc.passes.plan_rules import Recognised, Rule, bad_plan
+from polyc.dialects.region.graph import ends, source
+from polyc.dialects.region.types import MemRefType
+from polyc.families.attention.schedules import ATTENTION
+from polyc.families.conv.schedules import CONV
+from polyc.families.loops.schedules import LOOPS, remarks
+from polyc.families.matmul.schedules import GEMM
+from polyc.families.rows.schedules import ROWS
+from polyc.families.rules import Recognised, Rule, bad_plan
+from polyc.passes.support.plan.given import GivenPlan, name_of, read_plan, user_schedule
+from polyc.rewriting.driver import rewrite
+from polyc.rewriting.notes import show
 
 RULES: tuple[Rule, ...] = (GEMM, CONV, ATTENTION, ROWS, LOOPS)
 """The families, in the order in which they are asked; the first that takes a region has it.  The

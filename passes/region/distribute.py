@@ -4,7 +4,7 @@
 * ``JoinThrough``      a function between two reductions moves into the inner one, so that they join
 
 R2 undoes what R1 does, so it has a driver of its own, which runs a pattern only where the cost
-(``polyc.passes.region_cost``) becomes less; it ends, as no cost falls for ever (S6.5).
+(``polyc.passes.support.region.cost``) becomes less; it ends, as no cost falls for ever (S6.5).
 """
 
 from __future__ import annotations
@@ -21,23 +21,14 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects import region
-from polyc.dialects.dim import Dim
-from polyc.dialects.region_types import AxisAttr
-from polyc.passes.driver import located, rewrite
-from polyc.passes.legality import (
-    CLASSES,
-    DEFAULT_CLASSES,
-    JOIN,
-    ChangeClass,
-    Row,
-    candidate,
-    check_classes,
-    judge,
-    why_not_joined,
-)
-from polyc.passes.notes import Note, Report, show
-from polyc.passes.region_cost import NOMINAL, total
-from polyc.passes.region_rewriting import (
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.region.types import AxisAttr
+from polyc.passes.support.region.cost import NOMINAL, total
+from polyc.passes.support.region.legality import JOIN, Row, candidate, judge, why_not_joined
+from polyc.rewriting.changes import CLASSES, DEFAULT_CLASSES, ChangeClass, check_classes
+from polyc.rewriting.driver import located, rewrite
+from polyc.rewriting.notes import Note, Report, show
+from polyc.rewriting.region.building import (
     ComposeBroadcasts,
     ComposeTransposes,
     Elementwise,

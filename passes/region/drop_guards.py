@@ -16,14 +16,14 @@ from xdsl.ir.affine import AffineConstraintExpr, AffineSet
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from polyc.affine import isl
 from polyc.dialects import region
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.index_attrs import bounds
-from polyc.dialects.sized_tensor import symbol_space
-from polyc.passes.driver import located, rewrite
-from polyc.passes.notes import Note, show
-from polyc.poly import isl
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.sized_tensor import symbol_space
+from polyc.dialects.index.attrs import bounds
 from polyc.poly.guards import Verdict, judge
+from polyc.rewriting.driver import located, rewrite
+from polyc.rewriting.notes import Note, show
 
 
 @dataclass

@@ -20,14 +20,14 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects import region
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region_graph import FROM, edge, source
-from polyc.dialects.region_types import AxisAttr, MemRefType, val_type
-from polyc.lowering.index_to_region_points import composed, moved_set
-from polyc.passes.driver import located, rewrite
-from polyc.passes.notes import Note, Report, show
-from polyc.passes.region_rewriting import ComposeBroadcasts, ComposeTransposes
+from polyc.dialects.region.graph import FROM, edge, source
+from polyc.dialects.region.types import AxisAttr, MemRefType, val_type
+from polyc.rewriting.driver import located, rewrite
+from polyc.rewriting.notes import Note, Report, show
+from polyc.rewriting.region.building import ComposeBroadcasts, ComposeTransposes
+from polyc.rewriting.region.points import composed, moved_set
 
 Choose = Literal["plan", "all"]
 COLUMNS = "columns"

@@ -24,13 +24,13 @@ from xdsl.pattern_rewriter import (
 )
 
 from polyc.dialects import region
-from polyc.dialects.dim import AssumptionsAttr
-from polyc.dialects.region_graph import ends, kernels_beside, source
-from polyc.dialects.region_types import MemRefType, ValType
-from polyc.passes.driver import located, rewrite
-from polyc.passes.notes import Note, show
-from polyc.passes.region_compose import COMPOSED, Composer, compose, domain, read_point
+from polyc.dialects.common.dim import AssumptionsAttr
+from polyc.dialects.region.graph import ends, kernels_beside, source
+from polyc.dialects.region.types import MemRefType, ValType
 from polyc.poly.same_point import two_points
+from polyc.rewriting.driver import located, rewrite
+from polyc.rewriting.notes import Note, show
+from polyc.rewriting.region.compose import COMPOSED, Composer, compose, domain, read_point
 
 # Edges ---------------------------------------------------------------------------------
 

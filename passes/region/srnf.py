@@ -9,8 +9,8 @@ The rules are patterns:
 
 R4, the barrier between unlike reductions, is a condition of R0 and of nothing else.  R2
 undoes R1 and is a pass of its own, ``region-distribute``.  What may move is decided by the
-tables in ``polyc.passes.legality``; ``refusals`` says for each reduction why the function
-under it stays.  Applied to its own result the pass changes nothing.
+tables in ``passes/support/region/legality.py``; ``refusals`` says for each reduction why the
+function under it stays.  Applied to its own result the pass changes nothing.
 """
 
 from __future__ import annotations
@@ -30,22 +30,20 @@ from xdsl.pattern_rewriter import (
 )
 
 from polyc.dialects import region
-from polyc.passes.driver import located, rewrite
-from polyc.passes.legality import (
-    DEFAULT_CLASSES,
+from polyc.passes.support.region.legality import (
     JOIN,
     JOIN_NEEDS,
     Candidate,
-    ChangeClass,
     JoinNeed,
     Row,
     candidate,
-    check_classes,
     judge,
     why_not_joined,
 )
-from polyc.passes.notes import Note, Report, show
-from polyc.passes.region_rewriting import (
+from polyc.rewriting.changes import DEFAULT_CLASSES, ChangeClass, check_classes
+from polyc.rewriting.driver import located, rewrite
+from polyc.rewriting.notes import Note, Report, show
+from polyc.rewriting.region.building import (
     ComposeBroadcasts,
     ComposeTransposes,
     Elementwise,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from polyc.dialects.diagnostic import Place, PolycError
+from polyc.dialects.common.diagnostic import Place, PolycError
 
 Path_ = tuple[str | int, ...]
 """The keys and positions that lead to a part of the text."""

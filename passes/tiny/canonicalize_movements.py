@@ -32,13 +32,13 @@ from xdsl.pattern_rewriter import (
     op_type_rewrite_pattern,
 )
 
+from polyc.affine import isl
 from polyc.dialects import tiny
-from polyc.dialects.dim import Dim, Shape
-from polyc.dialects.movements import MovementOp, slice_sizes
-from polyc.dialects.signature import graph_of, same_shape, symbol_space
-from polyc.dialects.sizes import Group, factor_groups, never_negative
-from polyc.passes.driver import rewrite
-from polyc.poly import isl
+from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.movements import MovementOp, slice_sizes
+from polyc.dialects.common.signature import graph_of, same_shape, symbol_space
+from polyc.dialects.common.sizes import Group, factor_groups, never_negative
+from polyc.rewriting.driver import rewrite
 
 # What isl is asked ------------------------------------------------------------------------
 

@@ -14,10 +14,10 @@ from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects import frontend
-from polyc.dialects.diagnostic import fail
-from polyc.dialects.movements import MovementOp
+from polyc.dialects.common.diagnostic import fail
+from polyc.dialects.common.movements import MovementOp
 from polyc.playback import functions, views
-from polyc.playback.frontend_attention import attention
+from polyc.playback.frontend.attention import attention
 from polyc.playback.functions import Array, round_to, widen
 from polyc.playback.signature import bind
 

@@ -15,7 +15,7 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Attribute, Operation
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.hardware import scalar_type
 from polyc.playback import functions
 from polyc.playback.gpu.lanes import Array, Value, is_lanes

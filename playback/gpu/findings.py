@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
-from polyc.dialects.diagnostic import PolycError, place_of
+from polyc.dialects.common.diagnostic import PolycError, place_of
 
 KINDS: dict[str, str] = {
     "DataRace": "two threads touch the same bytes, one of them writes, and nothing orders them",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Attribute, Operation
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, why_crowded
 from polyc.dialects.gpu.module import DispatchOp, KernelOp, ModuleOp

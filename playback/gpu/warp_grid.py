@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from polyc.dialects.gpu.hw_exchange import AtomicGlobalOp
+from polyc.dialects.gpu.hardware.exchange import AtomicGlobalOp
 from polyc.playback.gpu.clocks import NEVER, UPDATED
 from polyc.playback.gpu.kernel import Steps, Wait
 from polyc.playback.gpu.lanes import Array, Mask, Value

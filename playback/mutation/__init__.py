@@ -16,9 +16,9 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from polyc.dialects.diagnostic import place_of
+from polyc.dialects.common.diagnostic import place_of
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu.hw_sync import PACES
+from polyc.dialects.gpu.hardware.sync import PACES
 from polyc.dialects.gpu.module import KernelOp, ModuleOp
 from polyc.dialects.gpu.types import (
     IndexAttr,
@@ -27,8 +27,8 @@ from polyc.dialects.gpu.types import (
     TensorMapType,
     index_attr,
 )
-from polyc.passes.emit import Emit, affine_dim
-from polyc.playback.mutation_arithmetic import ARITHMETIC, Change
+from polyc.playback.mutation.arithmetic import ARITHMETIC, Change
+from polyc.rewriting.emit import Emit, affine_dim
 
 REMOVABLE = (
     hw.BarrierOp,

@@ -24,9 +24,9 @@ from xdsl.ir.affine import (
     AffineSet,
 )
 
+from polyc.affine import isl
 from polyc.dialects import index, tiny
 from polyc.dialects.index import PieceAttr, ValueOp
-from polyc.poly import isl
 
 Pieces = tuple[PieceAttr, ...]
 

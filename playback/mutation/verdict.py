@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.playback.agreement import tolerance_check
 from polyc.playback.estimate import Estimate

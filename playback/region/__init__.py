@@ -27,13 +27,13 @@ from xdsl.ir.affine import (
 )
 
 from polyc.dialects import region
-from polyc.dialects.diagnostic import fail
-from polyc.dialects.dim import shape_text
-from polyc.dialects.region_scope import KernelScope
-from polyc.dialects.region_types import MemRefType, ValType
+from polyc.dialects.common.diagnostic import fail
+from polyc.dialects.common.dim import shape_text
+from polyc.dialects.region.scope import KernelScope
+from polyc.dialects.region.types import MemRefType, ValType
 from polyc.playback import functions
 from polyc.playback.functions import Array, dtype_of, round_to, widen
-from polyc.playback.region_together import CHUNK, reduce_together
+from polyc.playback.region.together import CHUNK, reduce_together
 from polyc.playback.signature import sizes
 
 

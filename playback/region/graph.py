@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from polyc.dialects import region
-from polyc.dialects.region_graph import ends, source
-from polyc.dialects.region_types import MemRefType
+from polyc.dialects.region.graph import ends, source
+from polyc.dialects.region.types import MemRefType
 from polyc.playback import region as region_playback
 from polyc.playback.functions import Array
 from polyc.playback.region import bind

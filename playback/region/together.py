@@ -8,7 +8,7 @@ from typing import cast
 from xdsl.ir import Block
 
 from polyc.dialects import region
-from polyc.dialects.region_types import ValType
+from polyc.dialects.region.types import ValType
 from polyc.playback.functions import Array, as_array
 
 CHUNK = 64

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp, why_crowded
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.playback.estimate import Estimate
 from polyc.playback.functions import row_major, zeros_like
-from polyc.playback.roles import Floor
-from polyc.playback.tile_cta import Array, Cluster, Cta, Plays, undefined
-from polyc.playback.tile_data import DATA
-from polyc.playback.tile_flow import FLOW
-from polyc.playback.tile_numbers import NUMBERS
+from polyc.playback.tile.cta import Array, Cluster, Cta, Plays, undefined
+from polyc.playback.tile.data import DATA
+from polyc.playback.tile.flow import FLOW
+from polyc.playback.tile.numbers import NUMBERS
+from polyc.playback.tile.roles import Floor
 
 
 def run(

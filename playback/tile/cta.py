@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.module import (
     KernelOp,
 )
 from polyc.dialects.gpu.types import GlobalType, SharedType
 from polyc.playback.estimate import Estimate
 from polyc.playback.gpu import arithmetic
-from polyc.playback.roles import Floor
+from polyc.playback.tile.roles import Floor
 
 Array = NDArray[Any]
 

@@ -14,7 +14,7 @@ from xdsl.ir.affine import (
     AffineMap,
 )
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
     LoadGlobalOp,
@@ -24,10 +24,10 @@ from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.playback.estimate import Estimate, accumulated, scattered
 from polyc.playback.functions import as_array, dtype_of, posing, zeros_like
 from polyc.playback.gpu import arithmetic
-from polyc.playback.im2col import taken
-from polyc.playback.roles import Ring
-from polyc.playback.tile_cta import Array, Cta, Plays, tile_at, undefined
-from polyc.playback.tile_numbers import INTEGER, evaluated, play_constant
+from polyc.playback.tile.cta import Array, Cta, Plays, tile_at, undefined
+from polyc.playback.tile.im2col import taken
+from polyc.playback.tile.numbers import INTEGER, evaluated, play_constant
+from polyc.playback.tile.roles import Ring
 
 
 def window(tensor: Array, start: Sequence[int], shape: Sequence[int]) -> Array:

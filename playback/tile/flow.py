@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.dialects import scf
 from xdsl.ir import Operation
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
     BarrierOp,
@@ -21,8 +21,8 @@ from polyc.dialects.gpu.hardware import (
 from polyc.dialects.gpu.module import (
     ReturnOp,
 )
-from polyc.playback.roles import Ring, Turns
-from polyc.playback.tile_cta import Array, Cta, Plays
+from polyc.playback.tile.cta import Array, Cta, Plays
+from polyc.playback.tile.roles import Ring, Turns
 
 
 def _coordinates(cta: Cta, op: tile.TileCoordinatesOp) -> None:

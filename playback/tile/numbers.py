@@ -18,10 +18,10 @@ from xdsl.ir.affine import (
     AffineSymExpr,
 )
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.playback.functions import dtype_of
 from polyc.playback.gpu import arithmetic
-from polyc.playback.tile_cta import Array, Cta, Plays
+from polyc.playback.tile.cta import Array, Cta, Plays
 
 BINARY: dict[AffineBinaryOpKind, Callable[[Any, Any], Any]] = {
     AffineBinaryOpKind.Add: lambda a, b: a + b,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir import Operation
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 
 
 class Stopped(Exception):

@@ -10,7 +10,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.traits import Pure
 
 from polyc.dialects import region
-from polyc.dialects.region_types import AxisAttr, ValType
+from polyc.dialects.region.types import AxisAttr, ValType
 
 Elementwise: TypeAlias = (
     region.UnaryOp | region.BinaryOp | region.CompareOp | region.SelectOp | region.CastOp

@@ -14,12 +14,12 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap, AffineSet
 
+from polyc.affine import isl
 from polyc.dialects import region
 from polyc.dialects.index import bounds
-from polyc.dialects.region_types import AxisAttr, ValType, val_type
-from polyc.lowering.index_to_region_points import Point, both, composed, moved_set
-from polyc.lowering.region_values import Values
-from polyc.poly import isl
+from polyc.dialects.region.types import AxisAttr, ValType, val_type
+from polyc.rewriting.region.points import Point, both, composed, moved_set
+from polyc.rewriting.region.values import Values
 
 COMPOSED = (
     region.ReadOp,

@@ -17,7 +17,8 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, StringAttr, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
 
-from polyc.dialects.dim import Dim
+from polyc.affine.expressions import Floor, linear_of, uses_dim
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import (
     BroadcastInDimOp,
     InsideOp,
@@ -26,10 +27,9 @@ from polyc.dialects.region import (
     ReduceOp,
     TransposeOp,
 )
-from polyc.dialects.region_types import AxisAttr, MemRefType, ValType, val_type
-from polyc.lowering.index_to_region_points import moved_set
-from polyc.passes.driver import located
-from polyc.poly.affine import Floor, linear_of, uses_dim
+from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, val_type
+from polyc.rewriting.driver import located
+from polyc.rewriting.region.points import moved_set
 
 Pair = tuple[str, str]
 """An axis and the one that lies right inside it."""

@@ -13,11 +13,11 @@ from xdsl.ir.affine import (
     AffineSet,
 )
 
-from polyc.dialects.dim import Dim
+from polyc.affine import isl
+from polyc.affine.expressions import nodes
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.index import moved_row
-from polyc.dialects.region_types import AxisAttr
-from polyc.poly import isl
-from polyc.poly.affine import nodes
+from polyc.dialects.region.types import AxisAttr
 
 
 @dataclass(frozen=True, slots=True)

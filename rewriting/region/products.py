@@ -23,8 +23,8 @@ from xdsl.ir.affine import (
     AffineSymExpr,
 )
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import (
     BinaryOp,
     BroadcastInDimOp,
@@ -42,7 +42,7 @@ from polyc.dialects.region import (
     UnaryOp,
     YieldOp,
 )
-from polyc.dialects.region_types import MemRefType, ValType
+from polyc.dialects.region.types import MemRefType, ValType
 from polyc.poly.contraction import ContractionPattern, Refusal, classify
 
 POINTWISE = (

@@ -10,8 +10,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineSet
 
 from polyc.dialects import region
-from polyc.dialects.region_types import AxisAttr, ValType
-from polyc.passes.driver import located
+from polyc.dialects.region.types import AxisAttr, ValType
+from polyc.rewriting.driver import located
 
 
 class Values:

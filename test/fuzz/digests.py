@@ -18,7 +18,7 @@ from hashlib import sha256
 from io import StringIO
 from pathlib import Path
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.test.fuzz.models import drawn
 from polyc.test.fuzz.search import parser
 from polyc.tools.parsing import parse_text

@@ -20,15 +20,15 @@ from typing import Any, cast
 
 from xdsl.passes import ModulePass
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
 from polyc.lowering.index_to_region import IndexToRegion
-from polyc.lowering.index_to_region_fusion import Fuse, Split
-from polyc.passes.driver import verify
+from polyc.lowering.index_to_region.fusion import Fuse, Split
 from polyc.playback.agreement import tolerance_check
 from polyc.playback.draws import DRAWS
 from polyc.playback.estimate import Estimate
 from polyc.playback.reference import make_inputs
+from polyc.rewriting.driver import verify
 from polyc.test.fuzz.random_programs import RandomProgram, drawn
 from polyc.test.fuzz.search import parser, search
 from polyc.test.unit.agreeing import meant, type_of

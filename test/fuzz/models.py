@@ -27,26 +27,26 @@ from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from polyc.dialects import frontend
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import AttentionOp, GraphOp, tensor, tensor_of
 from polyc.dialects.gpu.launches import why_crowded
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.plan import ScheduleOp
 from polyc.lowering.index_to_region import IndexToRegion
-from polyc.lowering.index_to_region_fusion import Split
-from polyc.passes.driver import verify
-from polyc.passes.lower_to_gpu import build, gpu_passes
+from polyc.lowering.index_to_region.fusion import Split
+from polyc.passes.pipeline import STAGES, build
 from polyc.playback.draws import DRAWS
 from polyc.playback.gpu.schedule import SCHEDULES
 from polyc.playback.gpu.simulate import COMPLETIONS, MULTIPROCESSORS, gpu_module_of, simulate
 from polyc.playback.reference import make_inputs
+from polyc.rewriting.driver import verify
 from polyc.test.fuzz.layers import REFUSED, differs
 from polyc.test.fuzz.random_programs import Maker, RandomProgram
 from polyc.test.fuzz.search import parser, search
 from polyc.test.unit.agreeing import meant
 from polyc.tools.parsing import parse_text
-from polyc.tools.pipeline import STAGES, run_pass
+from polyc.tools.pipeline import run_pass
 from polyc.tools.play import play
 from polyc.tools.registry import make_context
 
@@ -501,7 +501,7 @@ def failure(
     kept, refused = {"frontend": module.clone()}, None
     try:
         for stage, names in STAGES.items():
-            for name in (*names, *(gpu_passes() if stage == "gpu" else ())):
+            for name in names:
                 made = IndexToRegion("cost", split) if name == "index-to-region" else None
                 run_pass(ctx, made or build(name, arch), module, check=made is not None)
             verify(module)

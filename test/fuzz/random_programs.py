@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects import frontend
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import GraphOp, broadcast, tensor, tensor_of
 
 TAME = ("abs", "erf", "gelu", "gelu_tanh", "neg", "relu", "sigmoid", "silu", "tanh")

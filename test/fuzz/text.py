@@ -20,9 +20,9 @@ from pathlib import Path
 
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.passes.driver import verify
-from polyc.passes.lower_to_gpu import build, names
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.passes.pipeline import ORDER, build
+from polyc.rewriting.driver import verify
 from polyc.test.fuzz.random_programs import drawn
 from polyc.test.fuzz.search import parser, search
 from polyc.tools.parsing import parse_text
@@ -60,7 +60,7 @@ def texts() -> tuple[str, ...]:
             module = parse_text(ctx, text, "x")
             found.append(str(module))
             try:
-                for name in names():
+                for name in ORDER:
                     build(name, arch).apply(ctx, module)
                     found.append(str(module))
             except PolycError:

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import driver
 from polyc.runtime.program import Program
 from polyc.test.unit.agreeing import assert_agree, meant

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.playback.estimate import Estimate
 from polyc.runtime import nvrtc
 from polyc.runtime.program import Program

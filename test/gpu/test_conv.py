@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime.program import Program
 from polyc.test.unit.conv_programs import Conv, of
 from polyc.test.unit.im2col_programs import GEOMETRIES, convolution

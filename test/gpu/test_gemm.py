@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import driver
 from polyc.runtime.program import Program
 

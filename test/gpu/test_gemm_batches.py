@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime.program import Program
 from polyc.test.unit.gemm_programs import Product, inputs_of, one_tap, regions
 from polyc.tools.play import play

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
 from polyc.playback.reference import make_inputs
 from polyc.runtime.program import Program

@@ -17,10 +17,10 @@ from polyc.runtime import driver
 from polyc.runtime.program import Program
 from polyc.test.unit.agreeing import assert_agree
 from polyc.tools.check import Expected
+from polyc.tools.commands.run_tiles import near
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation, graphs
 from polyc.tools.registry import make_context
-from polyc.tools.run_tiles import near
 
 Array = np.ndarray[Any, Any]
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -74,7 +74,7 @@ def test_kernels_written_by_hand(
 ) -> None:
     if arch == "sm_90a" and not driver.device().runs(arch):
         pytest.skip(f"this GPU does not run {arch}")
-    from polyc.passes.gpu_linearize_access import GpuLinearizeAccess
+    from polyc.passes.gpu.linearize_access import GpuLinearizeAccess
 
     path = ROOT / "test" / "simulator" / f"{name}.mlir"
     ctx = make_context()

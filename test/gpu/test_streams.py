@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime.program import Program
 from polyc.test.unit.gpu_producers import CudaArray, DLPack
 from polyc.test.unit.test_simulator_sequences import module

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime.program import Program
 
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -18,16 +18,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 TESTS: dict[str, Sequence[str]] = {
-    "dialects/index.py": ("test_poly_readings.py", "test_compute_at.py"),
+    "dialects/index/__init__.py": ("test_poly_readings.py", "test_compute_at.py"),
     "poly/ways.py": ("test_compute_at.py",),
     "poly/compute_at.py": ("test_compute_at.py",),
     "poly/footprint.py": ("test_poly_footprint.py",),
     "poly/halo.py": ("test_poly_footprint.py",),
     "poly/tails.py": ("test_poly_footprint.py",),
-    "poly/isl.py": ("test_poly_footprint.py",),
+    "affine/isl.py": ("test_poly_footprint.py",),
     "poly/dependences.py": ("test_poly_dependences.py",),
     "poly/guards.py": ("test_poly_guards.py",),
-    "passes/region_drop_guards.py": ("test_poly_guards.py",),
+    "passes/region/drop_guards.py": ("test_poly_guards.py",),
     "poly/readings.py": ("test_poly_readings.py", "test_poly_guards.py"),
     "poly/contraction.py": ("test_poly_contraction.py", "test_poly_view.py"),
     "poly/banks.py": ("test_poly_hints.py",),
@@ -54,7 +54,7 @@ def _of(file: str, *changes: tuple[str, str, str]) -> list[Mutant]:
 
 MUTANTS: Sequence[Mutant] = (
     *_of(
-        "dialects/index.py",
+        "dialects/index/__init__.py",
         ("guard deleted", ", *(moved_row(r, into) for r in inside))", ")"),
         (
             "map shifted by one",
@@ -165,7 +165,7 @@ MUTANTS: Sequence[Mutant] = (
         ("assumptions forgotten", "(*facts.constraints, some)", "(some,)"),
     ),
     *_of(
-        "poly/isl.py",
+        "affine/isl.py",
         (
             "the greatest value and one",
             "None if found.is_infty() else _integer(found)",
@@ -224,7 +224,7 @@ MUTANTS: Sequence[Mutant] = (
         ("assumptions forgotten", ", *facts_of(block.value).constraints)", ")"),
     ),
     *_of(
-        "passes/region_drop_guards.py",
+        "passes/region/drop_guards.py",
         (
             "the value not chosen",
             "rewriter.replace(select, [], [select.operands[1]])",

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, i1
 
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import KernelOp
-from polyc.passes.lower_to_gpu import BORDERS, build
+from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback.functions import round_to
 from polyc.test.unit.gpu_text import only, parsed
 from polyc.tools.registry import make_context
 
 Array = NDArray[Any]
 
-TO_REGION = tuple(BORDERS)[: tuple(BORDERS).index("plan-select")]
+TO_REGION = ABOVE_GPU[: ABOVE_GPU.index("plan-select")]
 
 
 @dataclass(frozen=True)

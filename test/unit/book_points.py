@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap, AffineSet
 
 from polyc.dialects import index, tiny
-from polyc.dialects.movements import MovementOp
+from polyc.dialects.common.movements import MovementOp
 from polyc.playback import functions
 from polyc.playback.tiny import evaluate
 

@@ -10,15 +10,15 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.gpu import module as gpu
-from polyc.passes.driver import verify
-from polyc.passes.lower_to_gpu import BORDERS, build
+from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback import tile
 from polyc.playback.gpu.simulate import gpu_module_of
+from polyc.rewriting.driver import verify
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play, programs
 from polyc.tools.registry import make_context
 
-ABOVE = list(BORDERS)[: list(BORDERS).index("plan-select")]
+ABOVE = ABOVE_GPU[: ABOVE_GPU.index("plan-select")]
 
 
 def tensor(shape: Sequence[str | int], element: str = "f16") -> str:

@@ -11,11 +11,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.printer import Printer
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.module import KernelOp
-from polyc.passes.driver import verify
-from polyc.passes.gpu_pipeline import GPU_PASSES
-from polyc.passes.lower_to_gpu import build
+from polyc.passes.pipeline import GPU_PASSES, build
+from polyc.rewriting.driver import verify
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 

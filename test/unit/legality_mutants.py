@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, f16, f32
 
 from polyc.dialects.region import BinaryOp, BroadcastInDimOp, ReduceOp
-from polyc.dialects.region_types import val_type
-from polyc.passes.driver import rewrite
-from polyc.passes.legality import (
-    CLASSES,
+from polyc.dialects.region.types import val_type
+from polyc.passes.region.distribute import SPLIT, SplitReduction
+from polyc.passes.region.srnf import JoinReductions
+from polyc.passes.support.region.legality import (
     JOIN,
     JOIN_NEEDS,
     KNOWN_WRONG,
@@ -24,12 +24,11 @@ from polyc.passes.legality import (
     NONNEGATIVE_OTHER,
     ONE_USE,
     TABLE,
-    ChangeClass,
     JoinNeed,
     Row,
 )
-from polyc.passes.region_distribute import SPLIT, SplitReduction
-from polyc.passes.region_srnf import JoinReductions
+from polyc.rewriting.changes import CLASSES, ChangeClass
+from polyc.rewriting.driver import rewrite
 from polyc.test.unit.legality_programs import ANY, FINITE, Body, Case, cases, check, named, run_body
 from polyc.test.unit.region_expressions import Array, agree, of_type, shaken
 

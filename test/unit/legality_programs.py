@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp, f16, f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.region import (
     BinaryOp,
     BroadcastInDimOp,
@@ -23,10 +23,10 @@ from polyc.dialects.region import (
     UnaryOp,
     YieldOp,
 )
-from polyc.dialects.region_types import AxisAttr, MemRefType, val_type
-from polyc.passes import legality
-from polyc.passes.legality import Row
-from polyc.passes.region_srnf import normalise
+from polyc.dialects.region.types import AxisAttr, MemRefType, val_type
+from polyc.passes.region.srnf import normalise
+from polyc.passes.support.region import legality
+from polyc.passes.support.region.legality import Row
 from polyc.test.unit.region_expressions import agree, play
 
 Array = NDArray[Any]

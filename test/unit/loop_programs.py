@@ -9,11 +9,11 @@ from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects import frontend
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import GraphOp, tensor
 from polyc.lowering.index_to_region import IndexToRegion
-from polyc.lowering.index_to_region_fusion import Fuse
-from polyc.passes.lower_to_gpu import build
+from polyc.lowering.index_to_region.fusion import Fuse
+from polyc.passes.pipeline import build
 from polyc.tools.pipeline import run_pass
 from polyc.tools.registry import make_context
 

@@ -14,7 +14,7 @@ from xdsl.ir.affine import AffineSet
 from xdsl.parser import Parser
 
 from polyc.dialects import tiny
-from polyc.dialects.dim import Assumption, Dim
+from polyc.dialects.common.dim import Assumption, Dim
 from polyc.tools.registry import make_context
 
 Array = npt.NDArray[Any]

@@ -22,8 +22,8 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.printer import Printer
 
 from polyc.dialects import region
-from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
-from polyc.dialects.region_types import AxisAttr, MemRefType, ValType, val_type
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, val_type
 from polyc.playback import functions
 from polyc.playback.region import run
 

@@ -12,16 +12,16 @@ from typing import Any
 import islpy
 import pytest
 
-from polyc.dialects.arch import ARCHS
-from polyc.dialects.diagnostic import PolycError
-from polyc.poly import isl
+from polyc.affine import isl
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.poly.report import report_json
 from polyc.test.fuzz.random_programs import drawn
 from polyc.test.unit.book_needs import booked_text
 from polyc.test.unit.test_compute_at import SOFTMAX
 from polyc.tools import polyc
-from polyc.tools.analyze_command import reports_of
-from polyc.tools.analyze_text import report_text
+from polyc.tools.commands.analyze import reports_of
+from polyc.tools.commands.analyze_text import report_text
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
 

@@ -8,8 +8,8 @@ from typing import cast
 
 import pytest
 
-from polyc.passes.plan_attention import ANY, BOUNDED, PLAIN, UNMASKED, VARIANTS
-from polyc.passes.region_attention import HEAD_MULTIPLE
+from polyc.families.attention.recognise import HEAD_MULTIPLE
+from polyc.families.attention.schedules import ANY, BOUNDED, PLAIN, UNMASKED, VARIANTS
 from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
 
 DOC = (ROOT / "docs" / "attention.md").read_text()

@@ -9,16 +9,16 @@ import pytest
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 
-from polyc.dialects.diagnostic import place_of
+from polyc.dialects.common.diagnostic import place_of
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
+from polyc.families.attention.schedules import VARIANTS
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
-from polyc.passes.plan_attention import VARIANTS
 from polyc.playback.estimate import Estimate
 from polyc.playback.gpu import simulate
-from polyc.playback.gpu.verdict import Case, judge
 from polyc.playback.mutation import mutants
+from polyc.playback.mutation.verdict import Case, judge
 from polyc.runtime import nvrtc
 from polyc.test.unit.agreeing import assert_agree, meant
 from polyc.test.unit.attention_programs import (

@@ -16,13 +16,13 @@ from xdsl.ir.affine import AffineConstraintExpr, AffineConstraintKind, AffineExp
 
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
+from polyc.families.attention.visible import Visible
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
-from polyc.passes.region_visible import Visible
 from polyc.playback.estimate import Estimate
 from polyc.playback.gpu import simulate
-from polyc.playback.gpu.verdict import Case, judge
 from polyc.playback.mutation import mutants
+from polyc.playback.mutation.verdict import Case, judge
 from polyc.runtime import nvrtc
 from polyc.test.unit.agreeing import assert_agree, meant
 from polyc.test.unit.attention_programs import (

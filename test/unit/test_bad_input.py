@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.passes.driver import verify
-from polyc.passes.lower_to_gpu import build, names
-from polyc.tools import polyc, polyc_opt, run_command, sizes
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.passes.pipeline import ORDER, build
+from polyc.rewriting.driver import verify
+from polyc.tools import polyc, polyc_opt, sizes
+from polyc.tools.commands.inputs import the_graph
 from polyc.tools.errors import as_polyc_error
 from polyc.tools.parsing import decode, parse_text
 from polyc.tools.pipeline import Compilation
@@ -105,7 +106,7 @@ def layer(last: str, arch: str, generic: bool = False) -> str:
     """The aligned example after the pass ``last``; it has one kernel, so it is short."""
     ctx = make_context()
     module = parse_text(ctx, ALIGNED.read_text(), "x.mlir")
-    for name in names() if last else ():
+    for name in ORDER if last else ():
         build(name, arch).apply(ctx, module)
         if name == last:
             break
@@ -119,7 +120,7 @@ def test_mutants_of_the_example(part: int):
         check(mutant)
 
 
-@pytest.mark.parametrize("last", ["", *names()[:7]])
+@pytest.mark.parametrize("last", ["", *ORDER[:7]])
 def test_mutants_of_every_layer_in_generic_form(last: str):
     """Generic form reaches the verifiers with what no assembly format lets through."""
     for mutant in mutants(layer(last, "sm_90a", generic=True), f"generic {last}", 200):
@@ -263,7 +264,7 @@ def test_a_file_that_may_not_be_read_or_written(
 
 def test_memory_that_a_run_takes_is_compared_with_the_hosts(monkeypatch: pytest.MonkeyPatch):
     job = Compilation.of_file(EXAMPLE, "sm_80")
-    graph = run_command.the_graph(job.module, "x", None)
+    graph = the_graph(job.module, "x", None)
     small = {"M": 1000, "K": 1000, "N": 1000}
     sizes.check_tensors(graph, small)
     monkeypatch.setattr(sizes, "free_memory", lambda: 50_000_000)

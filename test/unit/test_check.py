@@ -13,7 +13,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 
 from polyc.dialects import index, region, tiny
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.check import EachPass, Expected, small_sizes
 from polyc.tools.pipeline import Compilation
 from polyc.tools.play import play, programs

@@ -16,10 +16,10 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, UnitAttr, f32
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.passes.finish import is_finished
-from polyc.passes.lower_to_gpu import build, names
+from polyc.passes.pipeline import ORDER, build
 from polyc.test.unit import attention_programs, loop_programs, row_programs
 from polyc.test.unit.gpu_text import find, kernel, printed
 from polyc.test.unit.row_programs import graph
@@ -88,7 +88,7 @@ def test_no_pass_is_blamed(
 ) -> None:
     module = make()
     check = EachPass.of_module(module, given=sizes)
-    for name in names():
+    for name in ORDER:
         build(name, arch).apply(make_context(), module)
         check.after(module, name)
     check.finish()
@@ -99,7 +99,7 @@ def lowered(name: str) -> tuple[ModuleOp, EachPass]:
     """The norm of rows of 256 after the passes up to ``name``."""
     module = text(NORM)()
     check = EachPass.of_module(module, given={"M": 9})
-    for step in names()[: names().index(name) + 1]:
+    for step in ORDER[: ORDER.index(name) + 1]:
         build(step, "sm_80").apply(make_context(), module)
     return module, check
 
@@ -109,7 +109,7 @@ def test_before_its_guards_a_kernel_is_not_finished() -> None:
     module, check = lowered("gpu-lower-tile-ops")
     assert not is_finished(module)
     again = parse_text(make_context(), printed(module), "t.mlir")
-    for name in names()[names().index("gpu-lower-tile-ops") + 1 :]:
+    for name in ORDER[ORDER.index("gpu-lower-tile-ops") + 1 :]:
         build(name, "sm_80").apply(make_context(), again)
     check.after(again, "the passes")
     check.finish()
@@ -125,7 +125,7 @@ def test_a_guard_that_a_pass_loses_is_still_an_alarm(name: str) -> None:
         assert block is not None and store.predicate is not None
         block.insert_op_before(bare, store)
         store.detach()
-    rest = [*names()[names().index(name) + 1 :]]
+    rest = [*ORDER[ORDER.index(name) + 1 :]]
     if name == "gpu-legalize-access":
         assert not is_finished(module)
         for step in rest:
@@ -141,7 +141,7 @@ def test_what_one_draw_shows_late_is_laid_to_its_pass(others: int) -> None:
     """Of threads each pass is given one kind of inputs, whichever turn it is; all are at the end."""
     module = loop_programs.PROGRAMS["a concatenation"].module()
     check = EachPass.of_module(module, given={"M": 5, "N": 7})
-    for step in names():
+    for step in ORDER:
         build(step, "sm_80").apply(make_context(), module)
     check.after(module, "the passes")
 

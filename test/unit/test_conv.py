@@ -11,20 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
+from polyc.families.conv.recognise import find_convolution
 from polyc.lowering.gpu_to_cuda import cuda_source
-from polyc.passes.driver import rewrite
 from polyc.passes.finish import finished
-from polyc.passes.lower_to_gpu import build
-from polyc.passes.region_convolution import find_convolution
-from polyc.passes.region_im2col import MaterializeColumns
+from polyc.passes.pipeline import build
+from polyc.passes.region.im2col import MaterializeColumns
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
+from polyc.rewriting.driver import rewrite
 from polyc.runtime import nvrtc
 from polyc.test.unit.conv_programs import Conv, of
 from polyc.test.unit.gemm_programs import (

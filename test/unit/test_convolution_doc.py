@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from polyc.passes.plan_conv import GATHERS, TMA, Variant
+from polyc.families.conv.schedules import GATHERS, TMA, Variant
 from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
 
 DOC = (ROOT / "docs" / "convolution.md").read_text()

@@ -23,13 +23,13 @@ from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Block, Operation
 from xdsl.ir.affine import AffineExpr
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.hardware import HARDWARE_OPS
 from polyc.lowering.gpu_to_cuda import cuda_source, kernel_text, print_cuda
-from polyc.lowering.gpu_to_cuda_asm import DeviceFunction
-from polyc.lowering.gpu_to_cuda_upstream import affine_text
-from polyc.lowering.gpu_to_cuda_writer import (
+from polyc.lowering.gpu_to_cuda.asm import DeviceFunction
+from polyc.lowering.gpu_to_cuda.upstream import affine_text
+from polyc.lowering.gpu_to_cuda.writer import (
     KEYWORDS,
     PRINTERS,
     KernelWriter,

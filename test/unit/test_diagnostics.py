@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
 )
 
-from polyc.dialects.diagnostic import Place, PolycError, from_text, one_line, place_of
+from polyc.dialects.common.diagnostic import Place, PolycError, from_text, one_line, place_of
 
 AT = FileLineColLoc(StringAttr("a.mlir"), IntAttr(3), IntAttr(7))
 

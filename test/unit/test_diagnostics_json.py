@@ -103,7 +103,7 @@ def test_kinds_of_the_specification(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from polyc.poly import isl
+    from polyc.affine import isl
 
     path = tmp_path / "case.mlir"
     path.write_text(case.text)

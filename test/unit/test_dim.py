@@ -13,7 +13,7 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
-from polyc.dialects.dim import (
+from polyc.dialects.common.dim import (
     Assumption,
     AssumptionsAttr,
     Dim,

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute
 
 from polyc.playback.draws import DRAWS, draw
 from polyc.playback.functions import MIN_EXPONENT, dtype_of
-from polyc.tools.run_command import KINDS
+from polyc.tools.commands.inputs import KINDS
 
 
 @pytest.mark.parametrize("element", [f16, bf16, f32])

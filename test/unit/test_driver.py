@@ -10,8 +10,8 @@ from xdsl.ir import Attribute, Operation
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.passes.driver import located, matched_types, rewrite, verify, verify_dominance
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.rewriting.driver import located, matched_types, rewrite, verify, verify_dominance
 from polyc.tools.parsing import parse_text
 
 TEXT = """\

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from polyc.passes.emit import INDEX, Emit
+from polyc.rewriting.emit import INDEX, Emit
 from polyc.tile.indices import read_dim
 
 d0, d1, s0 = AffineExpr.dimension(0), AffineExpr.dimension(1), AffineExpr.symbol(0)

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import polyc.tile as T
-from polyc.dialects.arch import ARCHS
-from polyc.passes.driver import verify
+from polyc.dialects.common.arch import ARCHS
 from polyc.passes.finish import finish
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
+from polyc.rewriting.driver import verify
 from polyc.runtime.nvrtc import compile_cuda
 from polyc.test.unit.empty_programs import PROGRAMS, sizes_of, text
 from polyc.tools import polyc

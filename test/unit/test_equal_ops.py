@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.transforms.common_subexpression_elimination import cse
 from xdsl.transforms.dead_code_elimination import dce
 
-from polyc.passes.driver import verify
-from polyc.passes.effects import Effect, effect_of, is_movable, is_unused
-from polyc.passes.equal_ops import drop_unused, merge_equal
+from polyc.rewriting.driver import verify
+from polyc.rewriting.effects import Effect, effect_of, is_movable, is_unused
+from polyc.rewriting.equal_ops import drop_unused, merge_equal
 from polyc.test.unit.gpu_text import parsed, printed
 
 MEMORY = "memref<8xindex>"

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from polyc.dialects.plan_fields import ALGORITHMS
+from polyc.dialects.plan.fields import ALGORITHMS
+from polyc.families.rows.schedules import VARIANTS, WARP
 from polyc.lowering.region_to_gpu import LOWERINGS
-from polyc.passes.plan_rows import VARIANTS, WARP
-from polyc.passes.plan_select import RULES
+from polyc.passes.plan.select import RULES
 from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
 
 DOC = (ROOT / "docs" / "families.md").read_text()

@@ -8,9 +8,9 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects import frontend
-from polyc.dialects.dim import Assumption, Dim
+from polyc.dialects.common.dim import Assumption, Dim
+from polyc.dialects.common.signature import TensorSpec, default_output_names, sizes_equal
 from polyc.dialects.frontend import CastOp, ElementwiseOp, GemmOp, GraphOp, OutputOp, tensor
-from polyc.dialects.signature import TensorSpec, default_output_names, sizes_equal
 from polyc.tools.registry import make_context
 
 M, N, K = (Dim.sym(s) for s in "MNK")

@@ -16,19 +16,19 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.parser import Parser
 
 from polyc.dialects import frontend, region, tiny
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import GraphOp, OutputOp, broadcast, tensor, tensor_of
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.index_to_region import IndexToRegion
-from polyc.lowering.index_to_region_fusion import Fuse
+from polyc.lowering.index_to_region.fusion import Fuse
 from polyc.lowering.tiny_to_index import TinyToIndex
-from polyc.passes.driver import verify
-from polyc.passes.region_inline_deferred import RegionInlineDeferred
-from polyc.passes.tiny_canonicalize_movements import TinyCanonicalizeMovements
+from polyc.passes.region.inline_deferred import RegionInlineDeferred
+from polyc.passes.tiny.canonicalize_movements import TinyCanonicalizeMovements
 from polyc.playback import frontend as frontend_playback
 from polyc.playback import tiny as tiny_playback
 from polyc.playback.functions import Array, widen
 from polyc.playback.reference import make_inputs, reference
+from polyc.rewriting.driver import verify
 from polyc.test.unit.agreeing import assert_agree
 from polyc.tools.play import play
 from polyc.tools.registry import make_context

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import bf16, f16, f32
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
 from polyc.playback.agreement import tolerance_check
 from polyc.playback.draws import DRAWS

@@ -36,10 +36,10 @@ from polyc.lowering.frontend_to_tiny import (
     LowerSoftmax,
     patterns,
 )
-from polyc.passes.driver import rewrite, verify
 from polyc.playback import frontend as frontend_playback
 from polyc.playback import tiny as tiny_playback
 from polyc.playback.reference import make_inputs
+from polyc.rewriting.driver import rewrite, verify
 from polyc.tools.registry import make_context
 
 TEXT = """

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.region import KernelOp
+from polyc.families.matmul.recognise import find_contraction
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finished
-from polyc.passes.region_contraction import find_contraction
 from polyc.playback.gpu import simulate
 from polyc.runtime import nvrtc
 from polyc.test.unit.gemm_programs import (

@@ -8,7 +8,7 @@ from xdsl.ir import Operation
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.passes.gpu_guards import acting, literals
+from polyc.passes.support.gpu.guards import acting, literals
 from polyc.test.unit.gpu_programs import TENSOR, pipeline
 from polyc.test.unit.gpu_text import assert_refused, find, only, printed, run, unchanged
 

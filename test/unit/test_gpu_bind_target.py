@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from xdsl.dialects.builtin import DictionaryAttr
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.module import ModuleOp
-from polyc.passes.driver import rewrite
-from polyc.passes.gpu_bind_target import BindTarget
+from polyc.passes.gpu.bind_target import BindTarget
+from polyc.rewriting.driver import rewrite
 from polyc.test.unit.gpu_text import assert_refused, kernel, only, parsed, run
 
 PASS = "gpu-bind-target"

@@ -22,8 +22,8 @@ from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.passes.finish import finished
 from polyc.playback.functions import dtype_of
 from polyc.playback.gpu.simulate import simulate
-from polyc.playback.gpu.verdict import Case, judge
 from polyc.playback.mutation import mutants
+from polyc.playback.mutation.verdict import Case, judge
 from polyc.test.unit.evaluate import Event, Machine
 from polyc.test.unit.gpu_programs import pipeline
 from polyc.test.unit.gpu_text import (

@@ -9,7 +9,7 @@ from xdsl.dialects import arith, scf
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile as tile_ops
 from polyc.dialects.gpu.types import TensorMapType
-from polyc.passes.gpu_pipeline import GPU_PASSES
+from polyc.passes.pipeline import GPU_PASSES
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of

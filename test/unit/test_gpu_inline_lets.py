@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.gpu import hardware as hw
-from polyc.passes.gpu_inline_lets import LONGEST
+from polyc.passes.gpu.inline_lets import LONGEST
 from polyc.test.unit.gpu_text import find, kernel, only, run, unchanged
 
 PASS = "gpu-inline-lets"

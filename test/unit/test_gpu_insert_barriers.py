@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import polyc.tile as T
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.module import KernelOp
 from polyc.passes.finish import finish
-from polyc.passes.gpu_insert_barriers import planned
+from polyc.passes.gpu.insert_barriers import planned
 from polyc.playback import tile as tiles
 from polyc.playback.gpu import SCHEDULES, simulate
 from polyc.playback.gpu.simulate import gpu_module_of
@@ -78,7 +78,7 @@ NEEDED = [
 @pytest.mark.parametrize("name", NEEDED)
 def test_without_the_pass_it_is_wrong(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = PROGRAMS[name]
-    monkeypatch.setattr("polyc.passes.gpu_insert_barriers.planned", lambda kernel: {})
+    monkeypatch.setattr("polyc.passes.gpu.insert_barriers.planned", lambda kernel: {})
     module = lowered(case.program)
     found: set[str] = set()
     for sizes in case.sizes:

@@ -13,10 +13,10 @@ from xdsl.parser import Parser
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType, SharedType
-from polyc.passes.gpu_free_layouts import layout_of, row_layout
-from polyc.passes.gpu_layout_inference import widest_swizzle
-from polyc.passes.gpu_layouts import mma_sync_accumulator, wgmma_accumulator
-from polyc.passes.gpu_spread import Spread
+from polyc.passes.gpu.layout_inference import widest_swizzle
+from polyc.passes.support.gpu.free_layouts import layout_of, row_layout
+from polyc.passes.support.gpu.layouts import mma_sync_accumulator, wgmma_accumulator
+from polyc.passes.support.gpu.spread import Spread
 from polyc.test.unit.gpu_programs import pipeline
 from polyc.test.unit.gpu_text import assert_refused, find, kernel, only, printed, refusal, run
 from polyc.tools.registry import make_context

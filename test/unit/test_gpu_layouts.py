@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from polyc.dialects.gpu.types import FragmentLayoutAttr
-from polyc.passes.gpu_layouts import mma_sync_accumulator, wgmma_accumulator
+from polyc.passes.support.gpu.layouts import mma_sync_accumulator, wgmma_accumulator
 from polyc.test.unit.evaluate import affine_value
 
 Places = NDArray[np.int64]

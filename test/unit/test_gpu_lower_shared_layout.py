@@ -16,7 +16,7 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import KernelOp
 from polyc.dialects.gpu.types import SharedType, element_bytes
-from polyc.passes.gpu_layout_inference import widest_swizzle
+from polyc.passes.gpu.layout_inference import widest_swizzle
 from polyc.test.unit.evaluate import Machine
 from polyc.test.unit.gpu_text import assert_refused, body_of, find, kernel, only, run
 from polyc.test.unit.simulate import place

@@ -18,8 +18,8 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import KernelOp
 from polyc.dialects.gpu.types import SharedType, TensorMapType
-from polyc.passes.gpu_layout_inference import widest_swizzle
-from polyc.passes.gpu_layouts import mma_sync_accumulator, wgmma_accumulator
+from polyc.passes.gpu.layout_inference import widest_swizzle
+from polyc.passes.support.gpu.layouts import mma_sync_accumulator, wgmma_accumulator
 from polyc.test.unit.gpu_text import assert_refused, find, kernel, only, printed, refusal, run
 from polyc.test.unit.simulate import Simulator
 

@@ -6,8 +6,8 @@ import pytest
 
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.module import ModuleOp, followers
-from polyc.passes.driver import rewrite
-from polyc.passes.gpu_overlap_launches import OverlapLaunches
+from polyc.passes.gpu.overlap_launches import OverlapLaunches
+from polyc.rewriting.driver import rewrite
 from polyc.test.unit.gpu_text import find, kernel, only, parsed
 
 DISPATCH = """

@@ -23,13 +23,13 @@ from polyc.dialects.gpu.types import (
     SharedType,
     TokenType,
 )
-from polyc.passes.gpu_bind_ifs import holds_tile_ops
-from polyc.passes.gpu_double_buffer_fragments import buffers_of
-from polyc.passes.gpu_guards import acting
-from polyc.passes.gpu_insert_barriers import planned
-from polyc.passes.gpu_pipeline import GPU_PASSES
-from polyc.passes.gpu_tile_stores import STORE_GROUPS
-from polyc.passes.lower_to_gpu import build, names
+from polyc.passes.gpu.bind_ifs import holds_tile_ops
+from polyc.passes.gpu.double_buffer_fragments import buffers_of
+from polyc.passes.gpu.insert_barriers import planned
+from polyc.passes.pipeline import GPU_PASSES, build
+from polyc.passes.pipeline import ORDER as PIPELINE
+from polyc.passes.support.gpu.guards import acting
+from polyc.passes.support.gpu.tile_stores import STORE_GROUPS
 from polyc.test.unit.gpu_text import ORDER, find, printed, run
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
@@ -340,7 +340,7 @@ def test_every_pass_says_what_holds() -> None:
 def test_what_a_pass_promises_holds_from_then_on(root: Path, name: str, arch: str) -> None:
     ctx = make_context()
     module = parse_text(ctx, (root / "examples" / name).read_text(), name)
-    for border in names():
+    for border in PIPELINE:
         if border not in GPU_PASSES:
             build(border, arch).apply(ctx, module)
     if arch == "sm_90a":
@@ -363,7 +363,7 @@ def test_a_pass_has_nothing_to_do_twice(root: Path, step: str) -> None:
         ctx = make_context()
         text = (root / "examples" / "gemm_bias_relu.mlir").read_text()
         module = parse_text(ctx, text, "g.mlir")
-        for name in names()[: names().index(step) + 1]:
+        for name in PIPELINE[: PIPELINE.index(step) + 1]:
             build(name, arch).apply(ctx, module)
         once = printed(module)
         assert printed(run(module, step)) == once

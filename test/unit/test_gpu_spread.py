@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.gpu.types import FragmentLayoutAttr
-from polyc.passes.gpu_layouts import mma_sync_accumulator, wgmma_accumulator
-from polyc.passes.gpu_spread import Spread, digits
+from polyc.passes.support.gpu.layouts import mma_sync_accumulator, wgmma_accumulator
+from polyc.passes.support.gpu.spread import Spread, digits
 
 ROW = AffineMap.from_callable(lambda i, j: (i,))
 COLUMN = AffineMap.from_callable(lambda i, j: (j,))

@@ -9,7 +9,7 @@ import pytest
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.module import ModuleOp
-from polyc.passes.gpu_pipeline import GPU_PASSES
+from polyc.passes.pipeline import GPU_PASSES
 from polyc.playback.gpu import simulate
 from polyc.test.unit.gpu_text import assert_refused, find, kernel, only, refusal, run
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from xdsl.context import Context
 
-from polyc.dialects.dim import Dim, shape_text
+from polyc.dialects.common.dim import Dim, shape_text
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.dialects.gpu.views import is_view, merged_axes
 from polyc.passes.finish import finish

@@ -18,8 +18,8 @@ from polyc.passes.finish import finish
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.playback.gpu.verdict import Case, judge
 from polyc.playback.mutation import mutants
+from polyc.playback.mutation.verdict import Case, judge
 from polyc.runtime import nvrtc
 from polyc.test.unit.gpu_text import parsed
 from polyc.test.unit.guarded_programs import BlockSparse

@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import f16
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.im2col import Im2colAttr
-from polyc.passes.driver import verify
 from polyc.playback.gpu import SimulationResult, simulate
+from polyc.rewriting.driver import verify
 from polyc.runtime import driver, nvrtc, tensor_maps
 from polyc.runtime.program import Program
 from polyc.test.unit.gpu_text import parsed, run

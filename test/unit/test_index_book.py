@@ -16,12 +16,12 @@ from xdsl.dialects.builtin import ModuleOp, f16, f32
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineMap
 
+from polyc.affine import isl
 from polyc.dialects import index, tiny
-from polyc.dialects.dim import Assumption, Dim
-from polyc.lowering.index_rule import Numbering
+from polyc.dialects.common.dim import Assumption, Dim
 from polyc.lowering.tiny_to_index import TinyToIndex, index_rules
-from polyc.passes.driver import rewrite
-from polyc.poly import isl
+from polyc.lowering.tiny_to_index.rule import Numbering
+from polyc.rewriting.driver import rewrite
 from polyc.tools.parsing import parse_text
 
 Array = npt.NDArray[Any]
@@ -276,7 +276,7 @@ def test_composition_needs_a_book(ctx: Context):
 
 def test_a_rule_needs_the_entries_of_its_operands(ctx: Context):
     """A rule alone, with no rule for the leaves, says what is missing."""
-    from polyc.dialects.diagnostic import PolycError
+    from polyc.dialects.common.diagnostic import PolycError
     from polyc.lowering.tiny_to_index import IndexUnary
 
     module = parse_text(ctx, TRANSPOSED, "f.mlir")

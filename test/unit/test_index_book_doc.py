@@ -10,7 +10,7 @@ from xdsl.context import Context
 
 from polyc.dialects import index
 from polyc.lowering.tiny_to_index import TinyToIndex
-from polyc.passes.driver import verify
+from polyc.rewriting.driver import verify
 from polyc.tools.parsing import parse_text
 
 BLOCK = re.compile(r"<!-- (text|entry: (\w+)) -->\n```mlir\n(.*?)```", re.S)

@@ -8,12 +8,12 @@ import pytest
 from xdsl.context import Context
 from xdsl.ir.affine import AffineExpr, AffineSet
 
+from polyc.affine import isl
 from polyc.dialects import index, tiny
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.lowering.tiny_to_index import TinyToIndex
-from polyc.passes.driver import verify
-from polyc.poly import isl
 from polyc.poly.readings import reading
+from polyc.rewriting.driver import verify
 from polyc.tools.parsing import parse_text
 
 

@@ -14,9 +14,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import AffineSetAttr, ModuleOp
 from xdsl.ir.affine import AffineMap, AffineSet
 
+from polyc.affine import isl
 from polyc.dialects import index, tiny
 from polyc.lowering.tiny_to_index import TinyToIndex
-from polyc.poly import isl
 from polyc.test.unit.movement_chains import SIZES, SYMBOLS, Chain
 from polyc.tools.parsing import parse_text
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from polyc.bench.book_mutation import COLUMNS, MOVEMENTS, booked, counts_of, judged, table
 from polyc.dialects import index, tiny
-from polyc.playback.index_mutation import is_harmless, mutants, mutated
+from polyc.playback.mutation.index import is_harmless, mutants, mutated
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 

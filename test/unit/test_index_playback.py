@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 
 from polyc.dialects import index, tiny
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.playback import index as index_playback

@@ -15,9 +15,9 @@ from xdsl.ir.affine import AffineMap
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects import index, tiny
-from polyc.dialects.dim import Dim
-from polyc.lowering.index_reshape import common_factors
+from polyc.dialects.common.dim import Dim
 from polyc.lowering.tiny_to_index import TinyToIndex
+from polyc.lowering.tiny_to_index.reshape import common_factors
 from polyc.playback import index as index_playback
 from polyc.playback.reference import make_inputs
 from polyc.test.unit import book_points

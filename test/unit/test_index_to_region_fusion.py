@@ -8,13 +8,13 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
 from polyc.dialects import tiny
-from polyc.dialects.dim import Dim
-from polyc.lowering import index_to_region_cost as cost
-from polyc.lowering.index_to_region_forms import equal_casts
-from polyc.lowering.index_to_region_fusion import Composer, Fuse, Kernels
-from polyc.lowering.index_to_region_points import AxisNames
+from polyc.dialects.common.dim import Dim
+from polyc.lowering.index_to_region import cost
+from polyc.lowering.index_to_region.forms import equal_casts
+from polyc.lowering.index_to_region.fusion import Composer, Fuse, Kernels
 from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.poly.same_point import two_points
+from polyc.rewriting.region.points import AxisNames
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.errors import guarded
 from polyc.tools.interrupt import EXIT_CODE, MESSAGE, line, wants_json
 
@@ -65,7 +65,9 @@ def interrupted(
     )
 
 
-@pytest.mark.parametrize("until", ["_thread", "polyc.dialects.diagnostic", "xdsl.ir", "argparse"])
+@pytest.mark.parametrize(
+    "until", ["_thread", "polyc.dialects.common.diagnostic", "xdsl.ir", "argparse"]
+)
 @pytest.mark.parametrize("tool", ["polyc", "polyc_opt"])
 def test_in_imports(tool: str, until: str) -> None:
     if until == "_thread":
@@ -78,8 +80,8 @@ def test_in_imports(tool: str, until: str) -> None:
 @pytest.mark.parametrize(
     ("args", "until", "delay"),
     [
-        (("polyc", "compile", EXAMPLE, "--arch", "sm_90a"), "polyc.passes.gpu_vectorize", 0.0),
-        (("polyc_opt", EXAMPLE, "-p", "lower-to-gpu"), "polyc.passes.plan_rules", 0.01),
+        (("polyc", "compile", EXAMPLE, "--arch", "sm_90a"), "polyc.passes.gpu.vectorize", 0.0),
+        (("polyc_opt", EXAMPLE, "-p", "lower-to-gpu"), "polyc.families.rules", 0.01),
         (("polyc", *SIMULATE), "polyc.playback.gpu.warp", 0.2),
         (("polyc", "compile", EXAMPLE, "--arch", "sm_90a", "--emit", "cubin"), "nvrtc", 0.3),
     ],

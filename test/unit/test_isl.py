@@ -1,4 +1,4 @@
-"""poly/isl.py: what isl answers through attributes, and canonical expressions."""
+"""affine/isl.py: what isl answers through attributes, and canonical expressions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import AffineMapAttr, AffineSetAttr, Builtin
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap, AffineSet
 from xdsl.parser import Parser
 
-from polyc.poly import isl
+from polyc.affine import isl
 
 
 def parse(text: str) -> object:

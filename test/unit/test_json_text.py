@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.passes.json_text import read_json
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.passes.support.json_text import read_json
 from polyc.tools.polyc import main
 
 ROOT = Path(__file__).resolve().parents[2]

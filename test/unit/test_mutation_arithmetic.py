@@ -10,9 +10,9 @@ import pytest
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.playback import draws
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.playback.gpu.verdict import Case, judge
 from polyc.playback.mutation import mutants, mutated
-from polyc.playback.mutation_arithmetic import ARITHMETIC
+from polyc.playback.mutation.arithmetic import ARITHMETIC
+from polyc.playback.mutation.verdict import Case, judge
 from polyc.test.unit.tile_cases import CASES, lowered
 from polyc.tools.check import Expected
 from polyc.tools.pipeline import Compilation, graphs

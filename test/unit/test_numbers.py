@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, ModuleOp, bf16, f16, f32
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import ParseError
 
-from polyc.dialects.numbers import as_type, number_text
-from polyc.passes.driver import verify
+from polyc.dialects.common.numbers import as_type, number_text
+from polyc.rewriting.driver import verify
 from polyc.tools.errors import as_polyc_error
 from polyc.tools.parsing import parse_text
 from polyc.tools.printing import module_text

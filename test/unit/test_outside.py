@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from polyc.passes.driver import verify
-from polyc.passes.outside import outside_error
+from polyc.rewriting.driver import verify
+from polyc.rewriting.outside import outside_error
 from polyc.tools import polyc, polyc_opt
 from polyc.tools.errors import as_polyc_error
 
@@ -22,7 +22,7 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 from xdsl.pattern_rewriter import op_type_rewrite_pattern
 
 from polyc.dialects import frontend
-from polyc.passes.driver import rewrite
+from polyc.rewriting.driver import rewrite
 
 
 class Odd(Exception):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from xdsl.utils.exceptions import ParseError
 
-from polyc.dialects.diagnostic import Place, PolycError, place_of
-from polyc.passes.driver import verify
+from polyc.dialects.common.diagnostic import Place, PolycError, place_of
+from polyc.rewriting.driver import verify
 from polyc.tools.parsing import parse_text
 from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context

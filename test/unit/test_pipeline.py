@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 
-from polyc.dialects.arch import ARCHS
-from polyc.dialects.diagnostic import place_of
-from polyc.passes.driver import verify
-from polyc.passes.lower_to_gpu import build, names
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.diagnostic import place_of
+from polyc.passes.pipeline import ORDER, build
+from polyc.rewriting.driver import verify
 from polyc.tools import polyc_opt
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import run_pass
@@ -31,7 +31,7 @@ def test_every_text_reads_back_and_carries_everything(example: Path, arch: str):
     """Each pass runs on the text that the one before printed: what a pass knows is there."""
     ctx = make_context()
     module = parse_text(ctx, example.read_text(), "x.mlir")
-    for name in ("", *names()):
+    for name in ("", *ORDER):
         if name:
             run_pass(ctx, build(name, arch), module)
         text = module_text(module)
@@ -44,7 +44,7 @@ def test_every_text_reads_back_and_carries_everything(example: Path, arch: str):
 def test_every_text_with_locations_reads_back(arch: str):
     ctx = make_context()
     module = parse_text(ctx, EXAMPLES[0].read_text(), "x.mlir")
-    for name in names():
+    for name in ORDER:
         run_pass(ctx, build(name, arch), module, check=False)
         text = module_text(module, debuginfo=True)
         back = parse_text(ctx, text, "y.mlir")
@@ -60,7 +60,7 @@ def test_text_between_passes_changes_nothing(arch: str):
     ctx = make_context()
     memory = parse_text(ctx, EXAMPLES[0].read_text(), "x.mlir")
     texts = memory.clone()
-    for name in names():
+    for name in ORDER:
         run_pass(ctx, build(name, arch), memory, check=False)
         run_pass(ctx, build(name, arch), texts)
         text = module_text(texts)
@@ -73,9 +73,9 @@ def test_text_between_passes_changes_nothing(arch: str):
 def test_generic_form_reads_back(arch: str):
     ctx = make_context()
     module = parse_text(ctx, EXAMPLES[0].read_text(), "x.mlir")
-    for name in names():
+    for name in ORDER:
         run_pass(ctx, build(name, arch), module, check=False)
-        if name in ("frontend-to-tiny", "plan-select", "region-to-gpu", names()[-1]):
+        if name in ("frontend-to-tiny", "plan-select", "region-to-gpu", ORDER[-1]):
             generic = module_text(module, generic=True)
             assert module_text(parse_text(ctx, generic, "y.mlir")) == module_text(module)
 
@@ -85,7 +85,7 @@ def test_hardware_ops_carry_the_place_of_the_users_text(arch: str):
     ctx = make_context()
     module = parse_text(ctx, EXAMPLES[0].read_text(), "x.mlir")
     lines = EXAMPLES[0].read_text().splitlines()
-    for name in names():
+    for name in ORDER:
         run_pass(ctx, build(name, arch), module)
         for op in module.walk():
             assert isinstance(op.location, FileLineColLoc), f"{op.name} after {name}"
@@ -124,13 +124,13 @@ def all_texts(seed: int, example: Path, arch: str) -> bytes:
 @pytest.mark.parametrize("arch", ARCHS)
 def test_same_bytes_in_every_process(arch: str):
     first = all_texts(1, EXAMPLES[0], arch)
-    assert first.count(b"// IR after ") == len(names()) - 1
+    assert first.count(b"// IR after ") == len(ORDER) - 1
     assert all_texts(4321, EXAMPLES[0], arch) == first
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_passes_by_name_are_lower_to_gpu(arch: str, capsys: pytest.CaptureFixture[str]):
-    pipeline = ",".join(names()).replace("plan-select", f"plan-select{{arch={arch}}}")
+    pipeline = ",".join(ORDER).replace("plan-select", f"plan-select{{arch={arch}}}")
     texts: list[str] = []
     for passes in (pipeline, f"lower-to-gpu{{arch={arch}}}"):
         assert polyc_opt.main([str(EXAMPLES[0]), "-p", passes]) == 0
@@ -140,7 +140,7 @@ def test_passes_by_name_are_lower_to_gpu(arch: str, capsys: pytest.CaptureFixtur
 
 
 def test_borders_are_in_the_order_of_the_pipeline():
-    assert names()[:8] == [
+    assert ORDER[:8] == [
         "frontend-to-tiny",
         "tiny-to-index",
         "index-to-region",

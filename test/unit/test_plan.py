@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.context import Context
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Assumption, Dim
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan_fields import FIELDS, Value
-from polyc.passes.plan_gemm import VARIANTS
-from polyc.passes.plan_given import user_schedule
-from polyc.passes.plan_rules import fitted
+from polyc.dialects.plan.fields import FIELDS, Value
+from polyc.families.matmul.schedules import VARIANTS
+from polyc.families.rules import fitted
+from polyc.passes.support.plan.given import user_schedule
 from polyc.tools.parsing import parse_text
 
 MMA_SYNC: dict[str, Value] = {

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan_fields import Value
+from polyc.dialects.plan.fields import Value
 from polyc.dialects.region import KernelOp
-from polyc.passes.lower_to_gpu import build
-from polyc.passes.plan_attention import MAX_FEATURES, VARIANTS, schedules
+from polyc.families.attention.schedules import MAX_FEATURES, VARIANTS, schedules
+from polyc.passes.pipeline import build
 from polyc.test.unit.attention_programs import PROGRAMS, Attention
 from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed, run
 from polyc.tools.registry import make_context

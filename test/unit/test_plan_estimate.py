@@ -11,9 +11,9 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan_fields import Value
+from polyc.dialects.plan.fields import Value
 from polyc.dialects.region import KernelOp
-from polyc.passes.plan_estimate import Estimate, estimate
+from polyc.passes.support.plan.estimate import Estimate, estimate
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import MULTIPROCESSORS
 from polyc.tools import polyc

@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import AffineMapAttr, AffineSetAttr, Builtin
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap, AffineSet
 from xdsl.parser import Parser
 
-from polyc.dialects.dim import Dim
+from polyc.affine import isl
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.index import box
-from polyc.poly import isl
 from polyc.poly.contraction import ContractionPattern, Refusal, classify
 
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from xdsl.context import Context
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap, AffineSet, AffineSymExpr
 
-from polyc.dialects.dim import Dim
+from polyc.affine.expressions import constraint_of, linear_of
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.index import box
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.tiny_to_index import TinyToIndex
-from polyc.poly.affine import constraint_of, linear_of
 from polyc.poly.blocks import blocks_of
 from polyc.poly.dependences import (
     Access,

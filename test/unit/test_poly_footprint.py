@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineSet
 
-from polyc.dialects.arch import ARCHS
-from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.poly.footprint import Buffer, Footprint, footprint, least_buffer
 from polyc.poly.halo import Halo, halo
 from polyc.poly.tails import Tail, tail

@@ -19,15 +19,15 @@ from xdsl.ir.affine import (
     AffineSymExpr,
 )
 
+from polyc.affine import isl
+from polyc.affine.expressions import constraint_of, linear_of
 from polyc.dialects import region
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.index import box
-from polyc.dialects.region_types import AxisAttr, MemRefType
-from polyc.passes.region_drop_guards import RegionDropGuards
+from polyc.dialects.region.types import AxisAttr, MemRefType
+from polyc.passes.region.drop_guards import RegionDropGuards
 from polyc.playback import region as region_playback
-from polyc.poly import isl
-from polyc.poly.affine import constraint_of, linear_of
 from polyc.poly.blocks import blocks_of
 from polyc.poly.guards import guard_entries, judge, tail_entries
 from polyc.test.unit.book_needs import booked_text

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyc.dialects.arch import ARCHS
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.dim import Dim
 from polyc.playback.gpu.counters import wavefronts
 from polyc.poly.banks import BankHint, Pattern, bank_hint, lanes, swizzled, turns
 from polyc.poly.barriers import CommitWait, MBarriers, barrier_hint

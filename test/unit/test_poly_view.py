@@ -12,11 +12,11 @@ import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from polyc.affine import isl
 from polyc.dialects import tiny
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.tiny_to_index import TinyToIndex
-from polyc.poly import isl
 from polyc.poly.blocks import find_contraction
 from polyc.poly.contraction import ContractionPattern
 from polyc.poly.indexbook import indexbook_json

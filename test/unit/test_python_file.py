@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import polyc as package
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools import polyc, polyc_opt
 
 ROOT = Path(__file__).resolve().parents[2]

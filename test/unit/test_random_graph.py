@@ -7,8 +7,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from polyc.bench.random_graph import random_graph
 from polyc.dialects import frontend
-from polyc.passes.driver import verify
-from polyc.passes.lower_to_gpu import build
+from polyc.passes.pipeline import build
+from polyc.rewriting.driver import verify
 from polyc.tools.registry import make_context
 
 SMALL_OPS = {

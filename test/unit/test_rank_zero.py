@@ -9,7 +9,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects import frontend, tiny
-from polyc.dialects.frontend_elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+from polyc.dialects.frontend.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from polyc.dialects.region import GraphOp as KernelsOp
 from polyc.passes.finish import finished, is_finished
 from polyc.playback import frontend as frontend_playback

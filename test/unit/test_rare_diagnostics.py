@@ -13,10 +13,10 @@ from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
-from polyc.passes.gpu_pipeline_parts import slot_ops
-from polyc.passes.lower_to_gpu import import_pass
+from polyc.passes.pipeline import import_pass
+from polyc.passes.support.gpu.pipeline_parts import slot_ops
 from polyc.playback.gpu import arithmetic
 from polyc.runtime import driver, nvrtc
 from polyc.tools.errors import as_polyc_error

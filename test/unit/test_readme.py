@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from polyc.passes.lower_to_gpu import BORDERS, gpu_passes
+from polyc.passes.pipeline import ABOVE_GPU, GPU_PASSES
 from polyc.test.unit.doc_pages import ROOT, blocks, check_shown, is_excerpt
 
 README = (ROOT / "README.md").read_text()
@@ -55,7 +55,7 @@ def test_links_and_rooms_are_there():
 
 
 def test_passes_of_the_picture():
-    first, *_, last = gpu_passes()
+    first, *_, last = GPU_PASSES
     assert f"{first} … {last}\n" in README
-    for name in BORDERS:
+    for name in ABOVE_GPU:
         assert f"  {name}" in README or f", {name}" in README

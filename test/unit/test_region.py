@@ -12,9 +12,9 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects import tiny
-from polyc.dialects.diagnostic import place_of
-from polyc.dialects.dim import Assumption, AssumptionsAttr, Dim
-from polyc.dialects.numbers import number_text
+from polyc.dialects.common.diagnostic import place_of
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.common.numbers import number_text
 from polyc.dialects.region import (
     BINARY_FNS,
     COMPARE_FNS,
@@ -28,11 +28,11 @@ from polyc.dialects.region import (
     UnaryOp,
     YieldOp,
 )
-from polyc.dialects.region_types import AxisAttr, MemRefType
+from polyc.dialects.region.types import AxisAttr, MemRefType
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.tiny_to_index import TinyToIndex
-from polyc.passes.driver import verify
 from polyc.playback import functions
+from polyc.rewriting.driver import verify
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 

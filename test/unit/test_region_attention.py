@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.ir.affine import AffineConstraintKind, AffineExpr, AffineSet
 
+from polyc.affine.expressions import constraint_of, linear_of
 from polyc.dialects import region
-from polyc.dialects.diagnostic import PolycError
-from polyc.passes.region_attention import StreamingAttention, find_attention
-from polyc.passes.region_contraction import find_contraction
-from polyc.passes.region_visible import Visible
-from polyc.poly.affine import constraint_of, linear_of
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.families.attention.recognise import StreamingAttention, find_attention
+from polyc.families.attention.visible import Visible
+from polyc.families.matmul.recognise import find_contraction
 from polyc.test.unit.attention_programs import (
     PROGRAMS,
     TO_REGION,

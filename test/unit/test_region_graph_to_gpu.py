@@ -10,12 +10,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import module as gpu
-from polyc.passes.driver import verify
 from polyc.passes.finish import finished
-from polyc.passes.lower_to_gpu import BORDERS, build
+from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback.agreement import tolerance_check
 from polyc.playback.gpu import simulate
 from polyc.playback.reference import make_inputs, reference
+from polyc.rewriting.driver import verify
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
@@ -36,7 +36,7 @@ frontend.graph @chain(%X: !frontend.tensor<[M, K], f16>, %A: !frontend.tensor<[K
 
 def lowered(module: ModuleOp, arch: str) -> gpu.ModuleOp:
     ctx = make_context()
-    for name in BORDERS:
+    for name in ABOVE_GPU:
         build(name, arch).apply(ctx, module)
         verify(module)
     (found,) = module.ops

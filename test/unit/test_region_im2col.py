@@ -7,15 +7,15 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects import region
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.tiny_to_index import TinyToIndex
-from polyc.passes.driver import rewrite, verify
-from polyc.passes.region_im2col import MaterializeColumns, RegionIm2col
+from polyc.passes.region.im2col import MaterializeColumns, RegionIm2col
 from polyc.playback import region as one_kernel
-from polyc.playback import region_graph
+from polyc.playback.region import graph as region_graph
+from polyc.rewriting.driver import rewrite, verify
 from polyc.test.unit.region_expressions import Array, of_type, text
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from xdsl.context import Context
 
 from polyc.dialects.region import KernelOp
-from polyc.dialects.region_types import MemRefType
-from polyc.passes.lower_to_gpu import build
-from polyc.passes.region_merge_axes import merged
+from polyc.dialects.region.types import MemRefType
+from polyc.passes.pipeline import build
 from polyc.playback import region
+from polyc.rewriting.region.merge_axes import merged
 from polyc.test.fuzz.random_programs import drawn
 from polyc.test.unit.gemm_programs import ABOVE, Product, one_tap, regions
 from polyc.test.unit.gpu_text import parsed

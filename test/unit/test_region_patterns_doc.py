@@ -7,17 +7,10 @@ from collections import Counter
 
 import pytest
 
-from polyc.passes.legality import (
-    CLASSES,
-    DEFAULT_CLASSES,
-    JOIN,
-    JOIN_NEEDS,
-    SAME_ACCUMULATOR,
-    TABLE,
-    Row,
-)
-from polyc.passes.region_cost import EXCHANGE, NOMINAL, SLOW
-from polyc.passes.region_distribute import SPLIT
+from polyc.passes.region.distribute import SPLIT
+from polyc.passes.support.region.cost import EXCHANGE, NOMINAL, SLOW
+from polyc.passes.support.region.legality import JOIN, JOIN_NEEDS, SAME_ACCUMULATOR, TABLE, Row
+from polyc.rewriting.changes import CLASSES, DEFAULT_CLASSES
 from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
 from polyc.test.unit.legality_mutants import mutants
 

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.region import KernelOp
 from polyc.dialects.tiny import GraphOp
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.tiny_to_index import TinyToIndex
-from polyc.passes.region_inline_deferred import RegionInlineDeferred
+from polyc.passes.region.inline_deferred import RegionInlineDeferred
 from polyc.playback import region as region_playback
 from polyc.playback import tiny as tiny_playback
 from polyc.tools.parsing import parse_text

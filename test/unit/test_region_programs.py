@@ -14,15 +14,15 @@ from xdsl.ir import SSAValue
 
 from polyc.dialects import frontend, region, tiny
 from polyc.dialects.frontend import GraphOp, tensor, tensor_of
-from polyc.dialects.region_types import ValType
+from polyc.dialects.region.types import ValType
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.index_to_region import IndexToRegion
-from polyc.lowering.index_to_region_fusion import Fuse
+from polyc.lowering.index_to_region.fusion import Fuse
 from polyc.lowering.tiny_to_index import TinyToIndex
-from polyc.passes.driver import verify
 from polyc.playback import frontend as frontend_playback
 from polyc.playback.functions import Array
 from polyc.playback.reference import make_inputs
+from polyc.rewriting.driver import verify
 from polyc.test.unit.test_frontend_programs import add, closed, programs
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play

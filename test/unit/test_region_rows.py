@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from xdsl.ir import BlockArgument
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
-from polyc.passes.driver import verify
-from polyc.passes.lower_to_gpu import BORDERS, build
-from polyc.passes.plan_rows import ROWS, VARIANTS
-from polyc.passes.region_rows import find_rows, row_lengths
+from polyc.families.rows.recognise import find_rows, row_lengths
+from polyc.families.rows.schedules import ROWS, VARIANTS
+from polyc.passes.pipeline import ABOVE_GPU, build
+from polyc.rewriting.driver import verify
 from polyc.test.unit.gpu_text import find, only, parsed
 from polyc.test.unit.row_programs import PROGRAMS
 from polyc.tools.registry import make_context
@@ -55,7 +55,7 @@ region.kernel @rows iters {iters}
 def region_of(name: str) -> KernelOp:
     """The region of a program of rows."""
     module = parsed(PROGRAMS[name].text)
-    for border in list(BORDERS)[: list(BORDERS).index("plan-select")]:
+    for border in ABOVE_GPU[: ABOVE_GPU.index("plan-select")]:
         build(border, "sm_80").apply(make_context(), module)
     return only(module, KernelOp)
 
@@ -215,7 +215,7 @@ def select(tmp_path: Path, name: str, **fields: object) -> list[ScheduleOp]:
     module = parsed(PROGRAMS[name].text)
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(fields), encoding="utf-8")
-    for border in list(BORDERS)[: list(BORDERS).index("region-to-gpu")]:
+    for border in ABOVE_GPU[: ABOVE_GPU.index("region-to-gpu")]:
         build(border, "sm_80", str(path)).apply(make_context(), module)
     return find(module, ScheduleOp)
 

@@ -19,13 +19,13 @@ from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile as tiles
 from polyc.lowering.gpu_to_cuda import cuda_source
-from polyc.passes.driver import verify
 from polyc.passes.finish import finished
-from polyc.passes.lower_to_gpu import BORDERS, build
+from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback import tile
 from polyc.playback.agreement import tolerance_check
 from polyc.playback.gpu import simulate
 from polyc.playback.reference import make_inputs, reference
+from polyc.rewriting.driver import verify
 from polyc.runtime import nvrtc
 from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed
 from polyc.test.unit.row_programs import PRODUCT_AND_NORM, PROGRAMS, RowProgram, graph
@@ -39,7 +39,7 @@ def planned(text: str, arch: str = "sm_80") -> ModuleOp:
     """The region with its schedules."""
     module = parsed(text)
     verify(module)
-    for border in list(BORDERS)[: list(BORDERS).index("region-to-gpu")]:
+    for border in ABOVE_GPU[: ABOVE_GPU.index("region-to-gpu")]:
         build(border, arch).apply(make_context(), module)
     verify(module)
     return module

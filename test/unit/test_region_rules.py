@@ -10,20 +10,20 @@ from hypothesis import given, settings
 from xdsl.pattern_rewriter import RewritePattern
 
 from polyc.dialects import region
-from polyc.dialects.region_types import val_type
-from polyc.passes.driver import rewrite
-from polyc.passes.legality import CLASSES
-from polyc.passes.notes import Report
-from polyc.passes.region_cost import points
-from polyc.passes.region_distribute import JoinThrough, SplitReduction
-from polyc.passes.region_rewriting import ComposeBroadcasts, ComposeTransposes
-from polyc.passes.region_srnf import (
+from polyc.dialects.region.types import val_type
+from polyc.passes.region.distribute import JoinThrough, SplitReduction
+from polyc.passes.region.srnf import (
     ApplyToAccumulator,
     HoistFromReduction,
     JoinReductions,
     MoveInvariantOut,
     normalise,
 )
+from polyc.passes.support.region.cost import points
+from polyc.rewriting.changes import CLASSES
+from polyc.rewriting.driver import rewrite
+from polyc.rewriting.notes import Report
+from polyc.rewriting.region.building import ComposeBroadcasts, ComposeTransposes
 from polyc.test.unit.region_expressions import Program, agree, of_type, programs, shaken, text
 
 Rule = Callable[[Sequence[str], Report], RewritePattern]

@@ -16,10 +16,10 @@ from polyc.dialects import region
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.tiny_to_index import TinyToIndex
-from polyc.passes.legality import DEFAULT_CLASSES
-from polyc.passes.region_srnf import RegionSrnf
-from polyc.passes.region_streaming_softmax import stream
+from polyc.passes.region.srnf import RegionSrnf
+from polyc.passes.region.streaming_softmax import stream
 from polyc.playback.region import run
+from polyc.rewriting.changes import DEFAULT_CLASSES
 from polyc.test.unit.region_expressions import of_type, text
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context

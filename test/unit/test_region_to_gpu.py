@@ -11,13 +11,13 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from polyc.dialects.diagnostic import place_of
+from polyc.dialects.common.diagnostic import place_of
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.region import KernelOp
 from polyc.dialects.tiny import BINARY_FUNCTIONS, COMPARISONS, UNARY_FUNCTIONS
-from polyc.passes.lower_to_gpu import build
+from polyc.passes.pipeline import build
 from polyc.playback import functions
 from polyc.test.unit.agreeing import assert_agree, meant
 from polyc.test.unit.evaluate import Event, Machine

@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
+from polyc.families.loops.schedules import LOOPS
+from polyc.families.rules import Fields
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu import merged
-from polyc.passes import plan_select
 from polyc.passes.finish import finish
-from polyc.passes.lower_to_gpu import build
-from polyc.passes.plan_loops import LOOPS
-from polyc.passes.plan_rules import Fields
+from polyc.passes.pipeline import build
+from polyc.passes.plan import select as plan_select
 from polyc.playback import tile as tiles
 from polyc.playback.estimate import Estimate
 from polyc.playback.gpu.simulate import simulate

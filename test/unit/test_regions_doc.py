@@ -8,14 +8,14 @@ from typing import get_args
 import pytest
 
 from polyc.lowering.index_to_region import IndexToRegion
-from polyc.lowering.index_to_region_cost import (
+from polyc.lowering.index_to_region.cost import (
     BLOCK,
     FLOPS_A_BYTE,
     ROW,
     TENSOR_FLOPS_A_BYTE,
     TYPICAL,
 )
-from polyc.lowering.index_to_region_fusion import Fuse, Split
+from polyc.lowering.index_to_region.fusion import Fuse, Split
 from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
 
 DOC = (ROOT / "docs" / "regions.md").read_text()

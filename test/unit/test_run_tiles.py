@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import polyc
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.passes.finish import finished, is_finished
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.tools import polyc as command

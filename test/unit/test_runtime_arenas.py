@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from xdsl.context import Context
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import arenas, driver
 from polyc.runtime.program import Program, gpu_module
 from polyc.test.unit.fake_cuda import FakeCuda, Graph

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import nvrtc
 
 SOURCE = """

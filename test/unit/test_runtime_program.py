@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from xdsl.context import Context
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import arenas, driver, tensor_maps, tensors
 from polyc.runtime.program import Program, gpu_module
 from polyc.runtime.views import TensorView, row_major

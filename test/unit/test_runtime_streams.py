@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from xdsl.context import Context
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import driver, streams
 from polyc.test.unit.fake_cuda import SECOND, FakeCuda, primary
 from polyc.test.unit.gpu_producers import CudaArray, DLPack, FakeTorch

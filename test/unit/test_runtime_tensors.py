@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim
 from polyc.runtime import tensors
 
 M, K, N = Dim.sym("M"), Dim.sym("K"), Dim.sym("N")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from xdsl.context import Context
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import tensors
 from polyc.runtime.views import TensorView
 from polyc.test.unit.fake_cuda import SECOND, FakeCuda

@@ -16,10 +16,10 @@ from xdsl.parser import Parser
 
 from polyc.dialects import frontend, tiny
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
-from polyc.passes.driver import verify
 from polyc.playback import frontend as frontend_playback
 from polyc.playback import tiny as tiny_playback
 from polyc.playback.functions import Array, round_to
+from polyc.rewriting.driver import verify
 from polyc.tools.registry import make_context
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "semantics.md"

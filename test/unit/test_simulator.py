@@ -16,13 +16,13 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.playback.gpu import SCHEDULES, arithmetic, simulate, tensor_core
 from polyc.playback.gpu.counters import sectors, wavefronts
 from polyc.playback.gpu.memory import GlobalTensor, TensorMap, swizzled
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.playback.gpu.verdict import Case, judge
 from polyc.playback.mutation import mutants
+from polyc.playback.mutation.verdict import Case, judge
 from polyc.tools import polyc
 from polyc.tools.check import Expected
 from polyc.tools.parsing import parse_text

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.playback.gpu import SCHEDULES, Counters, SimulationResult, simulate
 from polyc.playback.gpu.cta import Cluster
 from polyc.playback.gpu.findings import Report

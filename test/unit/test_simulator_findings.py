@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.playback.gpu import Finding, SimulationResult, simulate
 from polyc.playback.gpu.findings import KINDS
 from polyc.tools.parsing import parse_text

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from polyc.playback.gpu import SimulationResult, simulate
-from polyc.tools import simulate_command
+from polyc.tools.commands import simulate as simulate_command
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from polyc.dialects.gpu.hw_sync import NamedBarrierOp
+from polyc.dialects.gpu.hardware.sync import NamedBarrierOp
 from polyc.dialects.gpu.types import index_attr
 from polyc.playback.gpu import SCHEDULES, SimulationResult, simulate
 from polyc.playback.gpu.simulate import COMPLETIONS

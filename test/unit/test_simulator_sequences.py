@@ -9,11 +9,11 @@ import pytest
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.playback import tile
 from polyc.playback.gpu import SimulationResult, simulate
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.playback.gpu.verdict import Case, judge_all
+from polyc.playback.mutation.verdict import Case, judge_all
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 

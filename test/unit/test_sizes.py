@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation
 
-from polyc.dialects.dim import Assumption, Dim
+from polyc.dialects.common.dim import Assumption, Dim
+from polyc.dialects.common.sizes import (
+    divided,
+    factor_groups,
+    never_negative,
+    quotient,
+    window_count,
+)
 from polyc.dialects.frontend import GraphOp, OutputOp, tensor
-from polyc.dialects.sizes import divided, factor_groups, never_negative, quotient, window_count
 
 M, N, K = (Dim.sym(s) for s in "MNK")
 

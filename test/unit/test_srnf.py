@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp, f16, f32
 
 from polyc.dialects.region import BinaryOp, ConstantOp, ReduceOp, UnaryOp, kernel_of
-from polyc.passes import legality, region_facts
-from polyc.passes.legality import CLASSES, TABLE, Row, register
-from polyc.passes.region_srnf import RegionSrnf, normalise, refusals
+from polyc.passes.region.srnf import RegionSrnf, normalise, refusals
+from polyc.passes.support.region import facts as region_facts
+from polyc.passes.support.region import legality
+from polyc.passes.support.region.legality import TABLE, Row, register
+from polyc.rewriting.changes import CLASSES
 from polyc.test.unit.legality_programs import (
     ANY,
     Body,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools import polyc, polyc_opt, streams
 from polyc.tools.errors import ENDED_BY_PIPE
 

@@ -16,9 +16,9 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import FileLineColLoc
 
 import polyc.tile as T
-from polyc.dialects.diagnostic import PolycError, place_of
+from polyc.dialects.common.diagnostic import PolycError, place_of
 from polyc.dialects.gpu import hardware as hw
-from polyc.passes.driver import verify
+from polyc.rewriting.driver import verify
 from polyc.tools.parsing import parse_text
 from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from polyc.passes.driver import verify
 from polyc.playback import tile
 from polyc.playback.agreement import tolerance_check
 from polyc.playback.estimate import Estimate
 from polyc.playback.gpu import simulate
-from polyc.playback.gpu.verdict import Case, judge
 from polyc.playback.mutation import Mutant, mutants
+from polyc.playback.mutation.verdict import Case, judge
+from polyc.rewriting.driver import verify
 from polyc.test.unit.tile_cases import CASES, FOLDER, Array, TileCase, lowered, parsed
 from polyc.test.unit.tile_table import compiled, rows, stated
 from polyc.tools.parsing import parse_text

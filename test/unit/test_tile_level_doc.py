@@ -10,7 +10,7 @@ import pytest
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.module import MODULE_OPS
 from polyc.dialects.gpu.tile import TILE_OPS
-from polyc.passes.driver import verify
+from polyc.rewriting.driver import verify
 from polyc.tools.parsing import parse_text
 from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.module import ModuleOp
-from polyc.passes.lower_to_gpu import build, names
+from polyc.passes.pipeline import ORDER, build
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
@@ -25,7 +25,7 @@ TILE = "gpu-multi-version-buffers"
 def lowered(text: str, arch: str, until: str | None = None) -> ModuleOp:
     ctx = make_context()
     module = parse_text(ctx, text, "tile.mlir")
-    for name in names():
+    for name in ORDER:
         build(name, arch).apply(ctx, module)
         if name == until:
             break

@@ -10,7 +10,7 @@ import inspect
 import pytest
 
 import polyc.tile as T
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.test.unit.test_tile_builder import Body, program
 
 

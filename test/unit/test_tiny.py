@@ -15,7 +15,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
 from polyc.dialects import tiny
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.tiny import ConstantOp, ExpandOp, GraphOp, OutputOp, number_text, tensor
 from polyc.playback.functions import Array
 from polyc.playback.tiny import run

@@ -22,12 +22,11 @@ from xdsl.parser import Parser
 from xdsl.pattern_rewriter import RewritePattern
 
 from polyc.dialects import tiny
-from polyc.dialects.dim import Dim
-from polyc.dialects.movements import MovementOp
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.tiny import GraphOp, OutputOp, tensor
-from polyc.passes import tiny_canonicalize_movements as canonicalize
-from polyc.passes.driver import rewrite, verify
-from polyc.passes.tiny_canonicalize_movements import (
+from polyc.passes.tiny import canonicalize_movements as canonicalize
+from polyc.passes.tiny.canonicalize_movements import (
     DropIdentityMovement,
     EraseUnusedMovement,
     FoldSliceOfPad,
@@ -44,6 +43,7 @@ from polyc.passes.tiny_canonicalize_movements import (
 )
 from polyc.playback.functions import Array
 from polyc.playback.tiny import run
+from polyc.rewriting.driver import rewrite, verify
 from polyc.tools.registry import make_context
 
 

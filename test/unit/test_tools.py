@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.errors import guarded
 from polyc.tools.parsing import parse_text
 from polyc.tools.polyc_opt import main
@@ -304,7 +304,7 @@ from dataclasses import dataclass
 
 from xdsl.passes import ModulePass
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.check import EachPass, Expected, small_sizes
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import DUMPS, Compilation, graphs

@@ -7,8 +7,8 @@ import json
 import re
 from typing import cast
 
-from polyc.dialects.arch import ARCHS, arch_names
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.arch import ARCHS, arch_names
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.poly.indexbook import Json
 from polyc.tools.pipeline import Compilation, check_arch, graphs
 from polyc.tools.streams import write
@@ -44,7 +44,7 @@ def main(args: argparse.Namespace) -> int:
         whole = reports[0] if len(reports) == 1 else reports
         write("-", (json.dumps(whole, indent=2, allow_nan=False) + "\n").encode())
         return 0
-    from polyc.tools.analyze_text import report_text
+    from polyc.tools.commands.analyze_text import report_text
 
     write("-", "\n".join(report_text(r) for r in reports).encode())
     return 0

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import StringAttr
 
-from polyc.dialects.arch import ARCHS, arch_names
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.arch import ARCHS, arch_names
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.pipeline import DUMPS, Compilation, add_file_arguments, dump_text
 from polyc.tools.printing import module_text
 from polyc.tools.steps import on_stderr, on_stdout, quiet

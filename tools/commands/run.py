@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
-from polyc.dialects.arch import ARCHS
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.check import EachPass, Expected, sizes_text
-from polyc.tools.pipeline import Compilation, add_file_arguments, check_arch, graphs
+from polyc.tools.commands.inputs import add_draw, the_graph
+from polyc.tools.pipeline import Compilation, add_file_arguments, check_arch
 from polyc.tools.sizes import given_sizes, sizes_of
 from polyc.tools.steps import Steps, on_stdout, quiet
 
 if TYPE_CHECKING:
-    from polyc.dialects.signature import SignatureOp
     from polyc.runtime.driver import Device
     from polyc.runtime.program import Program
 
@@ -30,10 +30,6 @@ LAYERS = ("frontend", "tiny", "index", "region")
 
 NAME = "run"
 HELP = "Run a program at given sizes and compare every layer with the FP32 reference."
-
-
-KINDS = ("uniform", "large", "mixed", "rows", "tiny", "special")
-"""The kinds of random inputs, as ``playback/draws.py`` has them, which imports NumPy."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,16 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_draw(parser)
 
 
-def add_draw(parser: argparse.ArgumentParser) -> None:
-    """The option ``--draw``: which kinds of random inputs are compared on."""
-    parser.add_argument(
-        "--draw",
-        action="append",
-        choices=KINDS,
-        help="a kind of random inputs to compare on (may be repeated); without it all",
-    )
-
-
 def main(args: argparse.Namespace) -> int:
     """The command; returns the exit code, raises PolycError and OSError."""
     archs = list(ARCHS) if args.arch is None else [check_arch(args.arch)]
@@ -78,7 +64,7 @@ def main(args: argparse.Namespace) -> int:
     start = quiet()
     source = Compilation.of_file(args.file, archs[0], start, args.program)
     if any(op.name == "gpu.module" for op in source.module.ops):
-        from polyc.tools.run_tiles import run
+        from polyc.tools.commands.run_tiles import run
 
         return run(source, args, gpu, steps)
     graph = the_graph(source.module, args.file, args.graph)
@@ -127,25 +113,6 @@ def main(args: argparse.Namespace) -> int:
     kernels = f"; so do the kernels of {' and '.join(ran)} on the GPU" if ran else ""
     steps.say(f"{agreeing}{kernels}; {' and '.join(archs)} compiled to cubins")
     return 0
-
-
-def the_graph(module: ModuleOp, file: str, name: str | None) -> SignatureOp:
-    """The frontend graph to run.  Raises PolycError of kind ``NothingToRun``."""
-    from polyc.dialects.frontend import GraphOp
-
-    found = {g.sym_name.data: g for g in graphs(module) if isinstance(g, GraphOp)}
-    listed = ", ".join(found)
-    if not found:
-        raise PolycError(
-            "NothingToRun", "the file has no frontend.graph; run takes the frontend layer", module
-        )
-    if name is None and len(found) > 1:
-        raise PolycError(
-            "NothingToRun", f"the file has the graphs {listed}; choose one with --graph", module
-        )
-    if name is not None and name not in found:
-        raise PolycError("NothingToRun", f"{file} has no graph {name!r}; it has {listed}", module)
-    return next(iter(found.values())) if name is None else found[name]
 
 
 def find_gpu(wanted: str | None) -> Device | None:

@@ -10,12 +10,11 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.check import sizes_text
+from polyc.tools.commands.inputs import KINDS
 from polyc.tools.pipeline import Compilation
 from polyc.tools.play import Signature, estimated
-from polyc.tools.run_command import KINDS
-from polyc.tools.simulate_command import progress
 from polyc.tools.sizes import sizes_of
 from polyc.tools.steps import Steps
 
@@ -116,7 +115,7 @@ def simulated(
     """What ran, and the outputs.  Raises what the simulator finds."""
     from polyc.playback.gpu import simulate
 
-    result = simulate(module, inputs, symbols, seed=seed, progress=progress(steps))
+    result = simulate(module, inputs, symbols, seed=seed, progress=steps.progress("CTAs"))
     result.check()
     ran = ", ".join(f"{name} {grid}" for name, grid in result.launches) or "nothing"
     return f"CTAs: {ran}", result.outputs

@@ -7,32 +7,28 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polyc.dialects.arch import ARCHS
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.check import Expected, operation, sizes_text
+from polyc.tools.commands.inputs import add_draw, the_graph
 from polyc.tools.pipeline import Compilation, add_file_arguments, check_arch
 from polyc.tools.play import Signature
-from polyc.tools.run_command import add_draw, the_graph
 from polyc.tools.sizes import given_sizes, sizes_of
 from polyc.tools.steps import Steps, on_stdout, quiet
 from polyc.tools.streams import make_folder, write
 
 if TYPE_CHECKING:
+    from polyc.dialects.common.signature import SignatureOp
     from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
-    from polyc.dialects.signature import SignatureOp
-    from polyc.passes.plan_estimate import Estimate
+    from polyc.passes.support.plan.estimate import Estimate
     from polyc.playback.gpu import Counters, SimulationResult
 
 NAME = "simulate"
 HELP = "Run a kernel thread by thread on the CPU, and find races and misuse of the hardware."
-
-EVERY = 5.0
-"""Seconds between lines of progress."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -112,7 +108,7 @@ def main(args: argparse.Namespace) -> int:
             args.schedule,
             args.seed,
             args.completion,
-            progress=progress(steps),
+            progress=steps.progress("CTAs"),
             timeline=timeline,
         )
 
@@ -221,24 +217,12 @@ def lower(
     return gpu_module_of(job.module, name)
 
 
-def progress(steps: Steps) -> Callable[[int, int], None]:
-    last = time.monotonic()
-
-    def say(done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last > EVERY and done < total:
-            last = time.monotonic()
-            steps.say(f"    {done} of {total} CTAs")
-
-    return say
-
-
 def plan_of(job: Compilation, variant: str | None, symbols: Mapping[str, int]) -> Estimate | None:
     """What the plan of the kernel ``variant`` expects; None where text began below the plan, or
     where nothing is foretold of its family."""
     from polyc.dialects.plan import ScheduleOp
     from polyc.dialects.region import KernelOp
-    from polyc.passes.plan_estimate import estimate
+    from polyc.passes.support.plan.estimate import estimate
     from polyc.playback.gpu.simulate import MULTIPROCESSORS
 
     planned = job.kept.get("plan")

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from polyc.dialects.gpu.hw_checks import access_bytes, scalar_type, vector_length
-from polyc.dialects.gpu.hw_cluster import (
+from polyc.dialects.gpu.hardware.checks import access_bytes, scalar_type, vector_length
+from polyc.dialects.gpu.hardware.cluster import (
     ClusterBarrierOp,
     ClusterRankOp,
     LoadClusterOp,
@@ -28,10 +28,10 @@ from polyc.dialects.gpu.hw_cluster import (
     MBarrierArriveClusterOp,
     StoreClusterOp,
 )
-from polyc.dialects.gpu.hw_exchange import AtomicGlobalOp, AtomicSharedOp, ShuffleOp
-from polyc.dialects.gpu.hw_grid import SignalGlobalOp, WaitGlobalOp
-from polyc.dialects.gpu.hw_im2col import TmaLoadIm2colOp
-from polyc.dialects.gpu.hw_memory import (
+from polyc.dialects.gpu.hardware.exchange import AtomicGlobalOp, AtomicSharedOp, ShuffleOp
+from polyc.dialects.gpu.hardware.grid import SignalGlobalOp, WaitGlobalOp
+from polyc.dialects.gpu.hardware.im2col import TmaLoadIm2colOp
+from polyc.dialects.gpu.hardware.memory import (
     BulkCommitOp,
     BulkWaitOp,
     CpAsyncCommitOp,
@@ -45,7 +45,7 @@ from polyc.dialects.gpu.hw_memory import (
     TmaLoadOp,
     TmaStoreOp,
 )
-from polyc.dialects.gpu.hw_sync import (
+from polyc.dialects.gpu.hardware.sync import (
     BarrierOp,
     FenceMBarrierInitOp,
     FenceProxyAsyncOp,
@@ -58,7 +58,7 @@ from polyc.dialects.gpu.hw_sync import (
     NamedBarrierOp,
     SetMaxRegistersOp,
 )
-from polyc.dialects.gpu.hw_tensor_cores import (
+from polyc.dialects.gpu.hardware.tensor_cores import (
     LdmatrixOp,
     MmaSyncOp,
     RegisterFenceOp,
@@ -70,7 +70,7 @@ from polyc.dialects.gpu.hw_tensor_cores import (
     WgmmaRegistersOp,
     WgmmaWaitOp,
 )
-from polyc.dialects.gpu.hw_threads import (
+from polyc.dialects.gpu.hardware.threads import (
     BlockIdOp,
     ElectOp,
     GridSizeOp,

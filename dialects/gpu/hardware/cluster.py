@@ -21,7 +21,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
-from polyc.dialects.gpu.hw_checks import I32, access_bytes, verify_width
+from polyc.dialects.gpu.hardware.checks import I32, access_bytes, verify_width
 from polyc.dialects.gpu.types import MBarrierType
 
 

@@ -24,7 +24,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.gpu.hw_checks import I32, verify_global_vector, verify_indices
+from polyc.dialects.gpu.hardware.checks import I32, verify_global_vector, verify_indices
 from polyc.dialects.gpu.types import GlobalType
 
 SHUFFLES = ("xor", "up", "down", "index")

@@ -19,7 +19,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
-from polyc.dialects.gpu.hw_checks import verify_counter
+from polyc.dialects.gpu.hardware.checks import verify_counter
 from polyc.dialects.gpu.types import GlobalType
 
 

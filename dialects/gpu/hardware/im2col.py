@@ -18,7 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.gpu.hw_checks import I32
+from polyc.dialects.gpu.hardware.checks import I32
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.types import MBarrierType
 

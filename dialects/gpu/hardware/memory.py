@@ -30,7 +30,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.gpu.hw_checks import (
+from polyc.dialects.gpu.hardware.checks import (
     I32,
     access_bytes,
     verify_box,

@@ -28,7 +28,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.gpu.hw_checks import (
+from polyc.dialects.gpu.hardware.checks import (
     I32,
     I64,
     verify_operand_element,

@@ -26,7 +26,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryAllocEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.gpu.hw_checks import (
+from polyc.dialects.gpu.hardware.checks import (
     I32,
     scalar_type,
     vector_length,

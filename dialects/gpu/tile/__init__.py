@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from polyc.dialects.gpu.tile_compute import (
+from polyc.dialects.gpu.tile.compute import (
     LHS_KM,
     LHS_MK,
     MMA_KINDS,
@@ -23,7 +23,7 @@ from polyc.dialects.gpu.tile_compute import (
     ReduceOp,
     TileIndexOp,
 )
-from polyc.dialects.gpu.tile_data import (
+from polyc.dialects.gpu.tile.data import (
     LOADERS,
     AtomicOp,
     CopyOp,
@@ -31,7 +31,7 @@ from polyc.dialects.gpu.tile_data import (
     FillOp,
     FragmentOp,
 )
-from polyc.dialects.gpu.tile_flow import (
+from polyc.dialects.gpu.tile.flow import (
     OrderBarrierOp,
     OrderEnterOp,
     OrderLeaveOp,
@@ -43,13 +43,13 @@ from polyc.dialects.gpu.tile_flow import (
     RolesOp,
     YieldOp,
 )
-from polyc.dialects.gpu.tile_grid import GridSignalOp, GridWaitOp
-from polyc.dialects.gpu.tile_schedule import (
+from polyc.dialects.gpu.tile.grid import GridSignalOp, GridWaitOp
+from polyc.dialects.gpu.tile.schedule import (
     RASTERS,
     TileCoordinatesOp,
     TileLoopOp,
 )
-from polyc.dialects.gpu.tile_steps import LoadOperandsOp, MultiplyOp
+from polyc.dialects.gpu.tile.steps import LoadOperandsOp, MultiplyOp
 
 TILE_OPS: list[type[Operation]] = [
     TileCoordinatesOp,

@@ -35,8 +35,9 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.gpu.hw_checks import verify_pending
-from polyc.dialects.gpu.tile_flow import YieldOp
+from polyc.affine.expressions import NotAffine, linear_of
+from polyc.dialects.gpu.hardware.checks import verify_pending
+from polyc.dialects.gpu.tile.flow import YieldOp
 from polyc.dialects.gpu.types import (
     FragmentType,
     GlobalType,
@@ -46,7 +47,6 @@ from polyc.dialects.gpu.types import (
     TokenType,
     index_attr,
 )
-from polyc.poly.affine import NotAffine, linear_of
 
 MMA_KINDS = ("wgmma", "mma.sync")
 """The tensor-core instructions that a contract can become."""

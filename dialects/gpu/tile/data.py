@@ -27,7 +27,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.gpu.hw_checks import verify_cache_hint
+from polyc.dialects.gpu.hardware.checks import verify_cache_hint
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.gpu.types import (
     FragmentType,

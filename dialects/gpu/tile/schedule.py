@@ -23,7 +23,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure, SingleBlockImplicitTerminator, ensure_terminator
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.gpu.tile_flow import YieldOp
+from polyc.dialects.gpu.tile.flow import YieldOp
 from polyc.dialects.gpu.types import IndexAttr, IntsAttr, index_attr
 
 RASTERS = ("row", "grouped", "shorter", "hilbert")

@@ -26,8 +26,8 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.gpu.hw_checks import verify_operand_element, verify_registers
-from polyc.dialects.gpu.tile_compute import LHS_KM, LHS_MK, RHS_KN, RHS_NK
+from polyc.dialects.gpu.hardware.checks import verify_operand_element, verify_registers
+from polyc.dialects.gpu.tile.compute import LHS_KM, LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import (
     FragmentType,
     IndexAttr,

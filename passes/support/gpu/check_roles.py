@@ -12,16 +12,23 @@ from collections.abc import Hashable, Iterator, Sequence
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import KernelOp
 from polyc.dialects.gpu.types import SharedType
-from polyc.passes.gpu_index_forms import Forms, at_least, defined_in, equal, possible, value_of
-from polyc.passes.gpu_loop_steps import Loop
-from polyc.passes.gpu_scope import in_loop, scope_of
-from polyc.passes.gpu_shared_accesses import Access, accesses
-from polyc.passes.gpu_uniform import around
+from polyc.passes.support.gpu.index_forms import (
+    Forms,
+    at_least,
+    defined_in,
+    equal,
+    possible,
+    value_of,
+)
+from polyc.passes.support.gpu.loop_steps import Loop
+from polyc.passes.support.gpu.scope import in_loop, scope_of
+from polyc.passes.support.gpu.shared_accesses import Access, accesses
+from polyc.passes.support.gpu.uniform import around
 
 
 def check_roles(kernel: KernelOp) -> None:

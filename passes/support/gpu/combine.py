@@ -13,10 +13,10 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType
-from polyc.passes.emit import Emit
+from polyc.rewriting.emit import Emit
 
 NEUTRAL = {
     f32: {"sum": 0.0, "max": float("-inf"), "min": float("inf")},

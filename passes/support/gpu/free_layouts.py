@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
@@ -25,8 +25,8 @@ from polyc.dialects.gpu.types import (
     SharedType,
     element_bytes,
 )
-from polyc.passes.gpu_scope import scope_of
-from polyc.passes.gpu_spread import Spread
+from polyc.passes.support.gpu.scope import scope_of
+from polyc.passes.support.gpu.spread import Spread
 
 ACCESS_BYTES = 16
 """The widest access of one thread."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.passes.driver import located
-from polyc.passes.emit import Emit
-from polyc.passes.gpu_scope import scope_barrier, scope_of, thread_in_scope
-from polyc.passes.gpu_symbols import enclosing_kernel
+from polyc.passes.support.gpu.scope import scope_barrier, scope_of, thread_in_scope
+from polyc.passes.support.gpu.symbols import enclosing_kernel
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import Emit
 
 WARP = 32
 

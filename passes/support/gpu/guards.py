@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from polyc.dialects.gpu import tile
-from polyc.passes.gpu_uniform import is_scalar, same_value
+from polyc.passes.support.gpu.uniform import is_scalar, same_value
 
 
 def acting(block: Block) -> list[Operation]:

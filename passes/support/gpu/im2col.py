@@ -17,15 +17,15 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.gpu.types import GlobalType, MBarrierType, SharedType, element_bytes
-from polyc.passes.emit import Emit, affine_dim
-from polyc.passes.gpu_scope import scope_of, thread_in_scope
-from polyc.passes.gpu_symbols import enclosing_kernel, size_value
-from polyc.passes.gpu_tile_copies import CHUNK_BYTES, tensor_map_argument
+from polyc.passes.support.gpu.scope import scope_of, thread_in_scope
+from polyc.passes.support.gpu.symbols import enclosing_kernel, size_value
+from polyc.passes.support.gpu.tile_copies import CHUNK_BYTES, tensor_map_argument
+from polyc.rewriting.emit import Emit, affine_dim
 
 OUTSIDE = -(1 << 24)
 """A row of the input that is outside it with any tap."""

@@ -27,12 +27,12 @@ from xdsl.ir.affine import (
     AffineSet,
 )
 
+from polyc.affine import isl
+from polyc.affine.expressions import Floor, Linear, NotAffine, expr_of, linear_of
 from polyc.dialects.gpu import hardware as hw
-from polyc.passes.gpu_signs import never_negative
-from polyc.passes.gpu_spread import function_of
-from polyc.passes.gpu_symbols import constant_of
-from polyc.poly import isl
-from polyc.poly.affine import Floor, Linear, NotAffine, expr_of, linear_of
+from polyc.passes.support.gpu.signs import never_negative
+from polyc.passes.support.gpu.spread import function_of
+from polyc.passes.support.gpu.symbols import constant_of
 
 Row = AffineConstraintExpr
 """What holds of leaves: an expression that is 0, or not negative."""

@@ -10,10 +10,10 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
+from polyc.affine.expressions import linear_of
 from polyc.dialects.gpu import tile
-from polyc.passes.gpu_index_forms import Forms, Row, at_least, defined_in, equal
-from polyc.passes.gpu_symbols import constant_of
-from polyc.poly.affine import linear_of
+from polyc.passes.support.gpu.index_forms import Forms, Row, at_least, defined_in, equal
+from polyc.passes.support.gpu.symbols import constant_of
 
 Counted = scf.ForOp | tile.TileLoopOp | tile.PipelineOp
 Loop = Counted | scf.WhileOp

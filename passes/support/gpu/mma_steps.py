@@ -12,18 +12,18 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.tile_steps import LoadOperandsOp, MultiplyOp, operand_registers
+from polyc.dialects.gpu.tile.steps import LoadOperandsOp, MultiplyOp, operand_registers
 from polyc.dialects.gpu.types import (
     FragmentLayoutAttr,
     FragmentType,
     SharedType,
     register_memref,
 )
-from polyc.passes.emit import Emit, affine_dim
-from polyc.passes.gpu_scope import thread_in_scope
+from polyc.passes.support.gpu.scope import thread_in_scope
+from polyc.rewriting.emit import Emit, affine_dim
 
 K_STEP = 16
 """The k extent of one instruction on 16-bit operands."""

@@ -14,9 +14,9 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import MBarrierType, SharedType, TensorMapType
-from polyc.passes.emit import Emit, affine_dim
-from polyc.passes.gpu_symbols import enclosing_kernel
-from polyc.passes.gpu_tile_copies import tensor_map_argument
+from polyc.passes.support.gpu.symbols import enclosing_kernel
+from polyc.passes.support.gpu.tile_copies import tensor_map_argument
+from polyc.rewriting.emit import Emit, affine_dim
 
 PATTERN_ROWS = 8
 """Rows after which a swizzle repeats: where a band may begin."""

@@ -6,15 +6,15 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hw_sync import PACES
+from polyc.dialects.gpu.hardware.sync import PACES
 from polyc.dialects.gpu.types import OrderType
-from polyc.passes.driver import located
-from polyc.passes.emit import Emit, affine_dim
-from polyc.passes.gpu_scope import WARPGROUP, scope_of
+from polyc.passes.support.gpu.scope import WARPGROUP, scope_of
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import Emit, affine_dim
 
 FIRST = 9
 """The first hardware barrier that no scope uses (``gpu_scope``)."""

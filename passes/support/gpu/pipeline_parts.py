@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType
-from polyc.passes.emit import Emit, affine_dim, ceil_div, clone_into
-from polyc.passes.gpu_guards import acting, statement
+from polyc.passes.support.gpu.guards import acting, statement
+from polyc.rewriting.emit import Emit, affine_dim, ceil_div, clone_into
 
 
 def iterations(op: tile.PipelineOp, emit: Emit) -> SSAValue:

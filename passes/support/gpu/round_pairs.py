@@ -14,9 +14,9 @@ from xdsl.traits import is_side_effect_free
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.types import element_bytes
-from polyc.passes.emit import UNROLL, Emit, affine_dim, clone_into
-from polyc.passes.gpu_symbols import constant_of
-from polyc.passes.gpu_vectorize import VectorizeLoop, guards_bounds
+from polyc.passes.support.gpu.symbols import constant_of
+from polyc.passes.support.gpu.vectors import clone_lanes, guards_bounds, is_vector
+from polyc.rewriting.emit import UNROLL, Emit, affine_dim, clone_into
 
 PAIR = 2
 
@@ -48,7 +48,7 @@ class RoundPairs(RewritePattern):
             for o in body
             if isinstance(o, hw.LoadGlobalOp)
             and guards_bounds(o)
-            and VectorizeLoop.is_vector(o, list(o.indices), variable, PAIR, bound, o.result.type)
+            and is_vector(o, list(o.indices), variable, PAIR, bound, o.result.type)
         }
 
         def pair(inner: Emit, first: SSAValue) -> None:
@@ -58,7 +58,7 @@ class RoundPairs(RewritePattern):
                 if isinstance(o, memref.StoreOp) and rounds(o):
                     self.round(o, maps, inner)
                 elif o in wide:
-                    VectorizeLoop.clone_lanes(o, maps, True, inner)
+                    clone_lanes(o, maps, True, inner)
                 elif not (isinstance(o, arith.TruncFOp) and only_stored(o)):
                     for values in maps:
                         clone_into([o], values, inner)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from xdsl.dialects import scf
 from xdsl.ir import Operation, Region, SSAValue
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.passes.emit import Emit, affine_dim
-from polyc.passes.gpu_symbols import enclosing_kernel
-from polyc.passes.gpu_uniform import agrees, around
+from polyc.passes.support.gpu.symbols import enclosing_kernel
+from polyc.passes.support.gpu.uniform import agrees, around
+from polyc.rewriting.emit import Emit, affine_dim
 
 WARPGROUP = 128
 """Threads of a warpgroup."""

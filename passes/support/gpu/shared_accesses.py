@@ -25,11 +25,11 @@ from polyc.dialects.gpu.types import (
     SharedType,
     element_bytes,
 )
-from polyc.passes.gpu_free_layouts import layout_of
-from polyc.passes.gpu_scope import WARPGROUP, Scope, scope_of
-from polyc.passes.gpu_spread import Spread, function_of
-from polyc.passes.gpu_tile_copies import CHUNK_BYTES, widest
-from polyc.passes.gpu_tile_stores import WARP, LowerStmatrix, Writers
+from polyc.passes.support.gpu.free_layouts import layout_of
+from polyc.passes.support.gpu.scope import WARPGROUP, Scope, scope_of
+from polyc.passes.support.gpu.spread import Spread, function_of
+from polyc.passes.support.gpu.tile_copies import CHUNK_BYTES, widest
+from polyc.passes.support.gpu.tile_stores import WARP, LowerStmatrix, Writers
 
 How = Literal["threads", "atomic", "cp_async", "tma", "wgmma", "bulk"]
 """Who touches the bytes.  Of threads, an access is done when the next op begins; the others are

@@ -21,10 +21,10 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hw_sync import PACES
+from polyc.dialects.gpu.hardware.sync import PACES
 from polyc.dialects.gpu.module import KernelOp
 from polyc.dialects.gpu.types import SharedType
-from polyc.passes.gpu_index_forms import (
+from polyc.passes.support.gpu.index_forms import (
     Form,
     Forms,
     Row,
@@ -35,10 +35,10 @@ from polyc.passes.gpu_index_forms import (
     possible,
     value_of,
 )
-from polyc.passes.gpu_loop_steps import Counted, Steps, Turn
-from polyc.passes.gpu_scope import Scope, enclosing_role, scope_of
-from polyc.passes.gpu_shared_accesses import Access, accesses, unknown
-from polyc.passes.gpu_shared_state import (
+from polyc.passes.support.gpu.loop_steps import Counted, Steps, Turn
+from polyc.passes.support.gpu.scope import Scope, enclosing_role, scope_of
+from polyc.passes.support.gpu.shared_accesses import Access, accesses, unknown
+from polyc.passes.support.gpu.shared_state import (
     EVERYONE,
     FLIGHT,
     NOTHING,
@@ -60,9 +60,9 @@ from polyc.passes.gpu_shared_state import (
     outside,
     waited,
 )
-from polyc.passes.gpu_tile_exchange import exchange_of
-from polyc.passes.gpu_tile_stores import Writers
-from polyc.passes.gpu_uniform import agrees, around, threads_agree
+from polyc.passes.support.gpu.tile_exchange import exchange_of
+from polyc.passes.support.gpu.tile_stores import Writers
+from polyc.passes.support.gpu.uniform import agrees, around, threads_agree
 
 FURTHEST = 16
 """Iterations back beyond which an access's place is not kept."""

@@ -14,9 +14,9 @@ from typing import Literal
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from polyc.passes.gpu_index_forms import Row, dims_of
-from polyc.passes.gpu_scope import Scope
-from polyc.passes.gpu_shared_accesses import Access
+from polyc.passes.support.gpu.index_forms import Row, dims_of
+from polyc.passes.support.gpu.scope import Scope
+from polyc.passes.support.gpu.shared_accesses import Access
 
 Need = Literal["copies", "contracts", "stores", "load", "fence", "meet", "cluster"]
 """What must stand between two accesses: a wait for cp.async, for wgmma, for stores by TMA, for a

@@ -17,12 +17,12 @@ from xdsl.ir.affine import (
     AffineSet,
 )
 
+from polyc.affine import isl
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
-from polyc.passes.gpu_symbols import constant_of
-from polyc.poly import isl
-from polyc.poly.postorder import computed
+from polyc.passes.support.gpu.symbols import constant_of
+from polyc.rewriting.postorder import computed
 
 COUNTS = (hw.ThreadIdOp, hw.BlockIdOp, hw.GridSizeOp, hw.ClusterRankOp, tile.TileCoordinatesOp)
 """Ops that count from 0."""

@@ -22,8 +22,8 @@ from xdsl.ir.affine import (
     AffineMap,
 )
 
+from polyc.affine.expressions import linear_of
 from polyc.dialects.gpu.types import FragmentLayoutAttr
-from polyc.poly.affine import linear_of
 
 Point = tuple[int, ...]
 

@@ -9,11 +9,11 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineSymExpr
 
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.dim import Dim
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.types import BindAttr, GlobalType
-from polyc.passes.emit import Emit
+from polyc.rewriting.emit import Emit
 
 
 def enclosing_kernel(op: Operation) -> gpu.KernelOp:

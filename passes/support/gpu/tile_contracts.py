@@ -7,10 +7,10 @@ from xdsl.dialects.builtin import UnitAttr, UnrealizedConversionCastOp, VectorTy
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.tile_steps import operand_registers
+from polyc.dialects.gpu.tile.steps import operand_registers
 from polyc.dialects.gpu.types import (
     FragmentLayoutAttr,
     FragmentType,
@@ -18,8 +18,7 @@ from polyc.dialects.gpu.types import (
     element_bytes,
     register_count,
 )
-from polyc.passes.emit import Emit, affine_dim
-from polyc.passes.gpu_mma_steps import (
+from polyc.passes.support.gpu.mma_steps import (
     K_STEP,
     PACKED,
     Place,
@@ -30,7 +29,8 @@ from polyc.passes.gpu_mma_steps import (
     registers_type,
     shared_type,
 )
-from polyc.passes.gpu_scope import thread_in_scope
+from polyc.passes.support.gpu.scope import thread_in_scope
+from polyc.rewriting.emit import Emit, affine_dim
 
 ROWS_PER_ATOM = 8
 """Rows of a core matrix; the stride offset of a descriptor steps from one to the next."""

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import BlockArgument, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
@@ -21,9 +21,9 @@ from polyc.dialects.gpu.types import (
     TensorMapType,
     element_bytes,
 )
-from polyc.passes.emit import Emit, affine_dim
-from polyc.passes.gpu_scope import scope_barrier, scope_of, thread_in_scope
-from polyc.passes.gpu_symbols import bound_memory, enclosing_kernel
+from polyc.passes.support.gpu.scope import scope_barrier, scope_of, thread_in_scope
+from polyc.passes.support.gpu.symbols import bound_memory, enclosing_kernel
+from polyc.rewriting.emit import Emit, affine_dim
 
 CHUNK_BYTES = 16
 """What one thread moves at once where alignment allows: a swizzle permutes such chunks."""

@@ -17,18 +17,18 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import SharedType
-from polyc.passes.emit import Emit, affine_dim
-from polyc.passes.gpu_combine import CHAINS, combine, element_of, neutral
-from polyc.passes.gpu_scope import scope_barrier, scope_of, thread_in_scope
-from polyc.passes.gpu_spread import Point, Spread
-from polyc.passes.gpu_symbols import enclosing_kernel
-from polyc.passes.gpu_tile_contracts import registers_of
-from polyc.passes.gpu_tile_fragments import spread_of
+from polyc.passes.support.gpu.combine import CHAINS, combine, element_of, neutral
+from polyc.passes.support.gpu.scope import scope_barrier, scope_of, thread_in_scope
+from polyc.passes.support.gpu.spread import Point, Spread
+from polyc.passes.support.gpu.symbols import enclosing_kernel
+from polyc.passes.support.gpu.tile_contracts import registers_of
+from polyc.passes.support.gpu.tile_fragments import spread_of
+from polyc.rewriting.emit import Emit, affine_dim
 
 LANES = 32
 """Threads of a warp."""

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import (
@@ -23,12 +23,12 @@ from polyc.dialects.gpu.types import (
     SharedType,
     element_bytes,
 )
-from polyc.passes.emit import Emit, affine_dim
-from polyc.passes.gpu_free_layouts import ACCESS_BYTES, layout_of
-from polyc.passes.gpu_scope import scope_of, thread_in_scope
-from polyc.passes.gpu_spread import Spread
-from polyc.passes.gpu_tile_contracts import registers_of
-from polyc.passes.gpu_vectorize import divisor
+from polyc.passes.support.gpu.free_layouts import ACCESS_BYTES, layout_of
+from polyc.passes.support.gpu.scope import scope_of, thread_in_scope
+from polyc.passes.support.gpu.spread import Spread
+from polyc.passes.support.gpu.tile_contracts import registers_of
+from polyc.passes.support.gpu.vectors import divisor
+from polyc.rewriting.emit import Emit, affine_dim
 
 
 def spread_of(fragment: SSAValue, op: Operation) -> tuple[FragmentLayoutAttr, Spread]:

@@ -11,8 +11,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.passes.emit import INDEX, Emit, affine_dim, ceil_div
-from polyc.passes.gpu_symbols import enclosing_kernel
+from polyc.passes.support.gpu.symbols import enclosing_kernel
+from polyc.rewriting.emit import INDEX, Emit, affine_dim, ceil_div
 
 
 def divided(emit: Emit, lhs: SSAValue, rhs: SSAValue, hint: str | None = None) -> SSAValue:

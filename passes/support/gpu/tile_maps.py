@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import (
@@ -17,12 +17,12 @@ from polyc.dialects.gpu.types import (
     GlobalType,
     SharedType,
 )
-from polyc.passes.emit import Emit, clone_into
-from polyc.passes.gpu_mma_steps import is_packed
-from polyc.passes.gpu_scope import thread_in_scope
-from polyc.passes.gpu_spread import Spread
-from polyc.passes.gpu_tile_contracts import registers_of
-from polyc.passes.gpu_tile_fragments import first_holders, spread_of, when_needed
+from polyc.passes.support.gpu.mma_steps import is_packed
+from polyc.passes.support.gpu.scope import thread_in_scope
+from polyc.passes.support.gpu.spread import Spread
+from polyc.passes.support.gpu.tile_contracts import registers_of
+from polyc.passes.support.gpu.tile_fragments import first_holders, spread_of, when_needed
+from polyc.rewriting.emit import Emit, clone_into
 
 
 def fragment_layout(op: tile.MapOp | tile.FillOp, fragment: SSAValue) -> FragmentLayoutAttr:

@@ -13,14 +13,14 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.passes.emit import Emit
-from polyc.passes.gpu_combine import CHAINS, combine, element_of, neutral
-from polyc.passes.gpu_spread import Spread
-from polyc.passes.gpu_tile_contracts import registers_of
-from polyc.passes.gpu_tile_fragments import spread_of
+from polyc.passes.support.gpu.combine import CHAINS, combine, element_of, neutral
+from polyc.passes.support.gpu.spread import Spread
+from polyc.passes.support.gpu.tile_contracts import registers_of
+from polyc.passes.support.gpu.tile_fragments import spread_of
+from polyc.rewriting.emit import Emit
 
 WARP = 32
 

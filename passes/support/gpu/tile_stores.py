@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.diagnostic import PolycError
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import (
@@ -25,19 +25,19 @@ from polyc.dialects.gpu.types import (
     TensorMapType,
     element_bytes,
 )
-from polyc.passes.emit import Emit, affine_dim
-from polyc.passes.gpu_free_layouts import layout_of
-from polyc.passes.gpu_scope import (
+from polyc.passes.support.gpu.free_layouts import layout_of
+from polyc.passes.support.gpu.scope import (
     WARPGROUP,
     WARPGROUPS_BARRIER,
     scope_barrier,
     scope_of,
     thread_in_scope,
 )
-from polyc.passes.gpu_spread import Spread
-from polyc.passes.gpu_symbols import enclosing_kernel
-from polyc.passes.gpu_tile_contracts import registers_of
-from polyc.passes.gpu_tile_copies import tensor_map_argument
+from polyc.passes.support.gpu.spread import Spread
+from polyc.passes.support.gpu.symbols import enclosing_kernel
+from polyc.passes.support.gpu.tile_contracts import registers_of
+from polyc.passes.support.gpu.tile_copies import tensor_map_argument
+from polyc.rewriting.emit import Emit, affine_dim
 
 WARP = 32
 

@@ -14,13 +14,13 @@ from math import prod
 from polyc.dialects.gpu.types import SharedType, element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp
-from polyc.passes.gpu_layout_inference import widest_swizzle
-from polyc.passes.region_contraction import (
+from polyc.families.matmul.recognise import (
     Contraction,
     Operand,
     find_contraction,
     staged_tile,
 )
+from polyc.passes.gpu.layout_inference import widest_swizzle
 
 MMA = (16, 8, 16)
 """Sizes m, n, k of one mma.sync."""

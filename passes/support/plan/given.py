@@ -8,11 +8,11 @@ from typing import cast
 
 from xdsl.dialects.builtin import DictionaryAttr
 
-from polyc.dialects.diagnostic import Place, PolycError
+from polyc.dialects.common.diagnostic import Place, PolycError
 from polyc.dialects.plan import ScheduleOp, plain_field
-from polyc.dialects.plan_fields import record_of
-from polyc.passes.json_text import JsonText, read_json
-from polyc.passes.plan_rules import check_schedule, rings_of
+from polyc.dialects.plan.fields import record_of
+from polyc.families.rules import check_schedule, rings_of
+from polyc.passes.support.json_text import JsonText, read_json
 
 
 @dataclass(frozen=True)

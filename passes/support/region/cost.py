@@ -12,7 +12,7 @@ from math import prod
 from xdsl.ir import Operation
 
 from polyc.dialects import region
-from polyc.dialects.region_types import ValType, val_type
+from polyc.dialects.region.types import ValType, val_type
 
 NOMINAL = 1024
 """What a symbol counts as where nothing else is said."""

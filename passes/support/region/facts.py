@@ -14,8 +14,8 @@ from xdsl.ir.affine import (
 )
 
 from polyc.dialects import region
-from polyc.dialects.region_types import ValType
-from polyc.dialects.signature import symbol_space
+from polyc.dialects.common.signature import symbol_space
+from polyc.dialects.region.types import ValType
 
 
 def never_empty(reduce: region.ReduceOp, kernel: region.KernelOp | None) -> bool:
@@ -37,7 +37,7 @@ def never_empty(reduce: region.ReduceOp, kernel: region.KernelOp | None) -> bool
     if not rows:
         return True
     assert kernel is not None
-    from polyc.poly.isl import IslLimitExceeded, implies
+    from polyc.affine.isl import IslLimitExceeded, implies
 
     try:
         return implies(

@@ -25,29 +25,12 @@ from xdsl.dialects.builtin import AnyFloat, f32
 from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects import region
-from polyc.dialects.diagnostic import PolycError
-from polyc.dialects.region_types import ValType
-from polyc.passes.region_facts import never_empty, nonnegative
-
-ChangeClass = Literal["exact", "reassociating", "finite-only"]
-
-CLASSES: tuple[ChangeClass, ...] = ("exact", "reassociating", "finite-only")
-"""From the one that changes nothing to the one that asks for finite values."""
-
-DEFAULT_CLASSES: tuple[ChangeClass, ...] = ("exact", "reassociating")
+from polyc.dialects.region.types import ValType
+from polyc.passes.support.region.facts import never_empty, nonnegative
+from polyc.rewriting.changes import DEFAULT_CLASSES, ChangeClass
 
 Varying = Literal["only", "lhs", "rhs"]
 """Which operand of the function depends on the reduced axes; ``only`` for one operand."""
-
-
-def check_classes(name: str, classes: Iterable[str]) -> None:
-    """Raise PolycError unless the option ``classes`` of pass ``name`` holds classes only."""
-    for found in classes:
-        if found not in CLASSES:
-            raise PolycError(
-                "BadPassOption",
-                f"{name} has no class {found} of changes; there are {', '.join(CLASSES)}",
-            )
 
 
 # Candidates ----------------------------------------------------------------------------

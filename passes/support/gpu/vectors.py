@@ -1,0 +1,246 @@
+"""Accesses of a thread that neighbour each other: what a vector of them asks, and one made (T2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from xdsl.dialects import affine, arith, scf
+from xdsl.dialects.builtin import VectorType, i1
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineConstraintExpr,
+    AffineConstraintKind,
+    AffineDimExpr,
+    AffineExpr,
+    AffineSet,
+)
+
+from polyc.affine import isl
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import GlobalType, element_bytes
+from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel, is_size
+from polyc.rewriting.emit import Emit, affine_dim, clone_into
+from polyc.rewriting.postorder import computed
+
+LESS = (2, 6)
+"""``slt`` and ``ult`` as arith.cmpi holds them."""
+
+
+def divisor(value: SSAValue) -> int:
+    """A number that ``value`` is known to be a multiple of, from the op that defines it."""
+    return computed(value, _made_of, _divisor)
+
+
+def _made_of(value: SSAValue) -> Sequence[SSAValue]:
+    """What the divisor of ``value`` depends on."""
+    owner = value.owner
+    if isinstance(owner, affine.ApplyOp):
+        return owner.mapOperands
+    if isinstance(owner, Block) and isinstance(loop := owner.parent_op(), scf.ForOp):
+        return [loop.lb, loop.step] if value is owner.args[0] else []
+    return []
+
+
+def _divisor(value: SSAValue, known: Sequence[int]) -> int:
+    owner = value.owner
+    if isinstance(owner, tile.TileCoordinatesOp) and isinstance(value, OpResult):
+        return owner.tile_sizes[value.index]
+    if isinstance(owner, Block) and isinstance(loop := owner.parent_op(), tile.TileLoopOp):
+        return 1 if value is loop.ordinal else loop.tile.data[loop.coordinates.index(value)]
+    if isinstance(owner, affine.ApplyOp):
+        return _expr_divisor(owner.map.data.results[0], known, owner.map.data.num_dims)
+    if (constant := constant_of(value)) is not None:
+        return abs(constant)
+    if isinstance(owner, Block) and isinstance(value, BlockArgument):
+        return _loop_divisor(owner.parent_op(), value.index, known)
+    return 1
+
+
+def _loop_divisor(loop: Operation | None, position: int, known: Sequence[int]) -> int:
+    """A number that a loop's variable is a multiple of: its start's and its step's."""
+    match loop:
+        case scf.ForOp() if position == 0:
+            return gcd(*known)
+        case tile.TileLoopOp() if position < len(loop.tile.data):
+            return loop.tile.data[position]
+        case tile.PipelineOp() if position == 0:
+            return loop.step.value.data
+        case _:
+            return 1
+
+
+def _expr_divisor(expr: AffineExpr, divisors: Sequence[int], dims: int) -> int:
+    match expr:
+        case AffineConstantExpr(value):
+            return abs(value)
+        case AffineDimExpr(position):
+            return divisors[position]
+        case AffineBinaryOpExpr(kind, lhs, rhs):
+            a, b = _expr_divisor(lhs, divisors, dims), _expr_divisor(rhs, divisors, dims)
+            if kind is AffineBinaryOpKind.Add:
+                return gcd(a, b)
+            return a * b if kind is AffineBinaryOpKind.Mul else 1
+        case _:
+            return 1
+
+
+def guards_bounds(op: hw.LoadGlobalOp | hw.StoreGlobalOp) -> bool:
+    """Whether what guards an access in its own block bounds the access's coordinates.
+
+    The last coordinate's bounds are the row's length, which holds whole vectors, and, compared as
+    an unsigned number, 0 too: a vector at a multiple of its width is whole on one side.  Those of
+    the others may be anything, since they are the same for a vector's elements.  A guard from
+    outside the block is the same for all iterations.
+    """
+    assert isinstance(op.tensor.type, GlobalType)
+    work = [] if op.predicate is None else [op.predicate]
+    while work:
+        owner = work.pop().owner
+        match owner:
+            case arith.AndIOp():
+                work += owner.operands
+            case arith.CmpiOp() if owner.lhs in op.indices and owner.predicate.value.data in LESS:
+                row = op.tensor.type.dims[-1]
+                if owner.lhs is op.indices[-1] and not is_size(
+                    owner.rhs, row, enclosing_kernel(op)
+                ):
+                    return False
+            case Operation() if owner.parent is not op.parent:
+                pass
+            case Block() if owner is not op.parent:
+                pass
+            case _:
+                return False
+    return True
+
+
+@dataclass(frozen=True)
+class Access:
+    """Coordinates of an access as affine functions of a loop's variable and of other values."""
+
+    exprs: tuple[AffineExpr, ...]
+    values: tuple[SSAValue, ...]
+    """What the dimensions stand for; dimension 0 is the loop's variable."""
+    divisors: tuple[int, ...]
+    """A number that each value is a multiple of; 1 for the loop's variable."""
+
+    @staticmethod
+    def of(indices: list[SSAValue], variable: SSAValue) -> Access:
+        values: list[SSAValue] = [variable]
+
+        def position(value: SSAValue) -> AffineExpr:
+            owner = value.owner
+            # The number of a thread in its scope is one of the thread.
+            if isinstance(owner, affine.ApplyOp) and all(
+                isinstance(v.owner, hw.ThreadIdOp) for v in owner.mapOperands
+            ):
+                m, operands = owner.map.data, [position(v) for v in owner.mapOperands]
+                return m.results[0].replace_dims_and_symbols(
+                    operands[: m.num_dims], operands[m.num_dims :]
+                )
+            if value not in values:
+                values.append(value)
+            return affine_dim(values.index(value))
+
+        exprs: list[AffineExpr] = []
+        for index in indices:
+            owner = index.owner
+            if isinstance(owner, affine.ApplyOp):
+                m = owner.map.data
+                operands = [position(v) for v in owner.mapOperands]
+                exprs.append(
+                    m.results[0].replace_dims_and_symbols(
+                        operands[: m.num_dims], operands[m.num_dims :]
+                    )
+                )
+            else:
+                exprs.append(position(index))
+        divisors = (1, *(max(divisor(v), 1) for v in values[1:]))
+        return Access(tuple(exprs), tuple(values), divisors)
+
+    def is_vector(self, width: int, bound: int) -> bool:
+        """Whether ``width`` steps of the variable from any multiple of it are one vector.
+
+        The last coordinate goes up by one a step from a multiple of ``width``, the others stay.
+        Decided by isl over all values of the other operands.
+        """
+        first = self.at({0: affine_dim(0) * width})
+
+        def differences() -> Iterator[AffineExpr]:
+            yield first[-1] % width
+            for lane in range(1, width):
+                here = self.at({0: affine_dim(0) * width + lane})
+                yield here[-1] - first[-1] - lane
+                yield from (a - b for a, b in zip(here[:-1], first[:-1], strict=True))
+
+        dims = len(self.values)
+        zero = AffineExpr.constant(0)
+        ge = AffineConstraintKind.ge
+        domain = [AffineConstraintExpr(ge, affine_dim(d), zero) for d in range(dims)]
+        domain.append(AffineConstraintExpr(ge, -affine_dim(0) + (bound // width - 1), zero))
+        return isl.all_zero(differences(), AffineSet(dims, 0, tuple(domain)))
+
+    def at(self, given: Mapping[int, AffineExpr]) -> list[AffineExpr]:
+        """The coordinates, with ``given`` for some values.
+
+        The dimension of any other counts in steps of its divisor, so that the spelling shows what
+        is divisible.
+        """
+        dims = [given.get(d, affine_dim(d) * by) for d, by in enumerate(self.divisors)]
+        return [e.replace_dims_and_symbols(dims, []) for e in self.exprs]
+
+
+def is_vector(
+    op: hw.StoreGlobalOp | hw.LoadGlobalOp,
+    indices: list[SSAValue],
+    variable: SSAValue,
+    width: int,
+    bound: int,
+    value_type: object,
+) -> bool:
+    """Whether ``width`` iterations of a loop access neighbours, at a multiple of the width."""
+    tensor = op.tensor.type
+    assert isinstance(tensor, GlobalType)
+    # Vectors of conditions are nothing that a register holds.
+    if isinstance(value_type, VectorType) or value_type == i1:
+        return False
+    if len(tensor.dims) == 0 or width * element_bytes(tensor.element_type) > max(
+        tensor.align.data, 1
+    ):
+        return False
+    return Access.of(indices, variable).is_vector(width, bound)
+
+
+def clone_lanes(
+    op: Operation, maps: list[dict[SSAValue, SSAValue]], wide: bool, emit: Emit
+) -> None:
+    """``op`` of several iterations, whose values ``maps`` hold: one access where it is a vector."""
+
+    def at(value: SSAValue, lane: int) -> SSAValue:
+        return maps[lane].get(value, value)
+
+    def first(value: SSAValue | None) -> SSAValue | None:
+        return None if value is None else at(value, 0)
+
+    if isinstance(op, hw.LoadGlobalOp) and wide:
+        vector = VectorType(op.result.type, [len(maps)])
+        load = hw.LoadGlobalOp(
+            op.tensor, [at(i, 0) for i in op.indices], vector, first(op.predicate)
+        )
+        loaded = emit.value(load, op.result.name_hint)
+        for lane, values in enumerate(maps):
+            values[op.result] = emit.value(hw.UnpackOp(loaded, lane))
+    elif isinstance(op, hw.StoreGlobalOp):
+        packed = emit.value(hw.PackOp([at(op.value, lane) for lane in range(len(maps))]))
+        emit.op(
+            hw.StoreGlobalOp(packed, op.tensor, [at(i, 0) for i in op.indices], first(op.predicate))
+        )
+    else:
+        for values in maps:
+            clone_into([op], values, emit)

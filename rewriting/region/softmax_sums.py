@@ -1,0 +1,176 @@
+"""Which sums of exponentials a maximum can be reduced together with (S6.10)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Operation, SSAValue
+
+from polyc.dialects import region
+from polyc.rewriting.changes import CLASSES, ChangeClass
+from polyc.rewriting.region.building import type_of
+from polyc.rewriting.region.views import behind_views, constant_of
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A sum of ``exp(scale * (x - max(x)))``, perhaps times values, and the class of joining it."""
+
+    sum: region.ReduceOp
+    scale: float
+    change: ChangeClass
+
+
+@dataclass
+class Streams:
+    """The sums below a maximum that can be joined with it, and why others cannot."""
+
+    sums: list[Weighted] = field(default_factory=list[Weighted])
+    refusals: list[str] = field(default_factory=list[str])
+
+
+class _NotJoined(Exception):
+    """Why a sum stays a reduction of its own, as a clause about it."""
+
+
+def streams(top: region.ReduceOp, classes: Sequence[str] = CLASSES) -> Streams:
+    """The sums that depend on the maximum ``top``, judged as ``JoinSoftmax`` says."""
+    found = Streams()
+    if top.fn.data != "max":
+        return found
+    below = below_of(top)
+    for op in below:
+        if not isinstance(op, region.ReduceOp) or op.fn.data != "sum":
+            continue
+        try:
+            joined = _weighted(top, op, below)
+            if joined.change not in classes:
+                raise _NotJoined(
+                    f"joining it is {joined.change}, and only {', '.join(classes)} may fire"
+                )
+            found.sums.append(joined)
+        except _NotJoined as why:
+            found.refusals.append(f"{named(op)} does not join {named(top)}: {why}")
+    return found
+
+
+def named(op: region.ReduceOp) -> str:
+    label = f' "{op.label}"' if op.label else ""
+    return f"the {op.fn.data}{label} over [{', '.join(op.labels)}]"
+
+
+def below_of(top: region.ReduceOp) -> dict[Operation, None]:
+    """The ops that depend on ``top``, in the order of the text."""
+    found: dict[Operation, None] = {}
+    op = top.next_op
+    while op is not None:
+        if any(o.owner is top or o.owner in found for o in op.operands):
+            found[op] = None
+        op = op.next_op
+    return found
+
+
+def _weighted(top: region.ReduceOp, op: region.ReduceOp, below: dict[Operation, None]) -> Weighted:
+    if set(op.labels) != set(top.labels):
+        raise _NotJoined("the two are over different axes")
+    for kind in (type_of(top.operand), top.result.type, type_of(op.operand), op.result.type):
+        if kind.element_type != f32:
+            raise _NotJoined(f"one of them is of {kind.element_type}, and states are scaled in f32")
+    change: ChangeClass = "reassociating"
+    value = op.operand
+    while True:
+        owner = value.owner
+        match owner:
+            case region.UnaryOp() if owner.fn.data == "exp":
+                return Weighted(op, _scale(top, owner.operand), change)
+            case region.UnaryOp() if owner.fn.data == "neg":
+                value = owner.operand
+            case region.CastOp():
+                if owner.result.type.element_type != f32:
+                    change = "finite-only"  # rounded at the scale of a chunk's maximum
+                value = owner.operand
+            case region.BroadcastInDimOp() | region.TransposeOp():
+                value = owner.operand
+            case region.BinaryOp() if owner.fn.data in ("mul", "div"):
+                value = _factor(owner, below)
+                change = "finite-only"  # a value may be infinite, and a weight of a chunk not 0
+            case region.SelectOp():
+                value = _chosen(owner, below)
+            case region.ReduceOp():
+                raise _NotJoined(f"it takes {named(owner)}")
+            case _:
+                raise _NotJoined(
+                    "it is a sum of something else than exponentials times values of their own"
+                )
+
+
+def _factor(op: region.BinaryOp, below: dict[Operation, None]) -> SSAValue:
+    """The factor with the exponential; the other one does not depend on the maximum."""
+    left, right = (o.owner in below for o in op.operands)
+    if left and right:
+        for operand in op.operands:
+            if isinstance(found := behind_views(operand).owner, region.ReduceOp):
+                raise _NotJoined(
+                    f"its terms need {named(found)}, which is known at the end only; apply that "
+                    "to the sum"
+                )
+        raise _NotJoined(f"both operands of its {op.fn.data} depend on the maximum")
+    if op.fn.data == "div" and right:
+        raise _NotJoined("it divides by exponentials")
+    return op.lhs if left else op.rhs
+
+
+def _chosen(op: region.SelectOp, below: dict[Operation, None]) -> SSAValue:
+    """The branch with the exponential, where the condition is given and the other is 0."""
+    branches = [op.if_true, op.if_false]
+    moving = [v for v in branches if v.owner in below]
+    zero = [v for v in branches if constant_of(v) == 0]
+    if op.condition.owner in below or len(moving) != 1 or len(zero) != 1:
+        raise _NotJoined(
+            "it selects, and not between an exponential and 0 by a condition that is given"
+        )
+    return moving[0]
+
+
+def _scale(top: region.ReduceOp, exponent: SSAValue) -> float:
+    """The factor of an exponent that is ``scale * (x - max(x))``."""
+    scale, owner = 1.0, exponent.owner
+    if isinstance(owner, region.BinaryOp) and owner.fn.data == "mul":
+        for number, other in (
+            (constant_of(owner.rhs), owner.lhs),
+            (constant_of(owner.lhs), owner.rhs),
+        ):
+            if number is not None:
+                scale, owner = number, other.owner
+                break
+    if not (math.isfinite(scale) and scale > 0):
+        raise _NotJoined(f"its exponent is scaled by {scale}, which is not positive and finite")
+    if (
+        not isinstance(owner, region.BinaryOp)
+        or owner.fn.data != "sub"
+        or owner.lhs is not top.operand
+        or not _is_maximum(behind_views(owner.rhs), top)
+    ):
+        raise _NotJoined("its exponent is not x - max(x), of the x whose maximum it is")
+    return scale
+
+
+def _is_maximum(value: SSAValue, top: region.ReduceOp) -> bool:
+    """Whether ``value`` is the maximum, or that with a finite number where it is -inf."""
+    owner = value.owner
+    if owner is top:
+        return True
+    if not isinstance(owner, region.SelectOp) or behind_views(owner.if_false).owner is not top:
+        return False
+    test, number = owner.condition.owner, constant_of(owner.if_true)
+    if not isinstance(test, region.CompareOp) or test.fn.data != "eq":
+        return False
+    sides = {behind_views(o).owner is top: constant_of(o) for o in test.operands}
+    return sides.get(False) == -math.inf and True in sides and _finite(number)
+
+
+def _finite(number: float | None) -> bool:
+    return number is not None and math.isfinite(number)

@@ -1,0 +1,46 @@
+"""Which graph of a file a command plays, and on which kinds of inputs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.tools.pipeline import graphs
+
+if TYPE_CHECKING:
+    from polyc.dialects.common.signature import SignatureOp
+
+KINDS = ("uniform", "large", "mixed", "rows", "tiny", "special")
+"""The kinds of random inputs, as ``playback/draws.py`` has them, which imports NumPy."""
+
+
+def add_draw(parser: argparse.ArgumentParser) -> None:
+    """The option ``--draw``: which kinds of random inputs are compared on."""
+    parser.add_argument(
+        "--draw",
+        action="append",
+        choices=KINDS,
+        help="a kind of random inputs to compare on (may be repeated); without it all",
+    )
+
+
+def the_graph(module: ModuleOp, file: str, name: str | None) -> SignatureOp:
+    """The frontend graph to run.  Raises PolycError of kind ``NothingToRun``."""
+    from polyc.dialects.frontend import GraphOp
+
+    found = {g.sym_name.data: g for g in graphs(module) if isinstance(g, GraphOp)}
+    listed = ", ".join(found)
+    if not found:
+        raise PolycError(
+            "NothingToRun", "the file has no frontend.graph; run takes the frontend layer", module
+        )
+    if name is None and len(found) > 1:
+        raise PolycError(
+            "NothingToRun", f"the file has the graphs {listed}; choose one with --graph", module
+        )
+    if name is not None and name not in found:
+        raise PolycError("NothingToRun", f"{file} has no graph {name!r}; it has {listed}", module)
+    return next(iter(found.values())) if name is None else found[name]
