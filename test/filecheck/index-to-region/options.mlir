@@ -3,7 +3,7 @@
 // RUN: polyc-opt %s -p 'frontend-to-tiny,tiny-to-index,index-to-region{fuse=legal split=contractions}' | filecheck %s --check-prefix=SPLIT
 
 // Three answers to how much is fused: nothing, what may be, and what may be but for a kernel a
-// contraction.
+// contraction. What may be stops at reductions that would all run in each other's steps.
 frontend.graph @chain(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K, L], f16>, %C: !frontend.tensor<[L, N], f16>) -> (D: !frontend.tensor<[M, N], f16>) {
   %0 = frontend.gemm %A, %B {acc = f32} : (!frontend.tensor<[M, K], f16>, !frontend.tensor<[K, L], f16>) -> !frontend.tensor<[M, L], f16>
   %1 = frontend.gemm %0, %C {acc = f32} : (!frontend.tensor<[M, L], f16>, !frontend.tensor<[L, N], f16>) -> !frontend.tensor<[M, N], f16>
@@ -20,8 +20,9 @@ frontend.graph @chain(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K
 // NONE:        region.kernel @chain_3
 // NONE-NOT:    boundary
 
-// LEGAL-NOT:   region.graph
-// LEGAL:       region.kernel @chain iters [m: M, n: N]
+// LEGAL:       region.kernel @chain_0 iters [m: M, n: N]
+// LEGAL:         outs(v0: !region.memref<[M, N], f32, align 16, noalias> gmem {boundary = "it is reduced, and would be again in each step of another reduction
+// LEGAL:       region.kernel @chain_1 iters [m: M, n: N]
 // LEGAL-NOT:   region.kernel
 
 // SPLIT:       region.kernel @chain_0
