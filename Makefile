@@ -23,7 +23,7 @@ test: $(STAMP)
 	step "ruff format" $(BIN)/ruff format --check --quiet . || failed="$$failed ruff-format"; \
 	step "pyright" $(BIN)/pyright --pythonpath $(BIN)/python || failed="$$failed pyright"; \
 	step "lit" $(BIN)/lit -q test/filecheck || failed="$$failed lit"; \
-	step "pytest" $(BIN)/pytest -q -n $(JOBS) test/unit || failed="$$failed pytest"; \
+	step "pytest" $(BIN)/pytest -q -n $(JOBS) test/unit test/docs || failed="$$failed pytest"; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 test-gpu: $(STAMP)

@@ -5,7 +5,7 @@ against the reference and its derived errors (``polyc.playback.estimate``).  On 
 are played back, and small kernels simulated; with ``--device cuda`` the kernels of both
 architectures run, at sizes of several tiles.  What is printed and written is, for each family and
 way, the largest number of errors that a right result needs; the factor is held to at most 16
-times the largest of all by test/unit/test_bench_table.py.
+times the largest of all by test/unit/bench/test_table.py.
 
     python bench/agreement.py [--device cuda] [--output bench/results/agreement-cpu.json]
 
@@ -70,7 +70,7 @@ def product(out: str, element: str = "f16") -> str:
 
 def corpus() -> Iterator[Case]:
     """Programs of every family, those of the unit tests among them."""
-    from polyc.test.unit import attention_programs, loop_programs, row_programs
+    from polyc.test.support import attention_programs, loop_programs, row_programs
 
     def example(name: str) -> str:
         return (ROOT / "examples" / f"{name}.mlir").read_text(encoding="utf-8")

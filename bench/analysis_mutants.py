@@ -1,6 +1,6 @@
 """How many faults of the polyhedral analyses their tests catch (docs/mutation.md).
 
-Puts each fault of ``test/unit/analysis_mutants.py`` into a copy of the package and runs the
+Puts each fault of ``test/support/analysis_mutants.py`` into a copy of the package and runs the
 tests of the file.  Prints a line a mutant and the table of the page.
 
     python bench/analysis_mutants.py --output bench/results/analysis_mutants.json
@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from polyc.test.unit.analysis_mutants import MUTANTS, caught, copied
+from polyc.test.support.analysis_mutants import MUTANTS, caught, copied
 
 Results = dict[str, dict[str, str | None]]
 """For each file and fault the test that failed, or None."""

@@ -62,7 +62,7 @@ class Program:
 
 def programs() -> list[Program]:
     """Programs of every family."""
-    from polyc.test.unit import attention_programs, loop_programs, row_programs
+    from polyc.test.support import attention_programs, loop_programs, row_programs
 
     def example(name: str) -> str:
         return (ROOT / "examples" / f"{name}.mlir").read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 """How many mutants of the legality tables random values catch.
 
 Every row of the tables of R0, R1 and R2 with a precondition dropped, a class that claims more, a
-wrong reduction or a wrong function; see ``test/unit/legality_mutants.py``.  Prints the counts by
+wrong reduction or a wrong function; see ``test/support/legality_mutants.py``.  Prints the counts by
 kind, and the mutants that survive.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from polyc.test.unit.legality_mutants import killed, mutants
+from polyc.test.support.legality_mutants import killed, mutants
 
 
 def main() -> None:

@@ -122,7 +122,7 @@ def small_cases() -> list[list[Case]]:
 
 def tile_cases(chosen: str) -> list[list[Case]]:
     """The cases of each file of ``examples/tile`` whose name contains ``chosen``."""
-    from polyc.test.unit.tile_cases import CASES, lowered
+    from polyc.test.support.tile_cases import CASES, lowered
 
     found: list[list[Case]] = []
     for tiles in CASES.values():

@@ -9,7 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
+from polyc.test.support.doc_pages import blocks, check_shown
+from polyc.test.support.root import ROOT
 from polyc.tools import polyc
 
 PAGE = (ROOT / "docs" / "analysis.md").read_text("utf-8")

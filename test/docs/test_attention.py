@@ -10,7 +10,8 @@ import pytest
 
 from polyc.families.attention.recognise import HEAD_MULTIPLE
 from polyc.families.attention.schedules import ANY, BOUNDED, PLAIN, UNMASKED, VARIANTS
-from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
+from polyc.test.support.doc_pages import blocks, check_shown
+from polyc.test.support.root import ROOT
 
 DOC = (ROOT / "docs" / "attention.md").read_text()
 

@@ -9,7 +9,8 @@ from typing import cast
 import pytest
 
 from polyc.families.conv.schedules import GATHERS, TMA, Variant
-from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
+from polyc.test.support.doc_pages import blocks, check_shown
+from polyc.test.support.root import ROOT
 
 DOC = (ROOT / "docs" / "convolution.md").read_text()
 

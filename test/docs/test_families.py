@@ -10,7 +10,8 @@ from polyc.dialects.plan.fields import ALGORITHMS
 from polyc.families.rows.schedules import VARIANTS, WARP
 from polyc.lowering.region_to_gpu import LOWERINGS
 from polyc.passes.plan.select import RULES
-from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
+from polyc.test.support.doc_pages import blocks, check_shown
+from polyc.test.support.root import ROOT
 
 DOC = (ROOT / "docs" / "families.md").read_text()
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| .* \|$", re.MULTILINE)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from polyc.passes.pipeline import ABOVE_GPU, GPU_PASSES
-from polyc.test.unit.doc_pages import ROOT, blocks, check_shown, is_excerpt
+from polyc.test.support.doc_pages import blocks, check_shown, is_excerpt
+from polyc.test.support.root import ROOT
 
 README = (ROOT / "README.md").read_text()
 

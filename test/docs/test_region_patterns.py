@@ -11,8 +11,9 @@ from polyc.passes.region.distribute import SPLIT
 from polyc.passes.support.region.cost import EXCHANGE, NOMINAL, SLOW
 from polyc.passes.support.region.legality import JOIN, JOIN_NEEDS, SAME_ACCUMULATOR, TABLE, Row
 from polyc.rewriting.changes import CLASSES, DEFAULT_CLASSES
-from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
-from polyc.test.unit.legality_mutants import mutants
+from polyc.test.support.doc_pages import blocks, check_shown
+from polyc.test.support.legality_mutants import mutants
+from polyc.test.support.root import ROOT
 
 DOC = (ROOT / "docs" / "region-patterns.md").read_text()
 

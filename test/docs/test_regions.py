@@ -16,7 +16,8 @@ from polyc.lowering.index_to_region.cost import (
     TYPICAL,
 )
 from polyc.lowering.index_to_region.fusion import Fuse, Split
-from polyc.test.unit.doc_pages import ROOT, blocks, check_shown
+from polyc.test.support.doc_pages import blocks, check_shown
+from polyc.test.support.root import ROOT
 
 DOC = (ROOT / "docs" / "regions.md").read_text()
 

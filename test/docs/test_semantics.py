@@ -6,7 +6,6 @@ import doctest
 import math
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -20,9 +19,10 @@ from polyc.playback import frontend as frontend_playback
 from polyc.playback import tiny as tiny_playback
 from polyc.playback.functions import Array, round_to
 from polyc.rewriting.driver import verify
+from polyc.test.support.root import ROOT
 from polyc.tools.registry import make_context
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "semantics.md"
+DOCUMENT = ROOT / "docs" / "semantics.md"
 
 
 def _parse(text: str) -> ModuleOp:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -11,11 +10,12 @@ from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.module import MODULE_OPS
 from polyc.dialects.gpu.tile import TILE_OPS
 from polyc.rewriting.driver import verify
+from polyc.test.support.root import ROOT
 from polyc.tools.parsing import parse_text
 from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context
 
-DOC = Path(__file__).resolve().parents[2] / "docs" / "tile-level.md"
+DOC = ROOT / "docs" / "tile-level.md"
 BLOCK = re.compile(r"^```mlir( file=module)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

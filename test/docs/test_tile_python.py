@@ -15,9 +15,9 @@ import pytest
 import polyc.tile
 from polyc.playback import tile
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.test.unit.doc_pages import blocks, check_shown
+from polyc.test.support.doc_pages import blocks, check_shown
+from polyc.test.support.root import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 DOC = ROOT / "docs" / "tile-python.md"
 FILE = re.compile(
     r"^```python file=(\S+)\n(.*?)^```$\n\n^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL

@@ -31,7 +31,7 @@ from polyc.playback.reference import make_inputs
 from polyc.rewriting.driver import verify
 from polyc.test.fuzz.random_programs import RandomProgram, drawn
 from polyc.test.fuzz.search import parser, search
-from polyc.test.unit.agreeing import meant, type_of
+from polyc.test.support.agreeing import meant, type_of
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import run_pass
 from polyc.tools.play import play

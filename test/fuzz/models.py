@@ -44,7 +44,7 @@ from polyc.rewriting.driver import verify
 from polyc.test.fuzz.layers import REFUSED, differs
 from polyc.test.fuzz.random_programs import Maker, RandomProgram
 from polyc.test.fuzz.search import parser, search
-from polyc.test.unit.agreeing import meant
+from polyc.test.support.agreeing import meant
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import run_pass
 from polyc.tools.play import play

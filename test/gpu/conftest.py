@@ -13,8 +13,8 @@ import pytest
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import driver
 from polyc.runtime.program import Program
-from polyc.test.unit.agreeing import assert_agree, meant
-from polyc.test.unit.gpu_text import parsed
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.gpu_text import parsed
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context

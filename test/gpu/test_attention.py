@@ -13,9 +13,9 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.playback.estimate import Estimate
 from polyc.runtime import nvrtc
 from polyc.runtime.program import Program
-from polyc.test.unit.agreeing import assert_agree, meant
-from polyc.test.unit.attention_programs import PROGRAMS, Attention
-from polyc.test.unit.gpu_text import parsed
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.attention_programs import PROGRAMS, Attention
+from polyc.test.support.gpu_text import parsed
 
 Build = Callable[[str, str], Program]
 ARCHS = ("sm_80", "sm_90a")

@@ -16,8 +16,8 @@ import pytest
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime.program import Program
-from polyc.test.unit.conv_programs import Conv, of
-from polyc.test.unit.im2col_programs import GEOMETRIES, convolution
+from polyc.test.support.conv_programs import Conv, of
+from polyc.test.support.im2col_programs import GEOMETRIES, convolution
 
 Build = Callable[[str, str], Program]
 ARCHS = ("sm_80", "sm_90a")

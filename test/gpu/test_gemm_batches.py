@@ -15,7 +15,7 @@ import pytest
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime.program import Program
-from polyc.test.unit.gemm_programs import Product, inputs_of, one_tap, regions
+from polyc.test.support.gemm_programs import Product, inputs_of, one_tap, regions
 from polyc.tools.play import play
 
 Build = Callable[[str, str], Program]

@@ -8,8 +8,8 @@ import pytest
 from polyc.playback.gpu import simulate
 from polyc.runtime import driver
 from polyc.runtime.program import Program
-from polyc.test.unit.gpu_text import run
-from polyc.test.unit.im2col_programs import GEOMETRIES, copy_kernel, rows
+from polyc.test.support.gpu_text import run
+from polyc.test.support.im2col_programs import GEOMETRIES, copy_kernel, rows
 
 
 @pytest.mark.parametrize("name", GEOMETRIES)

@@ -13,9 +13,9 @@ from polyc.dialects.frontend import GraphOp
 from polyc.playback.reference import make_inputs
 from polyc.runtime.program import Program
 from polyc.test.fuzz.random_programs import drawn
-from polyc.test.unit.agreeing import assert_agree, meant
-from polyc.test.unit.gpu_text import only
-from polyc.test.unit.loop_programs import PROGRAMS
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.gpu_text import only
+from polyc.test.support.loop_programs import PROGRAMS
 
 Build = Callable[[str, str], Program]
 ARCHS = ("sm_80", "sm_90a")

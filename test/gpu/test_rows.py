@@ -13,8 +13,8 @@ from polyc.dialects.frontend import GraphOp
 from polyc.playback.agreement import tolerance_check
 from polyc.playback.reference import make_inputs, reference
 from polyc.runtime.program import Program
-from polyc.test.unit.gpu_text import only, parsed
-from polyc.test.unit.row_programs import PRODUCT_AND_NORM, PROGRAMS, RowProgram
+from polyc.test.support.gpu_text import only, parsed
+from polyc.test.support.row_programs import PRODUCT_AND_NORM, PROGRAMS, RowProgram
 
 Build = Callable[[str, str], Program]
 ARCHS = ("sm_80", "sm_90a")

@@ -14,7 +14,7 @@ import pytest
 
 from polyc.runtime import driver
 from polyc.runtime.program import Program
-from polyc.test.unit.test_simulator_sequences import module
+from polyc.test.unit.playback.gpu.test_sequences import module
 
 
 @cache

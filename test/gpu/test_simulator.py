@@ -15,7 +15,7 @@ import pytest
 from polyc.playback.gpu import simulate
 from polyc.runtime import driver
 from polyc.runtime.program import Program
-from polyc.test.unit.agreeing import assert_agree
+from polyc.test.support.agreeing import assert_agree
 from polyc.tools.check import Expected
 from polyc.tools.commands.run_tiles import near
 from polyc.tools.parsing import parse_text

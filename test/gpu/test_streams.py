@@ -18,8 +18,8 @@ import pytest
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime.program import Program
-from polyc.test.unit.gpu_producers import CudaArray, DLPack
-from polyc.test.unit.test_simulator_sequences import module
+from polyc.test.support.gpu_producers import CudaArray, DLPack
+from polyc.test.unit.playback.gpu.test_sequences import module
 
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
 

@@ -13,7 +13,7 @@ import pytest
 from polyc.playback.agreement import tolerance_check
 from polyc.runtime import driver
 from polyc.runtime.program import Program
-from polyc.test.unit.tile_cases import CASES, Sizes, lowered
+from polyc.test.support.tile_cases import CASES, Sizes, lowered
 
 
 @cache

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from polyc.test.support.root import ROOT
 
 TESTS: dict[str, Sequence[str]] = {
     "dialects/index/__init__.py": ("test_poly_readings.py", "test_compute_at.py"),

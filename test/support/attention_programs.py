@@ -14,7 +14,7 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import KernelOp
 from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback.functions import round_to
-from polyc.test.unit.gpu_text import only, parsed
+from polyc.test.support.gpu_text import only, parsed
 from polyc.tools.registry import make_context
 
 Array = NDArray[Any]

@@ -11,7 +11,7 @@ from xdsl.ir.affine import AffineMap
 
 from polyc.dialects import index, tiny
 from polyc.lowering.tiny_to_index import TinyToIndex
-from polyc.test.unit.book_points import Point, holds, points
+from polyc.test.support.book_points import Point, holds, points
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.im2col import Im2colAttr
-from polyc.test.unit.gemm_programs import tensor
+from polyc.test.support.gemm_programs import tensor
 
 Shape = tuple[str | int, ...]
 

@@ -15,7 +15,6 @@ import pytest
 
 from polyc.tools import polyc, polyc_opt
 
-ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"<!-- (file|shows): ([^\n]*) -->\n```\w*\n(.*?)\n```\n", re.DOTALL)
 VARIES = re.compile(
     r" +\d+ ms\b|\b\S+ thread-ops/s|\b\d+ bytes\b|\b\d+ KiB\b|\b\d\.\de[-+]\d\d\b|\b\d+ passes"

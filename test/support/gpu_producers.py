@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from polyc.runtime.views import row_major
-from polyc.test.unit.fake_cuda import FakeCuda
+from polyc.test.support.fake_cuda import FakeCuda
 
 FLOAT16, FLOAT32, BOOL, UINT8 = (2, 16), (2, 32), (6, 8), (1, 8)
 """DLPack's code and bits."""

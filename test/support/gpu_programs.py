@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polyc.test.unit.gpu_text import kernel
+from polyc.test.support.gpu_text import kernel
 
 TENSOR = "!gpu.global<[M, K], f16, align 16>"
 ARGS = f"%A: {TENSOR} = tensor 0, %M: index = symbol M, %K: index = symbol K"

@@ -29,8 +29,17 @@ from polyc.passes.support.region.legality import (
 )
 from polyc.rewriting.changes import CLASSES, ChangeClass
 from polyc.rewriting.driver import rewrite
-from polyc.test.unit.legality_programs import ANY, FINITE, Body, Case, cases, check, named, run_body
-from polyc.test.unit.region_expressions import Array, agree, of_type, shaken
+from polyc.test.support.legality_programs import (
+    ANY,
+    FINITE,
+    Body,
+    Case,
+    cases,
+    check,
+    named,
+    run_body,
+)
+from polyc.test.support.region_expressions import Array, agree, of_type, shaken
 
 
 def tries(kind: str) -> settings:

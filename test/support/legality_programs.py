@@ -27,7 +27,7 @@ from polyc.dialects.region.types import AxisAttr, MemRefType, val_type
 from polyc.passes.region.srnf import normalise
 from polyc.passes.support.region import legality
 from polyc.passes.support.region.legality import Row
-from polyc.test.unit.region_expressions import agree, play
+from polyc.test.support.region_expressions import agree, play
 
 Array = NDArray[Any]
 M, K = AxisAttr.of("m", "M"), AxisAttr.of("k", "K")

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
+from polyc.test.support.root import ROOT
+
+EXAMPLES = ROOT / "examples"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from polyc.playback.estimate import Estimate, as_estimate
 from polyc.playback.functions import round_freely, round_to, widen
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.playback.reference import known
-from polyc.test.unit.agreeing import type_of
+from polyc.test.support.agreeing import type_of
+from polyc.test.support.root import ROOT
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
@@ -33,7 +34,6 @@ Sizes = Mapping[str, int]
 Fill = Callable[[np.random.Generator, Sequence[int]], Array]
 Reference = Callable[[Sequence[Array], Sizes, Attribute], Sequence[Array]]
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "examples" / "tile"
 
 

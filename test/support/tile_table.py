@@ -1,6 +1,6 @@
 """docs/tile-kernels.md: what each kernel of examples/tile uses, as its test holds it.
 
-    python -m polyc.test.unit.tile_table
+    python -m polyc.test.support.tile_table
 
 writes the table anew from what the compiler says.
 """
@@ -21,7 +21,8 @@ from polyc.dialects.gpu.module import KernelOp
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.runtime import nvrtc
 from polyc.runtime.nvrtc import CompileResult
-from polyc.test.unit.tile_cases import CASES, ROOT, lowered
+from polyc.test.support.root import ROOT
+from polyc.test.support.tile_cases import CASES, lowered
 
 DOC = ROOT / "docs" / "tile-kernels.md"
 
@@ -34,7 +35,8 @@ dynamic ones. `wgmma` and `mma` count the instructions in the code with its unro
 out; a loop over k or over tiles counts once. No kernel spills or has a stack frame, and ptxas
 neither ignores a `setmaxnreg` nor serialises a `wgmma`.
 
-`test/unit/test_tile_examples.py` holds the table; `python -m polyc.test.unit.tile_table` writes it.
+`test/unit/tile/test_examples.py` holds the table; `python -m
+polyc.test.support.tile_table` writes it.
 
 """
 

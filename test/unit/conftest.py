@@ -9,8 +9,8 @@ from weakref import WeakValueDictionary
 import pytest
 
 from polyc.runtime import arenas, driver
-from polyc.test.unit.fake_cuda import FakeCuda
-from polyc.test.unit.gpu_producers import FakeTorch
+from polyc.test.support.fake_cuda import FakeCuda
+from polyc.test.support.gpu_producers import FakeTorch
 
 
 def forget() -> None:

@@ -1,34 +1,37 @@
-"""Imports go one way, dialects stay light, and CUDA text lies in one file."""
+"""Imports go one way: between rooms, between families, and never around in a circle."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-ROOMS = ("dialects", "poly", "lowering", "passes", "playback", "runtime", "tile", "tools")
-RANK = {
-    "polyc.affine.isl": 0,
-    "polyc.affine.expressions": 0,
-    "polyc.dialects": 1,
-    "polyc.poly": 2,
-    "polyc.lowering": 3,
-    "polyc.passes": 3,
-    "polyc.playback": 3,
-    "polyc.tile": 2,
-    "polyc.runtime": 4,
-    "polyc.tools": 5,
+from polyc.test.support.root import ROOT
+
+BELOW: Mapping[str, Sequence[str]] = {
+    "affine": (),
+    "dialects": ("affine",),
+    "poly": ("affine", "dialects"),
+    "rewriting": ("affine", "dialects", "poly"),
+    "families": ("affine", "dialects", "poly", "rewriting"),
+    "passes": ("affine", "dialects", "poly", "rewriting", "families"),
+    "lowering": ("affine", "dialects", "poly", "rewriting", "families", "passes"),
+    "runtime": ("affine", "dialects", "poly", "rewriting", "families", "passes", "lowering"),
+    "playback": ("affine", "dialects", "rewriting"),
+    "tile": ("affine", "dialects"),
+    "tools": (
+        *("affine", "dialects", "poly", "rewriting", "families", "passes", "lowering"),
+        *("runtime", "playback", "tile"),
+    ),
 }
-"""tools → runtime → playback, lowering, passes → poly analyses → dialects → affine/isl.py.
+"""What each room may import besides itself.  Nothing imports ``tools`` but the package itself,
+which offers ``polyc.load``."""
 
-The builder, tile, stands on dialects alone.
-"""
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-FILES = sorted(p for room in ROOMS for p in (ROOT / room).rglob("*.py"))
+FILES = sorted(p for room in BELOW for p in (ROOT / room).rglob("*.py"))
 
 
 def name_of(file: Path) -> str:
@@ -36,13 +39,7 @@ def name_of(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def rank(module: str) -> int | None:
-    parts = module.split(".")
-    while parts:
-        if (found := RANK.get(".".join(parts))) is not None:
-            return found
-        parts.pop()
-    return None
+NAMES = {name_of(file): file for file in FILES}
 
 
 def imports(tree: ast.AST) -> list[tuple[str, int]]:
@@ -66,23 +63,39 @@ def at_start(tree: ast.Module) -> list[str]:
     return [module for module, _ in found]
 
 
+def room_of(module: str) -> str | None:
+    """The room that a module of ours is in."""
+    head, _, rest = module.partition(".")
+    room = rest.partition(".")[0]
+    return room if head == "polyc" and room in BELOW else None
+
+
+def family_of(module: str) -> str | None:
+    """The family whose folder a module is in."""
+    parts = module.split(".")
+    inside = parts[:2] == ["polyc", "families"] and len(parts) > 2
+    return parts[2] if inside and (ROOT / "families" / parts[2]).is_dir() else None
+
+
 def faults(file: Path, source: str) -> list[str]:
     """What is wrong with the imports of ``source``, as if it stood in ``file``."""
     name = name_of(file)
-    mine = rank(name)
+    mine, family = room_of(name), family_of(name)
     assert mine is not None
     wrong: list[str] = []
     for module, line in imports(ast.parse(source)):
         where = f"{file.relative_to(ROOT)}:{line}"
         if module.startswith("."):
             wrong.append(f"{where}: relative import")
-        if module.split(".")[0] in ROOMS:
+        if module.split(".")[0] in BELOW:
             wrong.append(f"{where}: bare import of {module}")
         if module.split(".")[0] == "islpy" and name != "polyc.affine.isl":
             wrong.append(f"{where}: islpy belongs to affine/isl.py")
-        theirs = rank(module)
-        if theirs is not None and theirs > mine:
-            wrong.append(f"{where}: {name} imports {module} from a room above it")
+        theirs = room_of(module)
+        if theirs is not None and theirs != mine and theirs not in BELOW[mine]:
+            wrong.append(f"{where}: {mine} imports {module}, and may import {BELOW[mine]}")
+        if family is not None and family_of(module) not in (None, family):
+            wrong.append(f"{where}: the family {family} imports another, {module}")
     return wrong
 
 
@@ -97,7 +110,15 @@ def test_imports_go_one_way(file: Path):
         ("dialects/x.py", "from polyc.rewriting.driver import rewrite"),
         ("dialects/x.py", "def f():\n    from polyc.poly.view import g"),
         ("affine/isl.py", "import polyc.dialects.tiny"),
+        ("poly/x.py", "from polyc.rewriting import emit"),
+        ("rewriting/x.py", "from polyc.families import rules"),
+        ("families/rows/x.py", "from polyc.families.loops.recognise import find"),
+        ("families/rules.py", "from polyc.passes.support.json_text import read"),
+        ("passes/gpu/x.py", "from polyc.lowering.region_to_gpu import frame"),
         ("passes/x.py", "from polyc.tools import polyc"),
+        ("playback/x.py", "from polyc.passes.finish import finish"),
+        ("tile/x.py", "from polyc.rewriting.emit import Emit"),
+        ("runtime/x.py", "from polyc.playback.draws import DRAWS"),
         ("poly/view.py", "import islpy as isl"),
         ("tools/x.py", "from . import y"),
         ("tools/x.py", "from dialects import tiny"),
@@ -109,7 +130,54 @@ def test_the_rule_can_fail(file: str, source: str):
 
 def test_the_rule_lets_through():
     assert not faults(ROOT / "dialects/x.py", "from polyc.affine.isl import equal")
+    assert not faults(ROOT / "families/rows/x.py", "from polyc.families import rules")
     assert not faults(ROOT / "tools/x.py", "from polyc.runtime import nvrtc")
+
+
+def circles(sources: Mapping[str, str]) -> list[set[str]]:
+    """The sets of modules that import each other, also inside functions and for types alone."""
+    edges: dict[str, set[str]] = {}
+    for name, source in sources.items():
+        found = {m if m in sources else m.rpartition(".")[0] for m, _ in imports(ast.parse(source))}
+        edges[name] = {m for m in found if m in sources and m != name}
+    return [set(group) for group in _strongly_connected(edges) if len(group) > 1]
+
+
+def _strongly_connected(edges: Mapping[str, set[str]]) -> Iterator[list[str]]:
+    """Tarjan's algorithm: the groups of nodes that reach each other."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+
+    def visit(node: str) -> Iterator[list[str]]:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(edges[node]):
+            if other not in index:
+                yield from visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            group = stack[stack.index(node) :]
+            del stack[stack.index(node) :]
+            yield group
+
+    for node in sorted(edges):
+        if node not in index:
+            yield from visit(node)
+
+
+def test_no_files_import_each_other():
+    assert circles({name: file.read_text() for name, file in NAMES.items()}) == []
+
+
+def test_a_circle_is_seen():
+    one = "def f():\n    from polyc.b import x"
+    two = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from polyc.a import y"
+    assert circles({"polyc.a": one, "polyc.b": two, "polyc.c": "import polyc.a"}) == [
+        {"polyc.a", "polyc.b"}
+    ]
 
 
 HEAVY = ("numpy", "islpy", "ml_dtypes", "cuda", "xdsl.interpreter", "xdsl.interpreters")

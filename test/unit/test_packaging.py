@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from polyc.passes.pipeline import module_of
+from polyc.test.support.root import ROOT
 from polyc.tools.registry import (
     DIALECTS,
     PASSES,
@@ -17,7 +17,6 @@ from polyc.tools.registry import (
     make_context,
 )
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 NOT_PACKAGES = {"bench", "build", "docs", "examples", "out", "test", "dist"}
 
 

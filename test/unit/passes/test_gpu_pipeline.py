@@ -30,7 +30,7 @@ from polyc.passes.pipeline import GPU_PASSES, build
 from polyc.passes.pipeline import ORDER as PIPELINE
 from polyc.passes.support.gpu.guards import acting
 from polyc.passes.support.gpu.tile_stores import STORE_GROUPS
-from polyc.test.unit.gpu_text import ORDER, find, printed, run
+from polyc.test.support.gpu_text import ORDER, find, printed, run
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 

@@ -20,7 +20,7 @@ from polyc.playback.estimate import FACTOR, Estimate
 from polyc.playback.frontend import run
 from polyc.playback.functions import MANTISSA_BITS, round_to
 from polyc.playback.reference import make_inputs, reference
-from polyc.test.unit.gpu_text import only, parsed
+from polyc.test.support.gpu_text import only, parsed
 
 TYPES = [f16, bf16, f32]
 

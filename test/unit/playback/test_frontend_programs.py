@@ -29,7 +29,7 @@ from polyc.playback import tiny as tiny_playback
 from polyc.playback.functions import Array, widen
 from polyc.playback.reference import make_inputs, reference
 from polyc.rewriting.driver import verify
-from polyc.test.unit.agreeing import assert_agree
+from polyc.test.support.agreeing import assert_agree
 from polyc.tools.play import play
 from polyc.tools.registry import make_context
 

@@ -21,8 +21,8 @@ from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.playback import index as index_playback
 from polyc.playback import tiny as tiny_playback
 from polyc.playback.reference import make_inputs
-from polyc.test.unit import book_points
-from polyc.test.unit.movement_chains import SIZES, Chain
+from polyc.test.support import book_points
+from polyc.test.support.movement_chains import SIZES, Chain
 from polyc.tools.check import small_sizes
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context

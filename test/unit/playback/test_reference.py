@@ -18,6 +18,7 @@ from polyc.playback.draws import DRAWS
 from polyc.playback.frontend import run
 from polyc.playback.functions import dtype_of, ulp
 from polyc.playback.reference import make_inputs, reference
+from polyc.test.support.root import ROOT
 from polyc.tools.registry import make_context
 
 
@@ -31,9 +32,6 @@ def test_ulp_is_the_distance_to_the_next_number(element: Attribute) -> None:
         assert ulp(x, element) == step
     smallest: dict[Attribute, float] = {f16: 2.0**-24, bf16: 2.0**-133, f32: 2.0**-149}
     assert ulp(np.array([0.0, 1e-50]), element).tolist() == [smallest[element]] * 2
-
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def _graph(name: str, root: str) -> GraphOp:

@@ -23,7 +23,7 @@ from polyc.playback import frontend as frontend_playback
 from polyc.playback.functions import Array
 from polyc.playback.reference import make_inputs
 from polyc.rewriting.driver import verify
-from polyc.test.unit.test_frontend_programs import add, closed, programs
+from polyc.test.unit.playback.test_frontend_programs import add, closed, programs
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
 from polyc.tools.registry import make_context

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from polyc.bench.analysis_mutants import table
-from polyc.test.unit.analysis_mutants import MUTANTS, ROOT, Mutant, caught, copied
+from polyc.test.support.analysis_mutants import MUTANTS, Mutant, caught, copied
+from polyc.test.support.root import ROOT
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.file}: {m.what}")

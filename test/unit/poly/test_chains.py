@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from polyc.poly.blocks import blocks_of
 from polyc.poly.chains import chains
-from polyc.test.unit.book_needs import booked_text
-from polyc.test.unit.test_compute_at import SOFTMAX
+from polyc.test.support.book_needs import booked_text
+from polyc.test.unit.poly.test_compute_at import SOFTMAX
 
 TWO = """
 tiny.graph @f(%x: !tiny.tensor<[N], f32>)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from xdsl.ir import SSAValue
 
 from polyc.poly.compute_at import Clash, ComputeAt, compute_at, legal_axes
-from polyc.test.unit.book_needs import Sizes, booked, booked_text, entry_of, named, needed
-from polyc.test.unit.book_points import points
-from polyc.test.unit.movement_chains import SIZES, Chain
+from polyc.test.support.book_needs import Sizes, booked, booked_text, entry_of, named, needed
+from polyc.test.support.book_points import points
+from polyc.test.support.movement_chains import SIZES, Chain
 
 SOFTMAX = """
 tiny.graph @softmax(%x: !tiny.tensor<[M, N], f32>) -> (y: !tiny.tensor<[M, N], f32>) {

@@ -27,9 +27,9 @@ from polyc.poly.dependences import (
     reduction_axes,
     statements_of,
 )
-from polyc.test.unit.book_needs import booked_text
-from polyc.test.unit.book_points import holds
-from polyc.test.unit.test_compute_at import SOFTMAX
+from polyc.test.support.book_needs import booked_text
+from polyc.test.support.book_points import holds
+from polyc.test.unit.poly.test_compute_at import SOFTMAX
 from polyc.tools.parsing import parse_text
 
 N = 4

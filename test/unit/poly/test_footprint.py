@@ -14,10 +14,10 @@ from polyc.poly.footprint import Buffer, Footprint, footprint, least_buffer
 from polyc.poly.halo import Halo, halo
 from polyc.poly.tails import Tail, tail
 from polyc.poly.ways import Blocked
-from polyc.test.unit.book_needs import Sizes, booked, booked_text, entry_of, named, needed
-from polyc.test.unit.book_points import Point, points
-from polyc.test.unit.movement_chains import SIZES, Chain
-from polyc.test.unit.test_compute_at import SOFTMAX, STENCIL, TURNED
+from polyc.test.support.book_needs import Sizes, booked, booked_text, entry_of, named, needed
+from polyc.test.support.book_points import Point, points
+from polyc.test.support.movement_chains import SIZES, Chain
+from polyc.test.unit.poly.test_compute_at import SOFTMAX, STENCIL, TURNED
 
 CONV = """
 tiny.graph @conv(%x: !tiny.tensor<[H, C], f16>)

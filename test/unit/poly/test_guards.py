@@ -30,9 +30,9 @@ from polyc.passes.region.drop_guards import RegionDropGuards
 from polyc.playback import region as region_playback
 from polyc.poly.blocks import blocks_of
 from polyc.poly.guards import guard_entries, judge, tail_entries
-from polyc.test.unit.book_needs import booked_text
-from polyc.test.unit.book_points import holds
-from polyc.test.unit.test_compute_at import SOFTMAX, STENCIL
+from polyc.test.support.book_needs import booked_text
+from polyc.test.support.book_points import holds
+from polyc.test.unit.poly.test_compute_at import SOFTMAX, STENCIL
 
 
 @st.composite

@@ -13,8 +13,8 @@ from polyc.playback.gpu.counters import wavefronts
 from polyc.poly.banks import BankHint, Pattern, bank_hint, lanes, swizzled, turns
 from polyc.poly.barriers import CommitWait, MBarriers, barrier_hint
 from polyc.poly.closure import open_at
-from polyc.test.unit.book_needs import booked_text, named
-from polyc.test.unit.simulate import swizzled as place_swizzled
+from polyc.test.support.book_needs import booked_text, named
+from polyc.test.support.simulate import swizzled as place_swizzled
 
 
 @given(st.lists(st.integers(0, 255), min_size=32, max_size=32), st.sampled_from([1, 2, 4, 8, 16]))

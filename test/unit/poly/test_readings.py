@@ -9,9 +9,9 @@ from polyc.dialects import index
 from polyc.dialects.index import MAX_PIECES
 from polyc.poly.readings import reading
 from polyc.poly.ways import facts_of
-from polyc.test.unit.book_needs import booked, booked_text, entry_of, named
-from polyc.test.unit.book_points import holds, points
-from polyc.test.unit.movement_chains import SIZES, SYMBOLS, Chain
+from polyc.test.support.book_needs import booked, booked_text, entry_of, named
+from polyc.test.support.book_points import holds, points
+from polyc.test.support.movement_chains import SIZES, SYMBOLS, Chain
 
 VALUES = [SIZES[s] for s in SYMBOLS]
 

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.region import KernelOp
 from polyc.poly.regions import region_dependences, region_json, region_statements
-from polyc.test.unit.test_poly_dependences import touched
+from polyc.test.unit.poly.test_dependences import touched
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 

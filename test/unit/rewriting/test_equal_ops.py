@@ -13,7 +13,7 @@ from xdsl.transforms.dead_code_elimination import dce
 from polyc.rewriting.driver import verify
 from polyc.rewriting.effects import Effect, effect_of, is_movable, is_unused
 from polyc.rewriting.equal_ops import drop_unused, merge_equal
-from polyc.test.unit.gpu_text import parsed, printed
+from polyc.test.support.gpu_text import parsed, printed
 
 MEMORY = "memref<8xindex>"
 HEAD = f'%a, %b, %c, %m = "test.op"() : () -> (index, index, i1, {MEMORY})\n'

@@ -9,10 +9,10 @@ import pytest
 
 from polyc.rewriting.driver import verify
 from polyc.rewriting.outside import outside_error
+from polyc.test.support.root import ROOT
 from polyc.tools import polyc, polyc_opt
 from polyc.tools.errors import as_polyc_error
 
-ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "gemm_bias_relu.mlir"
 
 PASSES = """from dataclasses import dataclass

@@ -16,9 +16,9 @@ from xdsl.context import Context
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import arenas, driver
 from polyc.runtime.program import Program, gpu_module
-from polyc.test.unit.fake_cuda import FakeCuda, Graph
-from polyc.test.unit.gpu_producers import CudaArray, FakeTorch
-from polyc.test.unit.test_runtime_program import sequence
+from polyc.test.support.fake_cuda import FakeCuda, Graph
+from polyc.test.support.gpu_producers import CudaArray, FakeTorch
+from polyc.test.unit.runtime.test_program import sequence
 from polyc.tools.parsing import parse_text
 
 
@@ -257,10 +257,10 @@ def test_a_workspace_that_could_not_be_set_is_set_again(calls: Calls, torch: Fak
 SHUTDOWN = """
 import sys
 from polyc.runtime import driver
-from polyc.test.unit.fake_cuda import FakeCuda
-from polyc.test.unit.test_runtime_program import sequence
+from polyc.test.support.fake_cuda import FakeCuda
+from polyc.test.unit.runtime.test_program import sequence
 from polyc.tools.parsing import parse_text
-from polyc.test.unit.gpu_producers import CudaArray
+from polyc.test.support.gpu_producers import CudaArray
 from polyc.tools.registry import make_context
 
 class Late(FakeCuda):

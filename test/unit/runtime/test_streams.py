@@ -12,9 +12,9 @@ from xdsl.context import Context
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import driver, streams
-from polyc.test.unit.fake_cuda import SECOND, FakeCuda, primary
-from polyc.test.unit.gpu_producers import CudaArray, DLPack, FakeTorch
-from polyc.test.unit.test_runtime_program import sequence
+from polyc.test.support.fake_cuda import SECOND, FakeCuda, primary
+from polyc.test.support.gpu_producers import CudaArray, DLPack, FakeTorch
+from polyc.test.unit.runtime.test_program import sequence
 
 
 def refused(call: Callable[[], object]) -> PolycError:

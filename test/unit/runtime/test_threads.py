@@ -15,9 +15,9 @@ from xdsl.context import Context
 
 from polyc.runtime import driver, program
 from polyc.runtime.program import Program
-from polyc.test.unit.fake_cuda import FakeCuda, Launched
-from polyc.test.unit.gpu_producers import CudaArray, FakeTorch
-from polyc.test.unit.test_runtime_program import sequence
+from polyc.test.support.fake_cuda import FakeCuda, Launched
+from polyc.test.support.gpu_producers import CudaArray, FakeTorch
+from polyc.test.unit.runtime.test_program import sequence
 
 THREADS, CALLS = 8, 40
 

@@ -14,10 +14,10 @@ from xdsl.context import Context
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import tensors
 from polyc.runtime.views import TensorView
-from polyc.test.unit.fake_cuda import SECOND, FakeCuda
-from polyc.test.unit.gpu_producers import BOOL, FLOAT16, UINT8, CudaArray, DLPack, FakeTorch
-from polyc.test.unit.test_runtime_program import program as gemm
-from polyc.test.unit.test_runtime_program import sequence
+from polyc.test.support.fake_cuda import SECOND, FakeCuda
+from polyc.test.support.gpu_producers import BOOL, FLOAT16, UINT8, CudaArray, DLPack, FakeTorch
+from polyc.test.unit.runtime.test_program import program as gemm
+from polyc.test.unit.runtime.test_program import sequence
 
 STRUCT = np.dtype([("v", "<f4"), ("flag", "u1")])
 

@@ -19,6 +19,7 @@ import polyc.tile as T
 from polyc.dialects.common.diagnostic import PolycError, place_of
 from polyc.dialects.gpu import hardware as hw
 from polyc.rewriting.driver import verify
+from polyc.test.support.root import ROOT
 from polyc.tools.parsing import parse_text
 from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context
@@ -1550,7 +1551,7 @@ def test_a_refused_program_can_be_built_again() -> None:
 
 # Twins ---------------------------------------------------------------------------------
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "tile"
+EXAMPLES = ROOT / "examples" / "tile"
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))

@@ -16,8 +16,8 @@ from polyc.playback.gpu import simulate
 from polyc.playback.mutation import Mutant, mutants
 from polyc.playback.mutation.verdict import Case, judge
 from polyc.rewriting.driver import verify
-from polyc.test.unit.tile_cases import CASES, FOLDER, Array, TileCase, lowered, parsed
-from polyc.test.unit.tile_table import compiled, rows, stated
+from polyc.test.support.tile_cases import CASES, FOLDER, Array, TileCase, lowered, parsed
+from polyc.test.support.tile_table import compiled, rows, stated
 from polyc.tools.parsing import parse_text
 from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context

@@ -21,7 +21,7 @@ from polyc.playback.agreement import tolerance_check
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.playback.mutation import mutants, mutated
-from polyc.test.unit.tile_cases import CASES, Array, lowered, parsed
+from polyc.test.support.tile_cases import CASES, Array, lowered, parsed
 from polyc.tools.parsing import parse_text
 from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context

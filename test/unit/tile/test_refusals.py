@@ -11,7 +11,7 @@ import pytest
 
 import polyc.tile as T
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.test.unit.test_tile_builder import Body, program
+from polyc.test.unit.tile.test_builder import Body, program
 
 
 def refused(body: Body, kind: str, part: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.passes.pipeline import ORDER, build
 from polyc.rewriting.driver import verify
+from polyc.test.support.root import ROOT
 from polyc.tools import polyc, polyc_opt, sizes
 from polyc.tools.commands.inputs import the_graph
 from polyc.tools.errors import as_polyc_error
@@ -21,7 +22,6 @@ from polyc.tools.pipeline import Compilation
 from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLE = ROOT / "examples" / "gemm_bias_relu.mlir"
 ALIGNED = ROOT / "examples" / "gemm_bias_relu_aligned.mlir"
 CTX = make_context()

@@ -9,7 +9,6 @@ accesses have no guards yet where tiles leave their tensors.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import pytest
 from xdsl.dialects import arith
@@ -20,14 +19,14 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.passes.finish import is_finished
 from polyc.passes.pipeline import ORDER, build
-from polyc.test.unit import attention_programs, loop_programs, row_programs
-from polyc.test.unit.gpu_text import find, kernel, printed
-from polyc.test.unit.row_programs import graph
+from polyc.test.support import attention_programs, loop_programs, row_programs
+from polyc.test.support.gpu_text import find, kernel, printed
+from polyc.test.support.root import ROOT
+from polyc.test.support.row_programs import graph
 from polyc.tools.check import EachPass
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 ROW = "T<[M, 256], f16>"
 
 RESIDUAL = graph(

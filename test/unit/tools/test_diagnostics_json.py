@@ -134,7 +134,7 @@ def test_a_resource_that_is_exceeded(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_remarks_are_lines_of_json_too(capsys: pytest.CaptureFixture[str]) -> None:
     """NonAssociativeTransform is no error: the pass leaves the reduction as it is."""
-    path = "test/filecheck/region-srnf/refused.mlir"
+    path = "test/filecheck/region/region-srnf/refused.mlir"
     assert polyc_opt([path, "-p", "region-srnf{report=true}", "--diagnostics=json"]) == 0
     found = lines(capsys.readouterr().err)
     refusals = [n for n in found if n["kind"] == "NonAssociativeTransform"]

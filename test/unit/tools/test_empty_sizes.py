@@ -18,7 +18,7 @@ from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.rewriting.driver import verify
 from polyc.runtime.nvrtc import compile_cuda
-from polyc.test.unit.empty_programs import PROGRAMS, sizes_of, text
+from polyc.test.support.empty_programs import PROGRAMS, sizes_of, text
 from polyc.tools import polyc
 from polyc.tools.check import Expected, small_sizes
 from polyc.tools.opt import PolycOptMain

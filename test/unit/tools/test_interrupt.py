@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.test.support.root import ROOT
 from polyc.tools.errors import guarded
 from polyc.tools.interrupt import EXIT_CODE, MESSAGE, line, wants_json
 
-ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = str(ROOT / "examples" / "gemm_bias_relu.mlir")
 SIZES = ("--set", "M=256", "--set", "N=256", "--set", "K=256")
 SIMULATE = ("simulate", EXAMPLE, "--arch", "sm_80", *SIZES)

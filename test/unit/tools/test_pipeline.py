@@ -14,13 +14,13 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import place_of
 from polyc.passes.pipeline import ORDER, build
 from polyc.rewriting.driver import verify
+from polyc.test.support.root import ROOT
 from polyc.tools import polyc_opt
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import run_pass
 from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("gemm_*.mlir"))
 """The examples that go the whole way to the GPU."""
 

@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.test.support.root import ROOT
 from polyc.tools.check import EachPass, Expected, small_sizes
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import DUMPS, Compilation, graphs
@@ -18,7 +19,6 @@ from polyc.tools.polyc import main
 from polyc.tools.registry import make_context
 from polyc.tools.sizes import parse_sizes
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLE = ROOT / "examples" / "gemm_bias_relu.mlir"
 SMALL = ("--set", "M=5", "--set", "N=7", "--set", "K=3")
 

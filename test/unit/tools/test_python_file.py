@@ -9,9 +9,9 @@ import pytest
 
 import polyc as package
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.test.support.root import ROOT
 from polyc.tools import polyc, polyc_opt
 
-ROOT = Path(__file__).resolve().parents[2]
 COLUMN_SUM = str(ROOT / "examples" / "tile" / "column_sum.py")
 SIZES = ("--set", "M=9", "--set", "N=16")
 

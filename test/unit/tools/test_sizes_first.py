@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from polyc.passes import finish
+from polyc.test.support.root import ROOT
 from polyc.tools import check, polyc, polyc_opt
 from polyc.tools.pipeline import Compilation
 
-ROOT = Path(__file__).resolve().parents[2]
 ALIGNED = str(ROOT / "examples" / "gemm_bias_relu_aligned.mlir")
 TILES = str(ROOT / "examples" / "tile" / "gemm_sm90_cluster.mlir")
 PYTHON = str(ROOT / "examples" / "tile" / "gemm_sm90_cluster.py")

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.test.support.root import ROOT
 from polyc.tools import polyc, polyc_opt, streams
 from polyc.tools.errors import ENDED_BY_PIPE
 
-ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = str(ROOT / "examples" / "gemm_bias_relu.mlir")
 SIZES = ("--set", "M=8", "--set", "N=8", "--set", "K=8")
 COMPILE = ("compile", EXAMPLE, "--arch", "sm_80")

@@ -13,13 +13,13 @@ import pytest
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.test.support.root import ROOT
 from polyc.tools.errors import guarded
 from polyc.tools.parsing import parse_text
 from polyc.tools.polyc_opt import main
 from polyc.tools.registry import PassRegistry, make_context
 from polyc.tools.steps import Steps
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLE = ROOT / "examples" / "gemm_bias_relu.mlir"
 
 

@@ -17,9 +17,9 @@ from polyc.playback import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.runtime.program import Program, gpu_module
-from polyc.test.unit import test_runtime_program as host
-from polyc.test.unit.im2col_programs import GEOMETRIES, convolution
-from polyc.test.unit.tile_cases import CASES
+from polyc.test.support.im2col_programs import GEOMETRIES, convolution
+from polyc.test.support.tile_cases import CASES
+from polyc.test.unit.runtime import test_program as host
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 

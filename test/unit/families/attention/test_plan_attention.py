@@ -15,8 +15,8 @@ from polyc.dialects.plan.fields import Value
 from polyc.dialects.region import KernelOp
 from polyc.families.attention.schedules import MAX_FEATURES, VARIANTS, schedules
 from polyc.passes.pipeline import build
-from polyc.test.unit.attention_programs import PROGRAMS, Attention
-from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed, run
+from polyc.test.support.attention_programs import PROGRAMS, Attention
+from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed, run
 from polyc.tools.registry import make_context
 
 H64 = ("[H, M, 64]", "[H, N, 64]", "[H, N, 64]")

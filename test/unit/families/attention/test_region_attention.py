@@ -13,14 +13,14 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.families.attention.recognise import StreamingAttention, find_attention
 from polyc.families.attention.visible import Visible
 from polyc.families.matmul.recognise import find_contraction
-from polyc.test.unit.attention_programs import (
+from polyc.test.support.attention_programs import (
     PROGRAMS,
     TO_REGION,
     Attention,
     heads_in_rows,
     passed,
 )
-from polyc.test.unit.gpu_text import only, printed, run
+from polyc.test.support.gpu_text import only, printed, run
 
 H64 = ("[H, M, 64]", "[H, N, 64]", "[H, N, 64]")
 FULL = Attention(*H64, [])

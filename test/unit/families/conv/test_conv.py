@@ -26,8 +26,8 @@ from polyc.playback import tile
 from polyc.playback.gpu import simulate
 from polyc.rewriting.driver import rewrite
 from polyc.runtime import nvrtc
-from polyc.test.unit.conv_programs import Conv, of
-from polyc.test.unit.gemm_programs import (
+from polyc.test.support.conv_programs import Conv, of
+from polyc.test.support.gemm_programs import (
     assert_tiles_agree,
     inputs_of,
     regions,
@@ -35,8 +35,8 @@ from polyc.test.unit.gemm_programs import (
     tensor,
     tiles,
 )
-from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed
-from polyc.test.unit.im2col_programs import GEOMETRIES
+from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed
+from polyc.test.support.im2col_programs import GEOMETRIES
 from polyc.tools.play import play
 from polyc.tools.registry import make_context
 

@@ -17,7 +17,7 @@ from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finished
 from polyc.playback.gpu import simulate
 from polyc.runtime import nvrtc
-from polyc.test.unit.gemm_programs import (
+from polyc.test.support.gemm_programs import (
     Product,
     assert_tiles_agree,
     inputs_of,

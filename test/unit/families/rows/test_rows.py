@@ -18,8 +18,8 @@ from polyc.families.rows.recognise import find_rows, row_lengths
 from polyc.families.rows.schedules import ROWS, VARIANTS
 from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.rewriting.driver import verify
-from polyc.test.unit.gpu_text import find, only, parsed
-from polyc.test.unit.row_programs import PROGRAMS
+from polyc.test.support.gpu_text import find, only, parsed
+from polyc.test.support.row_programs import PROGRAMS
 from polyc.tools.registry import make_context
 
 X = "!region.memref<[M, N], f16, align 16>"

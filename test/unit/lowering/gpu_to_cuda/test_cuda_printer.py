@@ -41,10 +41,11 @@ from polyc.lowering.gpu_to_cuda.writer import (
     prints,
 )
 from polyc.runtime.nvrtc import compile_cuda
+from polyc.test.support.root import ROOT
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
-TEXTS = Path(__file__).resolve().parent.parent / "filecheck" / "cuda"
+TEXTS = ROOT / "test" / "filecheck" / "cuda"
 FILES = sorted(p for p in TEXTS.glob("*.mlir") if p.stem != "invalid")
 
 

@@ -19,7 +19,7 @@ from polyc.dialects.gpu.module import KernelOp, ModuleOp
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.lower_to_gpu import LowerToGpu
 from polyc.runtime import nvrtc
-from polyc.test.unit.gpu_text import find, only
+from polyc.test.support.gpu_text import find, only
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 

@@ -20,7 +20,7 @@ from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.playback import region as region_playback
 from polyc.playback.agreement import tolerance_check
 from polyc.playback.reference import make_inputs, reference
-from polyc.test.unit.movement_chains import SIZES, Chain
+from polyc.test.support.movement_chains import SIZES, Chain
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
 

@@ -20,15 +20,15 @@ from polyc.playback.gpu import simulate
 from polyc.playback.mutation import mutants
 from polyc.playback.mutation.verdict import Case, judge
 from polyc.runtime import nvrtc
-from polyc.test.unit.agreeing import assert_agree, meant
-from polyc.test.unit.attention_programs import (
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.attention_programs import (
     PROGRAMS,
     TO_REGION,
     Array,
     heads_in_rows,
     passed,
 )
-from polyc.test.unit.gpu_text import find, only, parsed, printed
+from polyc.test.support.gpu_text import find, only, parsed, printed
 from polyc.tools.play import play
 
 NAMES = ["cp_async", "scalar"]

@@ -24,8 +24,8 @@ from polyc.playback.gpu import simulate
 from polyc.playback.mutation import mutants
 from polyc.playback.mutation.verdict import Case, judge
 from polyc.runtime import nvrtc
-from polyc.test.unit.agreeing import assert_agree, meant
-from polyc.test.unit.attention_programs import (
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.attention_programs import (
     H64,
     PROGRAMS,
     TO_REGION,
@@ -33,7 +33,7 @@ from polyc.test.unit.attention_programs import (
     Attention,
     passed,
 )
-from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed
+from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed
 from polyc.tools.play import play
 
 H128, H192, H256 = (

@@ -12,8 +12,8 @@ from polyc.dialects.gpu.module import ModuleOp
 from polyc.passes.finish import finish
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.test.unit.im2col_programs import GEOMETRIES, convolution
-from polyc.test.unit.tile_cases import CASES
+from polyc.test.support.im2col_programs import GEOMETRIES, convolution
+from polyc.test.support.tile_cases import CASES
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 

@@ -21,8 +21,8 @@ from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.playback.mutation import mutants
 from polyc.playback.mutation.verdict import Case, judge
 from polyc.runtime import nvrtc
-from polyc.test.unit.gpu_text import parsed
-from polyc.test.unit.guarded_programs import BlockSparse
+from polyc.test.support.gpu_text import parsed
+from polyc.test.support.guarded_programs import BlockSparse
 
 SEPARATE = "LOAD B scf.if %used { LOAD A CONTRACT }"
 NESTED = "scf.if %used { LOAD A scf.if %used { LOAD B CONTRACT } }"

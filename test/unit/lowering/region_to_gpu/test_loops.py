@@ -29,9 +29,9 @@ from polyc.playback.estimate import Estimate
 from polyc.playback.gpu.simulate import simulate
 from polyc.playback.reference import make_inputs
 from polyc.runtime import nvrtc
-from polyc.test.unit.agreeing import assert_agree, meant
-from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed, run
-from polyc.test.unit.loop_programs import PROGRAMS, Program
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed, run
+from polyc.test.support.loop_programs import PROGRAMS, Program
 from polyc.tools.pipeline import run_pass
 from polyc.tools.play import play
 from polyc.tools.registry import make_context

@@ -19,9 +19,9 @@ from polyc.dialects.region import KernelOp
 from polyc.dialects.tiny import BINARY_FUNCTIONS, COMPARISONS, UNARY_FUNCTIONS
 from polyc.passes.pipeline import build
 from polyc.playback import functions
-from polyc.test.unit.agreeing import assert_agree, meant
-from polyc.test.unit.evaluate import Event, Machine
-from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed, run
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.evaluate import Event, Machine
+from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed, run
 from polyc.tools.play import play
 from polyc.tools.registry import make_context
 

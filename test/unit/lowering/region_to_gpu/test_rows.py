@@ -27,8 +27,8 @@ from polyc.playback.gpu import simulate
 from polyc.playback.reference import make_inputs, reference
 from polyc.rewriting.driver import verify
 from polyc.runtime import nvrtc
-from polyc.test.unit.gpu_text import assert_refused, find, only, parsed, printed
-from polyc.test.unit.row_programs import PRODUCT_AND_NORM, PROGRAMS, RowProgram, graph
+from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed
+from polyc.test.support.row_programs import PRODUCT_AND_NORM, PROGRAMS, RowProgram, graph
 from polyc.tools.registry import make_context
 
 ARCHS = ("sm_80", "sm_90a")

@@ -17,7 +17,7 @@ from xdsl.ir.affine import AffineMap, AffineSet
 from polyc.affine import isl
 from polyc.dialects import index, tiny
 from polyc.lowering.tiny_to_index import TinyToIndex
-from polyc.test.unit.movement_chains import SIZES, SYMBOLS, Chain
+from polyc.test.support.movement_chains import SIZES, SYMBOLS, Chain
 from polyc.tools.parsing import parse_text
 
 Array = npt.NDArray[Any]

@@ -20,8 +20,8 @@ from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.lowering.tiny_to_index.reshape import common_factors
 from polyc.playback import index as index_playback
 from polyc.playback.reference import make_inputs
-from polyc.test.unit import book_points
-from polyc.test.unit.movement_chains import SIZES, Chain, sizes_of
+from polyc.test.support import book_points
+from polyc.test.support.movement_chains import SIZES, Chain, sizes_of
 from polyc.tools.parsing import parse_text
 
 M, N, K = (Dim.sym(s) for s in "MNK")

@@ -11,7 +11,7 @@ from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.module import KernelOp
 from polyc.dialects.gpu.types import GlobalType
 from polyc.passes.gpu.assumptions import divides
-from polyc.test.unit.gpu_text import kernel, only, run
+from polyc.test.support.gpu_text import kernel, only, run
 
 PASS = "gpu-assumptions"
 

@@ -9,8 +9,8 @@ from xdsl.ir import Operation
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.passes.support.gpu.guards import acting, literals
-from polyc.test.unit.gpu_programs import TENSOR, pipeline
-from polyc.test.unit.gpu_text import assert_refused, find, only, printed, run, unchanged
+from polyc.test.support.gpu_programs import TENSOR, pipeline
+from polyc.test.support.gpu_text import assert_refused, find, only, printed, run, unchanged
 
 PASS = "gpu-bind-ifs"
 TILE, ACC = "!gpu.shared<[64, 64], f16>", "!gpu.fragment<[64, 64], f32>"

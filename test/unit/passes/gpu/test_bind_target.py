@@ -9,7 +9,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.passes.gpu.bind_target import BindTarget
 from polyc.rewriting.driver import rewrite
-from polyc.test.unit.gpu_text import assert_refused, kernel, only, parsed, run
+from polyc.test.support.gpu_text import assert_refused, kernel, only, parsed, run
 
 PASS = "gpu-bind-target"
 TENSOR, TILE = "!gpu.global<[M, K], f16, align 16>", "!gpu.shared<[64, 64], f16>"

@@ -9,7 +9,7 @@ from polyc.dialects.gpu import tile
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.runtime.nvrtc import compile_cuda
-from polyc.test.unit.gpu_text import ORDER, find, kernel, only, refusal, run, unchanged
+from polyc.test.support.gpu_text import ORDER, find, kernel, only, refusal, run, unchanged
 
 PASS = "gpu-cache-hints"
 X, TILE = "!gpu.global<[M, N], f16, align 16>", "!gpu.shared<[16, 64], f16, swizzle 128>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from polyc.test.unit.gpu_text import kernel, refusal, unchanged
+from polyc.test.support.gpu_text import kernel, refusal, unchanged
 
 PASS = "gpu-check-rings"
 ARGS = "%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %K: index = symbol K"

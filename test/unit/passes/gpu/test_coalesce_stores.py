@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.playback.gpu.simulate import SimulationResult, gpu_module_of, simulate
-from polyc.test.unit.gpu_text import find, run, unchanged
+from polyc.test.support.gpu_text import find, run, unchanged
 
 PASS = "gpu-coalesce-stores"
 LOWER = ("gpu-linearize-access", "gpu-plan-shared-memory")

@@ -24,9 +24,9 @@ from polyc.playback.functions import dtype_of
 from polyc.playback.gpu.simulate import simulate
 from polyc.playback.mutation import mutants
 from polyc.playback.mutation.verdict import Case, judge
-from polyc.test.unit.evaluate import Event, Machine
-from polyc.test.unit.gpu_programs import pipeline
-from polyc.test.unit.gpu_text import (
+from polyc.test.support.evaluate import Event, Machine
+from polyc.test.support.gpu_programs import pipeline
+from polyc.test.support.gpu_text import (
     assert_refused,
     body_of,
     find,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from xdsl.dialects import scf
 
-from polyc.test.unit.gpu_text import body_of, find, kernel, run, unchanged
+from polyc.test.support.gpu_text import body_of, find, kernel, run, unchanged
 
 PASS = "gpu-hoist-invariants"
 REGISTERS = "memref<8xf32, #gpu<space register>>"

@@ -9,7 +9,7 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.test.unit.gpu_text import ORDER, find, kernel, only, refusal, run, unchanged
+from polyc.test.support.gpu_text import ORDER, find, kernel, only, refusal, run, unchanged
 
 PASS = "gpu-inject-tma-barriers"
 X, TILE = "!gpu.global<[M, N], f16, align 16>", "!gpu.shared<[16, 64], f16, swizzle 128>"

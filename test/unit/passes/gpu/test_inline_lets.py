@@ -10,7 +10,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.passes.gpu.inline_lets import LONGEST
-from polyc.test.unit.gpu_text import find, kernel, only, run, unchanged
+from polyc.test.support.gpu_text import find, kernel, only, run, unchanged
 
 PASS = "gpu-inline-lets"
 USE = "gpu.load_global %X[%last : index] : !gpu.global<[M], f32> -> f32"

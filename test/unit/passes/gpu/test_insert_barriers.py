@@ -18,9 +18,10 @@ from polyc.passes.gpu.insert_barriers import planned
 from polyc.playback import tile as tiles
 from polyc.playback.gpu import SCHEDULES, simulate
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.test.unit.gpu_text import ORDER, find, kernel, printed, refusal, run
-from polyc.test.unit.tile_cases import CASES, ROOT
-from polyc.test.unit.unordered_programs import PROGRAMS, Unordered, in_a_loop, transposed
+from polyc.test.support.gpu_text import ORDER, find, kernel, printed, refusal, run
+from polyc.test.support.root import ROOT
+from polyc.test.support.tile_cases import CASES
+from polyc.test.support.unordered_programs import PROGRAMS, Unordered, in_a_loop, transposed
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 

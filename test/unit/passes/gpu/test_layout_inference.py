@@ -17,8 +17,8 @@ from polyc.passes.gpu.layout_inference import widest_swizzle
 from polyc.passes.support.gpu.free_layouts import layout_of, row_layout
 from polyc.passes.support.gpu.layouts import mma_sync_accumulator, wgmma_accumulator
 from polyc.passes.support.gpu.spread import Spread
-from polyc.test.unit.gpu_programs import pipeline
-from polyc.test.unit.gpu_text import assert_refused, find, kernel, only, printed, refusal, run
+from polyc.test.support.gpu_programs import pipeline
+from polyc.test.support.gpu_text import assert_refused, find, kernel, only, printed, refusal, run
 from polyc.tools.registry import make_context
 
 PASS = "gpu-layout-inference"

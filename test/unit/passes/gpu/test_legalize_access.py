@@ -9,8 +9,16 @@ from hypothesis import strategies as st
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.module import KernelOp
-from polyc.test.unit.evaluate import Machine
-from polyc.test.unit.gpu_text import assert_refused, body_of, kernel, only, printed, run, unchanged
+from polyc.test.support.evaluate import Machine
+from polyc.test.support.gpu_text import (
+    assert_refused,
+    body_of,
+    kernel,
+    only,
+    printed,
+    run,
+    unchanged,
+)
 
 PASS = "gpu-legalize-access"
 SYMBOLS = "%M: index = symbol M, %K: index = symbol K, %N: index = symbol N"

@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import i64
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.module import KernelOp
-from polyc.test.unit.evaluate import Machine
-from polyc.test.unit.gpu_text import body_of, find, kernel, only, run, unchanged
+from polyc.test.support.evaluate import Machine
+from polyc.test.support.gpu_text import body_of, find, kernel, only, run, unchanged
 
 SYMBOLS = "%M: index = symbol M, %K: index = symbol K, %N: index = symbol N"
 PASS = "gpu-linearize-access"

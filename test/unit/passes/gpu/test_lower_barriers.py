@@ -24,8 +24,8 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import KernelOp
 from polyc.dialects.gpu.types import SharedType, TensorMapType, element_bytes
-from polyc.test.unit.evaluate import Event, Machine
-from polyc.test.unit.gpu_text import assert_refused, body_of, find, kernel, only, run, up_to
+from polyc.test.support.evaluate import Event, Machine
+from polyc.test.support.gpu_text import assert_refused, body_of, find, kernel, only, run, up_to
 
 PASS = "gpu-lower-barriers"
 TENSOR = "!gpu.global<[M, K], f16, align 16>"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import KernelOp
-from polyc.test.unit.evaluate import Machine
-from polyc.test.unit.gpu_text import body_of, find, kernel, only, run
+from polyc.test.support.evaluate import Machine
+from polyc.test.support.gpu_text import body_of, find, kernel, only, run
 
 ARGS = "%T: !gpu.global<[M, N], f32> = tensor 0, %M: index = symbol M, %N: index = symbol N"
 

@@ -7,8 +7,8 @@ import pytest
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.test.unit.evaluate import Machine
-from polyc.test.unit.gpu_text import body_of, find, kernel, run, unchanged
+from polyc.test.support.evaluate import Machine
+from polyc.test.support.gpu_text import body_of, find, kernel, run, unchanged
 
 PASS = "gpu-lower-roles"
 

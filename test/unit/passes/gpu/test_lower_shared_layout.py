@@ -17,9 +17,9 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import KernelOp
 from polyc.dialects.gpu.types import SharedType, element_bytes
 from polyc.passes.gpu.layout_inference import widest_swizzle
-from polyc.test.unit.evaluate import Machine
-from polyc.test.unit.gpu_text import assert_refused, body_of, find, kernel, only, run
-from polyc.test.unit.simulate import place
+from polyc.test.support.evaluate import Machine
+from polyc.test.support.gpu_text import assert_refused, body_of, find, kernel, only, run
+from polyc.test.support.simulate import place
 
 Ints = NDArray[Any]
 ARGS = "%s: index = symbol M, %r: index = symbol K, %c: index = symbol N"

@@ -20,8 +20,8 @@ from polyc.dialects.gpu.module import KernelOp
 from polyc.dialects.gpu.types import SharedType, TensorMapType
 from polyc.passes.gpu.layout_inference import widest_swizzle
 from polyc.passes.support.gpu.layouts import mma_sync_accumulator, wgmma_accumulator
-from polyc.test.unit.gpu_text import assert_refused, find, kernel, only, printed, refusal, run
-from polyc.test.unit.simulate import Simulator
+from polyc.test.support.gpu_text import assert_refused, find, kernel, only, printed, refusal, run
+from polyc.test.support.simulate import Simulator
 
 Array = NDArray[Any]
 TILE_OPS = (tile.CopyOp, tile.ContractOp, tile.FillOp, tile.MapOp, tile.FragmentOp)

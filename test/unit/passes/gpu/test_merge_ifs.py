@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from xdsl.dialects import scf
 
-from polyc.test.unit.gpu_text import find, kernel, only, run, unchanged
+from polyc.test.support.gpu_text import find, kernel, only, run, unchanged
 
 PASS = "gpu-merge-ifs"
 ARGS = "%x: !gpu.global<[M], f32> = tensor 0, %M: index = symbol M"

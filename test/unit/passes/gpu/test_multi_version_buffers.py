@@ -8,8 +8,8 @@ from xdsl.dialects import affine
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.types import SharedType
-from polyc.test.unit.gpu_programs import TENSOR, pipeline
-from polyc.test.unit.gpu_text import assert_refused, find, only, printed, run, unchanged
+from polyc.test.support.gpu_programs import TENSOR, pipeline
+from polyc.test.support.gpu_text import assert_refused, find, only, printed, run, unchanged
 
 PASS = "gpu-multi-version-buffers"
 TILE = "!gpu.shared<[64, 64], f16>"

@@ -8,7 +8,7 @@ from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.module import ModuleOp, followers
 from polyc.passes.gpu.overlap_launches import OverlapLaunches
 from polyc.rewriting.driver import rewrite
-from polyc.test.unit.gpu_text import find, kernel, only, parsed
+from polyc.test.support.gpu_text import find, kernel, only, parsed
 
 DISPATCH = """
   gpu.dispatch (A: !gpu.global<[M, K], f16>) -> () {

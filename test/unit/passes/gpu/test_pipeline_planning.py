@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from polyc.dialects.gpu import tile
-from polyc.test.unit.gpu_text import assert_refused, find, kernel, only, run, unchanged
+from polyc.test.support.gpu_text import assert_refused, find, kernel, only, run, unchanged
 
 PASS = "gpu-pipeline-planning"
 

@@ -7,7 +7,7 @@ import pytest
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import TokenType
-from polyc.test.unit.gpu_text import find, kernel, refusal, run, unchanged
+from polyc.test.support.gpu_text import find, kernel, refusal, run, unchanged
 
 TILES = """
     %c0 = arith.constant 0 : index

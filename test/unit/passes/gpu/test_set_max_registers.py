@@ -6,7 +6,7 @@ import pytest
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.test.unit.gpu_text import assert_refused, find, kernel, only, run, unchanged
+from polyc.test.support.gpu_text import assert_refused, find, kernel, only, run, unchanged
 
 PASS = "gpu-set-max-registers"
 

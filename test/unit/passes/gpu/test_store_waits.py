@@ -11,7 +11,7 @@ from xdsl.dialects import arith, scf
 from polyc.dialects.gpu import hardware as hw
 from polyc.playback.gpu import SCHEDULES, simulate
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.test.unit.gpu_text import (
+from polyc.test.support.gpu_text import (
     ORDER,
     assert_refused,
     find,

@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.module import KernelOp
-from polyc.test.unit.gpu_text import find, kernel, only, run, unchanged
-from polyc.test.unit.simulate import Simulator
+from polyc.test.support.gpu_text import find, kernel, only, run, unchanged
+from polyc.test.support.simulate import Simulator
 
 PASS = "gpu-vectorize"
 SYMBOLS = "%M: index = symbol M, %N: index = symbol N, %p: i1 = symbol P"

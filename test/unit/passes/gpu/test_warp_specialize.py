@@ -10,8 +10,8 @@ from xdsl.ir import Region
 
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import KernelOp
-from polyc.test.unit.gpu_programs import TENSOR, pipeline
-from polyc.test.unit.gpu_text import assert_refused, find, only, run, unchanged
+from polyc.test.support.gpu_programs import TENSOR, pipeline
+from polyc.test.support.gpu_text import assert_refused, find, only, run, unchanged
 
 PASS = "gpu-warp-specialize"
 

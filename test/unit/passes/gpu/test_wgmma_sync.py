@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from polyc.dialects.gpu import hardware as hw
-from polyc.test.unit.gpu_text import find, kernel, only, printed, run, unchanged
+from polyc.test.support.gpu_text import find, kernel, only, printed, run, unchanged
 
 PASS = "gpu-wgmma-sync"
 ACC = "memref<8xf32, #gpu<space register>>"

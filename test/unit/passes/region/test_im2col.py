@@ -16,7 +16,7 @@ from polyc.passes.region.im2col import MaterializeColumns, RegionIm2col
 from polyc.playback import region as one_kernel
 from polyc.playback.region import graph as region_graph
 from polyc.rewriting.driver import rewrite, verify
-from polyc.test.unit.region_expressions import Array, of_type, text
+from polyc.test.support.region_expressions import Array, of_type, text
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 

@@ -24,7 +24,7 @@ from polyc.rewriting.changes import CLASSES
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.notes import Report
 from polyc.rewriting.region.building import ComposeBroadcasts, ComposeTransposes
-from polyc.test.unit.region_expressions import Program, agree, of_type, programs, shaken, text
+from polyc.test.support.region_expressions import Program, agree, of_type, programs, shaken, text
 
 Rule = Callable[[Sequence[str], Report], RewritePattern]
 

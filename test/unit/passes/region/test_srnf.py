@@ -17,7 +17,7 @@ from polyc.passes.support.region import facts as region_facts
 from polyc.passes.support.region import legality
 from polyc.passes.support.region.legality import TABLE, Row, register
 from polyc.rewriting.changes import CLASSES
-from polyc.test.unit.legality_programs import (
+from polyc.test.support.legality_programs import (
     ANY,
     Body,
     Case,
@@ -27,7 +27,7 @@ from polyc.test.unit.legality_programs import (
     program,
     run_body,
 )
-from polyc.test.unit.region_expressions import shaken, text
+from polyc.test.support.region_expressions import shaken, text
 
 
 @pytest.mark.parametrize("row", TABLE, ids=named)

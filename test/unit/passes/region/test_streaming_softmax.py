@@ -20,7 +20,7 @@ from polyc.passes.region.srnf import RegionSrnf
 from polyc.passes.region.streaming_softmax import stream
 from polyc.playback.region import run
 from polyc.rewriting.changes import DEFAULT_CLASSES
-from polyc.test.unit.region_expressions import of_type, text
+from polyc.test.support.region_expressions import of_type, text
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.passes.support.json_text import read_json
+from polyc.test.support.root import ROOT
 from polyc.tools.polyc import main
 
-ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = str(ROOT / "examples" / "gemm_bias_relu.mlir")
 
 

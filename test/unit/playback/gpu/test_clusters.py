@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,12 @@ from polyc.playback.gpu.memory import WINDOW
 from polyc.playback.gpu.schedule import Running, Scheduler
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.playback.gpu.translate import translate
+from polyc.test.support.root import ROOT
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
 
 Array = NDArray[Any]
-ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "test" / "simulator"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,12 @@ from numpy.typing import NDArray
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.playback.gpu import Finding, SimulationResult, simulate
 from polyc.playback.gpu.findings import KINDS
+from polyc.test.support.root import ROOT
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
 Array = NDArray[Any]
-FOLDER = Path(__file__).resolve().parent.parent / "simulator"
+FOLDER = ROOT / "test" / "simulator"
 
 SIZES: dict[str, dict[str, int]] = {
     "pipelined_copy": {"N": 1700},

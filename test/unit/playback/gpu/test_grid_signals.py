@@ -18,7 +18,7 @@ from polyc.playback.gpu.schedule import SCHEDULES
 from polyc.playback.gpu.simulate import SimulationResult, gpu_module_of
 from polyc.playback.mutation import mutants, mutated
 from polyc.runtime.nvrtc import compile_cuda
-from polyc.test.unit.gpu_text import assert_refused, find, parsed, run
+from polyc.test.support.gpu_text import assert_refused, find, parsed, run
 
 Array = NDArray[Any]
 

@@ -16,8 +16,8 @@ from polyc.playback.gpu import SimulationResult, simulate
 from polyc.rewriting.driver import verify
 from polyc.runtime import driver, nvrtc, tensor_maps
 from polyc.runtime.program import Program
-from polyc.test.unit.gpu_text import parsed, run
-from polyc.test.unit.im2col_programs import GEOMETRIES, convolution, copy_kernel, rows
+from polyc.test.support.gpu_text import parsed, run
+from polyc.test.support.im2col_programs import GEOMETRIES, convolution, copy_kernel, rows
 
 Array = NDArray[Any]
 

@@ -11,7 +11,7 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.playback.gpu import SCHEDULES, simulate
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.playback.mutation import mutants, mutated
-from polyc.test.unit.gpu_text import find, parsed, run
+from polyc.test.support.gpu_text import find, parsed, run
 
 MAP = "!gpu.tensor_map<[4, 32], f32, swizzle 0>"
 TILE = "!gpu.shared<[8, 32], f32, swizzle 0, ring 2>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from polyc.playback.gpu import SimulationResult, simulate
+from polyc.test.support.root import ROOT
 from polyc.tools.commands import simulate as simulate_command
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
@@ -17,7 +17,6 @@ from polyc.tools.registry import make_context
 from polyc.tools.steps import quiet
 
 Array = NDArray[Any]
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def kinds(result: SimulationResult) -> set[str]:

@@ -17,8 +17,8 @@ from polyc.dialects.gpu.hardware.sync import NamedBarrierOp
 from polyc.dialects.gpu.types import index_attr
 from polyc.playback.gpu import SCHEDULES, SimulationResult, simulate
 from polyc.playback.gpu.simulate import COMPLETIONS
-from polyc.test.unit.gpu_text import find, parsed
-from polyc.test.unit.tile_cases import CASES, lowered
+from polyc.test.support.gpu_text import find, parsed
+from polyc.test.support.tile_cases import CASES, lowered
 
 Array = NDArray[Any]
 Edit = tuple[str, str]

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from polyc.playback.gpu import SCHEDULES
-from polyc.test.unit.test_simulator_orders import kernel, result_of
+from polyc.test.unit.playback.gpu.test_orders import kernel, result_of
 
 NUMBERS = ("zero", "one", "two")
 ORDERS = [(s, seed) for seed in range(2) for s in SCHEDULES] + [("random", 2), ("random", 3)]

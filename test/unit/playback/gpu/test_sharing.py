@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polyc.test.unit.test_simulator_findings import run
-from polyc.test.unit.test_simulator_orders import (
+from polyc.test.unit.playback.gpu.test_findings import run
+from polyc.test.unit.playback.gpu.test_orders import (
     ORDERS,
     Edit,
     edited,
@@ -19,7 +19,7 @@ from polyc.test.unit.test_simulator_orders import (
     result_of,
     right_in_all,
 )
-from polyc.test.unit.test_simulator_orders import kernel as one_kernel
+from polyc.test.unit.playback.gpu.test_orders import kernel as one_kernel
 
 # Mbarriers and rings -------------------------------------------------------------------
 

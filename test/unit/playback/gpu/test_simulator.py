@@ -23,6 +23,7 @@ from polyc.playback.gpu.memory import GlobalTensor, TensorMap, swizzled
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.playback.mutation import mutants
 from polyc.playback.mutation.verdict import Case, judge
+from polyc.test.support.root import ROOT
 from polyc.tools import polyc
 from polyc.tools.check import Expected
 from polyc.tools.parsing import parse_text
@@ -30,7 +31,6 @@ from polyc.tools.pipeline import Compilation, graphs
 from polyc.tools.registry import make_context
 
 Array = NDArray[Any]
-ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLE = ROOT / "examples" / "gemm_bias_relu.mlir"
 BF16 = ROOT / "examples" / "gemm_bias_relu_bf16.mlir"
 

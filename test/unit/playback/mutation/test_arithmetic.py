@@ -13,7 +13,7 @@ from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.playback.mutation import mutants, mutated
 from polyc.playback.mutation.arithmetic import ARITHMETIC
 from polyc.playback.mutation.verdict import Case, judge
-from polyc.test.unit.tile_cases import CASES, lowered
+from polyc.test.support.tile_cases import CASES, lowered
 from polyc.tools.check import Expected
 from polyc.tools.pipeline import Compilation, graphs
 

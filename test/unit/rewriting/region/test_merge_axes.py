@@ -18,8 +18,8 @@ from polyc.passes.pipeline import build
 from polyc.playback import region
 from polyc.rewriting.region.merge_axes import merged
 from polyc.test.fuzz.random_programs import drawn
-from polyc.test.unit.gemm_programs import ABOVE, Product, one_tap, regions
-from polyc.test.unit.gpu_text import parsed
+from polyc.test.support.gemm_programs import ABOVE, Product, one_tap, regions
+from polyc.test.support.gpu_text import parsed
 
 DTYPES: dict[str, Any] = {
     "i1": np.bool_,

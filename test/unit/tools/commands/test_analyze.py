@@ -17,8 +17,8 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.poly.report import report_json
 from polyc.test.fuzz.random_programs import drawn
-from polyc.test.unit.book_needs import booked_text
-from polyc.test.unit.test_compute_at import SOFTMAX
+from polyc.test.support.book_needs import booked_text
+from polyc.test.unit.poly.test_compute_at import SOFTMAX
 from polyc.tools import polyc
 from polyc.tools.commands.analyze import reports_of
 from polyc.tools.commands.analyze_text import report_text

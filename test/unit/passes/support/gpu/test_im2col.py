@@ -13,8 +13,8 @@ from polyc.passes.pipeline import GPU_PASSES
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.test.unit.gpu_text import assert_refused, find, kernel, refusal, run, up_to
-from polyc.test.unit.im2col_programs import GEOMETRIES, Array, convolution, convolution_program
+from polyc.test.support.gpu_text import assert_refused, find, kernel, refusal, run, up_to
+from polyc.test.support.im2col_programs import GEOMETRIES, Array, convolution, convolution_program
 
 LOWER = "gpu-lower-tile-ops"
 TMA = {

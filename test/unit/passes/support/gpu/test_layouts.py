@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from polyc.dialects.gpu.types import FragmentLayoutAttr
 from polyc.passes.support.gpu.layouts import mma_sync_accumulator, wgmma_accumulator
-from polyc.test.unit.evaluate import affine_value
+from polyc.test.support.evaluate import affine_value
 
 Places = NDArray[np.int64]
 

@@ -12,7 +12,7 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.passes.finish import finished
 from polyc.playback.gpu.simulate import simulate
-from polyc.test.unit.gpu_text import assert_refused, find, only, parsed
+from polyc.test.support.gpu_text import assert_refused, find, only, parsed
 
 Array = NDArray[Any]
 

@@ -6,7 +6,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr
 
 from polyc.dialects.gpu import hardware as hw
-from polyc.test.unit.gpu_text import assert_refused, find, kernel, run
+from polyc.test.support.gpu_text import assert_refused, find, kernel, run
 
 PASS = "gpu-lower-tile-ops"
 TENSOR = "!gpu.global<[K, N], f16, align 16>"

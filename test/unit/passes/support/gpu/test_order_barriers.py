@@ -5,7 +5,7 @@ from __future__ import annotations
 from polyc.dialects.gpu import hardware as hw
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.playback.mutation import mutants
-from polyc.test.unit.gpu_text import assert_refused, find, kernel, run
+from polyc.test.support.gpu_text import assert_refused, find, kernel, run
 
 
 def turns(count: int, consumers: int, independent: bool = True, barriers: int = 1) -> str:

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import VectorType
 
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.test.unit.gpu_text import ORDER, find, run, up_to
+from polyc.test.support.gpu_text import ORDER, find, run, up_to
 
 LAYOUT = "#gpu.fragment_layout<threads 32, registers {0}, affine_map<(d0, d1) -> (d0 * {0} + d1)>>"
 

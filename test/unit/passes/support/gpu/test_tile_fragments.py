@@ -11,7 +11,7 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.passes.pipeline import GPU_PASSES
 from polyc.playback.gpu import simulate
-from polyc.test.unit.gpu_text import assert_refused, find, kernel, only, refusal, run
+from polyc.test.support.gpu_text import assert_refused, find, kernel, only, refusal, run
 
 LOWERED = list(GPU_PASSES)
 

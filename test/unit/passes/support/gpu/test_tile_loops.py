@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polyc.dialects.gpu import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.test.unit.gpu_text import find, run
+from polyc.test.support.gpu_text import find, run
 
 TENSOR = "!gpu.global<[B, R, C], f32>"
 

@@ -16,13 +16,13 @@ from polyc.dialects.region import KernelOp
 from polyc.passes.support.plan.estimate import Estimate, estimate
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import MULTIPROCESSORS
+from polyc.test.support.root import ROOT
 from polyc.tools import polyc
 from polyc.tools.check import Expected
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation, graphs
 from polyc.tools.registry import make_context
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLE = ROOT / "examples" / "gemm_bias_relu.mlir"
 
 TEXTS = {

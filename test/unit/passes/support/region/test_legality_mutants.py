@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from polyc.test.unit.legality_mutants import Mutant, controls, killed, mutants
+from polyc.test.support.legality_mutants import Mutant, controls, killed, mutants
 
 MUTANTS = mutants()
 
