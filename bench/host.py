@@ -26,14 +26,14 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / ".typecheck")}
 
 IMPORTS = """
 import json, sys, time
-from polyc.passes import lower_to_gpu
+from polyc.passes.pipeline import ORDER
 from polyc.tools.commands import command_line
 from polyc.tools import opt, pipeline, polyc, polyc_opt, printing, streams
 from polyc.tools.registry import DIALECTS, PassRegistry, make_context
 ctx = make_context()
 for name in DIALECTS:
     ctx.load_registered_dialect(name)
-for name in lower_to_gpu.names():
+for name in ORDER:
     PassRegistry().find(name)
 import polyc.lowering.gpu_to_cuda, polyc.affine.isl, islpy
 """

@@ -33,7 +33,7 @@ def test_shown_output_is_what_the_command_prints(
 
 def test_the_reasons_are_those_of_the_search() -> None:
     """Each sentence of the table, without its gaps, is in the source."""
-    source = "".join((ROOT / "passes" / f).read_text() for f in SOURCES)
+    source = "".join((ROOT / "families" / "attention" / f).read_text() for f in SOURCES)
     source = re.sub(r'"\s*\n\s*f?"', "", source).replace("{HEAD_MULTIPLE}", str(HEAD_MULTIPLE))
     start = DOC.index("| `plan-select` refuses")
     rows = re.findall(r"^\| `([^`]*)` \|", DOC[start : DOC.index("\n\n", start)], re.MULTILINE)
@@ -44,7 +44,7 @@ def test_the_reasons_are_those_of_the_search() -> None:
             assert part in source, part
 
 
-SOURCES = ("region_attention.py", "region_attention_softmax.py", "plan_attention.py")
+SOURCES = ("recognise.py", "softmax.py", "schedules.py")
 
 
 SCORES = {
@@ -70,5 +70,5 @@ def test_the_tiles_are_those_of_the_plans() -> None:
 
 def test_the_remark_is_that_of_the_search() -> None:
     (said,) = re.findall(r"remark\[finite-only\]: (.*)", DOC)
-    source = (ROOT / "passes" / "region_attention.py").read_text()
+    source = (ROOT / "families" / "attention" / "recognise.py").read_text()
     assert said in re.sub(r'"\s*\n\s*"', "", source)

@@ -32,7 +32,7 @@ def test_shown_output_is_what_the_command_prints(
 
 def test_the_reasons_are_those_of_the_search() -> None:
     """Each sentence of the table, without its gaps, is in the source."""
-    source = (ROOT / "passes" / "region_convolution.py").read_text()
+    source = (ROOT / "families" / "conv" / "recognise.py").read_text()
     source = re.sub(r'"\s*\n\s*f?"', "", source)
     start = DOC.index("| `plan-select` refuses")
     rows = re.findall(r"^\| `([^`]*)` \|", DOC[start : DOC.index("\n\n", start)], re.MULTILINE)

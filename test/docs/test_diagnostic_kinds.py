@@ -11,7 +11,10 @@ from pathlib import Path
 from polyc.playback.gpu.findings import KINDS
 from polyc.tools.streams import OS_KINDS
 
-FOLDERS = ("dialects", "poly", "lowering", "passes", "playback", "runtime", "tools", "tile")
+FOLDERS = (
+    *("affine", "dialects", "poly", "rewriting", "families", "passes", "lowering"),
+    *("playback", "runtime", "tools", "tile"),
+)
 RAISERS = {"PolycError", "fail", "refuse", "Note"}
 WORD = re.compile(r"[A-Z][a-z]\w*")
 LEADING = re.compile(r"([A-Z]\w*[a-z]\w*): \S?")

@@ -51,7 +51,7 @@ def test_the_figures_of_the_cost_are_those_of_the_pass() -> None:
 
 def test_the_reasons_are_those_of_the_pass() -> None:
     """Each sentence of the table, without its gaps, is in the pass's source and the other way."""
-    source = (ROOT / "passes" / "region_inline_deferred.py").read_text()
+    source = (ROOT / "passes" / "region" / "inline_deferred.py").read_text()
     source = re.sub(r'"\s*\n\s*f?"', "", source)
     start = DOC.index("| why a deferred output")
     rows = re.findall(r"`([^`]*)`", DOC[start : DOC.index("\n\n", start)])

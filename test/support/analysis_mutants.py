@@ -18,24 +18,24 @@ from pathlib import Path
 from polyc.test.support.root import ROOT
 
 TESTS: dict[str, Sequence[str]] = {
-    "dialects/index/__init__.py": ("test_poly_readings.py", "test_compute_at.py"),
-    "poly/ways.py": ("test_compute_at.py",),
-    "poly/compute_at.py": ("test_compute_at.py",),
-    "poly/footprint.py": ("test_poly_footprint.py",),
-    "poly/halo.py": ("test_poly_footprint.py",),
-    "poly/tails.py": ("test_poly_footprint.py",),
-    "affine/isl.py": ("test_poly_footprint.py",),
-    "poly/dependences.py": ("test_poly_dependences.py",),
-    "poly/guards.py": ("test_poly_guards.py",),
-    "passes/region/drop_guards.py": ("test_poly_guards.py",),
-    "poly/readings.py": ("test_poly_readings.py", "test_poly_guards.py"),
-    "poly/contraction.py": ("test_poly_contraction.py", "test_poly_view.py"),
-    "poly/banks.py": ("test_poly_hints.py",),
-    "poly/barriers.py": ("test_poly_hints.py",),
-    "poly/closure.py": ("test_poly_hints.py",),
-    "poly/why_not.py": ("test_analyze.py",),
+    "dialects/index/__init__.py": ("poly/test_readings.py", "poly/test_compute_at.py"),
+    "poly/ways.py": ("poly/test_compute_at.py",),
+    "poly/compute_at.py": ("poly/test_compute_at.py",),
+    "poly/footprint.py": ("poly/test_footprint.py",),
+    "poly/halo.py": ("poly/test_footprint.py",),
+    "poly/tails.py": ("poly/test_footprint.py",),
+    "affine/isl.py": ("poly/test_footprint.py",),
+    "poly/dependences.py": ("poly/test_dependences.py",),
+    "poly/guards.py": ("poly/test_guards.py",),
+    "passes/region/drop_guards.py": ("poly/test_guards.py",),
+    "poly/readings.py": ("poly/test_readings.py", "poly/test_guards.py"),
+    "poly/contraction.py": ("poly/test_contraction.py", "poly/test_view.py"),
+    "poly/banks.py": ("poly/test_hints.py",),
+    "poly/barriers.py": ("poly/test_hints.py",),
+    "poly/closure.py": ("poly/test_hints.py",),
+    "poly/why_not.py": ("tools/commands/test_analyze.py",),
 }
-"""The tests of each file."""
+"""The tests of each file, below ``test/unit``."""
 
 
 @dataclass(frozen=True)

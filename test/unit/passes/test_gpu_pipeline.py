@@ -62,9 +62,11 @@ def test_every_pass_has_a_paragraph(root: Path) -> None:
 
 def test_every_pass_has_its_tests(root: Path) -> None:
     for name in GPU_PASSES:
-        assert list((root / "test" / "filecheck" / name).glob("*.mlir")), name
+        assert list((root / "test" / "filecheck" / "gpu" / name).glob("*.mlir")), name
         if name != "gpu-pipeline-planning":
-            assert (root / "test" / "unit" / f"test_{name.replace('-', '_')}.py").exists(), name
+            assert (
+                root / "test/unit/passes/gpu" / f"test_{name[4:].replace('-', '_')}.py"
+            ).exists(), name
 
 
 # What holds after each pass: the ops that break it ------------------------------------------

@@ -140,7 +140,7 @@ def test_passes_by_name_are_lower_to_gpu(arch: str, capsys: pytest.CaptureFixtur
 
 
 def test_borders_are_in_the_order_of_the_pipeline():
-    assert ORDER[:8] == [
+    assert ORDER[:8] == (
         "frontend-to-tiny",
         "tiny-to-index",
         "index-to-region",
@@ -149,4 +149,4 @@ def test_borders_are_in_the_order_of_the_pipeline():
         "region-streaming-softmax",
         "plan-select",
         "region-to-gpu",
-    ]
+    )

@@ -45,7 +45,7 @@ from polyc.test.support.root import ROOT
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
-TEXTS = ROOT / "test" / "filecheck" / "cuda"
+TEXTS = ROOT / "test" / "filecheck" / "gpu" / "cuda"
 FILES = sorted(p for p in TEXTS.glob("*.mlir") if p.stem != "invalid")
 
 

@@ -250,7 +250,7 @@ def in_a_branch(how: str) -> Any:
 def test_no_barrier_is_put_into_a_branch_of_some_threads(how: str) -> None:
     error = error_of(in_a_branch(how))
     assert error.kind == "DivergentBarrier" and "branch that they do not take" in error.message
-    assert error.place is not None and error.place.file.endswith("test_gpu_insert_barriers.py")
+    assert error.place is not None and error.place.file.endswith("test_insert_barriers.py")
 
 
 def test_a_store_s_meeting_is_not_put_there_either() -> None:
