@@ -17,7 +17,7 @@ from polyc.tools import polyc, polyc_opt
 
 BLOCK = re.compile(r"<!-- (file|shows): ([^\n]*) -->\n```\w*\n(.*?)\n```\n", re.DOTALL)
 VARIES = re.compile(
-    r" +\d+ ms\b|\b\S+ thread-ops/s|\b\d+ bytes\b|\b\d+ KiB\b|\b\d\.\de[-+]\d\d\b|\b\d+ passes"
+    r" +\d+ ms\b|\b\S+ thread-ops/s|\b\d+ bytes\b|\b\d+ KiB\b|\b\d\.\de[-+]\d\d\b"
     "|, from the cache|  from the cache"
 )
 
