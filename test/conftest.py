@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -20,6 +21,10 @@ settings.register_profile(
     "verdict", deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate]
 )
 settings.load_profile(os.environ.get("POLYC_HYPOTHESIS", "polyc"))
+
+# IR is full of cycles, so the collector's default of a look at every 700 new objects would
+# walk all modules that the tests keep, over and over.
+gc.set_threshold(100_000, 20, 50)
 
 ROOT = Path(__file__).resolve().parent.parent
 
