@@ -6,6 +6,9 @@ import gc
 import os
 from pathlib import Path
 
+# The tests run in several processes already, and matrices here are small.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import Phase, settings
 from xdsl.context import Context

@@ -212,14 +212,14 @@ class WarpBase:
     def _inside(self, number: int, registers: Registers, at: tuple[Value, ...], m: Mask) -> bool:
         """Whether the active lanes' indices are inside the array."""
         for index, extent in zip(at, registers.data.shape, strict=False):
-            if not isinstance(index, np.ndarray):
-                if 0 <= index < extent:
-                    continue
-                values = np.array([index])
-            else:
+            if is_lanes(index):
                 values = index if m is None else index[m]
                 if not values.size or (values.min() >= 0 and values.max() < extent):
                     continue
+            else:
+                if 0 <= index < extent:
+                    continue
+                values = np.array([index])
             if ((values < 0) | (values >= extent)).any():
                 lanes = self.active(m)
                 bad = int(values[(values < 0) | (values >= extent)][0])
