@@ -16,6 +16,10 @@ from polyc.dialects.gpu.tile import TILE_OPS
 from polyc.passes.pipeline import GPU_PASSES, build
 from polyc.rewriting.driver import verify
 
+_TILE_LEVEL = frozenset[type[Operation]](TILE_OPS)
+_PLACED = (hw.SharedTileOp, hw.MBarrierOp)
+_ACCESSES = (hw.LoadGlobalOp, hw.StoreGlobalOp, hw.AtomicGlobalOp)
+
 
 def is_finished(module: Operation) -> bool:
     """Whether everything in it is of the hardware level: shared memory has its places, and global
@@ -26,10 +30,9 @@ def is_finished(module: Operation) -> bool:
     that it does not, which the simulator holds it to.  Modules that the passes work on are known by
     their ``target`` and by kernels whose shared memory nobody has counted yet.
     """
-    tile_level = tuple(TILE_OPS)
     return not any(
-        isinstance(op, tile_level)
-        or (isinstance(op, hw.SharedTileOp | hw.MBarrierOp) and op.offset is None)
+        type(op) in _TILE_LEVEL
+        or (isinstance(op, _PLACED) and op.offset is None)
         or (isinstance(op, gpu.ModuleOp) and _awaits_guards(op))
         for op in module.walk()
     )
@@ -38,7 +41,7 @@ def is_finished(module: Operation) -> bool:
 def _awaits_guards(module: gpu.ModuleOp) -> bool:
     """Whether passes have begun on a module, and have not yet asked about all of its accesses."""
     return "target" in module.attributes and any(
-        isinstance(op, hw.LoadGlobalOp | hw.StoreGlobalOp | hw.AtomicGlobalOp)
+        isinstance(op, _ACCESSES)
         and op.predicate is None
         and any(isinstance(i.type, IndexType) for i in op.indices)
         for kernel in module.kernels()

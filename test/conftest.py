@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
+
+# The tests run in several processes already, and matrices here are small.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import Phase, settings
@@ -20,6 +24,10 @@ settings.register_profile(
     "verdict", deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate]
 )
 settings.load_profile(os.environ.get("POLYC_HYPOTHESIS", "polyc"))
+
+# IR is full of cycles, so the collector's default of a look at every 700 new objects would
+# walk all modules that the tests keep, over and over.
+gc.set_threshold(100_000, 20, 50)
 
 ROOT = Path(__file__).resolve().parent.parent
 

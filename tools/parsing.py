@@ -29,8 +29,14 @@ from xdsl.ir.affine import AffineExpr, AffineMap, AffineSet
 from xdsl.parser import Parser
 from xdsl.parser.generic_parser import ParserState
 from xdsl.utils.exceptions import ParseError, VerifyException
-from xdsl.utils.lexer import Input, Span
-from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
+from xdsl.utils.lexer import Input, Span, Token
+from xdsl.utils.mlir_lexer import (
+    KIND_BY_PUNCTUATION_SPELLING,
+    MLIRLexer,
+    MLIRToken,
+    MLIRTokenKind,
+    StringLiteral,
+)
 
 from polyc.affine.expressions import depth
 from polyc.dialects.common.diagnostic import Place, PolycError, from_text
@@ -55,7 +61,31 @@ class LinearLexer(MLIRLexer):
         "float": re.compile(r"[\w.$]+"),
     }
 
+    # Nearly all tokens of a text, after white space and comments; upstream knows the others.
+    _common_regex = re.compile(
+        r"(?:\s++|//[^\n]*+\n?)*+(?:"
+        r"([a-zA-Z_][\w$.]*+)"
+        r"|(%(?:[0-9]++(?![\w$.-])|[a-zA-Z_$.-][\w$.-]*+))"
+        r"|([0-9]++(?![\w$.]))"
+        r"|([:,()}\[\]<>=+/*?|]|\{(?!-\#)|->?))",
+        re.ASCII,
+    )
+    _common_kinds = (
+        MLIRTokenKind.BARE_IDENT,
+        MLIRTokenKind.PERCENT_IDENT,
+        MLIRTokenKind.INTEGER_LIT,
+    )
+
     def lex(self) -> MLIRToken:
+        found = self._common_regex.match(self.input.content, self.pos)
+        if found is not None and (group := found.lastindex) is not None:
+            start, self.pos = found.span(group)
+            kind = (
+                KIND_BY_PUNCTUATION_SPELLING[found[4]]
+                if group == 4
+                else self._common_kinds[group - 1]
+            )
+            return Token(kind, Span(start, self.pos, self.input))
         try:
             return super().lex()
         except ParseError as error:

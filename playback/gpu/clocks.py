@@ -181,6 +181,49 @@ class Atomics:
                 self.log.pop(place, None)
 
 
+class Reads:
+    """The last read of each granule by each of the components ``[first, last)``, and its op.
+
+    A row that nobody reads is never touched, so that it costs no memory.
+    """
+
+    def __init__(self, size: int, first: int, last: int) -> None:
+        self.first = first
+        self.columns = slice(first, last)
+        self.clock: Array = np.zeros((size, last - first), np.int32)
+        self.op: Array = np.zeros((size, last - first), np.int16)
+        self.seen: Array = np.zeros(size, np.bool_)
+
+    def note(self, granules: Array, components: Array | int, clocks: Array | int, op: int) -> None:
+        """``components`` read ``granules`` at ``clocks``."""
+        self.clock[granules, components - self.first] = clocks
+        self.op[granules, components - self.first] = op
+        self.seen[granules] = True
+
+    def late(self, now: Array, granules: Array) -> Array:
+        """Where row ``i`` of ``granules``, knowing ``now[i]``, does not know of a read."""
+        found: Array = np.zeros(granules.shape, np.bool_)
+        rows, columns = np.nonzero(self.seen[granules])
+        if rows.size:
+            knows = now[rows if len(now) > 1 else 0, self.columns]
+            found[rows, columns] = (self.clock[granules[rows, columns]] > knows).any(axis=1)
+        return found
+
+    def unknown(self, knows: Array, granule: int) -> tuple[int, int] | None:
+        """The first component whose read of ``granule`` is not known, and the op."""
+        column = np.nonzero(self.clock[granule] > knows[self.columns])[0]
+        if not column.size:
+            return None
+        return int(column[0]) + self.first, int(self.op[granule, column[0]])
+
+    def forget(self, granules: Array) -> None:
+        """``granules`` are written."""
+        some = granules[self.seen[granules]]
+        if some.size:
+            self.clock[some] = 0
+            self.seen[some] = False
+
+
 class Shadow:
     """What is known of each granule of one CTA's shared memory."""
 
@@ -191,10 +234,11 @@ class Shadow:
         self.writer: Array = np.zeros(n, np.int32)
         self.written: Array = np.zeros(n, np.int32)
         self.write_op: Array = np.zeros(n, np.int32)
-        # Rows that nobody reads are never touched, so these cost only what is used.
-        self.reads: Array = np.zeros((n, components.count), np.int32)
-        self.read_op: Array = np.zeros((n, components.count), np.int16)
-        self.was_read: Array = np.zeros(n, np.bool_)
+        # Apart, as a row of what threads have read is long, and wgmma reads most of the memory.
+        self.reads = (
+            Reads(n, 0, components.first_warp),
+            Reads(n, components.first_warp, components.count),
+        )
         self.held: Array = np.zeros(n, np.int64)
         """The number of the last write in the fingerprint."""
         self.barrier: Array = np.zeros(n, np.bool_)
@@ -225,9 +269,7 @@ class Shadow:
         """Accesses by threads: row ``i`` reads ``granules[i]`` knowing ``now[i]``."""
         writers = self.writer[granules]
         known = now[np.arange(len(granules))[:, None], writers] >= self.written[granules]
-        self.reads[granules, own[:, None]] = clocks[:, None]
-        self.read_op[granules, own[:, None]] = op
-        self.was_read[granules] = True
+        self.reads[0].note(granules, own[:, None], clocks[:, None], op)
         if known.all():
             return self.atomics.unordered(0, now, granules)
         return self._writer_conflict(granules, ~known, False)
@@ -238,9 +280,7 @@ class Shadow:
         """One agent of the async proxy that started knowing ``now`` reads ``granules``."""
         writers, written = self.writer[granules], self.written[granules]
         conflict = self._async_conflict(now, proxied, granules, writers, written)
-        self.reads[granules, component] = clock
-        self.read_op[granules, component] = op
-        self.was_read[granules] = True
+        self.reads[component >= self.components.first_warp].note(granules, component, clock, op)
         return conflict
 
     def _async_conflict(
@@ -282,18 +322,16 @@ class Shadow:
         conflict = None if known.all() else self._writer_conflict(granules, ~known, False)
         conflict = conflict or self.atomics.unordered(0, now, granules)
         self.atomics.clear(granules)
-        touched = self.was_read[granules]
-        if touched.any():
-            conflict = conflict or self._readers(now, granules)
-            self.reads[granules[touched]] = 0
-            self.was_read[granules] = False
+        conflict = conflict or self._readers(now, granules)
+        for reads in self.reads:
+            reads.forget(granules)
         self.writer[granules] = components[:, None]
         self.written[granules] = clocks[:, None]
         self.write_op[granules] = op
         return conflict
 
     def _readers(self, now: Array, granules: Array) -> Conflict | None:
-        late: Array = np.any(self.reads[granules] > now[:, None, :], axis=2)
+        late = self.reads[0].late(now, granules) | self.reads[1].late(now, granules)
         return self._reader_conflict(granules, late, now) if late.any() else None
 
     def update(
@@ -313,14 +351,11 @@ class Shadow:
         """One agent of the async proxy writes ``granules``."""
         writers, written = self.writer[granules], self.written[granules]
         conflict = self._async_conflict(now, proxied, granules, writers, written)
-        touched = granules[self.was_read[granules]]
+        touched = granules[self.reads[0].seen[granules] | self.reads[1].seen[granules]]
         if touched.size:
-            if conflict is None:
-                late: Array = np.any(self.reads[touched] > now, axis=1)
-                if late.any():
-                    conflict = self._reader_conflict(touched[:, None], late[:, None], now[None])
-            self.reads[touched] = 0
-            self.was_read[touched] = False
+            conflict = conflict or self._readers(now[None], touched[:, None])
+            for reads in self.reads:
+                reads.forget(touched)
         self.writer[granules] = component
         self.written[granules] = clock
         self.write_op[granules] = op
@@ -330,14 +365,14 @@ class Shadow:
         rows, columns = np.nonzero(wrong)
         row, granule = int(rows[0]), int(granules[rows[0], columns[0]])
         knows = now[row] if len(now) > 1 else now[0]
-        component = int(np.nonzero(self.reads[granule] > knows)[0][0])
+        found = self.reads[0].unknown(knows, granule) or self.reads[1].unknown(knows, granule)
+        assert found is not None
         return Conflict(
             True,
             False,
             row,
             granule,
-            component,
-            int(self.read_op[granule, component]),
+            *found,
             int(np.unique(rows).size),
         )
 

@@ -10,6 +10,8 @@ inner loops.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from xdsl.dialects.builtin import VectorType
@@ -493,6 +495,12 @@ def _granule(kernel: KernelOp) -> int:
     return least
 
 
+@lru_cache(maxsize=256)
+def _compiled(text: str, name: str) -> CodeType:
+    """The text as code; a kernel is run again and again, and compiling it takes long."""
+    return compile(text, name, "exec")
+
+
 def translate(kernel: KernelOp) -> tuple[Body, KernelInfo]:
     """The kernel as a Python function, and what the machine must know of it.
 
@@ -503,7 +511,7 @@ def translate(kernel: KernelOp) -> tuple[Body, KernelInfo]:
     t.block(kernel.body.block)
     # A body without a yield is a generator too.
     text = "\n".join([f"def body(w{parameters}):", *t.lines, "    return", "    yield"])
-    exec(compile(text, f"<{kernel.sym_name.data}>", "exec"), t.objects)
+    exec(_compiled(text, f"<{kernel.sym_name.data}>"), t.objects)
     kinds = {type(op) for op in kernel.walk()}
     info = KernelInfo(
         kernel.sym_name.data,

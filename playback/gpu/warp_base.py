@@ -211,11 +211,17 @@ class WarpBase:
 
     def _inside(self, number: int, registers: Registers, at: tuple[Value, ...], m: Mask) -> bool:
         """Whether the active lanes' indices are inside the array."""
-        lanes = self.active(m)
-        for axis, index in enumerate(at):
-            extent = registers.data.shape[axis]
-            values = index[lanes] if is_lanes(index) else np.array([index])
+        for index, extent in zip(at, registers.data.shape, strict=False):
+            if is_lanes(index):
+                values = index if m is None else index[m]
+                if not values.size or (values.min() >= 0 and values.max() < extent):
+                    continue
+            else:
+                if 0 <= index < extent:
+                    continue
+                values = np.array([index])
             if ((values < 0) | (values >= extent)).any():
+                lanes = self.active(m)
                 bad = int(values[(values < 0) | (values >= extent)][0])
                 self.find(
                     number,
@@ -235,7 +241,9 @@ class WarpBase:
             return np.zeros(32, registers.data.dtype)
         if registers.tracked:
             self._touch(number, registers, False)
-        varying = any(is_lanes(i) for i in at)
+        varying = False
+        for i in at:
+            varying = varying or isinstance(i, np.ndarray)
         where = (*at, LANES) if varying else at
         if not registers.full:
             self._written(number, registers, registers.initialised[where], m)
@@ -265,9 +273,13 @@ class WarpBase:
             return
         if registers.tracked:
             self._touch(number, registers, True)
-        if m is None and not any(is_lanes(i) for i in at):
+        varying = m is not None
+        for i in at:
+            varying = varying or isinstance(i, np.ndarray)
+        if not varying:
             registers.data[at] = value
-            registers.initialised[at] = True
+            if not registers.full:
+                registers.initialised[at] = True
             return
         lanes = self.active(m)
         where = (*(i[lanes] if is_lanes(i) else i for i in at), lanes)

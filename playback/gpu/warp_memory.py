@@ -65,6 +65,8 @@ class MemoryWarp(WarpBase):
         width: int,
     ) -> tuple[Array, Array]:
         """Lanes with a sound access, and the first element of each; others are reported."""
+        if not lanes.size:
+            return lanes, np.zeros(0, np.int64)
         if len(indices) == 1 and len(tensor.shape) != 1:
             offsets = spread(indices[0], lanes)
             inside = (offsets >= 0) & (offsets + width <= tensor.size)
@@ -72,10 +74,14 @@ class MemoryWarp(WarpBase):
             offsets = np.zeros(lanes.size, np.int64)
             inside = np.ones(lanes.size, np.bool_)
             for axis, (index, extent) in enumerate(zip(indices, tensor.shape, strict=True)):
-                at = spread(index, lanes)
                 last = width if axis == len(tensor.shape) - 1 else 1
-                inside &= (at >= 0) & (at + last <= extent)
-                offsets = offsets * extent + at
+                if is_lanes(index):
+                    at = spread(index, lanes)
+                    inside &= (at >= 0) & (at + last <= extent)
+                    offsets = offsets * extent + at
+                else:
+                    inside &= 0 <= int(index) <= extent - last
+                    offsets = offsets * extent + int(index)
 
         def outside(at: int) -> tuple[str, int]:
             more = f" and the {width - 1} elements after it" if width > 1 else ""

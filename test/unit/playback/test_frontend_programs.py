@@ -9,7 +9,7 @@ from typing import cast
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, bf16, f16, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -193,6 +193,7 @@ def programs(draw: st.DrawFn) -> ModuleOp:
     return closed(inputs, make)
 
 
+@settings(max_examples=70)
 @given(programs(), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
 def test_random_programs(module: ModuleOp, m: int, n: int, k: int, seed: int) -> None:
     sizes = {"M": m, "N": n, "K": k}
@@ -237,6 +238,7 @@ def test_gemms(
     agree(closed(inputs, make), sizes, seed)
 
 
+@settings(max_examples=60)
 @given(
     st.sampled_from(frontend.LAYOUTS),
     st.sampled_from([f16, f32]),
@@ -305,6 +307,7 @@ MASKS: list[tuple[int | str, ...]] = [
 ]
 
 
+@settings(max_examples=40)
 @given(
     st.sampled_from([f16, f32]),
     st.sampled_from(["same", "shared", "one"]),
@@ -356,6 +359,7 @@ def test_attentions(
     agree(closed(inputs, make), sizes, seed)
 
 
+@settings(max_examples=50)
 @given(st.data(), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
 def test_norms_with_parameters(data: st.DataObject, m: int, n: int, k: int) -> None:
     axes = sorted(data.draw(st.sets(st.integers(0, 2), min_size=1)))
@@ -373,6 +377,7 @@ def test_norms_with_parameters(data: st.DataObject, m: int, n: int, k: int) -> N
     agree(closed(inputs, make), {"M": m, "N": n, "K": k}, 0)
 
 
+@settings(max_examples=40)
 @given(st.data(), st.integers(0, 3), st.integers(0, 3))
 def test_conditions(data: st.DataObject, m: int, n: int) -> None:
     """Compares of inputs, selects, casts, concats and movements of conditions."""

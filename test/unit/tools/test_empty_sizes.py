@@ -139,7 +139,7 @@ def test_the_tools(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     file = tmp_path / "empty.mlir"
     file.write_text(source)
     (graph,) = graphs(parse_text(make_context(), source, "empty.mlir"))
-    given = [f"--set={s}={min(v, 3)}" for s, v in small_sizes(graph).items()]
+    given = [f"--set={s}={min(v, 2)}" for s, v in small_sizes(graph).items()]
     arch = arch_of(name)
     passes = f"lower-to-gpu{{arch={arch}}}"
     PolycOptMain(args=[str(file), *given, "-p", passes, "--check-each"]).run()

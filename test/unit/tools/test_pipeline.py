@@ -25,28 +25,39 @@ EXAMPLES = sorted((ROOT / "examples").glob("gemm_*.mlir"))
 """The examples that go the whole way to the GPU."""
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("example", EXAMPLES[1:], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    ("example", "arch"),
+    # An element type is a word in these texts; alignment changes the kernels of each architecture.
+    [(p, a) for p in EXAMPLES[1:] for a in ARCHS if "bf16" not in p.stem or a == "sm_90a"],
+    ids=lambda value: getattr(value, "stem", value),
+)
 def test_every_text_reads_back_and_carries_everything(example: Path, arch: str):
     """Each pass runs on the text that the one before printed: what a pass knows is there."""
     ctx = make_context()
     module = parse_text(ctx, example.read_text(), "x.mlir")
+    back, last = module, ""
     for name in ("", *ORDER):
         if name:
             run_pass(ctx, build(name, arch), module)
         text = module_text(module)
-        module = parse_text(ctx, text, "y.mlir")
-        verify(module)
-        assert module_text(module) == text, f"after {name}"
+        if text != last:
+            back, last = parse_text(ctx, text, "y.mlir"), text
+            verify(back)
+            assert module_text(back) == text, f"after {name}"
+        module = back.clone()
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_every_text_with_locations_reads_back(arch: str):
     ctx = make_context()
     module = parse_text(ctx, EXAMPLES[0].read_text(), "x.mlir")
+    last = ""
     for name in ORDER:
         run_pass(ctx, build(name, arch), module, check=False)
         text = module_text(module, debuginfo=True)
+        if text == last:
+            continue
+        last = text
         back = parse_text(ctx, text, "y.mlir")
         assert module_text(back, debuginfo=True) == text, f"after {name}"
 
@@ -59,14 +70,17 @@ def test_text_between_passes_changes_nothing(arch: str):
     """
     ctx = make_context()
     memory = parse_text(ctx, EXAMPLES[0].read_text(), "x.mlir")
-    texts = memory.clone()
+    texts = back = memory.clone()
+    last = ""
     for name in ORDER:
         run_pass(ctx, build(name, arch), memory, check=False)
         run_pass(ctx, build(name, arch), texts)
         text = module_text(texts)
         assert module_text(memory) == text, f"after {name}"
-        texts = parse_text(make_context(), text, "y.mlir")
-        assert module_text(texts) == text, f"after {name}"
+        if text != last:
+            back, last = parse_text(make_context(), text, "y.mlir"), text
+            assert module_text(back) == text, f"after {name}"
+        texts = back.clone()
 
 
 @pytest.mark.parametrize("arch", ARCHS)

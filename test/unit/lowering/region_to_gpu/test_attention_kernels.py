@@ -60,8 +60,18 @@ def text(name: str) -> str:
     return printed(PROGRAMS[name].region()).replace("align 16", "align 2")
 
 
-def tiles(name: str, arch: str) -> ModuleOp:
+@cache
+def _tiles(name: str, arch: str) -> ModuleOp:
     return passed(text(name), "plan-select", "region-to-gpu", arch=arch)
+
+
+def tiles(name: str, arch: str) -> ModuleOp:
+    """The program's kernels at the tile level, to be changed."""
+    module = _tiles(name, arch)
+    copy = module.clone()
+    for old, new in zip(module.walk(), copy.walk(), strict=True):
+        new.location = old.location
+    return copy
 
 
 def one(module: ModuleOp, variant: str) -> ModuleOp:

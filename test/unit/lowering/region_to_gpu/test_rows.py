@@ -197,7 +197,7 @@ def row_graphs(draw: st.DrawFn) -> str:
 WIDE = "T<[M, N], f32>"
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(row_graphs(), st.sampled_from([1, 24, 77, 1200]))
 def test_random_rows(text: str, length: int) -> None:
     """What fuses into one region of rows plays as the graph does."""
@@ -274,7 +274,8 @@ def test_several_outer_axes_are_walked_in_order() -> None:
 @pytest.mark.parametrize("arch", ARCHS)
 def test_threads_agree_and_have_no_findings(arch: str, name: str, lengths: tuple[int, ...]) -> None:
     program = PROGRAMS[name]
-    for length in lengths:
+    # The kernels of rows are the same ops for both architectures: one of them takes all lengths.
+    for length in lengths if arch == ARCHS[0] else lengths[-1:]:
         sizes = program.sizes(length)
         inputs = make_inputs(graph_of(program.text), sizes)
 

@@ -31,9 +31,9 @@ def test_each_mutant_is_its_own_and_leaves_the_module_alone(arch: str) -> None:
     found = mutants(module(arch))
     assert len(set(found)) == len(found)
     texts = {before}
-    for mutant in found[::7]:
+    for mutant in found[::21]:
         texts.add(str(mutated(module(arch), mutant)))
-    assert len(texts) == 1 + len(found[::7])
+    assert len(texts) == 1 + len(found[::21])
     assert str(module(arch)) == before
 
 
