@@ -18,8 +18,8 @@ from xdsl.ir import Attribute
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import MAX_SIZE
 from polyc.dialects.gpu.im2col import Im2colMapType
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import WORKSPACE_ALIGN, LaunchOp, SequenceOp, WorkspaceOp
-from polyc.dialects.gpu.module import KernelOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType, element_bytes
 from polyc.runtime import driver, tensor_maps
 from polyc.runtime.arenas import Arenas

@@ -17,8 +17,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.diagnostic import PolycError, from_text
 from polyc.dialects.common.dim import AssumptionsAttr, Dim
+from polyc.dialects.gpu.kernel import KernelOp, ReturnOp
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
-from polyc.dialects.gpu.module import DispatchOp, KernelOp, ModuleOp, ReturnOp
+from polyc.dialects.gpu.module import DispatchOp, ModuleOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, IntsAttr
 from polyc.tile.indices import Index, Size, read_assumptions, to_dim
 from polyc.tile.scalars import dtype

@@ -1,8 +1,8 @@
 """The gpu dialect: how a kernel runs, in two levels (requirements S9, T2, T3).
 
-``types`` has types and attributes, ``module`` the containers, ``launches`` what the host
-starts, ``tile`` the tile level that an author thinks in, ``hardware`` one
-op for each thing that an SM does.
+``types`` has types and attributes, ``module`` the containers, ``kernel`` what runs on the chip,
+``launches`` what the host starts, ``tile`` the tile level that an author thinks in, ``hardware``
+one op for each thing that an SM does.
 """
 
 from xdsl.ir import Dialect

@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, cast
+from typing import TypeVar
 
 from xdsl.dialects.builtin import StringAttr, SymbolRefAttr, UnitAttr
-from xdsl.ir import Block, Operation, OpTrait, Region
+from xdsl.ir import Block, Operation, Region
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
-    lazy_traits_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -38,6 +37,8 @@ from polyc.dialects.common.dim import (
     shape_text,
     unknown_symbol,
 )
+from polyc.dialects.gpu.containers import Dispatch, Module
+from polyc.dialects.gpu.kernel import KernelOp, kernels_of
 from polyc.dialects.gpu.types import (
     WORKSPACE_NAME,
     GlobalType,
@@ -45,8 +46,7 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.dialects.gpu.views import check_bound
 
-if TYPE_CHECKING:
-    from polyc.dialects.gpu.module import DispatchOp, KernelOp, ModuleOp
+Container = TypeVar("Container", Module, Dispatch)
 
 WORKSPACE_ALIGN = 256
 """Bytes that the address of every workspace is a multiple of."""
@@ -59,18 +59,6 @@ def parse_optional_assumptions(parser: Parser, word: str) -> AssumptionsAttr:
     return AssumptionsAttr(parse_assumptions(parser))
 
 
-def _in_a_dispatch() -> OpTrait:
-    from polyc.dialects.gpu.module import DispatchOp
-
-    return HasParent(DispatchOp)
-
-
-def _in_a_dispatch_or_sequence() -> OpTrait:
-    from polyc.dialects.gpu.module import DispatchOp
-
-    return HasParent(DispatchOp, SequenceOp)
-
-
 def check_symbols(who: str, tensor: GlobalType, known: Sequence[str]) -> None:
     """Refuse a tensor whose sizes name another symbol; raises VerifyException."""
     for size in tensor.dims:
@@ -80,18 +68,11 @@ def check_symbols(who: str, tensor: GlobalType, known: Sequence[str]) -> None:
             )
 
 
-def _module_of(op: Operation) -> ModuleOp:
-    return cast("ModuleOp", _container(op, "gpu.module"))
-
-
-def _dispatch_of(op: Operation) -> DispatchOp:
-    return cast("DispatchOp", _container(op, "gpu.dispatch"))
-
-
-def _container(op: Operation, name: str) -> Operation:
+def _container(op: Operation, kind: type[Container]) -> Container:
+    """The one of a kind that the op stands in."""
     parent = op.parent_op()
-    while parent is None or parent.name != name:
-        assert parent is not None, f"{op.name} stands in a {name}"
+    while not isinstance(parent, kind):
+        assert parent is not None, f"{op.name} stands in a {kind.name}"
         parent = parent.parent_op()
     return parent
 
@@ -100,7 +81,7 @@ def _verify_conditions(
     op: LaunchOp | SequenceOp, when: AssumptionsAttr, align: Sequence[int]
 ) -> None:
     """A variant's conditions are about the module's symbols and the signature's tensors."""
-    dispatch, module = _dispatch_of(op), _module_of(op)
+    dispatch, module = _container(op, Dispatch), _container(op, Module)
     if len(align) != len(dispatch.arg_types):
         raise VerifyException(
             f"{len(align)} alignments do not fit {len(dispatch.arg_types)} tensors"
@@ -138,7 +119,7 @@ class SequenceOp(IRDLOperation):
     when = prop_def(AssumptionsAttr)
     align = prop_def(IntsAttr)
     body = region_def("single_block")
-    traits = lazy_traits_def(lambda: (NoTerminator(), _in_a_dispatch()))
+    traits = traits_def(NoTerminator(), HasParent(Dispatch))
 
     def __init__(
         self,
@@ -260,7 +241,7 @@ class WorkspaceOp(IRDLOperation):
             raise VerifyException(
                 f"a workspace's name is letters, digits and _, not {json.dumps(name)}"
             )
-        check_symbols(f'the workspace "{name}"', self.type, _module_of(self).symbol_names)
+        check_symbols(f'the workspace "{name}"', self.type, _container(self, Module).symbol_names)
 
 
 def product(extents: ShapeAttr, symbols: Mapping[str, int]) -> int:
@@ -299,7 +280,7 @@ class LaunchOp(IRDLOperation):
     persistent = opt_prop_def(UnitAttr)
     overlapped = opt_prop_def(UnitAttr)
     cooperative = opt_prop_def(ShapeAttr)
-    traits = lazy_traits_def(lambda: (_in_a_dispatch_or_sequence(),))
+    traits = traits_def(HasParent(Dispatch, SequenceOp))
 
     def __init__(
         self,
@@ -449,7 +430,7 @@ class LaunchOp(IRDLOperation):
             printer.print_string(f" cooperative {shape_text(group)}" if group else " cooperative")
 
     def verify_(self) -> None:
-        arch = _module_of(self).arch.data
+        arch = _container(self, Module).arch.data
         if self.overlapped is not None and not ARCHS[arch].overlapped:
             raise VerifyException(f"overlapped launches need sm_90a, and the module is for {arch}")
         if self.sequence is None:
@@ -459,9 +440,9 @@ class LaunchOp(IRDLOperation):
                 "a launch of a sequence runs when the sequence does; write when and align at the "
                 "gpu.sequence"
             )
-        module = _module_of(self)
+        module = _container(self, Module)
         name = self.kernel_name
-        kernel = next((k for k in module.kernels() if k.sym_name.data == name), None)
+        kernel = next((k for k in kernels_of(module) if k.sym_name.data == name), None)
         if kernel is None:
             raise VerifyException(f"gpu.module @{module.sym_name.data} has no kernel @{name}")
         group = ShapeAttr(()) if self.cooperative is None else self.cooperative
@@ -502,7 +483,7 @@ def why_crowded(
     variant: LaunchOp | SequenceOp, symbols: Mapping[str, int], multiprocessors: int
 ) -> str | None:
     """Why CTAs of a variant that wait for each other do not fit on such a chip, or None."""
-    kernels = {kernel.sym_name.data: kernel for kernel in _module_of(variant).kernels()}
+    kernels = {kernel.sym_name.data: kernel for kernel in kernels_of(_container(variant, Module))}
     reasons = (
         launch.crowded(symbols, multiprocessors, kernels[launch.kernel_name])
         for launch in variant.launches()

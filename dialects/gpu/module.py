@@ -1,4 +1,4 @@
-"""Containers of the gpu dialect: a compiled graph, its kernels, and who runs when.
+"""Containers of the gpu dialect: a compiled graph, and who runs when.
 
 A ``gpu.module`` is one graph compiled for one architecture.  It holds kernels and one
 ``gpu.dispatch`` whose ``gpu.launch`` ops are tried in order by the host (S9.3).
@@ -10,20 +10,12 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Block, Operation, Region
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
-    opt_prop_def,
-    prop_def,
-    region_def,
-    traits_def,
-)
+from xdsl.irdl import irdl_op_definition, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
     HasParent,
     IsolatedFromAbove,
-    IsTerminator,
     NoTerminator,
     SymbolOpInterface,
     SymbolTable,
@@ -34,6 +26,8 @@ from polyc.dialects.common.dim import (
     AssumptionsAttr,
     unknown_symbol,
 )
+from polyc.dialects.gpu.containers import Dispatch, Module
+from polyc.dialects.gpu.kernel import KernelOp, ReturnOp, kernels_of
 from polyc.dialects.gpu.launches import (
     LaunchOp,
     SequenceOp,
@@ -41,29 +35,14 @@ from polyc.dialects.gpu.launches import (
     check_symbols,
     parse_optional_assumptions,
 )
-from polyc.dialects.gpu.types import (
-    BindAttr,
-    GlobalType,
-    IndexAttr,
-    index_attr,
-)
+from polyc.dialects.gpu.types import GlobalType, index_attr
 from polyc.dialects.gpu.views import check_bound
 
 
 @irdl_op_definition
-class ModuleOp(IRDLOperation):
-    """One graph compiled for one architecture.
+class ModuleOp(Module):
+    """One graph compiled for one architecture; ``Module`` has its fields."""
 
-    ``arch`` is ``sm_80`` or ``sm_90a`` (S0.1); ``symbols`` are the sizes of the signature in
-    order of appearance, ``assumptions`` the facts that the graph states about them (S2.1).
-    """
-
-    name = "gpu.module"
-    sym_name = prop_def(StringAttr)
-    arch = prop_def(StringAttr)
-    symbols = prop_def(ArrayAttr[StringAttr])
-    assumptions = prop_def(AssumptionsAttr)
-    body = region_def("single_block")
     traits = traits_def(SymbolOpInterface(), SymbolTable(), NoTerminator(), IsolatedFromAbove())
 
     def __init__(
@@ -84,12 +63,8 @@ class ModuleOp(IRDLOperation):
             regions=[Region(Block(ops))],
         )
 
-    @property
-    def symbol_names(self) -> tuple[str, ...]:
-        return tuple(s.data for s in self.symbols)
-
     def kernels(self) -> list[KernelOp]:
-        return [op for op in self.body.block.ops if isinstance(op, KernelOp)]
+        return kernels_of(self)
 
     def has_dispatch(self) -> bool:
         return any(isinstance(op, DispatchOp) for op in self.body.block.ops)
@@ -169,146 +144,9 @@ class ModuleOp(IRDLOperation):
 
 
 @irdl_op_definition
-class KernelOp(IRDLOperation):
-    """One kernel: its arguments as the host binds them, and its body.
+class DispatchOp(Dispatch):
+    """The host's side of a module; ``Dispatch`` has its fields."""
 
-    ``threads`` is the CTA's size; ``shared_bytes`` its dynamic shared memory, absent until
-    ``gpu-plan-shared-memory``.  ``blocks_per_sm`` bounds registers through
-    ``__launch_bounds__``.  ``cluster`` neighbouring CTAs run together and reach each other's
-    shared memory (SM90); the grid is a multiple of it.  16 is more than every chip promises
-    (CUDA C++ Programming Guide, "Thread Block Clusters"); the host asks for it by name.
-    """
-
-    name = "gpu.kernel"
-    sym_name = prop_def(StringAttr)
-    bindings = prop_def(ArrayAttr[BindAttr])
-    threads = prop_def(IndexAttr)
-    blocks_per_sm = prop_def(IndexAttr)
-    shared_bytes = opt_prop_def(IndexAttr)
-    cluster = opt_prop_def(IndexAttr)
-    body = region_def("single_block")
-    traits = traits_def(SymbolOpInterface(), IsolatedFromAbove(), HasParent(ModuleOp))
-
-    def __init__(
-        self,
-        name: str,
-        bindings: Sequence[BindAttr],
-        threads: int,
-        body: Region,
-        blocks_per_sm: int = 1,
-        shared_bytes: int | None = None,
-        cluster: int = 1,
-    ) -> None:
-        super().__init__(
-            properties={
-                "sym_name": StringAttr(name),
-                "cluster": None if cluster == 1 else index_attr(cluster),
-                "bindings": ArrayAttr(bindings),
-                "threads": index_attr(threads),
-                "blocks_per_sm": index_attr(blocks_per_sm),
-                "shared_bytes": None if shared_bytes is None else index_attr(shared_bytes),
-            },
-            regions=[body],
-        )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> KernelOp:
-        name = parser.parse_symbol_name().data
-        bindings: list[BindAttr] = []
-        arguments: list[Parser.Argument] = []
-
-        def argument() -> None:
-            arguments.append(parser.parse_argument())
-            parser.parse_punctuation("=")
-            bindings.append(BindAttr.parse_binding(parser))
-
-        parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
-        parser.parse_keyword("threads")
-        threads = parser.parse_integer()
-        blocks = 1
-        if parser.parse_optional_keyword("blocks_per_sm") is not None:
-            blocks = parser.parse_integer()
-        cluster = 1
-        if parser.parse_optional_keyword("cluster") is not None:
-            cluster = parser.parse_integer()
-        shared: int | None = None
-        if parser.parse_optional_keyword("shared_bytes") is not None:
-            shared = parser.parse_integer()
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        body = parser.parse_region(arguments)
-        op = cls(name, bindings, threads, body, blocks, shared, cluster)
-        if attributes is not None:
-            op.attributes.update(attributes.data)
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_symbol_name(self.sym_name.data)
-        printer.print_string("(")
-        for i, (arg, bind) in enumerate(zip(self.body.block.args, self.bindings, strict=True)):
-            printer.print_string(", " if i else "")
-            printer.print_block_argument(arg)
-            printer.print_string(f" = {bind.text()}")
-        printer.print_string(f") threads {self.threads.value.data}")
-        if self.blocks_per_sm.value.data != 1:
-            printer.print_string(f" blocks_per_sm {self.blocks_per_sm.value.data}")
-        if self.cluster is not None:
-            printer.print_string(f" cluster {self.cluster.value.data}")
-        if self.shared_bytes is not None:
-            printer.print_string(f" shared_bytes {self.shared_bytes.value.data}")
-        printer.print_op_attributes(self.attributes, print_keyword=True)
-        printer.print_string(" ")
-        printer.print_region(self.body, print_entry_block_args=False)
-
-    @property
-    def cluster_size(self) -> int:
-        """CTAs of a cluster; 1 where there are none."""
-        return 1 if self.cluster is None else self.cluster.value.data
-
-    def verify_(self) -> None:
-        threads, args = self.threads.value.data, self.body.block.args
-        module = self.parent_op()
-        if self.cluster_size not in (1, 2, 4, 8, 16):
-            raise VerifyException(f"a cluster has 1, 2, 4, 8 or 16 CTAs, not {self.cluster_size}")
-        if self.cluster_size > 1 and isinstance(module, ModuleOp) and module.arch.data < "sm_90a":
-            raise VerifyException(f"clusters need sm_90a, and the module is for {module.arch.data}")
-        if threads % 32 or not 32 <= threads <= 1024:
-            raise VerifyException(f"a CTA has 32 to 1024 threads in whole warps, not {threads}")
-        if len(args) != len(self.bindings):
-            raise VerifyException(
-                f"{len(self.bindings)} bindings do not fit {len(args)} kernel arguments"
-            )
-
-
-@irdl_op_definition
-class ReturnOp(IRDLOperation):
-    """End of a kernel."""
-
-    name = "gpu.return"
-    traits = traits_def(IsTerminator(), HasParent(KernelOp))
-    assembly_format = "attr-dict"
-
-    def __init__(self) -> None:
-        super().__init__()
-
-
-@irdl_op_definition
-class DispatchOp(IRDLOperation):
-    """The host's side of a module: the signature, and the launches in order of preference.
-
-    The signature is the ABI (S12.1): ``arg_types`` are the inputs and then the outputs as
-    ``!gpu.global`` types, ``arg_names`` their names, ``num_inputs`` where outputs begin.
-    ``arg_attrs`` carries role, storage, mutability of each.  An output of which some size is
-    0 needs no launch.  Each ``gpu.launch`` and ``gpu.sequence`` in the body is a variant; the
-    first one whose conditions hold runs.
-    """
-
-    name = "gpu.dispatch"
-    arg_names = prop_def(ArrayAttr[StringAttr])
-    arg_types = prop_def(ArrayAttr[GlobalType])
-    arg_attrs = prop_def(ArrayAttr[DictionaryAttr])
-    num_inputs = prop_def(IndexAttr)
-    body = region_def("single_block")
     traits = traits_def(NoTerminator(), HasParent(ModuleOp))
 
     def __init__(

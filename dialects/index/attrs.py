@@ -103,6 +103,11 @@ class AxisAttr(ParametrizedAttribute):
         printer.print_string(f"<{self.text()}{tail}>")
 
 
+def axes_text(axes: ArrayAttr[AxisAttr]) -> str:
+    """Axes that are one a dimension, as in a list."""
+    return "[" + ", ".join(a.text() for a in axes) + "]"
+
+
 def parse_axis(parser: AttrParser, kind: AxisKind) -> AxisAttr:
     label = parser.parse_identifier(" for an axis, such as i0(5): M")
     with parser.in_parens():

@@ -20,8 +20,8 @@ from polyc.dialects import tiny
 from polyc.dialects.common.dim import AssumptionsAttr, Dim
 from polyc.dialects.common.signature import SizedTensorType, graph_of, same_size
 from polyc.dialects.common.sizes import product
-from polyc.dialects.index.attrs import PieceAttr, box
-from polyc.dialects.index.value import ValueOp, axes_text, value_op
+from polyc.dialects.index.attrs import PieceAttr, axes_text, box
+from polyc.dialects.index.entry import Entry, entry_of
 
 MAX_PIECES = 64
 """Pieces that a domain may have before it is refused (S6.8 ExcessivePiecewise)."""
@@ -29,7 +29,7 @@ MAX_PIECES = 64
 ZERO = AffineConstantExpr(0)
 
 
-def verify_entry(op: ValueOp) -> None:
+def verify_entry(op: Entry) -> None:
     """Check every invariant.  Raises VerifyException, also where isl gives up."""
     _verify_axes(op)
     _verify_scop(op)
@@ -44,12 +44,12 @@ def verify_entry(op: ValueOp) -> None:
         ) from error
 
 
-def _verify_axes(op: ValueOp) -> None:
+def _verify_axes(op: Entry) -> None:
     """Invariant 2: names i0, i1, … in order; one entry a value, one axis a dimension."""
     t = op.value.type
     if not isinstance(t, SizedTensorType):
         raise VerifyException(f"index.value describes a tensor, not {t}")
-    if sum(isinstance(use.operation, ValueOp) for use in op.value.uses) > 1:
+    if sum(isinstance(use.operation, Entry) for use in op.value.uses) > 1:
         raise VerifyException("the value has two index.value ops; keep one")
     counts = op.counts
     if len(counts) != t.rank:
@@ -87,7 +87,7 @@ def _verify_axes(op: ValueOp) -> None:
                 raise VerifyException(f"two axes have the {what} {name}")
 
 
-def _verify_scop(op: ValueOp) -> None:
+def _verify_scop(op: Entry) -> None:
     """Invariant 5: a value is non_scop, or has a piece with an entry for each operand."""
     if not op.is_scop:
         if op.pieces.data or op.reduced.data:
@@ -112,7 +112,7 @@ def _verify_scop(op: ValueOp) -> None:
             )
 
 
-def _verify_piece(op: ValueOp, piece: PieceAttr) -> None:
+def _verify_piece(op: Entry, piece: PieceAttr) -> None:
     symbols = len(op.symbol_names)
     if isinstance(piece.domain, AffineSetAttr):
         domain = piece.domain.data
@@ -126,7 +126,7 @@ def _verify_piece(op: ValueOp, piece: PieceAttr) -> None:
             _verify_map(op, piece, operand, entry, symbols)
 
 
-def _verify_space(op: ValueOp, of: AffineMap | AffineSet, dims: int, symbols: int) -> None:
+def _verify_space(op: Entry, of: AffineMap | AffineSet, dims: int, symbols: int) -> None:
     """S4.8: symbols are those of the signature, in order."""
     if of.num_dims != dims:
         raise VerifyException(
@@ -166,7 +166,7 @@ def _verify_expr(expr: AffineExpr, whole: bool = True) -> None:
         raise VerifyException(f"{expr} is not simplified; write {simple}")
 
 
-def _verify_unconditional(op: ValueOp, domain: AffineSet) -> None:
+def _verify_unconditional(op: Entry, domain: AffineSet) -> None:
     """Invariant 3: no condition on a broadcast axis."""
     whole = op.domain()
     for row in domain.constraints:
@@ -181,13 +181,13 @@ def _verify_unconditional(op: ValueOp, domain: AffineSet) -> None:
 
 
 def _verify_map(
-    op: ValueOp, piece: PieceAttr, operand: SSAValue, map: AffineMap, symbols: int
+    op: Entry, piece: PieceAttr, operand: SSAValue, map: AffineMap, symbols: int
 ) -> None:
     _verify_space(op, map, len(op.all_axes), symbols)
     t = operand.type
     if not isinstance(t, SizedTensorType):
         raise VerifyException(f"{map} reads {t}, which is not a tensor")
-    entry = value_op(operand)
+    entry = entry_of(operand)
     sizes = t.dims if entry is None else tuple(a.dim for a in entry.axes)
     if len(map.results) != len(sizes):
         raise VerifyException(
@@ -226,7 +226,7 @@ def _verify_map(
         )
 
 
-def _plainly_inside(op: ValueOp, expr: AffineExpr, size: Dim) -> bool:
+def _plainly_inside(op: Entry, expr: AffineExpr, size: Dim) -> bool:
     """Whether a coordinate is inside ``[0, size)`` at first sight."""
     if isinstance(expr, AffineDimExpr):
         return op.all_axes[expr.position].dim == size
@@ -234,7 +234,7 @@ def _plainly_inside(op: ValueOp, expr: AffineExpr, size: Dim) -> bool:
     return isinstance(expr, AffineConstantExpr) and limit is not None and 0 <= expr.value < limit
 
 
-def _verify_reduction(op: ValueOp) -> None:
+def _verify_reduction(op: Entry) -> None:
     """Invariant 4: a reduced axis is removed from the value and recorded by its id."""
     owner = op.value.owner
     if not isinstance(owner, tiny.ReduceOp):
@@ -245,7 +245,7 @@ def _verify_reduction(op: ValueOp) -> None:
         return
     if not op.is_scop:
         return
-    axes, entry = owner.axes, value_op(owner.operand)
+    axes, entry = owner.axes, entry_of(owner.operand)
     counts = (1,) * tiny.tensor_of(owner.operand).rank if entry is None else entry.counts
     count = sum(counts[a] for a in axes)
     if len(op.reduced) != count:
@@ -268,7 +268,7 @@ def _verify_reduction(op: ValueOp) -> None:
         )
 
 
-def _verify_cover(op: ValueOp) -> None:
+def _verify_cover(op: Entry) -> None:
     """Invariant 7 and S4.1: pieces are disjoint, not empty, and cover the box."""
     pieces = op.pieces.data
     if len(pieces) == 1 and pieces[0].is_box:

@@ -23,36 +23,25 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    BoolAttr,
-    DenseArrayBase,
-    DictionaryAttr,
-    IntegerAttr,
-    IntegerType,
-    StringAttr,
-    SymbolRefAttr,
-)
+from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Dialect
-from xdsl.irdl import IRDLOperation, irdl_op_definition, opt_prop_def, prop_def
+from xdsl.irdl import irdl_op_definition
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from polyc.dialects.common.arch import ARCHS, Arch, arch_names
+from polyc.dialects.common.arch import ARCHS, arch_names
 from polyc.dialects.common.dim import (
     Assumption,
     AssumptionsAttr,
     parse_assumption,
     parse_assumptions,
 )
-from polyc.dialects.plan import attention as plan_attention
 from polyc.dialects.plan.checks import (
     CP_ASYNC_BYTES,
     LOADERS,
     MAX_VECTOR_BYTES,
     MMAS,
-    OPERAND_BYTES,
     RASTERS,
     check_schedule,
     shape_text,
@@ -62,12 +51,12 @@ from polyc.dialects.plan.fields import (
     FIELDS,
     Value,
     check_kind,
-    from_attr,
     no_field,
     parse_entry,
     print_value,
     to_attr,
 )
+from polyc.dialects.plan.resources import OPERAND_BYTES, ScheduleResources
 
 if TYPE_CHECKING:
     from typing import Self
@@ -83,87 +72,17 @@ __all__ = [
     "ScheduleOp",
 ]
 
-SHARED_ALIGN = 1024
-"""A 128-byte swizzle pattern repeats every 1024 bytes; tiles start there."""
-
-
-STAGED_COLUMNS = (128, 64)
-"""Columns of the output that are stored at once, the most first: whole panels of a swizzle."""
-
-
 # The op -----------------------------------------------------------------------------------
 
 
 @irdl_op_definition
-class ScheduleOp(IRDLOperation):
+class ScheduleOp(ScheduleResources):
     """The schedule of one variant of one region's kernel (S8.1).
 
-    ``region``          the ``region.kernel`` that it schedules
-    ``variant``         the variant's name, unique among the region's schedules
-    ``when``            facts about the symbols under which the variant may run (S9.3)
-    ``arch``            ``sm_80`` or ``sm_90a``
-    ``tensorize``       the name of the reduction that runs on the tensor cores; empty for none.
-                        In attention it names the scores; the product with V comes along
-    ``mma``             ``wgmma``, ``mma.sync``, or ``none`` for threads that compute alone
-    ``loader``          how operands come in: ``tma``, ``cp_async`` or ``register``
-    ``tile``            [BM, BN, BK], the elements that one block computes at a step; of attention
-                        queries, keys and features
-    ``stages``          depth of the shared-memory ring, 2 to 8; 1 where there is none
-    ``warp_tile``       [WM, WN] of one warp (mma.sync) or consumer warpgroup (wgmma); of attention
-                        queries and features of V
-    ``fragment_buffers``  steps over k whose operands a thread of mma.sync holds: 1, or 2 to load
-                        one step ahead
-    ``consumers``       consumer warpgroups of a wgmma kernel; 1 for mma.sync
-    ``pingpong``        each consumer has a tile of its own; else they share one
-    ``registers``       registers of a thread of [producer, consumer]; empty: no split
-    ``cluster``         [m, n] tiles that the blocks of a cluster take together; ``multicast``
-                        shares loads in it
-    ``raster``          order of the tiles: ``row``, ``column``, ``grouped`` by ``group`` rows
-    ``split_k``         blocks that share one tile's reduction
-    ``persistent``      blocks loop over tiles
-    ``vectorize``       elements of one global access, along ``vectorize_axis``
-    ``bind``            axis to hardware index, such as ``m.o`` to ``block.y``
-    ``cache``           tensors kept in shared memory: tensor, where, at, pingpong
-    ``predicate_tail``  axes whose last tile is guarded
-    ``epilogue``        what is applied to the accumulator, in order
-    ``layout_hints``    swizzles and output strides
-    ``algo_choice``     the algorithm of each contraction
-    ``local_edges``     values handed on by ``reg`` or ``smem_ring`` (with its depth)
-    ``notes``           what the compiler gave up to fit the resources (S8.2)
+    ``Schedule`` has its fields, ``ScheduleResources`` what it takes of the hardware.
     """
 
     name = "plan.schedule"
-
-    region = prop_def(SymbolRefAttr)
-    variant = prop_def(StringAttr)
-    when = prop_def(AssumptionsAttr)
-    arch = prop_def(StringAttr)
-    tensorize = prop_def(StringAttr)
-    mma = prop_def(StringAttr)
-    loader = prop_def(StringAttr)
-    tile = prop_def(DenseArrayBase)
-    stages = prop_def(IntegerAttr)
-    warp_tile = prop_def(DenseArrayBase)
-    fragment_buffers = prop_def(IntegerAttr)
-    consumers = prop_def(IntegerAttr)
-    pingpong = prop_def(BoolAttr)
-    registers = prop_def(DenseArrayBase)
-    cluster = prop_def(DenseArrayBase)
-    multicast = prop_def(BoolAttr)
-    raster = prop_def(StringAttr)
-    group = prop_def(IntegerAttr)
-    split_k = prop_def(IntegerAttr)
-    persistent = prop_def(BoolAttr)
-    vectorize = prop_def(IntegerAttr)
-    vectorize_axis = prop_def(StringAttr)
-    bind = prop_def(DictionaryAttr)
-    cache = prop_def(ArrayAttr[DictionaryAttr])
-    predicate_tail = prop_def(ArrayAttr[StringAttr])
-    epilogue = prop_def(ArrayAttr[StringAttr])
-    layout_hints = prop_def(DictionaryAttr)
-    algo_choice = prop_def(DictionaryAttr)
-    local_edges = prop_def(ArrayAttr[DictionaryAttr])
-    notes = opt_prop_def(ArrayAttr[StringAttr])
 
     def __init__(
         self,
@@ -192,111 +111,6 @@ class ScheduleOp(IRDLOperation):
             except (ValueError, VerifyException) as error:
                 raise ValueError(f"field {field.name!r}: {error}") from None
         super().__init__(properties=props)
-
-    # Plain values
-
-    def fields(self) -> dict[str, Value]:
-        """Every field's plain value, in the order of ``FIELDS``."""
-        return {
-            f.name: from_attr(self.properties[f.name]) for f in FIELDS if f.name in self.properties
-        }
-
-    def integer(self, name: str) -> int:
-        """The value of an integer field."""
-        return cast("IntegerAttr", self.properties[name]).value.data
-
-    def integers(self, name: str) -> tuple[int, ...]:
-        """The values of a field that lists integers."""
-        return tuple(
-            int(v) for v in cast("DenseArrayBase[IntegerType]", self.properties[name]).get_values()
-        )
-
-    def flag(self, name: str) -> bool:
-        """The value of a boolean field."""
-        return bool(self.integer(name))
-
-    @property
-    def target(self) -> Arch:
-        """The architecture's limits."""
-        return ARCHS[self.arch.data]
-
-    @property
-    def pattern(self) -> str | None:
-        """What ``algo_choice`` says that the region is; None where it does not name one thing."""
-        named = list(self.algo_choice.data)
-        return named[0] if len(named) == 1 else None
-
-    @property
-    def kernel_name(self) -> str:
-        """The name of the kernel that the schedule becomes."""
-        return f"{self.region.string_value()}_{self.variant.data}"
-
-    @property
-    def tile_sizes(self) -> tuple[int, int, int]:
-        """BM, BN, BK in elements."""
-        m, n, k = self.integers("tile")
-        return m, n, k
-
-    @property
-    def warp_tile_sizes(self) -> tuple[int, int]:
-        """WM, WN in elements."""
-        m, n = self.integers("warp_tile")
-        return m, n
-
-    def threads(self) -> int:
-        """Threads of a block: the consumers' and, with wgmma, one producer warpgroup's."""
-        if plan_attention.is_attention(self):
-            return plan_attention.threads(self)
-        if self.mma.data == "wgmma":
-            return 128 * (1 + self.integer("consumers"))
-        m, n, _ = self.tile_sizes
-        wm, wn = self.warp_tile_sizes
-        return self.target.warp * (m // wm) * (n // wn)
-
-    def ring_bytes(self) -> int:
-        """Bytes of a block's ring of stages, with a full and an empty mbarrier of 8 bytes each."""
-        if plan_attention.is_attention(self):
-            return plan_attention.tile_bytes(self)
-        if self.mma.data == "none":
-            return 0
-        m, n, k = self.tile_sizes
-        stages = self.integer("stages")
-        barriers = 16 * stages if self.loader.data == "tma" else 0
-        return stages * (m * k + k * n) * OPERAND_BYTES + barriers
-
-    @property
-    def staged_tile(self) -> tuple[int, int] | None:
-        """[rows, columns] of the output's part that a persistent block stores at once by TMA.
-
-        It has its own shared memory, as the ring fills for the next tile meanwhile: as much of it
-        as the ring leaves.  None where threads store from registers.
-        """
-        m, n, _ = self.tile_sizes
-        if plan_attention.is_attention(self):
-            return None
-        if not self.flag("persistent") or self.mma.data != "wgmma" or self.loader.data != "tma":
-            return None
-        widths = [w for w in STAGED_COLUMNS if n % w == 0] or [n]
-        room = self.target.shared_bytes - SHARED_ALIGN - self.ring_bytes()
-        return m, next((w for w in widths if m * w * OPERAND_BYTES <= room), widths[-1])
-
-    def staged_bytes(self) -> int:
-        """Bytes of ``staged_tile``, of elements of 16 bits."""
-        staged = self.staged_tile
-        return 0 if staged is None else staged[0] * staged[1] * OPERAND_BYTES
-
-    def shared_bytes(self) -> int:
-        """What a block's shared memory takes at most: the ring, the output's part, and room to
-        align them."""
-        room = SHARED_ALIGN if self.loader.data == "tma" else 0
-        return self.ring_bytes() + self.staged_bytes() + room
-
-    def accumulator_registers(self) -> int:
-        """32-bit registers of a thread that hold its accumulators."""
-        if plan_attention.is_attention(self):
-            return plan_attention.accumulator_registers(self)
-        wm, wn = self.warp_tile_sizes
-        return wm * wn // (128 if self.mma.data == "wgmma" else self.target.warp)
 
     def verify_(self) -> None:
         """Raises VerifyException; a resource that is exceeded says ``ResourceExceeded``."""

@@ -7,13 +7,9 @@ is of the output: [WM, features of V], and a warp (wgmma: a warpgroup) has whole
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
-from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-if TYPE_CHECKING:
-    from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.schedule import Schedule
 
 PATTERN = "attention"
 """The key of ``algo_choice``."""
@@ -22,22 +18,20 @@ ELEMENT_BYTES = 2
 """Q, K, V and the weights are of 16 bits."""
 
 
-def is_attention(schedule: Operation) -> bool:
+def is_attention(op: Schedule) -> bool:
     """Whether a schedule is one of attention."""
-    return cast("ScheduleOp", schedule).pattern == PATTERN
+    return op.pattern == PATTERN
 
 
-def threads(schedule: Operation) -> int:
+def threads(op: Schedule) -> int:
     """Threads of a block: each warp or consumer warpgroup has rows, wgmma has a producer beside."""
-    op = cast("ScheduleOp", schedule)
     if op.mma.data == "wgmma":
         return 128 * (1 + op.integer("consumers"))
     return op.target.warp * (op.tile_sizes[0] // op.warp_tile_sizes[0])
 
 
-def tile_bytes(schedule: Operation) -> int:
+def tile_bytes(op: Schedule) -> int:
     """Bytes of shared memory: Q once, rings of K and V, two mbarriers of 8 bytes a slot of TMA."""
-    op = cast("ScheduleOp", schedule)
     queries, keys, depth = op.tile_sizes
     width, stages = op.warp_tile_sizes[1], op.integer("stages")
     elements = queries * depth + stages * keys * (depth + width)
@@ -45,17 +39,15 @@ def tile_bytes(schedule: Operation) -> int:
     return elements * ELEMENT_BYTES + barriers
 
 
-def accumulator_registers(schedule: Operation) -> int:
+def accumulator_registers(op: Schedule) -> int:
     """32-bit registers of a thread that hold its scores and its part of the output."""
-    op = cast("ScheduleOp", schedule)
     rows, width = op.warp_tile_sizes
     together = 128 if op.mma.data == "wgmma" else op.target.warp
     return rows * (op.tile_sizes[1] + width) // together
 
 
-def check_tiles(schedule: Operation) -> None:
+def check_tiles(op: Schedule) -> None:
     """The tiles against the instructions; raises VerifyException."""
-    op = cast("ScheduleOp", schedule)
     queries, keys, depth = op.tile_sizes
     rows, width = op.warp_tile_sizes
     if op.mma.data == "none":

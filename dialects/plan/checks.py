@@ -6,23 +6,16 @@ Each check raises VerifyException; a resource that is exceeded says ``ResourceEx
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
 
-from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.plan import attention as plan_attention
 from polyc.dialects.plan.fields import ALGORITHMS, record_of
-
-if TYPE_CHECKING:
-    from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.resources import OPERAND_BYTES, ScheduleResources
 
 MMAS = ("wgmma", "mma.sync", "none")
 LOADERS = ("tma", "cp_async", "register")
 RASTERS = ("row", "column", "grouped")
-OPERAND_BYTES = 2
-"""Bytes of a tensor-core operand element: f16 and bf16 (S0.1)."""
-
 CP_ASYNC_BYTES = (4, 8, 16)
 MAX_VECTOR_BYTES = 16
 
@@ -31,9 +24,8 @@ def shape_text(sizes: Sequence[int]) -> str:
     return "x".join(map(str, sizes))
 
 
-def check_schedule(schedule: Operation) -> None:
+def check_schedule(op: ScheduleResources) -> None:
     """All checks of a ``ScheduleOp``, in the order in which a reader would ask."""
-    op = cast("ScheduleOp", schedule)
     check_unique(op)
     check_choices(op)
     match "attention" if plan_attention.is_attention(op) else op.mma.data:
@@ -50,7 +42,7 @@ def check_schedule(schedule: Operation) -> None:
     check_shared(op)
 
 
-def check_unique(op: ScheduleOp) -> None:
+def check_unique(op: ScheduleResources) -> None:
     before = op.prev_op
     while before is not None:
         if (
@@ -65,7 +57,7 @@ def check_unique(op: ScheduleOp) -> None:
         before = before.prev_op
 
 
-def check_choices(op: ScheduleOp) -> None:
+def check_choices(op: ScheduleResources) -> None:
     arch = op.target
     _one_of("mma", op.mma.data, MMAS)
     _one_of("loader", op.loader.data, LOADERS)
@@ -100,7 +92,7 @@ def check_choices(op: ScheduleOp) -> None:
             raise VerifyException(f"the condition {fact} never holds; drop the variant")
 
 
-def check_attention(op: ScheduleOp) -> None:
+def check_attention(op: ScheduleResources) -> None:
     plan_attention.check_tiles(op)
     if op.mma.data == "wgmma":
         check_has_wgmma(op)
@@ -117,12 +109,12 @@ def check_attention(op: ScheduleOp) -> None:
     check_registers(op, op.accumulator_registers(), what)
 
 
-def check_has_wgmma(op: ScheduleOp) -> None:
+def check_has_wgmma(op: ScheduleResources) -> None:
     if not op.target.wgmma:
         raise VerifyException(f"wgmma needs sm_90a, the plan is for {op.target.name}")
 
 
-def check_wgmma(op: ScheduleOp) -> None:
+def check_wgmma(op: ScheduleResources) -> None:
     arch, consumers = op.target, op.integer("consumers")
     m, n, k = op.tile_sizes
     wm, wn = op.warp_tile_sizes
@@ -150,7 +142,7 @@ def check_wgmma(op: ScheduleOp) -> None:
     check_split(op)
 
 
-def check_split(op: ScheduleOp) -> None:
+def check_split(op: ScheduleResources) -> None:
     """The register split against the pool that the block gets at launch."""
     split, consumers = op.integers("registers"), op.integer("consumers")
     if not split:
@@ -176,7 +168,7 @@ def check_split(op: ScheduleOp) -> None:
         )
 
 
-def check_mma_sync(op: ScheduleOp) -> None:
+def check_mma_sync(op: ScheduleResources) -> None:
     arch = op.target
     m, n, k = op.tile_sizes
     wm, wn = op.warp_tile_sizes
@@ -216,14 +208,14 @@ def check_mma_sync(op: ScheduleOp) -> None:
         )
 
 
-def check_one_role(op: ScheduleOp) -> None:
+def check_one_role(op: ScheduleResources) -> None:
     if op.integer("consumers") != 1 or op.flag("pingpong") or op.integers("registers"):
         raise VerifyException(
             "consumers, pingpong and registers belong to wgmma kernels; drop them"
         )
 
 
-def check_no_mma(op: ScheduleOp) -> None:
+def check_no_mma(op: ScheduleResources) -> None:
     """Threads that compute alone: a warp tile is a warp's, and there is no ring."""
     m, n, _ = op.tile_sizes
     wm, wn = op.warp_tile_sizes
@@ -257,7 +249,7 @@ def check_no_mma(op: ScheduleOp) -> None:
     check_registers(op, op.accumulator_registers(), f"warp_tile {wm}x{wn}")
 
 
-def check_registers(op: ScheduleOp, needed: int, what: str) -> None:
+def check_registers(op: ScheduleResources, needed: int, what: str) -> None:
     if needed > op.target.registers_thread:
         raise VerifyException(
             f"ResourceExceeded: {what} takes at least {needed} registers a thread, "
@@ -265,7 +257,7 @@ def check_registers(op: ScheduleOp, needed: int, what: str) -> None:
         )
 
 
-def check_loader(op: ScheduleOp) -> None:
+def check_loader(op: ScheduleResources) -> None:
     width = op.integer("vectorize")
     size = width * OPERAND_BYTES
     if width < 1 or width & (width - 1) or size > MAX_VECTOR_BYTES:
@@ -287,7 +279,7 @@ def check_loader(op: ScheduleOp) -> None:
         raise VerifyException(f"wgmma is fed by the tma loader, not by {op.loader.data}")
 
 
-def check_edges(op: ScheduleOp) -> None:
+def check_edges(op: ScheduleResources) -> None:
     for edge in map(record_of, op.local_edges.data):
         buffer = edge.get("buffer")
         if "from" not in edge or "to" not in edge or buffer not in ("reg", "smem_ring"):
@@ -299,7 +291,7 @@ def check_edges(op: ScheduleOp) -> None:
             raise VerifyException(f"an smem_ring has a depth of 2 to 8, got {depth or 'none'}")
 
 
-def check_shared(op: ScheduleOp) -> None:
+def check_shared(op: ScheduleResources) -> None:
     needed, limit = op.shared_bytes(), op.target.shared_bytes
     if needed > limit:
         m, n, k = op.tile_sizes

@@ -18,7 +18,8 @@ from xdsl.traits import IsTerminator, is_side_effect_free
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.im2col import Im2colMapType
-from polyc.dialects.gpu.module import KernelOp, ModuleOp, ReturnOp, followers
+from polyc.dialects.gpu.kernel import KernelOp, ReturnOp
+from polyc.dialects.gpu.module import ModuleOp, followers
 from polyc.dialects.gpu.types import GlobalType, SharedType, TensorMapType
 from polyc.lowering.gpu_to_cuda import families as gpu_to_cuda_families
 from polyc.lowering.gpu_to_cuda import upstream as gpu_to_cuda_upstream

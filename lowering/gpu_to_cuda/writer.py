@@ -22,7 +22,7 @@ from xdsl.traits import Pure
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.lowering.gpu_to_cuda.asm import DeviceFunction
 from polyc.lowering.gpu_to_cuda.families import PREFIXES
 from polyc.lowering.gpu_to_cuda.functions import functions

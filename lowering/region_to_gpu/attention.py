@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp

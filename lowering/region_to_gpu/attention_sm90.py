@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import BlockIdOp, SharedTileOp
 from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK

@@ -17,7 +17,7 @@ from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp

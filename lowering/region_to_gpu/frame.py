@@ -14,7 +14,7 @@ from xdsl.ir import Block, BlockArgument, Region, SSAValue
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim, Shape
-from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp

@@ -12,7 +12,7 @@ from typing import cast
 from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp

@@ -19,7 +19,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr, FragmentType, element_bytes

@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.types import BindAttr, FragmentType, IntsAttr, SharedType, index_attr

@@ -18,7 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import BlockIdOp
 from polyc.dialects.gpu.launches import LaunchOp

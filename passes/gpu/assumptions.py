@@ -13,6 +13,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from polyc.affine import isl
 from polyc.dialects.common.dim import AssumptionsAttr, Dim
 from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import WORKSPACE_ALIGN, LaunchOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, element_bytes
 from polyc.rewriting.driver import rewrite
@@ -46,7 +47,7 @@ class AlignFromConditions(RewritePattern):
     """
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: gpu.KernelOp, rewriter: PatternRewriter) -> None:
+    def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
         module = op.parent_op()
         if not isinstance(module, gpu.ModuleOp):
             return

@@ -22,7 +22,7 @@ from xdsl.rewriter import InsertPoint
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.passes.support.gpu.check_roles import check_roles, named
 from polyc.passes.support.gpu.loop_steps import Loop
 from polyc.passes.support.gpu.scope import scope_barrier

@@ -14,7 +14,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.types import GlobalType
 from polyc.passes.support.gpu.signs import never_negative
 from polyc.passes.support.gpu.symbols import enclosing_kernel, is_size, size_value

@@ -13,6 +13,7 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.types import MBarrierType, SharedType, index_attr
 from polyc.rewriting.driver import rewrite
 
@@ -27,7 +28,7 @@ class PlaceShared(RewritePattern):
     """
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: gpu.KernelOp, rewriter: PatternRewriter) -> None:
+    def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
         if op.shared_bytes is not None:
             return
         module = op.parent_op()

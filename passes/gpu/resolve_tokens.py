@@ -24,7 +24,7 @@ from xdsl.rewriter import InsertPoint
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType, SharedType, TokenType, index_attr
 from polyc.passes.support.gpu.scope import scope_barrier

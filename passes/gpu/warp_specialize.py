@@ -16,7 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import IntsAttr
 from polyc.passes.support.gpu.guards import guards_of

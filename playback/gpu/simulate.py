@@ -15,8 +15,9 @@ from xdsl.ir import Attribute, Operation
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.im2col import Im2colMapType
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, why_crowded
-from polyc.dialects.gpu.module import DispatchOp, KernelOp, ModuleOp
+from polyc.dialects.gpu.module import DispatchOp, ModuleOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType
 from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.clocks import NEVER

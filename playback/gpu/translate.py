@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.hardware import access_bytes, vector_length
-from polyc.dialects.gpu.module import KernelOp, ReturnOp
+from polyc.dialects.gpu.kernel import KernelOp, ReturnOp
 from polyc.dialects.gpu.types import MBarrierType, SharedType
 from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.kernel import BarrierArray, KernelInfo, Tile

@@ -10,7 +10,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.playback.gpu import arithmetic
 from polyc.playback.gpu.kernel import BarrierArray, Tile
 

@@ -19,7 +19,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from polyc.dialects.common.diagnostic import place_of
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.hardware.sync import PACES
-from polyc.dialects.gpu.module import KernelOp, ModuleOp
+from polyc.dialects.gpu.kernel import KernelOp
+from polyc.dialects.gpu.module import ModuleOp
 from polyc.dialects.gpu.types import (
     IndexAttr,
     MBarrierType,

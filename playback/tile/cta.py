@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.gpu.module import (
-    KernelOp,
-)
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.types import GlobalType, SharedType
 from polyc.playback.estimate import Estimate
 from polyc.playback.gpu import arithmetic

@@ -18,9 +18,7 @@ from polyc.dialects.gpu.hardware import (
     CpAsyncWaitOp,
     GridSizeOp,
 )
-from polyc.dialects.gpu.module import (
-    ReturnOp,
-)
+from polyc.dialects.gpu.kernel import ReturnOp
 from polyc.playback.tile.cta import Array, Cta, Plays
 from polyc.playback.tile.roles import Ring, Turns
 

@@ -36,7 +36,7 @@ from xdsl.ir.affine import (
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.module import ReturnOp
+from polyc.dialects.gpu.kernel import ReturnOp
 from polyc.dialects.gpu.types import SharedType
 
 Array = NDArray[Any]

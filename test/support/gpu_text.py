@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from xdsl.printer import Printer
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.passes.pipeline import GPU_PASSES, build
 from polyc.rewriting.driver import verify
 from polyc.tools.parsing import parse_text

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.ir import SSAValue
 
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.types import SharedType, TensorMapType, element_bytes
 from polyc.test.support.evaluate import Array, Event, Machine, dtype, element_of
 

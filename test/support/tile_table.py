@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.runtime import nvrtc
 from polyc.runtime.nvrtc import CompileResult

@@ -22,7 +22,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware.sync import PACES
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.types import SharedType
 from polyc.passes.support.gpu.index_forms import (
     Form,

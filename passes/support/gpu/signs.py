@@ -19,7 +19,7 @@ from xdsl.ir.affine import (
 
 from polyc.affine import isl
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.passes.support.gpu.symbols import constant_of
 from polyc.rewriting.postorder import computed

@@ -12,21 +12,22 @@ from xdsl.ir.affine import AffineSymExpr
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType
 from polyc.rewriting.emit import Emit
 
 
-def enclosing_kernel(op: Operation) -> gpu.KernelOp:
+def enclosing_kernel(op: Operation) -> KernelOp:
     """The kernel around ``op``; raises PolycError when there is none."""
     parent: Operation | None = op
-    while parent is not None and not isinstance(parent, gpu.KernelOp):
+    while parent is not None and not isinstance(parent, KernelOp):
         parent = parent.parent_op()
     if parent is None:
         raise PolycError("NoKernel", f"{op.name} stands in a gpu.kernel", op)
     return parent
 
 
-def bound_memory(kernel: gpu.KernelOp, binding: BindAttr) -> GlobalType | None:
+def bound_memory(kernel: KernelOp, binding: BindAttr) -> GlobalType | None:
     """The tensor or workspace that the host binds; None where no dispatch says what it is.
 
     The launches of a kernel agree on what their workspaces of one name hold.
@@ -45,7 +46,7 @@ def bound_memory(kernel: gpu.KernelOp, binding: BindAttr) -> GlobalType | None:
     return None
 
 
-def size_value(emit: Emit, dim: Dim, kernel: gpu.KernelOp) -> SSAValue:
+def size_value(emit: Emit, dim: Dim, kernel: KernelOp) -> SSAValue:
     """The value of a size in a kernel, from its symbol arguments.
 
     Raises PolycError ``MissingSymbol`` when the kernel has no argument for a symbol.
@@ -74,7 +75,7 @@ def constant_of(value: SSAValue) -> int | None:
     return None
 
 
-def dim_of(value: SSAValue, kernel: gpu.KernelOp) -> Dim | None:
+def dim_of(value: SSAValue, kernel: KernelOp) -> Dim | None:
     """The size that ``value`` is, as the ops that make it say; None for what is no size."""
     if (constant := constant_of(value)) is not None:
         return Dim.const(constant)
@@ -108,6 +109,6 @@ def dim_of(value: SSAValue, kernel: gpu.KernelOp) -> Dim | None:
             return Dim.from_affine(expr, names).substitute(values)
 
 
-def is_size(value: SSAValue, dim: Dim, kernel: gpu.KernelOp) -> bool:
+def is_size(value: SSAValue, dim: Dim, kernel: KernelOp) -> bool:
     """Whether ``value`` is the size ``dim``."""
     return dim_of(value, kernel) == dim

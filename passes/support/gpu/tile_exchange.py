@@ -19,7 +19,7 @@ from xdsl.rewriter import InsertPoint
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import SharedType
 from polyc.passes.support.gpu.combine import CHAINS, combine, element_of, neutral

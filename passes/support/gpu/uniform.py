@@ -15,7 +15,7 @@ from xdsl.traits import is_side_effect_free
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 
 OF_THREAD = (hw.ThreadIdOp, hw.ElectOp, hw.ShuffleOp)

@@ -15,6 +15,7 @@ from xdsl.traits import IsTerminator, is_side_effect_free
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.types import (
     FragmentLayoutAttr,
     FragmentType,
@@ -200,7 +201,7 @@ def rings(module: Operation) -> Found:
 
 
 def unordered_tiles(module: Operation) -> Found:
-    return (op for op in find(module, gpu.KernelOp) if planned(op))
+    return (op for op in find(module, KernelOp) if planned(op))
 
 
 def unordered_wgmma(module: Operation) -> Found:
@@ -257,7 +258,7 @@ def not_placed(module: Operation) -> Found:
     for op in module.walk():
         if isinstance(op, hw.SharedTileOp | hw.MBarrierOp) and op.offset is None:
             yield op
-        if isinstance(op, gpu.KernelOp) and op.shared_bytes is None:
+        if isinstance(op, KernelOp) and op.shared_bytes is None:
             yield op
         if type(op) in tile.TILE_OPS:
             yield op

@@ -16,7 +16,8 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu.module import KernelOp, ModuleOp
+from polyc.dialects.gpu.kernel import KernelOp
+from polyc.dialects.gpu.module import ModuleOp
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.lower_to_gpu import LowerToGpu
 from polyc.runtime import nvrtc

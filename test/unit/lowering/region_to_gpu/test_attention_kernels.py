@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from polyc.dialects.common.diagnostic import place_of
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.families.attention.schedules import VARIANTS
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
@@ -76,8 +77,8 @@ def tiles(name: str, arch: str) -> ModuleOp:
 
 def one(module: ModuleOp, variant: str) -> ModuleOp:
     """The module with one variant alone."""
-    for op in [*find(module, gpu.KernelOp), *only(module, gpu.DispatchOp).launches()]:
-        name = op.sym_name.data if isinstance(op, gpu.KernelOp) else op.kernel_name
+    for op in [*find(module, KernelOp), *only(module, gpu.DispatchOp).launches()]:
+        name = op.sym_name.data if isinstance(op, KernelOp) else op.kernel_name
         if not name.endswith(variant):
             op.detach()
     return module
@@ -170,7 +171,7 @@ def test_heads_that_follow_one_another_in_a_row(arch: str, packed: bool) -> None
 # What a kernel does ------------------------------------------------------------------------------
 
 
-def first(name: str) -> gpu.KernelOp:
+def first(name: str) -> KernelOp:
     return only(tiles(name, "sm_80"), gpu.ModuleOp).kernels()[0]
 
 

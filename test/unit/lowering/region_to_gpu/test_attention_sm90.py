@@ -16,6 +16,7 @@ from xdsl.ir.affine import AffineConstraintExpr, AffineConstraintKind, AffineExp
 
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.families.attention.visible import Visible
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
@@ -91,8 +92,8 @@ def region(name: str) -> str:
 def tiles(name: str) -> ModuleOp:
     """The tma variant alone, at the tile level; not to be changed."""
     module = passed(region(name), "plan-select", "region-to-gpu", arch="sm_90a")
-    for op in [*find(module, gpu.KernelOp), *only(module, gpu.DispatchOp).launches()]:
-        kernel = op.sym_name.data if isinstance(op, gpu.KernelOp) else op.kernel_name
+    for op in [*find(module, KernelOp), *only(module, gpu.DispatchOp).launches()]:
+        kernel = op.sym_name.data if isinstance(op, KernelOp) else op.kernel_name
         if kernel != "attention_tma":
             op.detach()
     return module
@@ -237,7 +238,7 @@ def test_a_plan_of_the_users_own(edits: Sequence[tuple[str, str]]) -> None:
 # What is in it -----------------------------------------------------------------------------------
 
 
-def consumer(name: str) -> gpu.KernelOp | tile.RolesOp:
+def consumer(name: str) -> KernelOp | tile.RolesOp:
     return only(tiles(name), tile.RolesOp)
 
 
@@ -249,7 +250,7 @@ def maps(name: str) -> list[tile.MapOp]:
 
 def test_one_producer_feeds_consumers_by_rings() -> None:
     for name, groups, stages in (("causal", 3, 2), ("causal 128", 2, 2)):
-        kernel = only(tiles(name), gpu.KernelOp)
+        kernel = only(tiles(name), KernelOp)
         roles = only(kernel, tile.RolesOp)
         assert roles.consumers.value.data == groups and roles.independent is not None
         rings = [str(r.ring.type) for r in find(kernel, tile.RingOp)]

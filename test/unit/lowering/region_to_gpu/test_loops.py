@@ -15,6 +15,7 @@ from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.kernel import KernelOp as GpuKernelOp
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.loops.schedules import LOOPS
@@ -140,7 +141,7 @@ def test_a_chain_moves_vectors_where_rows_are_whole_ones() -> None:
             for op in kernel.walk()
             if isinstance(op, hw.StoreGlobalOp | hw.LoadGlobalOp)
         }
-        for kernel in find(module, gpu.KernelOp)
+        for kernel in find(module, GpuKernelOp)
     ]
     assert widths == [{8}, {1}]
 
@@ -233,7 +234,7 @@ def test_a_smaller_tile_computes_the_same() -> None:
     text = text.replace("tile = [8, 128, 1]", "tile = [4, 32, 1]")
     text = text.replace("warp_tile = [1, 128]", "warp_tile = [2, 32]")
     module = run(parsed(text), "region-to-gpu")
-    assert only(module, gpu.KernelOp).threads.value.data == 64
+    assert only(module, GpuKernelOp).threads.value.data == 64
     sizes = {"M": 9, "N": 33}
     inputs, expected = wanted(program, sizes)
     assert_agree(tiles.run(only(module, gpu.ModuleOp), inputs, sizes), expected)

@@ -15,6 +15,7 @@ from polyc.dialects.common.diagnostic import place_of
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
+from polyc.dialects.gpu.kernel import KernelOp as GpuKernelOp
 from polyc.dialects.region import KernelOp
 from polyc.dialects.tiny import BINARY_FUNCTIONS, COMPARISONS, UNARY_FUNCTIONS
 from polyc.passes.pipeline import build
@@ -105,7 +106,7 @@ def test_lower_region_takes_operands_as_they_are_stored(
     a: str, b: str, axes: tuple[tuple[int, int], tuple[int, int]]
 ) -> None:
     module = lowered(region(a=a, b=b))
-    for kernel, sizes in zip(find(module, gpu.KernelOp), TILES, strict=True):
+    for kernel, sizes in zip(find(module, GpuKernelOp), TILES, strict=True):
         kinds = [op.tile.type for op in find(kernel, SharedTileOp)]
         wanted = [tuple(sizes[axis] for axis in side) for side in axes]
         assert [getattr(kind, "sizes", None) for kind in kinds] == wanted

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.module import KernelOp
 from polyc.dialects.gpu.types import GlobalType
 from polyc.passes.gpu.assumptions import divides
 from polyc.test.support.gpu_text import kernel, only, run

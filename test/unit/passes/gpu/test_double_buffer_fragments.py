@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp, bf16
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.passes.finish import finished
 from polyc.playback.functions import dtype_of

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.test.support.evaluate import Event, Machine
 from polyc.test.support.gpu_programs import pipeline
 from polyc.test.support.gpu_text import assert_refused, body_of, find, only, run

@@ -12,7 +12,7 @@ import pytest
 import polyc.tile as T
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.passes.finish import finish
 from polyc.passes.gpu.insert_barriers import planned
 from polyc.playback import tile as tiles

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.test.support.evaluate import Machine
 from polyc.test.support.gpu_text import (
     assert_refused,

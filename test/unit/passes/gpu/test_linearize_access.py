@@ -12,7 +12,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import i64
 
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.test.support.evaluate import Machine
 from polyc.test.support.gpu_text import body_of, find, kernel, only, run, unchanged
 

@@ -22,7 +22,7 @@ from xdsl.ir.affine import AffineMap
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.types import SharedType, TensorMapType, element_bytes
 from polyc.test.support.evaluate import Event, Machine
 from polyc.test.support.gpu_text import assert_refused, body_of, find, kernel, only, run, up_to

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.test.support.evaluate import Machine
 from polyc.test.support.gpu_text import body_of, find, kernel, only, run
 

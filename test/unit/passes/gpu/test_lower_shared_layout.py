@@ -14,7 +14,7 @@ from xdsl.ir import Attribute
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.types import SharedType, element_bytes
 from polyc.passes.gpu.layout_inference import widest_swizzle
 from polyc.test.support.evaluate import Machine

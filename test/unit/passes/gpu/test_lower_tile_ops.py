@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.types import SharedType, TensorMapType
 from polyc.passes.gpu.layout_inference import widest_swizzle
 from polyc.passes.support.gpu.layouts import mma_sync_accumulator, wgmma_accumulator

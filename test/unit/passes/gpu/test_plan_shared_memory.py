@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.types import MBarrierType, SharedType
 from polyc.test.support.gpu_text import assert_refused, find, kernel, only, run, unchanged
 

@@ -8,7 +8,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.test.support.gpu_text import find, kernel, only, run, unchanged
 from polyc.test.support.simulate import Simulator
 

@@ -9,7 +9,7 @@ from xdsl.dialects import affine, arith
 from xdsl.ir import Region
 
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.module import KernelOp
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.test.support.gpu_programs import TENSOR, pipeline
 from polyc.test.support.gpu_text import assert_refused, find, only, run, unchanged
 

@@ -1,0 +1,74 @@
+"""What a ``plan.schedule`` takes of the hardware: threads, shared memory and registers (S8.2)."""
+
+from __future__ import annotations
+
+from polyc.dialects.plan import attention as plan_attention
+from polyc.dialects.plan.schedule import Schedule
+
+OPERAND_BYTES = 2
+"""Bytes of a tensor-core operand element: f16 and bf16 (S0.1)."""
+
+SHARED_ALIGN = 1024
+"""A 128-byte swizzle pattern repeats every 1024 bytes; tiles start there."""
+
+STAGED_COLUMNS = (128, 64)
+"""Columns of the output that are stored at once, the most first: whole panels of a swizzle."""
+
+
+class ScheduleResources(Schedule):
+    """A schedule that counts its resources, those of attention with their own formulas."""
+
+    def threads(self) -> int:
+        """Threads of a block: the consumers' and, with wgmma, one producer warpgroup's."""
+        if plan_attention.is_attention(self):
+            return plan_attention.threads(self)
+        if self.mma.data == "wgmma":
+            return 128 * (1 + self.integer("consumers"))
+        m, n, _ = self.tile_sizes
+        wm, wn = self.warp_tile_sizes
+        return self.target.warp * (m // wm) * (n // wn)
+
+    def ring_bytes(self) -> int:
+        """Bytes of a block's ring of stages, with a full and an empty mbarrier of 8 bytes each."""
+        if plan_attention.is_attention(self):
+            return plan_attention.tile_bytes(self)
+        if self.mma.data == "none":
+            return 0
+        m, n, k = self.tile_sizes
+        stages = self.integer("stages")
+        barriers = 16 * stages if self.loader.data == "tma" else 0
+        return stages * (m * k + k * n) * OPERAND_BYTES + barriers
+
+    @property
+    def staged_tile(self) -> tuple[int, int] | None:
+        """[rows, columns] of the output's part that a persistent block stores at once by TMA.
+
+        It has its own shared memory, as the ring fills for the next tile meanwhile: as much of it
+        as the ring leaves.  None where threads store from registers.
+        """
+        m, n, _ = self.tile_sizes
+        if plan_attention.is_attention(self):
+            return None
+        if not self.flag("persistent") or self.mma.data != "wgmma" or self.loader.data != "tma":
+            return None
+        widths = [w for w in STAGED_COLUMNS if n % w == 0] or [n]
+        room = self.target.shared_bytes - SHARED_ALIGN - self.ring_bytes()
+        return m, next((w for w in widths if m * w * OPERAND_BYTES <= room), widths[-1])
+
+    def staged_bytes(self) -> int:
+        """Bytes of ``staged_tile``, of elements of 16 bits."""
+        staged = self.staged_tile
+        return 0 if staged is None else staged[0] * staged[1] * OPERAND_BYTES
+
+    def shared_bytes(self) -> int:
+        """What a block's shared memory takes at most: the ring, the output's part, and room to
+        align them."""
+        room = SHARED_ALIGN if self.loader.data == "tma" else 0
+        return self.ring_bytes() + self.staged_bytes() + room
+
+    def accumulator_registers(self) -> int:
+        """32-bit registers of a thread that hold its accumulators."""
+        if plan_attention.is_attention(self):
+            return plan_attention.accumulator_registers(self)
+        wm, wn = self.warp_tile_sizes
+        return wm * wn // (128 if self.mma.data == "wgmma" else self.target.warp)

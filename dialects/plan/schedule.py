@@ -1,0 +1,138 @@
+"""The fields of a ``plan.schedule``, for what reads them below the op itself (S8.1)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    SymbolRefAttr,
+)
+from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def
+
+from polyc.dialects.common.arch import ARCHS, Arch
+from polyc.dialects.common.dim import AssumptionsAttr
+from polyc.dialects.plan.fields import FIELDS, Value, from_attr
+
+
+class Schedule(IRDLOperation):
+    """The fields of a ``plan.schedule`` (S8.1).
+
+    ``region``          the ``region.kernel`` that it schedules
+    ``variant``         the variant's name, unique among the region's schedules
+    ``when``            facts about the symbols under which the variant may run (S9.3)
+    ``arch``            ``sm_80`` or ``sm_90a``
+    ``tensorize``       the name of the reduction that runs on the tensor cores; empty for none.
+                        In attention it names the scores; the product with V comes along
+    ``mma``             ``wgmma``, ``mma.sync``, or ``none`` for threads that compute alone
+    ``loader``          how operands come in: ``tma``, ``cp_async`` or ``register``
+    ``tile``            [BM, BN, BK], the elements that one block computes at a step; of attention
+                        queries, keys and features
+    ``stages``          depth of the shared-memory ring, 2 to 8; 1 where there is none
+    ``warp_tile``       [WM, WN] of one warp (mma.sync) or consumer warpgroup (wgmma); of attention
+                        queries and features of V
+    ``fragment_buffers``  steps over k whose operands a thread of mma.sync holds: 1, or 2 to load
+                        one step ahead
+    ``consumers``       consumer warpgroups of a wgmma kernel; 1 for mma.sync
+    ``pingpong``        each consumer has a tile of its own; else they share one
+    ``registers``       registers of a thread of [producer, consumer]; empty: no split
+    ``cluster``         [m, n] tiles that the blocks of a cluster take together; ``multicast``
+                        shares loads in it
+    ``raster``          order of the tiles: ``row``, ``column``, ``grouped`` by ``group`` rows
+    ``split_k``         blocks that share one tile's reduction
+    ``persistent``      blocks loop over tiles
+    ``vectorize``       elements of one global access, along ``vectorize_axis``
+    ``bind``            axis to hardware index, such as ``m.o`` to ``block.y``
+    ``cache``           tensors kept in shared memory: tensor, where, at, pingpong
+    ``predicate_tail``  axes whose last tile is guarded
+    ``epilogue``        what is applied to the accumulator, in order
+    ``layout_hints``    swizzles and output strides
+    ``algo_choice``     the algorithm of each contraction
+    ``local_edges``     values handed on by ``reg`` or ``smem_ring`` (with its depth)
+    ``notes``           what the compiler gave up to fit the resources (S8.2)
+    """
+
+    region = prop_def(SymbolRefAttr)
+    variant = prop_def(StringAttr)
+    when = prop_def(AssumptionsAttr)
+    arch = prop_def(StringAttr)
+    tensorize = prop_def(StringAttr)
+    mma = prop_def(StringAttr)
+    loader = prop_def(StringAttr)
+    tile = prop_def(DenseArrayBase)
+    stages = prop_def(IntegerAttr)
+    warp_tile = prop_def(DenseArrayBase)
+    fragment_buffers = prop_def(IntegerAttr)
+    consumers = prop_def(IntegerAttr)
+    pingpong = prop_def(BoolAttr)
+    registers = prop_def(DenseArrayBase)
+    cluster = prop_def(DenseArrayBase)
+    multicast = prop_def(BoolAttr)
+    raster = prop_def(StringAttr)
+    group = prop_def(IntegerAttr)
+    split_k = prop_def(IntegerAttr)
+    persistent = prop_def(BoolAttr)
+    vectorize = prop_def(IntegerAttr)
+    vectorize_axis = prop_def(StringAttr)
+    bind = prop_def(DictionaryAttr)
+    cache = prop_def(ArrayAttr[DictionaryAttr])
+    predicate_tail = prop_def(ArrayAttr[StringAttr])
+    epilogue = prop_def(ArrayAttr[StringAttr])
+    layout_hints = prop_def(DictionaryAttr)
+    algo_choice = prop_def(DictionaryAttr)
+    local_edges = prop_def(ArrayAttr[DictionaryAttr])
+    notes = opt_prop_def(ArrayAttr[StringAttr])
+
+    def fields(self) -> dict[str, Value]:
+        """Every field's plain value, in the order of ``FIELDS``."""
+        return {
+            f.name: from_attr(self.properties[f.name]) for f in FIELDS if f.name in self.properties
+        }
+
+    def integer(self, name: str) -> int:
+        """The value of an integer field."""
+        return cast("IntegerAttr", self.properties[name]).value.data
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """The values of a field that lists integers."""
+        return tuple(
+            int(v) for v in cast("DenseArrayBase[IntegerType]", self.properties[name]).get_values()
+        )
+
+    def flag(self, name: str) -> bool:
+        """The value of a boolean field."""
+        return bool(self.integer(name))
+
+    @property
+    def target(self) -> Arch:
+        """The architecture's limits."""
+        return ARCHS[self.arch.data]
+
+    @property
+    def pattern(self) -> str | None:
+        """What ``algo_choice`` says that the region is; None where it does not name one thing."""
+        named = list(self.algo_choice.data)
+        return named[0] if len(named) == 1 else None
+
+    @property
+    def kernel_name(self) -> str:
+        """The name of the kernel that the schedule becomes."""
+        return f"{self.region.string_value()}_{self.variant.data}"
+
+    @property
+    def tile_sizes(self) -> tuple[int, int, int]:
+        """BM, BN, BK in elements."""
+        m, n, k = self.integers("tile")
+        return m, n, k
+
+    @property
+    def warp_tile_sizes(self) -> tuple[int, int]:
+        """WM, WN in elements."""
+        m, n = self.integers("warp_tile")
+        return m, n
