@@ -197,12 +197,14 @@ def gemm(
     warp_tile: Sequence[int] | None = None,
     clear: bool = False,
     token: bool = False,
+    fragment_buffers: int = 1,
     attributes: Mapping[str, object] | None = None,
 ) -> Any:
     """``acc += a · b``: a is ``[m, k]`` (``[k, m]`` with ``transpose_a``), b ``[k, n]``.
 
-    With ``clear`` the product takes the place of what was there.  ``attributes`` are words to
-    passes, such as ``{"fragment_buffers": 2}``.
+    With ``clear`` the product takes the place of what was there.  With 2 ``fragment_buffers`` a
+    thread of ``mma.sync`` loads the next step's operands while this step's multiply.
+    ``attributes`` are words to passes.
 
     ``a`` may be a fragment of f16 or bf16.  ``mma`` is ``wgmma`` on SM90 where the tile has whole
     64 rows, else ``mma.sync``; ``warp_tile``, what a warpgroup or warp computes, is 64 rows of the
@@ -242,6 +244,7 @@ def gemm(
             right.slot,
             token,
             clear,
+            fragment_buffers,
         )
     )
     made.attributes.update({key: attribute(value) for key, value in (attributes or {}).items()})

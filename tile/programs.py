@@ -20,7 +20,7 @@ from polyc.dialects.common.dim import AssumptionsAttr, Dim
 from polyc.dialects.gpu.kernel import KernelOp, ReturnOp
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
 from polyc.dialects.gpu.module import DispatchOp, ModuleOp
-from polyc.dialects.gpu.types import BindAttr, GlobalType, IntsAttr
+from polyc.dialects.gpu.types import BindAttr, GlobalType
 from polyc.tile.indices import Index, Size, read_assumptions, to_dim
 from polyc.tile.scalars import dtype
 from polyc.tile.source import here, public, refuse, target, user_frame
@@ -79,6 +79,7 @@ class Kernel:
         launch: Callable[[], None] | None,
         blocks_per_sm: int,
         cluster: int,
+        registers: Sequence[int],
         attributes: Mapping[str, Attribute],
         binds: Binds | None,
     ) -> None:
@@ -88,6 +89,7 @@ class Kernel:
         self._launch = launch
         self._blocks_per_sm = blocks_per_sm
         self._cluster = cluster
+        self._registers = tuple(registers)
         self._attributes = dict(attributes)
         self._binds = binds
         self._block = Block()
@@ -191,6 +193,7 @@ class Kernel:
             self._blocks_per_sm,
             None,
             self._cluster,
+            self._registers,
         )
         made.attributes.update(self._attributes)
         made.location = self.location
@@ -273,14 +276,12 @@ def kernel(
     current = trace()
     label = current.program.name if name is None else name
     extra = {key: attribute(value) for key, value in (attributes or {}).items()}
-    if registers is not None:
-        extra["registers"] = IntsAttr(tuple(registers))
     start = None
     if grid is not None:
         start = _launching(label, grid, persistent, when, align, overlapped, cooperative)
     elif persistent or when or align is not None or overlapped or cooperative is not False:
         refuse("NoGrid", "persistent, when and align are about a launch: give the grid too")
-    return Kernel(label, threads, start, blocks_per_sm, cluster, extra, binds)
+    return Kernel(label, threads, start, blocks_per_sm, cluster, registers or (), extra, binds)
 
 
 def _launching(

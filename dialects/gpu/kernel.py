@@ -20,7 +20,7 @@ from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, SymbolOpInte
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.gpu.containers import Module
-from polyc.dialects.gpu.types import BindAttr, IndexAttr, index_attr
+from polyc.dialects.gpu.types import BindAttr, IndexAttr, IntsAttr, index_attr
 
 
 @irdl_op_definition
@@ -32,6 +32,8 @@ class KernelOp(IRDLOperation):
     ``__launch_bounds__``.  ``cluster`` neighbouring CTAs run together and reach each other's
     shared memory (SM90); the grid is a multiple of it.  16 is more than every chip promises
     (CUDA C++ Programming Guide, "Thread Block Clusters"); the host asks for it by name.
+    ``registers`` is what a thread of the producer and of a consumer shall have, until
+    ``gpu-warp-specialize`` makes these roles.
     """
 
     name = "gpu.kernel"
@@ -41,6 +43,7 @@ class KernelOp(IRDLOperation):
     blocks_per_sm = prop_def(IndexAttr)
     shared_bytes = opt_prop_def(IndexAttr)
     cluster = opt_prop_def(IndexAttr)
+    registers = opt_prop_def(IntsAttr)
     body = region_def("single_block")
     traits = traits_def(SymbolOpInterface(), IsolatedFromAbove(), HasParent(Module))
 
@@ -53,10 +56,12 @@ class KernelOp(IRDLOperation):
         blocks_per_sm: int = 1,
         shared_bytes: int | None = None,
         cluster: int = 1,
+        registers: Sequence[int] = (),
     ) -> None:
         super().__init__(
             properties={
                 "sym_name": StringAttr(name),
+                "registers": IntsAttr(tuple(registers)) if registers else None,
                 "cluster": None if cluster == 1 else index_attr(cluster),
                 "bindings": ArrayAttr(bindings),
                 "threads": index_attr(threads),
@@ -89,9 +94,14 @@ class KernelOp(IRDLOperation):
         shared: int | None = None
         if parser.parse_optional_keyword("shared_bytes") is not None:
             shared = parser.parse_integer()
+        registers: Sequence[int] = ()
+        if parser.parse_optional_keyword("registers") is not None:
+            registers = parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, parser.parse_integer
+            )
         attributes = parser.parse_optional_attr_dict_with_keyword()
         body = parser.parse_region(arguments)
-        op = cls(name, bindings, threads, body, blocks, shared, cluster)
+        op = cls(name, bindings, threads, body, blocks, shared, cluster, registers)
         if attributes is not None:
             op.attributes.update(attributes.data)
         return op
@@ -111,6 +121,8 @@ class KernelOp(IRDLOperation):
             printer.print_string(f" cluster {self.cluster.value.data}")
         if self.shared_bytes is not None:
             printer.print_string(f" shared_bytes {self.shared_bytes.value.data}")
+        if self.registers is not None:
+            printer.print_string(f" registers [{', '.join(map(str, self.registers.data))}]")
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False)
@@ -129,6 +141,11 @@ class KernelOp(IRDLOperation):
             raise VerifyException(f"clusters need sm_90a, and the module is for {module.arch.data}")
         if threads % 32 or not 32 <= threads <= 1024:
             raise VerifyException(f"a CTA has 32 to 1024 threads in whole warps, not {threads}")
+        if self.registers is not None and len(self.registers.data) != 2:
+            raise VerifyException(
+                f"registers are those of a producer's thread and of a consumer's, two numbers, not "
+                f"{list(self.registers.data)}"
+            )
         if len(args) != len(self.bindings):
             raise VerifyException(
                 f"{len(self.bindings)} bindings do not fit {len(args)} kernel arguments"

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.gpu.tile.schedule import RASTERS
 from polyc.dialects.plan import attention as plan_attention
 from polyc.dialects.plan.fields import ALGORITHMS, record_of
 from polyc.dialects.plan.resources import OPERAND_BYTES, ScheduleResources
 
 MMAS = ("wgmma", "mma.sync", "none")
 LOADERS = ("tma", "cp_async", "register")
-RASTERS = ("row", "column", "grouped")
 CP_ASYNC_BYTES = (4, 8, 16)
 MAX_VECTOR_BYTES = 16
 
@@ -133,10 +133,10 @@ def check_wgmma(op: ScheduleResources) -> None:
     shared = {(wm * consumers, wn), (wm, wn * consumers)}
     if (m, n) not in ({(wm, wn)} if op.flag("pingpong") else shared):
         raise VerifyException(f"{consumers} consumers of {wm}x{wn} do not make up the tile {m}x{n}")
-    if 128 * (1 + consumers) > arch.threads:
+    if op.warpgroup_threads > arch.threads:
         raise VerifyException(
             f"ResourceExceeded: a producer and {consumers} consumer warpgroups are "
-            f"{128 * (1 + consumers)} threads, {arch.name} allows {arch.threads}"
+            f"{op.warpgroup_threads} threads, {arch.name} allows {arch.threads}"
         )
     check_registers(op, op.accumulator_registers(), f"warp_tile {wm}x{wn}")
     check_split(op)

@@ -23,7 +23,7 @@ class ScheduleResources(Schedule):
         if plan_attention.is_attention(self):
             return plan_attention.threads(self)
         if self.mma.data == "wgmma":
-            return 128 * (1 + self.integer("consumers"))
+            return self.warpgroup_threads
         m, n, _ = self.tile_sizes
         wm, wn = self.warp_tile_sizes
         return self.target.warp * (m // wm) * (n // wn)

@@ -115,6 +115,11 @@ class Schedule(IRDLOperation):
         return ARCHS[self.arch.data]
 
     @property
+    def warpgroup_threads(self) -> int:
+        """Threads of a block of wgmma: a producer warpgroup's and the consumers'."""
+        return 128 * (1 + self.integer("consumers"))
+
+    @property
     def pattern(self) -> str | None:
         """What ``algo_choice`` says that the region is; None where it does not name one thing."""
         named = list(self.algo_choice.data)

@@ -23,7 +23,7 @@ gpu.module @gemm_sm80 arch "sm_80" symbols [M, K, N] {
       gpu.copy %B[%k0, %n0] to %b loader "cp_async"
           : !gpu.global<[K, N], f16>, !gpu.shared<[64, 128], f16>
       gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)>
-          into %acc mma "mma.sync" warp_tile <64, 64> {fragment_buffers = 2 : index}
+          into %acc mma "mma.sync" warp_tile <64, 64> fragment_buffers 2
           : !gpu.shared<[256, 64], f16>, !gpu.shared<[64, 128], f16>, !gpu.fragment<[256, 128], f32>
     }
     gpu.map %acc : !gpu.fragment<[256, 128], f32> origin [%m0, %n0] ins()
@@ -52,7 +52,7 @@ gpu.module @gemm_sm80 arch "sm_80" symbols [M, K, N] {
       gpu.copy %B[%k0, %n0] to %b loader "cp_async"
           : !gpu.global<[K, N], f16>, !gpu.shared<[64, 128], f16>
       gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)>
-          into %acc mma "mma.sync" warp_tile <64, 64> {fragment_buffers = 2 : index}
+          into %acc mma "mma.sync" warp_tile <64, 64> fragment_buffers 2
           : !gpu.shared<[128, 64], f16>, !gpu.shared<[64, 128], f16>, !gpu.fragment<[128, 128], f32>
     }
     gpu.map %acc : !gpu.fragment<[128, 128], f32> origin [%m0, %n0] ins()

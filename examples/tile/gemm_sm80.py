@@ -40,8 +40,7 @@ def gemm_sm80(A: T.Tensor[M, K, T.f16], B: T.Tensor[K, N, T.f16], C: T.Out[M, N,
             with T.pipelined(K, step=step, stages=stages) as (k0, i):
                 T.copy(A[m0, k0], a, loader=loader)
                 T.copy(B[k0, n0], b, loader=loader)
-                said = {"fragment_buffers": buffers} if buffers > 1 else None
-                T.gemm(a, b, acc, attributes=said)
+                T.gemm(a, b, acc, fragment_buffers=buffers)
             with T.parallel(acc) as (i, j):
                 x = acc[i, j]
                 y = T.cast(x, T.f16)

@@ -93,7 +93,7 @@ class Sm90Builder:
                 persistent and varying,
                 "false",
             ),
-            (f"the raster {raster!r}", raster == "column", '"row" or "grouped"'),
+            (f"the raster {raster!r}", raster not in ("row", "grouped"), '"row" or "grouped"'),
             ("a persistent kernel in groups", persistent and raster == "grouped", '"row"'),
         )
 

@@ -60,7 +60,7 @@ class LoopsLowering:
         """Refuse what loops do not have; PolycError ``UnsupportedPlan``."""
         for name, taken, there in (
             ("cluster", max(plan.integers("cluster")) > 1, "[1, 1]"),
-            ("raster", plan.raster.data == "column", '"row" or "grouped"'),
+            ("raster", plan.raster.data not in ("row", "grouped"), '"row" or "grouped"'),
         ):
             if taken:
                 refuse_choice(plan, name, "loops do not have", there)

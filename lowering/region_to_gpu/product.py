@@ -23,8 +23,6 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.lowering.region_to_gpu.frame import Frame, refuse_choice
 from polyc.lowering.region_to_gpu.point import Point
-from polyc.passes.gpu.double_buffer_fragments import BUFFERS
-from polyc.passes.gpu.warp_specialize import REGISTERS
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
 
@@ -110,7 +108,7 @@ class ProductBuilder(ABC):
             self.compute(dict(zip(self.axes, coordinates.coordinates, strict=True)))
         kernel = frame.finish(plan, bindings, plan.integers("cluster")[0])
         if split := plan.integers("registers"):
-            kernel.attributes[REGISTERS] = IntsAttr(tuple(split))
+            kernel.registers = IntsAttr(tuple(split))
         return kernel
 
     def check_supported(self) -> None:
@@ -125,7 +123,7 @@ class ProductBuilder(ABC):
             ("cluster", rows != 1 and not roles, alone),
             ("pingpong", plan.flag("pingpong"), "false"),
             ("persistent", plan.flag("persistent") and plan.mma.data != "wgmma", "false"),
-            ("raster", plan.raster.data == "column", '"row" or "grouped"'),
+            ("raster", plan.raster.data not in ("row", "grouped"), '"row" or "grouped"'),
         ):
             if taken:
                 refuse_choice(plan, field, "region-to-gpu does not build yet", there)
@@ -164,8 +162,8 @@ class ProductBuilder(ABC):
 
     def pipeline(self, bound: SSAValue, step: int, body: Block, contract: tile.ContractOp) -> None:
         """A pipeline of ``body``, which holds the copies, and a contract that ends it."""
-        if (buffers := self.plan.integer(BUFFERS)) > 1:
-            contract.attributes[BUFFERS] = index_attr(buffers)
+        if (buffers := self.plan.integer("fragment_buffers")) > 1:
+            contract.fragment_buffers = index_attr(buffers)
         body.add_op(located(contract, self.reduce))
         made = tile.PipelineOp(bound, step, self.plan.integer("stages"), Region(body))
         self.emit.op(located(made, self.reduce))

@@ -22,25 +22,11 @@ from polyc.dialects.gpu.types import SharedType
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.emit import Emit, clone_into
 
-BUFFERS = "fragment_buffers"
-"""Attribute of a contract: for how many steps over k a thread holds operands, 1 or 2."""
-
-
-def buffers_of(op: tile.ContractOp) -> int:
-    """How many steps' operands a contract asks to be held; raises PolycError ``BadBuffers``."""
-    given = op.attributes.get(BUFFERS)
-    if given is None:
-        return 1
-    number = given.value.data if isinstance(given, IntegerAttr) else None
-    if number not in (1, 2):
-        raise PolycError("BadBuffers", f"{BUFFERS} is 1 or 2, not {given}", op)
-    return number
-
 
 class DoubleBufferFragments(RewritePattern):
     """Rotate a loop so that each step's operands are loaded while the one before multiplies.
 
-    It takes a contract with ``fragment_buffers = 2``, the last op of a loop as
+    It takes a contract with ``fragment_buffers 2``, the last op of a loop as
     ``gpu-inject-pipeline`` writes it: waits and barriers (*meet*), then the copies ahead
     (*issue*), then the contract's steps 0 to n - 1, each a load and a product.  With L for the
     loads and M for the products of a step, an iteration becomes
@@ -60,7 +46,7 @@ class DoubleBufferFragments(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.ContractOp, rewriter: PatternRewriter) -> None:
-        if buffers_of(op) == 1:
+        if op.buffers == 1:
             return
         steps = self.steps(op)
         loop = _loop_of(op)
@@ -139,26 +125,26 @@ class DoubleBufferFragments(RewritePattern):
         if op.mma.data != "mma.sync":
             raise PolycError(
                 "NoBuffers",
-                f"{op.mma.data} reads its operands from shared memory by itself; {BUFFERS} is for "
-                "mma.sync",
+                f"{op.mma.data} reads its operands from shared memory by itself; "
+                "fragment_buffers is for mma.sync",
                 op,
             )
         if not isinstance(op.lhs.type, SharedType):
             raise PolycError(
                 "NoBuffers",
-                f"the left operand is in registers already; drop {BUFFERS}",
+                "the left operand is in registers already; drop fragment_buffers",
                 op,
             )
         if op.clear is not None:
             raise PolycError(
                 "NoBuffers",
-                f"a contract that clears adds nothing up over a loop; drop {BUFFERS}",
+                "a contract that clears adds nothing up over a loop; drop fragment_buffers",
                 op,
             )
         if op.token is not None:
             raise PolycError(
                 "NoBuffers",
-                f"a contract with {BUFFERS} is done when it is issued; drop the token",
+                "a contract with fragment_buffers is done when it is issued; drop the token",
                 op,
             )
         depth = op.sizes[2]
@@ -182,7 +168,7 @@ def _loop_of(op: tile.ContractOp) -> scf.ForOp:
         raise PolycError(
             "NoBuffers",
             "operands are loaded ahead for every iteration, and a condition skips this contract in "
-            f"some; drop {BUFFERS}",
+            "some; drop fragment_buffers",
             op,
         )
     raise PolycError(

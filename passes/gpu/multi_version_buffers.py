@@ -97,6 +97,7 @@ class VersionTiles(RewritePattern):
             slot if op.rhs in tiles else op.rhs_slot,
             token=op.token is not None,
             clear=op.clear is not None,
+            fragment_buffers=op.buffers,
         )
         new.attributes.update(op.attributes)
         new.location = op.location

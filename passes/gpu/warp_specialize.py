@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
@@ -18,7 +17,6 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import IntsAttr
 from polyc.passes.support.gpu.guards import guards_of
 from polyc.passes.support.gpu.pipeline_parts import (
     check_stages,
@@ -35,9 +33,6 @@ from polyc.rewriting.emit import INDEX, Emit, affine_dim, clone_into, region_of
 
 WARPGROUP = 128
 """Threads of a warpgroup."""
-
-REGISTERS = "registers"
-"""Attribute of a kernel: the register budget a thread of [producer, consumer]."""
 
 
 class SpecializeWarps(RewritePattern):
@@ -113,14 +108,13 @@ class SpecializeWarps(RewritePattern):
         middle = consumer.ops if tiles is None else [tiles]
         for moved in (*before, *middle, *after):
             moved.detach()
-        budget = cast(IntsAttr | None, kernel.attributes.get(REGISTERS))
+        budget, kernel.registers = kernel.registers, None
         roles = tile.RolesOp(
             consumers,
             budget.data if budget is not None else (0, 0),
             region_of([*producer.ops, tile.YieldOp()]),
             region_of([*before, *middle, *after, tile.YieldOp()]),
         )
-        kernel.attributes.pop(REGISTERS, None)
         roles.location = op.location
         rewriter.insert(
             [*(located(new, op) for new in emit.ops), roles], InsertPoint.before(following)

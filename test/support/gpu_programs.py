@@ -22,7 +22,7 @@ def pipeline(
     tile: str = "[64, 64], f16",
     acc: str = "[64, 64], f32",
     warp: str | None = None,
-    attributes: str = "",
+    registers: str = "",
     wrap: str = "",
 ) -> str:
     """A pipeline that contracts one tile of A with itself; ``wrap`` is an op around it."""
@@ -51,5 +51,5 @@ def pipeline(
         ARGS,
         threads=threads,
         arch=arch,
-        attributes=attributes,
+        registers=registers,
     )

@@ -29,14 +29,14 @@ def kernel(
     *,
     arch: str = "sm_90a",
     threads: int = 128,
-    attributes: str = "",
+    registers: str = "",
     symbols: str = "M, K, N",
     assuming: str = "",
     dispatch: str = "",
 ) -> str:
     """A gpu.module of one kernel @k; the body begins at line 3 of the text."""
     facts = f" assuming ({assuming})" if assuming else ""
-    extra = f" attributes {{{attributes}}}" if attributes else ""
+    extra = f" registers {registers}" if registers else ""
     return (
         f'gpu.module @m arch "{arch}" symbols [{symbols}]{facts} {{\n'
         f"  gpu.kernel @k({args}) threads {threads}{extra} {{\n"

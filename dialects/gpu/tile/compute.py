@@ -78,10 +78,12 @@ class ContractOp(IRDLOperation):
     mma = prop_def(StringAttr)
     warp_tile = prop_def(IntsAttr)
     clear = opt_prop_def(UnitAttr)
+    fragment_buffers = opt_prop_def(IndexAttr)
     token = opt_result_def(TokenType)
     assembly_format = (
         "$lhs (`slot` $lhs_slot^)? $lhs_map `,` $rhs (`slot` $rhs_slot^)? $rhs_map `into` $acc "
-        "(`clear` $clear^)? `mma` $mma `warp_tile` $warp_tile attr-dict "
+        "(`clear` $clear^)? `mma` $mma `warp_tile` $warp_tile "
+        "(`fragment_buffers` $fragment_buffers^)? attr-dict "
         "`:` type($lhs) `,` type($rhs) `,` type($acc) (`->` type($token)^)?"
     )
 
@@ -98,6 +100,7 @@ class ContractOp(IRDLOperation):
         rhs_slot: SSAValue | None = None,
         token: bool = False,
         clear: bool = False,
+        fragment_buffers: int = 1,
     ) -> None:
         super().__init__(
             operands=[lhs, lhs_slot, rhs, rhs_slot, acc],
@@ -107,9 +110,15 @@ class ContractOp(IRDLOperation):
                 "mma": StringAttr(mma),
                 "warp_tile": IntsAttr(tuple(warp_tile)),
                 "clear": UnitAttr() if clear else None,
+                "fragment_buffers": index_attr(fragment_buffers) if fragment_buffers != 1 else None,
             },
             result_types=[TokenType() if token else None],
         )
+
+    @property
+    def buffers(self) -> int:
+        """For how many steps over k a thread of mma.sync holds operands."""
+        return 1 if self.fragment_buffers is None else self.fragment_buffers.value.data
 
     @property
     def warp_sizes(self) -> tuple[int, int]:
@@ -144,6 +153,8 @@ class ContractOp(IRDLOperation):
                 "a fragment on the left is [m, k] and has no slots; the instruction takes rows "
                 "of it from registers"
             )
+        if self.buffers not in (1, 2):
+            raise VerifyException(f"BadBuffers: fragment_buffers is 1 or 2, not {self.buffers}")
         if self.mma.data not in MMA_KINDS:
             raise VerifyException(f'mma is {" or ".join(MMA_KINDS)}, not "{self.mma.data}"')
         if self.lhs_map.data not in (LHS_MK, LHS_KM) or self.rhs_map.data not in (RHS_KN, RHS_NK):

@@ -3,8 +3,8 @@
 
 // CHECK: gpu.module @m arch "sm_90a" symbols [M, K, N] {
 gpu.module @m arch "sm_90a" symbols [M, K, N] {
-  // CHECK-NEXT: gpu.kernel @every_op(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %b: !gpu.global<[N], f16> = tensor 1, %C: !gpu.global<[M, N], f32> = tensor 2, %M: index = symbol M, %K: index = symbol K, %N: index = symbol N) threads 384 attributes {registers = #gpu.ints<40, 232>} {
-  gpu.kernel @every_op(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %b: !gpu.global<[N], f16> = tensor 1, %C: !gpu.global<[M, N], f32> = tensor 2, %M: index = symbol M, %K: index = symbol K, %N: index = symbol N) threads 384 attributes {registers = #gpu.ints<40, 232>} {
+  // CHECK-NEXT: gpu.kernel @every_op(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %b: !gpu.global<[N], f16> = tensor 1, %C: !gpu.global<[M, N], f32> = tensor 2, %M: index = symbol M, %K: index = symbol K, %N: index = symbol N) threads 384 registers [40, 232] {
+  gpu.kernel @every_op(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %b: !gpu.global<[N], f16> = tensor 1, %C: !gpu.global<[M, N], f32> = tensor 2, %M: index = symbol M, %K: index = symbol K, %N: index = symbol N) threads 384 registers [40, 232] {
     // CHECK-NEXT: %m0, %n0 = gpu.tile_coordinates[%M, %N] tile <128, 64> raster "grouped" 8
     %m0, %n0 = gpu.tile_coordinates[%M, %N] tile <128, 64> raster "grouped" 8
     // CHECK-NEXT: %m1, %n1 = gpu.tile_coordinates[%M, %N] tile <128, 64> raster "row" 1

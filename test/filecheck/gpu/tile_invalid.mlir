@@ -632,3 +632,24 @@ gpu.module @m arch "sm_90a" symbols [] {
     gpu.return
   }
 }
+
+// -----
+
+// CHECK: fragment_buffers is 1 or 2, not 3
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%M: index = symbol M) threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[64, 64], f16>
+    %acc = gpu.fragment : !gpu.fragment<[64, 64], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %a affine_map<(m, n, k) -> (k, n)> into %acc mma "mma.sync" warp_tile <32, 32> fragment_buffers 3 : !gpu.shared<[64, 64], f16>, !gpu.shared<[64, 64], f16>, !gpu.fragment<[64, 64], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: registers are those of a producer's thread and of a consumer's, two numbers, not [40]
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%M: index = symbol M) threads 384 registers [40] {
+    gpu.return
+  }
+}

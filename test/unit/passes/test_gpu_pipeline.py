@@ -25,7 +25,6 @@ from polyc.dialects.gpu.types import (
     TokenType,
 )
 from polyc.passes.gpu.bind_ifs import holds_tile_ops
-from polyc.passes.gpu.double_buffer_fragments import buffers_of
 from polyc.passes.gpu.insert_barriers import planned
 from polyc.passes.pipeline import GPU_PASSES, build
 from polyc.passes.pipeline import ORDER as PIPELINE
@@ -176,7 +175,7 @@ def unspecialised(module: Operation) -> Found:
 
 
 def asks_for_two_buffers(module: Operation) -> Found:
-    return (op for op in find(module, tile.ContractOp) if buffers_of(op) > 1)
+    return (op for op in find(module, tile.ContractOp) if op.buffers > 1)
 
 
 def unordered_stores(module: Operation) -> Found:

@@ -73,6 +73,16 @@ def test_a_counter_is_a_place_of_a_tensor() -> None:
         program(lambda A, X, C, Y: T.grid_signal(A)).module()
 
 
+def test_a_kernel_says_its_registers() -> None:
+    @T.program(arch="sm_90a", name="m")
+    def built(X: T.Tensor[N, T.f16]) -> None:
+        with T.kernel("k", threads=256, grid=[1], registers=(40, 232), attributes={"note": "x"}):
+            T.read(X[T.const(0)])
+
+    text = module_text(built.module())
+    assert ' threads 256 registers [40, 232] attributes {note = "x"} {' in text
+
+
 def test_a_size_that_divides_a_product() -> None:
     def body(A: T.Tensor, X: T.Tensor, C: T.Tensor, Y: T.Tensor) -> None:
         T.read(X["((M * N + 5) floordiv 4) mod 3"])
@@ -290,7 +300,7 @@ def test_contractions() -> None:
         T.gemm(p, b, acc, clear=True, token=True)
         T.await_(done)
         T.await_(pending=0, ready=[acc])
-        T.gemm(a, b, acc, attributes={"fragment_buffers": 2, "note": "x"})
+        T.gemm(a, b, acc, fragment_buffers=2, attributes={"note": "x"})
 
     same(
         body,
@@ -317,7 +327,7 @@ def test_contractions() -> None:
     gpu.await %done
     gpu.await pending 0 ready %acc : !gpu.fragment<[128, 256], f32>
     gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)>
-        into %acc mma "wgmma" warp_tile <64, 256> {fragment_buffers = 2 : index, note = "x"}
+        into %acc mma "wgmma" warp_tile <64, 256> fragment_buffers 2 {note = "x"}
         : !gpu.shared<[128, 64], f16>, !gpu.shared<[64, 256], f16>, !gpu.fragment<[128, 256], f32>
 """,
     )

@@ -48,7 +48,7 @@ gpu.module @m arch "sm_80" symbols [M, K] {
       gpu.copy %A[%M, %k] to %a slot %zero loader "cp_async" : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[64, 64], f16, ring 3>
       gpu.cp_async_commit
       %slot = affine.apply affine_map<(i) -> (i mod 3)> (%i)
-      gpu.contract %a slot %slot affine_map<(m, n, k) -> (m, k)>, %a slot %slot affine_map<(m, n, k) -> (k, n)> into %acc mma "mma.sync" warp_tile <64, 64> {fragment_buffers = 2 : index} : !gpu.shared<[64, 64], f16, ring 3>, !gpu.shared<[64, 64], f16, ring 3>, !gpu.fragment<[64, 64], f32>
+      gpu.contract %a slot %slot affine_map<(m, n, k) -> (m, k)>, %a slot %slot affine_map<(m, n, k) -> (k, n)> into %acc mma "mma.sync" warp_tile <64, 64> fragment_buffers 2 : !gpu.shared<[64, 64], f16, ring 3>, !gpu.shared<[64, 64], f16, ring 3>, !gpu.fragment<[64, 64], f32>
     }
     gpu.return
   }
@@ -62,7 +62,7 @@ gpu.module @m arch "sm_80" symbols [M, K] {
     %a = gpu.shared_tile : !gpu.shared<[64, 64], f16>
     %acc = gpu.fragment : !gpu.fragment<[64, 64], f32>
     gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %a affine_map<(m, n, k) -> (k, n)> into %acc mma "mma.sync" warp_tile <64, 64> : !gpu.shared<[64, 64], f16>, !gpu.shared<[64, 64], f16>, !gpu.fragment<[64, 64], f32>
-    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %a affine_map<(m, n, k) -> (k, n)> into %acc mma "mma.sync" warp_tile <64, 64> {fragment_buffers = 1 : index} : !gpu.shared<[64, 64], f16>, !gpu.shared<[64, 64], f16>, !gpu.fragment<[64, 64], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %a affine_map<(m, n, k) -> (k, n)> into %acc mma "mma.sync" warp_tile <64, 64> fragment_buffers 1 : !gpu.shared<[64, 64], f16>, !gpu.shared<[64, 64], f16>, !gpu.fragment<[64, 64], f32>
     gpu.return
   }
 }

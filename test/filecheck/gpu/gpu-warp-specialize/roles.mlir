@@ -6,7 +6,7 @@
 gpu.module @m arch "sm_90a" symbols [M, K] {
   // CHECK-LABEL: gpu.kernel @k
   // CHECK-NOT: registers
-  gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M, %K: index = symbol K) threads 256 attributes {registers = #gpu.ints<40, 232>} {
+  gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M, %K: index = symbol K) threads 256 registers [40, 232] {
     // CHECK: %zero = arith.constant
     %zero = arith.constant 0.0 : f32
     // CHECK-NEXT: %a = gpu.shared_tile

@@ -370,10 +370,10 @@ REFUSED = {
         "a persistent kernel whose tiles see other keys each, which region-to-gpu does not build "
         "yet for attention; use false",
     ),
-    "column": (
+    "hilbert": (
         "causal",
-        ('raster = "grouped"', 'raster = "column"'),
-        "the raster 'column', which region-to-gpu does not build yet for attention; use "
+        ('raster = "grouped"', 'raster = "hilbert"'),
+        "the raster 'hilbert', which region-to-gpu does not build yet for attention; use "
         '"row" or "grouped"',
     ),
     "grouped": (

@@ -266,7 +266,7 @@ def test_a_tile_that_loops_do_not_walk_is_refused(changed: Fields, message: str)
         ("cluster = [1, 1]", "cluster = [2, 1]", "a cluster that loops do not have; use [1, 1]"),
         (
             'raster = "row"',
-            'raster = "column"',
+            'raster = "hilbert"',
             'a raster that loops do not have; use "row" or "grouped"',
         ),
     ],

@@ -407,7 +407,7 @@ NOT_BUILT = {
     "split_k": ("split_k = 1", "split_k = 2", "1"),
     "cluster": ("cluster = [1, 1]", "cluster = [1, 2]", "[1, 1], neighbours along the rows"),
     "pingpong": ("pingpong = false", "pingpong = true", "false"),
-    "raster": ('raster = "grouped"', 'raster = "column"', '"row" or "grouped"'),
+    "raster": ('raster = "grouped"', 'raster = "hilbert"', '"row" or "grouped"'),
 }
 
 

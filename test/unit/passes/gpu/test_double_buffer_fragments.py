@@ -45,10 +45,10 @@ Array = NDArray[Any]
 
 
 def buffered(text: str, buffers: object = 2) -> str:
-    """``text`` with the attribute on its contract."""
+    """``text`` with its contract's buffers."""
     warp = text.index("warp_tile")
     end = text.index(">", warp) + 1
-    return f"{text[:end]} {{fragment_buffers = {buffers} : index}}{text[end:]}"
+    return f"{text[:end]} fragment_buffers {buffers}{text[end:]}"
 
 
 def steps(module: ModuleOp, k: int) -> list[Event]:
@@ -138,7 +138,7 @@ def in_loop(before: str = "", after: str = "", slot: str = "", step: int = 1) ->
     scf.for %i = %zero to %K step %one {{
       {before}
       gpu.contract %t {slot} affine_map<(m, n, k) -> (m, k)>, %t affine_map<(m, n, k) -> (k, n)>"""
-        f""" into %acc mma "mma.sync" warp_tile <32, 32> {{fragment_buffers = 2 : index}} : """
+        f""" into %acc mma "mma.sync" warp_tile <32, 32> fragment_buffers 2 : """
         f"""{shared}, {shared}, {acc}
       {after}
     }}""",
@@ -165,7 +165,7 @@ REFUSED = {
     "three buffers": (
         buffered(pipeline(), 3),
         "BadBuffers",
-        "fragment_buffers is 1 or 2, not 3 : index",
+        "fragment_buffers is 1 or 2, not 3",
         "gpu.contract",
     ),
     "wgmma": (

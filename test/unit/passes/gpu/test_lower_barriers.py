@@ -165,7 +165,7 @@ def specialised(stages: int, consumers: int) -> ModuleOp:
         f"%A: {TENSOR} = tensor 0, %B: {right} = tensor 1, %M: index = symbol M, "
         "%K: index = symbol K, %N: index = symbol N",
         threads=128 * (consumers + 1),
-        attributes="registers = #gpu.ints<40, 232>",
+        registers="[40, 232]",
         dispatch="""  gpu.dispatch (A: !gpu.global<[M, K], f16>) -> (B: !gpu.global<[K, N], f16>) {
     gpu.launch @k when (K mod 8 == 0, N mod 8 == 0) align [16, 16] grid [1]
   }""",

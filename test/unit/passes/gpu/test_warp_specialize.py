@@ -21,12 +21,12 @@ roles = partial(pipeline, "wgmma", "tma", threads=256)
 
 
 def test_specialize_warps() -> None:
-    module = run(roles(attributes="registers = #gpu.ints<40, 232>"), PASS)
+    module = run(roles(registers="[40, 232]"), PASS)
     op = only(module, tile.RolesOp)
     assert not find(module, tile.PipelineOp)
     assert op.register_split == (40, 232) and op.consumers.value.data == 1
     assert op.single_thread is not None
-    assert "registers" not in only(module, KernelOp).attributes
+    assert only(module, KernelOp).registers is None
     assert [o.name for o in op.producer.walk() if o.name.startswith("gpu.")] == [
         "gpu.ring_acquire",
         "gpu.copy",
