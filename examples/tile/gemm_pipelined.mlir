@@ -9,7 +9,7 @@ gpu.module @gemm_pipelined arch "sm_90a" symbols [M, K, N] {
       %A: !gpu.global<[M, K], f16> = tensor 0, %B: !gpu.global<[K, N], f16> = tensor 1,
       %C: !gpu.global<[M, N], f16> = tensor 2,
       %M: index = symbol M, %K: index = symbol K, %N: index = symbol N)
-      threads 384 attributes {registers = #gpu.ints<40, 232>} {
+      threads 384 registers [40, 232] {
     %m0, %n0 = gpu.tile_coordinates[%M, %N] tile <128, 256> raster "grouped" 8
     %zero = arith.constant 0.0 : f32
     %acc = gpu.fragment : !gpu.fragment<[128, 256], f32>

@@ -21,7 +21,7 @@ gpu.module @gemm_sm90_cooperative arch "sm_90a" symbols [M, K, N]
   gpu.kernel @gemm_sm90_cooperative(
       %A: !A = tensor 0, %B: !B = tensor 1, %C: !C = tensor 2,
       %M: index = symbol M, %N: index = symbol N, %K: index = symbol K)
-      threads 384 attributes {registers = #gpu.ints<40, 232>} {
+      threads 384 registers [40, 232] {
     %zero = arith.constant 0.0 : f32
     %a = gpu.shared_tile : !a
     %b = gpu.shared_tile : !b

@@ -35,7 +35,7 @@ gpu.module @gemm_unaligned arch "sm_90a" symbols [M, K, N] {
       %B: !gpu.global<[K, (N + 7) floordiv 8 * 8], f16> = workspace "B",
       %C: !gpu.global<[M, N], f16> = tensor 2,
       %M: index = symbol M, %K: index = symbol K, %N: index = symbol N)
-      threads 384 attributes {registers = #gpu.ints<40, 232>} {
+      threads 384 registers [40, 232] {
     %m0, %n0 = gpu.tile_coordinates[%M, %N] tile <128, 256> raster "grouped" 16
     %zero = arith.constant 0.0 : f32
     %acc = gpu.fragment : !gpu.fragment<[128, 256], f32>

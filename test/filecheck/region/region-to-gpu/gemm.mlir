@@ -7,7 +7,7 @@
 // CHECK-NEXT: gpu.kernel @gemm_tma_small(
 // CHECK:        gpu.tile_loop (%m0, %n0, %tile) = [%M, %N] tile <128, 128> raster "grouped" 16 {
 // CHECK:          gpu.pipeline %k0, %i = to %K step 64 stages 6 {
-// CHECK:      gpu.kernel @gemm_tma(%A: !gpu.global<[M, K], f16> = tensor 0, %B: !gpu.global<[N, K], f16> = tensor 1, %bias: !gpu.global<[N], f16> = tensor 2, %C: !gpu.global<[M, N], f16> = tensor 3, %M: index = symbol M, %K: index = symbol K, %N: index = symbol N) threads 384 attributes {registers = #gpu.ints<40, 232>} {
+// CHECK:      gpu.kernel @gemm_tma(%A: !gpu.global<[M, K], f16> = tensor 0, %B: !gpu.global<[N, K], f16> = tensor 1, %bias: !gpu.global<[N], f16> = tensor 2, %C: !gpu.global<[M, N], f16> = tensor 3, %M: index = symbol M, %K: index = symbol K, %N: index = symbol N) threads 384 registers [40, 232] {
 // CHECK-NEXT:   %A_tile = gpu.shared_tile : !gpu.shared<[128, 64], f16>
 // CHECK-NEXT:   %B_tile = gpu.shared_tile : !gpu.shared<[256, 64], f16>
 // CHECK-NEXT:   %out_tile = gpu.shared_tile : !gpu.shared<[128, 128], f16>
