@@ -1,5 +1,6 @@
 # Everything installs into .venv on first use; Python 3.11 or later is all that is needed.
-# RUNS=... and SEED=... say how long and where `make fuzz` searches.
+# RUNS=... and SEED=... say how long and where `make fuzz` searches, SINCE=... what `make check`
+# compares with.
 # PYTHON=... chooses another interpreter, VENV=... another place, JOBS=... test processes.
 
 VENV ?= .venv
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.polyc-installed
 DEMO := examples/gemm_bias_relu.mlir --set M=512 --set N=768 --set K=320
 
-.PHONY: demo test test-gpu fuzz bench format clean
+.PHONY: demo test check test-gpu fuzz bench format clean
 
 demo: $(STAMP)
 	@$(BIN)/polyc run $(DEMO)
@@ -25,6 +26,11 @@ test: $(STAMP)
 	step "lit" $(BIN)/lit -q test/filecheck || failed="$$failed lit"; \
 	step "pytest" $(BIN)/pytest -q -n $(JOBS) test/unit test/docs || failed="$$failed pytest"; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
+# What differs from a commit: lint, types, and the texts and unit tests that are about it.
+SINCE ?= HEAD
+check: $(STAMP)
+	@$(BIN)/python test/support/changed.py --since $(SINCE)
 
 test-gpu: $(STAMP)
 	@$(BIN)/pytest -q test/gpu
