@@ -40,3 +40,35 @@ def asm(
     if not (outs or ins or memory):
         tail = ""
     return f"asm{' volatile' if volatile else ''}({quoted}{tail});"
+
+
+ADDRESS = '"r"(address)'
+BARRIER = '"r"(barrier)'
+"""Operands of an asm statement that many have."""
+
+FUNCTIONS: dict[str, DeviceFunction] = {}
+"""The functions that take no part of their text from a type, by name."""
+
+PREFIXES = (
+    "load_global_",
+    "load_shared_",
+    "store_global_",
+    "store_shared_",
+    "reduce_",
+    "wgmma_m64n",
+    "load_cluster_",
+    "store_cluster_",
+)
+"""How the names of the functions made on demand begin."""
+
+
+def define(*functions: DeviceFunction) -> None:
+    """Enter functions into the table."""
+    FUNCTIONS.update({function.name: function for function in functions})
+
+
+def at(base: str, index: str, size: int) -> str:
+    """``base + index * size`` in bytes; a literal index is multiplied here."""
+    if index.isdigit():
+        return f"{base} + {int(index) * size}" if int(index) * size else base
+    return f"{base} + {index} * {size}"

@@ -11,13 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from xdsl.dialects import affine, arith, math, memref, scf, vector
-from xdsl.dialects.builtin import (
-    Float32Type,
-    IndexType,
-    IntegerType,
-    MemRefType,
-    NoneAttr,
-)
+from xdsl.dialects.builtin import Float32Type, IndexType, IntegerType, MemRefType, NoneAttr
 from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import (

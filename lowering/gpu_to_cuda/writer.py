@@ -23,9 +23,7 @@ from xdsl.traits import Pure
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.lowering.gpu_to_cuda.asm import DeviceFunction
-from polyc.lowering.gpu_to_cuda.families import PREFIXES
-from polyc.lowering.gpu_to_cuda.functions import functions
+from polyc.lowering.gpu_to_cuda.asm import FUNCTIONS, PREFIXES, DeviceFunction
 from polyc.lowering.gpu_to_cuda.types import CType, c_type
 
 OperationT = TypeVar("OperationT", bound=Operation)
@@ -115,7 +113,7 @@ def is_reserved(name: str) -> bool:
     return (
         name in KEYWORDS
         or name.startswith(("__", *PREFIXES))
-        or name in functions()
+        or name in FUNCTIONS
         or _VECTOR_NAME.fullmatch(name) is not None
     )
 
@@ -286,7 +284,7 @@ class KernelWriter:
     def call(self, function: str | DeviceFunction, *arguments: str, template: str = "") -> str:
         """The text of a call; the function goes into the prelude."""
         if isinstance(function, str):
-            function = functions()[function]
+            function = FUNCTIONS[function]
         self.functions.setdefault(function.name, function)
         return f"{function.name}{f'<{template}>' if template else ''}({', '.join(arguments)})"
 

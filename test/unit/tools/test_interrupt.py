@@ -80,7 +80,11 @@ def test_in_imports(tool: str, until: str) -> None:
 @pytest.mark.parametrize(
     ("args", "until", "delay"),
     [
-        (("polyc", "compile", EXAMPLE, "--arch", "sm_90a"), "polyc.passes.gpu.vectorize", 0.0),
+        (
+            ("polyc", "compile", EXAMPLE, "--arch", "sm_90a"),
+            "polyc.passes.support.gpu.vectors",
+            0.0,
+        ),
         (("polyc_opt", EXAMPLE, "-p", "lower-to-gpu"), "polyc.families.rules", 0.01),
         (("polyc", *SIMULATE), "polyc.playback.gpu.warp", 0.2),
         (("polyc", "compile", EXAMPLE, "--arch", "sm_90a", "--emit", "cubin"), "nvrtc", 0.3),

@@ -1,14 +1,15 @@
-"""The printer's device functions that come one for each type or shape: accesses, atomics, wgmma.
-
-Sources: PTX ISA sections 9.7.9 (data movement), 9.7.16 (wgmma).
-"""
+"""Loads and stores of one value, and where they go (PTX ISA 9.7.9)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+
+from xdsl.ir import Operation, SSAValue
 
 from polyc.lowering.gpu_to_cuda.asm import DeviceFunction, asm, device_function
 from polyc.lowering.gpu_to_cuda.types import CType
+from polyc.lowering.gpu_to_cuda.writer import KernelWriter, not_lowered
 
 _REGISTERS = {
     "bool": ("r", "u8"),
@@ -95,83 +96,25 @@ def _short(t: CType) -> str:
     return {"float": "f32", "int": "index", "bool": "i1"}.get(t.name, t.name)
 
 
-@cache
-def reduction(space: str, function: str, element: str) -> DeviceFunction:
-    """Atomic update without a result in ``space``: ``global`` or ``shared`` (PTX ``red``)."""
-    word, letter, kind = {
-        ("f32", "add"): ("float", "f", "f32"),
-        ("i32", "add"): ("u32", "r", "u32"),
-        ("i32", "max"): ("u32", "r", "s32"),
-        ("i32", "min"): ("u32", "r", "s32"),
-    }[element, function]
-    shared = space == "shared"
-    place = '"r"(address)' if shared else '"l"(pointer)'
-    return device_function(
-        f"void reduce_{space}_{function}_{element}"
-        f"({'u32 address' if shared else 'void* pointer'}, {word} value)",
-        asm(
-            f"red.relaxed.{'cta' if shared else 'gpu'}.{space}.{function}.{kind} [%0], %1;",
-            ins=f'{place}, "{letter}"(value)',
-        ),
-    )
+def movable(w: KernelWriter, op: Operation, value: SSAValue) -> CType:
+    """The C type of a value that one instruction moves; raises PolycError ``NotLowered``."""
+    t = w.type(value.type, op)
+    if not can_move(t):
+        raise not_lowered(op, f"moves {value.type}", "one access is of 1, 2, 4, 8 or 16 bytes")
+    return t
 
 
-@cache
-def wgmma(
-    n: int, element: str, transpose_a: bool, transpose_b: bool, clear: bool = False
-) -> DeviceFunction:
-    """``d += a · b`` for m64nNk16; ``d`` is N/2 registers, a and b are descriptors.
-
-    With ``clear`` it is ``d = a · b``.
-    """
-    count = n // 2
-    places, outs = _accumulator(count)
-    code = (
-        f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{element}.{element}\n{{{places}}},\n"
-        f"%{count}, %{count + 1}, {int(not clear)}, 1, 1, {int(transpose_a)}, {int(transpose_b)};"
-    )
-    suffix = ("_ta" if transpose_a else "") + ("_tb" if transpose_b else "")
-    suffix += "_clear" if clear else ""
-    return device_function(
-        f"void wgmma_m64n{n}k16_{element}{suffix}(float (&d)[{count}], i64 a, i64 b)",
-        asm(code, outs, '"l"(a), "l"(b)', memory=False),
-    )
-
-
-def _accumulator(count: int) -> tuple[str, str]:
-    """The registers of ``d`` in an instruction's text, and as operands of an asm statement."""
-    rows = [range(i, min(i + 8, count)) for i in range(0, count, 8)]
-    places = ",\n".join(", ".join(f"%{i}" for i in row) for row in rows)
-    outs = ",\n      ".join(", ".join(f'"+f"(d[{i}])' for i in row) for row in rows)
-    return places, outs
-
-
-@cache
-def wgmma_registers(n: int, element: str, transpose_b: bool, clear: bool) -> DeviceFunction:
-    """``wgmma`` with a in four registers of pairs."""
-    count = n // 2
-    places, outs = _accumulator(count)
-    a = ", ".join(f"%{count + i}" for i in range(4))
-    code = (
-        f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{element}.{element}\n{{{places}}},\n"
-        f"{{{a}}}, %{count + 4}, {int(not clear)}, 1, 1, {int(transpose_b)};"
-    )
-    suffix = ("_tb" if transpose_b else "") + ("_clear" if clear else "")
-    return device_function(
-        f"void wgmma_m64n{n}k16_{element}_registers{suffix}(float (&d)[{count}], "
-        "u32 a0, u32 a1, u32 a2, u32 a3, i64 b)",
-        asm(code, outs, ", ".join([*(f'"r"(a{i})' for i in range(4)), '"l"(b)']), memory=False),
-    )
-
-
-PREFIXES = (
-    "load_global_",
-    "load_shared_",
-    "store_global_",
-    "store_shared_",
-    "reduce_",
-    "wgmma_m64n",
-    "load_cluster_",
-    "store_cluster_",
-)
-"""How the names of the functions made on demand begin."""
+def pointer_to(
+    w: KernelWriter, op: Operation, tensor: SSAValue, indices: Sequence[SSAValue]
+) -> str:
+    """The address of an element; several coordinates must have become one offset."""
+    if not indices:
+        return w.text(tensor)
+    if len(indices) > 1:
+        raise not_lowered(
+            op,
+            f"names {len(indices)} coordinates of a tensor",
+            "run gpu-linearize-access first",
+        )
+    offset = w.text(indices[0])
+    return w.text(tensor) if offset in ("0", "0ll") else f"{w.text(tensor)} + {offset}"

@@ -1,0 +1,72 @@
+"""The printer's device functions for upstream's arithmetic: conversions and what C lacks."""
+
+from __future__ import annotations
+
+from polyc.lowering.gpu_to_cuda.asm import DeviceFunction, asm, define, device_function
+
+_F = '"=f"(r)'
+
+_ONE_HALF = """{{
+.reg .b32 pair;
+.reg .b16 high;
+cvt.rn.{0}x2.f32 pair, %1, %2;
+mov.b32 {{%0, high}}, pair;
+}}"""
+"""Rounds one f32.  The scalar ``cvt.rn.f16.f32`` is the same machine instruction, but on a
+wgmma accumulator it makes ptxas 13 serialise the loop before it (C7514)."""
+
+
+def _pure(result: str, code: str, outs: str, ins: str) -> str:
+    """A body that defines ``r`` by an asm statement without side effects."""
+    return f"{result} r;\n{asm(code, outs, ins, volatile=False, memory=False)}\nreturn r;"
+
+
+def _conversions() -> list[DeviceFunction]:
+    found = [
+        device_function(
+            "float f16_to_f32(f16 x)", _pure("float", "cvt.f32.f16 %0, %1;", _F, '"h"(x)')
+        ),
+        device_function("float bf16_to_f32(bf16 x)", "return __uint_as_float((u32)x << 16);"),
+    ]
+    for t in ("f16", "bf16"):
+        one = _pure(t, _ONE_HALF.format(t), '"=h"(r)', '"f"(0.0f), "f"(x)')
+        two = _pure("u32", f"cvt.rn.{t}x2.f32 %0, %1, %2;", '"=r"(r)', '"f"(high), "f"(low)')
+        found.append(device_function(f"{t} f32_to_{t}(float x)", one))
+        found.append(device_function(f"u32 f32_to_{t}x2(float low, float high)", two))
+    return found
+
+
+def _arithmetic() -> list[DeviceFunction]:
+    found = [
+        device_function(
+            f"float {name}_nan(float a, float b)",
+            _pure("float", f"{name}.NaN.f32 %0, %1, %2;", _F, '"f"(a), "f"(b)'),
+        )
+        for name in ("max", "min")
+    ]
+    found.append(
+        device_function(
+            "float exp2_approx(float x)",
+            _pure("float", "ex2.approx.ftz.f32 %0, %1;", _F, '"f"(x)'),
+        )
+    )
+    for t in ("int", "i64"):
+        suffix = "" if t == "int" else "_i64"
+        found += [
+            device_function(
+                f"{t} floor_div{suffix}({t} a, {t} b)",
+                f"{t} q = a / b, r = a % b;\nreturn q - (r != 0 && (r < 0) != (b < 0));",
+            ),
+            device_function(
+                f"{t} ceil_div{suffix}({t} a, {t} b)",
+                f"{t} q = a / b, r = a % b;\nreturn q + (r != 0 && (r < 0) == (b < 0));",
+            ),
+            device_function(
+                f"{t} floor_mod{suffix}({t} a, {t} b)",
+                f"{t} r = a % b;\nreturn r != 0 && (r < 0) != (b < 0) ? r + b : r;",
+            ),
+        ]
+    return found
+
+
+define(*_conversions(), *_arithmetic())

@@ -1,0 +1,53 @@
+"""The printer: values between lanes, and atomic updates (PTX ISA 9.7.9)."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.lowering.gpu_to_cuda.accesses import pointer_to
+from polyc.lowering.gpu_to_cuda.asm import DeviceFunction, asm, device_function
+from polyc.lowering.gpu_to_cuda.writer import KernelWriter, prints
+
+
+@cache
+def reduction(space: str, function: str, element: str) -> DeviceFunction:
+    """Atomic update without a result in ``space``: ``global`` or ``shared`` (PTX ``red``)."""
+    word, letter, kind = {
+        ("f32", "add"): ("float", "f", "f32"),
+        ("i32", "add"): ("u32", "r", "u32"),
+        ("i32", "max"): ("u32", "r", "s32"),
+        ("i32", "min"): ("u32", "r", "s32"),
+    }[element, function]
+    shared = space == "shared"
+    place = '"r"(address)' if shared else '"l"(pointer)'
+    return device_function(
+        f"void reduce_{space}_{function}_{element}"
+        f"({'u32 address' if shared else 'void* pointer'}, {word} value)",
+        asm(
+            f"red.relaxed.{'cta' if shared else 'gpu'}.{space}.{function}.{kind} [%0], %1;",
+            ins=f'{place}, "{letter}"(value)',
+        ),
+    )
+
+
+@prints(hw.ShuffleOp, "shuffled")
+def _shuffle(w: KernelWriter, op: hw.ShuffleOp) -> None:
+    name = {"xor": "__shfl_xor_sync", "up": "__shfl_up_sync", "down": "__shfl_down_sync"}.get(
+        op.kind.data, "__shfl_sync"
+    )
+    w.define(op.result, f"{name}(0xffffffffu, {w.text(op.value)}, {w.text(op.lane)})")
+
+
+@prints(hw.AtomicGlobalOp)
+def _atomic_global(w: KernelWriter, op: hw.AtomicGlobalOp) -> None:
+    pointer = pointer_to(w, op, op.tensor, op.indices)
+    name = reduction("global", op.function.data, str(op.value.type))
+    call = w.call(name, pointer, w.text(op.value))
+    w.line(f"{call};" if op.predicate is None else f"if ({w.text(op.predicate)}) {call};")
+
+
+@prints(hw.AtomicSharedOp)
+def _atomic_shared(w: KernelWriter, op: hw.AtomicSharedOp) -> None:
+    name = reduction("shared", op.function.data, str(op.value.type))
+    w.run(name, w.text(op.address), w.text(op.value))
