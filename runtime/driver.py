@@ -488,7 +488,7 @@ def clear(pointer: int, size: int, stream: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PointerAttributes:
     """What the driver knows of an address.
 
     ``gpu`` is None where it is no memory of a GPU.  ``foreign`` says that it was made in another
@@ -500,7 +500,7 @@ class Place:
     managed: bool
 
 
-def place_of(pointer: int) -> Place:
+def place_of(pointer: int) -> PointerAttributes:
     """Where ``pointer`` points to; asks in GPU 0's context where none is current."""
     now = c_void_p()
     call("cuCtxGetCurrent", ctypes.byref(now))
@@ -508,17 +508,17 @@ def place_of(pointer: int) -> Place:
         return _place_of(pointer)
 
 
-def _place_of(pointer: int) -> Place:
+def _place_of(pointer: int) -> PointerAttributes:
     numbers = (c_int * 4)(_CONTEXT, _MEMORY_TYPE, _IS_MANAGED, _ORDINAL)
     context, kind, managed, ordinal = c_void_p(), c_uint(), c_uint(), c_int()
     found = (context, kind, managed, ordinal)
     data = (c_void_p * 4)(*(ctypes.addressof(one) for one in found))
     call("cuPointerGetAttributes", 4, numbers, data, c_uint64(pointer))
     if kind.value != _DEVICE_MEMORY and not managed.value:
-        return Place(None, False, False)
+        return PointerAttributes(None, False, False)
     # Memory of a pool or of a mapped range is of no context.
     foreign = context.value is not None and context.value != _context(ordinal.value)
-    return Place(ordinal.value, foreign, bool(managed.value))
+    return PointerAttributes(ordinal.value, foreign, bool(managed.value))
 
 
 # Streams ----------------------------------------------------------------------------------

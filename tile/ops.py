@@ -18,12 +18,12 @@ from polyc.tile.scalars import converted, hinted, named_scalar, number
 from polyc.tile.source import public, refuse, targets
 from polyc.tile.tiles import (
     Fragment,
-    Place,
     RingStep,
     Scalar,
     Shared,
     Tensor,
     Tile,
+    TilePlace,
     Token,
     View,
     unwrapped,
@@ -31,7 +31,7 @@ from polyc.tile.tiles import (
 )
 from polyc.tile.trace import attribute, in_map, insert, kernel_trace, named, value_of
 
-End = Place | Tensor | Tile | View
+End = TilePlace | Tensor | Tile | View
 """What a copy goes between."""
 
 
@@ -43,7 +43,7 @@ class _End:
         self.slot: SSAValue | None = None
         self.start: tuple[tuple[int, int], ...] | None = None
         match given:
-            case Place():
+            case TilePlace():
                 self.value = given.tensor.value
                 self.at = [ssa_index(i) for i in given.indices]
             case Tensor():
@@ -150,17 +150,17 @@ def im2col(
 
 
 @public
-def atomic(kind: str, fragment: Fragment, to: Place) -> None:
+def atomic(kind: str, fragment: Fragment, to: TilePlace) -> None:
     """Combine a fragment with a tile of a tensor, atomically: ``T.atomic("add", acc, C[i, j])``."""
     kernel_trace()
-    if not isinstance(fragment, Fragment) or not isinstance(to, Place):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(fragment, Fragment) or not isinstance(to, TilePlace):  # pyright: ignore[reportUnnecessaryIsInstance]
         refuse("NotATile", "an atomic combines a fragment with a place in a tensor, C[i, j]")
     at = [ssa_index(i) for i in to.indices]
     insert(tile.AtomicOp(kind, fragment.value, to.tensor.value, at))
 
 
 @public
-def atomic_add(to: Place, fragment: Fragment) -> None:
+def atomic_add(to: TilePlace, fragment: Fragment) -> None:
     """``T.atomic("add", fragment, to)``."""
     atomic("add", fragment, to)
 
@@ -443,14 +443,14 @@ def tile_index(axis: int) -> Index:
 
 
 @public
-def read(place: Place) -> Scalar:
+def read(place: TilePlace) -> Scalar:
     """One element of a tensor, which all threads read: ``T.read(used[row, i])``.
 
     A condition may ask it, and ``T.cast(x, T.index)`` makes a coordinate of it; outside of the
     tensor it is 0.  In ``T.parallel`` an element is ``A[i, j]``.
     """
     kernel_trace()
-    if in_map() or not isinstance(place, Place):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if in_map() or not isinstance(place, TilePlace):  # pyright: ignore[reportUnnecessaryIsInstance]
         refuse("NotScalar", "T.read takes a place of a tensor, used[row, i], outside of T.parallel")
     at = [ssa_index(i) for i in place.indices]
     return named_scalar(value_of(hw.LoadGlobalOp(place.tensor.value, at, place.tensor.dtype)))
@@ -463,21 +463,21 @@ def barrier() -> None:
 
 
 @public
-def grid_signal(counter: Place) -> None:
+def grid_signal(counter: TilePlace) -> None:
     """Add 1 to a counter, ``T.grid_signal(arrived[row])``, after all that was done before."""
     kernel_trace()
     insert(tile.GridSignalOp(*_counter(counter)))
 
 
 @public
-def grid_wait(counter: Place, until: IndexLike) -> None:
+def grid_wait(counter: TilePlace, until: IndexLike) -> None:
     """Wait until a counter is ``until`` or more, and see what was done before its signals."""
     kernel_trace()
     insert(tile.GridWaitOp(*_counter(counter), ssa_index(until)))
 
 
-def _counter(place: Place) -> tuple[SSAValue, list[SSAValue]]:
-    if not isinstance(place, Place):  # pyright: ignore[reportUnnecessaryIsInstance]
+def _counter(place: TilePlace) -> tuple[SSAValue, list[SSAValue]]:
+    if not isinstance(place, TilePlace):  # pyright: ignore[reportUnnecessaryIsInstance]
         refuse("NotACounter", "CTAs signal and wait at a place of a tensor, arrived[row]")
     return place.tensor.value, [ssa_index(i) for i in place.indices]
 

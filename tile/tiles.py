@@ -133,7 +133,7 @@ class Tensor(_Handle, metaclass=_TensorMeta):
         at = _indices(indices, len(self.type.dims), f"{self.name}, a tensor {self.type}")
         if in_map():
             return maps.load(self, at)
-        return Place(self, at)
+        return TilePlace(self, at)
 
     @public
     def __setitem__(
@@ -164,7 +164,7 @@ def _indices(given: object, rank: int, what: str) -> tuple[IndexLike, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class TilePlace:
     """A place in a tensor: first coordinates of a tile."""
 
     tensor: Tensor

@@ -52,7 +52,7 @@ FEATURE_STEP = 8
 
 
 @dataclass(frozen=True)
-class Operand:
+class HeadOperand:
     """Q, K or V: a tensor that is read along two axes, at a place that the batch axes give."""
 
     name: str
@@ -112,9 +112,9 @@ class StreamingAttention:
     """Features of Q and K."""
     width: int
     """Features of V and of the output."""
-    q: Operand
-    k: Operand
-    v: Operand
+    q: HeadOperand
+    k: HeadOperand
+    v: HeadOperand
     element: Attribute
     """f16 or bf16, of Q, K and V; weights are rounded to it."""
     score: Score
@@ -272,7 +272,7 @@ class _Search:
 
     def _operand(
         self, read: region.ReadOp, walks: tuple[str, str], batch: Sequence[str]
-    ) -> Operand:
+    ) -> HeadOperand:
         assert isinstance(read.tensor, BlockArgument)
         name = self.kernel.arg_names.data[read.tensor.index].data
         labels = read.result.type.labels
@@ -305,14 +305,14 @@ class _Search:
         starts = linear_of(offset)
         if any(step % FEATURE_STEP for step in (starts.constant, *(c for _, c in starts.terms))):
             raise Refused(f"heads of {name} do not start at multiples of {FEATURE_STEP}", read)
-        return Operand(name, read, tuple(found), offset)
+        return HeadOperand(name, read, tuple(found), offset)
 
     def _shape(self, read: region.ReadOp) -> tuple[Dim, ...]:
         return tuple(cast("MemRefType", read.tensor.type).shape)
 
     def _check_elements(
         self,
-        operands: Sequence[Operand],
+        operands: Sequence[HeadOperand],
         element: Attribute,
         weights: Weights,
         at: Operation,

@@ -34,7 +34,7 @@ or made of other values too, such as masks that are read."""
 
 
 @dataclass(frozen=True)
-class Variant:
+class AttentionVariant:
     """A kernel for heads of up to ``features``, where Q, K and V start at whole vectors."""
 
     name: str
@@ -66,12 +66,12 @@ _FLAT: Fields = {"tile": [128, 32], "warp_tile": [32]}
 _LOW: Fields = {"tile": [64, 64], "warp_tile": [16]}
 
 _ANYWHERE = (
-    Variant("cp_async", 64, {**_CP_ASYNC, **_HIGH}, PLAIN),
-    Variant("cp_async", 128, {**_CP_ASYNC, **_FLAT}, UNMASKED),
-    Variant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW}),
-    Variant("scalar", 64, {**_REGISTER, **_HIGH}, PLAIN),
-    Variant("scalar", 128, {**_REGISTER, **_LOW}),
-    Variant("scalar", MAX_FEATURES, {**_REGISTER, **_LOW, "tile": [64, 32]}),
+    AttentionVariant("cp_async", 64, {**_CP_ASYNC, **_HIGH}, PLAIN),
+    AttentionVariant("cp_async", 128, {**_CP_ASYNC, **_FLAT}, UNMASKED),
+    AttentionVariant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW}),
+    AttentionVariant("scalar", 64, {**_REGISTER, **_HIGH}, PLAIN),
+    AttentionVariant("scalar", 128, {**_REGISTER, **_LOW}),
+    AttentionVariant("scalar", MAX_FEATURES, {**_REGISTER, **_LOW, "tile": [64, 32]}),
 )
 """Heads of 64 leave registers for 32 queries of a warp and 128 keys, which load K and V half as
 often as 16 queries do.  Those of 128 leave them for 32 keys, of which a mask that cuts tiles would
@@ -89,21 +89,21 @@ _WGMMA: Fields = {
 _THREE: Fields = {**_WGMMA, "consumers": 3, "registers": [32, 160]}
 
 _TMA = (
-    Variant("tma", 64, {**_THREE, "tile": [192, 128]}, PLAIN),
-    Variant("tma", 128, {**_WGMMA, "tile": [128, 128]}, PLAIN),
-    Variant("tma", 128, {**_WGMMA, "tile": [128, 112]}, BOUNDED),
-    Variant("tma", 192, {**_WGMMA, "tile": [128, 80]}, BOUNDED),
-    Variant("tma", MAX_FEATURES, {**_WGMMA, "tile": [128, 64]}, BOUNDED),
-    Variant("tma", 64, {**_WGMMA, "tile": [128, 96]}),
-    Variant("tma", 128, {**_WGMMA, "tile": [128, 80]}),
-    Variant("tma", 192, {**_WGMMA, "tile": [128, 48]}),
-    Variant("tma", MAX_FEATURES, {**_WGMMA, "tile": [128, 32]}),
+    AttentionVariant("tma", 64, {**_THREE, "tile": [192, 128]}, PLAIN),
+    AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 128]}, PLAIN),
+    AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 112]}, BOUNDED),
+    AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 80]}, BOUNDED),
+    AttentionVariant("tma", MAX_FEATURES, {**_WGMMA, "tile": [128, 64]}, BOUNDED),
+    AttentionVariant("tma", 64, {**_WGMMA, "tile": [128, 96]}),
+    AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 80]}),
+    AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 48]}),
+    AttentionVariant("tma", MAX_FEATURES, {**_WGMMA, "tile": [128, 32]}),
 )
 """A thread holds a row's part of the scores, of the weights and of the output: the wider the
 heads, and the more a score is made of, the fewer keys at a step.  Narrow heads leave room for a
 third warpgroup."""
 
-VARIANTS: Mapping[str, tuple[Variant, ...]] = {
+VARIANTS: Mapping[str, tuple[AttentionVariant, ...]] = {
     "sm_80": _ANYWHERE,
     "sm_90a": (*_TMA, *_ANYWHERE),
 }
@@ -152,7 +152,7 @@ def conditions(attention: StreamingAttention, tma: bool) -> list[Assumption]:
     return [Assumption(size - 1, ">=") for size in sizes]
 
 
-def schedule_fields(attention: StreamingAttention, arch: str, variant: Variant) -> Fields:
+def schedule_fields(attention: StreamingAttention, arch: str, variant: AttentionVariant) -> Fields:
     """Every field of a variant's schedule for this attention."""
     m, n = attention.m, attention.n
     chosen = dict(variant.fields)

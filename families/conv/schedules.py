@@ -26,7 +26,7 @@ PIXELS = "pixels"
 
 
 @dataclass(frozen=True)
-class Variant:
+class ConvVariant:
     """A kernel for channels that are multiples of ``channels``, and filters of ``filters``."""
 
     name: str
@@ -69,23 +69,23 @@ _TALL: Fields = {
     "registers": [32, 160],
 }
 
-TMA: tuple[Variant, ...] = (
-    Variant("tma_wide", _WIDE, 8, 256, 100 * 128, full=True),
-    Variant("tma_tall", _TALL, 8, 8, 85 * 192),
-    Variant("tma", _WGMMA, 8, 8),
+TMA: tuple[ConvVariant, ...] = (
+    ConvVariant("tma_wide", _WIDE, 8, 256, 100 * 128, full=True),
+    ConvVariant("tma_tall", _TALL, 8, 8, 85 * 192),
+    ConvVariant("tma", _WGMMA, 8, 8),
 )
 """Pixels by im2col TMA, for sm_90a, the largest tile first.  Larger tiles read less for each
 product; they wait until an H100 has most of its 132 multiprocessors busy with 256 filters."""
 
-GATHERS: tuple[Variant, ...] = (
-    Variant("cp_async16", {**_MMA_SYNC, "loader": "cp_async", "vectorize": 8}, 8, 8),
-    Variant("cp_async4", {**_MMA_SYNC, "loader": "cp_async", "vectorize": 2}, 2),
-    Variant("scalar", {**_MMA_SYNC, "loader": "register", "stages": 2, "vectorize": 1}),
+GATHERS: tuple[ConvVariant, ...] = (
+    ConvVariant("cp_async16", {**_MMA_SYNC, "loader": "cp_async", "vectorize": 8}, 8, 8),
+    ConvVariant("cp_async4", {**_MMA_SYNC, "loader": "cp_async", "vectorize": 2}, 2),
+    ConvVariant("scalar", {**_MMA_SYNC, "loader": "register", "stages": 2, "vectorize": 1}),
 )
 """Pixels that the threads gather themselves; the last one takes every shape."""
 
 
-def variants(conv: Convolution, arch: str) -> tuple[Variant, ...]:
+def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
     """The variants of an architecture for this filter, fastest first."""
     if arch != "sm_90a" or why_no_descriptor(conv, 128) is not None:
         return GATHERS
@@ -125,7 +125,7 @@ def filled(conv: Convolution) -> list[Assumption]:
     return found
 
 
-def conditions(conv: Convolution, variant: Variant) -> tuple[Assumption, ...] | None:
+def conditions(conv: Convolution, variant: ConvVariant) -> tuple[Assumption, ...] | None:
     """What a variant needs beyond the assumptions, or None when it can never run."""
     if variant.full and conv.reads_by_pixels:
         return None
@@ -141,7 +141,7 @@ def conditions(conv: Convolution, variant: Variant) -> tuple[Assumption, ...] | 
     return left_open(conv.kernel, facts)
 
 
-def schedule_fields(conv: Convolution, arch: str, variant: Variant) -> Fields:
+def schedule_fields(conv: Convolution, arch: str, variant: ConvVariant) -> Fields:
     """Every field of a variant's schedule for this convolution."""
     chosen = dict(variant.fields)
     grouped = chosen["mma"] == "wgmma"

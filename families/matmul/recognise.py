@@ -30,7 +30,7 @@ from polyc.rewriting.region.products import (
 
 
 @dataclass(frozen=True)
-class Operand:
+class MatrixOperand:
     """One side of a contraction: a tensor, the read of it, and the axes of its dimensions."""
 
     name: str
@@ -64,8 +64,8 @@ class Contraction:
     kernel: KernelOp
     """The region over merged axes: its tensors are views of the region's own."""
     reduce: ReduceOp
-    lhs: Operand
-    rhs: Operand
+    lhs: MatrixOperand
+    rhs: MatrixOperand
     batch: tuple[str, ...]
     m: str
     n: str
@@ -174,7 +174,7 @@ def _operand(
     own: Sequence[str],
     order: Sequence[str],
     k: str,
-) -> tuple[Operand, str]:
+) -> tuple[MatrixOperand, str]:
     """One side of the product, and which of the axes that it has alone is tiled.
 
     That is its innermost dimension's, where this is not k, or else the latest in the output; the
@@ -200,7 +200,7 @@ def _operand(
         )
     tiled = next((a for a in own if a == last), None) or max(own, key=order.index)
     first, second = sorted((walked.index(tiled), walked.index(k)))
-    return Operand(side.name, side.read, tuple(walked), (first, second)), tiled
+    return MatrixOperand(side.name, side.read, tuple(walked), (first, second)), tiled
 
 
 def _outputs(kernel: KernelOp, axes: Sequence[str]) -> list[tuple[str, ...]]:

@@ -23,7 +23,7 @@ cuTensorMapEncodeTiled)."""
 
 
 @dataclass(frozen=True)
-class Variant:
+class MatmulVariant:
     """A kernel that runs when all contiguous sizes are multiples of ``multiple``."""
 
     name: str
@@ -77,35 +77,39 @@ multiprocessors."""
 _NARROW: Fields = {"tile": [128, 64, 32], "warp_tile": [64, 32]}
 """Threads that load single elements hold many addresses: with those of a batch, accumulators for
 128 columns would not stay in registers beside them."""
-_SCALAR = Variant(
+_SCALAR = MatmulVariant(
     "scalar",
     1,
     {**_MMA_SYNC, "loader": "register", "stages": 2, "vectorize": 1},
     in_batches=_NARROW,
 )
 
-VARIANTS: Mapping[str, tuple[Variant, ...]] = {
+VARIANTS: Mapping[str, tuple[MatmulVariant, ...]] = {
     "sm_90a": (
-        Variant("tma_small", 8, _WGMMA_SMALL, needs_k=True, larger=(128, 256)),
-        Variant("tma", 8, _WGMMA, needs_k=True, crowded=None),
-        Variant("cp_async", 2, {**_MMA_SYNC, "loader": "cp_async", "stages": 3, "vectorize": 2}),
+        MatmulVariant("tma_small", 8, _WGMMA_SMALL, needs_k=True, larger=(128, 256)),
+        MatmulVariant("tma", 8, _WGMMA, needs_k=True, crowded=None),
+        MatmulVariant(
+            "cp_async", 2, {**_MMA_SYNC, "loader": "cp_async", "stages": 3, "vectorize": 2}
+        ),
         _SCALAR,
     ),
     "sm_80": (
-        Variant(
+        MatmulVariant(
             "cp_async16_large",
             8,
             _MMA_SYNC_LARGE,
             tiles=ARCHS["sm_80"].multiprocessors,
             crowded={"fragment_buffers": 1},
         ),
-        Variant(
+        MatmulVariant(
             "cp_async16",
             8,
             {**_MMA_SYNC_LARGE, "tile": [128, 128, 64]},
             crowded={"fragment_buffers": 1},
         ),
-        Variant("cp_async4", 2, {**_MMA_SYNC, "loader": "cp_async", "stages": 3, "vectorize": 2}),
+        MatmulVariant(
+            "cp_async4", 2, {**_MMA_SYNC, "loader": "cp_async", "stages": 3, "vectorize": 2}
+        ),
         _SCALAR,
     ),
 }
@@ -132,7 +136,9 @@ def fills_better(
     return Assumption(waves(large) * 5 - waves(small) * 3 - 1, ">=")
 
 
-def conditions(gemm: Contraction, variant: Variant, arch: str) -> tuple[Assumption, ...] | None:
+def conditions(
+    gemm: Contraction, variant: MatmulVariant, arch: str
+) -> tuple[Assumption, ...] | None:
     """What a variant needs beyond the assumptions, or None when it can never run."""
     kernel = gemm.kernel
     if variant.fields.get("loader") == "tma" and gemm.rank > TMA_AXES:
@@ -153,7 +159,7 @@ def conditions(gemm: Contraction, variant: Variant, arch: str) -> tuple[Assumpti
     return left_open(kernel, facts)
 
 
-def schedule_fields(gemm: Contraction, arch: str, variant: Variant) -> Fields:
+def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fields:
     """Every field of a variant's schedule for this contraction."""
     chosen = {
         **variant.fields,
@@ -213,7 +219,7 @@ def is_crowded(gemm: Contraction) -> bool:
     return sum(val_type(op.result).axis(gemm.m) is not None for op in epilogue) > 1
 
 
-def variants(gemm: Contraction, arch: str) -> list[Variant]:
+def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The variants whose registers suffice; without the larger tile a smaller one is for all."""
     found = VARIANTS[arch]
     if is_crowded(gemm):

@@ -23,7 +23,7 @@ from polyc.families.rules import Fields, Rule, bad_plan, fitted
 
 
 @dataclass(frozen=True)
-class Variant:
+class RowsVariant:
     """A way to hold a row.
 
     ``vector`` elements of it are read at once, so that all rows in memory are multiples of these.
@@ -56,15 +56,15 @@ WARP = 32
 """Threads of a warp."""
 
 VARIANTS = (
-    Variant("warp", "resident", 4, 1024, 1, 8),
-    Variant("block", "resident", 1, 8192, 8, 8),
-    Variant("chunks", "streaming", 1, 8192, 16, 8),
-    Variant("any", "streaming", 1, 1024, 8, 1),
+    RowsVariant("warp", "resident", 4, 1024, 1, 8),
+    RowsVariant("block", "resident", 1, 8192, 8, 8),
+    RowsVariant("chunks", "streaming", 1, 8192, 16, 8),
+    RowsVariant("any", "streaming", 1, 1024, 8, 1),
 )
 """The variants of every architecture, in the order of dispatch; the last one takes every shape."""
 
 
-def conditions(rows: Rows, variant: Variant) -> tuple[Assumption, ...] | None:
+def conditions(rows: Rows, variant: RowsVariant) -> tuple[Assumption, ...] | None:
     """What a variant needs beyond the assumptions, or None when it can never run."""
     facts: list[Assumption] = []
     if variant.vector > 1:
@@ -99,7 +99,7 @@ def _tails(rows: Rows, tile: Sequence[int]) -> list[str]:
     ]
 
 
-def schedule_fields(rows: Rows, arch: str, variant: Variant) -> Fields:
+def schedule_fields(rows: Rows, arch: str, variant: RowsVariant) -> Fields:
     """Every field of a variant's schedule for these rows."""
     label, chosen = rows.row.label, variant.fields(rows)
     bind: dict[str, bool | int | str] = {axis.label: "block.x" for axis in rows.outer[:-1]}

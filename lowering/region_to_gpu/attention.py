@@ -24,7 +24,7 @@ from polyc.lowering.region_to_gpu.attention_parts import (
     QUARTERS,
     Keys,
     Parts,
-    Place,
+    QueryTile,
     Rows,
     check_choices,
 )
@@ -80,11 +80,11 @@ class AttentionLowering:
     def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         if plan.mma.data == "wgmma":
             return Sm90Builder(self.attention, plan).build(bindings)
-        return KernelBuilder(self.attention, plan).build(bindings)
+        return AttentionBuilder(self.attention, plan).build(bindings)
 
 
 @dataclass
-class KernelBuilder:
+class AttentionBuilder:
     """Builds the kernel of a schedule for ``mma.sync``: each warp has rows of the scores."""
 
     attention: StreamingAttention
@@ -147,7 +147,7 @@ class KernelBuilder:
         ):
             emit.op(tile.FillOp(value, target))
 
-    def load_queries(self, at: Place, keys: Keys) -> None:
+    def load_queries(self, at: QueryTile, keys: Keys) -> None:
         """Q comes in with the first keys; where there are none, nothing waits for it."""
         some = self.emit.compare("sgt", keys.count, self.parts.zero_index)
         attention, loader = self.attention, self.plan.loader.data
@@ -155,7 +155,7 @@ class KernelBuilder:
             some, lambda inner: self.parts.copy(inner, attention.q, at, at.row, self.q, loader)
         )
 
-    def walk(self, at: Place, keys: Keys) -> None:
+    def walk(self, at: QueryTile, keys: Keys) -> None:
         """The pipeline over the keys."""
         attention, plan, parts = self.attention, self.plan, self.parts
         body = Block(arg_types=[INDEX, INDEX])

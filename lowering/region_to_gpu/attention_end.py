@@ -16,7 +16,7 @@ from polyc.lowering.region_to_gpu.attention_parts import (
     COLUMN,
     ROW,
     Parts,
-    Place,
+    QueryTile,
     Rows,
     element_of,
     sizes_of,
@@ -40,7 +40,7 @@ class End:
     """
 
     parts: Parts
-    at: Place
+    at: QueryTile
     rows: Rows
     total: SSAValue
     sums: SSAValue

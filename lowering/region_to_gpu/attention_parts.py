@@ -41,7 +41,7 @@ from polyc.dialects.gpu.types import FragmentType, GlobalType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN
 from polyc.dialects.plan.fields import record_of
-from polyc.families.attention.recognise import Operand, StreamingAttention
+from polyc.families.attention.recognise import HeadOperand, StreamingAttention
 from polyc.families.facts import holds_always
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.point import Point
@@ -56,7 +56,7 @@ QUARTERS = AffineMap.from_callable(lambda i, j: (i, j // 2 % 4))
 
 
 @dataclass(frozen=True)
-class Place:
+class QueryTile:
     """A tile of queries: its attention among the batch, and its first query."""
 
     batch: Sequence[SSAValue]
@@ -133,7 +133,7 @@ class Parts:
 
     # Where
 
-    def place(self, emit: Emit) -> Place:
+    def place(self, emit: Emit) -> QueryTile:
         """The tile of a CTA: tiles of queries inside, batch axes around them.
 
         Where later queries see more keys, the last tile comes first: the longest work.
@@ -148,7 +148,7 @@ class Parts:
                 AffineExpr.symbol(0) - affine_dim(0) - 1, [part], [tiles], "from_last"
             )
         row = emit.apply(affine_dim(0) * self.queries, [part], hint=f"{attention.m}0")
-        return Place(self.batch(emit, number), row)
+        return QueryTile(self.batch(emit, number), row)
 
     def batch(self, emit: Emit, number: SSAValue) -> list[SSAValue]:
         """The coordinates of the ``number``-th point of the batch, the last axis fastest."""
@@ -163,7 +163,7 @@ class Parts:
             found.insert(0, number)
         return found
 
-    def visible_keys(self, emit: Emit, at: Place) -> Keys:
+    def visible_keys(self, emit: Emit, at: QueryTile) -> Keys:
         """The keys that a kernel walks over for a tile of queries."""
         visible = self.attention.score.visible
         end = self.size_n
@@ -187,7 +187,7 @@ class Parts:
         return emit.value(arith.AddiOp(keys.first, position), f"{self.attention.n}0")
 
     def coordinates(
-        self, emit: Emit, operand: Operand, at: Place, position: SSAValue
+        self, emit: Emit, operand: HeadOperand, at: QueryTile, position: SSAValue
     ) -> list[SSAValue]:
         """Where in its tensor a tile of Q, K or V begins, at a first query or key."""
         found: list[SSAValue] = []
@@ -203,8 +203,8 @@ class Parts:
     def copy(
         self,
         emit: Emit,
-        operand: Operand,
-        at: Place,
+        operand: HeadOperand,
+        at: QueryTile,
         position: SSAValue,
         shared: SSAValue,
         loader: str,
@@ -229,7 +229,7 @@ class Parts:
 
     # Scores
 
-    def _point(self, block: Block, at: Place, key: SSAValue) -> Point:
+    def _point(self, block: Block, at: QueryTile, key: SSAValue) -> Point:
         """An element of a tile of scores."""
         attention = self.attention
         count = len(at.batch)
@@ -239,7 +239,7 @@ class Parts:
         known: dict[SSAValue, SSAValue] = {attention.scores.result: block.args[0]}
         return Point(self.frame, block, known, axes, 2, [*at.batch, at.row, key])
 
-    def score(self, emit: Emit, scores: SSAValue, at: Place, key: SSAValue) -> None:
+    def score(self, emit: Emit, scores: SSAValue, at: QueryTile, key: SSAValue) -> None:
         """Products become scores, where that is more than a scale; masks that are data go in."""
         score = self.attention.score
         if score.scale is not None and not score.gates:
@@ -252,7 +252,7 @@ class Parts:
             value = point.emit.value(arith.SelectOp(point.scalar(gate), value, self.none))
         self._close(emit, point, scores, value)
 
-    def mask(self, emit: Emit, scores: SSAValue, at: Place, key: SSAValue) -> None:
+    def mask(self, emit: Emit, scores: SSAValue, at: QueryTile, key: SSAValue) -> None:
         """Scores of keys that a query does not see, or that are none, become -inf.
 
         That is done in the tiles that have such keys.
@@ -280,7 +280,7 @@ class Parts:
         return emit.value(arith.SubiOp(self.size_n, key), "left")
 
     def hide(
-        self, emit: Emit, scores: SSAValue, at: Place, key: SSAValue, left: SSAValue | None
+        self, emit: Emit, scores: SSAValue, at: QueryTile, key: SSAValue, left: SSAValue | None
     ) -> None:
         """Scores of keys that a query does not see become -inf, whether there are any or not.
 
@@ -324,7 +324,7 @@ class Parts:
         emit: Emit,
         inner: Emit,
         expr: AffineExpr,
-        at: Place,
+        at: QueryTile,
         key: SSAValue,
         row: SSAValue,
     ) -> SSAValue:

@@ -24,14 +24,14 @@ from polyc.dialects.gpu.hardware import BlockIdOp, SharedTileOp
 from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
-from polyc.families.attention.recognise import Operand, StreamingAttention
+from polyc.families.attention.recognise import HeadOperand, StreamingAttention
 from polyc.lowering.region_to_gpu.attention_end import End
 from polyc.lowering.region_to_gpu.attention_parts import (
     BY_ROW,
     QUARTERS,
     Keys,
     Parts,
-    Place,
+    QueryTile,
     Rows,
     check_choices,
 )
@@ -50,7 +50,7 @@ QUAD = 4
 class Work:
     """A tile of queries, and the blocks of keys that it sees; step 0 takes the last of them."""
 
-    at: Place
+    at: QueryTile
     keys: Keys
     steps: SSAValue
     """How many blocks."""
@@ -122,7 +122,9 @@ class Sm90Builder:
         if self.consumers > 1:
             self.turn = emit.value(tile.OrderBarrierOp(self.consumers), "turn")
 
-    def shared(self, operand: Operand, sizes: tuple[int, int], ring: int, hint: str) -> SSAValue:
+    def shared(
+        self, operand: HeadOperand, sizes: tuple[int, int], ring: int, hint: str
+    ) -> SSAValue:
         kind = SharedType.of(sizes, self.attention.element, ring=ring)
         return self.emit.value(located(SharedTileOp(kind), operand.read), hint)
 
@@ -146,7 +148,7 @@ class Sm90Builder:
         if self.attention.score.visible.grows:
             part = affine_dim(1) - part - 1
         query = emit.apply(part * self.queries, [rest, tiles], hint="q0")
-        at = Place(self.parts.batch(emit, number), query)
+        at = QueryTile(self.parts.batch(emit, number), query)
         keys = self.parts.visible_keys(emit, at)
         if heads > 1:
             # The last group may have room for more than there are.
@@ -165,7 +167,7 @@ class Sm90Builder:
         number, query, ordinal = body.args
         number.name_hint, query.name_hint, ordinal.name_hint = "batch", "q0", "n"
         inner = Emit(emit)
-        at = Place(self.parts.batch(inner, number), query)
+        at = QueryTile(self.parts.batch(inner, number), query)
         keys = self.parts.visible_keys(inner, at)
         steps = self.steps(inner, keys)
         before = inner.value(arith.MuliOp(ordinal, steps), "before")
@@ -261,7 +263,7 @@ class Consumer:
         parts, rows = self.parts, self.rows
         place = affine_dim(0) + affine_dim(1) * GROUP_ROWS
         row = emit.apply(place, [work.at.row, self.number], hint="row")
-        self.at = Place(work.at.batch, row)
+        self.at = QueryTile(work.at.batch, row)
         for value, fragment in (
             (parts.zero, self.o),
             (parts.zero, self.sums),

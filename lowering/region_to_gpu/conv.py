@@ -30,7 +30,12 @@ from polyc.families.conv.recognise import Convolution, find_convolution, reads_p
 from polyc.families.conv.schedules import PIXELS, fault
 from polyc.lowering.region_to_gpu.frame import Frame, alignments, refuse_choice
 from polyc.lowering.region_to_gpu.point import Point
-from polyc.lowering.region_to_gpu.product import Place, ProductBuilder, Target, check_reduction
+from polyc.lowering.region_to_gpu.product import (
+    Coordinates,
+    ProductBuilder,
+    Target,
+    check_reduction,
+)
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim, ceil_div
 
@@ -66,7 +71,7 @@ class ConvLowering:
         return LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))
 
     def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        return KernelBuilder(self.conv, plan).build(bindings)
+        return ConvBuilder(self.conv, plan).build(bindings)
 
 
 class PixelPoint(Point):
@@ -94,7 +99,7 @@ class PixelPoint(Point):
         return view, (self.axes[PIXELS], *places)
 
 
-class KernelBuilder(ProductBuilder):
+class ConvBuilder(ProductBuilder):
     """Builds the kernel of one schedule."""
 
     def __init__(self, conv: Convolution, plan: ScheduleOp) -> None:
@@ -135,7 +140,7 @@ class KernelBuilder(ProductBuilder):
     ) -> Point:
         return PixelPoint(self.conv, self.frame, block, known, axes, origin)
 
-    def contract(self, at: Place, acc: SSAValue) -> None:
+    def contract(self, at: Coordinates, acc: SSAValue) -> None:
         conv, plan = self.conv, self.plan
         rows, columns, depth = plan.tile_sizes
         pixel = self.first_pixel(at[PIXELS])

@@ -19,10 +19,15 @@ from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, SharedType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
-from polyc.families.matmul.recognise import Contraction, Operand, find_contraction, staged_tile
+from polyc.families.matmul.recognise import (
+    Contraction,
+    MatrixOperand,
+    find_contraction,
+    staged_tile,
+)
 from polyc.lowering.region_to_gpu.frame import alignments
 from polyc.lowering.region_to_gpu.product import (
-    Place,
+    Coordinates,
     ProductBuilder,
     Target,
     along,
@@ -60,10 +65,10 @@ class GemmLowering:
         return LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))
 
     def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        return KernelBuilder(self.gemm, plan).build(bindings)
+        return GemmBuilder(self.gemm, plan).build(bindings)
 
 
-class KernelBuilder(ProductBuilder):
+class GemmBuilder(ProductBuilder):
     """Builds the kernel of one schedule."""
 
     def __init__(self, gemm: Contraction, plan: ScheduleOp) -> None:
@@ -80,7 +85,7 @@ class KernelBuilder(ProductBuilder):
         outputs = self.frame.outputs
         return [Target(o, labels) for o, labels in zip(outputs, self.gemm.outputs, strict=True)]
 
-    def contract(self, at: Place, acc: SSAValue) -> None:
+    def contract(self, at: Coordinates, acc: SSAValue) -> None:
         """The pipeline over k: copy both operands' tiles, and contract them."""
         gemm, plan, emit = self.gemm, self.plan, self.emit
         rows, columns, depth = plan.tile_sizes
@@ -117,7 +122,7 @@ class KernelBuilder(ProductBuilder):
         )
         self.pipeline(self.depth, depth, body, contract)
 
-    def operand_map(self, side: Operand) -> AffineMap:
+    def operand_map(self, side: MatrixOperand) -> AffineMap:
         order = (self.gemm.m, self.gemm.n, self.gemm.k)
         axes = tuple(AffineExpr.dimension(order.index(a)) for a in side.tile_axes)
         return AffineMap(3, 0, axes)

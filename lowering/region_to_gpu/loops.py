@@ -93,7 +93,7 @@ def _tiles(space: Space, plan: ScheduleOp) -> Dim:
 
 
 @dataclass(frozen=True)
-class Place:
+class AxisPlace:
     """Where an axis stands: at an axis of the tile (0 its rows, 1 its columns), from a start on."""
 
     along: int | None
@@ -115,12 +115,12 @@ class Scope:
     """Where code is emitted: the block, the axes' places there, and the reductions made so far."""
 
     emit: Emit
-    places: Mapping[str, Place]
+    places: Mapping[str, AxisPlace]
     made: ChainMap[tuple[object, ...], SSAValue] = field(
         default_factory=ChainMap[tuple[object, ...], SSAValue]
     )
 
-    def inside(self, emit: Emit, label: str, place: Place) -> Scope:
+    def inside(self, emit: Emit, label: str, place: AxisPlace) -> Scope:
         """The scope of a loop over an axis."""
         return Scope(emit, {**self.places, label: place}, self.made.new_child())
 
@@ -153,7 +153,7 @@ class Builder:
         body = Block(arg_types=[INDEX] * (len(steps) + 1))
         *starts, ordinal = body.args
         ordinal.name_hint = "tile"
-        places: dict[str, Place] = {}
+        places: dict[str, AxisPlace] = {}
         walks: list[Walk] = []
         sizes, tiles = list(space.sizes), list(steps)
         for i, (label, start) in enumerate(zip(space.labels, starts, strict=True)):
@@ -162,7 +162,7 @@ class Builder:
                 walks.append(Walk(label, along, sizes[i], steps[i]))
                 sizes[i], tiles[i] = Dim.const(1), 1
             elif label is not None:
-                places[label] = Place(along, start)
+                places[label] = AxisPlace(along, start)
                 start.name_hint = f"{label}0"
         scope = Scope(Emit(), places)
         for reduce in reductions_in([self.kernel.yield_op.values[i] for i in space.outputs]):
@@ -182,7 +182,7 @@ class Builder:
         axis, *rest = walks
 
         def body(inner: Emit, at: SSAValue) -> None:
-            self.walk(scope.inside(inner, axis.label, Place(axis.along, at)), space, rest)
+            self.walk(scope.inside(inner, axis.label, AxisPlace(axis.along, at)), space, rest)
 
         size = self.frame.size(axis.size)
         scope.emit.loop(size, body, step=axis.step, hint=f"{axis.label}0")
@@ -325,7 +325,7 @@ class Builder:
         size = self.frame.size(size_of(reduce, label))
 
         def body(inner: Emit, at: SSAValue) -> None:
-            self.loop(scope.inside(inner, label, Place(along, at)), reduce, rest, apart, acc)
+            self.loop(scope.inside(inner, label, AxisPlace(along, at)), reduce, rest, apart, acc)
 
         step = 1 if along is None else self.tile[along]
         scope.emit.loop(size, body, step=step, hint=label if along is None else f"{label}0")
@@ -379,7 +379,7 @@ def _own_place(fragment: SSAValue) -> tuple[AffineExpr, ...]:
     return _projection((rows > 1, columns > 1)).results
 
 
-def _expr(place: Place, origin: list[SSAValue]) -> AffineExpr:
+def _expr(place: AxisPlace, origin: list[SSAValue]) -> AffineExpr:
     """A place as an expression of a map's dimensions and origins, which learn its start."""
     if place.start not in origin:
         origin.append(place.start)

@@ -29,7 +29,7 @@ from polyc.rewriting.emit import INDEX, Emit, affine_dim
 ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
 FIRST_ROW, FIRST_COLUMN = AffineExpr.symbol(0), AffineExpr.symbol(1)
 
-Place = Mapping[str, SSAValue]
+Coordinates = Mapping[str, SSAValue]
 """Where a tile of the output begins: the first coordinate on each axis of the output."""
 
 
@@ -77,7 +77,7 @@ class ProductBuilder(ABC):
         """The sizes of ``axes``; what does not change from tile to tile may be emitted here."""
 
     @abstractmethod
-    def contract(self, at: Place, acc: SSAValue) -> None:
+    def contract(self, at: Coordinates, acc: SSAValue) -> None:
         """The pipeline over the summed axes: copy both operands' tiles, and contract them."""
 
     @abstractmethod
@@ -148,7 +148,7 @@ class ProductBuilder(ABC):
             tile.TileLoopOp(sizes, self.tile, Region(body), plan.raster.data, plan.integer("group"))
         )
 
-    def compute(self, at: Place) -> None:
+    def compute(self, at: Coordinates) -> None:
         """One tile of the output: contract, and hand on what comes out."""
         emit = self.emit
         for axis, value in at.items():
@@ -168,7 +168,7 @@ class ProductBuilder(ABC):
         made = tile.PipelineOp(bound, step, self.plan.integer("stages"), Region(body))
         self.emit.op(located(made, self.reduce))
 
-    def epilogue(self, at: Place, acc: SSAValue) -> None:
+    def epilogue(self, at: Coordinates, acc: SSAValue) -> None:
         """What follows the contraction, mapped over its accumulator into the outputs.
 
         A persistent kernel maps into a fragment, and stores that by TMA, so that the stores go
@@ -208,7 +208,7 @@ class ProductBuilder(ABC):
                 located(op, end)
 
     def stores(
-        self, at: Place, fragment: SSAValue, target: Target, staged: tuple[int, int]
+        self, at: Coordinates, fragment: SSAValue, target: Target, staged: tuple[int, int]
     ) -> list[Operation]:
         """The fragment by parts into a shared tile, and from there to the tensor."""
         emit, made = self.emit, len(self.emit.ops)

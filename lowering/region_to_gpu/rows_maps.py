@@ -27,7 +27,7 @@ from polyc.rewriting.emit import Emit
 
 ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
 
-Place = tuple[AffineExpr, ...]
+Indices = tuple[AffineExpr, ...]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Held:
     """A fragment that holds a region value, and where in it the value of a point is."""
 
     fragment: SSAValue
-    place: Place
+    place: Indices
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Wanted:
 
     value: SSAValue
     target: SSAValue
-    place: Place
+    place: Indices
     beyond: SSAValue | None = None
 
 

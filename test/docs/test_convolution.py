@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from polyc.families.conv.schedules import GATHERS, TMA, Variant
+from polyc.families.conv.schedules import GATHERS, TMA, ConvVariant
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
@@ -42,7 +42,7 @@ def test_the_reasons_are_those_of_the_search() -> None:
             assert part in source, part
 
 
-def line(variant: Variant) -> str:
+def line(variant: ConvVariant) -> str:
     def multiples(of: int) -> str:
         return "any" if of == 1 else f"multiples of {of}"
 

@@ -65,7 +65,7 @@ def shared_type(value: SSAValue) -> SharedType:
 
 
 @dataclass(frozen=True)
-class Place:
+class WarpPart:
     """Where a warp's part of a tile is, and which lane asks."""
 
     lane: SSAValue
@@ -73,14 +73,14 @@ class Place:
     column: SSAValue
 
     @staticmethod
-    def of(emit: Emit, op: Operation, n: int, warp_tile: tuple[int, int]) -> Place:
+    def of(emit: Emit, op: Operation, n: int, warp_tile: tuple[int, int]) -> WarpPart:
         """Warps tile the output in row-major order, as ``mma_sync_accumulator`` says."""
         wm, wn = warp_tile
         across = n // wn
         thread = thread_in_scope(emit, op)
         lane = emit.apply(affine_dim(0) % 32, [thread], hint="lane")
         warp = emit.value(hw.WarpUniformOp(emit.apply(affine_dim(0) // 32, [thread])), "warp")
-        return Place(
+        return WarpPart(
             lane,
             emit.apply(affine_dim(0) // across * wm, [warp], hint="warp_row"),
             emit.apply(affine_dim(0) % across * wn, [warp], hint="warp_column"),
@@ -104,7 +104,7 @@ def load_operand(
     emit: Emit,
     operand: SSAValue,
     slot: SSAValue,
-    place: Place,
+    place: WarpPart,
     step: SSAValue,
     registers: SSAValue,
     blocks: int,
@@ -189,7 +189,7 @@ class LowerLoadOperands(RewritePattern):
     def match_and_rewrite(self, op: LoadOperandsOp, rewriter: PatternRewriter) -> None:
         emit = Emit()
         wm, wn = op.warp_sizes
-        place = Place.of(emit, op, op.sizes[1], (wm, wn))
+        place = WarpPart.of(emit, op, op.sizes[1], (wm, wn))
         zero, step = emit.index(0), emit.index(op.step.value.data)
         buffer = op.buffer.value.data
         of_a, of_b = operand_registers((wm, wn))

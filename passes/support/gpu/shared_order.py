@@ -75,7 +75,7 @@ FIRST_STEPS = 16
 
 
 @dataclass(frozen=True)
-class Place:
+class AccessPoint:
     """Where an access is made now: the forms of its slot (and its row and column), and what
     holds."""
 
@@ -210,7 +210,7 @@ class Order(ABC):
             found[past] = Known(FLIGHT.get(access.how), unseen=unseen)
         return found
 
-    def placed(self, access: Access) -> Iterator[Place]:
+    def placed(self, access: Access) -> Iterator[AccessPoint]:
         """Where an access is made; several places where its slot may be one of several."""
         assert isinstance(access.tile.type, SharedType)
         slots: Sequence[Form] = (Form(AffineExpr.constant(0)),)
@@ -222,7 +222,7 @@ class Order(ABC):
             if all(len(side) == 1 and self.follows_thread(side[0]) for side in sides):
                 point = tuple(side[0].expr for side in sides)
         for slot in slots:
-            yield Place(access, (slot.expr, *point), (*self.rows, *slot.rows))
+            yield AccessPoint(access, (slot.expr, *point), (*self.rows, *slot.rows))
 
     def follows_thread(self, form: Form) -> bool:
         """Whether a form differs between threads by nothing but the thread's own number."""
@@ -232,7 +232,7 @@ class Order(ABC):
     # Pairs of accesses
 
     def check(
-        self, op: Operation, now: Sequence[Place], state: State, waits: bool = False
+        self, op: Operation, now: Sequence[AccessPoint], state: State, waits: bool = False
     ) -> State:
         """Tell what ``op`` lacks; with ``waits``, of waits alone."""
         found: list[Missing] = []
@@ -245,7 +245,7 @@ class Order(ABC):
                     found.append(Missing(past, known, place.access, needs))
         return after(state, self.missing(op, found), who_meets(op)) if found else state
 
-    def needs(self, past: Past, known: Known, place: Place) -> Needs:
+    def needs(self, past: Past, known: Known, place: AccessPoint) -> Needs:
         """What must stand between an access that was made and one that is made now."""
         was, now = past.access, place.access
         if was.tile is not now.tile or not (was.writes or now.writes):
@@ -271,19 +271,19 @@ class Order(ABC):
             needs.add("cluster" if was.remote or now.remote else "meet")
         return frozenset(needs)
 
-    def holding(self, past: Past, place: Place) -> list[Row]:
+    def holding(self, past: Past, place: AccessPoint) -> list[Row]:
         """What holds of an access and one made now, where they meet in a slot."""
         slots = equal(past.forms[0], place.forms[0])
         return [*past.rows, *past.when, *place.rows, *self.now, slots]
 
-    def one_slot(self, past: Past, place: Place) -> bool:
+    def one_slot(self, past: Past, place: AccessPoint) -> bool:
         """Whether two accesses may meet in a slot."""
         was, now = past.forms[0], place.forms[0]
         if was == now:
             return not (past.rows or past.when) or possible(self.holding(past, place))
         return not never_zero(was - now) and possible(self.holding(past, place))
 
-    def by_hand(self, past: Past, known: Known, place: Place) -> Needs:
+    def by_hand(self, past: Past, known: Known, place: AccessPoint) -> Needs:
         """What code on addresses lacks: a barrier, where isl sees two threads at one element.
 
         Its author orders it.  What follows no affine place is taken as right, and so is what stands
@@ -297,7 +297,7 @@ class Order(ABC):
         together = all(agrees(o) for op in (was.op, now.op) for o in around(op))
         return frozenset(("meet",)) if together and self.points_meet(past, place) else NOTHING
 
-    def same_threads(self, past: Past, known: Known, place: Place) -> bool:
+    def same_threads(self, past: Past, known: Known, place: AccessPoint) -> bool:
         """Whether each thread (or group of threads that have met) meets no other's access."""
         was, now = past.access, place.access
         if was.scope != now.scope or was.remote or now.remote:
@@ -312,7 +312,7 @@ class Order(ABC):
         one, other = was.holders(), now.holders()
         return one is not None and other is not None and not one.apart(other, group)
 
-    def points_meet(self, past: Past, place: Place) -> bool:
+    def points_meet(self, past: Past, place: AccessPoint) -> bool:
         """Whether two threads touch one element, each at its own place."""
         here = self.forms.leaf(hw.ThreadIdOp.name)
         there = self.forms.leaf("another thread")

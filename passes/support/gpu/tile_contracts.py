@@ -21,7 +21,7 @@ from polyc.dialects.gpu.types import (
 from polyc.passes.support.gpu.mma_steps import (
     K_STEP,
     PACKED,
-    Place,
+    WarpPart,
     is_packed,
     load_operand,
     multiply_step,
@@ -227,7 +227,7 @@ class LowerMmaSyncContract(RewritePattern):
         acc = registers_of(emit, op.acc)
         if op.clear is not None:
             clear_registers(emit, acc)
-        place = Place.of(emit, op, n, (wm, wn))
+        place = WarpPart.of(emit, op, n, (wm, wn))
         zero = emit.index(0)
         of_a, of_b = operand_registers((wm, wn))
         a = emit.registers(of_a, i32, "a")
@@ -262,7 +262,7 @@ class LowerMmaSyncContract(RewritePattern):
         if op.clear is not None:
             clear_registers(emit, acc)
         words = words_of(emit, op.lhs)
-        place = Place.of(emit, op, n, (wm, wn))
+        place = WarpPart.of(emit, op, n, (wm, wn))
         b = emit.registers(operand_registers((wm, wn))[1], i32, "b")
         slot = op.rhs_slot or emit.index(0)
         for step in range(k // K_STEP):

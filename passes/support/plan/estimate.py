@@ -16,7 +16,7 @@ from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.families.matmul.recognise import (
     Contraction,
-    Operand,
+    MatrixOperand,
     find_contraction,
     staged_tile,
 )
@@ -134,7 +134,7 @@ def _staged_bytes(plan: ScheduleOp, outputs: int, staged: tuple[int, int] | None
     return 0 if staged is None else outputs * rows * columns * OPERAND_BYTES
 
 
-def _boxes(side: Operand, tile: Mapping[str, int]) -> int:
+def _boxes(side: MatrixOperand, tile: Mapping[str, int]) -> int:
     """TMA copies that bring one tile of an operand: one a panel, as wide as its swizzle spans."""
     kind = SharedType.of(
         [tile[axis] for axis in side.tile_axes], side.read.result.type.element_type

@@ -145,8 +145,8 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     def capture(stream: int) -> int:
         return 0
 
-    def place_of(pointer: int) -> driver.Place:
-        return driver.Place(0, False, False)
+    def place_of(pointer: int) -> driver.PointerAttributes:
+        return driver.PointerAttributes(0, False, False)
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(driver, "Module", FakeModule)
