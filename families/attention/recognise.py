@@ -89,7 +89,7 @@ class Score:
     """The positions outside of which the score is -inf."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StreamingAttention:
     """Attention in a region, its axes and its parts."""
 
@@ -194,26 +194,26 @@ class _Search:
         for out in self.kernel.yield_op.values:
             self._check_elementwise(out, set(together.states), (*batch, m, *wide))
         return StreamingAttention(
-            self.kernel,
-            scores,
-            together,
-            weights.maximum,
-            weights.total,
-            weights.weighted,
-            batch,
-            m,
-            n,
-            depth_axis,
-            wide[0],
-            _head(scores.operand, depth_axis),
-            _head(weights.weighted, wide[0]),
-            q_side,
-            k_side,
-            v_side,
-            element,
-            Score(value, _scale(value, scores.result), gates, visible),
-            weights.factor,
-            (*forbidden, *([] if weights.guarded else [_UNGUARDED])),
+            kernel=self.kernel,
+            scores=scores,
+            together=together,
+            maximum=weights.maximum,
+            total=weights.total,
+            weighted=weights.weighted,
+            batch=batch,
+            m=m,
+            n=n,
+            depth_axis=depth_axis,
+            width_axis=wide[0],
+            depth=_head(scores.operand, depth_axis),
+            width=_head(weights.weighted, wide[0]),
+            q=q_side,
+            k=k_side,
+            v=v_side,
+            element=element,
+            score=Score(value, _scale(value, scores.result), gates, visible),
+            factor=weights.factor,
+            finite_only=(*forbidden, *([] if weights.guarded else [_UNGUARDED])),
         )
 
     def _together(self) -> region.ReduceTogetherOp:
