@@ -1,6 +1,6 @@
 """What a softmax over keys takes: its scores below their masks, its weights, and its values.
 
-Parts of ``region_attention``, found one from another; each raises ``Refused`` where the region has
+Parts of what ``recognise.py`` looks for, found one from another; each raises ``Refused`` where the region has
 something else there.
 """
 

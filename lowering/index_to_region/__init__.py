@@ -1,7 +1,7 @@
 """``index-to-region``: a tiny graph and its index book as kernels of pure values (S6).
 
 What the outputs need is composed into one kernel, with movements as nothing but maps, wherever
-that is legal and pays (``index_to_region_fusion``).  A graph that takes several kernels becomes a
+that is legal and pays (``fusion.py``).  A graph that takes several kernels becomes a
 ``region.graph`` and one ``region.kernel`` for each value that is stored, in the order in which they
 run; ``boundary`` beside such an output says why it is stored.
 """

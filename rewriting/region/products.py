@@ -2,7 +2,7 @@
 
 A region computes ``epilogue(sum over some axes of A[..] * B[..])`` of two tensors of f16 or bf16,
 or is refused with the reason.  The axes decide which family it is of: a product of matrices
-(``region_contraction.py``) or a convolution (``region_convolution.py``).
+(``families/matmul/``) or a convolution (``families/conv/``).
 """
 
 from __future__ import annotations

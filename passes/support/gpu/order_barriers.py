@@ -17,7 +17,7 @@ from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit, affine_dim
 
 FIRST = 9
-"""The first hardware barrier that no scope uses (``gpu_scope``)."""
+"""The first hardware barrier that no scope uses (``scope.py``)."""
 
 LAST = 15
 """The last hardware barrier of a CTA."""

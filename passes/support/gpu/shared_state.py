@@ -1,7 +1,7 @@
 """What has been done to shared tiles at a point of a kernel, and what settles it.
 
 A state holds the accesses that were made and that a barrier, a wait or a fence has not settled for
-everyone.  ``gpu_shared_order`` walks a kernel with it.
+everyone.  ``shared_order.py`` walks a kernel with it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The pattern that lowers ``gpu.reduce`` across warps and across the CTAs of a cluster (T2).
 
 The source's layout says who holds what.  A thread first combines its own registers that fall
-together, then the lanes of a warp (``gpu_tile_reduce``).  Warps that share a place meet in shared
+together, then the lanes of a warp (``tile_reduce.py``).  Warps that share a place meet in shared
 memory; the CTAs of a cluster send their results to each other through distributed shared memory.
 Every step has an order that the layout fixes, so that a sum is the same on every run.
 """
