@@ -1,7 +1,7 @@
 """What a softmax over keys takes: its scores below their masks, its weights, and its values.
 
-Parts of what ``recognise.py`` looks for, found one from another; each raises ``Refused`` where the region has
-something else there.
+Parts of what ``recognise.py`` looks for, found one from another; each raises ``Refused`` where the
+region has something else there.
 """
 
 from __future__ import annotations

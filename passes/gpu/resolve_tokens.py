@@ -28,7 +28,7 @@ from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType, SharedType, TokenType, index_attr
 from polyc.passes.support.gpu.scope import scope_barrier
-from polyc.passes.support.gpu.tile_stores import STORE_GROUPS, Writers
+from polyc.passes.support.gpu.tile_stores import Writers
 from polyc.passes.support.gpu.token_state import Flight, State, awaited, youngest
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.emit import Emit
@@ -375,7 +375,7 @@ def forget(op: tile.ContractOp | tile.CopyOp, rewriter: PatternRewriter) -> None
     """The same op without its token; a store then counts as ordered, by its author."""
     bare = type(op).create(operands=op.operands, properties=op.properties, attributes=op.attributes)
     if isinstance(bare, tile.CopyOp) and is_bulk_store(bare):
-        bare.attributes[STORE_GROUPS] = index_attr(1)
+        bare.store_groups = index_attr(1)
     located(bare, op)
     rewriter.insert(bare, InsertPoint.before(op))
     rewriter.erase(op, safe_erase=False)

@@ -16,7 +16,7 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import index_attr
-from polyc.passes.support.gpu.tile_stores import STORE_GROUPS, Writers, writes
+from polyc.passes.support.gpu.tile_stores import Writers, writes
 from polyc.passes.support.gpu.uniform import agrees, around
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.emit import Emit
@@ -41,13 +41,13 @@ class WaitForStores(RewritePattern):
     def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
         if not op.is_store or op.loader is None:
             return
-        if op.token is not None or STORE_GROUPS in op.attributes:
+        if op.token is not None or op.store_groups is not None:
             return
         stores = [s for s in stores_of(op.source) if s.token is None]
         by_tma = [s.loader is not None and s.loader.data == "tma" for s in stores]
         writers = Writers.of(op) if all(by_tma) else Writers.whole(op)
         for store in stores:
-            store.attributes[STORE_GROUPS] = index_attr(writers.groups)
+            store.store_groups = index_attr(writers.groups)
         for fill in writes(op.source):
             if not follows_fill(fill):
                 emit, place = Emit(), where_all_come(fill)

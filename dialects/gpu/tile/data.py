@@ -32,11 +32,13 @@ from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.gpu.types import (
     FragmentType,
     GlobalType,
+    IndexAttr,
     IntsAttr,
     MBarrierType,
     RingType,
     SharedType,
     TokenType,
+    index_attr,
 )
 
 LOADERS = ("tma", "cp_async", "register")
@@ -112,7 +114,8 @@ class CopyOp(IRDLOperation):
     same tile: each loads its share and sends it to all.  ``cache`` is a hint for the L2 cache
     (``gpu-cache-hints``).  An asynchronous copy that nothing
     signals may give a ``token`` for ``gpu.await``: of a load, the tile may be read; of a store,
-    the tile may be overwritten.
+    the tile may be overwritten.  ``store_groups`` says of a TMA store that its waits are there
+    (``gpu-store-waits``), and how many groups of threads store their own part of the tile.
 
     ``axes`` are the axes of the tensor that the tile runs along, where they are not its last ones;
     the others are picked.  With ``im2col`` the tile is ``[pixels, channels]`` of a convolution's
@@ -137,6 +140,7 @@ class CopyOp(IRDLOperation):
     im2col = opt_prop_def(Im2colAttr)
     multicast = opt_prop_def(UnitAttr)
     cache = opt_prop_def(StringAttr)
+    store_groups = opt_prop_def(IndexAttr)
     token = opt_result_def(TokenType)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
@@ -211,6 +215,7 @@ class CopyOp(IRDLOperation):
             im2col=self.im2col,
             tap=self.tap,
         )
+        new.store_groups = self.store_groups
         new.attributes.update(self.attributes)
         new.location = self.location
         return new
@@ -284,6 +289,9 @@ class CopyOp(IRDLOperation):
         cache: str | None = None
         if parser.parse_optional_keyword("cache") is not None:
             cache = parser.parse_str_literal()
+        groups: int | None = None
+        if parser.parse_optional_keyword("store_groups") is not None:
+            groups = parser.parse_integer()
         signal: SSAValue | None = None
         signal_index: SSAValue | None = None
         if parser.parse_optional_keyword("signal") is not None:
@@ -316,6 +324,7 @@ class CopyOp(IRDLOperation):
             im2col=im2col,
             tap=tap,
         )
+        op.store_groups = None if groups is None else index_attr(groups)
         op.attributes.update(attributes)
         return op
 
@@ -354,6 +363,8 @@ class CopyOp(IRDLOperation):
         if self.cache is not None:
             printer.print_string(" cache ")
             printer.print_string_literal(self.cache.data)
+        if self.store_groups is not None:
+            printer.print_string(f" store_groups {self.store_groups.value.data}")
         if self.signal is not None:
             printer.print_string(" signal ")
             printer.print_ssa_value(self.signal)
@@ -382,6 +393,13 @@ class CopyOp(IRDLOperation):
             raise VerifyException(
                 f"a copy has a shared tile or a fragment at one end and not two of a kind: "
                 f"{source} to {target}; gpu.map copies fragments"
+            )
+        if self.store_groups is not None and (
+            not self.is_store or self.store_groups.value.data < 1
+        ):
+            raise VerifyException(
+                f"store_groups {self.store_groups.value.data} is of a store from a shared tile, by "
+                f"1 group of threads or more; this copies {source} to {target}"
             )
         if source.element_type != target.element_type:
             raise VerifyException(f"a copy does not convert {source} to {target}")

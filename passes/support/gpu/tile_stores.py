@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.dialects import arith, memref, vector
-from xdsl.dialects.builtin import IntegerAttr, VectorType, i32
+from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -20,7 +19,6 @@ from polyc.dialects.gpu.types import (
     FragmentLayoutAttr,
     FragmentType,
     GlobalType,
-    IndexAttr,
     SharedType,
     TensorMapType,
     element_bytes,
@@ -40,9 +38,6 @@ from polyc.passes.support.gpu.tile_copies import tensor_map_argument
 from polyc.rewriting.emit import Emit, affine_dim
 
 WARP = 32
-
-STORE_GROUPS = "store_groups"
-"""Attribute of a TMA store that ``gpu-store-waits`` ordered: its ``Writers.groups``."""
 
 BLOCK = 4
 """Registers of an accumulator that are 16 rows of 8 columns in a warp."""
@@ -221,11 +216,9 @@ class Writers:
     def planned(op: tile.CopyOp) -> Writers:
         """What ``gpu-store-waits`` found, while the fills were there; one group where it did not
         look."""
-        kind, attribute = op.source.type, op.attributes.get(STORE_GROUPS)
+        kind = op.source.type
         assert isinstance(kind, SharedType)
-        groups = 1
-        if isinstance(attribute, IntegerAttr):
-            groups = cast(IndexAttr, attribute).value.data
+        groups = 1 if op.store_groups is None else op.store_groups.value.data
         return Writers(groups, kind.sizes[0] // groups)
 
     def meet(self, emit: Emit, op: Operation) -> None:

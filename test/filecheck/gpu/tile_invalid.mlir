@@ -653,3 +653,14 @@ gpu.module @m arch "sm_90a" symbols [M] {
     gpu.return
   }
 }
+
+// -----
+
+// CHECK: store_groups 1 is of a store from a shared tile, by 1 group of threads or more; this copies !gpu.global<[M], f16> to !gpu.shared<[64], f16>
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%A: !gpu.global<[M], f16> = tensor 0, %M: index = symbol M) threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[64], f16>
+    gpu.copy %A[%M] to %a loader "register" store_groups 1 : !gpu.global<[M], f16>, !gpu.shared<[64], f16>
+    gpu.return
+  }
+}

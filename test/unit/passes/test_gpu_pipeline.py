@@ -29,7 +29,6 @@ from polyc.passes.gpu.insert_barriers import planned
 from polyc.passes.pipeline import GPU_PASSES, build
 from polyc.passes.pipeline import ORDER as PIPELINE
 from polyc.passes.support.gpu.guards import acting
-from polyc.passes.support.gpu.tile_stores import STORE_GROUPS
 from polyc.test.support.gpu_text import ORDER, find, printed, run
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
@@ -181,7 +180,7 @@ def asks_for_two_buffers(module: Operation) -> Found:
 def unordered_stores(module: Operation) -> Found:
     for op in find(module, tile.CopyOp):
         by_tma = op.is_store and op.loader is not None and op.loader.data == "tma"
-        if by_tma and op.token is None and STORE_GROUPS not in op.attributes:
+        if by_tma and op.token is None and op.store_groups is None:
             yield op
 
 

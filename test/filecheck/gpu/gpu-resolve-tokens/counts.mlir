@@ -74,8 +74,8 @@ gpu.module @m arch "sm_90a" symbols [M] {
     %c0 = arith.constant 0 : index
     %a = gpu.shared_tile : !gpu.shared<[64, 64], f16>
     %b = gpu.shared_tile : !gpu.shared<[64, 64], f16>
-    // CHECK:      gpu.copy %a to %A[%c0, %c0] loader "tma" {store_groups = 1 : index}
-    // CHECK-NEXT: gpu.copy %b to %A[%n, %c0] loader "tma" {store_groups = 1 : index}
+    // CHECK:      gpu.copy %a to %A[%c0, %c0] loader "tma" store_groups 1
+    // CHECK-NEXT: gpu.copy %b to %A[%n, %c0] loader "tma" store_groups 1
     // CHECK:      [[LEADS:%.*]] = arith.cmpi eq, %thread
     // CHECK-NEXT: scf.if [[LEADS]] {
     // CHECK-NEXT:   gpu.bulk_wait read 1

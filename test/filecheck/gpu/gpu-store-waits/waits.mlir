@@ -15,7 +15,7 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
       // CHECK-NEXT: gpu.barrier
       // CHECK-NEXT: gpu.copy %f to %c
       gpu.copy %f to %c : !gpu.fragment<[64, 64], f16>, !gpu.shared<[64, 64], f16, swizzle 128>
-      // CHECK-NEXT: gpu.copy %c to %C[%i, %j] loader "tma" {store_groups = 1 : index}
+      // CHECK-NEXT: gpu.copy %c to %C[%i, %j] loader "tma" store_groups 1
       gpu.copy %c to %C[%i, %j] loader "tma" : !gpu.shared<[64, 64], f16, swizzle 128>, !gpu.global<[M, N], f16, align 16>
       // CHECK-NEXT: }
     }
