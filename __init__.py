@@ -8,6 +8,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
+    from polyc.dialects.common.diagnostic import PolycError as PolycError
     from polyc.runtime.program import Program
 
 __version__ = "0.1.0"
@@ -21,3 +22,12 @@ def load(
     from polyc.tools.load import load as loaded
 
     return loaded(source, arch, name)
+
+
+def __getattr__(name: str) -> object:
+    """``polyc.PolycError``, what every refusal is; imported when it is asked for."""
+    if name == "PolycError":
+        from polyc.dialects.common.diagnostic import PolycError
+
+        return PolycError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import polyc
 from polyc.passes.pipeline import module_of
 from polyc.test.support.root import ROOT
 from polyc.tools.registry import (
@@ -82,3 +83,12 @@ def test_pass_lies_in_the_file_of_its_name():
         *_, folder, file = module_of(name).split(".")
         whole = name.replace("-", "_")
         assert file == whole or f"{folder}_{file}" == whole
+
+
+def test_what_the_package_offers_by_itself() -> None:
+    """Refusals can be caught without knowing the rooms."""
+    with pytest.raises(polyc.PolycError) as caught:
+        polyc.load("frontend.graph @f(\n", "sm_80")
+    assert caught.value.kind == "ParseError"
+    with pytest.raises(AttributeError, match="no attribute 'Polyc'"):
+        getattr(polyc, "Polyc")  # noqa: B009
