@@ -96,12 +96,12 @@ def module_of(name: str) -> str:
     return f"polyc.passes.{dialect}.{rest}"
 
 
-def import_pass(name: str, reference: str | None = None) -> type[ModulePass]:
-    """The pass ``name``, of ours or in ``module`` or ``module:Class``.
+def import_pass(name: str, module: str | None = None) -> type[ModulePass]:
+    """The pass ``name`` in its module, or in the one that is given.
 
     Raises PolycError of kind ``NotAvailable`` when it is not there.
     """
-    module, _, attribute = (reference or module_of(name)).partition(":")
+    module = module or module_of(name)
     try:
         loaded = import_module(module)
     except ModuleNotFoundError as error:
@@ -110,7 +110,7 @@ def import_pass(name: str, reference: str | None = None) -> type[ModulePass]:
         raise PolycError(
             "NotAvailable", f"pass {name} is not available: there is no module {module}"
         ) from error
-    for value in [getattr(loaded, attribute, None)] if attribute else vars(loaded).values():
+    for value in vars(loaded).values():
         if (
             isinstance(value, type)
             and issubclass(value, ModulePass)

@@ -14,6 +14,7 @@ from hypothesis import Phase, settings
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from polyc.test.support.root import ROOT
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
@@ -28,8 +29,6 @@ settings.load_profile(os.environ.get("POLYC_HYPOTHESIS", "polyc"))
 # IR is full of cycles, so the collector's default of a look at every 700 new objects would
 # walk all modules that the tests keep, over and over.
 gc.set_threshold(100_000, 20, 50)
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture

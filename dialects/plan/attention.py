@@ -24,9 +24,7 @@ def is_attention(op: Schedule) -> bool:
 
 
 def threads(op: Schedule) -> int:
-    """Threads of a block: each warp or consumer warpgroup has rows, wgmma has a producer beside."""
-    if op.mma.data == "wgmma":
-        return op.warpgroup_threads
+    """Threads of a block whose warps have rows; one of wgmma counts by warpgroups."""
     return op.target.warp * (op.tile_sizes[0] // op.warp_tile_sizes[0])
 
 

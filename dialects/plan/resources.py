@@ -20,10 +20,10 @@ class ScheduleResources(Schedule):
 
     def threads(self) -> int:
         """Threads of a block: the consumers' and, with wgmma, one producer warpgroup's."""
-        if plan_attention.is_attention(self):
-            return plan_attention.threads(self)
         if self.mma.data == "wgmma":
             return self.warpgroup_threads
+        if plan_attention.is_attention(self):
+            return plan_attention.threads(self)
         m, n, _ = self.tile_sizes
         wm, wn = self.warp_tile_sizes
         return self.target.warp * (m // wm) * (n // wn)

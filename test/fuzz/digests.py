@@ -16,17 +16,15 @@ from contextlib import redirect_stderr
 from functools import partial
 from hashlib import sha256
 from io import StringIO
-from pathlib import Path
 
+from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.test.fuzz.models import drawn
 from polyc.test.fuzz.search import parser
+from polyc.test.support.root import ROOT
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-ARCHS = ("sm_80", "sm_90a")
 
 
 def digest(job: Compilation) -> str:
@@ -56,7 +54,7 @@ def of_examples() -> Iterator[str]:
 def of_random(number: int, seed: int) -> str:
     """A line for a random model; its number chooses the architecture."""
     text = str(drawn(random.Random(f"{seed} {number}")).module)
-    arch = ARCHS[number % 2]
+    arch = tuple(ARCHS)[number % 2]
     module = parse_text(make_context(), text, "fuzz.mlir")
     return f"model {seed} {number} {arch} {digest(Compilation(make_context(), module, arch))}"
 

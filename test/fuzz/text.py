@@ -25,11 +25,11 @@ from polyc.passes.pipeline import ORDER, build
 from polyc.rewriting.driver import verify
 from polyc.test.fuzz.random_programs import drawn
 from polyc.test.fuzz.search import parser, search
+from polyc.test.support.root import ROOT
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
 
-ROOT = Path(__file__).resolve().parents[2]
 TOKEN = re.compile(r"\w+|[^\w\s]|\s+")
 ODD = (
     *("0", "-1", "99999999999999999999", "1.0e400", "nan", "f16", "i1", "index", "%x", "@y", '"'),

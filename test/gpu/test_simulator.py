@@ -6,7 +6,6 @@ hand in ``test/simulator``.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from polyc.playback.gpu import simulate
 from polyc.runtime import driver
 from polyc.runtime.program import Program
 from polyc.test.support.agreeing import assert_agree
+from polyc.test.support.root import ROOT
 from polyc.tools.check import Expected
 from polyc.tools.commands.run_tiles import near
 from polyc.tools.parsing import parse_text
@@ -23,7 +23,6 @@ from polyc.tools.pipeline import Compilation, graphs
 from polyc.tools.registry import make_context
 
 Array = np.ndarray[Any, Any]
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.mark.parametrize("example", ["gemm_bias_relu", "gemm_bias_relu_bf16"])

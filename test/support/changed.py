@@ -34,7 +34,7 @@ def changed(since: str) -> list[str]:
     return sorted({name for name in found if (ROOT / name).is_file()})
 
 
-def unit_tests(name: str, root: Path = ROOT) -> list[str]:
+def unit_tests(name: str) -> list[str]:
     """The test files to run when a file has changed."""
     path = Path(name)
     if path.suffix != ".py" or name.startswith("test/fuzz"):
@@ -42,20 +42,20 @@ def unit_tests(name: str, root: Path = ROOT) -> list[str]:
     if name.startswith(("test/unit/", "test/docs/")) and path.name.startswith("test_"):
         return [name]
     stem = path.parent.name if path.stem == "__init__" else path.stem
-    own = root / "test" / "unit" / path.parent / f"test_{stem}.py"
-    return [str(own.relative_to(root))] if own.is_file() else _importers(path, root)
+    own = ROOT / "test" / "unit" / path.parent / f"test_{stem}.py"
+    return [str(own.relative_to(ROOT))] if own.is_file() else _importers(path)
 
 
-def _importers(path: Path, root: Path) -> list[str]:
+def _importers(path: Path) -> list[str]:
     """The test files that import a module."""
     module = re.escape("polyc." + ".".join(path.with_suffix("").parts).removesuffix(".__init__"))
     package, _, last = module.rpartition("\\.")
     named = re.compile(rf"^(from|import) {module}\b|^from {package} import .*\b{last}\b", re.M)
-    tests = [*(root / "test" / "unit").rglob("test_*.py"), *(root / "test/docs").glob("test_*.py")]
-    return sorted(str(t.relative_to(root)) for t in tests if named.search(t.read_text("utf-8")))
+    tests = [*(ROOT / "test" / "unit").rglob("test_*.py"), *(ROOT / "test/docs").glob("test_*.py")]
+    return sorted(str(t.relative_to(ROOT)) for t in tests if named.search(t.read_text("utf-8")))
 
 
-def lit_texts(name: str, root: Path = ROOT) -> list[str]:
+def lit_texts(name: str) -> list[str]:
     """The lit tests to run when a file has changed: itself, its pass's, or its dialect's."""
     path = Path(name)
     if name.startswith("test/filecheck/"):
@@ -63,16 +63,16 @@ def lit_texts(name: str, root: Path = ROOT) -> list[str]:
     match path.parts:
         case ("passes", dialect, file) if dialect != "support":
             folder = f"{dialect}-{Path(file).stem.replace('_', '-')}"
-            found = root / "test" / "filecheck" / dialect / folder
+            found = ROOT / "test" / "filecheck" / dialect / folder
         case ("lowering", border, *_):
             dialect = border.partition("_")[0]
-            found = root / "test" / "filecheck" / dialect / border.replace("_", "-")
+            found = ROOT / "test" / "filecheck" / dialect / border.replace("_", "-")
         case ("dialects", dialect, *_):
-            folder = root / "test" / "filecheck" / dialect
-            return sorted(str(p.relative_to(root)) for p in folder.glob("*.mlir"))
+            folder = ROOT / "test" / "filecheck" / dialect
+            return sorted(str(p.relative_to(ROOT)) for p in folder.glob("*.mlir"))
         case _:
             return []
-    return [str(found.relative_to(root))] if found.is_dir() else []
+    return [str(found.relative_to(ROOT))] if found.is_dir() else []
 
 
 def each(of: Iterable[Sequence[str]]) -> list[str]:
