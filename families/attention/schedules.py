@@ -17,7 +17,7 @@ from polyc.dialects.plan.fields import Value
 from polyc.dialects.region.types import MemRefType
 from polyc.families.attention.recognise import Score, StreamingAttention, find_attention
 from polyc.families.facts import holds_always, left_open, pointers_promised
-from polyc.families.rules import Fields, Rule, bad_plan, fitted
+from polyc.families.family import Fields, Rule, bad_plan, fitted
 from polyc.rewriting.notes import Note, show
 
 MAX_FEATURES = 256

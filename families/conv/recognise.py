@@ -30,7 +30,7 @@ from polyc.dialects.common.dim import Dim, Shape, shape_text
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType, ValType
-from polyc.families.rules import Recognised
+from polyc.families.family import Recognised
 from polyc.poly.contraction import Operand, Window
 from polyc.rewriting.region.points import moved_set
 from polyc.rewriting.region.products import (

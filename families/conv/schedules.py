@@ -19,7 +19,7 @@ from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.dialects.region import KernelOp
 from polyc.families.conv.recognise import Convolution, find_convolution
 from polyc.families.facts import holds_always, left_open, pointers_promised
-from polyc.families.rules import Fields, Rule, bad_plan, fitted
+from polyc.families.family import Fields, Rule, bad_plan, fitted
 
 PIXELS = "pixels"
 """The name of the axis that images, rows and columns of the output are together."""

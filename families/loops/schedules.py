@@ -38,7 +38,7 @@ from polyc.families.loops.recognise import (
     steps_of,
     type_of,
 )
-from polyc.families.rules import Fields, Rule, bad_plan, check_schedule
+from polyc.families.family import Fields, Rule, bad_plan, check_schedule
 from polyc.rewriting.notes import Note
 
 WARPS = 8

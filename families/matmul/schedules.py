@@ -15,7 +15,7 @@ from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region.types import val_type
 from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.matmul.recognise import Contraction, find_contraction
-from polyc.families.rules import Fields, Rule, bad_plan, fitted
+from polyc.families.family import Fields, Rule, bad_plan, fitted
 
 TMA_AXES = 5
 """The most dimensions of a tensor that TMA copies boxes of (CUDA driver API,

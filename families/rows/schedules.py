@@ -19,7 +19,7 @@ from polyc.dialects.plan.fields import Value
 from polyc.dialects.region import KernelOp
 from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.rows.recognise import Rows, find_rows, row_lengths
-from polyc.families.rules import Fields, Rule, bad_plan, fitted
+from polyc.families.family import Fields, Rule, bad_plan, fitted
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from polyc.dialects.region.graph import ends, source
 from polyc.lowering.region_to_gpu.attention import AttentionLowering
 from polyc.lowering.region_to_gpu.conv import ConvLowering
 from polyc.lowering.region_to_gpu.frame import Lowering, global_type, signature
-from polyc.lowering.region_to_gpu.gemm import GemmLowering
+from polyc.lowering.region_to_gpu.matmul import GemmLowering
 from polyc.lowering.region_to_gpu.loops import LoopsLowering
 from polyc.lowering.region_to_gpu.rows import RowsLowering
 from polyc.rewriting.driver import located, rewrite

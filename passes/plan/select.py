@@ -30,7 +30,7 @@ from polyc.families.conv.schedules import CONV
 from polyc.families.loops.schedules import LOOPS, remarks
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.rows.schedules import ROWS
-from polyc.families.rules import Recognised, Rule, bad_plan
+from polyc.families.family import Recognised, Rule, bad_plan
 from polyc.passes.support.plan.given import GivenPlan, name_of, read_plan, user_schedule
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.notes import show

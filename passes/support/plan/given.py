@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import DictionaryAttr
 from polyc.dialects.common.diagnostic import Place, PolycError
 from polyc.dialects.plan import ScheduleOp, plain_field
 from polyc.dialects.plan.fields import record_of
-from polyc.families.rules import check_schedule, rings_of
+from polyc.families.family import check_schedule, rings_of
 from polyc.passes.support.json_text import JsonText, read_json
 
 

@@ -85,7 +85,7 @@ def test_in_imports(tool: str, until: str) -> None:
             "polyc.passes.support.gpu.vectors",
             0.0,
         ),
-        (("polyc_opt", EXAMPLE, "-p", "lower-to-gpu"), "polyc.families.rules", 0.01),
+        (("polyc_opt", EXAMPLE, "-p", "lower-to-gpu"), "polyc.families.family", 0.01),
         (("polyc", *SIMULATE), "polyc.playback.gpu.warp", 0.2),
         (("polyc", "compile", EXAMPLE, "--arch", "sm_90a", "--emit", "cubin"), "nvrtc", 0.3),
     ],

@@ -19,7 +19,7 @@ from polyc.dialects.gpu.kernel import KernelOp as GpuKernelOp
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.loops.schedules import LOOPS
-from polyc.families.rules import Fields
+from polyc.families.family import Fields
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu import merged
 from polyc.passes.finish import finish
