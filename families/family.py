@@ -1,14 +1,15 @@
-"""What families of regions have in common when their schedules are chosen (S8).
+"""What a family of regions is, and what families have in common when schedules are chosen (S8).
 
-A family is what a schedule's ``algo_choice`` names: ``matmul``, and others beside it.  Its
-``Rule`` proposes schedules for a region, or refuses the region and says why.
+A family is what a schedule's ``algo_choice`` names: ``matmul``, and others beside it.  It finds its
+parts in a region or says why there are none, proposes schedules for what it found, and checks those
+that users write.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Generic, TypeVar, cast
 
 from xdsl.utils.exceptions import VerifyException
 
@@ -19,6 +20,7 @@ from polyc.dialects.plan.fields import Record, Value
 from polyc.dialects.region import KernelOp
 
 Fields = dict[str, Value]
+Found = TypeVar("Found")
 
 
 class Recognised(PolycError):
@@ -29,16 +31,39 @@ class Recognised(PolycError):
 
 
 @dataclass(frozen=True)
-class Rule:
-    """How the regions of one family are scheduled."""
+class Family(Generic[Found]):
+    """Regions that are scheduled and built alike; ``Found`` is such a region, with its parts named.
 
-    pattern: str
-    """The key of ``algo_choice`` by which its schedules are known."""
-    schedules: Callable[[KernelOp, str], list[ScheduleOp]]
-    """The schedules of a region for an architecture, in order of dispatch; the last takes every
-    size.  Raises PolycError ``UnsupportedProgram`` for a region of another family."""
-    check: Callable[[KernelOp, ScheduleOp], None]
+    ``name`` is the key of ``algo_choice`` by which its schedules are known, the folder of its
+    rules, and the file of its builder in ``lowering/region_to_gpu/``.
+    """
+
+    name: str
+    recognise: Callable[[KernelOp], Found]
+    """The parts of a region.  Raises PolycError ``UnsupportedProgram`` for another family's."""
+    propose: Callable[[Found, str], list[ScheduleOp]]
+    """The schedules for an architecture, in order of dispatch; the last takes every size.  Raises
+    PolycError ``UnsupportedProgram`` where it has none after all."""
+    check_plan: Callable[[Found, ScheduleOp], None]
     """Refuses a user's schedule that does not suit the region; raises PolycError ``BadPlan``."""
+
+    def schedules(self, kernel: KernelOp, arch: str) -> list[ScheduleOp]:
+        """The schedules of a region for an architecture, or PolycError ``UnsupportedProgram``."""
+        return self.propose(self.recognise(kernel), arch)
+
+    def check(self, kernel: KernelOp, plan: ScheduleOp) -> None:
+        """Refuse a user's schedule that does not suit ``kernel``; PolycError ``BadPlan``."""
+        self.check_plan(self.recognise(kernel), plan)
+
+
+def schedules_of(kernel: KernelOp) -> list[ScheduleOp]:
+    """The schedules of a region, in order of dispatch."""
+    block = kernel.parent_block()
+    return [
+        op
+        for op in (() if block is None else block.ops)
+        if isinstance(op, ScheduleOp) and op.region.string_value() == kernel.sym_name.data
+    ]
 
 
 def bad_plan(plan: ScheduleOp, why: str) -> PolycError:

@@ -60,8 +60,9 @@ STAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "region-srnf",
             "region-inline-deferred",
             "region-streaming-softmax",
+            "region-merge-axes",
         ),
-        "plan": ("plan-select",),
+        "plan": ("plan-select", "region-expand-together"),
         "gpu": ("region-to-gpu", *GPU_PASSES),
     }
 )

@@ -76,8 +76,8 @@ def _of_kernel(op: Operation) -> Signature | None:
         where.data == "deferred" for where in op.materialize
     ):
         return None
-    kinds = [cast("MemRefType", a.type) for a in op.ins]
-    inputs, outputs = _tensors(op.arg_names, kinds), _tensors(op.res_names, op.outs)
+    kinds, count = op.tensors, len(op.ins)
+    inputs, outputs = _tensors(op.arg_names, kinds[:count]), _tensors(op.res_names, kinds[count:])
     return Signature(op, op.sym_name, op.symbol_names, op.facts, inputs, outputs)
 
 

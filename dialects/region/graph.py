@@ -242,15 +242,15 @@ class GraphOp(KernelScope):
         for kernel in self.kernels():
             for i, edge in enumerate(source(kernel, i) for i in range(len(kernel.ins))):
                 who = f"input {kernel.arg_names.data[i].data} of @{kernel.sym_name.data}"
-                kind = kernel.ins[i].type
+                kind = kernel.tensors[i]
                 if edge is None:
                     raise VerifyException(
                         f"{who} does not say where it is from; write {{from = "
                         f"@{self.sym_name.data}::@input}} for an input of the graph"
                     )
-                if isinstance(kind, MemRefType):
-                    self._verify_edge(who, kind, edge, tensors, beside)
-            for name, kind in zip(kernel.res_names, kernel.outs, strict=True):
+                self._verify_edge(who, kind, edge, tensors, beside)
+            outs = kernel.tensors[len(kernel.ins) :]
+            for name, kind in zip(kernel.res_names, outs, strict=True):
                 tensors[(kernel.sym_name.data, name.data)] = kind
         for name, kind, found in zip(self.res_names, self.outs, self.sources, strict=True):
             who, edge = f"output {name.data}", ends(found)

@@ -22,6 +22,7 @@ from xdsl.ir import (
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
+    opt_prop_def,
     prop_def,
     region_def,
     traits_def,
@@ -38,6 +39,7 @@ from polyc.dialects.common.dim import (
     shape_text,
 )
 from polyc.dialects.common.signature import fix_name
+from polyc.dialects.common.views import is_view
 from polyc.dialects.region.axes import ReduceOp
 from polyc.dialects.region.scope import (
     MATERIALIZE,
@@ -75,6 +77,9 @@ class KernelOp(KernelScope):
     ``materialize`` says for each output whether it goes to global memory (``gmem``) or
     straight to the kernel that reads it (``deferred``).  An input that another kernel of
     the module makes carries ``from = @kernel::@output`` in its dictionary.
+
+    ``held`` are the tensors as memory holds them, inputs and then outputs, where the kernel sees
+    consecutive axes of some as one: the caller's shapes, which ``region-merge-axes`` keeps.
     """
 
     name = "region.kernel"
@@ -87,6 +92,7 @@ class KernelOp(KernelScope):
     arg_attrs = prop_def(ArrayAttr[DictionaryAttr])
     res_names = prop_def(ArrayAttr[StringAttr])
     res_attrs = prop_def(ArrayAttr[DictionaryAttr])
+    held = opt_prop_def(ArrayAttr[MemRefType])
     body = region_def("single_block")
 
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
@@ -106,11 +112,12 @@ class KernelOp(KernelScope):
         arg_attrs: Sequence[DictionaryAttr] | None = None,
         res_attrs: Sequence[DictionaryAttr] | None = None,
         materialize: Sequence[str] | None = None,
+        held: Sequence[MemRefType] | None = None,
     ) -> None:
         if body is None:
             body = Region(Block(arg_types=ins))
         if symbols is None:
-            symbols = derived_symbols(t.shape for t in [*ins, *outs])
+            symbols = derived_symbols(t.shape for t in held or [*ins, *outs])
         if arg_attrs is None:
             arg_attrs = [DictionaryAttr({}) for _ in ins]
         if res_attrs is None:
@@ -129,6 +136,7 @@ class KernelOp(KernelScope):
                 "arg_attrs": ArrayAttr(arg_attrs),
                 "res_names": ArrayAttr(StringAttr(n) for n in res_names),
                 "res_attrs": ArrayAttr(res_attrs),
+                "held": None if held is None else ArrayAttr(held),
             },
             regions=[body],
         )
@@ -140,6 +148,16 @@ class KernelOp(KernelScope):
     def ins(self) -> tuple[BlockArgument, ...]:
         """The tensors read, as the block's arguments."""
         return tuple(self.body.block.args)
+
+    @property
+    def seen(self) -> tuple[MemRefType, ...]:
+        """The tensors as the kernel sees them, inputs and then outputs."""
+        return (*(cast(MemRefType, a.type) for a in self.ins), *self.outs)
+
+    @property
+    def tensors(self) -> tuple[MemRefType, ...]:
+        """The tensors as memory holds them, inputs and then outputs."""
+        return self.seen if self.held is None else tuple(self.held)
 
     @property
     def yield_op(self) -> YieldOp:
@@ -157,8 +175,7 @@ class KernelOp(KernelScope):
     # Text
 
     def _derived(self) -> tuple[str, ...]:
-        types = [cast(MemRefType, a.type) for a in self.ins] + list(self.outs)
-        return derived_symbols(t.shape for t in types)
+        return derived_symbols(t.shape for t in self.tensors)
 
     def print(self, printer: Printer) -> None:
         for arg, name in zip(self.ins, self.arg_names, strict=True):
@@ -182,6 +199,10 @@ class KernelOp(KernelScope):
         printer.print_string(")\n    outs(")
         printer.print_list(range(len(self.outs)), print_out)
         printer.print_string(")")
+        if self.held is not None:
+            printer.print_string("\n    held(")
+            printer.print_list(self.held, printer.print_attribute)
+            printer.print_string(")")
         print_symbols(printer, self.symbol_names, self._derived(), self.assumptions)
         if self.attributes:
             printer.print_string("\n    attributes ")
@@ -225,6 +246,11 @@ class KernelOp(KernelScope):
         parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_in)
         parser.parse_keyword("outs")
         parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_out)
+        held: list[MemRefType] | None = None
+        if parser.parse_optional_keyword("held") is not None:
+            held = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: memref(parser.parse_type(), parser.pos)
+            )
         symbols, assumptions = parse_symbols(parser)
         extra = parser.parse_optional_attr_dict_with_keyword()
         body = parser.parse_region(arguments)
@@ -241,6 +267,7 @@ class KernelOp(KernelScope):
             arg_attrs=arg_attrs,
             res_attrs=res_attrs,
             materialize=materialize,
+            held=held,
         )
         if extra is not None:
             op.attributes |= extra.data
@@ -268,6 +295,7 @@ class KernelOp(KernelScope):
                 raise VerifyException(
                     f"an output is materialised in gmem or deferred, not in {found.data}"
                 )
+        self._verify_held()
         for fact in self.assumptions.data:
             if fact not in self.facts:
                 raise VerifyException(
@@ -277,6 +305,25 @@ class KernelOp(KernelScope):
         if not isinstance(self.body.block.last_op, YieldOp):
             raise VerifyException("the body ends with region.yield")
         self._verify_body()
+
+    def _verify_held(self) -> None:
+        if self.held is None:
+            return
+        if len(self.held) != len(self.seen):
+            raise VerifyException(
+                f"held has {len(self.held)} tensors and the kernel has {len(self.seen)}: give each "
+                "input and output its own, or leave held out"
+            )
+        names = (*self.arg_names, *self.res_names)
+        for name, seen, held in zip(names, self.seen, self.held, strict=True):
+            same = (seen.element_type, seen.align, seen.noalias)
+            if same != (held.element_type, held.align, held.noalias) or not is_view(
+                seen.shape, held.shape
+            ):
+                raise VerifyException(
+                    f"{name.data} is {held} in memory, and {seen} is no view of it: consecutive "
+                    "axes are merged and split, and nothing else changes"
+                )
 
     def _verify_body(self) -> None:
         sizes: dict[str, Dim] = {a.label: a.size for a in self.iters}

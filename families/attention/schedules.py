@@ -17,7 +17,7 @@ from polyc.dialects.plan.fields import Value
 from polyc.dialects.region.types import MemRefType
 from polyc.families.attention.recognise import Score, StreamingAttention, find_attention
 from polyc.families.facts import holds_always, left_open, pointers_promised
-from polyc.families.family import Fields, Rule, bad_plan, fitted
+from polyc.families.family import Family, Fields, bad_plan, fitted
 from polyc.rewriting.notes import Note, show
 
 MAX_FEATURES = 256
@@ -111,13 +111,13 @@ VARIANTS: Mapping[str, tuple[AttentionVariant, ...]] = {
 attention.  Tiles lack the features, which are the head's."""
 
 
-def schedules(kernel: region.KernelOp, arch: str) -> list[ScheduleOp]:
+def schedules(attention: StreamingAttention, arch: str) -> list[ScheduleOp]:
     """The schedules of attention, in order of dispatch.
 
     Raises PolycError where the region is something else.  What its kernels do otherwise where a
     value is not finite is reported on stderr (S6.5).
     """
-    attention = find_attention(kernel)
+    kernel = attention.kernel
     features = max(attention.depth, attention.width)
     if features > MAX_FEATURES:
         raise PolycError(
@@ -239,9 +239,9 @@ def _epilogue(attention: StreamingAttention) -> Sequence[str]:
     return steps
 
 
-def check(kernel: region.KernelOp, plan: ScheduleOp) -> None:
+def check(attention: StreamingAttention, plan: ScheduleOp) -> None:
     """Refuse a user's schedule whose tiles are not the heads', or that loads empty axes by tma."""
-    attention = find_attention(kernel)
+    kernel = attention.kernel
     depth, width = plan.tile_sizes[2], plan.warp_tile_sizes[1]
     if (depth, width) != (attention.depth, attention.width):
         raise bad_plan(
@@ -258,5 +258,5 @@ def check(kernel: region.KernelOp, plan: ScheduleOp) -> None:
             )
 
 
-ATTENTION = Rule(PATTERN, schedules, check)
+ATTENTION = Family(PATTERN, find_attention, schedules, check)
 """Scores of queries and keys, a softmax over the keys, and the values weighted by it."""

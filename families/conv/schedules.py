@@ -16,10 +16,9 @@ from polyc.dialects.common.dim import Assumption, AssumptionsAttr
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
-from polyc.dialects.region import KernelOp
 from polyc.families.conv.recognise import Convolution, find_convolution
 from polyc.families.facts import holds_always, left_open, pointers_promised
-from polyc.families.family import Fields, Rule, bad_plan, fitted
+from polyc.families.family import Family, Fields, bad_plan, fitted
 
 PIXELS = "pixels"
 """The name of the axis that images, rows and columns of the output are together."""
@@ -191,14 +190,14 @@ def _tails(conv: Convolution, tile: Sequence[int]) -> list[str]:
     ]
 
 
-def schedules(kernel: KernelOp, arch: str) -> list[ScheduleOp]:
+def schedules(conv: Convolution, arch: str) -> list[ScheduleOp]:
     """The schedules of a convolution, in order of dispatch.
 
     A condition that the graph's assumptions imply is dropped; a variant that they exclude is not
     emitted, nor is one after a variant without conditions on sizes or addresses.  Raises
     PolycError where the region is no convolution.
     """
-    conv = find_convolution(kernel)
+    kernel = conv.kernel
     found: list[ScheduleOp] = []
     for variant in variants(conv, arch):
         when = conditions(conv, variant)
@@ -251,9 +250,9 @@ def _unsplit(plan: ScheduleOp) -> str | None:
     return None
 
 
-def check(kernel: KernelOp, plan: ScheduleOp) -> None:
+def check(conv: Convolution, plan: ScheduleOp) -> None:
     """Refuse a user's schedule that does not suit the convolution, or may meet an empty image."""
-    conv = find_convolution(kernel)
+    kernel = conv.kernel
     if (why := fault(conv, plan)) is not None:
         raise bad_plan(plan, why)
     if plan.loader.data != "tma":
@@ -267,5 +266,5 @@ def check(kernel: KernelOp, plan: ScheduleOp) -> None:
             )
 
 
-CONV = Rule("conv", schedules, check)
+CONV = Family("conv", find_convolution, schedules, check)
 """One convolution with an elementwise epilogue."""

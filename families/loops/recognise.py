@@ -15,36 +15,22 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
+from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import ValType
-from polyc.rewriting.emit import Emit, clone_into
+from polyc.rewriting.region.chunks import expanded
 
 
-def expanded(kernel: KernelOp) -> KernelOp:
-    """``kernel`` with each ``region.reduce_together`` as the reductions of its ``chunk``.
+@dataclass(frozen=True)
+class Loops:
+    """Any region; ``expanded`` is it without ``region.reduce_together``."""
 
-    One chunk of all points is one of the ways of parting them, so the values are the op's own.  A
-    kernel without such an op is given back; of another one this is a changed copy.
-    """
-    if not any(isinstance(op, ReduceTogetherOp) for op in kernel.body.block.ops):
-        return kernel
-    values: dict[SSAValue, SSAValue] = {}
-    new = kernel.clone(values)
-    for old, copy in zip(kernel.walk(), new.walk(), strict=True):
-        copy.location = old.location
-    for op in list(new.body.block.ops):
-        if isinstance(op, ReduceTogetherOp):
-            inlined = Emit()
-            state = op.chunk.block.last_op
-            assert state is not None
-            known: dict[SSAValue, SSAValue] = dict(zip(op.chunk.block.args, op.values, strict=True))
-            clone_into([o for o in op.chunk.block.ops if o is not state], known, inlined)
-            new.body.block.insert_ops_before(inlined.ops, op)
-            for result, value in zip(op.states, state.operands, strict=True):
-                result.replace_all_uses_with(known.get(value, value))
-            op.detach()
-            op.erase()
-    return new
+    kernel: KernelOp
+    expanded: KernelOp
+
+
+def find_loops(kernel: KernelOp) -> Loops:
+    """What loops compute of a region; none is refused."""
+    return Loops(kernel, expanded(kernel))
 
 
 def made_by(values: Sequence[SSAValue], into: bool = False) -> Iterator[Operation]:

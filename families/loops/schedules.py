@@ -28,9 +28,11 @@ from polyc.dialects.region import (
 )
 from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import holds_always, left_open
+from polyc.families.family import Family, Fields, bad_plan, check_schedule
 from polyc.families.loops.recognise import (
+    Loops,
     Space,
-    expanded,
+    find_loops,
     made_by,
     neighbours_of,
     reductions_in,
@@ -38,7 +40,6 @@ from polyc.families.loops.recognise import (
     steps_of,
     type_of,
 )
-from polyc.families.family import Fields, Rule, bad_plan, check_schedule
 from polyc.rewriting.notes import Note
 
 WARPS = 8
@@ -101,16 +102,15 @@ def vector_of(kernel: KernelOp, spaces: Sequence[Space]) -> int:
     return min(VECTOR, MAX_VECTOR_BYTES // widest)
 
 
-def schedules(kernel: KernelOp, arch: str) -> list[ScheduleOp]:
+def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     """One schedule whose accesses are vectors, where rows are whole ones, and one for all sizes."""
-    loops = expanded(kernel)
-    spaces = spaces_of(loops)
-    reduces = bool(reductions_in(list(loops.yield_op.values)))
+    kernel, spaces = loops.kernel, spaces_of(loops.expanded)
+    reduces = bool(reductions_in(list(loops.expanded.yield_op.values)))
     found: list[ScheduleOp] = []
     rows = dict.fromkeys(out.shape[-1] for out in kernel.outs if out.shape)
     # Every vector divides a row of 0 elements, and a tile of that has no room for one.
     empty = any(row.constant() == 0 for row in rows)
-    if not empty and (vector := vector_of(loops, spaces)) > 1:
+    if not empty and (vector := vector_of(loops.expanded, spaces)) > 1:
         when = left_open(kernel, [Assumption(row.mod(vector), "==") for row in rows])
         if when is not None:
             found.append(_schedule(kernel, arch, spaces, reduces, "vector", vector, when))
@@ -163,7 +163,7 @@ def _schedule(
     return op
 
 
-def check(kernel: KernelOp, plan: ScheduleOp) -> None:
+def check(loops: Loops, plan: ScheduleOp) -> None:
     """Refuse a user's schedule whose tile does not split into its vectors, or has a depth."""
     _, columns, depth = plan.tile_sizes
     if columns % plan.integer("vectorize"):
@@ -176,7 +176,7 @@ def check(kernel: KernelOp, plan: ScheduleOp) -> None:
         raise bad_plan(plan, f"has a tile of depth {depth}, and loops go step by step; make it 1")
 
 
-LOOPS = Rule("loops", schedules, check)
+LOOPS = Family("loops", find_loops, schedules, check)
 """Any region: a thread computes its elements one by one, and loops over what they are sums of."""
 
 
@@ -185,7 +185,7 @@ LOOPS = Rule("loops", schedules, check)
 
 def remarks(kernel: KernelOp, refusal: PolycError | None) -> Iterator[Note]:
     """What is slow about a region as loops, and why; ``refusal`` is the first other family's."""
-    loops = expanded(kernel)
+    loops = find_loops(kernel).expanded
     steps = steps_of(loops)
     name = kernel.sym_name.data
     contraction = next(_contractions(loops), None)

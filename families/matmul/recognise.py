@@ -18,7 +18,6 @@ from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType, val_type
 from polyc.poly.contraction import Operand as Read
-from polyc.rewriting.region.merge_axes import merged
 from polyc.rewriting.region.products import (
     WAY_OUT,
     Factor,
@@ -62,7 +61,6 @@ class Contraction:
     """
 
     kernel: KernelOp
-    """The region over merged axes: its tensors are views of the region's own."""
     reduce: ReduceOp
     lhs: MatrixOperand
     rhs: MatrixOperand
@@ -111,10 +109,10 @@ def find_contraction(kernel: KernelOp) -> Contraction:
     """The contraction of a region.
 
     The region holds one sum of products whose two factors are reads of f16 or bf16
-    tensors, moved and cast only.  Axes that no tensor tells apart are one.  Raises PolycError
+    tensors, moved and cast only.  Axes that no tensor tells apart are one axis by now
+    (``region-merge-axes``).  Raises PolycError
     ``UnsupportedProgram`` with the reason and the way out.
     """
-    kernel = merged(kernel)
     product = find_product(kernel, None)
     reduce, pattern = product.reduce, product.pattern
     factors = (product.lhs, product.rhs)

@@ -11,11 +11,11 @@ from polyc.dialects.common.arch import ARCHS, Arch
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import Record, Value
-from polyc.dialects.region import KernelOp, ReadOp
+from polyc.dialects.region import ReadOp
 from polyc.dialects.region.types import val_type
 from polyc.families.facts import holds_always, left_open, pointers_promised
+from polyc.families.family import Family, Fields, bad_plan, fitted
 from polyc.families.matmul.recognise import Contraction, find_contraction
-from polyc.families.family import Fields, Rule, bad_plan, fitted
 
 TMA_AXES = 5
 """The most dimensions of a tensor that TMA copies boxes of (CUDA driver API,
@@ -227,14 +227,14 @@ def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     return list(found)
 
 
-def schedules(kernel: KernelOp, arch: str) -> list[ScheduleOp]:
+def schedules(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     """The schedules of a product of matrices, in order of dispatch.
 
     A condition that the graph's assumptions imply is dropped; a variant that they exclude is not
     emitted, nor is one after a variant without conditions on sizes or addresses.  Raises
     PolycError where the region is no such product.
     """
-    gemm = find_contraction(kernel)
+    kernel = gemm.kernel
     found: list[ScheduleOp] = []
     for variant in variants(gemm, arch):
         when = conditions(gemm, variant, arch)
@@ -247,9 +247,9 @@ def schedules(kernel: KernelOp, arch: str) -> list[ScheduleOp]:
     return found
 
 
-def check(kernel: KernelOp, plan: ScheduleOp) -> None:
+def check(gemm: Contraction, plan: ScheduleOp) -> None:
     """Refuse a user's schedule that loads by tma where K may be 0."""
-    gemm = find_contraction(kernel)
+    kernel = gemm.kernel
     known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
     filled = Assumption(gemm.size(gemm.k) - 1, ">=")
     if plan.loader.data == "tma" and not holds_always(filled, known, kernel.symbol_names):
@@ -259,5 +259,5 @@ def check(kernel: KernelOp, plan: ScheduleOp) -> None:
         )
 
 
-GEMM = Rule("matmul", schedules, check)
+GEMM = Family("matmul", find_contraction, schedules, check)
 """One product of matrices, or of as many as a batch has, with an elementwise epilogue."""

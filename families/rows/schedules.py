@@ -16,10 +16,9 @@ from xdsl.dialects.builtin import StringAttr
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import Value
-from polyc.dialects.region import KernelOp
 from polyc.families.facts import holds_always, left_open, pointers_promised
+from polyc.families.family import Family, Fields, bad_plan, fitted
 from polyc.families.rows.recognise import Rows, find_rows, row_lengths
-from polyc.families.family import Fields, Rule, bad_plan, fitted
 
 
 @dataclass(frozen=True)
@@ -122,14 +121,14 @@ def schedule_fields(rows: Rows, arch: str, variant: RowsVariant) -> Fields:
     }
 
 
-def schedules(kernel: KernelOp, arch: str) -> list[ScheduleOp]:
+def schedules(rows: Rows, arch: str) -> list[ScheduleOp]:
     """The schedules of a region of rows, in order of dispatch.
 
     A condition that the assumptions imply is dropped; a variant that they exclude is not emitted,
     nor is one after a variant without conditions on sizes or addresses.  Raises PolycError
     ``UnsupportedProgram`` where the region is not one of rows.
     """
-    rows = find_rows(kernel)
+    kernel = rows.kernel
     if _at_most(rows, WARP - 1):
         why = f"its rows have {rows.length} elements, which leaves most threads of a warp idle"
         raise rows.refused(why, kernel)
@@ -150,9 +149,9 @@ def known_sizes(rows: Rows, plan: ScheduleOp) -> AssumptionsAttr:
     return AssumptionsAttr((*rows.kernel.assumptions.data, *plan.when.data))
 
 
-def check(kernel: KernelOp, plan: ScheduleOp) -> None:
+def check(rows: Rows, plan: ScheduleOp) -> None:
     """Refuse a user's schedule whose tile does not hold the row that it says it holds."""
-    rows = find_rows(kernel)
+    kernel = rows.kernel
     if plan.pattern != "rows" or plan.mma.data != "none":
         raise bad_plan(plan, "is for tensor cores, and rows have mma none and a choice of rows")
     if not rows.outer and plan.tile_sizes[0] > 1:
@@ -168,5 +167,5 @@ def check(kernel: KernelOp, plan: ScheduleOp) -> None:
         )
 
 
-ROWS = Rule("rows", schedules, check)
+ROWS = Family("rows", find_rows, schedules, check)
 """Reductions along one innermost axis, with what is computed before, between and after them."""

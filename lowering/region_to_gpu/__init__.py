@@ -7,8 +7,10 @@ its ``algo_choice`` names.  The schedules' conditions become the dispatch.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -32,22 +34,19 @@ from polyc.dialects.region import (
     KernelOp,
 )
 from polyc.dialects.region.graph import ends, source
-from polyc.lowering.region_to_gpu.attention import AttentionLowering
-from polyc.lowering.region_to_gpu.conv import ConvLowering
-from polyc.lowering.region_to_gpu.frame import Lowering, global_type, signature
-from polyc.lowering.region_to_gpu.matmul import GemmLowering
-from polyc.lowering.region_to_gpu.loops import LoopsLowering
-from polyc.lowering.region_to_gpu.rows import RowsLowering
+from polyc.families.family import Family, schedules_of
+from polyc.families.registry import BY_NAME
+from polyc.lowering.region_to_gpu.frame import Lowering, global_type
 from polyc.rewriting.driver import located, rewrite
 
-LOWERINGS: Mapping[str, Callable[[KernelOp], Lowering]] = {
-    "matmul": GemmLowering.of,
-    "attention": AttentionLowering.of,
-    "conv": ConvLowering.of,
-    "rows": RowsLowering.of,
-    "loops": LoopsLowering.of,
-}
-"""The families by the pattern of their plans' ``algo_choice``."""
+
+def lowering_of(family: Family[Any], kernel: KernelOp) -> Lowering:
+    """A region on its way to kernels of ``family``, whose builder is in the file of its name.
+
+    Raises PolycError ``UnsupportedProgram`` where the region is of another one.
+    """
+    builder = cast(Any, import_module(f"polyc.lowering.region_to_gpu.{family.name}"))
+    return builder.LOWERING(family.recognise(kernel))
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Scheduled:
                 f"the schedules of @{name} are for {' and '.join(patterns)}; a region is one",
                 plans[1],
             )
-        lowering = LOWERINGS[patterns[0]](op)
+        lowering = lowering_of(BY_NAME[patterns[0]], op)
         for plan in plans:
             for fact in plan.when.data:
                 if (fault := unknown_symbol(fact, op.symbol_names)) is not None:
@@ -111,12 +110,12 @@ class Scheduled:
 def _pattern(plan: ScheduleOp) -> str:
     """What a schedule says that its region is; raises PolycError where it does not say."""
     pattern = plan.pattern
-    if pattern is None or pattern not in LOWERINGS:
+    if pattern is None or pattern not in BY_NAME:
         named = ", ".join(plan.algo_choice.data) or "nothing"
         raise PolycError(
             "UnsupportedPlan",
             f"the algo_choice of plan {plan.variant.data!r} is for {named}; region-to-gpu "
-            f"builds one of {', '.join(LOWERINGS)}",
+            f"builds one of {', '.join(BY_NAME)}",
             plan,
         )
     return pattern
@@ -132,7 +131,7 @@ class LowerRegion(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
         scheduled = Scheduled.of(op)
-        tensors = signature(op)
+        tensors = op.tensors
         dispatch = gpu.DispatchOp(
             [n.data for n in (*op.arg_names, *op.res_names)],
             [global_type(t) for t in tensors],
@@ -205,7 +204,8 @@ class Places:
                 found[where] = BindAttr.tensor(i)
         workspaces: dict[str, GlobalType] = {}
         for kernel in graph.kernels():
-            for name, kind in zip(kernel.res_names, kernel.outs, strict=True):
+            outs = kernel.tensors[len(kernel.ins) :]
+            for name, kind in zip(kernel.res_names, outs, strict=True):
                 where = (kernel.sym_name.data, name.data)
                 if where not in found:
                     label = re.sub(r"\W", "_", name.data)
@@ -271,17 +271,6 @@ def merged(lists: Sequence[Sequence[str]]) -> list[str]:
 def _beside(one: Scheduled, names: Sequence[str]) -> ScheduleOp:
     """The first schedule of a kernel that is among ``names``, or its last."""
     return next((p for p in one.plans if p.variant.data in names), one.plans[-1])
-
-
-def schedules_of(op: KernelOp) -> list[ScheduleOp]:
-    """The schedules of a region, in order of dispatch."""
-    block = op.parent_block()
-    assert block is not None
-    return [
-        other
-        for other in block.ops
-        if isinstance(other, ScheduleOp) and other.region.string_value() == op.sym_name.data
-    ]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
-from polyc.families.attention.recognise import StreamingAttention, find_attention
+from polyc.families.attention.recognise import StreamingAttention
 from polyc.lowering.region_to_gpu.attention_end import End
 from polyc.lowering.region_to_gpu.attention_parts import (
     BY_ROW,
@@ -39,11 +39,6 @@ class AttentionLowering:
     """A region that is attention with a streaming softmax."""
 
     attention: StreamingAttention
-
-    @staticmethod
-    def of(kernel: KernelOp) -> AttentionLowering:
-        """Raises PolycError ``UnsupportedProgram`` for other regions."""
-        return AttentionLowering(find_attention(kernel))
 
     @property
     def kernel(self) -> KernelOp:
@@ -81,6 +76,9 @@ class AttentionLowering:
         if plan.mma.data == "wgmma":
             return Sm90Builder(self.attention, plan).build(bindings)
         return AttentionBuilder(self.attention, plan).build(bindings)
+
+
+LOWERING = AttentionLowering
 
 
 @dataclass

@@ -26,7 +26,7 @@ from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region.types import MemRefType
-from polyc.families.conv.recognise import Convolution, find_convolution, reads_pixels
+from polyc.families.conv.recognise import Convolution, reads_pixels
 from polyc.families.conv.schedules import PIXELS, fault
 from polyc.lowering.region_to_gpu.frame import Frame, alignments, refuse_choice
 from polyc.lowering.region_to_gpu.point import Point
@@ -45,11 +45,6 @@ class ConvLowering:
     """A region that is one convolution with an elementwise epilogue."""
 
     conv: Convolution
-
-    @staticmethod
-    def of(kernel: KernelOp) -> ConvLowering:
-        """Raises PolycError ``UnsupportedProgram`` for other regions."""
-        return ConvLowering(find_convolution(kernel))
 
     @property
     def kernel(self) -> KernelOp:
@@ -72,6 +67,9 @@ class ConvLowering:
 
     def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         return ConvBuilder(self.conv, plan).build(bindings)
+
+
+LOWERING = ConvLowering
 
 
 class PixelPoint(Point):

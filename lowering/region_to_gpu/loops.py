@@ -26,9 +26,9 @@ from polyc.dialects.gpu.types import BindAttr, FragmentType, element_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.families.loops.recognise import (
+    Loops,
     Space,
     axes_in,
-    expanded,
     reductions_in,
     size_of,
     spaces_of,
@@ -47,14 +47,13 @@ COMBINE = {"sum": "add", "max": "max", "min": "min"}
 
 @dataclass(frozen=True)
 class LoopsLowering:
-    """Any region; ``loops`` is it without ``region.reduce_together``."""
+    """Any region."""
 
-    kernel: KernelOp
-    loops: KernelOp
+    loops: Loops
 
-    @staticmethod
-    def of(kernel: KernelOp) -> LoopsLowering:
-        return LoopsLowering(kernel, expanded(kernel))
+    @property
+    def kernel(self) -> KernelOp:
+        return self.loops.kernel
 
     def check(self, plan: ScheduleOp) -> None:
         """Refuse what loops do not have; PolycError ``UnsupportedPlan``."""
@@ -67,13 +66,16 @@ class LoopsLowering:
 
     def launch(self, plan: ScheduleOp) -> LaunchOp:
         """A block a tile, of all spaces together."""
-        grid = sum((_tiles(space, plan) for space in spaces_of(self.loops)), Dim.const(0))
+        grid = sum((_tiles(space, plan) for space in spaces_of(self.loops.expanded)), Dim.const(0))
         align = alignments(self.kernel, plan)
         persistent = plan.flag("persistent")
         return LaunchOp(plan.kernel_name, plan.when, align, [grid], persistent)
 
     def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        return Builder(self.loops, plan).build(bindings)
+        return Builder(self.loops.expanded, plan).build(bindings)
+
+
+LOWERING = LoopsLowering
 
 
 def _tile_sizes(space: Space, plan: ScheduleOp) -> list[int]:

@@ -22,7 +22,6 @@ from polyc.dialects.region import KernelOp
 from polyc.families.matmul.recognise import (
     Contraction,
     MatrixOperand,
-    find_contraction,
     staged_tile,
 )
 from polyc.lowering.region_to_gpu.frame import alignments
@@ -41,13 +40,11 @@ from polyc.rewriting.emit import INDEX
 class GemmLowering:
     """A region that multiplies matrices, with an elementwise epilogue."""
 
-    kernel: KernelOp
     gemm: Contraction
 
-    @staticmethod
-    def of(kernel: KernelOp) -> GemmLowering:
-        """Raises PolycError ``UnsupportedProgram`` for other regions."""
-        return GemmLowering(kernel, find_contraction(kernel))
+    @property
+    def kernel(self) -> KernelOp:
+        return self.gemm.kernel
 
     def check(self, plan: ScheduleOp) -> None:
         check_reduction(self.gemm.reduce, plan)
@@ -66,6 +63,9 @@ class GemmLowering:
 
     def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         return GemmBuilder(self.gemm, plan).build(bindings)
+
+
+LOWERING = GemmLowering
 
 
 class GemmBuilder(ProductBuilder):

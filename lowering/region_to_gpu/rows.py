@@ -28,9 +28,9 @@ from polyc.dialects.region import BinaryOp, KernelOp, ReadOp, ReduceOp, ReduceTo
 from polyc.dialects.region.scope import NEUTRAL
 from polyc.dialects.region.together import StateOp
 from polyc.dialects.region.types import ValType
-from polyc.families.rows.recognise import Rows, find_rows
+from polyc.families.rows.recognise import Rows
 from polyc.lowering.region_to_gpu.frame import alignments, refuse_choice
-from polyc.lowering.region_to_gpu.rows_flat import Chunk, flattened
+from polyc.lowering.region_to_gpu.rows_flat import flattened
 from polyc.lowering.region_to_gpu.rows_maps import (
     COLUMN,
     ROW,
@@ -42,6 +42,7 @@ from polyc.lowering.region_to_gpu.rows_maps import (
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
 from polyc.rewriting.postorder import reached
+from polyc.rewriting.region.chunks import Chunk
 
 CHEAP = ("add", "sub", "mul", "max", "min", "neg", "abs")
 """Functions of one instruction: what they give is computed again rather than kept."""
@@ -55,11 +56,6 @@ class RowsLowering:
     """A region whose reductions all run along one axis."""
 
     rows: Rows
-
-    @staticmethod
-    def of(kernel: KernelOp) -> RowsLowering:
-        """Raises PolycError ``UnsupportedProgram`` for other regions."""
-        return RowsLowering(find_rows(kernel))
 
     @property
     def kernel(self) -> KernelOp:
@@ -85,6 +81,9 @@ class RowsLowering:
         resident = plan.algo_choice.data["rows"] == StringAttr("resident")
         builder = Resident(self.rows, plan) if resident else Streaming(self.rows, plan)
         return builder.build(bindings)
+
+
+LOWERING = RowsLowering
 
 
 def block_counts(rows: Rows, plan: ScheduleOp) -> list[Dim]:

@@ -9,23 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from polyc.dialects.region import KernelOp, ReduceOp, ReduceTogetherOp
-from polyc.dialects.region.together import StateOp
 from polyc.rewriting.equal_ops import merge_equal
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """The states of a part of a row: the values of ``op``'s chunk, in the kernel's own block.
-
-    ``reductions`` are those of the chunk, in order.
-    """
-
-    op: ReduceTogetherOp
-    states: tuple[SSAValue, ...]
-    reductions: tuple[ReduceOp, ...]
+from polyc.rewriting.region.chunks import Chunk, chunk_ops, copy_of, expand, together
 
 
 @dataclass(frozen=True)
@@ -52,38 +40,15 @@ def flattened(kernel: KernelOp, whole: bool) -> Flat:
     With ``whole`` the chunk is the row: its states are the reduction's results, and the reduction
     is gone.  Equal ops are one.
     """
-    copy = kernel.clone()
-    for old, new in zip(kernel.walk(), copy.walk(), strict=True):
-        new.location = old.location
+    copy = copy_of(kernel)
     chunks: list[Chunk] = []
-    for op in list(copy.body.block.ops):
-        if isinstance(op, ReduceTogetherOp):
-            chunk = _inlined(op)
-            if whole:
-                for total, state in zip(op.states, chunk.states, strict=True):
-                    total.replace_all_uses_with(state)
-                op.detach()
-                op.erase()
-            else:
-                chunks.append(chunk)
+    for op in together(copy):
+        if whole:
+            expand(op)
+            continue
+        copies, chunk = chunk_ops(op)
+        copy.body.block.insert_ops_before(copies, op)
+        chunks.append(chunk)
     if whole:
         merge_equal(copy.body)
     return Flat(copy, tuple(chunks))
-
-
-def _inlined(op: ReduceTogetherOp) -> Chunk:
-    """Put copies of the chunk's ops in front of the reduction."""
-    block = op.parent
-    assert block is not None
-    values: dict[SSAValue, SSAValue] = dict(zip(op.chunk.block.args, op.values, strict=True))
-    reductions: list[ReduceOp] = []
-    for inner in op.chunk.block.ops:
-        if isinstance(inner, StateOp):
-            states = tuple(values[v] for v in inner.values)
-            return Chunk(op, states, tuple(reductions))
-        copy = inner.clone(value_mapper=values)
-        copy.location = inner.location
-        block.insert_op_before(copy, op)
-        if isinstance(copy, ReduceOp):
-            reductions.append(copy)
-    raise AssertionError("a chunk ends with region.state")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -20,36 +21,30 @@ from xdsl.rewriter import InsertPoint
 from polyc.dialects.common.arch import ARCHS, arch_names
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import shape_text, unknown_symbol
-from polyc.dialects.gpu.views import is_view
+from polyc.dialects.common.views import is_view
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import GraphOp, KernelOp
 from polyc.dialects.region.graph import ends, source
 from polyc.dialects.region.types import MemRefType
-from polyc.families.attention.schedules import ATTENTION
-from polyc.families.conv.schedules import CONV
+from polyc.families.family import Family, Recognised, bad_plan, schedules_of
 from polyc.families.loops.schedules import LOOPS, remarks
-from polyc.families.matmul.schedules import GEMM
-from polyc.families.rows.schedules import ROWS
-from polyc.families.family import Recognised, Rule, bad_plan
+from polyc.families.registry import FAMILIES
+from polyc.passes.region.merge_axes import MergeAxes
 from polyc.passes.support.plan.given import GivenPlan, name_of, read_plan, user_schedule
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.notes import show
 
-RULES: tuple[Rule, ...] = (GEMM, CONV, ATTENTION, ROWS, LOOPS)
-"""The families, in the order in which they are asked; the first that takes a region has it.  The
-last one takes every region."""
 
+def propose(kernel: KernelOp, arch: str) -> tuple[Family[Any], list[ScheduleOp], PolycError | None]:
+    """The schedules of a region, the family that made them, and the refusal that says most.
 
-def propose(kernel: KernelOp, arch: str) -> tuple[Rule, list[ScheduleOp], PolycError | None]:
-    """The schedules of a region, the rule that made them, and the refusal that says most.
-
-    That is the one of the family that recognised the region, or else the first rule's.  Raises
+    That is the one of the family that recognised the region, or else the first one's.  Raises
     it, as PolycError ``UnsupportedProgram``, where none takes the region.
     """
     refused: PolycError | None = None
-    for rule in RULES:
+    for family in FAMILIES:
         try:
-            return rule, rule.schedules(kernel, arch), refused
+            return family, family.schedules(kernel, arch), refused
         except PolycError as error:
             if error.kind != "UnsupportedProgram":
                 raise
@@ -72,20 +67,16 @@ class SelectPlan(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
         name = op.sym_name.data
-        block = op.parent_block()
-        if block is None or any(
-            isinstance(other, ScheduleOp) and other.region.string_value() == name
-            for other in block.ops
-        ):
+        if schedules_of(op):
             return
-        rule, schedules, refused = propose(op, self.arch)
-        if rule is LOOPS:
+        family, schedules, refused = propose(op, self.arch)
+        if family is LOOPS:
             show(remarks(op, refused))
         taken: dict[int, GivenPlan] = {}
         for given in self.given:
             if given.fields.get("region", name) == name:
                 try:
-                    self._apply(given, schedules, op, rule, taken)
+                    self._apply(given, schedules, op, family, taken)
                 except PolycError as error:
                     if error.kind == "BadPlan":
                         error.located(given.place())
@@ -97,7 +88,7 @@ class SelectPlan(RewritePattern):
         given: GivenPlan,
         schedules: list[ScheduleOp],
         kernel: KernelOp,
-        rule: Rule,
+        family: Family[Any],
         taken: dict[int, GivenPlan],
     ) -> None:
         """Put the user's fields over the variant that they name, or over the first."""
@@ -113,7 +104,7 @@ class SelectPlan(RewritePattern):
         for fact in chosen.when.data:
             if (fault := unknown_symbol(fact, kernel.symbol_names)) is not None:
                 raise bad_plan(chosen, f"is not for this region: {fault}")
-        rule.check(kernel, chosen)
+        family.check(kernel, chosen)
 
 
 def _check_edges(graph: GraphOp) -> None:
@@ -123,10 +114,11 @@ def _check_edges(graph: GraphOp) -> None:
     }
     wanted: list[tuple[str, tuple[str, str] | None, Attribute, Operation]] = []
     for kernel in graph.kernels():
-        name = kernel.sym_name.data
-        made |= {(name, n.data): t for n, t in zip(kernel.res_names, kernel.outs, strict=True)}
-        for i, (label, arg) in enumerate(zip(kernel.arg_names, kernel.ins, strict=True)):
-            wanted.append((f"{label.data} of @{name}", source(kernel, i), arg.type, kernel))
+        name, outs = kernel.sym_name.data, kernel.tensors[len(kernel.ins) :]
+        made |= {(name, n.data): t for n, t in zip(kernel.res_names, outs, strict=True)}
+        for i, label in enumerate(kernel.arg_names):
+            kind = kernel.tensors[i]
+            wanted.append((f"{label.data} of @{name}", source(kernel, i), kind, kernel))
     for label, edge, kind in zip(graph.res_names, graph.sources, graph.outs, strict=True):
         wanted.append((f"output {label.data}", ends(edge), kind, graph))
     for what, where, kind, at in wanted:
@@ -147,8 +139,10 @@ def _check_edges(graph: GraphOp) -> None:
 class PlanSelectPass(ModulePass):
     """Choose the schedules of every region for ``arch``.
 
-    ``plan`` names a JSON file with fields of the user's own (S8.1), laid over the variant
-    that it names or over the first; a list of such objects is taken one by one.
+    Axes that ``region-merge-axes`` makes one are one first, where that pass has not run: without,
+    a product of matrices would be loops.  ``plan`` names a JSON file with fields of the user's own
+    (S8.1), laid over the variant that it names or over the first; a list of such objects is taken
+    one by one.
     """
 
     name = "plan-select"
@@ -169,4 +163,5 @@ class PlanSelectPass(ModulePass):
         for schedule in given:
             if regions:
                 name_of(schedule, "region", regions[0], regions)
+        rewrite(op, [MergeAxes()])
         rewrite(op, [SelectPlan(self.arch, given)])

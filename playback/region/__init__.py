@@ -50,10 +50,18 @@ def run(
     ``BadArgument`` when an argument does not fit, and of kind ``UnguardedAccess`` when a read
     leaves its tensor.
     """
-    types = [cast(MemRefType, a.type) for a in kernel.ins]
-    bound = bind(kernel, kernel.sym_name.data, kernel.arg_names, types, inputs, symbols)
-    made = _Player(kernel, symbols, chunk).block(kernel.body.block, bound)
-    return [functions.row_major(value) for value in made]
+    count = len(kernel.ins)
+    held, seen = kernel.tensors, kernel.seen
+    bound = bind(kernel, kernel.sym_name.data, kernel.arg_names, held[:count], inputs, symbols)
+    views = [
+        array.reshape(sizes(kind.shape, symbols))
+        for array, kind in zip(bound, seen[:count], strict=True)
+    ]
+    made = _Player(kernel, symbols, chunk).block(kernel.body.block, views)
+    return [
+        functions.row_major(value).reshape(sizes(kind.shape, symbols))
+        for value, kind in zip(made, held[count:], strict=True)
+    ]
 
 
 def bind(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from polyc.dialects import region
 from polyc.dialects.region.graph import ends, source
@@ -31,9 +30,7 @@ def run(graph: region.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, in
         return memory[edge].reshape(sizes(memref.shape, symbols))
 
     for kernel in graph.kernels():
-        arrays = [
-            view(source(kernel, i), cast(MemRefType, arg.type)) for i, arg in enumerate(kernel.ins)
-        ]
+        arrays = [view(source(kernel, i), kernel.tensors[i]) for i in range(len(kernel.ins))]
         made = region_playback.run(kernel, arrays, symbols)
         for label, array in zip(kernel.res_names, made, strict=True):
             memory[(kernel.sym_name.data, label.data)] = array

@@ -290,6 +290,7 @@ class _Merge:
             arg_attrs=kernel.arg_attrs.data,
             res_attrs=kernel.res_attrs.data,
             materialize=[m.data for m in kernel.materialize],
+            held=kernel.tensors,
         )
         found.attributes |= kernel.attributes
         return located(found, kernel)

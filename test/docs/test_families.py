@@ -7,9 +7,8 @@ import re
 import pytest
 
 from polyc.dialects.plan.fields import ALGORITHMS
+from polyc.families.registry import FAMILIES
 from polyc.families.rows.schedules import VARIANTS, WARP
-from polyc.lowering.region_to_gpu import LOWERINGS
-from polyc.passes.plan.select import RULES
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
@@ -24,8 +23,10 @@ def rows() -> dict[str, list[str]]:
 
 
 def test_the_families_stand_in_the_order_in_which_they_are_asked() -> None:
-    assert list(rows()) == [rule.pattern for rule in RULES]
-    assert set(rows()) == set(LOWERINGS)
+    assert list(rows()) == [family.name for family in FAMILIES]
+    for family in FAMILIES:
+        for room in ("families", "lowering/region_to_gpu"):
+            assert list((ROOT / room).glob(f"{family.name}*")), f"{room} has no {family.name}"
 
 
 def test_a_family_computes_in_ways_that_a_plan_can_name() -> None:
@@ -34,7 +35,7 @@ def test_a_family_computes_in_ways_that_a_plan_can_name() -> None:
 
 
 def test_the_last_family_is_the_one_that_takes_every_region() -> None:
-    assert RULES[-1].pattern == "loops" and "| `loops` | `serial` | every region |" in DOC
+    assert FAMILIES[-1].name == "loops" and "| `loops` | `serial` | every region |" in DOC
 
 
 def test_the_variants_of_rows_are_those_of_the_rule() -> None:

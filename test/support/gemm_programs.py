@@ -18,7 +18,7 @@ from polyc.tools.parsing import parse_text
 from polyc.tools.play import play, programs
 from polyc.tools.registry import make_context
 
-ABOVE = ABOVE_GPU[: ABOVE_GPU.index("plan-select")]
+ABOVE = ABOVE_GPU[: ABOVE_GPU.index("region-merge-axes")]
 
 
 def tensor(shape: Sequence[str | int], element: str = "f16") -> str:
@@ -66,7 +66,7 @@ def one_tap(x: str, w: tuple[str | int, ...], y: str, layout: str) -> str:
 
 
 def regions(text: str) -> ModuleOp:
-    """The regions of a graph, as ``plan-select`` meets them."""
+    """The regions of a graph, as ``region-merge-axes`` meets them."""
     ctx = make_context()
     module = parse_text(ctx, text, "t.mlir")
     for name in ABOVE:

@@ -10,8 +10,8 @@ import pytest
 from xdsl.context import Context
 
 from polyc.dialects.common.dim import Dim, shape_text
+from polyc.dialects.common.views import is_view, merged_axes
 from polyc.dialects.gpu.module import ModuleOp
-from polyc.dialects.gpu.views import is_view, merged_axes
 from polyc.passes.finish import finish
 from polyc.playback import tile
 from polyc.playback.gpu import simulate

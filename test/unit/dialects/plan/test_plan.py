@@ -14,8 +14,8 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import FIELDS, Value
-from polyc.families.matmul.schedules import VARIANTS
 from polyc.families.family import fitted
+from polyc.families.matmul.schedules import VARIANTS
 from polyc.passes.support.plan.given import user_schedule
 from polyc.tools.parsing import parse_text
 

@@ -13,7 +13,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import Value
 from polyc.dialects.region import KernelOp
-from polyc.families.attention.schedules import MAX_FEATURES, VARIANTS, schedules
+from polyc.families.attention.schedules import ATTENTION, MAX_FEATURES, VARIANTS
 from polyc.passes.pipeline import build
 from polyc.test.support.attention_programs import PROGRAMS, Attention
 from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed, run
@@ -24,7 +24,7 @@ FULL, CAUSAL = Attention(*H64, []), Attention(*H64, [], " causal")
 
 
 def planned(program: Attention, arch: str = "sm_80") -> list[ScheduleOp]:
-    return schedules(program.kernel(), arch)
+    return ATTENTION.schedules(program.kernel(), arch)
 
 
 def fields(program: Attention, **other: Value) -> dict[str, Value]:
@@ -85,7 +85,7 @@ def test_tails_are_those_that_the_sizes_leave() -> None:
 def test_heads_without_registers_are_refused() -> None:
     wide = only(run(printed(FULL.region()).replace("64", "272")), KernelOp)
     with pytest.raises(PolycError) as caught:
-        schedules(wide, "sm_80")
+        ATTENTION.schedules(wide, "sm_80")
     assert caught.value.kind == "UnsupportedProgram"
     assert f"its heads have 272 features, and {MAX_FEATURES} are the most" in caught.value.message
 
@@ -93,12 +93,12 @@ def test_heads_without_registers_are_refused() -> None:
 def test_what_is_not_finite_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     kernel = CAUSAL.kernel()
     capsys.readouterr()
-    schedules(kernel, "sm_80")
+    ATTENTION.schedules(kernel, "sm_80")
     found = capsys.readouterr().err
     assert found.startswith("t.mlir:1:1: remark[finite-only]: a key that the mask forbids has")
     kernel = FULL.kernel()
     capsys.readouterr()
-    schedules(kernel, "sm_80")
+    ATTENTION.schedules(kernel, "sm_80")
     assert capsys.readouterr().err == ""
 
 

@@ -18,8 +18,8 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.kernel import KernelOp as GpuKernelOp
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
-from polyc.families.loops.schedules import LOOPS
 from polyc.families.family import Fields
+from polyc.families.loops.schedules import LOOPS
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu import merged
 from polyc.passes.finish import finish
@@ -44,8 +44,8 @@ ARCHS = ("sm_80", "sm_90a")
 @pytest.fixture(autouse=True)
 def no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are here for loops, which take every region."""
-    rules = [rule for rule in plan_select.RULES if rule.pattern != "rows"]
-    monkeypatch.setattr(plan_select, "RULES", tuple(rules))
+    others = [family for family in plan_select.FAMILIES if family.name != "rows"]
+    monkeypatch.setattr(plan_select, "FAMILIES", tuple(others))
 
 
 def planned(module: ModuleOp, arch: str = "sm_80") -> ModuleOp:

@@ -1,0 +1,20 @@
+"""The families of regions, in the order in which ``plan-select`` asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from polyc.families.attention.schedules import ATTENTION
+from polyc.families.conv.schedules import CONV
+from polyc.families.family import Family
+from polyc.families.loops.schedules import LOOPS
+from polyc.families.matmul.schedules import GEMM
+from polyc.families.rows.schedules import ROWS
+
+FAMILIES: tuple[Family[Any], ...] = (GEMM, CONV, ATTENTION, ROWS, LOOPS)
+"""The first that takes a region has it.  The last one takes every region."""
+
+BY_NAME: Mapping[str, Family[Any]] = MappingProxyType({f.name: f for f in FAMILIES})
+"""The families by the key of their plans' ``algo_choice``."""

@@ -1,0 +1,57 @@
+"""``region-expand-together``: several states of one reduction become a reduction each (S6.5).
+
+A streaming softmax is one walk over a row.  Where the row is held whole, or each element is
+computed by loops of its own, the maximum and the sum after it are reductions like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import ReduceTogetherOp
+from polyc.dialects.region.kernel import kernel_of
+from polyc.families.family import schedules_of
+from polyc.rewriting.driver import rewrite
+from polyc.rewriting.region.chunks import chunk_ops
+
+WHOLE = {"loops": "serial", "rows": "resident"}
+"""The choices of a plan that take a reduction over all of its points at once."""
+
+
+def takes_whole(plan: ScheduleOp) -> bool:
+    """Whether the kernel of a schedule has no walk in parts."""
+    pattern = plan.pattern
+    return pattern in WHOLE and plan.algo_choice.data[pattern] == StringAttr(WHOLE[pattern])
+
+
+class ExpandTogether(RewritePattern):
+    """``region.reduce_together`` becomes the reductions of its chunk, over all points.
+
+    Legality: every schedule of the region, if it has any, takes the reduction whole; one that
+    streams keeps it.  Exact on what one chunk of all points gives, which is one of the orders that
+    the op leaves open.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ReduceTogetherOp, rewriter: PatternRewriter, /) -> None:
+        kernel = kernel_of(op)
+        if kernel is None or not all(takes_whole(plan) for plan in schedules_of(kernel)):
+            return
+        copies, chunk = chunk_ops(op)
+        rewriter.replace(op, copies, chunk.states)
+
+
+@dataclass(frozen=True)
+class RegionExpandTogether(ModulePass):
+    """Expand reductions of several states where no schedule streams them."""
+
+    name = "region-expand-together"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [ExpandTogether()])

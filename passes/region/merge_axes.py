@@ -1,0 +1,59 @@
+"""``region-merge-axes``: axes that no tensor of a product tells apart become one (S6.1, S9).
+
+``[n, h, w]`` of an image times a matrix is one axis of ``N * H * W`` points.  The kernel then sees
+views of its tensors, and says in ``held`` how memory holds them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.region import KernelOp
+from polyc.families.matmul.schedules import GEMM
+from polyc.rewriting.driver import rewrite
+from polyc.rewriting.region.merge_axes import merged
+
+
+def is_product(kernel: KernelOp) -> bool:
+    """Whether the region is one that ``matmul`` schedules."""
+    try:
+        GEMM.recognise(kernel)
+    except PolycError as error:
+        if error.kind != "UnsupportedProgram":
+            raise
+        return False
+    return True
+
+
+class MergeAxes(RewritePattern):
+    """A region over the fewest axes, where that makes it a product of matrices.
+
+    Legality: axes merge where every read and output that has one of them has both, one right
+    inside the other, and no guard goes by them (``rewriting/region/merge_axes.py``); no output is
+    ``deferred``.  A convolution, whose taps tell rows and columns apart, keeps its axes, and so do
+    the regions of other families.  Exact: each element is what it was, and lies where it lay.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
+        if any(where.data == "deferred" for where in op.materialize):
+            return
+        found = merged(op)
+        if found is not op and is_product(found):
+            rewriter.replace(op, found, [])
+
+
+@dataclass(frozen=True)
+class RegionMergeAxes(ModulePass):
+    """Merge the axes of products of matrices that no tensor tells apart."""
+
+    name = "region-merge-axes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [MergeAxes()])

@@ -1,0 +1,84 @@
+"""``region-expand-together``: the reductions of a chunk are the states of the whole (S6.5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp, ReduceTogetherOp
+from polyc.passes.pipeline import build
+from polyc.passes.region.expand_together import RegionExpandTogether, takes_whole
+from polyc.playback import region
+from polyc.rewriting.driver import verify
+from polyc.test.support.gpu_text import only
+from polyc.test.support.root import ROOT
+from polyc.tools.parsing import parse_text
+from polyc.tools.registry import make_context
+
+STREAMED = ("frontend-to-tiny", "tiny-to-index", "index-to-region", "region-streaming-softmax")
+
+
+def streamed(example: str, *more: str) -> ModuleOp:
+    """The regions of an example, with a streaming softmax."""
+    ctx = make_context()
+    path = ROOT / "examples" / f"{example}.mlir"
+    module = parse_text(ctx, path.read_text(), str(path))
+    for name in (*STREAMED, *more):
+        build(name, "sm_90a").apply(ctx, module)
+    return module
+
+
+def together_in(module: ModuleOp) -> int:
+    return sum(isinstance(op, ReduceTogetherOp) for op in module.walk())
+
+
+def expand(module: ModuleOp) -> None:
+    RegionExpandTogether().apply(make_context(), module)
+    verify(module)
+
+
+@pytest.mark.parametrize("example", ["softmax", "column_softmax", "causal_attention"])
+def test_a_kernel_without_schedules_is_expanded(example: str) -> None:
+    module = streamed(example)
+    assert together_in(module) == 1
+    expand(module)
+    assert together_in(module) == 0
+
+
+@pytest.mark.parametrize(("example", "kept"), [("softmax", 1), ("column_softmax", 0)])
+def test_a_schedule_that_streams_keeps_it(example: str, kept: int) -> None:
+    module = streamed(example, "plan-select")
+    plans = [op for op in module.ops if isinstance(op, ScheduleOp)]
+    assert all(map(takes_whole, plans)) == (not kept)
+    expand(module)
+    assert together_in(module) == kept
+
+
+def test_short_rows_of_known_length_are_expanded() -> None:
+    text = (ROOT / "examples" / "softmax.mlir").read_text().replace("[M, N]", "[M, 512]")
+    ctx = make_context()
+    module = parse_text(ctx, text, "softmax.mlir")
+    for name in (*STREAMED, "plan-select"):
+        build(name, "sm_90a").apply(ctx, module)
+    expand(module)
+    assert together_in(module) == 0
+
+
+@given(st.integers(1, 5), st.integers(0, 200), st.integers(0, 2**32 - 1))
+def test_random_rows_give_the_same(m: int, n: int, seed: int) -> None:
+    before, after = streamed("softmax"), streamed("softmax")
+    expand(after)
+    rng = np.random.default_rng(seed)
+    x: NDArray[Any] = (8 * rng.standard_normal((m, n))).astype(np.float16)
+    sizes = {"M": m, "N": n}
+    # In one chunk the states are those of the whole row, to the bit.
+    (whole,) = region.run(only(before, KernelOp), [x], sizes, chunk=max(n, 1))
+    (found,) = region.run(only(after, KernelOp), [x], sizes)
+    np.testing.assert_array_equal(found, whole)
