@@ -46,6 +46,8 @@ class Family(Generic[Found]):
     PolycError ``UnsupportedProgram`` where it has none after all."""
     check_plan: Callable[[Found, ScheduleOp], None]
     """Refuses a user's schedule that does not suit the region; raises PolycError ``BadPlan``."""
+    contracts: bool
+    """Whether its kernels run sums of products on tensor cores."""
 
     def schedules(self, kernel: KernelOp, arch: str) -> list[ScheduleOp]:
         """The schedules of a region for an architecture, or PolycError ``UnsupportedProgram``."""

@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 from polyc.dialects.common.diagnostic import PolycError, place_of
 
 _as_json = ContextVar("_as_json", default=False)
+_silent = ContextVar("_silent", default=False)
 
 
 @contextmanager
@@ -24,6 +25,16 @@ def shown_as_json(wanted: bool) -> Generator[None]:
         yield
     finally:
         _as_json.reset(before)
+
+
+@contextmanager
+def unsaid() -> Generator[None]:
+    """Within it ``show`` prints nothing: what is tried out is not what is done."""
+    before = _silent.set(True)
+    try:
+        yield
+    finally:
+        _silent.reset(before)
 
 
 @dataclass(frozen=True)
@@ -56,5 +67,7 @@ class Report:
 def show(notes: Iterable[Note]) -> None:
     """Print ``notes`` on stderr, a line each."""
     for note in notes:
+        if _silent.get():
+            continue
         text = json.dumps(note.as_dict()) if _as_json.get() else note.format()
         print(text, file=sys.stderr)

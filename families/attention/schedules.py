@@ -258,5 +258,5 @@ def check(attention: StreamingAttention, plan: ScheduleOp) -> None:
             )
 
 
-ATTENTION = Family(PATTERN, find_attention, schedules, check)
+ATTENTION = Family(PATTERN, find_attention, schedules, check, contracts=True)
 """Scores of queries and keys, a softmax over the keys, and the values weighted by it."""

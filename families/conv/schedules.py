@@ -266,5 +266,5 @@ def check(conv: Convolution, plan: ScheduleOp) -> None:
             )
 
 
-CONV = Family("conv", find_convolution, schedules, check)
+CONV = Family("conv", find_convolution, schedules, check, contracts=True)
 """One convolution with an elementwise epilogue."""

@@ -259,5 +259,5 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
         )
 
 
-GEMM = Family("matmul", find_contraction, schedules, check)
+GEMM = Family("matmul", find_contraction, schedules, check, contracts=True)
 """One product of matrices, or of as many as a batch has, with an elementwise epilogue."""

@@ -132,6 +132,23 @@ class DropUnusedConversion(RewritePattern):
             rewriter.erase(op)
 
 
+class DropUnusedMovement(RewritePattern):
+    """Erase a movement whose result nothing uses: what it moved was rounded first, and then moved.
+
+    Legal always: ops are pure.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(
+        self,
+        op: tiny.PermuteOp | tiny.ReshapeOp | tiny.SliceOp | tiny.ExpandOp,
+        rewriter: PatternRewriter,
+        /,
+    ) -> None:
+        if op.result.first_use is None:
+            rewriter.erase(op)
+
+
 def patterns() -> list[RewritePattern]:
     """The patterns of the pass, fresh ones."""
     return [
@@ -165,3 +182,4 @@ class FrontendToTiny(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, patterns())
         rewrite(op, [DropUnusedConversion()])
+        rewrite(op, [DropUnusedMovement()], recursive=True)

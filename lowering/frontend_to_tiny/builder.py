@@ -13,6 +13,7 @@ from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.signature import SizedTensorType
 from polyc.dialects.common.sizes import product
 
@@ -42,15 +43,30 @@ class Builder:
         """The f32 ``value`` rounded to ``element``, in f32 again.
 
         Nothing is added for a value that has been widened from ``element`` and only moved since.
+        What was computed and then moved is rounded before it moves, which is the same: where it
+        has to lie in memory to be moved, it lies there in ``element``.
         """
-        owner = value.owner
-        while isinstance(owner, tiny.PermuteOp | tiny.ReshapeOp | tiny.SliceOp | tiny.ExpandOp):
-            owner = owner.operand.owner
+        moves: list[MovementOp] = []
+        source = value
+        while isinstance(
+            owner := source.owner,
+            tiny.PermuteOp | tiny.ReshapeOp | tiny.SliceOp | tiny.ExpandOp,
+        ):
+            moves.append(owner)
+            source = owner.operand
         if element == f32 or (
             isinstance(owner, tiny.CastOp) and tiny.tensor_of(owner.operand).element_type == element
         ):
             return value
-        return self.cast(self.cast(value, element), f32)
+        made = self.cast(source, element)
+        for move in reversed(moves):
+            kind = tiny.tensor(move.result_type.dims, element)
+            made = self.add(
+                type(move).create(
+                    operands=[made], result_types=[kind], properties=dict(move.properties)
+                )
+            )
+        return self.cast(made, f32)
 
     def splat(self, number: float, shape: Shape) -> SSAValue:
         """A constant of ``shape``."""

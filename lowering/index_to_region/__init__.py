@@ -26,6 +26,7 @@ from polyc.dialects.common.signature import TensorSpec
 from polyc.dialects.region.graph import FROM, edge
 from polyc.dialects.region.types import MemRefType
 from polyc.lowering.index_to_region.body import Body
+from polyc.lowering.index_to_region.buildable import contracts
 from polyc.lowering.index_to_region.cuts import composed
 from polyc.lowering.index_to_region.forms import extent
 from polyc.lowering.index_to_region.fusion import Fuse, Kernel, Kernels, Split
@@ -70,7 +71,7 @@ class Lowering:
 
     def ops(self) -> list[Operation]:
         """The graph's signature, unless a single kernel has it, and the kernels."""
-        kernels: list[Operation] = [self._kernel(k) for k in self.found.kernels]
+        kernels: list[Operation] = [self.kernel(k) for k in self.found.kernels]
         if not self.single:
             kernels.insert(0, self._graph())
         return [located(op, self.graph) for op in kernels]
@@ -135,10 +136,10 @@ class Lowering:
         if (spec := self._spec(value)) is not None and value in self.found.stored:
             return memref(spec)
         align, noalias = DEFAULT_ALIGN, True
+        element = tiny.tensor_of(value).element_type
         if value in self.found.views:
             base = self._in_memory(self.found.views[value])
-            align, noalias = base.align, base.noalias
-        element = tiny.tensor_of(value).element_type
+            align, noalias, element = base.align, base.noalias, base.element_type
         return MemRefType.of(extent(value, self.graph), element, align, noalias)
 
     def _place(self, value: SSAValue) -> tuple[SymbolRefAttr, str]:
@@ -195,7 +196,8 @@ class Lowering:
 
     # Ops
 
-    def _kernel(self, kernel: Kernel) -> region.KernelOp:
+    def kernel(self, kernel: Kernel) -> region.KernelOp:
+        """The region of one kernel."""
         reads, writes = self._reads(kernel), self._writes(kernel)
         block = Block(arg_types=[t.type for t in reads.values()])
         tensors: dict[SSAValue, SSAValue] = dict(zip(reads, block.args, strict=True))
@@ -265,7 +267,12 @@ def lower_graph(
     ``others`` are the names of the module's symbols.  Raises PolycError of kind
     ``UnsupportedProgram``, ``NonSCoP`` or ``MissingIndexBook``.
     """
-    kernels, notes = composed(graph, fuse, split)
+    others = tuple(others)
+
+    def contracted(found: Kernels, kernel: Kernel) -> bool:
+        return contracts(Lowering(graph, found, others).kernel(kernel))
+
+    kernels, notes = composed(graph, fuse, split, contracted)
     show(notes)
     return Lowering(graph, kernels, others).ops()
 

@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from polyc.affine import isl
 from polyc.dialects import region, tiny
 from polyc.dialects.region.types import MemRefType, ValType
-from polyc.lowering.index_to_region.forms import Form, Forms, Key
+from polyc.lowering.index_to_region.forms import Form, Forms, Key, holds
 from polyc.rewriting.region.points import Point
 from polyc.rewriting.region.values import Values
 
@@ -135,8 +135,23 @@ class Body:
             guard = isl.simplify_set(guard, self.forms.points(point.axes))
             if not guard.constraints:
                 guard = fill = None
+        element, wanted = memref.element_type, tiny.tensor_of(tensor).element_type
+        chosen = None
+        if (
+            element != wanted
+            and guard is not None
+            and fill is not None
+            and not holds(element, fill)
+        ):
+            # What lies there is widened, and has no such number.
+            fill, chosen = 0.0, fill
         read = region.ReadOp(self.tensors[tensor], point.map, point.axes, guard, fill)
-        return self.values.add(read, asking)
+        made = self.values.add(read, asking)
+        if element != wanted:
+            made = self.values.add(region.CastOp(made, wanted), asking)
+        if chosen is not None and guard is not None:
+            made = self.values.chosen(guard, point.axes, made, chosen, point.axes, asking)
+        return made
 
     def _nothing(self, memref: MemRefType) -> Operation:
         """What stands for an element of a tensor that has none, which no point asks for."""

@@ -84,10 +84,27 @@ def is_contraction(value: SSAValue) -> bool:
     return all(_repeats(factor, op.axes) for factor in (product.lhs, product.rhs))
 
 
+def unmasked(value: SSAValue) -> SSAValue:
+    """A value without the masks over it: by position, or by a condition that is data."""
+    while True:
+        match value.owner:
+            case tiny.MaskOp() as op:
+                value = op.operand
+            case tiny.SelectOp() as op if _is_constant(op.otherwise):
+                value = op.then
+            case _:
+                return value
+
+
+def _is_constant(value: SSAValue) -> bool:
+    while isinstance(op := value.owner, tiny.ExpandOp):
+        value = op.operand
+    return isinstance(value.owner, tiny.ConstantOp)
+
+
 def _repeats(value: SSAValue, gone: Sequence[int]) -> bool:
     """Whether a value, but for a mask, is the same all along an axis that is not ``gone``."""
-    while isinstance(op := value.owner, tiny.MaskOp):
-        value = op.operand
+    value = unmasked(value)
     entry = value_op(value)
     axes = () if entry is None else entry.axes.data
     return any(axis.repeats for i, axis in enumerate(axes) if i not in gone)

@@ -8,16 +8,17 @@ earliest in the program first: which one depends on the graph alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import BlockArgument, SSAValue
 
 from polyc.dialects import tiny
 from polyc.lowering.index_to_region import cost
+from polyc.lowering.index_to_region.contractions import Products
 from polyc.lowering.index_to_region.cost import LIMIT, REDUCTION
 from polyc.lowering.index_to_region.forms import Form, Forms, Key
-from polyc.lowering.index_to_region.fusion import Composer, Fuse, Kernels, Split
+from polyc.lowering.index_to_region.fusion import Composer, Fuse, Kernel, Kernels, Split
 from polyc.rewriting.notes import Note
 
 EPILOGUE = 3
@@ -204,13 +205,35 @@ def _meet(above: Sequence[int], a: int, b: int) -> int:
     return a
 
 
-def composed(graph: tiny.GraphOp, fuse: Fuse, split: Split) -> tuple[Kernels, list[Note]]:
+def composed(
+    graph: tiny.GraphOp, fuse: Fuse, split: Split, contracts: Callable[[Kernels, Kernel], bool]
+) -> tuple[Kernels, list[Note]]:
     """The kernels of a graph, and what is to be said where one of them was cut.
 
-    Raises PolycError where a value has no form in a kernel.
+    ``contracts`` says whether a kernel's products run on tensor cores; it is asked where the cost
+    decides.  Raises PolycError where a value has no form in a kernel.
     """
+    composer = Composer(graph, fuse, split)
+    kernels = composer.run()
+    around: dict[SSAValue, str] = {}
+    kept: set[SSAValue] = set()
+    if fuse == "cost":
+        products = Products(graph, composer.same)
+        asked: dict[object, bool] = {}
+
+        def taken(kernel: Kernel) -> bool:
+            key = (tuple((r.value, r.point) for r in kernel.roots), frozenset(kernel.reads))
+            if key not in asked:
+                asked[key] = contracts(kernels, kernel)
+            return asked[key]
+
+        while True:
+            around, kept = products.cuts(), products.kept()
+            if around or kept:
+                kernels = Composer(graph, fuse, split, around, kept).run()
+            if not products.store_more(kernels.kernels, taken):
+                break
     cuts: dict[SSAValue, str] = {}
-    kernels = Composer(graph, fuse, split).run()
     for _ in range(ROUNDS):
         more: dict[SSAValue, str] = {}
         for kernel in kernels.kernels:
@@ -220,7 +243,7 @@ def composed(graph: tiny.GraphOp, fuse: Fuse, split: Split) -> tuple[Kernels, li
         if not more:
             break
         cuts |= more
-        kernels = Composer(graph, fuse, split, cuts).run()
+        kernels = Composer(graph, fuse, split, around | cuts, kept).run()
     return kernels, [_said(graph, len(cuts))] if cuts else []
 
 

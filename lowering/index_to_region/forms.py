@@ -8,7 +8,7 @@ the pad or mask wants outside of it.  A read takes both; anything else is follow
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
@@ -113,11 +113,13 @@ def equal_casts(graph: tiny.GraphOp) -> dict[SSAValue, SSAValue]:
 class Forms:
     """The forms of the values of one kernel; each is worked out once.
 
-    ``same`` are values that another one stands for (``equal_casts``).
+    ``same`` are values that another one stands for (``equal_casts``), ``memory`` those that are
+    known to be read from there.
     """
 
     graph: tiny.GraphOp
     same: Mapping[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    memory: Collection[SSAValue] = ()
     names: AxisNames = field(default_factory=AxisNames)
     known: dict[Key, Form] = field(default_factory=dict[Key, Form])
 
@@ -243,7 +245,7 @@ class Forms:
         choices: tuple[Choice, ...] = ()
         if held is not None:
             choices = _outside(point, op.number)
-            if isinstance(op, tiny.PadOp) or views_leaf(op.operand):
+            if isinstance(op, tiny.PadOp) or views_memory(op.operand, self.memory):
                 guard, fill = both(guard, held), op.number
             else:
                 choices = (Choice(held, op.number), *choices)
@@ -297,13 +299,13 @@ def _takes_fill(op: Operation, fill: float) -> bool:
         case tiny.CastOp():
             kinds = [tiny.tensor_of(v).element_type for v in (op.operand, op.result)]
             # A computed condition has no constants to choose from.
-            chosen = i1 not in kinds or views_leaf(op.operand)
-            return chosen and all(_holds(kind, fill) for kind in kinds)
+            chosen = i1 not in kinds or views_memory(op.operand)
+            return chosen and all(holds(kind, fill) for kind in kinds)
         case _:
             return False
 
 
-def _holds(element: Attribute, number: float) -> bool:
+def holds(element: Attribute, number: float) -> bool:
     """Whether a type holds a number exactly."""
     if element == i1:
         return number in (0.0, 1.0)
@@ -318,10 +320,11 @@ def _same_number(a: float, b: float) -> bool:
     return a == b or (a != a and b != b)
 
 
-def views_leaf(value: SSAValue) -> bool:
-    """Whether a value is read from a tensor, with movements and casts alone between."""
-    owner = value.owner
-    while isinstance(owner, MovementOp | tiny.CastOp):
+def views_memory(value: SSAValue, memory: Collection[SSAValue] = ()) -> bool:
+    """Whether a value is read from a tensor, with movements and casts alone between.
+
+    ``memory`` are values that lie in one beside the graph's inputs.
+    """
+    while value not in memory and isinstance(owner := value.owner, MovementOp | tiny.CastOp):
         value = owner.operands[0]
-        owner = value.owner
-    return isinstance(value, BlockArgument)
+    return value in memory or isinstance(value, BlockArgument)

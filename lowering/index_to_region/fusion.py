@@ -16,7 +16,7 @@ kernel, and so do smaller ones that share a reduction with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -25,6 +25,7 @@ from xdsl.ir.affine import AffineDimExpr
 
 from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.index import is_widening
 from polyc.dialects.region.types import AxisAttr
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.forms import (
@@ -121,7 +122,7 @@ class Composer:
     ``fuse``: ``none`` stores every reduction and every value with several uses, ``legal`` fuses
     what may be, ``cost`` what pays.  ``split`` keeps a kernel for each contraction: a fused one is
     joined to its consumer by a ``deferred`` edge.  ``cuts`` are values that are stored whatever the
-    rest says, with the reason.
+    rest says, with the reason; of ``kept`` ones the cost is not asked.
     """
 
     def __init__(
@@ -130,11 +131,13 @@ class Composer:
         fuse: Fuse = "cost",
         split: Split = "none",
         cuts: Mapping[SSAValue, str] | None = None,
+        kept: Collection[SSAValue] = (),
     ) -> None:
         self.graph = graph
         self.fuse = fuse
         self.split = split
         self.cuts = cuts or {}
+        self.kept = kept
         self.ops = [op for op in graph.body.block.ops if op.results]
         self.same = equal_casts(graph)
         self.uses = self._count_uses()
@@ -223,7 +226,7 @@ class Composer:
         return found
 
     def _kernel(self, sizes: Sequence[Dim]) -> Kernel:
-        forms = Forms(self.graph, self.same)
+        forms = Forms(self.graph, self.same, self.cuts)
         return Kernel(forms, forms.names.iters(sizes))
 
     # One value
@@ -262,10 +265,18 @@ class Composer:
         op = cast(Operation, value.owner)
         if not isinstance(op, tiny.ReshapeOp):
             raise not_affine(op, reason)
-        operand = self.same.get(op.operand, op.operand)
+        operand = self._narrow(op.operand)
         self.views[value] = operand
         self.whole[operand] = reason
         self._read_from_memory(value)
+
+    def _narrow(self, value: SSAValue) -> SSAValue:
+        """What a value is widened from, which is what lies in memory; or itself."""
+        value = self.same.get(value, value)
+        while is_widening(value):
+            operand = cast(Operation, value.owner).operands[0]
+            value = self.same.get(operand, operand)
+        return value
 
     def _store(self, value: SSAValue, edge: Edge, reason: str) -> dict[tuple[Kernel, Point], None]:
         """Give a value a kernel of its own; where that kernel wants it."""
@@ -297,7 +308,7 @@ class Composer:
         while isinstance(op := value.owner, tiny.ReshapeOp):
             if entry_of(value, self.graph).is_scop:
                 break
-            value = self.same.get(op.operand, op.operand)
+            value = self._narrow(op.operand)
         return value
 
     def _splits(self, value: SSAValue) -> bool:
@@ -336,6 +347,8 @@ class Composer:
             return f"it is reduced, which is done once, and is wanted {where}"
         if heads and (clash := _clash(*wanted[0])) is not None:
             return f"it is reduced, which is done once, and {clash}"
+        if value in self.kept:
+            return None
         delta = self._delta(value, wanted)
         return str(delta) if self.fuse == "cost" and not delta.pays else None
 
