@@ -14,10 +14,10 @@ from polyc.playback.gpu.counters import Counters
 from polyc.playback.gpu.findings import Report
 from polyc.playback.gpu.kernel import KernelInfo
 from polyc.playback.gpu.lanes import Array
-from polyc.playback.gpu.memory import WINDOW, WINDOW_STRIDE, SharedMemory
 from polyc.playback.gpu.record import Timeline, Trace
 from polyc.playback.gpu.register_pool import RegisterPool
 from polyc.playback.gpu.signals import Signals
+from polyc.playback.gpu.storage import WINDOW, WINDOW_STRIDE, SharedMemory
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from polyc.playback.gpu.clocks import of_cta
 from polyc.playback.gpu.cta import Cluster
 from polyc.playback.gpu.kernel import Steps, Wait
-from polyc.playback.gpu.warp import Warp
+from polyc.playback.gpu.tensor_cores import Warp
 
 SCHEDULES = ("round-robin", "random", "producer-first", "consumer-first", "one-warp-ahead")
 """The policies.

@@ -24,11 +24,11 @@ from polyc.playback.gpu.clocks import NEVER
 from polyc.playback.gpu.counters import Counters
 from polyc.playback.gpu.cta import Cluster
 from polyc.playback.gpu.findings import Finding, Report
-from polyc.playback.gpu.memory import GlobalTensor, Im2colMap, TensorMap
 from polyc.playback.gpu.record import Event, Timeline, Trace
 from polyc.playback.gpu.schedule import SCHEDULES, Running, Scheduler
+from polyc.playback.gpu.storage import GlobalTensor, Im2colMap, TensorMap
+from polyc.playback.gpu.tensor_cores import Warp
 from polyc.playback.gpu.translate import translate
-from polyc.playback.gpu.warp import Warp
 
 Array = NDArray[Any]
 

@@ -1,7 +1,7 @@
 """A kernel's IR as the text of one Python function, which every warp runs as a coroutine.
 
 Here are the translators of the gpu dialect's own ops, one entry of ``HARDWARE`` an op; those
-of upstream ops are in ``translate_upstream``.  Pure ops become expressions on numbers and
+of upstream ops are in ``upstream``.  Pure ops become expressions on numbers and
 arrays of 32 lanes; ops with an effect call the ``Warp``; a divergent ``scf.if`` runs its
 blocks one after another under masks.  Translating once keeps the dispatch on ops out of the
 inner loops.
@@ -24,9 +24,9 @@ from polyc.dialects.gpu.kernel import KernelOp, ReturnOp
 from polyc.dialects.gpu.types import MBarrierType, SharedType
 from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.kernel import BarrierArray, KernelInfo, Tile
-from polyc.playback.gpu.memory import WINDOW
-from polyc.playback.gpu.translate_upstream import UPSTREAM
+from polyc.playback.gpu.storage import WINDOW
 from polyc.playback.gpu.translator import Table, Translator
+from polyc.playback.gpu.upstream import UPSTREAM
 
 Body = Callable[..., Any]
 """A translated kernel: called with a warp and the kernel's arguments, it is a generator."""

@@ -9,11 +9,11 @@ import numpy as np
 
 from polyc.playback.gpu.clocks import NEVER, UPDATED, Conflict, repeated, rows_of
 from polyc.playback.gpu.copies import CpAsync
+from polyc.playback.gpu.core import WarpBase
 from polyc.playback.gpu.counters import sectors, wavefronts
 from polyc.playback.gpu.lanes import Array, Mask, Value, byte_rows, is_lanes, spread
-from polyc.playback.gpu.memory import WINDOW, GlobalTensor
 from polyc.playback.gpu.signals import Signals
-from polyc.playback.gpu.warp_base import WarpBase
+from polyc.playback.gpu.storage import WINDOW, GlobalTensor
 
 ATOMIC = {"add": np.add, "max": np.maximum, "min": np.minimum}
 """Read-modify-write functions."""

@@ -17,10 +17,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.playback.gpu import SCHEDULES, arithmetic, simulate, tensor_core
+from polyc.playback.gpu import SCHEDULES, arithmetic, fragments, simulate
 from polyc.playback.gpu.counters import sectors, wavefronts
-from polyc.playback.gpu.memory import GlobalTensor, TensorMap, swizzled
 from polyc.playback.gpu.simulate import gpu_module_of
+from polyc.playback.gpu.storage import GlobalTensor, TensorMap, swizzled
 from polyc.playback.mutation import mutants
 from polyc.playback.mutation.verdict import Case, judge
 from polyc.test.support.root import ROOT
@@ -235,11 +235,11 @@ def test_mma_fragments() -> None:
             row = inside * 2 + (i & 1) + (8 if i >= 2 else 0)
             b_registers[i // 2, lane, i % 2] = b[row, group]
     half = np.dtype(np.float16)
-    np.testing.assert_array_equal(tensor_core.mma_a(a_registers.view(np.int32)[..., 0], half), a)
-    np.testing.assert_array_equal(tensor_core.mma_b(b_registers.view(np.int32)[..., 0], half), b)
+    np.testing.assert_array_equal(fragments.mma_a(a_registers.view(np.int32)[..., 0], half), a)
+    np.testing.assert_array_equal(fragments.mma_b(b_registers.view(np.int32)[..., 0], half), b)
     start = random.standard_normal((4, 32)).astype(np.float32)
     product = random.standard_normal((16, 8)).astype(np.float32)
-    total = tensor_core.mma_accumulate(start, product)
+    total = fragments.mma_accumulate(start, product)
     for lane in range(32):
         group, inside = divmod(lane, 4)
         for i in range(4):
@@ -251,7 +251,7 @@ def test_mma_fragments() -> None:
 def test_ldmatrix_fragments(transpose: bool) -> None:
     blocks = np.arange(256, dtype=np.uint16).reshape(4, 8, 8)
     rows = blocks.reshape(32, 8).view(np.uint8)
-    registers = tensor_core.ldmatrix_fragments(rows, transpose)
+    registers = fragments.ldmatrix_fragments(rows, transpose)
     for block in range(4):
         for lane in range(32):
             r, c = lane // 4, 2 * (lane % 4)
@@ -264,7 +264,7 @@ def test_ldmatrix_fragments(transpose: bool) -> None:
 @pytest.mark.parametrize("n", [8, 64, 256])
 def test_wgmma_accumulator(n: int) -> None:
     tile = np.arange(64 * n, dtype=np.float32).reshape(64, n)
-    parts = tensor_core.accumulator_layout(tile)
+    parts = fragments.accumulator_layout(tile)
     for thread in range(128):
         warp, lane = divmod(thread, 32)
         for i in range(n // 2):
@@ -280,9 +280,9 @@ def test_wgmma_accumulator(n: int) -> None:
     st.sampled_from([0, 32, 64, 128]),
 )
 def test_descriptors_round_trip(start: int, leading: int, stride: int, span: int) -> None:
-    bits = tensor_core.encode_descriptor(start, 16 * leading, 16 * stride, span)
+    bits = fragments.encode_descriptor(start, 16 * leading, 16 * stride, span)
     assert 0 <= bits < 1 << 64
-    found = tensor_core.decode_descriptor(bits)
+    found = fragments.decode_descriptor(bits)
     assert (found.start, found.leading, found.stride) == (start, 16 * leading, 16 * stride)
     assert (found.span, found.base_offset) == (span, 0)
 
@@ -301,19 +301,19 @@ def test_an_operand_is_read_where_tma_puts_it(span: int, major: bool) -> None:
     steps = [0] if major else range(columns // 16)
     for step in steps:
         size = columns if major else 64
-        bits = tensor_core.encode_descriptor(1024 + 32 * step, 16, 8 * span, span)
-        descriptor = tensor_core.decode_descriptor(bits)
-        assert tensor_core.descriptor_fault(descriptor) is None
-        places = tensor_core.operand_addresses(descriptor, size, major) - 1024
-        found = tensor_core.operand(shared[places >> 4], size, major, np.dtype(np.float16))
+        bits = fragments.encode_descriptor(1024 + 32 * step, 16, 8 * span, span)
+        descriptor = fragments.decode_descriptor(bits)
+        assert fragments.descriptor_fault(descriptor) is None
+        places = fragments.operand_addresses(descriptor, size, major) - 1024
+        found = fragments.operand(shared[places >> 4], size, major, np.dtype(np.float16))
         wanted = tile.T if major else tile[:, 16 * step : 16 * step + 16]
         np.testing.assert_array_equal(found, wanted.astype(np.float32))
 
 
 def test_a_descriptor_inside_a_swizzle_pattern_is_a_fault() -> None:
     for start, span, wrong in ((1024, 128, False), (1056, 128, False), (1152, 128, True)):
-        bits = tensor_core.encode_descriptor(start, 16, 1024, span)
-        fault = tensor_core.descriptor_fault(tensor_core.decode_descriptor(bits))
+        bits = fragments.encode_descriptor(start, 16, 1024, span)
+        fault = fragments.descriptor_fault(fragments.decode_descriptor(bits))
         assert (fault is not None) == wrong
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from polyc.playback.gpu import tensor_core
+from polyc.playback.gpu import fragments
 from polyc.playback.gpu.copies import WgmmaCall
+from polyc.playback.gpu.grid import GridWarp
 from polyc.playback.gpu.kernel import Steps, Wait
 from polyc.playback.gpu.lanes import LANES, Array, Mask, Value, is_lanes
-from polyc.playback.gpu.memory import WINDOW, Registers
-from polyc.playback.gpu.warp_grid import GridWarp
+from polyc.playback.gpu.storage import WINDOW, Registers
 
 
 class Warp(GridWarp):
@@ -42,7 +42,7 @@ class Warp(GridWarp):
             return
         first = self._range(number, registers, offset, 4, m)
         if first is not None:
-            registers.data[first : first + 4] = tensor_core.ldmatrix_fragments(rows, transpose)
+            registers.data[first : first + 4] = fragments.ldmatrix_fragments(rows, transpose)
             registers.initialised[first : first + 4] = True
 
     def stmatrix(
@@ -58,7 +58,7 @@ class Warp(GridWarp):
         if first is not None:
             if not registers.full:
                 self._written(number, registers, registers.initialised[first : first + 4], m)
-            rows = tensor_core.stmatrix_rows(registers.data[first : first + 4], transpose)
+            rows = fragments.stmatrix_rows(registers.data[first : first + 4], transpose)
             lanes, relative = self._addresses(number, address, LANES, 16)
             if lanes.size:
                 threads = self.threads[lanes]
@@ -91,11 +91,11 @@ class Warp(GridWarp):
             if not registers.full:
                 self._written(number, registers, registers.initialised[first : first + count], m)
         i, j, k = places
-        product = tensor_core.mma_a(a[0].data[i : i + 4], dtype) @ tensor_core.mma_b(
+        product = fragments.mma_a(a[0].data[i : i + 4], dtype) @ fragments.mma_b(
             b[0].data[j : j + 2], dtype
         )
         target = acc[0].data
-        target[k : k + 4] = tensor_core.mma_accumulate(target[k : k + 4], product)
+        target[k : k + 4] = fragments.mma_accumulate(target[k : k + 4], product)
 
     def descriptor(
         self, number: int, address: Value, leading: int, stride: int, span: int, m: Mask
@@ -110,7 +110,7 @@ class Warp(GridWarp):
                 space="shared",
                 address=int(address),
             )
-        return tensor_core.encode_descriptor(int(address), leading, stride, span)
+        return fragments.encode_descriptor(int(address), leading, stride, span)
 
     def wgmma_fence(self, number: int, m: Mask) -> None:
         self.collective(number, m)
@@ -191,8 +191,8 @@ class Warp(GridWarp):
         self, number: int, which: str, bits: int, rows: int, transpose: bool
     ) -> Array:
         """Where an operand's 16-byte chunks lie in the CTA's shared memory."""
-        descriptor = tensor_core.decode_descriptor(bits)
-        fault = tensor_core.descriptor_fault(descriptor)
+        descriptor = fragments.decode_descriptor(bits)
+        fault = fragments.descriptor_fault(descriptor)
         if fault is not None:
             self.find(
                 number,
@@ -201,7 +201,7 @@ class Warp(GridWarp):
                 space="shared",
                 address=descriptor.start,
             )
-        found = tensor_core.operand_addresses(descriptor, rows, transpose) - WINDOW
+        found = fragments.operand_addresses(descriptor, rows, transpose) - WINDOW
         if (found < 0).any() or (found > self.cta.shared.size - 16).any():
             bad = int(found[(found < 0) | (found > self.cta.shared.size - 16)].flat[0])
             self.find(

@@ -12,11 +12,11 @@ import numpy as np
 
 from polyc.dialects.gpu.hardware.exchange import AtomicGlobalOp
 from polyc.playback.gpu.clocks import NEVER, UPDATED
+from polyc.playback.gpu.cluster import ClusterWarp
 from polyc.playback.gpu.kernel import Steps, Wait
 from polyc.playback.gpu.lanes import Array, Mask, Value
-from polyc.playback.gpu.memory import GlobalTensor
 from polyc.playback.gpu.signals import Mistaken, Signals
-from polyc.playback.gpu.warp_cluster import ClusterWarp
+from polyc.playback.gpu.storage import GlobalTensor
 
 
 class GridWarp(ClusterWarp):

@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from polyc.playback.gpu.copies import CpAsync, TmaStore
 from polyc.playback.gpu.cta import Cta
 from polyc.playback.gpu.lanes import LANES, NOBODY, Array, Mask, Value, is_lanes
-from polyc.playback.gpu.memory import Registers
+from polyc.playback.gpu.storage import Registers
 
 
 class WarpBase:

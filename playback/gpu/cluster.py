@@ -11,8 +11,8 @@ import numpy as np
 from polyc.playback.gpu.cta import Cta, Reach
 from polyc.playback.gpu.kernel import BarrierArray
 from polyc.playback.gpu.lanes import Array, Mask, Value, spread
-from polyc.playback.gpu.memory import WINDOW_STRIDE, TensorMap
-from polyc.playback.gpu.warp_sync import SyncWarp
+from polyc.playback.gpu.storage import WINDOW_STRIDE, TensorMap
+from polyc.playback.gpu.sync import SyncWarp
 
 
 class ClusterWarp(SyncWarp):
