@@ -11,8 +11,8 @@ from polyc.playback.gpu.copies import TmaCopy, TmaStore
 from polyc.playback.gpu.findings import threads_text
 from polyc.playback.gpu.kernel import BarrierArray, Steps, Wait
 from polyc.playback.gpu.lanes import Array, Mask, Value, is_lanes
+from polyc.playback.gpu.memory import MemoryWarp
 from polyc.playback.gpu.storage import PATTERN, WINDOW, GlobalTensor, TensorMap, swizzled
-from polyc.playback.gpu.warp_memory import MemoryWarp
 
 
 class SyncWarp(MemoryWarp):
