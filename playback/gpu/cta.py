@@ -199,6 +199,30 @@ class Cta:
             found.times,
         )
 
+    def record(
+        self,
+        number: int,
+        threads: Array,
+        places: Array,
+        reads: Array | None = None,
+        writes: Array | None = None,
+    ) -> None:
+        """Add an access by op ``number`` to the fingerprint: who, where, and what came before.
+
+        ``reads`` and ``writes`` are the granules of this CTA's shared memory that it touches.
+        """
+        trace, clocks = self.trace, self.clocks
+        if trace is None:
+            return
+        name = f"{self.block} {self.kernel.ops[number].name}"
+        parts = (threads, places, clocks.now[threads], clocks.proxied[threads])
+        if writes is not None:
+            self.shadow.held[writes] = trace.hold(name, *parts)
+            return
+        trace.add(name, *parts)
+        if reads is not None:
+            trace.use(self.shadow.held[reads])
+
     # Asynchronous operations
 
     def launch(self, copy: Copy) -> None:

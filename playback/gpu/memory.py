@@ -1,168 +1,36 @@
-"""Accesses of global and shared memory by a warp, and its cp.async."""
+"""The simulator: loads and stores, cp.async, and boxes by TMA."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from polyc.playback.gpu.clocks import NEVER, UPDATED, Conflict, repeated, rows_of
-from polyc.playback.gpu.copies import CpAsync
-from polyc.playback.gpu.core import WarpBase
-from polyc.playback.gpu.counters import sectors, wavefronts
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.hardware import access_bytes, vector_length
+from polyc.playback.gpu.accesses import GlobalSpace, SharedSpace
+from polyc.playback.gpu.arithmetic import dtype_of
+from polyc.playback.gpu.boxes import BoxLoads, box_place, check_proxy, lane_of
+from polyc.playback.gpu.clocks import repeated, rows_of
+from polyc.playback.gpu.copies import CpAsync, TmaStore
+from polyc.playback.gpu.core import WarpCore
+from polyc.playback.gpu.counters import sectors
+from polyc.playback.gpu.kernel import BarrierArray
 from polyc.playback.gpu.lanes import Array, Mask, Value, byte_rows, is_lanes, spread
-from polyc.playback.gpu.signals import Signals
-from polyc.playback.gpu.storage import WINDOW, GlobalTensor
-
-ATOMIC = {"add": np.add, "max": np.maximum, "min": np.minimum}
-"""Read-modify-write functions."""
-
-
-def _of_lanes(value: Value, lanes: Array, dtype: np.dtype[Any]) -> Array:
-    return value[lanes] if is_lanes(value) else np.full(lanes.size, value, dtype)
+from polyc.playback.gpu.peers import Peers
+from polyc.playback.gpu.storage import WINDOW, GlobalTensor, TensorMap, swizzled
+from polyc.playback.gpu.sync import MBarriers
+from polyc.playback.gpu.translator import Translator, simulates, width_of
 
 
-class MemoryWarp(WarpBase):
-    """A warp that accesses memory."""
+class Memory:
+    """A warp's loads and stores."""
 
-    def _sound(
-        self,
-        number: int,
-        kind: str,
-        good: Array,
-        lanes: Array,
-        places: Array,
-        space: str,
-        fault: Callable[[int], tuple[str, int]],
-    ) -> tuple[Array, Array]:
-        """Lanes and places where ``good`` holds; the others are one finding of ``kind``.
-
-        ``fault`` gives what a thread does at a place, and the address of that.
-        """
-        if good.all():
-            return lanes, places
-        bad = np.nonzero(~good)[0]
-        text, address = fault(int(places[bad[0]]))
-        self.find(
-            number,
-            kind,
-            f"thread {int(self.threads[lanes[bad[0]]])} {text}",
-            threads=self.threads[lanes[bad]],
-            space=space,
-            address=address,
-        )
-        return lanes[good], places[good]
-
-    # Global memory
-
-    def _elements(
-        self,
-        number: int,
-        tensor: GlobalTensor,
-        indices: Sequence[Value],
-        lanes: Array,
-        width: int,
-    ) -> tuple[Array, Array]:
-        """Lanes with a sound access, and the first element of each; others are reported."""
-        if not lanes.size:
-            return lanes, np.zeros(0, np.int64)
-        if len(indices) == 1 and len(tensor.shape) != 1:
-            offsets = spread(indices[0], lanes)
-            inside = (offsets >= 0) & (offsets + width <= tensor.size)
-        else:
-            offsets = np.zeros(lanes.size, np.int64)
-            inside = np.ones(lanes.size, np.bool_)
-            for axis, (index, extent) in enumerate(zip(indices, tensor.shape, strict=True)):
-                last = width if axis == len(tensor.shape) - 1 else 1
-                if is_lanes(index):
-                    at = spread(index, lanes)
-                    inside &= (at >= 0) & (at + last <= extent)
-                    offsets = offsets * extent + at
-                else:
-                    inside &= 0 <= int(index) <= extent - last
-                    offsets = offsets * extent + int(index)
-
-        def outside(at: int) -> tuple[str, int]:
-            more = f" and the {width - 1} elements after it" if width > 1 else ""
-            text = f"accesses {tensor.element_text(at)}{more}, outside the shape "
-            return f"{text}{list(tensor.shape)}", tensor.base + at * tensor.itemsize
-
-        lanes, offsets = self._sound(
-            number, "OutOfBounds", inside, lanes, offsets, "global", outside
-        )
-        size = width * tensor.itemsize
-
-        def misaligned(at: int) -> tuple[str, int]:
-            address = tensor.base + at * tensor.itemsize
-            text = f"moves {size} bytes at {address:#x} ({tensor.element_text(at)}), no multiple"
-            return f"{text} of {size}", address
-
-        aligned = (tensor.base + offsets * tensor.itemsize) % size == 0
-        return self._sound(number, "Misaligned", aligned, lanes, offsets, "global", misaligned)
-
-    def _global_conflict(
-        self, number: int, tensor: GlobalTensor, found: Conflict, lanes: Array, writes: bool
-    ) -> None:
-        thread = int(self.threads[lanes[found.row]])
-        components = self.clocks.components
-        other = components.who(found.component)
-        if found.home not in (None, self.cta.cluster.number):
-            other += f" of {'CTA' if components.ctas == 1 else 'cluster'} {found.home}"
-        verb = "writes" if writes else "reads"
-        earlier = "has read" if found.reader else "wrote"
-        text = (
-            f"thread {thread} {verb} {tensor.element_text(found.granule)}, and nothing orders "
-            f"that after {other} {earlier} it"
-        )
-        if found.proxied:
-            text = (
-                f"thread {thread} {verb} {tensor.element_text(found.granule)} through the async "
-                f"proxy, and what {other} wrote there in this launch is not visible to it: "
-                "fence.proxy.async is for shared memory; load it without TMA, or in a later launch"
-            )
-        self.find(
-            number,
-            "ProxyFence" if found.proxied else "DataRace",
-            text,
-            threads=np.array([thread, components.thread(found.component) or 0]),
-            space="global",
-            address=tensor.base + found.granule * tensor.itemsize,
-            times=found.times,
-            other=self.op(found.op),
-        )
-
-    def _read_global(
-        self,
-        number: int,
-        tensor: GlobalTensor,
-        lanes: Array,
-        elements: Array,
-        copies: tuple[Array, Array] | None = None,
-    ) -> None:
-        """Happens-before of a read of a tensor that the kernel also writes.
-
-        ``copies`` are the components and clocks of what reads for the lanes, where it is not the
-        lanes themselves: the read is over when the copy is known complete.
-        """
-        shadow = tensor.shadow
-        if shadow is None or not lanes.size:
-            return
-        threads = self.threads[lanes]
-        now = self.clocks.now[threads]
-        readers, clocks = copies or (threads, self.clocks.clock(threads))
-        found = shadow.read(self.cta.cluster.number, now, readers, clocks, elements, number)
-        if found is not None:
-            self._global_conflict(number, tensor, found, lanes, False)
-        if tensor.is_undefined and (shadow.cluster[elements] == NEVER).any():
-            self.find(
-                number,
-                "Uninitialised",
-                f"the {tensor.role} {tensor.name} is read where no kernel has written it",
-                threads=threads,
-                space="global",
-            )
-        self.dirty = True
+    def __init__(self, core: WarpCore, tensors: GlobalSpace, shared: SharedSpace) -> None:
+        self.core = core
+        self.tensors = tensors
+        self.shared = shared
 
     def load_global(
         self,
@@ -174,16 +42,18 @@ class MemoryWarp(WarpBase):
         vector: bool,
         m: Mask,
     ) -> Array:
-        lanes = self.active(m, predicate)
-        lanes, offsets = self._elements(number, tensor, indices, lanes, width)
+        lanes = self.core.active(m, predicate)
+        lanes, offsets = self.tensors.elements(number, tensor, indices, lanes, width)
         result = np.zeros((32, width), tensor.data.dtype)
         if lanes.size:
             elements = offsets[:, None] + np.arange(width)
-            self._trace(number, self.threads[lanes], offsets)
+            self.core.cta.record(number, self.core.threads[lanes], offsets)
             result[lanes] = tensor.data[elements]
-            self._read_global(number, tensor, lanes, elements)
-            self.counters.global_read_bytes += elements.size * tensor.itemsize
-            self.counters.global_read_sectors += sectors(tensor.base + offsets * tensor.itemsize)
+            self.tensors.read(number, tensor, lanes, elements)
+            self.core.counters.global_read_bytes += elements.size * tensor.itemsize
+            self.core.counters.global_read_sectors += sectors(
+                tensor.base + offsets * tensor.itemsize
+            )
         return result if vector else result[:, 0]
 
     def store_global(
@@ -196,209 +66,41 @@ class MemoryWarp(WarpBase):
         width: int,
         m: Mask,
     ) -> None:
-        lanes = self.active(m, predicate)
-        lanes, offsets = self._elements(number, tensor, indices, lanes, width)
+        lanes = self.core.active(m, predicate)
+        lanes, offsets = self.tensors.elements(number, tensor, indices, lanes, width)
         if not lanes.size:
             return
         elements = offsets[:, None] + np.arange(width)
-        self._trace(number, self.threads[lanes], offsets)
+        self.core.cta.record(number, self.core.threads[lanes], offsets)
         if is_lanes(value):
             tensor.data[elements] = value.reshape(32, width)[lanes]
         else:
             tensor.data[elements] = value
-        self.counters.global_write_bytes += elements.size * tensor.itemsize
-        self.counters.global_write_sectors += sectors(tensor.base + offsets * tensor.itemsize)
+        self.core.counters.global_write_bytes += elements.size * tensor.itemsize
+        self.core.counters.global_write_sectors += sectors(tensor.base + offsets * tensor.itemsize)
         tensor.track()
         shadow = tensor.shadow
         assert shadow is not None
-        threads = self.threads[lanes]
+        threads = self.core.threads[lanes]
         if (shared := repeated(elements)) is not None:
             both = threads[rows_of(elements, shared)]
-            self.find(
+            self.core.find(
                 number,
                 "DataRace",
                 f"lanes of one store write {tensor.element_text(shared)} at once",
                 threads=both,
                 space="global",
                 address=tensor.base + shared * tensor.itemsize,
-                other=self.op(number),
+                other=self.core.op(number),
             )
-        now, clocks = self.clocks.now[threads], self.clocks.clock(threads)
-        found = shadow.write(self.cta.cluster.number, now, threads, clocks, elements, number)
+        now, clocks = self.core.clocks.now[threads], self.core.clocks.clock(threads)
+        found = shadow.write(self.core.cta.cluster.number, now, threads, clocks, elements, number)
         if found is not None:
-            self._global_conflict(number, tensor, found, lanes, True)
-        if known := self.cta.cluster.signals.get(tensor.name):
+            self.tensors.conflict(number, tensor, found, lanes, True)
+        if known := self.core.cta.cluster.signals.get(tensor.name):
             for element in elements.ravel().tolist():  # A counter that is set anew.
                 known.pop(element, None)
-        self.dirty = True
-
-    def _also_updated(
-        self, number: int, tensor: GlobalTensor, offset: int, thread: int, signals: Signals
-    ) -> None:
-        self.find(
-            number,
-            "SignalCount",
-            f"thread {thread} updates {tensor.element_text(offset)}, which is a counter of "
-            "signals: a wait takes the update for one, and it releases nothing",
-            np.array([thread]),
-            "global",
-            tensor.base + offset * tensor.itemsize,
-            signals.op,
-        )
-
-    def atomic_global(
-        self,
-        number: int,
-        function: str,
-        value: Value,
-        tensor: GlobalTensor,
-        indices: Sequence[Value],
-        predicate: Value,
-        m: Mask,
-    ) -> None:
-        """One update a lane, in any order."""
-        lanes = self.active(m, predicate)
-        lanes, offsets = self._elements(number, tensor, indices, lanes, 1)
-        if not lanes.size:
-            return
-        tensor.track()
-        shadow = tensor.shadow
-        assert shadow is not None
-        threads = self.threads[lanes]
-        self._trace(number, threads, offsets)
-        if tensor.is_undefined and (shadow.cluster[offsets] == NEVER).any():
-            self.find(
-                number,
-                "Uninitialised",
-                f"the {tensor.role} {tensor.name} is updated where nothing has set it",
-                threads,
-                "global",
-            )
-            shadow.cluster[offsets] = UPDATED
-        now, clocks = self.clocks.now[threads], self.clocks.clock(threads)
-        place = offsets[:, None]
-        found = shadow.update(self.cta.cluster.number, now, threads, clocks, place, number)
-        if found is not None:
-            self._global_conflict(number, tensor, found, lanes, True)
-        if known := self.cta.cluster.signals.get(tensor.name):
-            for thread, offset in zip(threads.tolist(), offsets.tolist(), strict=True):
-                if offset in known:
-                    self._also_updated(number, tensor, offset, thread, known[offset])
-        ATOMIC[function].at(tensor.data, offsets, _of_lanes(value, lanes, tensor.data.dtype))
-        size = offsets.size * tensor.itemsize
-        self.counters.global_read_bytes += size
-        self.counters.global_write_bytes += size
-        touched = sectors(tensor.base + offsets * tensor.itemsize)
-        self.counters.global_read_sectors += touched
-        self.counters.global_write_sectors += touched
-        self.dirty = True
-
-    # Shared memory
-
-    def _addresses(
-        self, number: int, address: Value, lanes: Array, width: int
-    ) -> tuple[Array, Array]:
-        """Lanes with a sound shared access, and their bytes from the start of the CTA's own."""
-        relative = spread(address, lanes) - WINDOW
-        good = (relative >= 0) & (relative + width <= self.cta.shared.size)
-
-        def outside(at: int) -> tuple[str, int]:
-            text = f"accesses {width} bytes at byte {at} of shared memory, and the CTA has"
-            return f"{text} {self.cta.shared.size}", at + WINDOW
-
-        lanes, relative = self._sound(
-            number, "OutOfBounds", good, lanes, relative, "shared", outside
-        )
-
-        def misaligned(at: int) -> tuple[str, int]:
-            text = f"accesses {width} bytes at {self.cta.place(at)}, no multiple of {width}"
-            return text, at + WINDOW
-
-        aligned = relative % width == 0
-        return self._sound(number, "Misaligned", aligned, lanes, relative, "shared", misaligned)
-
-    def _count_shared(self, number: int, relative: Array, lanes: Array, width: int) -> None:
-        access = self.counters.access(self.op(number))
-        access.instructions += 1
-        access.bytes += relative.size * width
-        waves = wavefronts(relative, width, lanes)
-        access.wavefronts += waves
-        requests = len(set((lanes // (32 if width <= 4 else 128 // width)).tolist()))
-        access.ideal += min(waves, requests)
-
-    def _uninitialised(self, number: int, granules: Array, threads: Array, who: str) -> None:
-        empty = self.shadow.unwritten(granules)
-        if empty.any():
-            relative = int(granules[empty].flat[0]) * self.shadow.granule
-            self.find(
-                number,
-                "Uninitialised",
-                f"{who} reads {self.cta.place(relative)}, which nothing has written",
-                threads=threads,
-                space="shared",
-                address=relative + WINDOW,
-            )
-
-    def _read_shared(self, number: int, lanes: Array, relative: Array, width: int) -> None:
-        granules = self.shadow.granules(relative, width)
-        threads = self.threads[lanes]
-        self._trace(number, threads, relative, reads=granules)
-        found = self.shadow.read(
-            self.clocks.now[threads], threads, self.clocks.clock(threads), granules, number
-        )
-        if found is not None:
-            thread = threads[found.row : found.row + 1]
-            self.cta.conflict(
-                found, self.op(number), f"thread {int(thread[0])}", thread, False, False
-            )
-        self._uninitialised(number, granules, threads, "the warp")
-        self.counters.shared_read_bytes += relative.size * width
-        self._count_shared(number, relative, lanes, width)
-        self.dirty = True
-
-    def _write_shared(
-        self,
-        number: int,
-        lanes: Array,
-        relative: Array,
-        width: int,
-        components: Array,
-        clocks: Array,
-        asynchronous: bool,
-    ) -> None:
-        granules = self.shadow.granules(relative, width)
-        threads = self.threads[lanes]
-        op = self.op(number)
-        self._trace(number, threads, relative, writes=granules)
-        if self.shadow.has_barriers and self.shadow.barrier[granules].any():
-            at = int(granules[self.shadow.barrier[granules]].flat[0]) * self.shadow.granule
-            self.find(
-                number,
-                "MBarrierOverwritten",
-                f"{op.name} writes {self.cta.place(at)}",
-                threads=threads,
-                space="shared",
-                address=at + WINDOW,
-            )
-        if (shared := repeated(granules)) is not None:
-            at = shared * self.shadow.granule
-            self.find(
-                number,
-                "DataRace",
-                f"lanes of one instruction write {self.cta.place(at)} at once",
-                threads=threads[rows_of(granules, shared)],
-                space="shared",
-                address=at + WINDOW,
-                other=op,
-            )
-        found = self.shadow.write(self.clocks.now[threads], components, clocks, granules, number)
-        if found is not None:
-            thread = threads[found.row : found.row + 1]
-            who = self.cta.components.who(int(components[found.row]))
-            self.cta.conflict(found, op, who, thread, True, asynchronous)
-        self.counters.shared_write_bytes += relative.size * width
-        self._count_shared(number, relative, lanes, width)
-        self.dirty = True
+        self.core.dirty = True
 
     def load_shared(
         self,
@@ -410,11 +112,11 @@ class MemoryWarp(WarpBase):
         m: Mask,
     ) -> Array:
         size = width * dtype.itemsize
-        lanes, relative = self._addresses(number, address, self.active(m), size)
+        lanes, relative = self.shared.addresses(number, address, self.core.active(m), size)
         result = np.zeros((32, width), dtype)
         if lanes.size:
-            self._read_shared(number, lanes, relative, size)
-            result[lanes] = self.cta.shared.load(relative, size, dtype)
+            self.shared.read(number, lanes, relative, size)
+            result[lanes] = self.shared.memory.load(relative, size, dtype)
         return result if vector else result[:, 0]
 
     def store_shared(
@@ -427,49 +129,33 @@ class MemoryWarp(WarpBase):
         m: Mask,
     ) -> None:
         size = width * dtype.itemsize
-        lanes, relative = self._addresses(number, address, self.active(m), size)
+        lanes, relative = self.shared.addresses(number, address, self.core.active(m), size)
         if not lanes.size:
             return
-        threads = self.threads[lanes]
-        self._write_shared(
-            number, lanes, relative, size, threads, self.clocks.clock(threads), False
+        threads = self.core.threads[lanes]
+        self.shared.write(
+            number, lanes, relative, size, threads, self.core.clocks.clock(threads), False
         )
         values = byte_rows(value, width, dtype)
-        self.cta.shared.store(relative, values[lanes])
+        self.shared.memory.store(relative, values[lanes])
 
-    def atomic_shared(
-        self,
-        number: int,
-        function: str,
-        value: Value,
-        address: Value,
-        dtype: np.dtype[Any],
-        m: Mask,
-    ) -> None:
-        """One update a lane, in any order."""
-        lanes, relative = self._addresses(number, address, self.active(m), 4)
-        if not lanes.size:
-            return
-        granules = self.shadow.granules(relative, 4)
-        threads = self.threads[lanes]
-        self._trace(number, threads, relative)
-        now, clocks = self.clocks.now[threads], self.clocks.clock(threads)
-        found = self.shadow.update(now, threads, clocks, granules, number)
-        if found is not None:
-            thread = threads[found.row : found.row + 1]
-            who = f"thread {int(thread[0])}"
-            self.cta.conflict(found, self.op(number), who, thread, True, False)
-        self._uninitialised(number, granules, threads, "an atomic")
-        memory = self.cta.shared.bytes.view(dtype)
-        ATOMIC[function].at(memory, relative // 4, _of_lanes(value, lanes, dtype))
-        self.counters.shared_read_bytes += 4 * relative.size
-        self.counters.shared_write_bytes += 4 * relative.size
-        self._count_shared(number, relative, lanes, 4)
-        self.dirty = True
 
-    # cp.async
+class CpAsyncGroups:
+    """A warp's cp.async, in groups of each lane."""
 
-    def cp_async(
+    def __init__(self, core: WarpCore, tensors: GlobalSpace, shared: SharedSpace) -> None:
+        self.core = core
+        self.tensors = tensors
+        self.shared = shared
+        self.committed: Array = np.zeros(32, np.int64)
+        """Groups that each lane has committed."""
+        self.pending: list[CpAsync] = []
+        """What has not arrived."""
+        self.copied: Array = np.zeros(32, np.int64)
+        """The newest group of each lane that copies."""
+        self.last: int | None = None
+
+    def copy(
         self,
         number: int,
         address: Value,
@@ -479,62 +165,342 @@ class MemoryWarp(WarpBase):
         size: int,
         m: Mask,
     ) -> None:
-        lanes, relative = self._addresses(number, address, self.active(m), size)
+        """Copy ``size`` bytes a lane, zeros where the predicate does not hold."""
+        lanes, relative = self.shared.addresses(number, address, self.core.active(m), size)
         if not lanes.size:
             return
-        self.copies += 1
-        threads = self.threads[lanes]
+        self.core.copies += 1
+        threads = self.core.threads[lanes]
         groups = self.committed[lanes] + 1
         self.copied[lanes] = groups
-        self.last_copy = number
-        self._write_shared(
-            number, lanes, relative, size, self.clocks.components.threads + threads, groups, True
+        self.last = number
+        self.shared.write(
+            number,
+            lanes,
+            relative,
+            size,
+            self.core.clocks.components.threads + threads,
+            groups,
+            True,
         )
         width = size // tensor.itemsize
         values = np.zeros((32, width), tensor.data.dtype)
-        wanted = self.active(m, predicate)
+        wanted = self.core.active(m, predicate)
         if wanted.size != lanes.size:
             wanted = np.intersect1d(wanted, lanes)
-        wanted, offsets = self._elements(number, tensor, indices, wanted, width)
+        wanted, offsets = self.tensors.elements(number, tensor, indices, wanted, width)
         if wanted.size:
             elements = offsets[:, None] + np.arange(width)
-            self._trace(number, self.threads[wanted], offsets)
+            self.core.cta.record(number, self.core.threads[wanted], offsets)
             values[wanted] = tensor.data[elements]
-            readers = self.clocks.components.threads + self.threads[wanted]
+            readers = self.core.clocks.components.threads + self.core.threads[wanted]
             copies = readers, self.committed[wanted] + 1
-            self._read_global(number, tensor, wanted, elements, copies)
-            self.counters.cp_async_bytes += elements.size * tensor.itemsize
-            self.counters.global_read_bytes += elements.size * tensor.itemsize
-            self.counters.global_read_sectors += sectors(tensor.base + offsets * tensor.itemsize)
-        copy = CpAsync(self.cta.shared, lanes, groups, relative, values[lanes].view(np.uint8))
-        copy.agent = f"cp.async, warp {self.index}"
+            self.tensors.read(number, tensor, wanted, elements, copies)
+            self.core.counters.cp_async_bytes += elements.size * tensor.itemsize
+            self.core.counters.global_read_bytes += elements.size * tensor.itemsize
+            self.core.counters.global_read_sectors += sectors(
+                tensor.base + offsets * tensor.itemsize
+            )
+        copy = CpAsync(self.shared.memory, lanes, groups, relative, values[lanes].view(np.uint8))
+        copy.agent = f"cp.async, warp {self.core.index}"
         self.pending.append(copy)
-        self.cta.launch(copy)
+        self.core.cta.launch(copy)
 
-    def cp_async_commit(self, m: Mask) -> None:
+    def commit(self, m: Mask) -> None:
         if m is None:
             self.committed += 1
         else:
             self.committed[m] += 1
 
-    def cp_async_wait(self, pending: int, m: Mask) -> None:
+    def wait(self, pending: int, m: Mask) -> None:
         """Lanes wait until all but their ``pending`` newest groups have arrived."""
         done = np.maximum(self.committed - pending, 0)
-        lanes = self.active(m)
+        lanes = self.core.active(m)
         waits = np.zeros(32, np.bool_)
         waits[lanes] = True
         kept: list[CpAsync] = []
         for copy in self.pending:
             if (waits[copy.lanes] & (copy.groups <= done[copy.lanes])).any():
-                self.cta.arrive(copy)
-                if copy in self.cta.copying:
-                    self.cta.copying.remove(copy)
+                self.core.cta.arrive(copy)
+                if copy in self.core.cta.copying:
+                    self.core.cta.copying.remove(copy)
             if not copy.done:
                 kept.append(copy)
         self.pending = kept
-        threads = self.threads[lanes]
-        if self.clocks.components.copies:
-            columns = self.clocks.components.threads + threads
-            now = self.clocks.now
+        threads = self.core.threads[lanes]
+        if self.core.clocks.components.copies:
+            columns = self.core.clocks.components.threads + threads
+            now = self.core.clocks.now
             now[threads, columns] = np.maximum(now[threads, columns], done[lanes])
-            self.dirty = True
+            self.core.dirty = True
+
+    def finish(self) -> None:
+        """The warp's threads have ended."""
+        for copy in self.pending:
+            copy.complete()
+        if self.last is None:
+            return
+        core = self.core
+        columns = core.clocks.components.threads + core.threads
+        late = np.nonzero(core.clocks.now[core.threads, columns] < self.copied)[0]
+        if late.size:
+            core.find(
+                self.last,
+                "Unfinished",
+                "the kernel ends with cp.async that their threads have not waited for",
+                core.threads[late],
+            )
+
+
+class Tma:
+    """A warp's copies of boxes between global memory and shared memory."""
+
+    def __init__(
+        self,
+        core: WarpCore,
+        tensors: GlobalSpace,
+        shared: SharedSpace,
+        mbarriers: MBarriers,
+        peers: Peers,
+    ) -> None:
+        self.core = core
+        self.tensors = tensors
+        self.shared = shared
+        self.peers = peers
+        self.own = BoxLoads(core, tensors, shared, mbarriers)
+        self.committed: Array = np.zeros(32, np.int64)
+        """Groups of stores that each lane has committed."""
+        self.used: Array = np.zeros(32, np.int64)
+        """The newest group of each lane that stores."""
+        self.pending: list[tuple[int, TmaStore]] = []
+        """The stores that are on their way, and their lanes."""
+        self.last: int | None = None
+
+    def load(
+        self,
+        number: int,
+        source: TensorMap,
+        coordinates: Sequence[Value],
+        address: Value,
+        array: BarrierArray,
+        index: Value,
+        m: Mask,
+        mask: Value | None = None,
+    ) -> None:
+        """A box, to this CTA or to every CTA of ``mask`` at the same place in each."""
+        lanes = self.core.active(m)
+        if mask is None:
+            self.own.load(number, source, coordinates, address, array, index, lanes)
+            return
+        bits = spread(mask, lanes)
+        counted = True
+        for rank in range(16):
+            who = lanes[bits >> rank & 1 == 1]
+            if not who.size:
+                continue
+            # The peer waits for the bytes on its own barrier, so it outlives the copy.
+            ranks = np.full(who.size, rank)
+            for peer, some in self.peers.reached(number, ranks, who, lasting=False):
+                shared, mbarriers = SharedSpace(self.core, peer), MBarriers(self.core, peer)
+                there = BoxLoads(self.core, self.tensors, shared, mbarriers)
+                there.load(number, source, coordinates, address, array, index, some, counted)
+                counted = False
+
+    def store(
+        self,
+        number: int,
+        target: TensorMap,
+        coordinates: Sequence[Value],
+        address: Value,
+        m: Mask,
+    ) -> None:
+        """One box a lane, from the CTA's shared memory."""
+        for lane in self.core.active(m).tolist():
+            start, at = lane_of(coordinates, address, lane)
+            self._store(number, target, start, at, lane)
+        self.core.dirty = True
+
+    def _store(
+        self, number: int, target: TensorMap, start: list[int], address: int, lane: int
+    ) -> None:
+        op, thread = self.core.op(number), int(self.core.threads[lane])
+        relative = box_place(self.core, self.shared.cta, number, "store", target, address, thread)
+        if relative is None:
+            return
+        size, granule, clocks = target.bytes, self.shared.shadow.granule, self.core.clocks
+        components = clocks.components
+        granules = np.arange(relative // granule, -(-(relative + size) // granule))
+        group = int(self.committed[lane]) + 1
+        self.used[lane] = group
+        self.last = number
+        reader = components.first_bulk + thread
+        who = components.who(reader)
+        me = np.array([thread])
+        self.core.cta.record(number, me, np.array([*start, relative]), reads=granules)
+        now, proxied = clocks.now[thread], clocks.proxied[thread]
+        found = self.shared.shadow.read_async(now, proxied, reader, group, granules, number)
+        if found is not None:
+            self.core.cta.conflict(found, op, who, me, False, True)
+        self.shared.uninitialised(number, granules, me, "a TMA store")
+        tensor = target.tensor
+        tensor.track()
+        assert tensor.shadow is not None
+        elements, touched = target.elements_at(start)
+        if elements.size:
+            check_proxy(self.core, self.tensors, number, tensor, elements, lane, True)
+            writer, clock = np.array([reader + components.threads]), np.array([group])
+            hit = tensor.shadow.write(
+                self.core.cta.cluster.number, now[None], writer, clock, elements[None], number
+            )
+            if hit is not None:
+                self.tensors.conflict(number, tensor, hit, np.array([lane]), True)
+        self.core.counters.tma_stores += 1
+        self.core.counters.global_write_bytes += int(elements.size) * tensor.itemsize
+        self.core.counters.global_write_sectors += touched
+        chunks = address + 16 * np.arange(size // 16)
+        places = swizzled(chunks, target.span) - WINDOW
+        copy = TmaStore(self.shared.memory, places, target, start, group)
+        self.pending.append((lane, copy))
+        self.core.cta.launch(copy)
+
+    def commit(self, m: Mask) -> None:
+        self.committed[self.core.active(m)] += 1
+
+    def wait(self, pending: int, read: bool, m: Mask) -> None:
+        """Lanes wait for all but their ``pending`` newest groups of TMA stores."""
+        lanes = self.core.active(m)
+        done = np.maximum(self.committed - pending, 0)
+        waiting = set(lanes.tolist())
+        kept: list[tuple[int, TmaStore]] = []
+        for lane, copy in self.pending:
+            if lane in waiting and copy.group <= done[lane]:
+                self.core.cta.arrive(copy)
+                if copy in self.core.cta.flying:
+                    self.core.cta.flying.remove(copy)
+            if not copy.done:
+                kept.append((lane, copy))
+        self.pending = kept
+        components, now = self.core.clocks.components, self.core.clocks.now
+        threads = self.core.threads[lanes]
+        if components.bulk:
+            for first in (0,) if read else (0, components.threads):
+                columns = components.first_bulk + first + threads
+                now[threads, columns] = np.maximum(now[threads, columns], done[lanes])
+        self.core.dirty = True
+
+    def finish(self) -> None:
+        """The warp's threads have ended."""
+        if self.last is None:
+            return
+        core = self.core
+        columns = core.clocks.components.first_bulk + core.threads
+        late = np.nonzero(core.clocks.now[core.threads, columns] < self.used)[0]
+        if late.size:
+            core.find(
+                self.last,
+                "Unfinished",
+                "the kernel ends while TMA stores may still read its shared memory",
+                core.threads[late],
+            )
+
+
+@simulates(hw.LoadGlobalOp)
+def _load_global(t: Translator, op: hw.LoadGlobalOp) -> None:
+    width, vector = width_of(op.result.type)
+    t.define(
+        op.result,
+        f"w.memory.load_global({t.number(op)}, {t.name(op.tensor)}, ({t.values(op.indices)}), "
+        f"{t.predicate(op.predicate)}, {width}, {vector}, {t.mask})",
+    )
+
+
+@simulates(hw.StoreGlobalOp)
+def _store_global(t: Translator, op: hw.StoreGlobalOp) -> None:
+    t.stores(op.tensor)
+    t.line(
+        f"w.memory.store_global({t.number(op)}, {t.name(op.value)}, {t.name(op.tensor)}, "
+        f"({t.values(op.indices)}), {t.predicate(op.predicate)}, "
+        f"{vector_length(op.value.type)}, {t.mask})"
+    )
+
+
+@simulates(hw.LoadSharedOp)
+def _load_shared(t: Translator, op: hw.LoadSharedOp) -> None:
+    t.accesses_shared(access_bytes(op.result.type))
+    width, vector = width_of(op.result.type)
+    dtype = t.object(dtype_of(op.result.type), "d")
+    t.define(
+        op.result,
+        f"w.memory.load_shared({t.number(op)}, {t.name(op.address)}, {dtype}, {width}, {vector}, "
+        f"{t.mask})",
+    )
+
+
+@simulates(hw.StoreSharedOp)
+def _store_shared(t: Translator, op: hw.StoreSharedOp) -> None:
+    t.accesses_shared(access_bytes(op.value.type))
+    dtype = t.object(dtype_of(op.value.type), "d")
+    t.line(
+        f"w.memory.store_shared({t.number(op)}, {t.name(op.value)}, {t.name(op.address)}, {dtype}, "
+        f"{vector_length(op.value.type)}, {t.mask})"
+    )
+
+
+@simulates(hw.CpAsyncOp)
+def _cp_async(t: Translator, op: hw.CpAsyncOp) -> None:
+    t.copies = True
+    t.accesses_shared(op.bytes.value.data)
+    t.line(
+        f"w.cp_async.copy({t.number(op)}, {t.name(op.address)}, {t.name(op.tensor)}, "
+        f"({t.values(op.indices)}), {t.predicate(op.predicate)}, {op.bytes.value.data}, "
+        f"{t.mask})"
+    )
+
+
+@simulates(hw.CpAsyncCommitOp)
+def _cp_async_commit(t: Translator, op: hw.CpAsyncCommitOp) -> None:
+    t.line(f"w.cp_async.commit({t.mask})")
+    t.line("yield None")
+
+
+@simulates(hw.CpAsyncWaitOp)
+def _cp_async_wait(t: Translator, op: hw.CpAsyncWaitOp) -> None:
+    t.line(f"w.cp_async.wait({op.pending.value.data}, {t.mask})")
+    t.line("yield None")
+
+
+@simulates(hw.PrefetchTensorMapOp)
+def _prefetch_tensor_map(t: Translator, op: hw.PrefetchTensorMapOp) -> None:
+    """No cache is modelled."""
+
+
+@simulates(hw.TmaLoadOp)
+def _tma_load(t: Translator, op: hw.TmaLoadOp) -> None:
+    t.line(
+        f"w.tma.load({t.number(op)}, {t.name(op.map)}, ({t.values(op.coordinates)}), "
+        f"{t.name(op.address)}, {t.name(op.barrier)}, {t.name(op.index)}, {t.mask}"
+        f"{'' if op.mask is None else ', ' + t.name(op.mask)})"
+    )
+    t.line("yield None")
+
+
+@simulates(hw.TmaStoreOp)
+def _tma_store(t: Translator, op: hw.TmaStoreOp) -> None:
+    t.bulk = True
+    t.stores(op.map)
+    t.line(
+        f"w.tma.store({t.number(op)}, {t.name(op.map)}, ({t.values(op.coordinates)}), "
+        f"{t.name(op.address)}, {t.mask})"
+    )
+    t.line("yield None")
+
+
+@simulates(hw.BulkCommitOp)
+def _bulk_commit(t: Translator, op: hw.BulkCommitOp) -> None:
+    t.line(f"w.tma.commit({t.mask})")
+
+
+@simulates(hw.BulkWaitOp)
+def _bulk_wait(t: Translator, op: hw.BulkWaitOp) -> None:
+    t.line(f"w.tma.wait({op.pending.value.data}, {op.read is not None}, {t.mask})")
+    t.line("yield None")

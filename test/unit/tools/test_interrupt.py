@@ -86,7 +86,7 @@ def test_in_imports(tool: str, until: str) -> None:
             0.0,
         ),
         (("polyc_opt", EXAMPLE, "-p", "lower-to-gpu"), "polyc.families.rules", 0.01),
-        (("polyc", *SIMULATE), "polyc.playback.gpu.cta", 0.2),
+        (("polyc", *SIMULATE), "polyc.playback.gpu.warp", 0.2),
         (("polyc", "compile", EXAMPLE, "--arch", "sm_90a", "--emit", "cubin"), "nvrtc", 0.3),
     ],
 )
