@@ -1,177 +1,160 @@
-"""The unit of simulation is a cluster: CTAs of one run together and know of each other's events."""
+"""Distributed shared memory: peers are reached in order, while they live, and nowhere else."""
 
 from __future__ import annotations
 
-import random
-from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
 
-from polyc.dialects.common.diagnostic import PolycError
-from polyc.playback.gpu import SCHEDULES, Counters, SimulationResult, simulate
-from polyc.playback.gpu.cta import Cluster
-from polyc.playback.gpu.findings import Report
-from polyc.playback.gpu.schedule import Running, Scheduler
+from polyc.dialects.gpu.module import ModuleOp
+from polyc.playback.gpu import SCHEDULES, simulate
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.playback.gpu.storage import WINDOW
-from polyc.playback.gpu.translate import translate
-from polyc.test.support.root import ROOT
+from polyc.playback.mutation import mutants, mutated
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
 
-Array = NDArray[Any]
-FOLDER = ROOT / "test" / "simulator"
+Array = np.ndarray[Any, Any]
+BARRIER = "    gpu.cluster_barrier\n"
 
 
-def reduction(cluster: int, *edits: tuple[str, str]) -> ModuleOp:
-    """The sum of each row by a CTA, in clusters, with pieces of its text exchanged."""
-    text = (FOLDER / "block_reduction.mlir").read_text()
-    size = "" if cluster == 1 else f" cluster {cluster}"
-    for old, new in (('arch "sm_80"', 'arch "sm_90a"'), ("threads 128", f"threads 128{size}")):
-        assert old in text
-        text = text.replace(old, new)
-    for old, new in edits:
-        assert old in text, old
-        text = text.replace(old, new, 1)
-    return parse_text(make_context(), text, "block_reduction.mlir")
+@pytest.fixture
+def text(root: Path) -> str:
+    return (root / "examples" / "gpu" / "cluster_row_sum.mlir").read_text()
 
 
-def sums(cluster: int, *edits: tuple[str, str], rows: int = 4, **options: Any) -> SimulationResult:
-    x = np.random.default_rng(0).standard_normal((rows, 300)).astype(np.float32)
-    return simulate(reduction(cluster, *edits), [x], {"M": rows, "N": 300}, **options)
+def lowered(text: str) -> ModuleOp:
+    ctx = make_context()
+    module = parse_text(ctx, text, "cluster.mlir")
+    return gpu_module_of(Compilation(ctx, module, "sm_90a").run().module)
 
 
-@cache
-def gemm(cluster: int) -> ModuleOp:
-    path = ROOT / "examples" / "gemm_bias_relu.mlir"
-    text = str(Compilation.of_file(path, "sm_90a").run().module)
-    size = "" if cluster == 1 else f" cluster {cluster}"
-    return parse_text(make_context(), text.replace(" threads 384", f" threads 384{size}"), "g.mlir")
+def kinds(text: str, shape: tuple[int, int] = (3, 300), **options: Any) -> set[str]:
+    x = np.ones(shape, np.float32)
+    result = simulate(lowered(text), [x], {"M": shape[0], "N": shape[1]}, **options)
+    return {finding.kind for finding in result.findings}
 
 
-def product(cluster: int, **options: Any) -> SimulationResult:
-    """Two CTAs with TMA, mbarriers, wgmma and setmaxnreg, alone or in one cluster."""
-    dice = np.random.default_rng(1)
-    shapes = ((192, 72), (72, 160), (160,))
-    inputs = [dice.standard_normal(s).astype(np.float16) for s in shapes]
-    return simulate(gemm(cluster), inputs, {"M": 192, "N": 160, "K": 72}, **options)
-
-
-def counted(counters: Counters) -> dict[str, object]:
-    """What does not depend on who ran when."""
-    return {k: v for k, v in counters.as_dict().items() if k != "switches"}
-
-
-@pytest.mark.parametrize("program", [sums, product])
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("completion", ["late", "random"])
-def test_independent_ctas_do_in_a_cluster_what_they_do_alone(
-    program: Any, schedule: str, completion: str
-) -> None:
-    options: dict[str, Any] = {"schedule": schedule, "completion": completion, "seed": 3}
-    alone, together = program(1, **options), program(2, **options)
-    together.check()
-    assert together.grid == alone.grid
-    for a, b in zip(alone.outputs, together.outputs, strict=True):
-        np.testing.assert_array_equal(a.view(np.uint8), b.view(np.uint8))
-    assert counted(together.counters) == counted(alone.counters)
+@pytest.mark.parametrize("shape", [(1, 1), (2, 128), (3, 300), (2, 1000)])
+def test_a_row_sum_by_two_ctas(text: str, shape: tuple[int, int], schedule: str) -> None:
+    x: Array = np.random.default_rng(shape).integers(-8, 9, shape).astype(np.float32)
+    sizes = {"M": shape[0], "N": shape[1]}
+    result = simulate(lowered(text), [x], sizes, schedule=schedule, seed=3)
+    assert result.findings == []
+    np.testing.assert_array_equal(result.outputs[0], x.sum(axis=1))
 
 
-def test_the_ctas_of_a_cluster_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    turns: list[int] = []
-    step = Scheduler.step
-
-    def noted(self: Scheduler, chosen: Running) -> None:
-        turns.append(chosen.warp.cta.block)
-        step(self, chosen)
-
-    monkeypatch.setattr(Scheduler, "step", noted)
-    for schedule in ("round-robin", "random"):
-        turns.clear()
-        sums(2, schedule=schedule, seed=5)
-        half = turns.index(2)
-        # Clusters one after another; in each, both CTAs begin before either ends.
-        assert set(turns[:half]) == {0, 1} and set(turns[half:]) == {2, 3}
-        for part, first in ((turns[:half], 0), (turns[half:], 2)):
-            ends = [len(part) - part[::-1].index(block) for block in (first, first + 1)]
-            assert max(part.index(first), part.index(first + 1)) < min(ends)
-    other = list(turns)
-    turns.clear()
-    sums(2, schedule="random", seed=6)
-    assert turns != other
-    turns.clear()
-    sums(2, schedule="random", seed=5)
-    assert turns == other
+def test_reading_before_the_peer_has_written(text: str) -> None:
+    first, _, rest = text.rpartition(BARRIER)
+    for schedule in SCHEDULES:
+        assert kinds(first + rest, schedule=schedule) & {"DataRace", "Uninitialised"}
 
 
-def test_clocks_cover_the_cluster_and_shared_memories_are_apart() -> None:
-    kernel = next(iter(gpu_module_of(gemm(2)).kernels()))
-    _, info = translate(kernel)
-    cluster = Cluster(info, 3, Counters(), Report(), "late", random.Random(0))
-    first, second = cluster.ctas
-    assert (first.block, second.block) == (6, 7)
-    assert cluster.clocks.now.shape == (2 * 384, cluster.components.count)
-    assert first.clocks is second.clocks is cluster.clocks
-    assert first.window == WINDOW and second.window > first.window + info.shared_bytes
-    first.shared.bytes[:] = 1
-    assert (second.shared.bytes == 0xFF).all()
-    columns = [b.component for cta in cluster.ctas for b in cta.mbarriers]
-    assert len(columns) == len(set(columns)) == 2 * info.mbarriers
-    names = [cluster.components.who(c) for c in columns]
-    assert len(set(names)) == len(names) and "of CTA 1 of the cluster" in names[-1]
-    warps = {cluster.components.who(cluster.components.first_warp + w) for w in range(24)}
-    assert len(warps) == 24 and "the wgmma of warp 2 of CTA 1 of the cluster" in warps
+def test_reaching_a_peer_that_may_not_have_started(text: str) -> None:
+    for schedule in SCHEDULES:
+        assert "PeerLifetime" in kinds(text.replace(BARRIER, "", 1), schedule=schedule)
 
 
-ONE_PLACE = ("%Y[%row : index]", "%Y[%zero : index]")
-
-
-def test_ctas_of_a_cluster_race_as_threads_do() -> None:
-    """Barriers of the CTA, which both have passed, do not order one CTA after the other."""
-    (race,) = [f for f in sums(2, ONE_PLACE, rows=2).findings if f.kind == "DataRace"]
-    assert "thread 128 writes Y[0], and nothing orders that after thread 0 wrote it" in race.message
-    assert (race.block, race.threads) == (1, (128, 0))
-
-
-def test_clusters_race_with_each_other() -> None:
-    """Whatever is first within a cluster is not ordered with another one."""
-    (race,) = [f for f in sums(1, ONE_PLACE).findings if f.kind == "DataRace"]
-    assert "after thread 0 of CTA 0 wrote it" in race.message
-    only_even = """%own = arith.remui %row, %two : index
-    %even = arith.cmpi eq, %own, %zero : index
-    %both = arith.andi %first, %even : i1
-    scf.if %both {"""
-    edits = (ONE_PLACE, ("scf.if %first {", only_even))
-    edits = (*edits, ("%one = arith", "%two = arith.constant 2 : index\n    %one = arith"))
-    assert not [f for f in sums(2, *edits, rows=2).findings if f.kind == "DataRace"]
-    (race,) = [f for f in sums(2, *edits).findings if f.kind == "DataRace"]
-    assert "after thread 0 of cluster 0 wrote it" in race.message
-
-
-def test_a_finding_names_the_cta() -> None:
-    """Warp 0 of CTA 1 waits at one barrier more than the others come to."""
-    more = """%warp = arith.constant 32 : index
-    %low = arith.cmpi slt, %thread, %warp : index
-    %odd = arith.cmpi eq, %row, %one : index
-    %extra = arith.andi %low, %odd : i1
-    scf.if %extra {
-      gpu.barrier
+def test_reaching_a_peer_that_may_have_ended(text: str) -> None:
+    """The second CTA reads the first one's number at the very end, when that may be gone."""
+    late = """    scf.if %hands_over {
+      %peer = gpu.map_shared %mailbox, %zero
+      %gone = gpu.load_cluster %peer : f32
+      gpu.store_shared %gone, %mailbox : f32
     }
-    %half ="""
-    found = sums(2, ("%half =", more), rows=2).findings
-    missing = next(f for f in found if f.kind == "BarrierMissing")
-    assert "warp 0 of CTA 1 of the cluster waits at gpu.barrier" in missing.message
-    assert missing.block == 1
-    assert {f.block for f in found if f.kind == "DataRace"} <= {1}
+    gpu.return"""
+    for schedule in SCHEDULES:
+        assert kinds(text.replace("    gpu.return", late), schedule=schedule) == {"PeerLifetime"}
 
 
-def test_the_grid_is_a_multiple_of_the_cluster() -> None:
-    with pytest.raises(PolycError) as caught:
-        sums(2, rows=3)
-    assert caught.value.kind == "BadGrid"
-    assert "clusters of 2 CTAs, and a grid of 3" in caught.value.message
+def test_a_rank_outside_the_cluster(text: str) -> None:
+    broken = text.replace("gpu.map_shared %mailbox, %zero", "gpu.map_shared %mailbox, %four")
+    assert "OutOfBounds" in kinds(broken)
+
+
+def test_a_cluster_address_is_no_shared_address(text: str) -> None:
+    broken = text.replace("gpu.store_cluster %total, %there", "gpu.store_shared %total, %there")
+    assert "OutOfBounds" in kinds(broken)
+
+
+def test_a_barrier_of_the_cluster_that_a_warp_misses(text: str) -> None:
+    broken = text.replace(
+        BARRIER,
+        "    %few = arith.cmpi eq, %warp, %zero : index\n    scf.if %few {\n  "
+        + BARRIER
+        + "    }\n",
+        1,
+    )
+    assert "BarrierMissing" in kinds(broken) or "Deadlock" in kinds(broken)
+
+
+PING = """gpu.module @ping arch "sm_90a" symbols [M] {
+  gpu.kernel @ping(%Y: !gpu.global<[M], f32> = tensor 0, %M: index = symbol M)
+      threads 32 cluster 2 {
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %value = arith.constant 7.0 : f32
+    %box = gpu.shared_tile : !gpu.shared<[1, 4], f32, swizzle 0>
+    %told = gpu.mbarrier : !gpu.mbarrier<1>
+    %rank = gpu.cluster_rank
+    %thread = gpu.thread_id
+    %alone = arith.cmpi eq, %thread, %zero : index
+    scf.if %alone {
+      gpu.mbarrier_init %told[%zero] count 1 : !gpu.mbarrier<1>
+      gpu.fence_mbarrier_init
+    }
+    gpu.cluster_barrier
+    %mine = gpu.shared_address %box[%zero] : !gpu.shared<[1, 4], f32, swizzle 0>
+    %second = arith.cmpi eq, %rank, %one : index
+    %tells = arith.andi %alone, %second : i1
+    scf.if %tells {
+      %there = gpu.map_shared %mine, %zero
+      gpu.store_cluster %value, %there : f32
+      gpu.mbarrier_arrive_cluster %told[%zero] rank %zero : !gpu.mbarrier<1>
+    }
+    %first = arith.cmpi eq, %rank, %zero : index
+    %hears = arith.andi %alone, %first : i1
+    scf.if %hears {
+      gpu.mbarrier_wait %told[%zero] parity %zero : !gpu.mbarrier<1>
+      %heard = gpu.load_shared %mine : f32
+      gpu.store_global %heard, %Y[%zero : index] : f32, !gpu.global<[M], f32>
+    }
+    gpu.return
+  }
+  gpu.dispatch () -> (Y: !gpu.global<[M], f32>) {
+    gpu.launch @ping align [4] grid [2 * M]
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_remote_arrival_hands_over_what_was_stored(schedule: str) -> None:
+    result = simulate(lowered(PING), [], {"M": 1}, schedule=schedule)
+    assert result.findings == []
+    assert result.outputs[0].tolist() == [7.0]
+
+
+def test_a_store_after_the_arrival_is_not_handed_over() -> None:
+    arrive = "      gpu.mbarrier_arrive_cluster %told[%zero] rank %zero : !gpu.mbarrier<1>\n"
+    store = "      gpu.store_cluster %value, %there : f32\n"
+    broken = PING.replace(store + arrive, arrive + store)
+    found = {f.kind for f in simulate(lowered(broken), [], {"M": 1}).findings}
+    assert found & {"DataRace", "PeerLifetime", "Uninitialised"}
+
+
+@pytest.mark.parametrize("source", ["row sum", "ping"])
+def test_mutants_of_cluster_kernels_are_caught(text: str, source: str) -> None:
+    """Without a barrier, a store or an arrival of the cluster the kernel is found wrong."""
+    module = lowered(text if source == "row sum" else PING)
+    inputs = [np.ones((2, 300), np.float32)] if source == "row sum" else []
+    sizes = {"M": 2, "N": 300} if source == "row sum" else {"M": 1}
+    (expected,) = simulate(module, inputs, sizes).outputs
+    tried = [m for m in mutants(module) if "cluster" in m.op and m.change == "remove it"]
+    assert len(tried) == 3
+    for mutant in tried:
+        result = simulate(mutated(module, mutant), inputs, sizes)
+        assert result.findings or not np.array_equal(result.outputs[0], expected), mutant

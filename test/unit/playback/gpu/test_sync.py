@@ -1,7 +1,7 @@
 """What warps and CTAs share, beside barriers of the CTA: each fault is found in every order.
 
 Mbarriers and rings, counters and partial sums in global memory, and the registers that warpgroups
-give each other.  ``test_orders.py`` has named barriers, ``test_peers.py`` the
+give each other.  ``test_orders.py`` has named barriers, ``test_cluster.py`` the
 shared memory of clusters.
 """
 
