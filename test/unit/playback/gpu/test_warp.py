@@ -44,7 +44,8 @@ def test_parts_are_put_together_and_do_not_inherit() -> None:
     assert len(kinds) == len(parts)
     for name, part in parts.items():
         assert type(part).__bases__ == (object,), name
-        held = {type(thing) for thing in vars(part).values()}
+        things: dict[str, object] = vars(part)
+        held = {type(thing) for thing in things.values()}
         assert Warp not in held, name
         assert name != "core" or not held & kinds
 
