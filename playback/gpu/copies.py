@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from polyc.playback.gpu import tensor_core
+from polyc.playback.gpu import fragments
 from polyc.playback.gpu.barriers import MBarrier
 from polyc.playback.gpu.lanes import Array
-from polyc.playback.gpu.memory import Registers, SharedMemory, TensorMap
+from polyc.playback.gpu.storage import Registers, SharedMemory, TensorMap
 
 
 class Copy(ABC):
@@ -139,11 +139,11 @@ class WgmmaCall(Copy):
         rows = self.shared.rows[16]
         held = [r.data[self.first : self.first + 4] for r in self.left if r is not None]
         if held:
-            a = np.concatenate([tensor_core.mma_a(h, dtype) for h in held])
+            a = np.concatenate([fragments.mma_a(h, dtype) for h in held])
         else:
-            a = tensor_core.operand(rows[self.a >> 4], 64, transpose_a, dtype)
-        b = tensor_core.operand(rows[self.b >> 4], n, transpose_b, dtype)
-        parts = tensor_core.accumulator_layout(a @ b.T)
+            a = fragments.operand(rows[self.a >> 4], 64, transpose_a, dtype)
+        b = fragments.operand(rows[self.b >> 4], n, transpose_b, dtype)
+        parts = fragments.accumulator_layout(a @ b.T)
         for registers, part in zip(self.registers, parts, strict=True):
             assert registers is not None
             if self.clear:

@@ -14,10 +14,10 @@ from polyc.playback.gpu.counters import Counters
 from polyc.playback.gpu.findings import Report
 from polyc.playback.gpu.kernel import KernelInfo
 from polyc.playback.gpu.lanes import Array
-from polyc.playback.gpu.memory import WINDOW, WINDOW_STRIDE, SharedMemory
 from polyc.playback.gpu.record import Timeline, Trace
 from polyc.playback.gpu.register_pool import RegisterPool
 from polyc.playback.gpu.signals import Signals
+from polyc.playback.gpu.storage import WINDOW, WINDOW_STRIDE, SharedMemory
 
 
 @dataclass(frozen=True)
@@ -198,6 +198,30 @@ class Cta:
             WINDOW + relative,
             found.times,
         )
+
+    def record(
+        self,
+        number: int,
+        threads: Array,
+        places: Array,
+        reads: Array | None = None,
+        writes: Array | None = None,
+    ) -> None:
+        """Add an access by op ``number`` to the fingerprint: who, where, and what came before.
+
+        ``reads`` and ``writes`` are the granules of this CTA's shared memory that it touches.
+        """
+        trace, clocks = self.trace, self.clocks
+        if trace is None:
+            return
+        name = f"{self.block} {self.kernel.ops[number].name}"
+        parts = (threads, places, clocks.now[threads], clocks.proxied[threads])
+        if writes is not None:
+            self.shadow.held[writes] = trace.hold(name, *parts)
+            return
+        trace.add(name, *parts)
+        if reads is not None:
+            trace.use(self.shadow.held[reads])
 
     # Asynchronous operations
 

@@ -35,7 +35,9 @@ class BarrierArray:
 class KernelInfo:
     """What the machine must know of a kernel besides its code.
 
-    ``cluster`` CTAs run together; they are a cluster, or, as ``gang`` says, the grid.
+    ``granule`` are the bytes of the smallest access of shared memory; ``copies``, ``bulk`` and
+    ``wgmma`` say whether there is cp.async, a TMA store or wgmma, and ``stored`` which arguments
+    it writes.  ``cluster`` CTAs run together; they are a cluster, or, as ``gang`` says, the grid.
     """
 
     name: str
@@ -46,6 +48,7 @@ class KernelInfo:
     copies: bool
     bulk: bool
     wgmma: bool
+    stored: frozenset[int]
     ops: list[Operation]
     tiles: list[Tile]
     barriers: list[BarrierArray]

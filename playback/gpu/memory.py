@@ -1,276 +1,506 @@
-"""Memory as kernels see it: tensors in global memory, tensor maps, shared bytes, registers."""
+"""The simulator: loads and stores, cp.async, and boxes by TMA."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from polyc.playback.gpu.clocks import GlobalShadow
-
-Array = NDArray[Any]
-
-WINDOW = 1024
-"""The shared address of a CTA's first dynamic byte; not 0, so that a null address is outside."""
-
-WINDOW_STRIDE = 1 << 24
-"""Distance of the CTAs' shared memories in their cluster's window."""
-
-PATTERN = {0: 16, 32: 256, 64: 512, 128: 1024}
-"""Bytes after which a swizzle repeats, by its span."""
-
-
-class GlobalTensor:
-    """A dense row-major tensor at ``base`` in global memory; ``data`` is flat.
-
-    ``shadow`` is there when a kernel stores to the tensor.  ``role`` is what it is to the host:
-    what an ``output`` or a ``workspace`` holds at first is not defined.
-    """
-
-    def __init__(self, name: str, array: Array, base: int, role: str) -> None:
-        self.name = name
-        self.shape = array.shape
-        self.data = array.reshape(-1)
-        self.base = base
-        self.role = role
-        self.itemsize = int(array.dtype.itemsize)
-        self.shadow: GlobalShadow | None = None
-
-    @property
-    def size(self) -> int:
-        return int(self.data.size)
-
-    @property
-    def is_undefined(self) -> bool:
-        """Whether elements that no kernel has written may not be read."""
-        return self.role != "input"
-
-    def track(self) -> None:
-        if self.shadow is None:
-            self.shadow = GlobalShadow(self.size)
-
-    def element_text(self, offset: int) -> str:
-        """``C[3, 5]``, or where beyond the tensor an offset lies."""
-        if not 0 <= offset < self.size:
-            return f"element {offset} of {self.name}, which has {self.size}"
-        where = ", ".join(map(str, np.unravel_index(offset, self.shape))) if self.shape else ""
-        return f"{self.name}[{where}]"
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.hardware import access_bytes, vector_length
+from polyc.playback.gpu.accesses import GlobalSpace, SharedSpace
+from polyc.playback.gpu.arithmetic import dtype_of
+from polyc.playback.gpu.boxes import BoxLoads, box_place, check_proxy, lane_of
+from polyc.playback.gpu.clocks import repeated, rows_of
+from polyc.playback.gpu.copies import CpAsync, TmaStore
+from polyc.playback.gpu.core import WarpCore
+from polyc.playback.gpu.counters import sectors
+from polyc.playback.gpu.kernel import BarrierArray
+from polyc.playback.gpu.lanes import Array, Mask, Value, byte_rows, is_lanes, spread
+from polyc.playback.gpu.peers import Peers
+from polyc.playback.gpu.storage import WINDOW, GlobalTensor, TensorMap, swizzled
+from polyc.playback.gpu.sync import MBarriers
+from polyc.playback.gpu.translator import Translator, simulates, width_of
 
 
-def swizzled(addresses: Array, span: int) -> Array:
-    """Where the hardware puts the 16-byte chunk that is linearly at ``addresses``.
+class Memory:
+    """A warp's loads and stores."""
 
-    Address bits 7 to 9 are XORed into bits 4 to 6, as many as the span has chunks
-    (PTX ISA, tensor swizzling modes).
-    """
-    if not span:
-        return addresses
-    return addresses ^ ((addresses >> 3) & (span - 16))
+    def __init__(self, core: WarpCore, tensors: GlobalSpace, shared: SharedSpace) -> None:
+        self.core = core
+        self.tensors = tensors
+        self.shared = shared
 
-
-@dataclass(frozen=True)
-class TensorMap:
-    """A TMA descriptor: boxes of ``box`` elements of ``tensor``, swizzled over ``span`` bytes.
-
-    ``view`` are the sizes that it sees the tensor in, where they are not the tensor's own.
-    """
-
-    tensor: GlobalTensor
-    box: tuple[int, ...]
-    span: int
-    view: tuple[int, ...] | None = field(default=None, kw_only=True)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The sizes that boxes are taken from."""
-        return self.tensor.shape if self.view is None else self.view
-
-    @property
-    def bytes(self) -> int:
-        """Bytes that one load delivers, whether inside the tensor or not."""
-        return prod(self.box) * self.tensor.itemsize
-
-    def fault(self) -> str | None:
-        """What cuTensorMapEncodeTiled would refuse, or None."""
-        size, shape = self.tensor.itemsize, self.shape
-        if self.tensor.base % 16:
-            return f"{self.tensor.name} starts at {self.tensor.base:#x}, no multiple of 16"
-        stride = size
-        for extent in reversed(shape[1:]):
-            stride *= extent
-            if stride % 16:
-                return f"rows of {self.tensor.name} are {stride} bytes apart, no multiple of 16"
-        if len(shape) != len(self.box):
-            return f"a box of rank {len(self.box)} does not fit {self.tensor.name}"
-        return None
-
-    def misplaced(self, start: Sequence[int]) -> str | None:
-        """What makes a copy at ``start`` undefined, or None."""
-        return None
-
-    def _box(self, start: Sequence[int]) -> tuple[Array, Array]:
-        """The elements of the box at ``start`` in its order, and which are in the tensor."""
-        inside = np.ones((), np.bool_)
-        offset = np.zeros((), np.int64)
-        for first, size, extent in zip(start, self.box, self.shape, strict=True):
-            at = first + np.arange(size)
-            inside = inside[..., None] & ((at >= 0) & (at < extent))
-            offset = offset[..., None] * extent + np.clip(at, 0, max(extent - 1, 0))
-        return offset.reshape(-1), inside.reshape(-1)
-
-    def _sectors(self, elements: Array) -> int:
-        return int(np.unique((self.tensor.base + elements * self.tensor.itemsize) >> 5).size)
-
-    def box_at(self, start: Sequence[int]) -> tuple[Array, Array, int]:
-        """The box's bytes with zeros outside the tensor, its elements inside, its sectors."""
-        flat, within = self._box(start)
-        values = np.zeros(flat.size, self.tensor.data.dtype)
-        elements = flat[within]
-        values[within] = self.tensor.data[elements]
-        return values.view(np.uint8), elements, self._sectors(elements)
-
-    def elements_at(self, start: Sequence[int]) -> tuple[Array, int]:
-        """The elements of a box inside the tensor, and their sectors."""
-        flat, within = self._box(start)
-        return flat[within], self._sectors(flat[within])
-
-    def store_at(self, start: Sequence[int], data: Array) -> None:
-        """Write the box's bytes ``data``; what is outside the tensor is dropped."""
-        flat, within = self._box(start)
-        self.tensor.data[flat[within]] = data.reshape(-1).view(self.tensor.data.dtype)[within]
-
-
-@dataclass(frozen=True)
-class Im2colMap(TensorMap):
-    """A TMA descriptor over the pixels of an NHWC tensor; ``box`` is pixels and channels.
-
-    Pairs are along height and width.  The filter's base walks through the bounding box from
-    ``lower`` to the image's last pixel plus ``upper`` (PTX ISA, "im2col mode").  A place is
-    image, row, column and channel of the first base, and the tap's two offsets.
-    """
-
-    lower: tuple[int, int]
-    upper: tuple[int, int]
-    steps: tuple[int, int]
-
-    def fault(self) -> str | None:
-        """What cuTensorMapEncodeIm2col would refuse, or None."""
-        shape, name = self.shape, self.tensor.name
-        if len(shape) != 4:
-            return f"an im2col map is of a tensor [N, H, W, C], and {name} has {len(shape)} axes"
-        if self.tensor.base % 16:
-            return f"{name} starts at {self.tensor.base:#x}, no multiple of 16"
-        if shape[3] * self.tensor.itemsize % 16:
-            return (
-                f"pixels of {name} are {shape[3] * self.tensor.itemsize} bytes, no multiple of 16"
+    def load_global(
+        self,
+        number: int,
+        tensor: GlobalTensor,
+        indices: Sequence[Value],
+        predicate: Value,
+        width: int,
+        vector: bool,
+        m: Mask,
+    ) -> Array:
+        lanes = self.core.active(m, predicate)
+        lanes, offsets = self.tensors.elements(number, tensor, indices, lanes, width)
+        result = np.zeros((32, width), tensor.data.dtype)
+        if lanes.size:
+            elements = offsets[:, None] + np.arange(width)
+            self.core.cta.record(number, self.core.threads[lanes], offsets)
+            result[lanes] = tensor.data[elements]
+            self.tensors.read(number, tensor, lanes, elements)
+            self.core.counters.global_read_bytes += elements.size * tensor.itemsize
+            self.core.counters.global_read_sectors += sectors(
+                tensor.base + offsets * tensor.itemsize
             )
-        if any(last < first for first, last in self._bounds()):
-            return f"the filter does not fit into {name}, which is {list(shape)}"
-        return None
+        return result if vector else result[:, 0]
 
-    def _bounds(self) -> list[tuple[int, int]]:
-        """First and last place of the filter's base along height and width."""
-        return [
-            (first, extent - 1 + last)
-            for first, extent, last in zip(self.lower, self.shape[1:3], self.upper, strict=True)
-        ]
+    def store_global(
+        self,
+        number: int,
+        value: Value,
+        tensor: GlobalTensor,
+        indices: Sequence[Value],
+        predicate: Value,
+        width: int,
+        m: Mask,
+    ) -> None:
+        lanes = self.core.active(m, predicate)
+        lanes, offsets = self.tensors.elements(number, tensor, indices, lanes, width)
+        if not lanes.size:
+            return
+        elements = offsets[:, None] + np.arange(width)
+        self.core.cta.record(number, self.core.threads[lanes], offsets)
+        if is_lanes(value):
+            tensor.data[elements] = value.reshape(32, width)[lanes]
+        else:
+            tensor.data[elements] = value
+        self.core.counters.global_write_bytes += elements.size * tensor.itemsize
+        self.core.counters.global_write_sectors += sectors(tensor.base + offsets * tensor.itemsize)
+        tensor.track()
+        shadow = tensor.shadow
+        assert shadow is not None
+        threads = self.core.threads[lanes]
+        if (shared := repeated(elements)) is not None:
+            both = threads[rows_of(elements, shared)]
+            self.core.find(
+                number,
+                "DataRace",
+                f"lanes of one store write {tensor.element_text(shared)} at once",
+                threads=both,
+                space="global",
+                address=tensor.base + shared * tensor.itemsize,
+                other=self.core.op(number),
+            )
+        now, clocks = self.core.clocks.now[threads], self.core.clocks.clock(threads)
+        found = shadow.write(self.core.cta.cluster.number, now, threads, clocks, elements, number)
+        if found is not None:
+            self.tensors.conflict(number, tensor, found, lanes, True)
+        if known := self.core.cta.cluster.signals.get(tensor.name):
+            for element in elements.ravel().tolist():  # A counter that is set anew.
+                known.pop(element, None)
+        self.core.dirty = True
 
-    def misplaced(self, start: Sequence[int]) -> str | None:
-        _, *base, _, r, s = start
-        for what, at, (first, last), step in zip(
-            ("row", "column"), base, self._bounds(), self.steps, strict=True
-        ):
-            if not first <= at <= last or (at - first) % step:
-                return (
-                    f"an im2col copy begins at {what} {at}; the filter's base stands at every "
-                    f"{step}. from {first} to {last}"
-                )
-        if not 0 <= r <= 255 or not 0 <= s <= 255:
-            return f"the offsets of an im2col copy are 0 to 255, not {r} and {s}"
-        return None
+    def load_shared(
+        self,
+        number: int,
+        address: Value,
+        dtype: np.dtype[Any],
+        width: int,
+        vector: bool,
+        m: Mask,
+    ) -> Array:
+        size = width * dtype.itemsize
+        lanes, relative = self.shared.addresses(number, address, self.core.active(m), size)
+        result = np.zeros((32, width), dtype)
+        if lanes.size:
+            self.shared.read(number, lanes, relative, size)
+            result[lanes] = self.shared.memory.load(relative, size, dtype)
+        return result if vector else result[:, 0]
 
-    def _box(self, start: Sequence[int]) -> tuple[Array, Array]:
-        image, row, column, channel, r, s = start
-        shape = self.shape
-        (top, bottom), (left, right) = self._bounds()
-        pixel = np.arange(self.box[0])
-        # How many bases a row and a column of the bounding box have, and how many come before.
-        across = (right - left) // self.steps[1] + 1
-        down = (bottom - top) // self.steps[0] + 1
-        pixel = pixel + (column - left) // self.steps[1]
-        rows = pixel // across + (row - top) // self.steps[0]
-        where = (
-            image + rows // down,
-            top + rows % down * self.steps[0] + r,
-            left + pixel % across * self.steps[1] + s,
+    def store_shared(
+        self,
+        number: int,
+        value: Value,
+        address: Value,
+        dtype: np.dtype[Any],
+        width: int,
+        m: Mask,
+    ) -> None:
+        size = width * dtype.itemsize
+        lanes, relative = self.shared.addresses(number, address, self.core.active(m), size)
+        if not lanes.size:
+            return
+        threads = self.core.threads[lanes]
+        self.shared.write(
+            number, lanes, relative, size, threads, self.core.clocks.clock(threads), False
         )
-        inside = np.ones(pixel.shape, np.bool_)
-        offset = np.zeros(pixel.shape, np.int64)
-        for at, extent in zip(where, shape, strict=False):
-            inside &= (at >= 0) & (at < extent)
-            offset = offset * extent + np.clip(at, 0, max(extent - 1, 0))
-        channels = channel + np.arange(self.box[1])
-        here = (channels >= 0) & (channels < shape[3])
-        offsets = offset[:, None] * shape[3] + np.clip(channels, 0, max(shape[3] - 1, 0))
-        return offsets.reshape(-1), (inside[:, None] & here).reshape(-1)
+        values = byte_rows(value, width, dtype)
+        self.shared.memory.store(relative, values[lanes])
 
 
-class SharedMemory:
-    """The dynamic shared bytes of one CTA, seen at any width."""
+class CpAsyncGroups:
+    """A warp's cp.async, in groups of each lane."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        # Poison: what nobody wrote reads as NaN in every float type.
-        self.bytes: Array = np.full(-(-size // 16) * 16, 0xFF, np.uint8)
-        self.rows = {w: self.bytes.reshape(-1, w) for w in (1, 2, 4, 8, 16)}
+    def __init__(self, core: WarpCore, tensors: GlobalSpace, shared: SharedSpace) -> None:
+        self.core = core
+        self.tensors = tensors
+        self.shared = shared
+        self.committed: Array = np.zeros(32, np.int64)
+        """Groups that each lane has committed."""
+        self.pending: list[CpAsync] = []
+        """What has not arrived."""
+        self.copied: Array = np.zeros(32, np.int64)
+        """The newest group of each lane that copies."""
+        self.last: int | None = None
 
-    def load(self, addresses: Array, width: int, dtype: np.dtype[Any]) -> Array:
-        """Row ``i``: the elements of the ``width`` bytes at ``addresses[i]``."""
-        return self.rows[width][addresses // width].view(dtype)
+    def copy(
+        self,
+        number: int,
+        address: Value,
+        tensor: GlobalTensor,
+        indices: Sequence[Value],
+        predicate: Value,
+        size: int,
+        m: Mask,
+    ) -> None:
+        """Copy ``size`` bytes a lane, zeros where the predicate does not hold."""
+        lanes, relative = self.shared.addresses(number, address, self.core.active(m), size)
+        if not lanes.size:
+            return
+        self.core.copies += 1
+        threads = self.core.threads[lanes]
+        groups = self.committed[lanes] + 1
+        self.copied[lanes] = groups
+        self.last = number
+        self.shared.write(
+            number,
+            lanes,
+            relative,
+            size,
+            self.core.clocks.components.threads + threads,
+            groups,
+            True,
+        )
+        width = size // tensor.itemsize
+        values = np.zeros((32, width), tensor.data.dtype)
+        wanted = self.core.active(m, predicate)
+        if wanted.size != lanes.size:
+            wanted = np.intersect1d(wanted, lanes)
+        wanted, offsets = self.tensors.elements(number, tensor, indices, wanted, width)
+        if wanted.size:
+            elements = offsets[:, None] + np.arange(width)
+            self.core.cta.record(number, self.core.threads[wanted], offsets)
+            values[wanted] = tensor.data[elements]
+            readers = self.core.clocks.components.threads + self.core.threads[wanted]
+            copies = readers, self.committed[wanted] + 1
+            self.tensors.read(number, tensor, wanted, elements, copies)
+            self.core.counters.cp_async_bytes += elements.size * tensor.itemsize
+            self.core.counters.global_read_bytes += elements.size * tensor.itemsize
+            self.core.counters.global_read_sectors += sectors(
+                tensor.base + offsets * tensor.itemsize
+            )
+        copy = CpAsync(self.shared.memory, lanes, groups, relative, values[lanes].view(np.uint8))
+        copy.agent = f"cp.async, warp {self.core.index}"
+        self.pending.append(copy)
+        self.core.cta.launch(copy)
 
-    def store(self, addresses: Array, values: Array) -> None:
-        """Write ``values``, bytes with a row an access."""
-        width = values.shape[1]
-        self.rows[width][addresses // width] = values
+    def commit(self, m: Mask) -> None:
+        if m is None:
+            self.committed += 1
+        else:
+            self.committed[m] += 1
+
+    def wait(self, pending: int, m: Mask) -> None:
+        """Lanes wait until all but their ``pending`` newest groups have arrived."""
+        done = np.maximum(self.committed - pending, 0)
+        lanes = self.core.active(m)
+        waits = np.zeros(32, np.bool_)
+        waits[lanes] = True
+        kept: list[CpAsync] = []
+        for copy in self.pending:
+            if (waits[copy.lanes] & (copy.groups <= done[copy.lanes])).any():
+                self.core.cta.arrive(copy)
+                if copy in self.core.cta.copying:
+                    self.core.cta.copying.remove(copy)
+            if not copy.done:
+                kept.append(copy)
+        self.pending = kept
+        threads = self.core.threads[lanes]
+        if self.core.clocks.components.copies:
+            columns = self.core.clocks.components.threads + threads
+            now = self.core.clocks.now
+            now[threads, columns] = np.maximum(now[threads, columns], done[lanes])
+            self.core.dirty = True
+
+    def finish(self) -> None:
+        """The warp's threads have ended."""
+        for copy in self.pending:
+            copy.complete()
+        if self.last is None:
+            return
+        core = self.core
+        columns = core.clocks.components.threads + core.threads
+        late = np.nonzero(core.clocks.now[core.threads, columns] < self.copied)[0]
+        if late.size:
+            core.find(
+                self.last,
+                "Unfinished",
+                "the kernel ends with cp.async that their threads have not waited for",
+                core.threads[late],
+            )
 
 
-class Registers:
-    """A register array of one warp: ``data`` has the lanes as its last axis.
+class Tma:
+    """A warp's copies of boxes between global memory and shared memory."""
 
-    ``tracked`` arrays are accumulators of wgmma.  Times are the warp's ``moment``: ``touched``
-    when code last read or wrote them, ``written`` when it last wrote, ``fenced`` at the last
-    register fence, ``group`` the newest wgmma group that accumulates in them, ``reader`` the newest
-    one that has them as its left operand.
-    """
+    def __init__(
+        self,
+        core: WarpCore,
+        tensors: GlobalSpace,
+        shared: SharedSpace,
+        mbarriers: MBarriers,
+        peers: Peers,
+    ) -> None:
+        self.core = core
+        self.tensors = tensors
+        self.shared = shared
+        self.peers = peers
+        self.own = BoxLoads(core, tensors, shared, mbarriers)
+        self.committed: Array = np.zeros(32, np.int64)
+        """Groups of stores that each lane has committed."""
+        self.used: Array = np.zeros(32, np.int64)
+        """The newest group of each lane that stores."""
+        self.pending: list[tuple[int, TmaStore]] = []
+        """The stores that are on their way, and their lanes."""
+        self.last: int | None = None
 
-    __slots__ = (
-        "data",
-        "fenced",
-        "full",
-        "group",
-        "initialised",
-        "issued",
-        "name",
-        "reader",
-        "touched",
-        "tracked",
-        "written",
+    def load(
+        self,
+        number: int,
+        source: TensorMap,
+        coordinates: Sequence[Value],
+        address: Value,
+        array: BarrierArray,
+        index: Value,
+        m: Mask,
+        mask: Value | None = None,
+    ) -> None:
+        """A box, to this CTA or to every CTA of ``mask`` at the same place in each."""
+        lanes = self.core.active(m)
+        if mask is None:
+            self.own.load(number, source, coordinates, address, array, index, lanes)
+            return
+        bits = spread(mask, lanes)
+        counted = True
+        for rank in range(16):
+            who = lanes[bits >> rank & 1 == 1]
+            if not who.size:
+                continue
+            # The peer waits for the bytes on its own barrier, so it outlives the copy.
+            ranks = np.full(who.size, rank)
+            for peer, some in self.peers.reached(number, ranks, who, lasting=False):
+                shared, mbarriers = SharedSpace(self.core, peer), MBarriers(self.core, peer)
+                there = BoxLoads(self.core, self.tensors, shared, mbarriers)
+                there.load(number, source, coordinates, address, array, index, some, counted)
+                counted = False
+
+    def store(
+        self,
+        number: int,
+        target: TensorMap,
+        coordinates: Sequence[Value],
+        address: Value,
+        m: Mask,
+    ) -> None:
+        """One box a lane, from the CTA's shared memory."""
+        for lane in self.core.active(m).tolist():
+            start, at = lane_of(coordinates, address, lane)
+            self._store(number, target, start, at, lane)
+        self.core.dirty = True
+
+    def _store(
+        self, number: int, target: TensorMap, start: list[int], address: int, lane: int
+    ) -> None:
+        op, thread = self.core.op(number), int(self.core.threads[lane])
+        relative = box_place(self.core, self.shared.cta, number, "store", target, address, thread)
+        if relative is None:
+            return
+        size, granule, clocks = target.bytes, self.shared.shadow.granule, self.core.clocks
+        components = clocks.components
+        granules = np.arange(relative // granule, -(-(relative + size) // granule))
+        group = int(self.committed[lane]) + 1
+        self.used[lane] = group
+        self.last = number
+        reader = components.first_bulk + thread
+        who = components.who(reader)
+        me = np.array([thread])
+        self.core.cta.record(number, me, np.array([*start, relative]), reads=granules)
+        now, proxied = clocks.now[thread], clocks.proxied[thread]
+        found = self.shared.shadow.read_async(now, proxied, reader, group, granules, number)
+        if found is not None:
+            self.core.cta.conflict(found, op, who, me, False, True)
+        self.shared.uninitialised(number, granules, me, "a TMA store")
+        tensor = target.tensor
+        tensor.track()
+        assert tensor.shadow is not None
+        elements, touched = target.elements_at(start)
+        if elements.size:
+            check_proxy(self.core, self.tensors, number, tensor, elements, lane, True)
+            writer, clock = np.array([reader + components.threads]), np.array([group])
+            hit = tensor.shadow.write(
+                self.core.cta.cluster.number, now[None], writer, clock, elements[None], number
+            )
+            if hit is not None:
+                self.tensors.conflict(number, tensor, hit, np.array([lane]), True)
+        self.core.counters.tma_stores += 1
+        self.core.counters.global_write_bytes += int(elements.size) * tensor.itemsize
+        self.core.counters.global_write_sectors += touched
+        chunks = address + 16 * np.arange(size // 16)
+        places = swizzled(chunks, target.span) - WINDOW
+        copy = TmaStore(self.shared.memory, places, target, start, group)
+        self.pending.append((lane, copy))
+        self.core.cta.launch(copy)
+
+    def commit(self, m: Mask) -> None:
+        self.committed[self.core.active(m)] += 1
+
+    def wait(self, pending: int, read: bool, m: Mask) -> None:
+        """Lanes wait for all but their ``pending`` newest groups of TMA stores."""
+        lanes = self.core.active(m)
+        done = np.maximum(self.committed - pending, 0)
+        waiting = set(lanes.tolist())
+        kept: list[tuple[int, TmaStore]] = []
+        for lane, copy in self.pending:
+            if lane in waiting and copy.group <= done[lane]:
+                self.core.cta.arrive(copy)
+                if copy in self.core.cta.flying:
+                    self.core.cta.flying.remove(copy)
+            if not copy.done:
+                kept.append((lane, copy))
+        self.pending = kept
+        components, now = self.core.clocks.components, self.core.clocks.now
+        threads = self.core.threads[lanes]
+        if components.bulk:
+            for first in (0,) if read else (0, components.threads):
+                columns = components.first_bulk + first + threads
+                now[threads, columns] = np.maximum(now[threads, columns], done[lanes])
+        self.core.dirty = True
+
+    def finish(self) -> None:
+        """The warp's threads have ended."""
+        if self.last is None:
+            return
+        core = self.core
+        columns = core.clocks.components.first_bulk + core.threads
+        late = np.nonzero(core.clocks.now[core.threads, columns] < self.used)[0]
+        if late.size:
+            core.find(
+                self.last,
+                "Unfinished",
+                "the kernel ends while TMA stores may still read its shared memory",
+                core.threads[late],
+            )
+
+
+@simulates(hw.LoadGlobalOp)
+def _load_global(t: Translator, op: hw.LoadGlobalOp) -> None:
+    width, vector = width_of(op.result.type)
+    t.define(
+        op.result,
+        f"w.memory.load_global({t.number(op)}, {t.name(op.tensor)}, ({t.values(op.indices)}), "
+        f"{t.predicate(op.predicate)}, {width}, {vector}, {t.mask})",
     )
 
-    def __init__(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], tracked: bool):
-        self.name = name
-        self.data: Array = np.empty((*shape, 32), dtype)
-        self.data.view(np.uint8).fill(0xFF)
-        self.initialised: Array = np.zeros((*shape, 32), np.bool_)
-        self.full = False
-        self.tracked = tracked
-        self.touched = -1
-        self.written = -1
-        self.fenced = -1
-        self.group = 0
-        self.reader = 0
-        self.issued = -1
+
+@simulates(hw.StoreGlobalOp)
+def _store_global(t: Translator, op: hw.StoreGlobalOp) -> None:
+    t.stores(op.tensor)
+    t.line(
+        f"w.memory.store_global({t.number(op)}, {t.name(op.value)}, {t.name(op.tensor)}, "
+        f"({t.values(op.indices)}), {t.predicate(op.predicate)}, "
+        f"{vector_length(op.value.type)}, {t.mask})"
+    )
+
+
+@simulates(hw.LoadSharedOp)
+def _load_shared(t: Translator, op: hw.LoadSharedOp) -> None:
+    t.accesses_shared(access_bytes(op.result.type))
+    width, vector = width_of(op.result.type)
+    dtype = t.object(dtype_of(op.result.type), "d")
+    t.define(
+        op.result,
+        f"w.memory.load_shared({t.number(op)}, {t.name(op.address)}, {dtype}, {width}, {vector}, "
+        f"{t.mask})",
+    )
+
+
+@simulates(hw.StoreSharedOp)
+def _store_shared(t: Translator, op: hw.StoreSharedOp) -> None:
+    t.accesses_shared(access_bytes(op.value.type))
+    dtype = t.object(dtype_of(op.value.type), "d")
+    t.line(
+        f"w.memory.store_shared({t.number(op)}, {t.name(op.value)}, {t.name(op.address)}, {dtype}, "
+        f"{vector_length(op.value.type)}, {t.mask})"
+    )
+
+
+@simulates(hw.CpAsyncOp)
+def _cp_async(t: Translator, op: hw.CpAsyncOp) -> None:
+    t.copies = True
+    t.accesses_shared(op.bytes.value.data)
+    t.line(
+        f"w.cp_async.copy({t.number(op)}, {t.name(op.address)}, {t.name(op.tensor)}, "
+        f"({t.values(op.indices)}), {t.predicate(op.predicate)}, {op.bytes.value.data}, "
+        f"{t.mask})"
+    )
+
+
+@simulates(hw.CpAsyncCommitOp)
+def _cp_async_commit(t: Translator, op: hw.CpAsyncCommitOp) -> None:
+    t.line(f"w.cp_async.commit({t.mask})")
+    t.line("yield None")
+
+
+@simulates(hw.CpAsyncWaitOp)
+def _cp_async_wait(t: Translator, op: hw.CpAsyncWaitOp) -> None:
+    t.line(f"w.cp_async.wait({op.pending.value.data}, {t.mask})")
+    t.line("yield None")
+
+
+@simulates(hw.PrefetchTensorMapOp)
+def _prefetch_tensor_map(t: Translator, op: hw.PrefetchTensorMapOp) -> None:
+    """No cache is modelled."""
+
+
+@simulates(hw.TmaLoadOp)
+def _tma_load(t: Translator, op: hw.TmaLoadOp) -> None:
+    t.line(
+        f"w.tma.load({t.number(op)}, {t.name(op.map)}, ({t.values(op.coordinates)}), "
+        f"{t.name(op.address)}, {t.name(op.barrier)}, {t.name(op.index)}, {t.mask}"
+        f"{'' if op.mask is None else ', ' + t.name(op.mask)})"
+    )
+    t.line("yield None")
+
+
+@simulates(hw.TmaStoreOp)
+def _tma_store(t: Translator, op: hw.TmaStoreOp) -> None:
+    t.bulk = True
+    t.stores(op.map)
+    t.line(
+        f"w.tma.store({t.number(op)}, {t.name(op.map)}, ({t.values(op.coordinates)}), "
+        f"{t.name(op.address)}, {t.mask})"
+    )
+    t.line("yield None")
+
+
+@simulates(hw.BulkCommitOp)
+def _bulk_commit(t: Translator, op: hw.BulkCommitOp) -> None:
+    t.line(f"w.tma.commit({t.mask})")
+
+
+@simulates(hw.BulkWaitOp)
+def _bulk_wait(t: Translator, op: hw.BulkWaitOp) -> None:
+    t.line(f"w.tma.wait({op.pending.value.data}, {op.read is not None}, {t.mask})")
+    t.line("yield None")

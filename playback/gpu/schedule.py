@@ -10,9 +10,9 @@ import random
 from collections.abc import Sequence
 
 from polyc.playback.gpu.clocks import of_cta
+from polyc.playback.gpu.core import WarpCore
 from polyc.playback.gpu.cta import Cluster
 from polyc.playback.gpu.kernel import Steps, Wait
-from polyc.playback.gpu.warp import Warp
 
 SCHEDULES = ("round-robin", "random", "producer-first", "consumer-first", "one-warp-ahead")
 """The policies.
@@ -26,7 +26,7 @@ can before any other.
 class Running:
     """A warp with its coroutine."""
 
-    def __init__(self, warp: Warp, steps: Steps) -> None:
+    def __init__(self, warp: WarpCore, steps: Steps) -> None:
         self.warp = warp
         self.steps = steps
         self.wait: Wait | None = None
@@ -38,14 +38,14 @@ class Running:
         return not self.over and (self.wait is None or self.wait.ready())
 
 
-def _production(warp: Warp) -> int:
+def _production(warp: WarpCore) -> int:
     """How much a warp is a producer: 1, or -1 for a consumer, 0 where it is not known."""
     if warp.products:
         return -1
     return 1 if warp.copies else 0
 
 
-def _name(warp: Warp) -> str:
+def _name(warp: WarpCore) -> str:
     kernel = warp.cta.kernel
     return f"{warp.index}{of_cta(warp.cta.rank, kernel.cluster, kernel.gang)}"
 

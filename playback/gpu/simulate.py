@@ -24,9 +24,10 @@ from polyc.playback.gpu.clocks import NEVER
 from polyc.playback.gpu.counters import Counters
 from polyc.playback.gpu.cta import Cluster
 from polyc.playback.gpu.findings import Finding, Report
-from polyc.playback.gpu.memory import GlobalTensor, Im2colMap, TensorMap
+from polyc.playback.gpu.im2col import Im2colMap
 from polyc.playback.gpu.record import Event, Timeline, Trace
 from polyc.playback.gpu.schedule import SCHEDULES, Running, Scheduler
+from polyc.playback.gpu.storage import GlobalTensor, TensorMap
 from polyc.playback.gpu.translate import translate
 from polyc.playback.gpu.warp import Warp
 
@@ -38,9 +39,6 @@ COMPLETIONS = ("late", "early", "random")
 ``late`` is only when nothing can go on without them (cp.async: at the wait), ``early`` the
 moment that they are issued, ``random`` at any time between.
 """
-
-STORES = ("gpu.store_global", "gpu.atomic_global", "gpu.tma_store", "gpu.signal_global")
-"""Ops that write the tensor that they name."""
 
 BASE = 0x7F00_0000_0000
 """Where the first tensor lies; each has 2^32 bytes to itself."""
@@ -339,10 +337,9 @@ class _Runs:
             info = replace(info, cluster=grid, gang="grid")
         report.kernel = info.name
         stored: set[int] = set()
-        for argument, value in zip(arguments, kernel.body.block.args, strict=True):
+        for i, argument in enumerate(arguments):
             tensor = argument.tensor if isinstance(argument, TensorMap) else argument
-            writes = any(use.operation.name in STORES for use in value.uses)
-            if isinstance(tensor, GlobalTensor) and writes:
+            if isinstance(tensor, GlobalTensor) and i in info.stored:
                 tensor.track()
                 stored.add(id(tensor))
         for tensor in tensors:
@@ -375,7 +372,7 @@ class _Runs:
                 grid,
             )
             warps = [Warp(cta, i) for cta in cluster.ctas for i in range(info.warps)]
-            running = [Running(warp, body(warp, *arguments)) for warp in warps]
+            running = [Running(warp.core, body(warp, *arguments)) for warp in warps]
             Scheduler(options.schedule, options.seed, dice).run(cluster, running)
             cluster.finish()
             for warp in warps:

@@ -1,4 +1,8 @@
-"""The text of one kernel on its way to Python, and the tables of its ops' translators."""
+"""How a kernel becomes the text of a Python function: names, lines, and the table of ops.
+
+``simulates`` puts a function into the table: it takes the translator and one op, and writes the
+op's lines.  In the text ``w`` is the ``Warp``, whose parts ops with an effect call.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +11,47 @@ from typing import Any, TypeVar
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu.hardware import vector_length
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.playback.gpu import arithmetic
 from polyc.playback.gpu.kernel import BarrierArray, Tile
 
 OpT = TypeVar("OpT", bound=Operation)
+Translate = Callable[["Translator", Any], None]
+
+TRANSLATORS: dict[type[Operation], Translate] = {}
+"""Op class to the function that translates it."""
+
+TRACKED: set[type[Operation]] = set()
+"""Op classes that use registers asynchronously, so that every access of these is checked."""
+
+
+def simulates(
+    *kinds: type[OpT],
+) -> Callable[[Callable[[Translator, OpT], None]], Callable[[Translator, OpT], None]]:
+    """Decorator: this function translates ops of the classes ``kinds``."""
+
+    def enter(function: Callable[[Translator, OpT], None]) -> Callable[[Translator, OpT], None]:
+        TRANSLATORS.update(dict.fromkeys(kinds, function))
+        return function
+
+    return enter
+
+
+def width_of(kind: Attribute) -> tuple[int, bool]:
+    """The elements of a value, and whether it is a vector of them."""
+    return vector_length(kind), isinstance(kind, VectorType)
 
 
 class Translator:
-    """The text of one kernel on its way, by the translators of ``table``."""
+    """The text of one kernel on its way."""
 
-    def __init__(self, kernel: KernelOp, table: Table) -> None:
+    def __init__(self, kernel: KernelOp) -> None:
         self.kernel = kernel
-        self.table = table
         self.lines: list[str] = []
         self.depth = 1
         self.mask = "None"
@@ -39,6 +68,10 @@ class Translator:
         self.tiles: list[Tile] = []
         self.barriers: list[BarrierArray] = []
         self.fresh_names = 0
+        # What the machine must know, as translators find it.
+        self.granule = 16
+        self.copies = self.bulk = self.wgmma = False
+        self.stored: set[SSAValue] = set()
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
@@ -57,6 +90,10 @@ class Translator:
     def values(self, values: Sequence[SSAValue]) -> str:
         return "".join(f"{self.name(v)}, " for v in values)
 
+    def predicate(self, value: SSAValue | None) -> str:
+        """The variable of an op's predicate, which may have none."""
+        return "None" if value is None else self.name(value)
+
     def define(self, value: SSAValue, text: str) -> None:
         self.line(f"{self.name(value)} = {text}")
 
@@ -66,6 +103,14 @@ class Translator:
         self.objects[name] = value
         return name
 
+    def accesses_shared(self, size: int) -> None:
+        """An op accesses ``size`` bytes of shared memory at once."""
+        self.granule = min(self.granule, size)
+
+    def stores(self, tensor: SSAValue) -> None:
+        """An op writes the tensor, or the tensor of the map."""
+        self.stored.add(tensor)
+
     def number(self, op: Operation) -> int:
         """The op's number in findings."""
         self.ops.append(op)
@@ -74,9 +119,9 @@ class Translator:
     def block(self, block: Block) -> None:
         """The ops of a block; a terminator is its parent's business."""
         count = sum(1 for op in block.ops if not isinstance(op, arith.ConstantOp))
-        self.line(f"w.count({count}, {self.mask})")
+        self.line(f"w.core.count({count}, {self.mask})")
         for op in block.ops:
-            translator = self.table.get(type(op))
+            translator = TRANSLATORS.get(type(op))
             if translator is None:
                 raise PolycError(
                     "NotSimulated",
@@ -85,20 +130,3 @@ class Translator:
                     op,
                 )
             translator(self, op)
-
-
-class Table(dict[type[Operation], Callable[[Translator, Any], None]]):
-    """How each op of one family is translated."""
-
-    def simulates(
-        self, *kinds: type[OpT]
-    ) -> Callable[[Callable[[Translator, OpT], None]], Callable[[Translator, OpT], None]]:
-        """Enter a function as the translator of ``kinds``."""
-
-        def enter(
-            function: Callable[[Translator, OpT], None],
-        ) -> Callable[[Translator, OpT], None]:
-            self.update(dict.fromkeys(kinds, function))
-            return function
-
-        return enter

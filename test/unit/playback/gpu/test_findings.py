@@ -255,9 +255,9 @@ def test_each_fault_is_found(kind: str, name: str, edits: tuple[tuple[str, str],
 
 
 def test_every_kind_has_a_fault() -> None:
-    """``PeerLifetime`` needs a cluster: ``test_simulator_dsm.py`` has its faults.
+    """``PeerLifetime`` needs a cluster: ``test_cluster.py`` has its faults.
 
-    What warps share and use in another order is in ``test_simulator_orders.py``.
+    What warps share and use in another order is in ``test_orders.py``.
     """
     elsewhere = {"PeerLifetime", "BarrierPhase", "SignalCount"}
     assert {kind for kind, _, _ in FAULTS} | elsewhere == set(KINDS)

@@ -1,7 +1,7 @@
 """Faults that most interleavings hide: happens-before finds each of them in every one.
 
 Each kernel here is right, and wrong by one edit.  Here are named barriers, in small kernels and in
-real ones; ``test_simulator_sharing.py`` has what else is shared.
+real ones; ``test_sync.py`` has what else is shared.
 """
 
 from __future__ import annotations

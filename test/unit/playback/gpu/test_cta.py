@@ -15,9 +15,9 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.playback.gpu import SCHEDULES, Counters, SimulationResult, simulate
 from polyc.playback.gpu.cta import Cluster
 from polyc.playback.gpu.findings import Report
-from polyc.playback.gpu.memory import WINDOW
 from polyc.playback.gpu.schedule import Running, Scheduler
 from polyc.playback.gpu.simulate import gpu_module_of
+from polyc.playback.gpu.storage import WINDOW
 from polyc.playback.gpu.translate import translate
 from polyc.test.support.root import ROOT
 from polyc.tools.parsing import parse_text

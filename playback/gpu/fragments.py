@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyc.playback.gpu.memory import PATTERN, swizzled
+from polyc.playback.gpu.storage import PATTERN, swizzled
 
 Array = NDArray[Any]
 

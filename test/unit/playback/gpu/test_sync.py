@@ -1,8 +1,7 @@
-"""What warps and CTAs share, beside barriers of the CTA: each fault is found in every order.
+"""Mbarriers, rings and registers that warpgroups share: each fault is found in every order.
 
-Mbarriers and rings, counters and partial sums in global memory, and the registers that warpgroups
-give each other.  ``test_simulator_orders.py`` has named barriers, ``test_simulator_dsm.py`` the
-shared memory of clusters.
+``test_orders.py`` has named barriers, ``test_grid.py`` what CTAs share, ``test_memory.py`` what
+copies read, and ``test_cluster.py`` the shared memory of clusters.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from polyc.test.unit.playback.gpu.test_orders import (
     Edit,
     edited,
     found_in_all,
-    result_of,
     right_in_all,
 )
 from polyc.test.unit.playback.gpu.test_orders import kernel as one_kernel
@@ -177,179 +175,6 @@ def test_bytes_announced_by_one_and_the_arrival_of_another() -> None:
     right_in_all(ANNOUNCED, np.zeros(64), N=64)
     meet = "    gpu.named_barrier 1 threads 64\n"
     found_in_all(edited(ANNOUNCED, (meet, "")), "MBarrierPhase", N=64)
-
-
-# Counters and partial sums in global memory --------------------------------------------
-
-SIGNAL = "      gpu.signal_global %n[%zero : index] : !gpu.global<[2], i32>\n"
-WAIT = "      gpu.wait_global %n[%zero : index] until %three : !gpu.global<[2], i32>\n"
-
-TOLD = one_kernel(
-    f"""
-    %block = gpu.block_id
-    %name = affine.apply affine_map<(d0) -> (d0 + 5)> (%block)
-    %told = arith.index_cast %name : index to i32
-    scf.if %alone {{
-      gpu.store_global %told, %P[%block : index] : i32, !gpu.global<[3], i32>
-{SIGNAL}{WAIT}
-      %a = gpu.load_global %P[%zero : index] : !gpu.global<[3], i32> -> i32
-      %b = gpu.load_global %P[%one : index] : !gpu.global<[3], i32> -> i32
-      %c = gpu.load_global %P[%two : index] : !gpu.global<[3], i32> -> i32
-      %ab = arith.addi %a, %b : i32
-      %abc = arith.addi %ab, %c : i32
-      // the end
-      gpu.store_global %abc, %Y[%block : index] : i32, !gpu.global<[N], i32>
-    }}
-""",
-    32,
-    '%n: !gpu.global<[2], i32> = workspace "arrived", '
-    '%P: !gpu.global<[3], i32> = workspace "parts", ',
-    """    gpu.sequence @all align [4] {
-      gpu.workspace "arrived" zeroed : !gpu.global<[2], i32>
-      gpu.workspace "parts" : !gpu.global<[3], i32>
-      gpu.launch @k grid [3] cooperative
-    }""",
-)
-"""Three CTAs add up what each of them tells."""
-
-SUMS = np.full(3, 18)
-STORE = "      gpu.store_global %told, %P[%block : index] : i32, !gpu.global<[3], i32>\n"
-LAUNCH = "      gpu.launch @k grid [3] cooperative\n"
-END_OF_SUM = "      // the end\n"
-SECOND = WAIT.replace("%zero", "%one")
-RESET = (
-    "      %first = arith.cmpi eq, %block, %zero : index\n"
-    "      scf.if %first {\n"
-    "        %none = arith.constant 0 : i32\n"
-    "        gpu.store_global %none, %n[%zero : index] : i32, !gpu.global<[2], i32>\n"
-    "      }\n"
-)
-ATOMIC = (
-    "      %unit = arith.constant 1 : i32\n"
-    '      gpu.atomic_global "add" %unit, %n[%zero : index] : i32, !gpu.global<[2], i32>\n'
-)
-ONE_ATOMIC = (
-    "      %last = arith.cmpi eq, %block, %two : index\n"
-    f"      scf.if %last {{\n{ATOMIC}      }} else {{\n{SIGNAL}      }}\n"
-)
-AGAIN = "      %six = arith.constant 6 : index\n" + WAIT.replace("%three", "%six")
-"""Another round at the same counter."""
-
-
-def test_ctas_add_up_what_all_of_them_told() -> None:
-    right_in_all(TOLD, SUMS, N=3)
-    # Twice at one counter, and a counter set back once all have seen it.
-    right_in_all(edited(TOLD, (END_OF_SUM, SIGNAL + AGAIN)), SUMS, N=3)
-    told = SIGNAL.replace("%zero", "%one")
-    right_in_all(edited(TOLD, (END_OF_SUM, told + SECOND + RESET)), SUMS, N=3)
-
-
-@pytest.mark.parametrize(
-    ("edits", "kind"),
-    [
-        ([(WAIT, WAIT.replace("%three", "%two"))], "SignalCount"),
-        ([(WAIT, "")], "DataRace"),
-        ([(SIGNAL, "")], "Deadlock"),
-        ([(STORE, ""), (WAIT, STORE + WAIT)], "DataRace"),
-        # Each comes for the second time before all have come once.
-        ([(WAIT, SIGNAL + WAIT)], "SignalCount"),
-        # What an earlier launch has counted lets the waits of the next one pass.
-        ([(LAUNCH, 2 * LAUNCH)], "DataRace"),
-        # Set back while others may still wait.
-        ([(END_OF_SUM, RESET)], "DataRace or Deadlock"),
-        ([(SIGNAL, ONE_ATOMIC)], "SignalCount"),
-    ],
-    ids=[
-        "too few",
-        "no wait",
-        "no signal",
-        "told after the signal",
-        "a round early",
-        "left over",
-        "set back too early",
-        "not a signal",
-    ],
-)
-def test_faults_of_counters(edits: list[Edit], kind: str) -> None:
-    found_in_all(edited(TOLD, *edits), kind, N=3)
-
-
-def test_a_wait_for_too_few_says_whose_signals_it_may_take() -> None:
-    text = edited(TOLD, (WAIT, WAIT.replace("%three", "%two")))
-    found = result_of(text, {"N": 3}).findings
-    message = next(f.message for f in found if f.kind == "SignalCount")
-    assert message == (
-        "arrived[0] is awaited to be 2, and nothing orders thread 64, which signals it after that, "
-        "after the signal of thread 0: on another run the wait takes the one for the other; wait "
-        "for all, or take a counter for each meeting"
-    )
-
-
-REUSED = one_kernel(
-    """
-    gpu.cp_async %own, %P[%thread : index] bytes 4 : !gpu.global<[32], i32>
-    gpu.cp_async_commit
-    gpu.cp_async_wait 0
-    gpu.store_global %word, %P[%thread : index] : i32, !gpu.global<[32], i32>
-    %old = gpu.load_shared %own : i32
-    gpu.store_global %old, %Y[%thread : index] : i32, !gpu.global<[N], i32>
-""",
-    32,
-    '%P: !gpu.global<[32], i32> = workspace "parts", ',
-    """    gpu.sequence @all align [4] {
-      gpu.workspace "parts" zeroed : !gpu.global<[32], i32>
-      gpu.launch @k grid [1]
-    }""",
-)
-
-
-def test_a_place_is_written_while_a_copy_may_still_read_it() -> None:
-    right_in_all(REUSED, np.zeros(32), N=32)
-    wait = "    gpu.cp_async_wait 0\n"
-    store = "    gpu.store_global %word, %P[%thread : index] : i32, !gpu.global<[32], i32>\n"
-    found_in_all(edited(REUSED, (wait + store, store + wait)), "DataRace", N=32)
-
-
-BY_TMA = one_kernel(
-    """
-    %full = gpu.mbarrier at 2048 : !gpu.mbarrier<1>
-    %is_first = arith.cmpi eq, %thread, %zero : index
-    scf.if %is_first {
-      gpu.mbarrier_init %full[%zero] count 1 : !gpu.mbarrier<1>
-      gpu.fence_mbarrier_init
-    }
-    // before
-    gpu.barrier
-    scf.if %is_first {
-      gpu.mbarrier_expect %full[%zero] bytes 128 : !gpu.mbarrier<1>
-      gpu.tma_load %map[%zero] to %base, %full[%zero] : !gpu.tensor_map<[32], i32, swizzle 0>, !gpu.mbarrier<1>
-    }
-    gpu.mbarrier_wait %full[%zero] parity %zero : !gpu.mbarrier<1>
-    gpu.store_global %word, %P[%thread : index] : i32, !gpu.global<[32], i32>
-    %old = gpu.load_shared %own : i32
-    gpu.store_global %old, %Y[%thread : index] : i32, !gpu.global<[N], i32>
-""",  # noqa: E501
-    32,
-    '%P: !gpu.global<[32], i32> = workspace "parts", '
-    '%map: !gpu.tensor_map<[32], i32, swizzle 0> = tensor_map "parts", ',
-    """    gpu.sequence @all align [16] {
-      gpu.workspace "parts" zeroed : !gpu.global<[32], i32>
-      gpu.launch @k grid [1]
-    }""",
-)
-
-
-def test_tma_reads_global_memory_until_its_bytes_have_come() -> None:
-    right_in_all(BY_TMA, np.zeros(32), N=32)
-    wait = "    gpu.mbarrier_wait %full[%zero] parity %zero : !gpu.mbarrier<1>\n"
-    store = "    gpu.store_global %word, %P[%thread : index] : i32, !gpu.global<[32], i32>\n"
-    found_in_all(edited(BY_TMA, (wait + store, store + wait)), "DataRace", N=32)
-
-
-def test_tma_does_not_see_what_code_wrote_in_the_same_launch() -> None:
-    store = "    gpu.store_global %word, %P[%thread : index] : i32, !gpu.global<[32], i32>\n"
-    text = edited(BY_TMA, (store, ""), ("    // before\n", store))
-    found_in_all(text, "ProxyFence", N=32)
 
 
 # Registers -----------------------------------------------------------------------------

@@ -19,6 +19,14 @@ from polyc.playback.gpu.simulate import SimulationResult, gpu_module_of
 from polyc.playback.mutation import mutants, mutated
 from polyc.runtime.nvrtc import compile_cuda
 from polyc.test.support.gpu_text import assert_refused, find, parsed, run
+from polyc.test.unit.playback.gpu.test_orders import (
+    Edit,
+    edited,
+    found_in_all,
+    result_of,
+    right_in_all,
+)
+from polyc.test.unit.playback.gpu.test_orders import kernel as one_kernel
 
 Array = NDArray[Any]
 
@@ -69,16 +77,8 @@ def expected() -> Array:
     return np.outer(np.arange(3), np.full(5, 10)).astype(np.float32)
 
 
-def edited(*edits: tuple[str, str]) -> str:
-    text = TEXT
-    for old, new in edits:
-        assert old in text, old
-        text = text.replace(old, new)
-    return text
-
-
 def simulated(*edits: tuple[str, str], **options: Any) -> SimulationResult:
-    module = parsed(edited(*edits))
+    module = parsed(edited(TEXT, *edits))
     finish(module)
     return simulate(module, [], SIZES, **options)
 
@@ -98,6 +98,7 @@ def test_the_tile_level_plays_it() -> None:
 
 def test_played_ctas_stop_where_a_signal_is_missing() -> None:
     lone = edited(
+        TEXT,
         ("until %G", "until %more"),
         ("    %own =", "    %more = arith.addi %G, %one : index\n    %own ="),
     )
@@ -106,7 +107,7 @@ def test_played_ctas_stop_where_a_signal_is_missing() -> None:
 
 
 def test_played_ctas_of_another_launch_are_not_waited_for() -> None:
-    module = gpu_module_of(parsed(edited(("] cooperative", "]"))))
+    module = gpu_module_of(parsed(edited(TEXT, ("] cooperative", "]"))))
     with pytest.raises(PolycError, match="a CTA waits for others that do not run beside it"):
         tile.run(module, [], SIZES)
 
@@ -173,7 +174,7 @@ def test_more_ctas_than_run_at_once() -> None:
 
 def test_a_wait_needs_ctas_that_run_at_once() -> None:
     assert_refused(
-        edited(("] cooperative", "]")),
+        edited(TEXT, ("] cooperative", "]")),
         "NotCooperative",
         "CTAs of @ring wait for each other, and this launch does not run them at once; say "
         "cooperative",
@@ -184,13 +185,119 @@ def test_a_wait_needs_ctas_that_run_at_once() -> None:
 
 def test_a_signal_alone_needs_no_more() -> None:
     line = "      gpu.grid_wait %n[%r] until %G : !gpu.global<[R], i32>\n"
-    module = run(edited(("] cooperative", "]"), (line, "")), "gpu-lower-barriers")
+    module = run(edited(TEXT, ("] cooperative", "]"), (line, "")), "gpu-lower-barriers")
     assert len(find(module, hw.SignalGlobalOp)) == 1
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_it_compiles(arch: str) -> None:
-    module = parsed(edited(('"sm_80"', f'"{arch}"')))
+    module = parsed(edited(TEXT, ('"sm_80"', f'"{arch}"')))
     finish(module)
     result = compile_cuda(cuda_source(gpu_module_of(module)), arch)
     assert not result.warnings()
+
+
+# Counters and partial sums, in every order --------------------------------------------
+
+SIGNAL = "      gpu.signal_global %n[%zero : index] : !gpu.global<[2], i32>\n"
+WAIT = "      gpu.wait_global %n[%zero : index] until %three : !gpu.global<[2], i32>\n"
+
+TOLD = one_kernel(
+    f"""
+    %block = gpu.block_id
+    %name = affine.apply affine_map<(d0) -> (d0 + 5)> (%block)
+    %told = arith.index_cast %name : index to i32
+    scf.if %alone {{
+      gpu.store_global %told, %P[%block : index] : i32, !gpu.global<[3], i32>
+{SIGNAL}{WAIT}
+      %a = gpu.load_global %P[%zero : index] : !gpu.global<[3], i32> -> i32
+      %b = gpu.load_global %P[%one : index] : !gpu.global<[3], i32> -> i32
+      %c = gpu.load_global %P[%two : index] : !gpu.global<[3], i32> -> i32
+      %ab = arith.addi %a, %b : i32
+      %abc = arith.addi %ab, %c : i32
+      // the end
+      gpu.store_global %abc, %Y[%block : index] : i32, !gpu.global<[N], i32>
+    }}
+""",
+    32,
+    '%n: !gpu.global<[2], i32> = workspace "arrived", '
+    '%P: !gpu.global<[3], i32> = workspace "parts", ',
+    """    gpu.sequence @all align [4] {
+      gpu.workspace "arrived" zeroed : !gpu.global<[2], i32>
+      gpu.workspace "parts" : !gpu.global<[3], i32>
+      gpu.launch @k grid [3] cooperative
+    }""",
+)
+"""Three CTAs add up what each of them tells."""
+
+SUMS = np.full(3, 18)
+STORE = "      gpu.store_global %told, %P[%block : index] : i32, !gpu.global<[3], i32>\n"
+LAUNCH = "      gpu.launch @k grid [3] cooperative\n"
+END_OF_SUM = "      // the end\n"
+SECOND = WAIT.replace("%zero", "%one")
+RESET = (
+    "      %first = arith.cmpi eq, %block, %zero : index\n"
+    "      scf.if %first {\n"
+    "        %none = arith.constant 0 : i32\n"
+    "        gpu.store_global %none, %n[%zero : index] : i32, !gpu.global<[2], i32>\n"
+    "      }\n"
+)
+ATOMIC = (
+    "      %unit = arith.constant 1 : i32\n"
+    '      gpu.atomic_global "add" %unit, %n[%zero : index] : i32, !gpu.global<[2], i32>\n'
+)
+ONE_ATOMIC = (
+    "      %last = arith.cmpi eq, %block, %two : index\n"
+    f"      scf.if %last {{\n{ATOMIC}      }} else {{\n{SIGNAL}      }}\n"
+)
+AGAIN = "      %six = arith.constant 6 : index\n" + WAIT.replace("%three", "%six")
+"""Another round at the same counter."""
+
+
+def test_ctas_add_up_what_all_of_them_told() -> None:
+    right_in_all(TOLD, SUMS, N=3)
+    # Twice at one counter, and a counter set back once all have seen it.
+    right_in_all(edited(TOLD, (END_OF_SUM, SIGNAL + AGAIN)), SUMS, N=3)
+    told = SIGNAL.replace("%zero", "%one")
+    right_in_all(edited(TOLD, (END_OF_SUM, told + SECOND + RESET)), SUMS, N=3)
+
+
+@pytest.mark.parametrize(
+    ("edits", "kind"),
+    [
+        ([(WAIT, WAIT.replace("%three", "%two"))], "SignalCount"),
+        ([(WAIT, "")], "DataRace"),
+        ([(SIGNAL, "")], "Deadlock"),
+        ([(STORE, ""), (WAIT, STORE + WAIT)], "DataRace"),
+        # Each comes for the second time before all have come once.
+        ([(WAIT, SIGNAL + WAIT)], "SignalCount"),
+        # What an earlier launch has counted lets the waits of the next one pass.
+        ([(LAUNCH, 2 * LAUNCH)], "DataRace"),
+        # Set back while others may still wait.
+        ([(END_OF_SUM, RESET)], "DataRace or Deadlock"),
+        ([(SIGNAL, ONE_ATOMIC)], "SignalCount"),
+    ],
+    ids=[
+        "too few",
+        "no wait",
+        "no signal",
+        "told after the signal",
+        "a round early",
+        "left over",
+        "set back too early",
+        "not a signal",
+    ],
+)
+def test_faults_of_counters(edits: list[Edit], kind: str) -> None:
+    found_in_all(edited(TOLD, *edits), kind, N=3)
+
+
+def test_a_wait_for_too_few_says_whose_signals_it_may_take() -> None:
+    text = edited(TOLD, (WAIT, WAIT.replace("%three", "%two")))
+    found = result_of(text, {"N": 3}).findings
+    message = next(f.message for f in found if f.kind == "SignalCount")
+    assert message == (
+        "arrived[0] is awaited to be 2, and nothing orders thread 64, which signals it after that, "
+        "after the signal of thread 0: on another run the wait takes the one for the other; wait "
+        "for all, or take a counter for each meeting"
+    )

@@ -1,4 +1,4 @@
-"""A warp and its grid: counters in global memory that CTAs signal and wait for.
+"""The simulator: counters in global memory that CTAs signal and wait for.
 
 PTX ISA, memory consistency model: an addition that releases and a read of it that acquires order
 what came before the one in front of what comes after the other.
@@ -10,34 +10,40 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from polyc.dialects.gpu.hardware.exchange import AtomicGlobalOp
+from polyc.dialects.gpu import hardware as hw
+from polyc.playback.gpu.accesses import GlobalSpace
 from polyc.playback.gpu.clocks import NEVER, UPDATED
+from polyc.playback.gpu.core import WarpCore
 from polyc.playback.gpu.kernel import Steps, Wait
 from polyc.playback.gpu.lanes import Array, Mask, Value
-from polyc.playback.gpu.memory import GlobalTensor
 from polyc.playback.gpu.signals import Mistaken, Signals
-from polyc.playback.gpu.warp_cluster import ClusterWarp
+from polyc.playback.gpu.storage import GlobalTensor
+from polyc.playback.gpu.translator import Translator, simulates
 
 
-class GridWarp(ClusterWarp):
+class GridSignals:
     """What reaches CTAs of the grid that run at once."""
+
+    def __init__(self, core: WarpCore, tensors: GlobalSpace) -> None:
+        self.core = core
+        self.tensors = tensors
 
     def _counters(
         self, number: int, tensor: GlobalTensor, indices: Sequence[Value], m: Mask
     ) -> tuple[Array, Array]:
         """Lanes that name a counter, and its element; one that nothing has set is reported."""
-        lanes, offsets = self._elements(number, tensor, indices, self.active(m), 1)
+        lanes, offsets = self.tensors.elements(number, tensor, indices, self.core.active(m), 1)
         tensor.track()
         shadow = tensor.shadow
         assert shadow is not None
         unset = shadow.cluster[offsets] == NEVER
         if tensor.is_undefined and unset.any():
-            self.find(
+            self.core.find(
                 number,
                 "Uninitialised",
                 f"the counter {tensor.element_text(int(offsets[unset][0]))} is used where nothing "
                 "has set it; make the workspace zeroed",
-                self.threads[lanes],
+                self.core.threads[lanes],
                 "global",
             )
             shadow.cluster[offsets] = UPDATED
@@ -45,22 +51,22 @@ class GridWarp(ClusterWarp):
 
     def _signals(self, number: int, tensor: GlobalTensor, offset: int) -> Signals:
         """The signals of a counter; from when it is one, atomics may not update it."""
-        known = self.cta.cluster.signals.setdefault(tensor.name, {})
+        known = self.core.cta.cluster.signals.setdefault(tensor.name, {})
         found = known.get(offset)
         if found is None:
-            found = Signals(self.clocks, int(tensor.data[offset]), self.op(number))
+            found = Signals(self.core.clocks, int(tensor.data[offset]), self.core.op(number))
             known[offset] = found
             assert tensor.shadow is not None
             for (_, thread), (_, op) in tensor.shadow.atomics.log.get(offset, {}).items():
-                if isinstance(self.op(op), AtomicGlobalOp):
-                    self._also_updated(op, tensor, offset, thread, found)
+                if isinstance(self.core.op(op), hw.AtomicGlobalOp):
+                    self.tensors.also_updated(op, tensor, offset, thread, found)
         return found
 
     def _mistaken(self, tensor: GlobalTensor, offset: int, found: Mistaken | None) -> None:
         if found is None:
             return
         early, late = found.early.thread, found.late.thread
-        self.report.add(
+        self.core.report.add(
             "SignalCount",
             f"{tensor.element_text(offset)} is awaited to be {found.count}, and nothing orders "
             f"thread {late}, which signals it after that, after the signal of thread {early}: on "
@@ -73,30 +79,28 @@ class GridWarp(ClusterWarp):
             tensor.base + offset * tensor.itemsize,
         )
 
-    def signal_global(
-        self, number: int, tensor: GlobalTensor, indices: Sequence[Value], m: Mask
-    ) -> None:
+    def signal(self, number: int, tensor: GlobalTensor, indices: Sequence[Value], m: Mask) -> None:
         """One addition a lane; what the lane knows is released with it."""
         lanes, offsets = self._counters(number, tensor, indices, m)
         if not lanes.size:
             return
-        threads = self.threads[lanes]
-        self._trace(number, threads, offsets)
+        threads = self.core.threads[lanes]
+        self.core.cta.record(number, threads, offsets)
         known = [self._signals(number, tensor, offset) for offset in offsets.tolist()]
-        now, clocks = self.clocks.now[threads], self.clocks.clock(threads)
+        now, clocks = self.core.clocks.now[threads], self.core.clocks.clock(threads)
         assert tensor.shadow is not None
         found = tensor.shadow.update(
-            self.cta.cluster.number, now, threads, clocks, offsets[:, None], number
+            self.core.cta.cluster.number, now, threads, clocks, offsets[:, None], number
         )
         if found is not None:
-            self._global_conflict(number, tensor, found, lanes, True)
+            self.tensors.conflict(number, tensor, found, lanes, True)
         for thread, offset, signals in zip(threads.tolist(), offsets.tolist(), known, strict=True):
-            self._mistaken(tensor, offset, signals.add(thread, self.op(number)))
+            self._mistaken(tensor, offset, signals.add(thread, self.core.op(number)))
             tensor.data[offset] += 1
-        self.counters.barriers += 1
-        self.dirty = True
+        self.core.counters.barriers += 1
+        self.core.dirty = True
 
-    def wait_global(
+    def wait(
         self, number: int, tensor: GlobalTensor, indices: Sequence[Value], count: Value, m: Mask
     ) -> Steps:
         """Each lane waits for its counter, and learns what its signals released."""
@@ -112,27 +116,44 @@ class GridWarp(ClusterWarp):
             return f"{name} is {int(tensor.data[offsets[at]])}, and {int(wanted[at])} are awaited"
 
         if late().size:
-            yield Wait(self.op(number), lambda: not late().size, text)
-        threads = self.threads[lanes]
+            yield Wait(self.core.op(number), lambda: not late().size, text)
+        threads = self.core.threads[lanes]
         assert tensor.shadow is not None
         met = tensor.shadow.poll(
-            self.cta.cluster.number,
-            self.clocks.now[threads],
+            self.core.cta.cluster.number,
+            self.core.clocks.now[threads],
             threads,
-            self.clocks.clock(threads),
+            self.core.clocks.clock(threads),
             offsets[:, None],
             number,
         )
         if met is not None:
-            self._global_conflict(number, tensor, met, lanes, False)
+            self.tensors.conflict(number, tensor, met, lanes, False)
         for lane, offset, value in zip(
             lanes.tolist(), offsets.tolist(), wanted.tolist(), strict=True
         ):
-            thread = self.threads[lane : lane + 1]
-            self._trace(number, thread, np.array([offset]))
+            thread = self.core.threads[lane : lane + 1]
+            self.core.cta.record(number, thread, np.array([offset]))
             signals = self._signals(number, tensor, offset)
-            found = signals.observe(int(thread[0]), value, self.op(number))
+            found = signals.observe(int(thread[0]), value, self.core.op(number))
             self._mistaken(tensor, offset, found)
-        self.counters.barriers += 1
-        self.dirty = True
+        self.core.counters.barriers += 1
+        self.core.dirty = True
         yield None
+
+
+@simulates(hw.SignalGlobalOp)
+def _signal_global(t: Translator, op: hw.SignalGlobalOp) -> None:
+    t.stores(op.counters)
+    t.line(
+        f"w.grid.signal({t.number(op)}, {t.name(op.counters)}, ({t.values(op.indices)}), {t.mask})"
+    )
+    t.line("yield None")
+
+
+@simulates(hw.WaitGlobalOp)
+def _wait_global(t: Translator, op: hw.WaitGlobalOp) -> None:
+    t.line(
+        f"yield from w.grid.wait({t.number(op)}, {t.name(op.counters)}, "
+        f"({t.values(op.indices)}), {t.name(op.count)}, {t.mask})"
+    )

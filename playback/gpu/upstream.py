@@ -24,17 +24,10 @@ from xdsl.ir.affine import (
 )
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.hardware import vector_length
 from polyc.playback.gpu import arithmetic
 from polyc.playback.gpu.arithmetic import dtype_of
-from polyc.playback.gpu.translator import Table, Translator
-
-UPSTREAM = Table()
-"""How each upstream op is translated."""
-
-simulates = UPSTREAM.simulates
-
+from polyc.playback.gpu.translator import TRACKED, TRANSLATORS, Translator, simulates
 
 # Constants and arithmetic --------------------------------------------------------------
 
@@ -81,18 +74,18 @@ for _kind in (
     arith.MinUIOp,
     arith.MaxUIOp,
 ):
-    UPSTREAM[_kind] = _integer
+    TRANSLATORS[_kind] = _integer
 
 
 def _division(t: Translator, op: Operation) -> None:
     function = t.object(arithmetic.division(type(op), dtype_of(op.results[0].type)), "f")
     zero = t.fresh()
     t.line(f"{t.name(op.results[0])}, {zero} = {function}({t.values(op.operands)})")
-    t.line(f"if np.any({zero}): w.divided_by_zero({t.number(op)}, {zero}, {t.mask})")
+    t.line(f"if np.any({zero}): w.core.divided_by_zero({t.number(op)}, {zero}, {t.mask})")
 
 
 for _kind in arithmetic.DIVISIONS:
-    UPSTREAM[_kind] = _division
+    TRANSLATORS[_kind] = _division
 
 
 def _float(t: Translator, op: Operation) -> None:
@@ -100,7 +93,7 @@ def _float(t: Translator, op: Operation) -> None:
 
 
 for _kind in arithmetic.FLOAT:
-    UPSTREAM[_kind] = _float
+    TRANSLATORS[_kind] = _float
 
 
 @simulates(arith.CmpiOp)
@@ -129,7 +122,7 @@ for _kind in (
     arith.ExtFOp,
     arith.TruncFOp,
 ):
-    UPSTREAM[_kind] = _cast
+    TRANSLATORS[_kind] = _cast
 
 
 @simulates(arith.ExtUIOp, arith.UIToFPOp)
@@ -222,7 +215,7 @@ def _for(t: Translator, op: scf.ForOp) -> None:
         t.define(argument, t.name(start))
     mask = t.fresh("m")
     bounds = ", ".join(t.name(v) for v in (op.lb, op.ub, op.step))
-    t.line(f"for {t.name(induction)}, {mask} in w.loop({t.mask}, {bounds}):")
+    t.line(f"for {t.name(induction)}, {mask} in w.core.loop({t.mask}, {bounds}):")
     sources = _nested(t, op.body.block, mask)
     t.depth += 1
     if carried:
@@ -253,24 +246,22 @@ def _alloca(t: Translator, op: memref.AllocaOp) -> None:
     shape = tuple(kind.get_shape())
     if -1 in shape:
         raise PolycError("NotSimulated", f"{kind} has no fixed number of registers", op)
-    tracked = any(
-        isinstance(use.operation, hw.WgmmaOp | hw.WgmmaRegistersOp) for use in op.memref.uses
-    )
+    tracked = any(type(use.operation) in TRACKED for use in op.memref.uses)
     dtype = t.object(dtype_of(kind.element_type), "d")
     name = op.memref.name_hint or "registers"
-    t.define(op.memref, f"w.alloca({name!r}, {shape!r}, {dtype}, {tracked})")
+    t.define(op.memref, f"w.registers.alloca({name!r}, {shape!r}, {dtype}, {tracked})")
 
 
 @simulates(memref.LoadOp)
 def _load(t: Translator, op: memref.LoadOp) -> None:
     at = t.values(op.indices)
-    t.define(op.res, f"w.load_register({t.number(op)}, {t.name(op.memref)}, ({at}), {t.mask})")
+    t.define(op.res, f"w.registers.load({t.number(op)}, {t.name(op.memref)}, ({at}), {t.mask})")
 
 
 @simulates(memref.StoreOp)
 def _store(t: Translator, op: memref.StoreOp) -> None:
     value, array, at = t.name(op.value), t.name(op.memref), t.values(op.indices)
-    t.line(f"w.store_register({t.number(op)}, {value}, {array}, ({at}), {t.mask})")
+    t.line(f"w.registers.store({t.number(op)}, {value}, {array}, ({at}), {t.mask})")
 
 
 @simulates(vector.BitcastOp)

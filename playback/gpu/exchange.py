@@ -1,0 +1,153 @@
+"""The simulator: shuffles, and atomics on global and shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.playback.gpu.accesses import GlobalSpace, SharedSpace
+from polyc.playback.gpu.arithmetic import dtype_of
+from polyc.playback.gpu.clocks import NEVER, UPDATED
+from polyc.playback.gpu.core import WarpCore
+from polyc.playback.gpu.counters import sectors
+from polyc.playback.gpu.lanes import Array, Mask, Value, is_lanes
+from polyc.playback.gpu.storage import GlobalTensor
+from polyc.playback.gpu.translator import Translator, simulates
+
+ATOMIC = {"add": np.add, "max": np.maximum, "min": np.minimum}
+"""Read-modify-write functions."""
+
+
+def _of_lanes(value: Value, lanes: Array, dtype: np.dtype[Any]) -> Array:
+    return value[lanes] if is_lanes(value) else np.full(lanes.size, value, dtype)
+
+
+class Exchange:
+    """What threads give each other in one instruction."""
+
+    def __init__(self, core: WarpCore, tensors: GlobalSpace, shared: SharedSpace) -> None:
+        self.core = core
+        self.tensors = tensors
+        self.shared = shared
+
+    def shuffle(self, number: int, kind: str, value: Value, lane: Value, m: Mask) -> Value:
+        """The value of the lane that each lane names; every lane must take part."""
+        self.core.collective(number, m)
+        if not is_lanes(value):
+            return value
+        here = np.arange(32)
+        there = {
+            "xor": here ^ lane,
+            "up": here - lane,
+            "down": here + lane,
+            "index": here * 0 + lane % 32,
+        }[kind]
+        return value[np.where((there >= 0) & (there < 32), there, here)]
+
+    def atomic_global(
+        self,
+        number: int,
+        function: str,
+        value: Value,
+        tensor: GlobalTensor,
+        indices: Sequence[Value],
+        predicate: Value,
+        m: Mask,
+    ) -> None:
+        """One update a lane, in any order."""
+        lanes = self.core.active(m, predicate)
+        lanes, offsets = self.tensors.elements(number, tensor, indices, lanes, 1)
+        if not lanes.size:
+            return
+        tensor.track()
+        shadow = tensor.shadow
+        assert shadow is not None
+        threads = self.core.threads[lanes]
+        self.core.cta.record(number, threads, offsets)
+        if tensor.is_undefined and (shadow.cluster[offsets] == NEVER).any():
+            self.core.find(
+                number,
+                "Uninitialised",
+                f"the {tensor.role} {tensor.name} is updated where nothing has set it",
+                threads,
+                "global",
+            )
+            shadow.cluster[offsets] = UPDATED
+        now, clocks = self.core.clocks.now[threads], self.core.clocks.clock(threads)
+        place = offsets[:, None]
+        found = shadow.update(self.core.cta.cluster.number, now, threads, clocks, place, number)
+        if found is not None:
+            self.tensors.conflict(number, tensor, found, lanes, True)
+        if known := self.core.cta.cluster.signals.get(tensor.name):
+            for thread, offset in zip(threads.tolist(), offsets.tolist(), strict=True):
+                if offset in known:
+                    self.tensors.also_updated(number, tensor, offset, thread, known[offset])
+        ATOMIC[function].at(tensor.data, offsets, _of_lanes(value, lanes, tensor.data.dtype))
+        size = offsets.size * tensor.itemsize
+        self.core.counters.global_read_bytes += size
+        self.core.counters.global_write_bytes += size
+        touched = sectors(tensor.base + offsets * tensor.itemsize)
+        self.core.counters.global_read_sectors += touched
+        self.core.counters.global_write_sectors += touched
+        self.core.dirty = True
+
+    def atomic_shared(
+        self,
+        number: int,
+        function: str,
+        value: Value,
+        address: Value,
+        dtype: np.dtype[Any],
+        m: Mask,
+    ) -> None:
+        """One update a lane, in any order."""
+        lanes, relative = self.shared.addresses(number, address, self.core.active(m), 4)
+        if not lanes.size:
+            return
+        granules = self.shared.shadow.granules(relative, 4)
+        threads = self.core.threads[lanes]
+        self.core.cta.record(number, threads, relative)
+        now, clocks = self.core.clocks.now[threads], self.core.clocks.clock(threads)
+        found = self.shared.shadow.update(now, threads, clocks, granules, number)
+        if found is not None:
+            thread = threads[found.row : found.row + 1]
+            who = f"thread {int(thread[0])}"
+            self.core.cta.conflict(found, self.core.op(number), who, thread, True, False)
+        self.shared.uninitialised(number, granules, threads, "an atomic")
+        memory = self.shared.memory.bytes.view(dtype)
+        ATOMIC[function].at(memory, relative // 4, _of_lanes(value, lanes, dtype))
+        self.core.counters.shared_read_bytes += 4 * relative.size
+        self.core.counters.shared_write_bytes += 4 * relative.size
+        self.shared.count(number, relative, lanes, 4)
+        self.core.dirty = True
+
+
+@simulates(hw.ShuffleOp)
+def _shuffle(t: Translator, op: hw.ShuffleOp) -> None:
+    value, lane = t.name(op.value), t.name(op.lane)
+    t.define(
+        op.result,
+        f"w.exchange.shuffle({t.number(op)}, {op.kind.data!r}, {value}, {lane}, {t.mask})",
+    )
+
+
+@simulates(hw.AtomicGlobalOp)
+def _atomic_global(t: Translator, op: hw.AtomicGlobalOp) -> None:
+    t.stores(op.tensor)
+    t.line(
+        f"w.exchange.atomic_global({t.number(op)}, {op.function.data!r}, {t.name(op.value)}, "
+        f"{t.name(op.tensor)}, ({t.values(op.indices)}), {t.predicate(op.predicate)}, {t.mask})"
+    )
+
+
+@simulates(hw.AtomicSharedOp)
+def _atomic_shared(t: Translator, op: hw.AtomicSharedOp) -> None:
+    t.accesses_shared(4)
+    dtype = t.object(dtype_of(op.value.type), "d")
+    t.line(
+        f"w.exchange.atomic_shared({t.number(op)}, {op.function.data!r}, {t.name(op.value)}, "
+        f"{t.name(op.address)}, {dtype}, {t.mask})"
+    )
