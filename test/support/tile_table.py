@@ -1,4 +1,4 @@
-"""docs/tile-kernels.md: what each kernel of examples/tile uses, as its test holds it.
+"""docs/tutorials/tile-kernels.md: what each kernel of examples/tile uses, as its test holds it.
 
     python -m polyc.test.support.tile_table
 
@@ -24,7 +24,7 @@ from polyc.runtime.nvrtc import CompileResult
 from polyc.test.support.root import ROOT
 from polyc.test.support.tile_cases import CASES, lowered
 
-DOC = ROOT / "docs" / "tile-kernels.md"
+DOC = ROOT / "docs" / "tutorials" / "tile-kernels.md"
 
 HEADER = """# The kernels of examples/tile
 

@@ -15,7 +15,7 @@ from polyc.test.support.root import ROOT
         ("lowering/frontend_to_tiny/__init__.py", None),
         ("affine/isl.py", ["test/unit/affine/test_isl.py"]),
         ("test/unit/affine/test_isl.py", ["test/unit/affine/test_isl.py"]),
-        ("docs/running.md", []),
+        ("docs/tools/running.md", []),
     ],
 )
 def test_tests_of_a_file(name: str, tests: list[str] | None) -> None:

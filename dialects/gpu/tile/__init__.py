@@ -3,7 +3,7 @@
 A kernel moves tiles between global memory, shared tiles (``gpu.shared_tile``) and
 fragments, multiplies them and maps scalars over them.  Fragments are mutable.  What an
 author leaves out (layouts, stages, roles, barriers, waits, predicates) the passes of
-``docs/gpu-passes.md`` fill in; each of these also has an op here, so that it can be said.
+``docs/passes/gpu-passes.md`` fill in; each of these also has an op here, so that it can be said.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The order of the gpu passes is the table in docs/gpu-passes.md, and what a row says holds."""
+"""The gpu passes' order is the table in docs/passes/gpu-passes.md, and what a row says holds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ GLOBAL = (hw.LoadGlobalOp, hw.StoreGlobalOp, hw.CpAsyncOp)
 
 
 def rows(root: Path) -> list[tuple[str, str, str]]:
-    text = (root / "docs" / "gpu-passes.md").read_text()
+    text = (root / "docs" / "passes" / "gpu-passes.md").read_text()
     return ROW.findall(text)
 
 
@@ -55,7 +55,7 @@ def test_what_a_pass_needs_stands_above_it(root: Path) -> None:
 
 
 def test_every_pass_has_a_paragraph(root: Path) -> None:
-    text = (root / "docs" / "gpu-passes.md").read_text()
+    text = (root / "docs" / "passes" / "gpu-passes.md").read_text()
     assert re.findall(r"^\*\*`(gpu-[a-z-]+)`\*\*", text, re.MULTILINE) == ORDER
 
 
