@@ -30,6 +30,13 @@ def test_a_file_without_a_test_of_its_name_is_tested_by_its_importers() -> None:
     assert "test/unit/dialects/common/test_dim.py" not in found
 
 
+def test_and_by_those_that_the_table_names() -> None:
+    assert unit_tests("playback/gpu/warp_grid.py") == [
+        "test/unit/playback/gpu/test_grid_signals.py"
+    ]
+    assert "test/filecheck/gpu/cuda/cluster.mlir" in lit_texts("lowering/gpu_to_cuda/cluster.py")
+
+
 @pytest.mark.parametrize(
     ("name", "texts"),
     [
