@@ -19,14 +19,21 @@ from polyc.dialects.gpu.tile.compute import (
     RHS_NK,
     AwaitOp,
     ContractOp,
+    ContractSide,
     MapOp,
     ReduceOp,
     TileIndexOp,
 )
-from polyc.dialects.gpu.tile.data import (
+from polyc.dialects.gpu.tile.copy import (
     LOADERS,
-    AtomicOp,
+    CopyEnd,
     CopyOp,
+    CopySignal,
+    CopyTravel,
+    CopyView,
+)
+from polyc.dialects.gpu.tile.data import (
+    AtomicOp,
     ElementAddressOp,
     FillOp,
     FragmentOp,
@@ -93,7 +100,12 @@ __all__ = [
     "AtomicOp",
     "AwaitOp",
     "ContractOp",
+    "ContractSide",
+    "CopyEnd",
     "CopyOp",
+    "CopySignal",
+    "CopyTravel",
+    "CopyView",
     "ElementAddressOp",
     "FillOp",
     "FragmentOp",

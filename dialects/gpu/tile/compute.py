@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 
 from xdsl.dialects.builtin import (
@@ -52,6 +53,15 @@ MMA_KINDS = ("wgmma", "mma.sync")
 """The tensor-core instructions that a contract can become."""
 
 
+@dataclass(frozen=True)
+class ContractSide:
+    """One operand of a contract: a tile, how ``(m, n, k)`` map to its axes, a slot of a ring."""
+
+    tile: SSAValue
+    map: AffineMap
+    slot: SSAValue | None = None
+
+
 @irdl_op_definition
 class ContractOp(IRDLOperation):
     """``acc[m, n] += sum over k of a[m, k] · b[k, n]``, or ``=`` with ``clear``.
@@ -89,30 +99,35 @@ class ContractOp(IRDLOperation):
 
     def __init__(
         self,
-        lhs: SSAValue,
-        lhs_map: AffineMap,
-        rhs: SSAValue,
-        rhs_map: AffineMap,
+        lhs: ContractSide,
+        rhs: ContractSide,
         acc: SSAValue,
         mma: str,
         warp_tile: Sequence[int],
-        lhs_slot: SSAValue | None = None,
-        rhs_slot: SSAValue | None = None,
+        *,
         token: bool = False,
         clear: bool = False,
         fragment_buffers: int = 1,
     ) -> None:
         super().__init__(
-            operands=[lhs, lhs_slot, rhs, rhs_slot, acc],
+            operands=[lhs.tile, lhs.slot, rhs.tile, rhs.slot, acc],
             properties={
-                "lhs_map": AffineMapAttr(lhs_map),
-                "rhs_map": AffineMapAttr(rhs_map),
+                "lhs_map": AffineMapAttr(lhs.map),
+                "rhs_map": AffineMapAttr(rhs.map),
                 "mma": StringAttr(mma),
                 "warp_tile": IntsAttr(tuple(warp_tile)),
                 "clear": UnitAttr() if clear else None,
                 "fragment_buffers": index_attr(fragment_buffers) if fragment_buffers != 1 else None,
             },
             result_types=[TokenType() if token else None],
+        )
+
+    @property
+    def sides(self) -> tuple[ContractSide, ContractSide]:
+        """The left and the right operand."""
+        return (
+            ContractSide(self.lhs, self.lhs_map.data, self.lhs_slot),
+            ContractSide(self.rhs, self.rhs_map.data, self.rhs_slot),
         )
 
     @property
