@@ -95,6 +95,7 @@ class VersionTiles(RewritePattern):
             token=op.token is not None,
             clear=op.clear is not None,
             fragment_buffers=op.buffers,
+            stage=None if op.stage is None else op.stage.value.data,
         )
         new.attributes.update(op.attributes)
         new.location = op.location

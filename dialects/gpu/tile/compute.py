@@ -38,7 +38,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.affine.expressions import NotAffine, linear_of
 from polyc.dialects.gpu.hardware.checks import verify_pending
-from polyc.dialects.gpu.tile.flow import YieldOp
+from polyc.dialects.gpu.tile.flow import YieldOp, verify_stage
 from polyc.dialects.gpu.types import (
     FragmentType,
     GlobalType,
@@ -73,7 +73,7 @@ class ContractOp(IRDLOperation):
     be stored transposed.  ``mma`` names the instruction, ``warp_tile`` the part of the tile
     that one warp (``mma.sync``) or one warpgroup (``wgmma``) computes.  A ``wgmma`` contract is
     asynchronous: the accumulator is ready after a ``gpu.await``, which may name the contract by its
-    ``token``.
+    ``token``.  ``stage`` is the contract's in its pipeline (``gpu-pipeline-planning``).
     """
 
     name = "gpu.contract"
@@ -89,11 +89,12 @@ class ContractOp(IRDLOperation):
     warp_tile = prop_def(IntsAttr)
     clear = opt_prop_def(UnitAttr)
     fragment_buffers = opt_prop_def(IndexAttr)
+    stage = opt_prop_def(IndexAttr)
     token = opt_result_def(TokenType)
     assembly_format = (
         "$lhs (`slot` $lhs_slot^)? $lhs_map `,` $rhs (`slot` $rhs_slot^)? $rhs_map `into` $acc "
         "(`clear` $clear^)? `mma` $mma `warp_tile` $warp_tile "
-        "(`fragment_buffers` $fragment_buffers^)? attr-dict "
+        "(`fragment_buffers` $fragment_buffers^)? (`stage` $stage^)? attr-dict "
         "`:` type($lhs) `,` type($rhs) `,` type($acc) (`->` type($token)^)?"
     )
 
@@ -108,6 +109,7 @@ class ContractOp(IRDLOperation):
         token: bool = False,
         clear: bool = False,
         fragment_buffers: int = 1,
+        stage: int | None = None,
     ) -> None:
         super().__init__(
             operands=[lhs.tile, lhs.slot, rhs.tile, rhs.slot, acc],
@@ -118,6 +120,7 @@ class ContractOp(IRDLOperation):
                 "warp_tile": IntsAttr(tuple(warp_tile)),
                 "clear": UnitAttr() if clear else None,
                 "fragment_buffers": index_attr(fragment_buffers) if fragment_buffers != 1 else None,
+                "stage": None if stage is None else index_attr(stage),
             },
             result_types=[TokenType() if token else None],
         )
@@ -170,6 +173,7 @@ class ContractOp(IRDLOperation):
             )
         if self.buffers not in (1, 2):
             raise VerifyException(f"BadBuffers: fragment_buffers is 1 or 2, not {self.buffers}")
+        verify_stage(self, self.stage)
         if self.mma.data not in MMA_KINDS:
             raise VerifyException(f'mma is {" or ".join(MMA_KINDS)}, not "{self.mma.data}"')
         if self.lhs_map.data not in (LHS_MK, LHS_KM) or self.rhs_map.data not in (RHS_KN, RHS_NK):

@@ -28,6 +28,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.gpu.hardware.checks import verify_cache_hint
 from polyc.dialects.gpu.im2col import Im2colAttr
+from polyc.dialects.gpu.tile.flow import verify_stage
 from polyc.dialects.gpu.types import (
     FragmentType,
     GlobalType,
@@ -220,6 +221,7 @@ class CopyOp(IRDLOperation):
     signals may give a ``token`` for ``gpu.await``: of a load, the tile may be read; of a store,
     the tile may be overwritten.  ``store_groups`` says of a TMA store that its waits are there
     (``gpu-store-waits``), and how many groups of threads store their own part of the tile.
+    ``stage`` is the copy's in its pipeline (``gpu-pipeline-planning``).
 
     ``axes`` are the axes of the tensor that the tile runs along, where they are not its last ones;
     the others are picked.  With ``im2col`` the tile is ``[pixels, channels]`` of a convolution's
@@ -245,6 +247,7 @@ class CopyOp(IRDLOperation):
     multicast = opt_prop_def(UnitAttr)
     cache = opt_prop_def(StringAttr)
     store_groups = opt_prop_def(IndexAttr)
+    stage = opt_prop_def(IndexAttr)
     token = opt_result_def(TokenType)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
@@ -256,6 +259,7 @@ class CopyOp(IRDLOperation):
         travel: CopyTravel = CopyTravel(),
         signal: CopySignal | None = None,
         *,
+        stage: int | None = None,
         token: bool = False,
     ) -> None:
         super().__init__(
@@ -279,6 +283,7 @@ class CopyOp(IRDLOperation):
                 "store_groups": (
                     None if travel.store_groups is None else index_attr(travel.store_groups)
                 ),
+                "stage": None if stage is None else index_attr(stage),
             },
             result_types=[TokenType() if token else None],
         )
@@ -301,6 +306,7 @@ class CopyOp(IRDLOperation):
             self.view,
             self.travel if loader is None else replace(self.travel, loader=loader),
             signal or self.signals,
+            stage=None if self.stage is None else self.stage.value.data,
             token=self.token is not None and signal is None,
         )
         new.attributes.update(self.attributes)
@@ -374,6 +380,8 @@ class CopyOp(IRDLOperation):
         view = CopyView.parse(parser)
         travel = CopyTravel.parse(parser)
         signal = CopySignal.parse(parser)
+        staged = parser.parse_optional_keyword("stage") is not None
+        stage = parser.parse_integer(allow_boolean=False) if staged else None
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         source_type = parser.parse_type()
@@ -383,7 +391,7 @@ class CopyOp(IRDLOperation):
         if token and not isinstance(parser.parse_type(), TokenType):
             parser.raise_error("a copy gives a !gpu.token or nothing", pos, parser.pos)
         ends = source.of(parser, source_type), target.of(parser, target_type)
-        op = cls(*ends, view, travel, signal, token=token)
+        op = cls(*ends, view, travel, signal, stage=stage, token=token)
         op.attributes.update(attributes)
         return op
 
@@ -402,6 +410,8 @@ class CopyOp(IRDLOperation):
         if self.signal_index is not None:
             printer.print_string(" at ")
             printer.print_ssa_value(self.signal_index)
+        if self.stage is not None:
+            printer.print_string(f" stage {self.stage.value.data}")
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.source.type)
@@ -447,6 +457,7 @@ class CopyOp(IRDLOperation):
                 raise VerifyException(f"a slot is of a ring of shared tiles, not of {end.type}")
         self._verify_geometry()
         self._verify_travel()
+        verify_stage(self, self.stage)
 
     def _verify_tensor_end(self, tensor: GlobalType) -> None:
         tile_type = self.target.type if tensor is self.source.type else self.source.type

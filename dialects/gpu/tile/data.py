@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IndexType, StringAttr, i32
+from xdsl.dialects.builtin import IndexType, StringAttr, UnitAttr, i32
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     base,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -22,22 +23,47 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.gpu.types import (
+    FragmentLayoutAttr,
     FragmentType,
     GlobalType,
     SharedType,
+    element_bytes,
 )
 
 
 @irdl_op_definition
 class FragmentOp(IRDLOperation):
-    """Allocate a fragment: registers of the threads that work on the tile together."""
+    """Allocate a fragment: registers of the threads that work on the tile together.
+
+    ``packed``, two neighbouring elements of 16 bits are one register, as wgmma takes its left
+    operand (``gpu-lower-tile-ops``).
+    """
 
     name = "gpu.fragment"
+    packed = opt_prop_def(UnitAttr)
     fragment = result_def(base(FragmentType))
-    assembly_format = "attr-dict `:` type($fragment)"
+    assembly_format = "(`packed` $packed^)? attr-dict `:` type($fragment)"
 
-    def __init__(self, fragment_type: FragmentType) -> None:
-        super().__init__(result_types=[fragment_type])
+    def __init__(self, fragment_type: FragmentType, *, packed: bool = False) -> None:
+        super().__init__(
+            properties={"packed": UnitAttr() if packed else None}, result_types=[fragment_type]
+        )
+
+    def verify_(self) -> None:
+        kind = self.fragment.type
+        assert isinstance(kind, FragmentType)
+        if self.packed is None:
+            return
+        if element_bytes(kind.element_type) != 2:
+            raise VerifyException(
+                f"a packed fragment has two elements of 16 bits in a register, not of {kind}"
+            )
+        layout = kind.layout
+        if isinstance(layout, FragmentLayoutAttr) and layout.registers.data % 2:
+            raise VerifyException(
+                f"a packed fragment has an even number of elements a thread, not "
+                f"{layout.registers.data}"
+            )
 
 
 @irdl_op_definition

@@ -76,7 +76,7 @@ def of(*kinds: type[Operation]) -> Callable[[Operation], Found]:
 
 
 def without_target(module: Operation) -> Found:
-    return (op for op in find(module, gpu.ModuleOp) if "target" not in op.attributes)
+    return (op for op in find(module, gpu.ModuleOp) if op.target is None)
 
 
 def nothing(module: Operation) -> Found:
@@ -127,11 +127,7 @@ def not_planned(module: Operation) -> Found:
         if isinstance(op, tile.CopyOp) and (op.is_load or op.is_store) and op.loader is None:
             yield op
         inside = isinstance(op.parent_op(), tile.PipelineOp)
-        if (
-            inside
-            and isinstance(op, tile.CopyOp | tile.ContractOp)
-            and "stage" not in op.attributes
-        ):
+        if inside and isinstance(op, tile.CopyOp | tile.ContractOp) and op.stage is None:
             yield op
 
 
