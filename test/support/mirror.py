@@ -136,6 +136,11 @@ def importers() -> Mapping[Path, set[Path]]:
     for path in sources():
         for module in words(path).modules & modules.keys():
             found.setdefault(modules[module], set()).add(path)
+        if path.stem == "__init__" and "import_module" in words(path).used:
+            # A folder that is imported by name, a file when it is asked for.
+            for other in sources():
+                if other.parent == path.parent and other != path:
+                    found.setdefault(other, set()).add(path)
     return found
 
 
