@@ -22,7 +22,7 @@ Results = dict[str, dict[str, str | None]]
 
 
 def table(results: Mapping[str, Mapping[str, str | None]]) -> list[str]:
-    """The rows of docs/mutation.md: how many faults of each file are caught."""
+    """The rows of docs/tools/mutation.md: how many faults of each file are caught."""
     rows = ["| analysis | mutants | caught | survived |", "|---|---|---|---|"]
     counts = {file: list(found.values()) for file, found in results.items()}
     for file, found in [*counts.items(), ("all", [by for f in counts.values() for by in f])]:

@@ -8,7 +8,7 @@ of events.
 
     python bench/family_mutants.py [--each 24] [--jobs 2] [--output FILE]
 
-The figures of docs/mutation.md are those of bench/results/family_mutants.json.
+The figures of docs/tools/mutation.md are those of bench/results/family_mutants.json.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent / "docs"
-PAGES = (HERE / "README.md", DOCS / "semantics.md", DOCS / "mutation.md")
+PAGES = (HERE / "README.md", DOCS / "semantics.md", DOCS / "tools" / "mutation.md")
 MARK = re.compile(r"(<!-- table: (results/\S+\.json) -->\n)(?:\|.*\n)*")
 
 COLUMNS = {

@@ -40,7 +40,7 @@ def is_finished(module: Operation) -> bool:
 
 def _awaits_guards(module: gpu.ModuleOp) -> bool:
     """Whether passes have begun on a module, and have not yet asked about all of its accesses."""
-    return "target" in module.attributes and any(
+    return module.target is not None and any(
         isinstance(op, _ACCESSES)
         and op.predicate is None
         and any(isinstance(i.type, IndexType) for i in op.indices)

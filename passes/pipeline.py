@@ -1,8 +1,8 @@
 """The order of the pipeline, from ``frontend`` to the hardware level of ``gpu``.
 
-It is written here and nowhere else; ``docs/gpu-passes.md`` is the table of the gpu dialect's part.
-A pass lies in the folder of its dialect, in a file of its name, and is imported when it is asked
-for, so that knowing the names costs nothing.
+It is written here and nowhere else; ``docs/passes/gpu-passes.md`` is the table of the gpu
+dialect's part.  A pass lies in the folder of its dialect, in a file of its name, and is imported
+when it is asked for, so that knowing the names costs nothing.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from polyc.poly.contraction import ContractionPattern, Refusal, classify
 from polyc.poly.indexbook import book_entries
 from polyc.poly.names import axis_names, value_names
 from polyc.poly.readings import Filled, Guard, Reading, reading
-from polyc.poly.ways import entry_of, facts_of, why_not_affine
+from polyc.poly.ways import entry_of, facts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def blocks_of(graph: Operation) -> Blocks:
     boundaries: list[Boundary] = []
     for value, entry in entries.items():
         owner = value.owner
-        if (reason := why_not_affine(entry)) is not None:
+        if (reason := entry.why_not_affine) is not None:
             boundaries.append(Boundary(value, names[value], reason))
         elif not isinstance(owner, Operation) or not owner.operands or value in hidden:
             continue

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects.index import value_op
-from polyc.poly.ways import upstream, why_not_affine
+from polyc.poly.ways import upstream
 
 
 def all_open(values: Iterable[SSAValue]) -> dict[SSAValue, dict[SSAValue, str]]:
@@ -25,7 +25,7 @@ def all_open(values: Iterable[SSAValue]) -> dict[SSAValue, dict[SSAValue, str]]:
                 above = found.get(operand, {})
                 here = {**here, **above} if here and above else here or above
         entry = value_op(value)
-        if entry is not None and (reason := why_not_affine(entry)) is not None:
+        if entry is not None and (reason := entry.why_not_affine) is not None:
             here = {**here, value: reason}
         found[value] = here
     return found
@@ -36,6 +36,6 @@ def open_at(value: SSAValue) -> dict[SSAValue, str]:
     found: dict[SSAValue, str] = {}
     for v in upstream(value):
         entry = value_op(v)
-        if entry is not None and (reason := why_not_affine(entry)) is not None:
+        if entry is not None and (reason := entry.why_not_affine) is not None:
             found[v] = reason
     return found

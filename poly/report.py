@@ -1,7 +1,7 @@
 """The report of ``polyc analyze``: every analysis of a graph as JSON (S7.1, S13.1).
 
 The names ``parallel_axes``, ``reduce_axes``, ``tail_axes``, ``compute_at`` with ``halo``, and
-``min_buffer`` are those of the specification's section 7; docs/analysis.md has the schema.
+``min_buffer`` are those of the specification's section 7; docs/tools/analysis.md has the schema.
 """
 
 from __future__ import annotations

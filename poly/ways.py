@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap, AffineSet
 
@@ -64,14 +63,6 @@ def downstream(value: SSAValue) -> set[SSAValue]:
                         found.add(result)
                         pending.append(result)
     return found
-
-
-def why_not_affine(entry: ValueOp) -> str | None:
-    """Why a value's access is not affine, or None where it is (S4.5)."""
-    if entry.is_scop:
-        return None
-    reason = entry.attributes.get("reason")
-    return reason.data if isinstance(reason, StringAttr) else "it reads where its data says"
 
 
 def _between(
@@ -128,7 +119,7 @@ def ways(
         if value is producer:
             continue
         entry = entry_of(value)
-        if (reason := why_not_affine(entry)) is not None:
+        if (reason := entry.why_not_affine) is not None:
             return Blocked(f"%{value.name_hint or '?'} between them is not affine: {reason}")
         for i, operand in enumerate(entry.operands_read):
             if operand not in between:

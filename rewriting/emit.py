@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IndexType,
     IntegerAttr,
-    UnitAttr,
     f32,
     i1,
     i32,
@@ -28,12 +27,10 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, Affine
 
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.gpu.loops import mark_unrolled
 from polyc.dialects.gpu.types import register_memref
 
 INDEX = IndexType()
-
-UNROLL = "unroll"
-"""Attribute of an ``scf.for`` that is to be unrolled whole."""
 
 
 class Emit:
@@ -158,7 +155,7 @@ class Emit:
         block.add_ops([*inner.ops, scf.YieldOp()])
         new = scf.ForOp(low, high, stride, [], block)
         if unroll:
-            new.attributes[UNROLL] = UnitAttr()
+            mark_unrolled(new)
         self.ops.append(new)
         return new
 

@@ -3,7 +3,8 @@
     import polyc.tile as T
 
 A kernel's function runs once and records ops, which carry the lines that made them.  What it
-records is what ``examples/tile/*.mlir`` write as text; ``docs/tile-python.md`` is the guide.
+records is what ``examples/tile/*.mlir`` write as text; ``docs/tutorials/tile-python.md``
+is the guide.
 """
 
 from xdsl.dialects.builtin import bf16, f16, f32, i1, i32

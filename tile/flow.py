@@ -8,10 +8,11 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import LocationAttr, UnitAttr
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Block, SSAValue
 
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.loops import mark_unrolled
 from polyc.tile.indices import Index, IndexLike, leaf, ssa_index
 from polyc.tile.scalars import Scalar, constant_of, truth
 from polyc.tile.source import here, public, refuse, targets
@@ -155,7 +156,7 @@ class Serial(Region[Any]):
         made = scf.ForOp(low, high, step, self.start, region_of(block))
         self.op = insert(made, self.location)
         if self.unroll:
-            self.op.attributes["unroll"] = UnitAttr()
+            mark_unrolled(self.op)
 
     @property
     def results(self) -> tuple[Any, ...]:

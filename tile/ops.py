@@ -107,22 +107,17 @@ def copy(
         window = [first for first, _ in cut.start]
     if signal is not None and not isinstance(signal, RingStep):  # pyright: ignore[reportUnnecessaryIsInstance]
         refuse("NotARing", f"a copy signals a step of a ring, ring[i], not {signal!r}")
+    completes = None
+    if signal is not None:
+        completes = tile.CopySignal(signal.ring.value, ssa_index(signal.iteration))
     made = insert(
         tile.CopyOp(
-            start.value,
-            [*start.at, *end.at],
-            end.value,
-            end.slot,
-            None if signal is None else signal.ring.value,
-            None if signal is None else ssa_index(signal.iteration),
-            loader,
-            source_slot=start.slot,
-            window=window,
-            multicast=multicast,
+            tile.CopyEnd(start.value, start.at, start.slot),
+            tile.CopyEnd(end.value, end.at, end.slot),
+            tile.CopyView(window, axes, im2col, [ssa_index(t) for t in tap]),
+            tile.CopyTravel(loader, multicast),
+            completes,
             token=token,
-            axes=axes,
-            im2col=im2col,
-            tap=[ssa_index(t) for t in tap],
         )
     )
     return _token(made.token)
@@ -233,18 +228,14 @@ def gemm(
     part = list(warp_tile) if warp_tile is not None else _warp_tile(kind, m, n)
     made = insert(
         tile.ContractOp(
-            left.value,
-            tile.LHS_KM if transpose_a else tile.LHS_MK,
-            right.value,
-            tile.RHS_NK if transpose_b else tile.RHS_KN,
+            tile.ContractSide(left.value, tile.LHS_KM if transpose_a else tile.LHS_MK, left.slot),
+            tile.ContractSide(right.value, tile.RHS_NK if transpose_b else tile.RHS_KN, right.slot),
             acc.value,
             kind,
             part,
-            left.slot,
-            right.slot,
-            token,
-            clear,
-            fragment_buffers,
+            token=token,
+            clear=clear,
+            fragment_buffers=fragment_buffers,
         )
     )
     made.attributes.update({key: attribute(value) for key, value in (attributes or {}).items()})

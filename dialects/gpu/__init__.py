@@ -10,7 +10,8 @@ from xdsl.ir import Dialect
 from polyc.dialects.gpu.hardware import HARDWARE_OPS
 from polyc.dialects.gpu.im2col import IM2COL_TYPES
 from polyc.dialects.gpu.module import MODULE_OPS
+from polyc.dialects.gpu.target import TargetAttr
 from polyc.dialects.gpu.tile import TILE_OPS
 from polyc.dialects.gpu.types import TYPES
 
-Gpu = Dialect("gpu", [*MODULE_OPS, *TILE_OPS, *HARDWARE_OPS], [*TYPES, *IM2COL_TYPES])
+Gpu = Dialect("gpu", [*MODULE_OPS, *TILE_OPS, *HARDWARE_OPS], [*TYPES, *IM2COL_TYPES, TargetAttr])

@@ -6,9 +6,10 @@ Their names stand here too: a launch or a kernel elsewhere is told what it belon
 from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
-from xdsl.irdl import IRDLOperation, prop_def, region_def
+from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def, region_def
 
 from polyc.dialects.common.dim import AssumptionsAttr
+from polyc.dialects.gpu.target import TargetAttr
 from polyc.dialects.gpu.types import GlobalType, IndexAttr
 
 
@@ -17,6 +18,8 @@ class Module(IRDLOperation):
 
     ``arch`` is ``sm_80`` or ``sm_90a`` (S0.1); ``symbols`` are the sizes of the signature in
     order of appearance, ``assumptions`` the facts that the graph states about them (S2.1).
+    ``target`` are the architecture's limits, once ``gpu-bind-target`` has asked whether it has all
+    that the kernels use.
     """
 
     name = "gpu.module"
@@ -24,6 +27,7 @@ class Module(IRDLOperation):
     arch = prop_def(StringAttr)
     symbols = prop_def(ArrayAttr[StringAttr])
     assumptions = prop_def(AssumptionsAttr)
+    target = opt_prop_def(TargetAttr)
     body = region_def("single_block")
 
     @property

@@ -20,6 +20,7 @@ from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, SymbolOpInte
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.gpu.containers import Module
+from polyc.dialects.gpu.loops import verify_unrolled
 from polyc.dialects.gpu.types import BindAttr, IndexAttr, IntsAttr, index_attr
 
 
@@ -150,6 +151,7 @@ class KernelOp(IRDLOperation):
             raise VerifyException(
                 f"{len(self.bindings)} bindings do not fit {len(args)} kernel arguments"
             )
+        verify_unrolled(self)
 
 
 @irdl_op_definition

@@ -22,6 +22,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import (
     AssumptionsAttr,
     unknown_symbol,
@@ -35,6 +36,7 @@ from polyc.dialects.gpu.launches import (
     check_symbols,
     parse_optional_assumptions,
 )
+from polyc.dialects.gpu.target import Limits, TargetAttr
 from polyc.dialects.gpu.types import GlobalType, index_attr
 from polyc.dialects.gpu.views import check_bound
 
@@ -87,6 +89,8 @@ class ModuleOp(Module):
         )
         assumptions = parse_optional_assumptions(parser, "assuming")
         op = cls(name, arch, symbols, assumptions, [])
+        if parser.parse_optional_keyword("target") is not None:
+            op.target = TargetAttr(TargetAttr.parse_parameter(parser))
         attributes = parser.parse_optional_attr_dict_with_keyword()
         op.detach_region(op.body)
         op.add_region(parser.parse_region())
@@ -102,6 +106,9 @@ class ModuleOp(Module):
         printer.print_string(f' arch "{self.arch.data}" symbols [{", ".join(self.symbol_names)}]')
         if self.assumptions.data:
             printer.print_string(f" assuming {self.assumptions.text()}")
+        if self.target is not None:
+            printer.print_string(" target ")
+            self.target.print_parameter(printer)
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.body)
@@ -109,6 +116,12 @@ class ModuleOp(Module):
     def verify_(self) -> None:
         if self.arch.data not in ("sm_80", "sm_90a"):
             raise VerifyException(f'arch is "sm_80" or "sm_90a", not "{self.arch.data}"')
+        limits = Limits.of(ARCHS[self.arch.data])
+        if self.target is not None and self.target.data != limits:
+            raise VerifyException(
+                f"the target of {self.arch.data} is {limits}, not {self.target.data}; "
+                "gpu-bind-target writes it"
+            )
         for fact in self.assumptions.data:
             if (fault := unknown_symbol(fact, self.symbol_names)) is not None:
                 raise VerifyException(f"{fault} of gpu.module @{self.sym_name.data}")

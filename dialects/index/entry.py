@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     IntegerType,
+    StringAttr,
     UnitAttr,
 )
 from xdsl.ir import Operation, SSAValue
@@ -27,7 +28,7 @@ class Entry(IRDLOperation):
     ``axes`` are the value's, ``reduced`` those that its op reduces, with the ids that
     they had before (S4.4).  ``pieces`` say how the operands are read; a leaf has one
     with no inputs.  ``non_scop`` marks a value whose access depends on data: it has no
-    pieces and is a region boundary (S4.5).
+    pieces and is a region boundary (S4.5).  ``reason`` says why, as one clause.
 
     A dimension whose size is a product of symbols may be a tuple of axes, one a factor,
     ``(i0(3): M, i1(4): N)`` for ``M * N``: maps then range over the factors (S4.7).
@@ -40,11 +41,19 @@ class Entry(IRDLOperation):
     reduced = prop_def(ArrayAttr[AxisAttr])
     pieces = prop_def(ArrayAttr[PieceAttr])
     non_scop = opt_prop_def(UnitAttr)
+    reason = opt_prop_def(StringAttr)
     tuples = opt_prop_def(DenseArrayBase)
 
     @property
     def is_scop(self) -> bool:
         return self.non_scop is None
+
+    @property
+    def why_not_affine(self) -> str | None:
+        """Why the access is not affine, as one clause, or None where it is (S4.5)."""
+        if self.is_scop:
+            return None
+        return "it reads where its data says" if self.reason is None else self.reason.data
 
     @property
     def is_plain(self) -> bool:

@@ -96,6 +96,10 @@ def _verify_scop(op: Entry) -> None:
                 "reduced axes, or drop non_scop"
             )
         return
+    if op.reason is not None:
+        raise VerifyException(
+            f'"{op.reason.data}" is why a value is non_scop, and this one is not; leave it out'
+        )
     if not op.pieces.data:
         raise VerifyException("a value that is not non_scop has at least one piece")
     if len(op.pieces) > MAX_PIECES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, UnitAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, StringAttr, UnitAttr, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition
 from xdsl.parser import Parser
@@ -37,8 +37,9 @@ class ValueOp(Entry):
         reduced: Sequence[AxisAttr] = (),
         non_scop: bool = False,
         tuples: Sequence[int] | None = None,
+        reason: str | None = None,
     ) -> None:
-        """``tuples`` None is an axis a dimension."""
+        """``tuples`` None is an axis a dimension; ``reason`` is of a ``non_scop`` value."""
         plain = tuples is None or all(count == 1 for count in tuples)
         super().__init__(
             operands=[value],
@@ -47,6 +48,7 @@ class ValueOp(Entry):
                 "reduced": ArrayAttr(reduced),
                 "pieces": ArrayAttr(pieces),
                 "non_scop": UnitAttr() if non_scop else None,
+                "reason": None if reason is None else StringAttr(reason),
                 "tuples": None if plain else DenseArrayBase.from_list(i64, tuples or ()),
             },
         )
@@ -64,6 +66,7 @@ class ValueOp(Entry):
             reduced = _parse_axes(parser, "reduce")
         pieces: list[PieceAttr] = []
         non_scop = parser.parse_optional_keyword("non_scop") is not None
+        reason = parser.parse_optional_str_literal() if non_scop else None
         if not non_scop:
             if parser.parse_optional_keyword("pieces") is not None:
                 pieces = parser.parse_comma_separated_list(
@@ -74,7 +77,7 @@ class ValueOp(Entry):
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         value = parser.resolve_operand(operand, parser.parse_type())
-        op = cls(value, axes, pieces, reduced, non_scop, [len(d) for d in dimensions])
+        op = cls(value, axes, pieces, reduced, non_scop, [len(d) for d in dimensions], reason)
         op.attributes |= attributes
         return op
 
@@ -86,6 +89,9 @@ class ValueOp(Entry):
             printer.print_string(f" reduce {axes_text(self.reduced)}")
         if self.non_scop is not None:
             printer.print_string(" non_scop")
+            if self.reason is not None:
+                printer.print_string(" ")
+                printer.print_string_literal(self.reason.data)
         elif len(self.pieces) == 1:
             printer.print_string(" ")
             print_piece(printer, self.pieces.data[0])

@@ -21,7 +21,7 @@ from polyc.dialects.region.elementwise import (
     UnaryOp,
 )
 from polyc.dialects.region.graph import GraphOp
-from polyc.dialects.region.kernel import KernelOp, YieldOp, kernel_of
+from polyc.dialects.region.kernel import KernelOp, KernelTensor, YieldOp, kernel_of
 from polyc.dialects.region.leaves import ConstantOp, DimOp, InsideOp, ReadOp
 from polyc.dialects.region.scope import (
     BINARY_FNS,
@@ -52,6 +52,7 @@ __all__ = [
     "GraphOp",
     "InsideOp",
     "KernelOp",
+    "KernelTensor",
     "MemRefType",
     "ReadOp",
     "ReduceOp",

@@ -31,7 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import AssumptionsAttr
 from polyc.dialects.common.sizes import product
-from polyc.dialects.region.kernel import KernelOp
+from polyc.dialects.region.kernel import KernelOp, KernelTensor
 from polyc.dialects.region.scope import KernelScope
 from polyc.dialects.region.signature import (
     check_signature,
@@ -92,37 +92,42 @@ class GraphOp(KernelScope):
     def __init__(
         self,
         sym_name: str,
-        ins: Sequence[MemRefType],
-        outs: Sequence[MemRefType],
+        inputs: Sequence[KernelTensor],
+        outputs: Sequence[KernelTensor],
         sources: Sequence[SymbolRefAttr],
-        arg_names: Sequence[str],
-        res_names: Sequence[str],
         *,
         symbols: Sequence[str] | None = None,
         assumptions: AssumptionsAttr | None = None,
-        arg_attrs: Sequence[DictionaryAttr] | None = None,
-        res_attrs: Sequence[DictionaryAttr] | None = None,
     ) -> None:
+        """An output's ``edge`` is its source's to say; every output of a graph lies in memory."""
         if symbols is None:
-            symbols = derived_symbols(t.shape for t in [*ins, *outs])
-        if arg_attrs is None:
-            arg_attrs = [DictionaryAttr({}) for _ in ins]
-        if res_attrs is None:
-            res_attrs = [DictionaryAttr({}) for _ in outs]
+            symbols = derived_symbols(t.type.shape for t in (*inputs, *outputs))
         super().__init__(
             properties={
                 "sym_name": StringAttr(sym_name),
-                "ins": ArrayAttr(ins),
-                "outs": ArrayAttr(outs),
+                "ins": ArrayAttr(t.type for t in inputs),
+                "outs": ArrayAttr(t.type for t in outputs),
                 "sources": ArrayAttr(sources),
                 "symbols": ArrayAttr(StringAttr(s) for s in symbols),
                 "assumptions": assumptions or AssumptionsAttr(()),
-                "arg_names": ArrayAttr(StringAttr(n) for n in arg_names),
-                "arg_attrs": ArrayAttr(arg_attrs),
-                "res_names": ArrayAttr(StringAttr(n) for n in res_names),
-                "res_attrs": ArrayAttr(res_attrs),
+                "arg_names": ArrayAttr(StringAttr(t.name) for t in inputs),
+                "arg_attrs": ArrayAttr(t.attributes for t in inputs),
+                "res_names": ArrayAttr(StringAttr(t.name) for t in outputs),
+                "res_attrs": ArrayAttr(t.attributes for t in outputs),
             },
         )
+
+    @property
+    def inputs(self) -> tuple[KernelTensor, ...]:
+        """The signature's inputs, in order."""
+        rows = zip(self.arg_names, self.ins, self.arg_attrs, strict=True)
+        return tuple(KernelTensor(name.data, kind, attrs) for name, kind, attrs in rows)
+
+    @property
+    def outputs(self) -> tuple[KernelTensor, ...]:
+        """The signature's outputs, in order."""
+        rows = zip(self.res_names, self.outs, self.res_attrs, strict=True)
+        return tuple(KernelTensor(name.data, kind, attrs) for name, kind, attrs in rows)
 
     def kernels(self) -> list[KernelOp]:
         """The kernels that compute the outputs, in the order of the text."""
@@ -170,53 +175,34 @@ class GraphOp(KernelScope):
     @classmethod
     def parse(cls, parser: Parser) -> GraphOp:
         name = parser.parse_symbol_name().data
-        names: list[str] = []
-        types: list[MemRefType] = []
-        attrs: list[DictionaryAttr] = []
         sources: list[SymbolRefAttr] = []
 
-        def parse_tensor() -> None:
-            names.append(parser.parse_identifier(" as the tensor's name"))
+        def parse_tensor(source: bool) -> KernelTensor:
+            label = parser.parse_identifier(" as the tensor's name")
             parser.parse_punctuation(":")
             pos = parser.pos
-            found = parser.parse_type()
-            if not isinstance(found, MemRefType):
-                parser.raise_error(f"expected a !region.memref, got {found}", pos)
-            types.append(found)
+            kind = parser.parse_type()
+            if not isinstance(kind, MemRefType):
+                parser.raise_error(f"expected a !region.memref, got {kind}", pos)
+            if source:
+                parser.parse_keyword(FROM)
+                pos = parser.pos
+                found = parser.parse_attribute()
+                if not isinstance(found, SymbolRefAttr):
+                    parser.raise_error(f"expected @kernel::@output, got {found}", pos)
+                sources.append(found)
+            return KernelTensor(label, kind, DictionaryAttr(parser.parse_optional_attr_dict()))
 
-        def parse_in() -> None:
-            parse_tensor()
-            attrs.append(DictionaryAttr(parser.parse_optional_attr_dict()))
+        def parse_tensors(word: str, source: bool) -> list[KernelTensor]:
+            parser.parse_keyword(word)
+            return parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: parse_tensor(source)
+            )
 
-        def parse_out() -> None:
-            parse_tensor()
-            parser.parse_keyword(FROM)
-            pos = parser.pos
-            found = parser.parse_attribute()
-            if not isinstance(found, SymbolRefAttr):
-                parser.raise_error(f"expected @kernel::@output, got {found}", pos)
-            sources.append(found)
-            attrs.append(DictionaryAttr(parser.parse_optional_attr_dict()))
-
-        parser.parse_keyword("ins")
-        parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_in)
-        count = len(names)
-        parser.parse_keyword("outs")
-        parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_out)
+        inputs, outputs = parse_tensors("ins", False), parse_tensors("outs", True)
         symbols, assumptions = parse_symbols(parser)
         extra = parser.parse_optional_attr_dict_with_keyword()
-        op = cls(
-            name,
-            types[:count],
-            types[count:],
-            sources,
-            names[:count],
-            names[count:],
-            symbols=symbols,
-            assumptions=assumptions,
-            arg_attrs=attrs[:count],
-            res_attrs=attrs[count:],
-        )
+        op = cls(name, inputs, outputs, sources, symbols=symbols, assumptions=assumptions)
         if extra is not None:
             op.attributes |= extra.data
         return op

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -68,6 +69,16 @@ from polyc.dialects.region.types import (
 # The kernel ----------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class KernelTensor:
+    """One input or output of a kernel; ``edge`` says where an output goes (``materialize``)."""
+
+    name: str
+    type: MemRefType
+    attributes: DictionaryAttr = DictionaryAttr({})  # noqa: RUF009 (attributes do not change)
+    edge: str = "gmem"
+
+
 @irdl_op_definition
 class KernelOp(KernelScope):
     """One kernel: inputs to read, axes to run over, values to write (S6.1).
@@ -101,53 +112,57 @@ class KernelOp(KernelScope):
         self,
         sym_name: str,
         iters: Iterable[AxisAttr],
-        ins: Sequence[MemRefType],
-        outs: Sequence[MemRefType],
-        arg_names: Sequence[str],
-        res_names: Sequence[str],
+        inputs: Sequence[KernelTensor],
+        outputs: Sequence[KernelTensor],
         *,
         body: Region | None = None,
         symbols: Sequence[str] | None = None,
         assumptions: AssumptionsAttr | None = None,
-        arg_attrs: Sequence[DictionaryAttr] | None = None,
-        res_attrs: Sequence[DictionaryAttr] | None = None,
-        materialize: Sequence[str] | None = None,
         held: Sequence[MemRefType] | None = None,
     ) -> None:
         if body is None:
-            body = Region(Block(arg_types=ins))
+            body = Region(Block(arg_types=[t.type for t in inputs]))
         if symbols is None:
-            symbols = derived_symbols(t.shape for t in held or [*ins, *outs])
-        if arg_attrs is None:
-            arg_attrs = [DictionaryAttr({}) for _ in ins]
-        if res_attrs is None:
-            res_attrs = [DictionaryAttr({}) for _ in outs]
-        if materialize is None:
-            materialize = ["gmem"] * len(outs)
+            whole = held or [t.type for t in (*inputs, *outputs)]
+            symbols = derived_symbols(t.shape for t in whole)
         super().__init__(
             properties={
                 "sym_name": StringAttr(sym_name),
                 "iters": ArrayAttr(iters),
-                "outs": ArrayAttr(outs),
-                "materialize": ArrayAttr(StringAttr(m) for m in materialize),
+                "outs": ArrayAttr(t.type for t in outputs),
+                "materialize": ArrayAttr(StringAttr(t.edge) for t in outputs),
                 "symbols": ArrayAttr(StringAttr(s) for s in symbols),
                 "assumptions": assumptions or AssumptionsAttr(()),
-                "arg_names": ArrayAttr(StringAttr(n) for n in arg_names),
-                "arg_attrs": ArrayAttr(arg_attrs),
-                "res_names": ArrayAttr(StringAttr(n) for n in res_names),
-                "res_attrs": ArrayAttr(res_attrs),
+                "arg_names": ArrayAttr(StringAttr(t.name) for t in inputs),
+                "arg_attrs": ArrayAttr(t.attributes for t in inputs),
+                "res_names": ArrayAttr(StringAttr(t.name) for t in outputs),
+                "res_attrs": ArrayAttr(t.attributes for t in outputs),
                 "held": None if held is None else ArrayAttr(held),
             },
             regions=[body],
         )
-        for arg, name in zip(self.ins, arg_names, strict=False):
-            if SSAValue.is_valid_name(name):
-                arg.name_hint = name
+        for arg, tensor in zip(self.ins, inputs, strict=False):
+            if SSAValue.is_valid_name(tensor.name):
+                arg.name_hint = tensor.name
 
     @property
     def ins(self) -> tuple[BlockArgument, ...]:
         """The tensors read, as the block's arguments."""
         return tuple(self.body.block.args)
+
+    @property
+    def inputs(self) -> tuple[KernelTensor, ...]:
+        """The signature's inputs, in order."""
+        return tuple(
+            KernelTensor(name.data, cast(MemRefType, arg.type), attributes)
+            for arg, name, attributes in zip(self.ins, self.arg_names, self.arg_attrs, strict=True)
+        )
+
+    @property
+    def outputs(self) -> tuple[KernelTensor, ...]:
+        """The signature's outputs, in order."""
+        rows = zip(self.res_names, self.outs, self.res_attrs, self.materialize, strict=True)
+        return tuple(KernelTensor(n.data, kind, attrs, to.data) for n, kind, attrs, to in rows)
 
     @property
     def seen(self) -> tuple[MemRefType, ...]:
@@ -216,11 +231,8 @@ class KernelOp(KernelScope):
         parser.parse_keyword("iters")
         iters = parse_axes(parser)
         arguments: list[Parser.Argument] = []
-        arg_attrs: list[DictionaryAttr] = []
-        outs: list[MemRefType] = []
-        res_names: list[str] = []
-        materialize: list[str] = []
-        res_attrs: list[DictionaryAttr] = []
+        inputs: list[KernelTensor] = []
+        outputs: list[KernelTensor] = []
 
         def memref(found: Attribute, pos: int) -> MemRefType:
             if not isinstance(found, MemRefType):
@@ -230,17 +242,19 @@ class KernelOp(KernelScope):
         def parse_in() -> None:
             pos = parser.pos
             argument = parser.parse_argument()
-            memref(argument.type, pos)
+            kind = memref(argument.type, pos)
             arguments.append(argument)
-            arg_attrs.append(DictionaryAttr(parser.parse_optional_attr_dict()))
+            attributes = DictionaryAttr(parser.parse_optional_attr_dict())
+            inputs.append(KernelTensor(argument.name.text[1:], kind, attributes))
 
         def parse_out() -> None:
-            res_names.append(parser.parse_identifier(" as the output's name"))
+            label = parser.parse_identifier(" as the output's name")
             parser.parse_punctuation(":")
             pos = parser.pos
-            outs.append(memref(parser.parse_type(), pos))
-            materialize.append(parse_fn(parser, MATERIALIZE).data)
-            res_attrs.append(DictionaryAttr(parser.parse_optional_attr_dict()))
+            kind = memref(parser.parse_type(), pos)
+            to = parse_fn(parser, MATERIALIZE).data
+            attributes = DictionaryAttr(parser.parse_optional_attr_dict())
+            outputs.append(KernelTensor(label, kind, attributes, to))
 
         parser.parse_keyword("ins")
         parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_in)
@@ -257,16 +271,11 @@ class KernelOp(KernelScope):
         op = cls(
             name,
             iters,
-            [cast(MemRefType, a.type) for a in arguments],
-            outs,
-            [a.name.text[1:] for a in arguments],
-            res_names,
+            inputs,
+            outputs,
             body=body,
             symbols=symbols,
             assumptions=assumptions,
-            arg_attrs=arg_attrs,
-            res_attrs=res_attrs,
-            materialize=materialize,
             held=held,
         )
         if extra is not None:

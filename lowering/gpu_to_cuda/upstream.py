@@ -24,6 +24,7 @@ from xdsl.ir.affine import (
 )
 
 from polyc.dialects.gpu.hardware import scalar_type
+from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.types import REGISTER
 from polyc.lowering.gpu_to_cuda.writer import KernelWriter, not_lowered, prints
 from polyc.passes.support.gpu.symbols import constant_of
@@ -488,7 +489,7 @@ def _for(w: KernelWriter, op: scf.ForOp) -> None:
     low, high, step = (w.text(v) for v in (op.lb, op.ub, op.step))
     i = w.name(induction, "i")
     by = f"++{i}" if constant_of(op.step) == 1 else f"{i} += {step}"
-    if "unroll" in op.attributes:
+    if is_unrolled(op):
         w.line("#pragma unroll")
     head = f"for ({kind} {i} = {low}; {signed(i, kind)} < {signed(high, kind)}; {by})"
     with w.block(head):

@@ -43,16 +43,6 @@ BOUNDARY = "boundary"
 """The key, in the dictionary of an output between kernels, of why it is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """One input or output of a kernel."""
-
-    name: str
-    type: MemRefType
-    attributes: DictionaryAttr
-    edge: str = "gmem"
-
-
 class Lowering:
     """The ops that take the place of one graph; ``others`` are the names beside it."""
 
@@ -151,13 +141,13 @@ class Lowering:
             return edge(self.name, name), name
         return edge(self.kernel_names[self.found.stored[value].kernel], name), name
 
-    def _reads(self, kernel: Kernel) -> dict[SSAValue, Tensor]:
+    def _reads(self, kernel: Kernel) -> dict[SSAValue, region.KernelTensor]:
         """What a kernel reads: the graph's inputs first, then what other kernels make."""
         leaves: dict[SSAValue, DictionaryAttr] = dict(
             zip(self.graph.body.block.args, self.graph.arg_attrs, strict=True)
         )
         made = [value for op in self.graph.body.block.ops for value in op.results]
-        found: dict[SSAValue, Tensor] = {}
+        found: dict[SSAValue, region.KernelTensor] = {}
         taken: set[str] = set()
         for value in (*leaves, *made):
             if value not in kernel.reads and not (self.single and value in leaves):
@@ -170,12 +160,12 @@ class Lowering:
             attrs = leaves.get(value, DictionaryAttr({}))
             if not self.single:
                 attrs = DictionaryAttr({**attrs.data, FROM: place})
-            found[value] = Tensor(name, self._in_memory(value), attrs)
+            found[value] = region.KernelTensor(name, self._in_memory(value), attrs)
         return found
 
-    def _writes(self, kernel: Kernel) -> list[Tensor]:
+    def _writes(self, kernel: Kernel) -> list[region.KernelTensor]:
         """What a kernel makes, in the order of its roots."""
-        found: list[Tensor] = []
+        found: list[region.KernelTensor] = []
         for root in kernel.roots:
             kind = self._in_memory(root.value)
             if root.output is None:
@@ -183,12 +173,12 @@ class Lowering:
                 attrs = DictionaryAttr({}) if spec is None else self._res_attrs(spec)
                 attrs = DictionaryAttr({**attrs.data, BOUNDARY: StringAttr(stored.reason)})
                 name = self.value_names[root.value]
-                found.append(Tensor(name, kind, attrs, stored.edge))
+                found.append(region.KernelTensor(name, kind, attrs, stored.edge))
                 continue
             spec = self.outputs[root.output]
             whole = memref(spec)
             kind = MemRefType.of(kind.shape, whole.element_type, whole.align, whole.noalias)
-            found.append(Tensor(spec.name, kind, self._res_attrs(spec)))
+            found.append(region.KernelTensor(spec.name, kind, self._res_attrs(spec)))
         return found
 
     def _res_attrs(self, spec: TensorSpec) -> DictionaryAttr:
@@ -214,16 +204,11 @@ class Lowering:
         op = region.KernelOp(
             self.kernel_names[kernel],
             kernel.iters,
-            [t.type for t in reads.values()],
-            [t.type for t in writes],
-            [t.name for t in reads.values()],
-            [t.name for t in writes],
+            list(reads.values()),
+            writes,
             body=Region(block),
             symbols=self.graph.symbol_names,
             assumptions=self.graph.assumptions,
-            arg_attrs=[t.attributes for t in reads.values()],
-            res_attrs=[t.attributes for t in writes],
-            materialize=[t.edge for t in writes],
         )
         if self.single:
             op.attributes |= self.graph.attributes
@@ -239,18 +224,24 @@ class Lowering:
                     sources[root.output] = edge(name, self.outputs[root.output].name)
         op = region.GraphOp(
             self.name,
-            [memref(spec) for spec in self.inputs],
-            [memref(spec) for spec in self.outputs],
+            self._tensors(self.inputs, self.graph.arg_attrs),
+            self._tensors(self.outputs, self.graph.res_attrs),
             [sources[i] for i in range(len(self.outputs))],
-            [spec.name for spec in self.inputs],
-            [spec.name for spec in self.outputs],
             symbols=self.graph.symbol_names,
             assumptions=self.graph.assumptions,
-            arg_attrs=self.graph.arg_attrs.data,
-            res_attrs=self.graph.res_attrs.data,
         )
         op.attributes |= self.graph.attributes
         return op
+
+    @staticmethod
+    def _tensors(
+        specs: Sequence[TensorSpec], attributes: Iterable[DictionaryAttr]
+    ) -> list[region.KernelTensor]:
+        """One side of the graph's signature."""
+        return [
+            region.KernelTensor(spec.name, memref(spec), attrs)
+            for spec, attrs in zip(specs, attributes, strict=True)
+        ]
 
 
 def memref(spec: TensorSpec) -> MemRefType:

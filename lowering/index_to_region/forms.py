@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
-from xdsl.dialects.builtin import AffineSetAttr, AnyFloat, FloatAttr, StringAttr, UnitAttr, i1
+from xdsl.dialects.builtin import AffineSetAttr, AnyFloat, FloatAttr, UnitAttr, i1
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap, AffineSet
 
@@ -71,8 +71,9 @@ def extent(value: SSAValue, graph: tiny.GraphOp) -> Shape:
 
 def why_not_affine(entry: index.ValueOp) -> str:
     """Why a ``non_scop`` value has no maps, as one clause."""
-    reason = entry.attributes.get("reason")
-    return reason.data if isinstance(reason, StringAttr) else "it reads where its data says"
+    reason = entry.why_not_affine
+    assert reason is not None
+    return reason
 
 
 def not_affine(op: Operation, reason: str) -> PolycError:

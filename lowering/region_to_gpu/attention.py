@@ -166,9 +166,8 @@ class AttentionBuilder:
             parts.copy(inner, operand, at, key, target, plan.loader.data)
         rows, width = plan.warp_tile_sizes
         scores = (rows, plan.tile_sizes[1])
-        products = tile.ContractOp(
-            self.q, LHS_MK, self.k, RHS_NK, self.scores, "mma.sync", scores, clear=True
-        )
+        q, k = tile.ContractSide(self.q, LHS_MK), tile.ContractSide(self.k, RHS_NK)
+        products = tile.ContractOp(q, k, self.scores, "mma.sync", scores, clear=True)
         inner.op(located(products, attention.scores))
         parts.score(inner, self.scores, at, key)
         parts.mask(inner, self.scores, at, key)
@@ -179,9 +178,8 @@ class AttentionBuilder:
         parts.scaled(inner, self.sums, self.rows, more=self.part)
         parts.round(inner, self.scores, self.weights)
         parts.scaled(inner, self.out, self.rows)
-        weighted = tile.ContractOp(
-            self.weights, LHS_MK, self.v, RHS_KN, self.out, "mma.sync", (rows, width)
-        )
+        p, v = tile.ContractSide(self.weights, LHS_MK), tile.ContractSide(self.v, RHS_KN)
+        weighted = tile.ContractOp(p, v, self.out, "mma.sync", (rows, width))
         inner.op(weighted)
         body.add_ops(inner.ops)
         step, stages = plan.tile_sizes[1], plan.integer("stages")

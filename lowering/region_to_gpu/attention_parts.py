@@ -216,14 +216,14 @@ class Parts:
         ``signal`` is the ring, and the iteration, on which its bytes complete.
         """
         last = len(operand.axes) - 1
+        tensor = self.frame.argument(operand.read.tensor)
+        axes = None if operand.along == (last - 1, last) else operand.along
         copy = tile.CopyOp(
-            self.frame.argument(operand.read.tensor),
-            self.coordinates(emit, operand, at, position),
-            shared,
-            slot,
-            *(signal or (None, None)),
-            loader,
-            axes=None if operand.along == (last - 1, last) else operand.along,
+            tile.CopyEnd(tensor, self.coordinates(emit, operand, at, position)),
+            tile.CopyEnd(shared, slot=slot),
+            tile.CopyView(axes=axes),
+            tile.CopyTravel(loader),
+            None if signal is None else tile.CopySignal(*signal),
         )
         emit.op(located(copy, operand.read))
 

@@ -357,18 +357,17 @@ class Consumer:
         """Begin the product of the queries and a step's keys; the token of its end."""
         b = self.builder
         slot, shape = b.slot(emit, iteration), (GROUP_ROWS, b.keys)
-        contract = tile.ContractOp(
-            b.q, LHS_MK, b.k, RHS_NK, self.s, "wgmma", shape, self.number, slot, True, clear=True
-        )
+        q = tile.ContractSide(b.q, LHS_MK, self.number)
+        k = tile.ContractSide(b.k, RHS_NK, slot)
+        contract = tile.ContractOp(q, k, self.s, "wgmma", shape, token=True, clear=True)
         return emit.value(located(contract, b.attention.scores))
 
     def values(self, emit: Emit, iteration: SSAValue) -> SSAValue:
         """Begin to add a step's values by their weights; the token of its end."""
         b = self.builder
         slot, shape = b.slot(emit, iteration), (GROUP_ROWS, b.attention.width)
-        contract = tile.ContractOp(
-            self.p, LHS_MK, b.v, RHS_KN, self.o, "wgmma", shape, None, slot, True
-        )
+        p, v = tile.ContractSide(self.p, LHS_MK), tile.ContractSide(b.v, RHS_KN, slot)
+        contract = tile.ContractOp(p, v, self.o, "wgmma", shape, token=True)
         return emit.value(located(contract, b.attention.together))
 
     def softmax(

@@ -153,29 +153,26 @@ class ConvBuilder(ProductBuilder):
         outer, self.emit = self.emit, Emit()
         tap, row, column, channel = self.tap(step)
         assert isinstance(filter.tensor, BlockArgument)
+        travel = tile.CopyTravel(plan.loader.data)
         taken = tile.CopyOp(
-            self.frame.argument(image.tensor),
-            [*pixel, channel],
-            tiles[0],
-            loader=plan.loader.data,
-            im2col=conv.geometry,
-            tap=[row, column],
+            tile.CopyEnd(self.frame.argument(image.tensor), [*pixel, channel]),
+            tile.CopyEnd(tiles[0]),
+            tile.CopyView(im2col=conv.geometry, tap=[row, column]),
+            travel,
         )
+        filters = self.frame.view(filter.tensor.index, conv.filter_dims)
         weights = tile.CopyOp(
-            self.frame.view(filter.tensor.index, conv.filter_dims),
-            [at[conv.filters], tap, channel],
-            tiles[1],
-            loader=plan.loader.data,
-            axes=(0, 2),
+            tile.CopyEnd(filters, [at[conv.filters], tap, channel]),
+            tile.CopyEnd(tiles[1]),
+            tile.CopyView(axes=(0, 2)),
+            travel,
         )
         inner, self.emit = self.emit, outer
         body.add_ops([*inner.ops, located(taken, image), located(weights, filter)])
         m, n, k = (AffineExpr.dimension(i) for i in range(3))
         contract = tile.ContractOp(
-            tiles[0],
-            AffineMap(3, 0, (m, k)),
-            tiles[1],
-            AffineMap(3, 0, (n, k)),
+            tile.ContractSide(tiles[0], AffineMap(3, 0, (m, k))),
+            tile.ContractSide(tiles[1], AffineMap(3, 0, (n, k))),
             acc,
             plan.mma.data,
             plan.warp_tile_sizes,

@@ -102,20 +102,18 @@ class GemmBuilder(ProductBuilder):
         start = {**at, gemm.k: position}
         for side, target in zip((gemm.lhs, gemm.rhs), shared, strict=True):
             # The CTAs of a cluster lie along the rows, and share what has none.
+            place = [start[a] if isinstance(a, str) else emit.index(a) for a in side.axes]
+            multicast = plan.flag("multicast") and gemm.m not in side.axes
             copy = tile.CopyOp(
-                self.frame.argument(side.read.tensor),
-                [start[a] if isinstance(a, str) else emit.index(a) for a in side.axes],
-                target,
-                loader=plan.loader.data,
-                multicast=plan.flag("multicast") and gemm.m not in side.axes,
-                axes=along(side.along, len(side.axes)),
+                tile.CopyEnd(self.frame.argument(side.read.tensor), place),
+                tile.CopyEnd(target),
+                tile.CopyView(axes=along(side.along, len(side.axes))),
+                tile.CopyTravel(plan.loader.data, multicast),
             )
             body.add_op(located(copy, side.read))
         contract = tile.ContractOp(
-            shared[0],
-            self.operand_map(gemm.lhs),
-            shared[1],
-            self.operand_map(gemm.rhs),
+            tile.ContractSide(shared[0], self.operand_map(gemm.lhs)),
+            tile.ContractSide(shared[1], self.operand_map(gemm.rhs)),
             acc,
             plan.mma.data,
             plan.warp_tile_sizes,

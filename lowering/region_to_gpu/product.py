@@ -219,11 +219,12 @@ class ProductBuilder(ABC):
         kind = SharedType.of(staged, fragment.type.element_type)
         shared = emit.value(SharedTileOp(kind), "out_tile")
         for start in range(0, self.plan.tile_sizes[1], staged[1]):
-            window = None if fragment.type.sizes == staged else (0, start)
-            emit.op(tile.CopyOp(fragment, [], shared, window=window))
+            part = tile.CopyView(None if fragment.type.sizes == staged else (0, start))
+            emit.op(tile.CopyOp(tile.CopyEnd(fragment), tile.CopyEnd(shared), part))
             column = emit.apply(affine_dim(0) + start, [at[n]]) if start else at[n]
             place = [column if label == n else at[label] for label in labels]
-            emit.op(tile.CopyOp(shared, place, target.tensor, loader="tma", axes=axes))
+            end, view = tile.CopyEnd(target.tensor, place), tile.CopyView(axes=axes)
+            emit.op(tile.CopyOp(tile.CopyEnd(shared), end, view, tile.CopyTravel("tma")))
         return emit.ops[made:]
 
 

@@ -147,8 +147,8 @@ class Builder(ABC):
             users = [i for i, values in enumerate(reached) if op.result in values]
             if users and (users[0] == 0 or len(users) > 1):
                 fragment = self.maps.wide(element_of(op.result), op.tensor.name_hint)
-                at = self.corner_of(op, over)
-                copy = tile.CopyOp(self.frame.argument(op.tensor), at, fragment)
+                start = tile.CopyEnd(self.frame.argument(op.tensor), self.corner_of(op, over))
+                copy = tile.CopyOp(start, tile.CopyEnd(fragment))
                 emit.op(located(copy, op))
                 over.held[op.result] = fragment
 

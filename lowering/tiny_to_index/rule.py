@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
@@ -73,15 +72,10 @@ def symbol_count(op: Operation) -> int:
     return len(symbol_names(op))
 
 
-REASON = "reason"
-"""Attribute of a ``non_scop`` entry: why the access is not affine."""
-
-
 def not_affine(rule: IndexRule, op: Operation, reason: str, rewriter: PatternRewriter) -> None:
     """Record that the op's value is a boundary, and why (S4.5)."""
     sizes = tiny.tensor_of(op.results[0]).dims
-    entry = ValueOp(op.results[0], rule.axes(op, sizes), [], non_scop=True)
-    entry.attributes[REASON] = StringAttr(reason)
+    entry = ValueOp(op.results[0], rule.axes(op, sizes), [], non_scop=True, reason=reason)
     rewriter.insert(entry, InsertPoint.after(op))
 
 

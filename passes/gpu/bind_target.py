@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -13,12 +13,12 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import index_attr
+from polyc.dialects.gpu.target import Limits, TargetAttr
 from polyc.rewriting.driver import rewrite
 
 
 class BindTarget(RewritePattern):
-    """Attach the limits of the module's architecture as the attribute ``target``.
+    """Attach the limits of the module's architecture as its ``target``.
 
     Legality: what the kernels ask for by name (a loader, an mma, roles) must exist there.
     Raises PolycError ``UnknownArch`` or ``NotOnArch``.
@@ -26,7 +26,7 @@ class BindTarget(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: gpu.ModuleOp, rewriter: PatternRewriter) -> None:
-        if "target" in op.attributes:
+        if op.target is not None:
             return
         arch = ARCHS.get(op.arch.data)
         if arch is None:
@@ -46,13 +46,7 @@ class BindTarget(RewritePattern):
                     "choose mma.sync with cp_async or register loaders",
                     inner,
                 )
-        op.attributes["target"] = DictionaryAttr(
-            {
-                "shared_bytes": index_attr(arch.shared_bytes),
-                "registers": index_attr(arch.registers),
-                "threads": index_attr(arch.threads),
-            }
-        )
+        op.target = TargetAttr(Limits.of(arch))
         rewriter.notify_op_modified(op)
 
 

@@ -27,11 +27,12 @@ from xdsl.transforms.loop_invariant_code_motion import move_loop_invariant_code
 
 from polyc.affine import isl
 from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.types import GlobalType, element_bytes
 from polyc.passes.support.gpu.symbols import constant_of
 from polyc.passes.support.gpu.vectors import Access, guards_bounds
 from polyc.rewriting.driver import rewrite
-from polyc.rewriting.emit import PREDICATES, UNROLL, Emit, affine_dim, clone_into
+from polyc.rewriting.emit import PREDICATES, Emit, affine_dim, clone_into
 from polyc.rewriting.postorder import computed
 
 QUAD = 4
@@ -60,7 +61,7 @@ class TransposeQuads(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
         bound = constant_of(op.ub)
-        if UNROLL not in op.attributes or op.iter_args or bound is None or bound % STEP:
+        if not is_unrolled(op) or op.iter_args or bound is None or bound % STEP:
             return
         if constant_of(op.lb) != 0 or constant_of(op.step) != PAIR or not uniform(op):
             return

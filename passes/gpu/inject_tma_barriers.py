@@ -132,7 +132,7 @@ class InjectTmaBarrier(RewritePattern):
         def load(inner: Emit) -> None:
             inner.op(hw.MBarrierExpectOp(barrier, zero, total))
             for copy in run:
-                inner.op(copy.like(signal=barrier, signal_index=zero))
+                inner.op(copy.like(signal=tile.CopySignal(barrier, zero)))
 
         if scope_of(op).threads == 1:
             load(emit)

@@ -15,10 +15,11 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.types import GlobalType
 from polyc.passes.support.gpu.symbols import enclosing_kernel, size_value
 from polyc.rewriting.driver import rewrite
-from polyc.rewriting.emit import UNROLL, Emit
+from polyc.rewriting.emit import Emit
 
 
 def linear_offset(
@@ -59,7 +60,7 @@ def split(emit: Emit, op: Operation, index: SSAValue) -> tuple[SSAValue | None, 
     as it does itself.
     """
     loop, apply = op.parent_op(), index.owner
-    if not (isinstance(loop, scf.ForOp) and UNROLL in loop.attributes):
+    if not (isinstance(loop, scf.ForOp) and is_unrolled(loop)):
         return index, None
     if not isinstance(apply, affine.ApplyOp) or apply.parent_op() is not loop:
         return index, None

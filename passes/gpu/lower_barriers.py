@@ -118,7 +118,7 @@ class RingBarriers:
             case tile.CopyOp():
                 assert op.signal_index is not None
                 s = self.slot(emit, op.signal_index)
-                emit.op(op.like(signal=self.full, signal_index=s))
+                emit.op(op.like(signal=tile.CopySignal(self.full, s)))
             case _:
                 raise PolycError("BadRing", f"{op.name} does not work on a ring", op)
         for new in emit.ops:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from xdsl.context import Context
@@ -85,19 +85,17 @@ class VersionTiles(RewritePattern):
     def set_contract_slots(
         op: tile.ContractOp, slot: SSAValue, tiles: set[SSAValue], rewriter: PatternRewriter
     ) -> None:
+        lhs, rhs = (replace(x, slot=slot) if x.tile in tiles else x for x in op.sides)
         new = tile.ContractOp(
-            op.lhs,
-            op.lhs_map.data,
-            op.rhs,
-            op.rhs_map.data,
+            lhs,
+            rhs,
             op.acc,
             op.mma.data,
             op.warp_sizes,
-            slot if op.lhs in tiles else op.lhs_slot,
-            slot if op.rhs in tiles else op.rhs_slot,
             token=op.token is not None,
             clear=op.clear is not None,
             fragment_buffers=op.buffers,
+            stage=None if op.stage is None else op.stage.value.data,
         )
         new.attributes.update(op.attributes)
         new.location = op.location

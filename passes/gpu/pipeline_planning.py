@@ -17,9 +17,6 @@ from polyc.dialects.gpu.types import GlobalType, element_bytes, index_attr
 from polyc.passes.support.gpu.guards import acting, statement
 from polyc.rewriting.driver import rewrite
 
-STAGE = "stage"
-"""Attribute of an op in a pipeline: how many iterations before its use it runs."""
-
 
 def module_of(op: tile.CopyOp | tile.PipelineOp) -> gpu.ModuleOp:
     """The gpu.module around an op."""
@@ -75,9 +72,9 @@ class PlanStages(RewritePattern):
         ahead = op.stages.value.data - 1
         changed = False
         for inner in map(statement, acting(op.body.block)):
-            if isinstance(inner, tile.CopyOp | tile.ContractOp) and STAGE not in inner.attributes:
+            if isinstance(inner, tile.CopyOp | tile.ContractOp) and inner.stage is None:
                 copy = isinstance(inner, tile.CopyOp) and inner.is_load
-                inner.attributes[STAGE] = index_attr(0 if copy else ahead)
+                inner.stage = index_attr(0 if copy else ahead)
                 changed = True
         if changed:
             rewriter.notify_op_modified(op)

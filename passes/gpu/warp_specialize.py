@@ -187,16 +187,17 @@ class SpecializeWarps(RewritePattern):
         outer: Mapping[SSAValue, SSAValue],
     ) -> None:
         emit.op(tile.RingAcquireOp(ring, number))
+        signal = tile.CopySignal(ring, number)
         copied = Emit()
         clone_iteration(op, part, i, copied, number, outer)
         for new in copied.ops:
             if isinstance(new, tile.CopyOp):
-                emit.op(new.like(signal=ring, signal_index=number, loader="tma"))
+                emit.op(new.like(signal=signal, loader="tma"))
                 new.erase()
                 continue
             emit.op(new)
             for copy in [o for o in new.walk() if isinstance(o, tile.CopyOp)]:
-                signalling = copy.like(signal=ring, signal_index=number, loader="tma")
+                signalling = copy.like(signal=signal, loader="tma")
                 Rewriter.replace_op(copy, signalling)
 
     @staticmethod

@@ -9,7 +9,7 @@ lies: every coordinate of its operands is one axis.  A ``plan.schedule`` of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from xdsl.context import Context
@@ -136,15 +136,17 @@ def _columns(conv: Convolution, name: str, attrs: DictionaryAttr) -> region.Kern
         region.KernelOp(
             name,
             conv.axes,
-            [cast(MemRefType, image.type)],
-            [MemRefType.of(kind.shape, kind.element_type)],
-            [kernel.arg_names.data[image.index].data],
-            [COLUMNS],
+            [replace(kernel.inputs[image.index], attributes=attrs)],
+            [
+                region.KernelTensor(
+                    COLUMNS,
+                    MemRefType.of(kind.shape, kind.element_type),
+                    DictionaryAttr({"boundary": StringAttr(BOUNDARY)}),
+                )
+            ],
             body=Region(block),
             symbols=kernel.symbol_names,
             assumptions=kernel.assumptions,
-            arg_attrs=[attrs],
-            res_attrs=[DictionaryAttr({"boundary": StringAttr(BOUNDARY)})],
         ),
         conv.reduce,
     )
@@ -189,16 +191,14 @@ def _product(
     found = region.KernelOp(
         name,
         kernel.iters,
-        [made, *(cast(MemRefType, a.type) for a in kept)],
-        kernel.outs.data,
-        [_free_name(kernel), *(kernel.arg_names.data[a.index].data for a in kept)],
-        [n.data for n in kernel.res_names],
+        [
+            region.KernelTensor(_free_name(kernel), made, source_of),
+            *(replace(kernel.inputs[a.index], attributes=attrs[a.index]) for a in kept),
+        ],
+        kernel.outputs,
         body=Region(block),
         symbols=kernel.symbol_names,
         assumptions=kernel.assumptions,
-        arg_attrs=[source_of, *(attrs[a.index] for a in kept)],
-        res_attrs=kernel.res_attrs.data,
-        materialize=[m.data for m in kernel.materialize],
     )
     found.attributes |= kernel.attributes
     rewrite(found, [ComposeTransposes(), ComposeBroadcasts()], recursive=True)
@@ -209,15 +209,11 @@ def _signature(kernel: region.KernelOp, product: str) -> region.GraphOp:
     """The graph that a kernel computed alone, as two kernels will."""
     found = region.GraphOp(
         kernel.sym_name.data,
-        [cast(MemRefType, a.type) for a in kernel.ins],
-        kernel.outs.data,
+        kernel.inputs,
+        kernel.outputs,
         [edge(product, n.data) for n in kernel.res_names],
-        [n.data for n in kernel.arg_names],
-        [n.data for n in kernel.res_names],
         symbols=kernel.symbol_names,
         assumptions=kernel.assumptions,
-        arg_attrs=kernel.arg_attrs.data,
-        res_attrs=kernel.res_attrs.data,
     )
     return located(found, kernel)
 

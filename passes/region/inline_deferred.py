@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, BlockArgument, Region, SSAValue
 from xdsl.ir.affine import AffineSet
 from xdsl.passes import ModulePass
@@ -163,14 +163,14 @@ def merge(edge: Edge) -> region.KernelOp:
     """
     producer, consumer = edge.producer, edge.consumer
     through = edge.readers[0]
-    signature: dict[str, tuple[MemRefType, DictionaryAttr]] = {}
+    signature: dict[str, region.KernelTensor] = {}
     arguments: list[tuple[BlockArgument, str]] = []
     for kernel in (producer, consumer):
-        for arg, name, attrs in zip(kernel.ins, kernel.arg_names, kernel.arg_attrs, strict=True):
+        for arg, tensor in zip(kernel.ins, kernel.inputs, strict=True):
             if arg is not through:
-                signature.setdefault(name.data, (cast(MemRefType, arg.type), attrs))
-                arguments.append((arg, name.data))
-    block = Block(arg_types=[t for t, _ in signature.values()])
+                signature.setdefault(tensor.name, tensor)
+                arguments.append((arg, tensor.name))
+    block = Block(arg_types=[t.type for t in signature.values()])
     place = dict(zip(signature, block.args, strict=True))
     values: dict[SSAValue, SSAValue] = {arg: place[name] for arg, name in arguments}
     ops = list(consumer.body.block.ops)
@@ -189,16 +189,11 @@ def merge(edge: Edge) -> region.KernelOp:
     merged = region.KernelOp(
         consumer.sym_name.data,
         consumer.iters,
-        [t for t, _ in signature.values()],
-        consumer.outs.data,
-        list(signature),
-        [n.data for n in consumer.res_names],
+        list(signature.values()),
+        consumer.outputs,
         body=Region(block),
         symbols=consumer.symbol_names,
         assumptions=_both(producer.assumptions, consumer.assumptions),
-        arg_attrs=[a for _, a in signature.values()],
-        res_attrs=consumer.res_attrs.data,
-        materialize=[m.data for m in consumer.materialize],
     )
     merged.attributes |= consumer.attributes
     return located(merged, consumer)
@@ -297,15 +292,11 @@ def alone(graph: region.GraphOp, kernel: region.KernelOp) -> region.KernelOp:
     found = region.KernelOp(
         graph.sym_name.data,
         kernel.iters,
-        graph.ins.data,
-        graph.outs.data,
-        [n.data for n in graph.arg_names],
-        [n.data for n in graph.res_names],
+        graph.inputs,
+        graph.outputs,
         body=Region(block),
         symbols=graph.symbol_names,
         assumptions=graph.assumptions,
-        arg_attrs=graph.arg_attrs.data,
-        res_attrs=graph.res_attrs.data,
     )
     found.attributes |= graph.attributes | kernel.attributes
     return located(found, graph)

@@ -2,7 +2,7 @@
 
 ``simulate`` runs a ``gpu.module`` on NumPy: threads, warps, warpgroups and CTAs, with the
 asynchronous machinery of SM80 and SM90, and finds by happens-before what would break the
-kernel on hardware.  docs/simulator.md describes the model.
+kernel on hardware.  docs/tools/simulator.md describes the model.
 """
 
 from polyc.playback.gpu.counters import Counters

@@ -25,6 +25,7 @@ from xdsl.ir.affine import (
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.hardware import vector_length
+from polyc.dialects.gpu.loops import is_unrolled
 from polyc.playback.gpu import arithmetic
 from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.translator import TRACKED, TRANSLATORS, Translator, simulates
@@ -225,7 +226,7 @@ def _for(t: Translator, op: scf.ForOp) -> None:
             for a, s in zip(carried, sources, strict=True)
         ]
         t.line(f"{', '.join(t.name(a) for a in carried)}, = {', '.join(kept)},")
-    if "unroll" not in op.attributes:
+    if not is_unrolled(op):
         t.line("yield None")
     t.depth -= 1
     for argument, result in zip(carried, op.res, strict=True):

@@ -18,7 +18,6 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from polyc.dialects.common.diagnostic import place_of
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu.hardware.sync import PACES
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.dialects.gpu.types import (
@@ -125,7 +124,8 @@ def _toggle(op: Operation, name: str) -> Callable[[], None]:
 
 def _removals(op: Operation) -> Iterator[Change]:
     # A turn that is not waited for changes when things happen, and not what.
-    if isinstance(op, REMOVABLE) and PACES not in op.attributes:
+    paces = isinstance(op, hw.NamedBarrierOp) and op.paces is not None
+    if isinstance(op, REMOVABLE) and not paces:
         yield "remove it", lambda: Rewriter.erase_op(op)
 
 

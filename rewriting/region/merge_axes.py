@@ -8,7 +8,7 @@ tells the three apart.  The region that sees its tensors so is the same computat
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 from typing import cast
@@ -280,16 +280,11 @@ class _Merge:
         found = KernelOp(
             kernel.sym_name.data,
             self.over(kernel.iters),
-            ins,
-            outs,
-            [n.data for n in kernel.arg_names],
-            [n.data for n in kernel.res_names],
+            [replace(t, type=kind) for t, kind in zip(kernel.inputs, ins, strict=True)],
+            [replace(t, type=kind) for t, kind in zip(kernel.outputs, outs, strict=True)],
             body=Region(block),
             symbols=kernel.symbol_names,
             assumptions=kernel.assumptions,
-            arg_attrs=kernel.arg_attrs.data,
-            res_attrs=kernel.res_attrs.data,
-            materialize=[m.data for m in kernel.materialize],
             held=kernel.tensors,
         )
         found.attributes |= kernel.attributes

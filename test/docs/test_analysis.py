@@ -1,4 +1,4 @@
-"""docs/analysis.md: its commands print what it shows, and it names every field of the JSON."""
+"""docs/tools/analysis.md: commands print what it shows; it names every field of the JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 from polyc.tools import polyc
 
-PAGE = (ROOT / "docs" / "analysis.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "tools" / "analysis.md").read_text("utf-8")
 BY_NAME = {
     "algo_choice",
     "tile",

@@ -1,4 +1,4 @@
-"""docs/attention.md says what is so: its commands are run, its tables hold what the passes know."""
+"""docs/families/attention.md says what is so: commands are run, tables are what the passes know."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polyc.families.attention.schedules import ANY, BOUNDED, PLAIN, UNMASKED, VA
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
-DOC = (ROOT / "docs" / "attention.md").read_text()
+DOC = (ROOT / "docs" / "families" / "attention.md").read_text()
 
 
 @pytest.mark.parametrize(("command", "shown"), blocks(DOC, "shows"))

@@ -1,4 +1,4 @@
-"""docs/convolution.md says what is so: commands are run, tables hold what the passes know."""
+"""docs/families/convolution.md says what is so: commands are run, tables are the passes'."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from polyc.families.conv.schedules import GATHERS, TMA, ConvVariant
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
-DOC = (ROOT / "docs" / "convolution.md").read_text()
+DOC = (ROOT / "docs" / "families" / "convolution.md").read_text()
 
 
 @pytest.mark.parametrize(("command", "shown"), blocks(DOC, "shows"))

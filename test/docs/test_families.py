@@ -1,4 +1,4 @@
-"""docs/families.md has every family in the order in which they are asked; what it shows is so."""
+"""docs/families/README.md has every family, in the order of asking; what it shows is so."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from polyc.families.rows.schedules import VARIANTS, WARP
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
-DOC = (ROOT / "docs" / "families.md").read_text()
+DOC = (ROOT / "docs" / "families" / "README.md").read_text()
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| .* \|$", re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""The texts of docs/index-book.md are what tiny-to-index writes."""
+"""The texts of docs/dialects/index-book.md are what tiny-to-index writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pairs() -> list[tuple[str, str, str]]:
     """Each graph of the page with the value and the entry that follow it."""
     found: list[tuple[str, str, str]] = []
     graph = ""
-    for kind, name, body in BLOCK.findall(Path("docs/index-book.md").read_text()):
+    for kind, name, body in BLOCK.findall(Path("docs/dialects/index-book.md").read_text()):
         if kind == "text":
             graph = body
         else:

@@ -1,4 +1,4 @@
-"""docs/region-patterns.md says what is so: its tables are those of the passes, its commands run."""
+"""docs/passes/region-patterns.md: its tables are those of the passes, its commands are run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.legality_mutants import mutants
 from polyc.test.support.root import ROOT
 
-DOC = (ROOT / "docs" / "region-patterns.md").read_text()
+DOC = (ROOT / "docs" / "passes" / "region-patterns.md").read_text()
 
 
 @pytest.mark.parametrize(("command", "shown"), blocks(DOC, "shows"))

@@ -1,4 +1,4 @@
-"""docs/regions.md says what is so: its commands are run, its tables hold what the passes know."""
+"""docs/passes/regions.md says what is so: commands are run, tables are what the passes know."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from polyc.lowering.index_to_region.fusion import Fuse, Split
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
-DOC = (ROOT / "docs" / "regions.md").read_text()
+DOC = (ROOT / "docs" / "passes" / "regions.md").read_text()
 
 
 @pytest.mark.parametrize(("command", "shown"), blocks(DOC, "shows"))

@@ -1,4 +1,4 @@
-"""docs/tile-level.md names every op of the tile level, and its lines are a kernel that verifies."""
+"""docs/dialects/tile-level.md names every op of the tile level, and its lines verify."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from polyc.tools.parsing import parse_text
 from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context
 
-DOC = ROOT / "docs" / "tile-level.md"
+DOC = ROOT / "docs" / "dialects" / "tile-level.md"
 BLOCK = re.compile(r"^```mlir( file=module)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""docs/tile-python.md, run: its files print what stands below them, and every name is offered."""
+"""docs/tutorials/tile-python.md: its files print what is below them, and has every name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
-DOC = ROOT / "docs" / "tile-python.md"
+DOC = ROOT / "docs" / "tutorials" / "tile-python.md"
 FILE = re.compile(
     r"^```python file=(\S+)\n(.*?)^```$\n\n^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )

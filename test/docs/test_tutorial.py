@@ -1,4 +1,4 @@
-"""docs/writing-a-pattern.md, run: its files are written, its commands give what it shows."""
+"""docs/tutorials/writing-a-pattern.md: its files are written, its commands give what it shows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from polyc.test.support.root import ROOT
 
-TUTORIAL = ROOT / "docs" / "writing-a-pattern.md"
+TUTORIAL = ROOT / "docs" / "tutorials" / "writing-a-pattern.md"
 
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -76,7 +76,7 @@ MUTANTS: Sequence[Mutant] = (
         ),
         (
             "a boundary is passed",
-            "if (reason := why_not_affine(entry)) is not None:",
+            "if (reason := entry.why_not_affine) is not None:",
             "if (reason := None) is not None:",
         ),
         (

@@ -2,8 +2,9 @@
 
     python test/support/changed.py --since HEAD
 
-A source file is tested by the test file of its name, and by those that import it where there is
-none; a pass and a dialect also by their texts.  ``make test`` runs everything.
+A source file is tested by the test file of its name; where there is none, by those that import it
+and those that ``tested_by.toml`` names.  A pass and a dialect are tested also by their texts.
+``make test`` runs everything.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -43,7 +45,15 @@ def unit_tests(name: str) -> list[str]:
         return [name]
     stem = path.parent.name if path.stem == "__init__" else path.stem
     own = ROOT / "test" / "unit" / path.parent / f"test_{stem}.py"
-    return [str(own.relative_to(ROOT))] if own.is_file() else _importers(path)
+    if own.is_file():
+        return [str(own.relative_to(ROOT))]
+    return each([_importers(path), [test for test in _named(path) if test.endswith(".py")]])
+
+
+def _named(path: Path) -> Sequence[str]:
+    """The tests that the table names for a source file."""
+    rows = tomllib.loads((ROOT / "test" / "support" / "tested_by.toml").read_text("utf-8"))
+    return rows.get(str(path.parent), {}).get(path.stem, ())
 
 
 def _importers(path: Path) -> list[str]:
@@ -60,6 +70,12 @@ def lit_texts(name: str) -> list[str]:
     path = Path(name)
     if name.startswith("test/filecheck/"):
         return [name] if path.suffix == ".mlir" else []
+    named = [test for test in _named(path) if test.startswith("test/filecheck/")]
+    return each([named, _own_texts(path)])
+
+
+def _own_texts(path: Path) -> list[str]:
+    """The texts of a pass, or of the dialect that a file belongs to."""
     match path.parts:
         case ("passes", dialect, file) if dialect != "support":
             folder = f"{dialect}-{Path(file).stem.replace('_', '-')}"

@@ -312,10 +312,8 @@ class Expression:
         kernel = region.KernelOp(
             "f",
             kind.axes,
-            self.ins,
-            [MemRefType.of(kind.shape, kind.element_type)],
-            [f"x{i}" for i in range(len(self.ins))],
-            ["y"],
+            [region.KernelTensor(f"x{i}", t) for i, t in enumerate(self.ins)],
+            [region.KernelTensor("y", MemRefType.of(kind.shape, kind.element_type))],
             body=Region(self.block),
             symbols=SYMBOLS,
             assumptions=AssumptionsAttr(tuple(self.facts)),

@@ -110,7 +110,9 @@ class Sketch:
         body = self.block.detach_region(self.block.body)
         kinds = [a.type for a in body.block.args]
         types = [v.type for v in outputs.values()]
-        names = {"arg_names": self.names, "res_names": list(outputs)}
-        module = ModuleOp([GraphOp(self.name, kinds, types, body, **names)])
+        graph = GraphOp(
+            self.name, kinds, types, body, arg_names=self.names, res_names=list(outputs)
+        )
+        module = ModuleOp([graph])
         module.verify()
         return module

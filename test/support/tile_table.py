@@ -1,4 +1,4 @@
-"""docs/tile-kernels.md: what each kernel of examples/tile uses, as its test holds it.
+"""docs/tutorials/tile-kernels.md: what each kernel of examples/tile uses, as its test holds it.
 
     python -m polyc.test.support.tile_table
 
@@ -18,13 +18,14 @@ from xdsl.ir import Operation
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.kernel import KernelOp
+from polyc.dialects.gpu.loops import is_unrolled
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.runtime import nvrtc
 from polyc.runtime.nvrtc import CompileResult
 from polyc.test.support.root import ROOT
 from polyc.test.support.tile_cases import CASES, lowered
 
-DOC = ROOT / "docs" / "tile-kernels.md"
+DOC = ROOT / "docs" / "tutorials" / "tile-kernels.md"
 
 HEADER = """# The kernels of examples/tile
 
@@ -69,7 +70,7 @@ def times(op: Operation) -> int:
     found = 1
     parent = op.parent_op()
     while parent is not None:
-        if isinstance(parent, scf.ForOp) and "unroll" in parent.attributes:
+        if isinstance(parent, scf.ForOp) and is_unrolled(parent):
             lower, upper, step = (_constant(v.owner) for v in (parent.lb, parent.ub, parent.step))
             if lower is not None and upper is not None and step is not None:
                 found *= max(0, -(-(upper - lower) // step))

@@ -15,7 +15,7 @@ from polyc.test.support.root import ROOT
         ("lowering/frontend_to_tiny/__init__.py", None),
         ("affine/isl.py", ["test/unit/affine/test_isl.py"]),
         ("test/unit/affine/test_isl.py", ["test/unit/affine/test_isl.py"]),
-        ("docs/running.md", []),
+        ("docs/tools/running.md", []),
     ],
 )
 def test_tests_of_a_file(name: str, tests: list[str] | None) -> None:
@@ -28,6 +28,13 @@ def test_a_file_without_a_test_of_its_name_is_tested_by_its_importers() -> None:
     found = unit_tests("playback/functions.py")
     assert "test/unit/dialects/tiny/test_tiny.py" in found and len(found) > 5
     assert "test/unit/dialects/common/test_dim.py" not in found
+
+
+def test_and_by_those_that_the_table_names() -> None:
+    assert unit_tests("playback/gpu/warp_grid.py") == [
+        "test/unit/playback/gpu/test_grid_signals.py"
+    ]
+    assert "test/filecheck/gpu/cuda/cluster.mlir" in lit_texts("lowering/gpu_to_cuda/cluster.py")
 
 
 @pytest.mark.parametrize(

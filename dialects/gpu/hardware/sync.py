@@ -8,6 +8,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import (
     IndexType,
     StringAttr,
+    UnitAttr,
 )
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
@@ -16,6 +17,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     prop_def,
 )
 from xdsl.utils.exceptions import VerifyException
@@ -25,9 +27,6 @@ from polyc.dialects.gpu.types import (
     MBarrierType,
     index_attr,
 )
-
-PACES = "paces"
-"""Attribute of a barrier without which the kernel computes the same, only slower."""
 
 
 @irdl_op_definition
@@ -46,19 +45,27 @@ class NamedBarrierOp(IRDLOperation):
     """``threads`` threads meet at hardware barrier ``id`` (1 to 15; 0 is gpu.barrier's).
 
     With ``offset`` they meet at barrier ``id + offset``: groups that run the same code have one
-    each.  All threads that meet give the same offset.
+    each.  All threads that meet give the same offset.  A barrier that only ``paces`` is one
+    without which the kernel computes the same, only slower: nobody's data relies on it.
     """
 
     name = "gpu.named_barrier"
     id = prop_def(IndexAttr)
     offset = opt_operand_def(IndexType)
     threads = prop_def(IndexAttr)
-    assembly_format = "$id (`plus` $offset^)? `threads` $threads attr-dict"
+    paces = opt_prop_def(UnitAttr)
+    assembly_format = "$id (`plus` $offset^)? `threads` $threads (`paces` $paces^)? attr-dict"
 
-    def __init__(self, id: int, threads: int, offset: SSAValue | None = None) -> None:
+    def __init__(
+        self, id: int, threads: int, offset: SSAValue | None = None, *, paces: bool = False
+    ) -> None:
         super().__init__(
             operands=[offset],
-            properties={"id": index_attr(id), "threads": index_attr(threads)},
+            properties={
+                "id": index_attr(id),
+                "threads": index_attr(threads),
+                "paces": UnitAttr() if paces else None,
+            },
         )
 
     def verify_(self) -> None:

@@ -3,7 +3,7 @@
 A kernel moves tiles between global memory, shared tiles (``gpu.shared_tile``) and
 fragments, multiplies them and maps scalars over them.  Fragments are mutable.  What an
 author leaves out (layouts, stages, roles, barriers, waits, predicates) the passes of
-``docs/gpu-passes.md`` fill in; each of these also has an op here, so that it can be said.
+``docs/passes/gpu-passes.md`` fill in; each of these also has an op here, so that it can be said.
 """
 
 from __future__ import annotations
@@ -19,14 +19,21 @@ from polyc.dialects.gpu.tile.compute import (
     RHS_NK,
     AwaitOp,
     ContractOp,
+    ContractSide,
     MapOp,
     ReduceOp,
     TileIndexOp,
 )
-from polyc.dialects.gpu.tile.data import (
+from polyc.dialects.gpu.tile.copy import (
     LOADERS,
-    AtomicOp,
+    CopyEnd,
     CopyOp,
+    CopySignal,
+    CopyTravel,
+    CopyView,
+)
+from polyc.dialects.gpu.tile.data import (
+    AtomicOp,
     ElementAddressOp,
     FillOp,
     FragmentOp,
@@ -93,7 +100,12 @@ __all__ = [
     "AtomicOp",
     "AwaitOp",
     "ContractOp",
+    "ContractSide",
+    "CopyEnd",
     "CopyOp",
+    "CopySignal",
+    "CopyTravel",
+    "CopyView",
     "ElementAddressOp",
     "FillOp",
     "FragmentOp",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 
 from xdsl.dialects.builtin import (
@@ -37,7 +38,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.affine.expressions import NotAffine, linear_of
 from polyc.dialects.gpu.hardware.checks import verify_pending
-from polyc.dialects.gpu.tile.flow import YieldOp
+from polyc.dialects.gpu.tile.flow import YieldOp, verify_stage
 from polyc.dialects.gpu.types import (
     FragmentType,
     GlobalType,
@@ -52,6 +53,15 @@ MMA_KINDS = ("wgmma", "mma.sync")
 """The tensor-core instructions that a contract can become."""
 
 
+@dataclass(frozen=True)
+class ContractSide:
+    """One operand of a contract: a tile, how ``(m, n, k)`` map to its axes, a slot of a ring."""
+
+    tile: SSAValue
+    map: AffineMap
+    slot: SSAValue | None = None
+
+
 @irdl_op_definition
 class ContractOp(IRDLOperation):
     """``acc[m, n] += sum over k of a[m, k] · b[k, n]``, or ``=`` with ``clear``.
@@ -63,7 +73,7 @@ class ContractOp(IRDLOperation):
     be stored transposed.  ``mma`` names the instruction, ``warp_tile`` the part of the tile
     that one warp (``mma.sync``) or one warpgroup (``wgmma``) computes.  A ``wgmma`` contract is
     asynchronous: the accumulator is ready after a ``gpu.await``, which may name the contract by its
-    ``token``.
+    ``token``.  ``stage`` is the contract's in its pipeline (``gpu-pipeline-planning``).
     """
 
     name = "gpu.contract"
@@ -79,40 +89,48 @@ class ContractOp(IRDLOperation):
     warp_tile = prop_def(IntsAttr)
     clear = opt_prop_def(UnitAttr)
     fragment_buffers = opt_prop_def(IndexAttr)
+    stage = opt_prop_def(IndexAttr)
     token = opt_result_def(TokenType)
     assembly_format = (
         "$lhs (`slot` $lhs_slot^)? $lhs_map `,` $rhs (`slot` $rhs_slot^)? $rhs_map `into` $acc "
         "(`clear` $clear^)? `mma` $mma `warp_tile` $warp_tile "
-        "(`fragment_buffers` $fragment_buffers^)? attr-dict "
+        "(`fragment_buffers` $fragment_buffers^)? (`stage` $stage^)? attr-dict "
         "`:` type($lhs) `,` type($rhs) `,` type($acc) (`->` type($token)^)?"
     )
 
     def __init__(
         self,
-        lhs: SSAValue,
-        lhs_map: AffineMap,
-        rhs: SSAValue,
-        rhs_map: AffineMap,
+        lhs: ContractSide,
+        rhs: ContractSide,
         acc: SSAValue,
         mma: str,
         warp_tile: Sequence[int],
-        lhs_slot: SSAValue | None = None,
-        rhs_slot: SSAValue | None = None,
+        *,
         token: bool = False,
         clear: bool = False,
         fragment_buffers: int = 1,
+        stage: int | None = None,
     ) -> None:
         super().__init__(
-            operands=[lhs, lhs_slot, rhs, rhs_slot, acc],
+            operands=[lhs.tile, lhs.slot, rhs.tile, rhs.slot, acc],
             properties={
-                "lhs_map": AffineMapAttr(lhs_map),
-                "rhs_map": AffineMapAttr(rhs_map),
+                "lhs_map": AffineMapAttr(lhs.map),
+                "rhs_map": AffineMapAttr(rhs.map),
                 "mma": StringAttr(mma),
                 "warp_tile": IntsAttr(tuple(warp_tile)),
                 "clear": UnitAttr() if clear else None,
                 "fragment_buffers": index_attr(fragment_buffers) if fragment_buffers != 1 else None,
+                "stage": None if stage is None else index_attr(stage),
             },
             result_types=[TokenType() if token else None],
+        )
+
+    @property
+    def sides(self) -> tuple[ContractSide, ContractSide]:
+        """The left and the right operand."""
+        return (
+            ContractSide(self.lhs, self.lhs_map.data, self.lhs_slot),
+            ContractSide(self.rhs, self.rhs_map.data, self.rhs_slot),
         )
 
     @property
@@ -155,6 +173,7 @@ class ContractOp(IRDLOperation):
             )
         if self.buffers not in (1, 2):
             raise VerifyException(f"BadBuffers: fragment_buffers is 1 or 2, not {self.buffers}")
+        verify_stage(self, self.stage)
         if self.mma.data not in MMA_KINDS:
             raise VerifyException(f'mma is {" or ".join(MMA_KINDS)}, not "{self.mma.data}"')
         if self.lhs_map.data not in (LHS_MK, LHS_KM) or self.rhs_map.data not in (RHS_KN, RHS_NK):

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     UnitAttr,
 )
-from xdsl.ir import Region, SSAValue
+from xdsl.ir import Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     base,
@@ -119,6 +119,19 @@ class PipelineOp(IRDLOperation):
             raise VerifyException(f"a pipeline has 1 to 8 stages, not {self.stages.value.data}")
         if [a.type for a in self.body.block.args] != [IndexType(), IndexType()]:
             raise VerifyException("a pipeline's body takes the position and the iteration")
+
+
+def verify_stage(op: Operation, stage: IndexAttr | None) -> None:
+    """Check the stage that an op has in the pipeline around it."""
+    if stage is None:
+        return
+    around = op.parent_op()
+    while around is not None and not isinstance(around, PipelineOp):
+        around = around.parent_op()
+    last = None if around is None else around.stages.value.data - 1
+    if stage.value.data < 0 or (last is not None and stage.value.data > last):
+        has = "are 0 and up" if last is None else f"of this pipeline are 0 to {last}"
+        raise VerifyException(f"stage {stage.value.data} is none: those {has}")
 
 
 @irdl_op_definition

@@ -38,13 +38,9 @@ def registers_of(emit: Emit, fragment: SSAValue) -> SSAValue:
     return emit.value(UnrealizedConversionCastOp.get([fragment], [registers_type(fragment)]))
 
 
-PACKED = "packed"
-"""Attribute of a ``gpu.fragment`` of 16-bit elements: two neighbouring registers are one word."""
-
-
 def is_packed(fragment: SSAValue) -> bool:
     """Whether a fragment's registers are words of two elements, as wgmma takes them."""
-    return isinstance(fragment.owner, tile.FragmentOp) and PACKED in fragment.owner.attributes
+    return isinstance(fragment.owner, tile.FragmentOp) and fragment.owner.packed is not None
 
 
 def registers_type(fragment: SSAValue) -> MemRefType[Attribute]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -10,7 +9,6 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware.sync import PACES
 from polyc.dialects.gpu.types import OrderType
 from polyc.passes.support.gpu.scope import WARPGROUP, scope_of
 from polyc.rewriting.driver import located
@@ -57,8 +55,7 @@ class LowerOrderBarriers(RewritePattern):
             check_participants(user, count)
             emit = Emit()
             if isinstance(user, tile.OrderEnterOp):
-                turn = emit.op(hw.NamedBarrierOp(first, threads, user.number))
-                turn.attributes[PACES] = UnitAttr()
+                emit.op(hw.NamedBarrierOp(first, threads, user.number, paces=True))
             else:
                 following = emit.apply((affine_dim(0) + 1) % count, [user.number], hint="next")
                 emit.op(hw.NamedBarrierArriveOp(first, threads, following))

@@ -13,10 +13,11 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.traits import is_side_effect_free
 
 from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.types import element_bytes
 from polyc.passes.support.gpu.symbols import constant_of
 from polyc.passes.support.gpu.vectors import clone_lanes, guards_bounds, is_vector
-from polyc.rewriting.emit import UNROLL, Emit, affine_dim, clone_into
+from polyc.rewriting.emit import Emit, affine_dim, clone_into
 
 PAIR = 2
 
@@ -34,7 +35,7 @@ class RoundPairs(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
         bound = constant_of(op.ub)
-        if UNROLL not in op.attributes or op.iter_args or bound is None or bound % PAIR:
+        if not is_unrolled(op) or op.iter_args or bound is None or bound % PAIR:
             return
         if constant_of(op.lb) != 0 or constant_of(op.step) != 1:
             return

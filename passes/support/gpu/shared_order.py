@@ -21,7 +21,6 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware.sync import PACES
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.types import SharedType
 from polyc.passes.support.gpu.index_forms import (
@@ -335,7 +334,7 @@ class Order(ABC):
     # Meetings that ops bring
 
     def named(self, op: hw.NamedBarrierOp, state: State) -> State:
-        if PACES in op.attributes:
+        if op.paces is not None:
             return state
         scope, threads = scope_of(op), op.threads.value.data
         if not all(agrees(o) for o in around(op)):

@@ -20,7 +20,6 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.passes.support.gpu.mma_steps import (
     K_STEP,
-    PACKED,
     WarpPart,
     is_packed,
     load_operand,
@@ -78,7 +77,7 @@ class PackLeftOperand(RewritePattern):
             writes = isinstance(user, tile.MapOp) and op.lhs not in (user.space, *user.inputs)
             if not writes and not isinstance(user, tile.ContractOp):
                 return
-        owner.attributes[PACKED] = UnitAttr()
+        owner.packed = UnitAttr()
 
 
 class LowerAwaitReady(RewritePattern):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 from xdsl.dialects import memref, vector
 from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import Operation, SSAValue
@@ -61,122 +64,153 @@ class LowerMap(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.MapOp, rewriter: PatternRewriter) -> None:
-        layout, spread = spread_of(op.space, op)
         emit = Emit()
+        at = ThreadMap.of(emit, op)
+        count = at.layout.registers.data
+
+        def loop(then: Emit) -> None:
+            if at.packs:
+                then.loop(count // 2, at.run_pair, unroll=True, hint="r")
+            else:
+                then.loop(count, at.run, unroll=True, hint="r")
+
+        # Around the loop where it can be: gpu-vectorize looks at loops without branches.
+        when_needed(emit, at.first if at.writes_tensors_alone else None, loop)
+        rewriter.replace(op, emit.ops, [])
+
+
+@dataclass(frozen=True)
+class ThreadMap:
+    """A map as one thread runs it: from which of its registers it reads, and where it writes."""
+
+    op: tile.MapOp
+    layout: FragmentLayoutAttr
+    thread: SSAValue
+    first: SSAValue | None
+    """Whether the thread is the first that holds its elements; None where each is, or none asks."""
+    own: SSAValue | None
+    """The registers of the space, where the body asks for its own element."""
+    registers: Mapping[SSAValue, SSAValue]
+    """Those of the fragments among inputs and outputs."""
+    reads: Sequence[AffineExpr | None]
+    writes: Sequence[AffineExpr | None]
+    """The register of each input and output as a function of the space's; None of a tensor."""
+
+    @staticmethod
+    def of(emit: Emit, op: tile.MapOp) -> ThreadMap:
+        """The map in its thread; raises PolycError ``LayoutConflict`` where another has a value."""
+        layout, spread = spread_of(op.space, op)
         element, *_ = op.body.block.args
         # A body that does not ask for its own element takes from the fragment its layout alone.
-        space = registers_of(emit, op.space) if element.first_use is not None else None
-        operands = {
+        own = registers_of(emit, op.space) if element.first_use is not None else None
+        registers = {
             v: registers_of(emit, v)
             for v in (*op.inputs, *op.outputs)
             if isinstance(v.type, FragmentType)
         }
-        reads = [
-            register_expr(op, spread, v, m) if v in operands else None
-            for v, m in zip(op.inputs, op.input_maps, strict=True)
-        ]
-        writes = [
-            register_expr(op, spread, v, m) if v in operands else None
-            for v, m in zip(op.outputs, op.output_maps, strict=True)
-        ]
+
+        def places(
+            values: Sequence[SSAValue], maps: Sequence[AffineMap]
+        ) -> list[AffineExpr | None]:
+            return [
+                register_expr(op, spread, v, m) if v in registers else None
+                for v, m in zip(values, maps, strict=True)
+            ]
+
+        reads, writes = places(op.inputs, op.input_maps), places(op.outputs, op.output_maps)
         thread = thread_in_scope(emit, op)
-        origin = list(op.origin)
-        to_tensors = [isinstance(v.type, GlobalType) for v in op.outputs]
-        first = first_holders(emit, spread, op) if any(to_tensors) else None
-        end = op.body.block.last_op
+        to_tensors = any(isinstance(v.type, GlobalType) for v in op.outputs)
+        first = first_holders(emit, spread, op) if to_tensors else None
+        return ThreadMap(op, layout, thread, first, own, registers, reads, writes)
+
+    @property
+    def end(self) -> tile.YieldOp:
+        """What the body gives."""
+        end = self.op.body.block.last_op
         assert isinstance(end, tile.YieldOp)
+        return end
 
-        packed = any(is_packed(v) for v in op.outputs)
+    @property
+    def packs(self) -> bool:
+        """Whether a fragment that it writes has a word for two registers."""
+        return any(is_packed(v) for v in self.op.outputs)
 
-        def scalars(inner: Emit, r: SSAValue) -> dict[SSAValue, SSAValue]:
-            """The body at one register: what its values are there."""
-            values: dict[SSAValue, SSAValue] = {}
-            scalar, *others = op.body.block.args
-            if space is not None:
-                values[scalar] = inner.value(memref.LoadOp.get(space, [r]), scalar.name_hint)
-            for arg, source, access, which in zip(
-                others, op.inputs, op.input_maps, reads, strict=True
-            ):
-                load = self.load(inner, op, source, operands, access, layout, which, thread, r)
-                values[arg] = inner.value(load, arg.name_hint)
-            for index in op.body.block.walk():
-                if isinstance(index, tile.TileIndexOp):
-                    place = layout.map.data.results[index.axis.value.data]
-                    hint = index.result.name_hint
-                    values[index.result] = inner.apply(place, [thread, r], hint=hint)
-            clone_into(
-                [
-                    o
-                    for o in op.body.block.ops
-                    if o is not end and not isinstance(o, tile.TileIndexOp)
-                ],
-                values,
-                inner,
-            )
-            return values
+    @property
+    def writes_tensors_alone(self) -> bool:
+        """Whether all that it writes is in global memory."""
+        return all(isinstance(v.type, GlobalType) for v in self.op.outputs)
 
-        def store(inner: Emit, values: dict[SSAValue, SSAValue], r: SSAValue) -> None:
-            for value, target, access, which in zip(
-                end.values, op.outputs, op.output_maps, writes, strict=True
-            ):
-                result = values.get(value, value)
-                if is_packed(target):
-                    continue
-                if which is not None:
-                    inner.op(
-                        memref.StoreOp.get(result, operands[target], [inner.apply(which, [r])])
-                    )
-                    continue
-                at = self.coordinates(inner, access, layout, [thread, r], origin)
-                stored = hw.StoreGlobalOp(result, target, at)
-                when_needed(
-                    inner, None if all(to_tensors) else first, lambda e, o=stored: e.ops.append(o)
-                )
+    def run(self, emit: Emit, r: SSAValue) -> None:
+        """The body at a register."""
+        self.store(emit, self.values(emit, r), r)
 
-        def body(inner: Emit, r: SSAValue) -> None:
-            store(inner, scalars(inner, r), r)
+    def run_pair(self, emit: Emit, word: SSAValue) -> None:
+        """The body at two registers, of which packed fragments have one word."""
+        places = [emit.apply(AffineExpr.dimension(0) * 2 + lane, [word]) for lane in (0, 1)]
+        both = [self.values(emit, r) for r in places]
+        for values, r in zip(both, places, strict=True):
+            self.store(emit, values, r)
+        for value, target in zip(self.end.values, self.op.outputs, strict=True):
+            if is_packed(target):
+                halves = [values.get(value, value) for values in both]
+                bits = VectorType(i32, [1])
+                found = vector.BitcastOp(emit.value(hw.PackOp(halves)), bits)
+                whole = emit.value(hw.UnpackOp(emit.value(found), 0), value.name_hint)
+                emit.op(memref.StoreOp.get(whole, self.registers[target], [word]))
 
-        def pair(inner: Emit, word: SSAValue) -> None:
-            """Two registers, of which packed fragments have one word."""
-            places = [inner.apply(AffineExpr.dimension(0) * 2 + lane, [word]) for lane in (0, 1)]
-            both = [scalars(inner, r) for r in places]
-            for values, r in zip(both, places, strict=True):
-                store(inner, values, r)
-            for value, target in zip(end.values, op.outputs, strict=True):
-                if is_packed(target):
-                    halves = [values.get(value, value) for values in both]
-                    bits = VectorType(i32, [1])
-                    found = vector.BitcastOp(inner.value(hw.PackOp(halves)), bits)
-                    whole = inner.value(hw.UnpackOp(inner.value(found), 0), value.name_hint)
-                    inner.op(memref.StoreOp.get(whole, operands[target], [word]))
+    def values(self, emit: Emit, r: SSAValue) -> dict[SSAValue, SSAValue]:
+        """What the values of the body are at a register."""
+        op, found = self.op, dict[SSAValue, SSAValue]()
+        scalar, *others = op.body.block.args
+        if self.own is not None:
+            found[scalar] = emit.value(memref.LoadOp.get(self.own, [r]), scalar.name_hint)
+        for arg, source, access, which in zip(
+            others, op.inputs, op.input_maps, self.reads, strict=True
+        ):
+            found[arg] = emit.value(self.load(emit, source, access, which, r), arg.name_hint)
+        for index in op.body.block.walk():
+            if isinstance(index, tile.TileIndexOp):
+                place = self.layout.map.data.results[index.axis.value.data]
+                hint = index.result.name_hint
+                found[index.result] = emit.apply(place, [self.thread, r], hint=hint)
+        computed = [
+            o
+            for o in op.body.block.ops
+            if o is not self.end and not isinstance(o, tile.TileIndexOp)
+        ]
+        clone_into(computed, found, emit)
+        return found
 
-        def loop(then: Emit) -> None:
-            if packed:
-                then.loop(layout.registers.data // 2, pair, unroll=True, hint="r")
-            else:
-                then.loop(layout.registers.data, body, unroll=True, hint="r")
-
-        # Around the loop where it can be: gpu-vectorize looks at loops without branches.
-        when_needed(emit, first if all(to_tensors) else None, loop)
-        rewriter.replace(op, emit.ops, [])
+    def store(self, emit: Emit, values: Mapping[SSAValue, SSAValue], r: SSAValue) -> None:
+        """Write what the body gives at a register, but for packed fragments."""
+        op = self.op
+        first = None if self.writes_tensors_alone else self.first
+        for value, target, access, which in zip(
+            self.end.values, op.outputs, op.output_maps, self.writes, strict=True
+        ):
+            result = values.get(value, value)
+            if is_packed(target):
+                continue
+            if which is not None:
+                register = emit.apply(which, [r])
+                emit.op(memref.StoreOp.get(result, self.registers[target], [register]))
+                continue
+            stored = hw.StoreGlobalOp(result, target, self.coordinates(emit, access, r))
+            when_needed(emit, first, lambda e, o=stored: e.ops.append(o))
 
     def load(
         self,
         emit: Emit,
-        op: tile.MapOp,
         source: SSAValue,
-        registers: dict[SSAValue, SSAValue],
         access: AffineMap,
-        layout: FragmentLayoutAttr,
         which: AffineExpr | None,
-        thread: SSAValue,
         r: SSAValue,
     ) -> Operation:
         """The op that reads an operand at its map of register ``r``."""
         kind = source.type
         if which is not None:
-            return memref.LoadOp.get(registers[source], [emit.apply(which, [r])])
-        at = self.coordinates(emit, access, layout, [thread, r], list(op.origin))
+            return memref.LoadOp.get(self.registers[source], [emit.apply(which, [r])])
+        at = self.coordinates(emit, access, r)
         if isinstance(kind, GlobalType):
             return hw.LoadGlobalOp(source, at, kind.element_type)
         assert isinstance(kind, SharedType)
@@ -184,25 +218,20 @@ class LowerMap(RewritePattern):
             raise PolycError(
                 "NoLayout",
                 f"a map reads a shared tile of one or two axes that has a layout, not {kind}",
-                op,
+                self.op,
             )
         zero = emit.index(0)
         row = at[0] if len(at) == 2 else zero
         address = emit.value(tile.ElementAddressOp(source, zero, row, at[-1]))
         return hw.LoadSharedOp(address, kind.element_type)
 
-    @staticmethod
-    def coordinates(
-        emit: Emit,
-        access: AffineMap,
-        layout: FragmentLayoutAttr,
-        where: list[SSAValue],
-        origin: list[SSAValue],
-    ) -> list[SSAValue]:
+    def coordinates(self, emit: Emit, access: AffineMap, r: SSAValue) -> list[SSAValue]:
+        """Where an operand's map leads from register ``r``, after the origin."""
+        origin = list(self.op.origin)
         symbols = [AffineExpr.symbol(i) for i in range(len(origin))]
-        tile_axes = list(layout.map.data.results)
+        tile_axes = list(self.layout.map.data.results)
         return [
-            emit.apply(expr.replace_dims_and_symbols(tile_axes, symbols), where, origin)
+            emit.apply(expr.replace_dims_and_symbols(tile_axes, symbols), [self.thread, r], origin)
             for expr in access.results
         ]
 

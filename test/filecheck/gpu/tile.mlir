@@ -31,8 +31,8 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
     gpu.pipeline %k, %i = to %K step 64 stages 4 {
       // CHECK-NEXT: gpu.copy %A[%m0, %k] to %w : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[64, 64], f16>
       gpu.copy %A[%m0, %k] to %w : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[64, 64], f16>
-      // CHECK-NEXT: gpu.copy %A[%m0, %k] to %a slot %i loader "cp_async" {stage = 0 : index} : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[128, 64], f16, swizzle 128, ring 4>
-      gpu.copy %A[%m0, %k] to %a slot %i loader "cp_async" {stage = 0 : index} : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[128, 64], f16, swizzle 128, ring 4>
+      // CHECK-NEXT: gpu.copy %A[%m0, %k] to %a slot %i loader "cp_async" stage 0 : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[128, 64], f16, swizzle 128, ring 4>
+      gpu.copy %A[%m0, %k] to %a slot %i loader "cp_async" stage 0 : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[128, 64], f16, swizzle 128, ring 4>
       // CHECK-NEXT: gpu.copy %A[%m0, %k] to %a loader "tma" signal %ring : !gpu.ring<4> at %i : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[128, 64], f16, swizzle 128, ring 4>
       gpu.copy %A[%m0, %k] to %a loader "tma" signal %ring : !gpu.ring<4> at %i : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[128, 64], f16, swizzle 128, ring 4>
       // CHECK-NEXT: gpu.copy %A[%m0, %k] to %w loader "register" signal %full : !gpu.mbarrier<4> at %i : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[64, 64], f16>

@@ -321,3 +321,11 @@ tiny.graph @f(%x: !tiny.tensor<[N], f32>) -> (C: !tiny.tensor<[N], f32>) {
   index.value %y axes [0] box : !tiny.tensor<[N], f32>
   tiny.output %y : !tiny.tensor<[N], f32>
 }
+
+// -----
+
+// CHECK: "it divides" is why a value is non_scop, and this one is not; leave it out
+tiny.graph @f(%x: !tiny.tensor<[N], f32>) -> (C: !tiny.tensor<[N], f32>) {
+  "index.value"(%x) <{axes = [#index.axis<i0(0): N>], reduced = [], pieces = [#index.piece<box>], reason = "it divides"}> : (!tiny.tensor<[N], f32>) -> ()
+  tiny.output %x : !tiny.tensor<[N], f32>
+}

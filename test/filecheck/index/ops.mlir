@@ -41,5 +41,8 @@ tiny.graph @pieces(%x: !tiny.tensor<[N], f32>) -> (y: !tiny.tensor<[N], f32>) as
   %z = tiny.unary exp %y : !tiny.tensor<[N], f32>
   // CHECK: index.value %z axes [i0(1): N] non_scop : !tiny.tensor<[N], f32>
   index.value %z axes [i0(1): N] non_scop : !tiny.tensor<[N], f32>
-  tiny.output %z : !tiny.tensor<[N], f32>
+  %w = tiny.unary exp %z : !tiny.tensor<[N], f32>
+  // CHECK: index.value %w axes [i0(2): N] non_scop "it divides by M" {note} : !tiny.tensor<[N], f32>
+  index.value %w axes [i0(2): N] non_scop "it divides by M" {note} : !tiny.tensor<[N], f32>
+  tiny.output %w : !tiny.tensor<[N], f32>
 }

@@ -1,4 +1,4 @@
-"""The order of the gpu passes is the table in docs/gpu-passes.md, and what a row says holds."""
+"""The gpu passes' order is the table in docs/passes/gpu-passes.md, and what a row says holds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ GLOBAL = (hw.LoadGlobalOp, hw.StoreGlobalOp, hw.CpAsyncOp)
 
 
 def rows(root: Path) -> list[tuple[str, str, str]]:
-    text = (root / "docs" / "gpu-passes.md").read_text()
+    text = (root / "docs" / "passes" / "gpu-passes.md").read_text()
     return ROW.findall(text)
 
 
@@ -55,7 +55,7 @@ def test_what_a_pass_needs_stands_above_it(root: Path) -> None:
 
 
 def test_every_pass_has_a_paragraph(root: Path) -> None:
-    text = (root / "docs" / "gpu-passes.md").read_text()
+    text = (root / "docs" / "passes" / "gpu-passes.md").read_text()
     assert re.findall(r"^\*\*`(gpu-[a-z-]+)`\*\*", text, re.MULTILINE) == ORDER
 
 
@@ -76,7 +76,7 @@ def of(*kinds: type[Operation]) -> Callable[[Operation], Found]:
 
 
 def without_target(module: Operation) -> Found:
-    return (op for op in find(module, gpu.ModuleOp) if "target" not in op.attributes)
+    return (op for op in find(module, gpu.ModuleOp) if op.target is None)
 
 
 def nothing(module: Operation) -> Found:
@@ -127,11 +127,7 @@ def not_planned(module: Operation) -> Found:
         if isinstance(op, tile.CopyOp) and (op.is_load or op.is_store) and op.loader is None:
             yield op
         inside = isinstance(op.parent_op(), tile.PipelineOp)
-        if (
-            inside
-            and isinstance(op, tile.CopyOp | tile.ContractOp)
-            and "stage" not in op.attributes
-        ):
+        if inside and isinstance(op, tile.CopyOp | tile.ContractOp) and op.stage is None:
             yield op
 
 

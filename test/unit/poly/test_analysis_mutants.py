@@ -27,7 +27,7 @@ def test_the_page_has_the_counts():
     assert {(f, w) for f, found in results.items() for w in found} == {
         (m.file, m.what) for m in MUTANTS
     }
-    assert "\n".join(table(results)) in (ROOT / "docs/mutation.md").read_text()
+    assert "\n".join(table(results)) in (ROOT / "docs/tools/mutation.md").read_text()
     verdicts = [by for found in results.values() for by in found.values()]
     assert verdicts.count(None) <= 0.05 * len(verdicts)
 

@@ -74,7 +74,9 @@ def kernel(rows: tuple[AffineConstraintExpr, ...]) -> region.KernelOp:
     """A guarded read and a select by the same rows, over [N, 4]."""
     axes = (AxisAttr.of("n", Dim.sym("N")), AxisAttr.of("i1", Dim.const(4)))
     memref = MemRefType.of([Dim.sym("N"), Dim.const(4)], f32, 16, False)
-    op = region.KernelOp("f", axes, [memref], [memref], ["x"], ["y"])
+    op = region.KernelOp(
+        "f", axes, [region.KernelTensor("x", memref)], [region.KernelTensor("y", memref)]
+    )
     block = op.body.block
     guard = AffineSet(2, 1, rows)
     identity = AffineMap(2, 1, (AffineDimExpr(0), AffineDimExpr(1)))

@@ -111,7 +111,7 @@ gpu.module @m arch "sm_90a" symbols [M, K] {
     %a = gpu.shared_tile : !gpu.shared<[64, 64], f16, swizzle 128, ring 2>
     gpu.pipeline %k0, %i = to %K step 64 stages 2 {
       %s = arith.remui %i, %two : index
-      gpu.copy %A[%s, %k0] to %a slot %s loader "tma" {stage = 0 : index}
+      gpu.copy %A[%s, %k0] to %a slot %s loader "tma" stage 0
           : !gpu.global<[M, K], f16>, !gpu.shared<[64, 64], f16, swizzle 128, ring 2>
     }
     gpu.return

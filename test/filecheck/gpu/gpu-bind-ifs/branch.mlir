@@ -33,12 +33,12 @@ gpu.module @m arch "sm_80" symbols [M, K] {
       // CHECK-NEXT:}
       // STAGES:      scf.if %used {
       // STAGES-NEXT:   %row = affine.apply
-      // STAGES-NEXT:   gpu.copy %A[%row, %k] to %a loader "cp_async" {stage = 0 : index}
+      // STAGES-NEXT:   gpu.copy %A[%row, %k] to %a loader "cp_async" stage 0
       // STAGES:      scf.if %used {
-      // STAGES-NEXT:   gpu.copy %A[%M, %k] to %b loader "cp_async" {stage = 0 : index}
+      // STAGES-NEXT:   gpu.copy %A[%M, %k] to %b loader "cp_async" stage 0
       // STAGES:      scf.if %used {
       // STAGES-NEXT:   gpu.contract
-      // STAGES-SAME:   {stage = 3 : index}
+      // STAGES-SAME:   stage 3
       %block = gpu.load_global %S[%i : index] : !gpu.global<[K], i32> -> i32
       %used = arith.cmpi ne, %block, %nothing : i32
       scf.if %used {

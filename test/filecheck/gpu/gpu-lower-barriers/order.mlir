@@ -18,10 +18,10 @@ gpu.module @m arch "sm_90a" symbols [M] {
     gpu.roles consumers 3 independent registers [0, 0] producer {
       gpu.yield
     } consumer (%w) {
-      // CHECK: gpu.named_barrier 9 plus %w threads 256 {paces}
+      // CHECK: gpu.named_barrier 9 plus %w threads 256 paces
       // CHECK-NEXT: %next = affine.apply affine_map<(d0) -> (((d0 + 1) mod 3))> (%w)
       // CHECK-NEXT: gpu.named_barrier_arrive 9 plus %next threads 256
-      // CHECK-NEXT: gpu.named_barrier 12 plus %w threads 256 {paces}
+      // CHECK-NEXT: gpu.named_barrier 12 plus %w threads 256 paces
       // CHECK-NOT: gpu.order
       gpu.order_enter %turn[%w] : !gpu.order<3>
       gpu.order_leave %turn[%w] : !gpu.order<3>

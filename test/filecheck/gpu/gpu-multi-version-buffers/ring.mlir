@@ -12,15 +12,15 @@ gpu.module @m arch "sm_80" symbols [M, K] {
     // CHECK-NEXT: %acc
     // CHECK-NEXT: gpu.pipeline %k, %i = to %M step 64 stages 3 {
     // CHECK-NEXT:   %slot = affine.apply affine_map<(d0) -> ((d0 mod 3))> (%i)
-    // CHECK-NEXT:   gpu.copy %A[%M, %k] to %a slot %slot loader "cp_async" {stage = 0 : index} : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[16, 64], f16, swizzle 128, ring 3>
-    // CHECK-NEXT:   gpu.contract %a slot %slot affine_map<(d0, d1, d2) -> (d0, d2)>, %b affine_map<(d0, d1, d2) -> (d2, d1)> into %acc mma "mma.sync" warp_tile <16, 16> {stage = 2 : index} :
+    // CHECK-NEXT:   gpu.copy %A[%M, %k] to %a slot %slot loader "cp_async" stage 0 : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[16, 64], f16, swizzle 128, ring 3>
+    // CHECK-NEXT:   gpu.contract %a slot %slot affine_map<(d0, d1, d2) -> (d0, d2)>, %b affine_map<(d0, d1, d2) -> (d2, d1)> into %acc mma "mma.sync" warp_tile <16, 16> stage 2 :
     // CHECK-NEXT: }
     %a = gpu.shared_tile : !gpu.shared<[16, 64], f16, swizzle 128>
     %b = gpu.shared_tile : !gpu.shared<[64, 16], f16>
     %acc = gpu.fragment : !gpu.fragment<[16, 16], f32>
     gpu.pipeline %k, %i = to %M step 64 stages 3 {
-      gpu.copy %A[%M, %k] to %a loader "cp_async" {stage = 0 : index} : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[16, 64], f16, swizzle 128>
-      gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %acc mma "mma.sync" warp_tile <16, 16> {stage = 2 : index} : !gpu.shared<[16, 64], f16, swizzle 128>, !gpu.shared<[64, 16], f16>, !gpu.fragment<[16, 16], f32>
+      gpu.copy %A[%M, %k] to %a loader "cp_async" stage 0 : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[16, 64], f16, swizzle 128>
+      gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %acc mma "mma.sync" warp_tile <16, 16> stage 2 : !gpu.shared<[16, 64], f16, swizzle 128>, !gpu.shared<[64, 16], f16>, !gpu.fragment<[16, 16], f32>
     }
     gpu.return
   }

@@ -24,15 +24,15 @@ gpu.module @old arch "sm_80" symbols [M, K] {
     %acc = gpu.fragment : !gpu.fragment<[16, 16], f32>
     // CHECK: gpu.pipeline
     gpu.pipeline %k, %i = to %M step 16 stages 4 {
-      // CHECK-NEXT: gpu.copy %A[%M, %k] to %t loader "cp_async" {stage = 0 : index} :
+      // CHECK-NEXT: gpu.copy %A[%M, %k] to %t loader "cp_async" stage 0 :
       gpu.copy %A[%M, %k] to %t : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[16, 16], f16>
       // CHECK-NEXT: gpu.contract
-      // CHECK-SAME: {stage = 3 : index}
+      // CHECK-SAME: stage 3
       gpu.contract %t affine_map<(m, n, k) -> (m, k)>, %t affine_map<(m, n, k) -> (k, n)> into %acc mma "mma.sync" warp_tile <16, 16> : !gpu.shared<[16, 16], f16>, !gpu.shared<[16, 16], f16>, !gpu.fragment<[16, 16], f32>
       // An author's stage is kept.
       // CHECK-NEXT: gpu.contract
-      // CHECK-SAME: {stage = 1 : index}
-      gpu.contract %t affine_map<(m, n, k) -> (m, k)>, %t affine_map<(m, n, k) -> (k, n)> into %acc mma "mma.sync" warp_tile <16, 16> {stage = 1 : index} : !gpu.shared<[16, 16], f16>, !gpu.shared<[16, 16], f16>, !gpu.fragment<[16, 16], f32>
+      // CHECK-SAME: stage 1
+      gpu.contract %t affine_map<(m, n, k) -> (m, k)>, %t affine_map<(m, n, k) -> (k, n)> into %acc mma "mma.sync" warp_tile <16, 16> stage 1 : !gpu.shared<[16, 16], f16>, !gpu.shared<[16, 16], f16>, !gpu.fragment<[16, 16], f32>
     }
     gpu.return
   }

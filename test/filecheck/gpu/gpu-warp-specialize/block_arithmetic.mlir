@@ -16,8 +16,8 @@ gpu.module @m arch "sm_90a" symbols [M, K] {
     gpu.fill %zero, %acc : !gpu.fragment<[64, 64], f32>
     %a = gpu.shared_tile : !gpu.shared<[64, 64], f16, swizzle 128, ring 2>
     gpu.pipeline %k0, %i = to %K step 64 stages 2 {
-      gpu.copy %A[%tile, %k0] to %a slot %i loader "tma" {stage = 0 : index} : !gpu.global<[M, K], f16>, !gpu.shared<[64, 64], f16, swizzle 128, ring 2>
-      gpu.contract %a slot %i affine_map<(m, n, k) -> (m, k)>, %a slot %i affine_map<(m, n, k) -> (k, n)> into %acc mma "wgmma" warp_tile <64, 64> {stage = 1 : index} : !gpu.shared<[64, 64], f16, swizzle 128, ring 2>, !gpu.shared<[64, 64], f16, swizzle 128, ring 2>, !gpu.fragment<[64, 64], f32>
+      gpu.copy %A[%tile, %k0] to %a slot %i loader "tma" stage 0 : !gpu.global<[M, K], f16>, !gpu.shared<[64, 64], f16, swizzle 128, ring 2>
+      gpu.contract %a slot %i affine_map<(m, n, k) -> (m, k)>, %a slot %i affine_map<(m, n, k) -> (k, n)> into %acc mma "wgmma" warp_tile <64, 64> stage 1 : !gpu.shared<[64, 64], f16, swizzle 128, ring 2>, !gpu.shared<[64, 64], f16, swizzle 128, ring 2>, !gpu.fragment<[64, 64], f32>
     }
     gpu.return
   }

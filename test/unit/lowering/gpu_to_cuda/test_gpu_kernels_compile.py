@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.kernel import KernelOp
+from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.lower_to_gpu import LowerToGpu
@@ -79,7 +80,7 @@ def runs(op: Operation) -> int:
     times = 1
     parent = op.parent_op()
     while parent is not None:
-        if isinstance(parent, scf.ForOp) and "unroll" in parent.attributes:
+        if isinstance(parent, scf.ForOp) and is_unrolled(parent):
             bound = parent.ub.owner
             assert isinstance(bound, arith.ConstantOp) and isinstance(bound.value, IntegerAttr)
             times *= int(str(bound.value).split()[0])

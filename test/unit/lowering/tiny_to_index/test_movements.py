@@ -192,7 +192,7 @@ def test_what_is_not_affine_is_a_boundary(
     op: str, source: str, shape: str, reason: str, ctx: Context
 ) -> None:
     entry = entry_of(op, shape, ctx, source)
-    assert not entry.is_scop and reason in str(entry.attributes["reason"])
+    assert not entry.is_scop and reason in str(entry.reason)
 
 
 def test_fill_pieces_and_read_pieces_cover_the_box(ctx: Context) -> None:

@@ -105,7 +105,7 @@ tiny.output %s : {T("")}"""
 def test_other_boundaries_are_no_factors(shapes: tuple[str, ...], ctx: Context) -> None:
     entries = booked(reshapes(*shapes), ctx)
     last = entries[f"v{len(shapes) - 1}"]
-    assert not last.is_scop and "divides by a symbol" in str(last.attributes["reason"])
+    assert not last.is_scop and "divides by a symbol" in str(last.reason)
 
 
 def test_common_factors_take_numbers_apart() -> None:
@@ -195,7 +195,7 @@ def test_what_cuts_a_tuple_is_a_boundary(op: str, shape: str, reason: str, ctx: 
         # The mask keeps coordinates: it reads its operand as one axis, as it lies in memory.
         assert entry.is_scop and entry.is_plain
         entry = entries[entry.operands_read[0]]
-    assert not entry.is_scop and reason in str(entry.attributes["reason"])
+    assert not entry.is_scop and reason in str(entry.reason)
 
 
 def test_operands_meet_in_a_tuple(ctx: Context) -> None:
@@ -217,7 +217,7 @@ def test_operands_meet_in_a_tuple(ctx: Context) -> None:
     _, back = entries["z"].operands_read
     assert isinstance(back.owner, tiny.ReshapeOp)
     view = index.value_op(back.owner.operand)
-    assert view is not None and "divides by a symbol" in str(view.attributes["reason"])
+    assert view is not None and "divides by a symbol" in str(view.reason)
 
 
 def test_the_text_reads_back(ctx: Context) -> None:

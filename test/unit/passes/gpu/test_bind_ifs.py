@@ -229,7 +229,7 @@ def test_a_guarded_copy_gets_its_loader_and_its_stage() -> None:
     )
     copy, contract = only(module, tile.CopyOp), only(module, tile.ContractOp)
     assert copy.loader is not None and copy.loader.data == "cp_async"
-    assert [str(op.attributes["stage"]) for op in (copy, contract)] == ["0 : index", "2 : index"]
+    assert [str(op.properties["stage"]) for op in (copy, contract)] == ["0 : index", "2 : index"]
 
 
 def test_inject_pipeline_clones_guards() -> None:

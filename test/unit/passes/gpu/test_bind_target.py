@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from xdsl.dialects.builtin import DictionaryAttr
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.module import ModuleOp
+from polyc.dialects.gpu.target import Limits
 from polyc.passes.gpu.bind_target import BindTarget
 from polyc.rewriting.driver import rewrite
 from polyc.test.support.gpu_text import assert_refused, kernel, only, parsed, run
@@ -46,9 +46,7 @@ def test_bind_target_refuses_what_sm_80_has_not(use: str) -> None:
 @pytest.mark.parametrize("use", USES)
 def test_bind_target_takes_it_on_sm_90a(use: str) -> None:
     module = only(run(kernel(USES[use], ARGS), PASS), ModuleOp)
-    target = module.attributes["target"]
-    assert isinstance(target, DictionaryAttr)
-    assert set(target.data) == {"shared_bytes", "registers", "threads"}
+    assert module.target is not None and module.target.data == Limits(232448, 65536, 1024)
 
 
 def test_bind_target_of_an_architecture_that_is_not_known() -> None:

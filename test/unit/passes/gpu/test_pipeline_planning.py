@@ -89,13 +89,13 @@ def test_plan_stages(stages: int) -> None:
     %acc = gpu.fragment : {acc}
     gpu.pipeline %k, %i = to %M step 16 stages {stages} {{
       gpu.copy %A[%M, %k] to %t loader "register" : {tensor}, {shared}
-      gpu.copy %A[%M, %k] to %t loader "register" {{stage = 5 : index}} : {tensor}, {shared}
+      gpu.copy %A[%M, %k] to %t loader "register" stage {stages // 2} : {tensor}, {shared}
       {contract} : {shared}, {shared}, {acc}
-      {contract} {{stage = 0 : index}} : {shared}, {shared}, {acc}
+      {contract} stage 0 : {shared}, {shared}, {acc}
     }}""",
         f"%A: {tensor} = tensor 0, %M: index = symbol M",
     )
     module = run(text, PASS)
     ops = [*find(module, tile.CopyOp), *find(module, tile.ContractOp)]
-    found = [int(str(op.attributes["stage"]).split()[0]) for op in ops]
-    assert found == [0, 5, stages - 1, 0]
+    found = [None if op.stage is None else op.stage.value.data for op in ops]
+    assert found == [0, stages // 2, stages - 1, 0]

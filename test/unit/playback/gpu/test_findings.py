@@ -371,6 +371,6 @@ def test_rows_that_are_not_padded_collide_in_the_banks() -> None:
 
 
 def test_the_documentation_lists_every_kind() -> None:
-    text = (FOLDER.parent.parent / "docs" / "simulator.md").read_text()
+    text = (FOLDER.parent.parent / "docs" / "tools" / "simulator.md").read_text()
     for kind, meaning in KINDS.items():
         assert f"| `{kind}` | {meaning} |" in text

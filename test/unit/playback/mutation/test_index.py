@@ -33,7 +33,7 @@ def test_mistakes_in_each_movement_are_caught() -> None:
 def test_the_page_has_the_counts() -> None:
     results = json.loads(RESULTS.read_text())
     lines = table(results)
-    assert "\n".join(lines) in Path("docs/mutation.md").read_text()
+    assert "\n".join(lines) in Path("docs/tools/mutation.md").read_text()
     _, *cells = (c.strip() for c in lines[-1].strip("|").split("|"))
     total = dict(zip(COLUMNS, map(int, cells), strict=True))
     assert total["mutants"] >= 60
