@@ -1,0 +1,213 @@
+"""A frontend graph as a PyTorch function: what a program is raced against.
+
+Each op is what a PyTorch user writes for it: ``linear``, ``scaled_dot_product_attention``,
+``rms_norm``, ``conv2d`` in channels-last memory.  Rounding is PyTorch's own, after each op where it
+runs eagerly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from polyc.dialects import frontend
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.frontend import GraphOp, tensor_of
+
+Run = Callable[..., Any]
+
+UNARY = (
+    *("abs", "erf", "exp", "log", "neg", "reciprocal", "relu", "rsqrt", "sigmoid", "sqrt", "tanh"),
+)
+BINARY = {
+    "add": "add",
+    "div": "div",
+    "max": "maximum",
+    "min": "minimum",
+    "mul": "mul",
+    "pow": "pow",
+    "sub": "sub",
+}
+
+
+def function(torch: Any, graph: GraphOp, sizes: Mapping[str, int]) -> Run:
+    """``graph`` as a function of its inputs, at these sizes; it returns a tuple of its outputs."""
+    steps = [op for op in graph.body.block.ops if not isinstance(op, frontend.OutputOp)]
+    last = graph.body.block.last_op
+    assert last is not None
+    arguments = list(graph.body.block.args)
+    made = [(op, _step(torch, op, sizes)) for op in steps]
+
+    def run(*inputs: Any) -> Any:
+        values: dict[SSAValue, Any] = dict(zip(arguments, inputs, strict=True))
+        for op, step in made:
+            values[op.results[0]] = step(*(values[o] for o in op.operands))
+        return tuple(values[o] for o in last.operands)
+
+    return run
+
+
+def _shape(dims: Sequence[Dim], sizes: Mapping[str, int]) -> list[int]:
+    return [d.evaluate(sizes) for d in dims]
+
+
+def element(torch: Any, value: SSAValue) -> Any:
+    """PyTorch's type of a value."""
+    names = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "i1": "bool"}
+    return getattr(torch, names[str(tensor_of(value).element_type)])
+
+
+def _step(torch: Any, op: Operation, sizes: Mapping[str, int]) -> Run:
+    """One op as a function of its operands."""
+    f = torch.nn.functional
+    match op:
+        case frontend.GemmOp():
+            return _gemm(torch, op)
+        case frontend.Conv2dOp():
+            return _conv(f, op)
+        case frontend.AttentionOp():
+            return _attention(torch, op, sizes)
+        case frontend.ElementwiseOp():
+            return _elementwise(torch, op.function)
+        case frontend.CastOp():
+            kind = element(torch, op.result)
+
+            def cast(x: Any) -> Any:
+                return x.to(kind)
+
+            return cast
+        case frontend.ConstantOp():
+            number = op.number
+
+            def constant() -> Any:
+                return number
+
+            return constant
+        case frontend.SelectOp():
+            return cast_any(torch.where)
+        case frontend.ReduceOp():
+            names = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin"}
+            how = {"dim": list(op.axes), "keepdim": op.keepdims is not None}
+            return partial(cast_any(getattr(torch, names[op.function])), **how)
+        case frontend.SoftmaxOp() | frontend.LogSoftmaxOp():
+            soft = f.log_softmax if isinstance(op, frontend.LogSoftmaxOp) else f.softmax
+            (axis,) = op.axes
+            return partial(cast_any(soft), dim=axis)
+        case frontend.LayerNormOp() | frontend.RmsNormOp():
+            norm = f.layer_norm if isinstance(op, frontend.LayerNormOp) else f.rms_norm
+            eps, axes = op.eps, op.axes
+
+            def normed(x: Any, *rest: Any) -> Any:
+                return norm(x, tuple(x.shape[a] for a in axes), *rest, eps=eps)
+
+            return normed
+        case frontend.ConcatOp():
+            joined = op.axis
+
+            def concat(*parts: Any) -> Any:
+                return torch.cat(parts, dim=joined)
+
+            return concat
+        case _:
+            return _movement(f, op, sizes)
+
+
+def cast_any(function: Any) -> Run:
+    """A function of PyTorch's, whose types nobody knows here."""
+    return function
+
+
+def _movement(f: Any, op: Operation, sizes: Mapping[str, int]) -> Run:
+    match op:
+        case frontend.ReshapeOp():
+            shape = _shape(tensor_of(op.result).dims, sizes)
+
+            def reshape(x: Any) -> Any:
+                return x.reshape(shape)
+
+            return reshape
+        case frontend.PermuteOp():
+            order = op.perm
+
+            def permute(x: Any) -> Any:
+                return x.permute(order)
+
+            return permute
+        case frontend.SliceOp():
+            low, high = _shape(op.low, sizes), _shape(op.high, sizes)
+            where = tuple(slice(a, b) for a, b in zip(low, high, strict=True))
+
+            def cut(x: Any) -> Any:
+                return x[where]
+
+            return cut
+        case frontend.PadOp():
+            pairs = zip(_shape(op.low, sizes), _shape(op.high, sizes), strict=True)
+            room = [n for pair in reversed(list(pairs)) for n in pair]
+            return partial(cast_any(f.pad), pad=room, value=op.number)
+        case _:
+            raise NotImplementedError(op.name)
+
+
+def _gemm(torch: Any, op: frontend.GemmOp) -> Run:
+    left, right = op.transpose_a is not None, op.transpose_b is not None
+    linear, kind = torch.nn.functional.linear, element(torch, op.result)
+
+    def run(a: Any, b: Any) -> Any:
+        a = a.mT if left else a
+        if right and b.dim() == 2:
+            return linear(a, b).to(kind)
+        return torch.matmul(a, b.mT if right else b).to(kind)
+
+    return run
+
+
+def _conv(f: Any, op: frontend.Conv2dOp) -> Run:
+    top, bottom, left, right = op.padding
+    assert (top, left) == (bottom, right) and op.layout == "nhwc"
+    how = {"stride": op.stride, "padding": (top, left), "dilation": op.dilation}
+
+    def run(x: Any, w: Any) -> Any:
+        # Contiguous NHWC is channels-last memory of NCHW.
+        return f.conv2d(x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2), **how).permute(0, 2, 3, 1)
+
+    return run
+
+
+def _attention(torch: Any, op: frontend.AttentionOp, sizes: Mapping[str, int]) -> Run:
+    scale = None if op.scale_attr is None else op.scale_attr.value.data
+    queries, keys = tensor_of(op.q).dims[-3], tensor_of(op.k).dims[-3]
+    how = {
+        "is_causal": op.causal is not None,
+        "scale": scale,
+        "enable_gqa": queries.evaluate(sizes) != keys.evaluate(sizes),
+    }
+    attend = torch.nn.functional.scaled_dot_product_attention
+
+    def run(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+        if mask is not None:
+            mask = mask.expand(q.shape[-2], k.shape[-2])
+        return attend(q[None], k[None], v[None], attn_mask=mask, **how)[0]
+
+    return run
+
+
+def _elementwise(torch: Any, name: str) -> Run:
+    f = torch.nn.functional
+    if name in ("gelu", "silu"):
+        return cast_any(getattr(f, name))
+    if name == "gelu_tanh":
+        return partial(cast_any(f.gelu), approximate="tanh")
+    if name in UNARY:
+        return cast_any(getattr(torch, name))
+    binary = getattr(torch, BINARY[name])
+
+    def run(a: Any, b: Any) -> Any:
+        if isinstance(a, float) and not isinstance(b, float):
+            a = torch.full((), a, dtype=b.dtype, device=b.device)
+        return binary(a, b)
+
+    return run
