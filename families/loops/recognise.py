@@ -178,6 +178,8 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     row: str | None = None
     if column not in together and together & reduced:
         row, column = column, None
+    elif needed and column in together and not _reused(values, needed, leading):
+        pass  # Rows of threads part the points of the reduction, and blocks the other axes.
     else:
         for label in leading:
             # An open size may be large; of known ones the largest is.
@@ -190,6 +192,17 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     walked = reduced.intersection(kind.labels) - kept
     whole = (*(sizes[a] for a in outer), *ends)
     return Space(tuple(outputs), outer, row, column, whole, frozenset(walked))
+
+
+def _reused(values: Sequence[SSAValue], needed: Sequence[ReduceOp], leading: Sequence[str]) -> bool:
+    """Whether what a reduction reads is read again along one of the outputs' leading axes."""
+    summed = {label for reduce in needed for label in reduce.labels}
+    for op in made_by(values, into=True):
+        if isinstance(op, ReadOp):
+            own = set(op.result.type.labels)
+            if own & summed and not own.issuperset(leading):
+                return True
+    return False
 
 
 def _extent(size: Dim) -> float:

@@ -48,6 +48,8 @@ REGISTERS = 4
 """Elements of a thread, where vectors are not longer."""
 COLUMNS = 128
 """Of a tile with rows.  A warp then has whole rows, and a row's reduction stays in it."""
+PARTED = 32
+"""Of one whose rows are parts of a reduction, so that there are more blocks: a warp's."""
 VECTOR = 8
 """Elements of the widest access."""
 
@@ -63,7 +65,7 @@ def tile_of(spaces: Sequence[Space], arch: str, reduces: bool, vector: int) -> t
     space = max(spaces, key=lambda s: len(s.sizes) * (s.column is not None) + (s.row is not None))
     *_, rows, columns = space.sizes
     if space.row is None:
-        most = COLUMNS if reduces and space.column is not None else elements
+        most = PARTED if reduces and space.column is not None else elements
         wide = _power(columns, most) if space.column is not None else (elements if reduces else 1)
     else:
         wide = COLUMNS if space.column is None else _power(columns, COLUMNS)

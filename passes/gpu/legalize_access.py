@@ -18,6 +18,7 @@ from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.types import GlobalType
 from polyc.passes.support.gpu.signs import never_negative
 from polyc.passes.support.gpu.symbols import enclosing_kernel, is_size, size_value
+from polyc.passes.support.gpu.tile_bounds import inside_tile
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.emit import Emit
 
@@ -28,7 +29,7 @@ def in_bounds(
     """The predicate that each coordinate is in its tensor; None for linear or rank-0 access.
 
     One that may be negative is compared as an unsigned number, which is both bounds at once; one
-    that picks a point of a batch is inside.
+    that picks a point of a batch is inside, and so is one of a tile that is whole.
     """
     assert isinstance(tensor.type, GlobalType)
     if any(not isinstance(i.type, IndexType) for i in indices):
@@ -36,7 +37,7 @@ def in_bounds(
     kernel = enclosing_kernel(op)
     predicate: SSAValue | None = None
     for index, dim in zip(indices, tensor.type.dims, strict=True):
-        if picks_a_point(index, dim, kernel):
+        if picks_a_point(index, dim, kernel) or inside_tile(index, dim, kernel):
             continue
         below = "slt" if never_negative(index) else "ult"
         inside = emit.compare(below, index, size_value(emit, dim, kernel))

@@ -27,13 +27,15 @@ def linear_offset(
     op: Operation,
     tensor: SSAValue,
     indices: Sequence[SSAValue],
-    apart: bool = False,
+    last: bool = False,
+    strides: bool = False,
 ) -> SSAValue | None:
     """Row-major offset of ``indices``; None when it is linear already.
 
-    Coordinates are 32-bit, products 64-bit: a tensor may have more than 2^31 elements.  With
-    ``apart``, what a coordinate adds in an unrolled loop gets a product of its own, so that the
-    rest of the offset is computed once for all of the loop.
+    Coordinates are 32-bit, products 64-bit: a tensor may have more than 2^31 elements.  What an
+    unrolled loop adds to the last coordinate is added in 64 bits, where it is a constant that the
+    instruction holds: the rest of the offset is computed once for all of the loop.  With
+    ``strides`` the other coordinates are parted too, and a product of each part is taken.
     """
     assert isinstance(tensor.type, GlobalType)
     if any(not isinstance(i.type, IndexType) for i in indices):
@@ -41,7 +43,8 @@ def linear_offset(
     kernel = enclosing_kernel(op)
     fixed: SSAValue | None = None
     moving: SSAValue | None = None
-    for index, dim in zip(indices, tensor.type.dims, strict=True):
+    for number, (index, dim) in enumerate(zip(indices, tensor.type.dims, strict=True), 1):
+        apart = strides or (last and number == len(indices))
         rest, step = split(emit, op, index) if apart else (index, None)
         if fixed is None and moving is None:
             fixed, moving = widened(emit, rest), widened(emit, step)
@@ -121,7 +124,7 @@ class LinearizeLoad(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: hw.LoadGlobalOp, rewriter: PatternRewriter) -> None:
         emit = Emit()
-        offset = linear_offset(emit, op, op.tensor, op.indices)
+        offset = linear_offset(emit, op, op.tensor, op.indices, last=True)
         if offset is not None:
             new = hw.LoadGlobalOp(op.tensor, [offset], op.result.type, op.predicate)
             rewriter.replace(op, [*emit.ops, new], [new.result])
@@ -150,7 +153,7 @@ class LinearizeCpAsync(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: hw.CpAsyncOp, rewriter: PatternRewriter) -> None:
         emit = Emit()
-        offset = linear_offset(emit, op, op.tensor, op.indices, apart=True)
+        offset = linear_offset(emit, op, op.tensor, op.indices, strides=True)
         if offset is not None:
             size = op.bytes.value.data
             new = hw.CpAsyncOp(op.address, op.tensor, [offset], size, op.predicate)

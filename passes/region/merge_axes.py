@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.region import KernelOp
+from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.families.matmul.schedules import GEMM
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.region.merge_axes import merged
@@ -31,13 +31,18 @@ def is_product(kernel: KernelOp) -> bool:
     return True
 
 
+def reduced(kernel: KernelOp) -> int:
+    """The axes that the reductions of a region are over, each reduction's counted."""
+    return sum(len(op.labels) for op in kernel.walk() if isinstance(op, ReduceOp))
+
+
 class MergeAxes(RewritePattern):
-    """A region over the fewest axes, where that makes it a product of matrices.
+    """A region over the fewest axes, where that makes it a product or merges what is reduced.
 
     Legality: axes merge where every read and output that has one of them has both, one right
     inside the other, and no guard goes by them (``rewriting/region/merge_axes.py``); no output is
     ``deferred``.  A convolution, whose taps tell rows and columns apart, keeps its axes, and so do
-    the regions of other families.  Exact: each element is what it was, and lies where it lay.
+    regions in which nothing is reduced.  Exact: each element is what it was, and lies where it lay.
     """
 
     @op_type_rewrite_pattern
@@ -45,7 +50,7 @@ class MergeAxes(RewritePattern):
         if any(where.data == "deferred" for where in op.materialize):
             return
         found = merged(op)
-        if found is not op and is_product(found):
+        if found is not op and (is_product(found) or reduced(found) < reduced(op)):
             rewriter.replace(op, found, [])
 
 
