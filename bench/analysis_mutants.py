@@ -1,4 +1,4 @@
-"""How many faults of the polyhedral analyses their tests catch (docs/mutation.md).
+"""How many faults of the polyhedral analyses their tests catch (docs/tools/mutation.md).
 
 Puts each fault of ``test/support/analysis_mutants.py`` into a copy of the package and runs the
 tests of the file.  Prints a line a mutant and the table of the page.

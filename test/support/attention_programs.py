@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp, i1
 
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import KernelOp
+from polyc.lowering.index_to_region import IndexToRegion
 from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback.functions import round_to
 from polyc.test.support.gpu_text import only, parsed
@@ -70,6 +71,12 @@ class Attention:
     def region(self) -> ModuleOp:
         """The graph as a region."""
         return passed(self.text(), *TO_REGION)
+
+    def whole(self) -> ModuleOp:
+        """The graph as one region, whether or not a family has a schedule for it as one."""
+        module = passed(self.text(), *TO_REGION[: TO_REGION.index("index-to-region")])
+        IndexToRegion(fuse="legal").apply(make_context(), module)
+        return passed(module, *TO_REGION[TO_REGION.index("index-to-region") + 1 :])
 
     def kernel(self) -> KernelOp:
         return only(self.region(), KernelOp)

@@ -31,9 +31,7 @@ def test_a_file_without_a_test_of_its_name_is_tested_by_its_importers() -> None:
 
 
 def test_and_by_those_that_the_table_names() -> None:
-    assert unit_tests("playback/gpu/warp_grid.py") == [
-        "test/unit/playback/gpu/test_grid_signals.py"
-    ]
+    assert unit_tests("playback/gpu/signals.py") == ["test/unit/playback/gpu/test_grid.py"]
     assert "test/filecheck/gpu/cuda/cluster.mlir" in lit_texts("lowering/gpu_to_cuda/cluster.py")
 
 

@@ -24,14 +24,31 @@ frontend.graph @chain(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K
 // CHECK-NEXT:      ins(%C: {{.*}} {from = @chain::@C}, %v0: !region.memref<[M, L], f16, align 16, noalias> {from = @chain_0::@v0})
 // CHECK:         region.read %v0
 
-// Where the second product has one tile in its width, the first is computed inside it.
+// Where the second product has one tile in its width, the first would be computed inside it, but a
+// kernel of two products has no tensor cores: they are two.
 frontend.graph @narrow(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K, L], f16>, %C: !frontend.tensor<[L, 64], f16>) -> (D: !frontend.tensor<[M, 64], f16>) {
   %0 = frontend.gemm %A, %B {acc = f32} : (!frontend.tensor<[M, K], f16>, !frontend.tensor<[K, L], f16>) -> !frontend.tensor<[M, L], f16>
   %1 = frontend.gemm %0, %C {acc = f32} : (!frontend.tensor<[M, L], f16>, !frontend.tensor<[L, 64], f16>) -> !frontend.tensor<[M, 64], f16>
   frontend.output %1 : !frontend.tensor<[M, 64], f16>
 }
-// CHECK-NOT:   region.graph @narrow
-// CHECK:       region.kernel @narrow iters [m: M, i1: 64]
+// CHECK:       region.graph @narrow
+// CHECK:       region.kernel @narrow_0 iters [m: M, l: L]
+// CHECK-NEXT:      ins(%A: {{.*}}, %B: {{.*}})
+// CHECK-NEXT:      outs(v0: !region.memref<[M, L], f16, align 16, noalias> gmem {boundary = "a product on tensor cores, which holds no other reduction, ends with it"})
+// CHECK:         %acc = region.reduce sum
+// CHECK-NOT:     region.reduce
+// CHECK:       region.kernel @narrow_1 iters [m: M, i1: 64]
+// CHECK:         %acc = region.reduce sum
+// CHECK-NOT:     region.reduce
+
+// Products of f32 have none either way, and the first is computed inside the second.
+frontend.graph @narrow_f32(%A: !frontend.tensor<[M, K], f32>, %B: !frontend.tensor<[K, L], f32>, %C: !frontend.tensor<[L, 64], f32>) -> (D: !frontend.tensor<[M, 64], f32>) {
+  %0 = frontend.gemm %A, %B {acc = f32} : (!frontend.tensor<[M, K], f32>, !frontend.tensor<[K, L], f32>) -> !frontend.tensor<[M, L], f32>
+  %1 = frontend.gemm %0, %C {acc = f32} : (!frontend.tensor<[M, L], f32>, !frontend.tensor<[L, 64], f32>) -> !frontend.tensor<[M, 64], f32>
+  frontend.output %1 : !frontend.tensor<[M, 64], f32>
+}
+// CHECK-NOT:   region.graph @narrow_f32
+// CHECK:       region.kernel @narrow_f32 iters [m: M, i1: 64]
 // CHECK:         %acc = region.reduce sum
 // CHECK:         %acc1 = region.reduce sum
 

@@ -1,7 +1,7 @@
 // RUN: polyc-opt %s -p frontend-to-tiny,tiny-to-index,index-to-region,plan-select --split-input-file --verify-diagnostics 2>/dev/null | filecheck %s
 // RUN: polyc-opt %s -p frontend-to-tiny,tiny-to-index,index-to-region,plan-select --split-input-file --verify-diagnostics 2>&1 >/dev/null | filecheck %s --check-prefix=REMARK
-// What the fast families do not take, from the frontend: loops of threads do, with a remark where
-// that is slow.
+// What no fast family takes as one kernel, from the frontend: it is cut where the products' kernels
+// are fast, and loops of threads take the rest, with a remark where that is slow.
 
 // A kernel writes a matrix where the host has a vector: its axes are the vector's, split.
 // CHECK: outs(C: !region.memref<[M * N], f16, align 16, noalias> from @view_0::@C)
@@ -24,8 +24,13 @@ frontend.graph @cut(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K, 
 
 // -----
 
-// CHECK: plan.schedule @computed variant "scalar"
-// REMARK: remark[NoTensorCores]: region @computed holds a contraction and runs as loops without tensor cores, K steps an element of its output: a factor of its sum is computed by region.binary, and tensor cores read memory; make that value an output of a graph of its own
+// A factor that is computed is stored, and the product reads it from memory.
+// CHECK: outs(v0: !region.memref<[M, K], f16, align 16, noalias> gmem {boundary = "a product on tensor cores reads it from memory"})
+// CHECK: plan.schedule @computed_0 variant "{{.*}}"
+// CHECK: mma = "none"
+// CHECK: plan.schedule @computed_1 variant "tma"
+// CHECK: mma = "wgmma"
+// REMARK-NOT: NoTensorCores
 frontend.graph @computed(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K, N], f16>) -> (C: !frontend.tensor<[M, N], f16>) {
   %0 = frontend.elementwise relu %A : !frontend.tensor<[M, K], f16>
   %1 = frontend.gemm %0, %B {acc = f32} : (!frontend.tensor<[M, K], f16>, !frontend.tensor<[K, N], f16>) -> !frontend.tensor<[M, N], f16>
@@ -34,8 +39,15 @@ frontend.graph @computed(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor
 
 // -----
 
-// CHECK: plan.schedule @two variant "scalar"
-// REMARK: remark[NoTensorCores]: region @two holds a contraction and runs as loops without tensor cores, 2 * K steps an element of its output: it has 2 reductions
+// Two products are two kernels, and the second one adds the first one's output to its own.
+// CHECK: outs(v0: !region.memref<[M, N], f32, align 16, noalias> gmem {boundary = "a product on tensor cores, which holds no other reduction, ends with it"})
+// CHECK: plan.schedule @two_0 variant "tma"
+// CHECK: mma = "wgmma"
+// CHECK: region.kernel @two_1
+// CHECK-NEXT: ins({{.*}}, %v0: {{.*}} {from = @two_0::@v0})
+// CHECK: plan.schedule @two_1 variant "tma"
+// CHECK: mma = "wgmma"
+// REMARK-NOT: NoTensorCores
 frontend.graph @two(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K, N], f16>) -> (C: !frontend.tensor<[M, N], f16>) {
   %0 = frontend.gemm %A, %B {acc = f32} : (!frontend.tensor<[M, K], f16>, !frontend.tensor<[K, N], f16>) -> !frontend.tensor<[M, N], f16>
   %1 = frontend.gemm %A, %B {acc = f32} : (!frontend.tensor<[M, K], f16>, !frontend.tensor<[K, N], f16>) -> !frontend.tensor<[M, N], f16>

@@ -208,7 +208,7 @@ def refusal(text: str) -> str:
     ],
 )
 def test_a_program_is_refused(program: Attention, why: str) -> None:
-    assert refusal(printed(program.region())) == why
+    assert refusal(printed(program.whole())) == why
 
 
 def test_heads_of_unknown_size_are_refused() -> None:

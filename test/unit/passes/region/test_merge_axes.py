@@ -1,0 +1,107 @@
+"""``region-merge-axes``: which regions it rewrites, and that ``plan-select`` does so too (S6.1)."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
+from polyc.passes.pipeline import build
+from polyc.passes.plan.select import PlanSelectPass
+from polyc.passes.region.merge_axes import MergeAxes, RegionMergeAxes, is_product
+from polyc.rewriting.driver import rewrite, verify
+from polyc.rewriting.region.merge_axes import merged
+from polyc.test.support.gemm_programs import Product, one_tap, regions, tensor
+from polyc.tools.registry import make_context
+
+BATCHES = Product(("B", "M", "K"), ("K", "N"), ("B", "M", "N")).text
+PRODUCTS = {
+    "a batched product": (BATCHES, ["bm", "n"]),
+    "a batch of several axes": (
+        Product(("B", "H", "M", "K"), ("B", "H", "K", "N"), ("B", "H", "M", "N")).text,
+        ["bh", "m", "n"],
+    ),
+    "a 1x1 convolution": (one_tap("NHWC", ("F", 1, 1, "C"), "NHWF", "nhwc"), ["nhw", "f"]),
+}
+X, W, Y = (tensor(shape) for shape in (("N", "H", "W", "C"), ("F", 3, 3, "C"), tuple("NHWF")))
+OTHERS = {
+    "rows": f"""frontend.graph @g(%X: {X}) -> (Y: {tensor(("N", "H", "W"))}) {{
+  %0 = frontend.reduce sum %X axes [3] {{acc = f32}} : {X} -> {tensor(("N", "H", "W"))}
+  frontend.output %0 : {tensor(("N", "H", "W"))}
+}}
+""",
+    "a 3x3 convolution": f"""frontend.graph @g(%X: {X}, %W: {W}) -> (Y: {Y}) {{
+  %0 = frontend.conv2d nhwc %X, %W stride [1, 1] padding [1, 1, 1, 1] dilation [1, 1] groups 1
+      {{acc = f32}} : ({X}, {W}) -> {Y}
+  frontend.output %0 : {Y}
+}}
+""",
+    "a product of two axes": Product(("M", "K"), ("K", "N"), ("M", "N")).text,
+}
+
+
+def kernel_in(module: ModuleOp) -> KernelOp:
+    """The only region of a module."""
+    (found,) = (op for op in module.ops if isinstance(op, KernelOp))
+    return found
+
+
+def labels(module: ModuleOp) -> list[str]:
+    return [axis.label for axis in kernel_in(module).iters]
+
+
+@pytest.mark.parametrize(("text", "wanted"), PRODUCTS.values(), ids=PRODUCTS)
+def test_axes_of_a_product_become_one(text: str, wanted: list[str]) -> None:
+    module = regions(text)
+    before = kernel_in(module).clone()
+    RegionMergeAxes().apply(make_context(), module)
+    verify(module)
+    after = kernel_in(module)
+    assert labels(module) == wanted and len(wanted) < len(before.iters)
+    assert before.held is None and after.tensors == before.tensors
+    assert after.held == ArrayAttr(before.tensors)
+    assert after.symbol_names == before.symbol_names and is_product(after)
+
+
+@pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
+def test_other_regions_are_as_they_were(text: str) -> None:
+    module = regions(text)
+    before = str(module)
+    RegionMergeAxes().apply(make_context(), module)
+    assert str(module) == before and kernel_in(module).held is None
+
+
+def test_rows_would_merge_if_they_were_a_product() -> None:
+    kernel = kernel_in(regions(OTHERS["rows"]))
+    kernel.detach()
+    assert merged(kernel) is not kernel and not is_product(merged(kernel))
+
+
+def test_the_kernel_that_reads_a_deferred_output_is_still_to_come() -> None:
+    module = regions(BATCHES)
+    kernel_in(module).materialize = ArrayAttr([StringAttr("deferred")])
+    before = str(module)
+    rewrite(module, [MergeAxes()])
+    assert str(module) == before
+
+
+def test_merged_axes_are_not_merged_again() -> None:
+    module = regions(PRODUCTS["a 1x1 convolution"][0])
+    RegionMergeAxes().apply(make_context(), module)
+    once = str(module)
+    RegionMergeAxes().apply(make_context(), module)
+    assert str(module) == once
+
+
+@pytest.mark.parametrize("text", [t for t, _ in PRODUCTS.values()], ids=PRODUCTS)
+def test_plan_select_merges_what_has_not_been_merged(text: str) -> None:
+    with_pass, without = regions(text), regions(text)
+    build("region-merge-axes", "").apply(make_context(), with_pass)
+    assert labels(with_pass) != labels(without)
+    for module in (with_pass, without):
+        PlanSelectPass("sm_90a").apply(make_context(), module)
+        verify(module)
+    assert str(with_pass) == str(without)
+    plans = [op for op in without.ops if isinstance(op, ScheduleOp)]
+    assert {plan.pattern for plan in plans} == {"matmul"}
