@@ -154,13 +154,14 @@ def _movement(f: Any, op: Operation, sizes: Mapping[str, int]) -> Run:
 
 def _gemm(torch: Any, op: frontend.GemmOp) -> Run:
     left, right = op.transpose_a is not None, op.transpose_b is not None
-    linear, kind = torch.nn.functional.linear, element(torch, op.result)
+    linear = torch.nn.functional.linear
+    wide = tensor_of(op.a).element_type != tensor_of(op.result).element_type
+    kind = element(torch, op.result) if wide else None
 
     def run(a: Any, b: Any) -> Any:
         a = a.mT if left else a
-        if right and b.dim() == 2:
-            return linear(a, b).to(kind)
-        return torch.matmul(a, b.mT if right else b).to(kind)
+        made = linear(a, b) if right and b.dim() == 2 else torch.matmul(a, b.mT if right else b)
+        return made if kind is None else made.to(kind)
 
     return run
 

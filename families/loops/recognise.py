@@ -178,7 +178,7 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     row: str | None = None
     if column not in together and together & reduced:
         row, column = column, None
-    elif needed and column in together and not _reused(values, needed, leading):
+    elif _parted(kernel, values, needed):
         pass  # Rows of threads part the points of the reduction, and blocks the other axes.
     else:
         for label in leading:
@@ -194,15 +194,22 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     return Space(tuple(outputs), outer, row, column, whole, frozenset(walked))
 
 
-def _reused(values: Sequence[SSAValue], needed: Sequence[ReduceOp], leading: Sequence[str]) -> bool:
-    """Whether what a reduction reads is read again along one of the outputs' leading axes."""
+def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[ReduceOp]) -> bool:
+    """Whether threads that lie along the columns are better used for parts of a reduction.
+
+    The columns lie together in memory, nothing that a reduction reads is read again along another
+    axis of the outputs, and no output has an axis that is reduced.
+    """
+    axes = [type_of(value).labels for value in kernel.yield_op.values]
+    own = axes[0]
     summed = {label for reduce in needed for label in reduce.labels}
-    for op in made_by(values, into=True):
-        if isinstance(op, ReadOp):
-            own = set(op.result.type.labels)
-            if own & summed and not own.issuperset(leading):
-                return True
-    return False
+    if len(own) < 2 or any(set(a) != set(own) for a in axes) or summed & set(own) or not summed:
+        return False
+    if own[-1] not in neighbours_of(values):
+        return False
+    reads = (op for op in made_by(values, into=True) if isinstance(op, ReadOp))
+    labels = [set(op.result.type.labels) for op in reads]
+    return all(found.issuperset(own) for found in labels if found & summed)
 
 
 def _extent(size: Dim) -> float:

@@ -65,7 +65,8 @@ def tile_of(spaces: Sequence[Space], arch: str, reduces: bool, vector: int) -> t
     space = max(spaces, key=lambda s: len(s.sizes) * (s.column is not None) + (s.row is not None))
     *_, rows, columns = space.sizes
     if space.row is None:
-        most = PARTED if reduces and space.column is not None else elements
+        parted = len(space.outer) > 0 and not space.walked
+        most = (PARTED if parted else COLUMNS) if reduces and space.column is not None else elements
         wide = _power(columns, most) if space.column is not None else (elements if reduces else 1)
     else:
         wide = COLUMNS if space.column is None else _power(columns, COLUMNS)

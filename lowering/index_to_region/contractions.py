@@ -221,7 +221,9 @@ class Products:
     def _end(self, found: dict[SSAValue, str], value: SSAValue) -> None:
         """Store the last of the elementwise ops that follow a product alone, and their sides."""
         end, sides = self._epilogue(value)
-        if self.users.get(end):
+        users = self.users.get(end, ())
+        together = self.levels[value] <= Level.CORE_BARE
+        if users and not (together and all(isinstance(op, tiny.OutputOp) for op in users)):
             found.setdefault(end, END)
         self._store(found, sides, SIDE)
 

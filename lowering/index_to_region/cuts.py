@@ -217,7 +217,7 @@ def composed(
     kernels = composer.run()
     around: dict[SSAValue, str] = {}
     kept: set[SSAValue] = set()
-    if fuse == "cost":
+    if fuse == "cost" and split == "none":
         products = Products(graph, composer.same)
         asked: dict[object, bool] = {}
 

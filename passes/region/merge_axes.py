@@ -7,6 +7,7 @@ views of its tensors, and says in ``held`` how memory holds them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -15,15 +16,17 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.region import KernelOp, ReduceOp
+from polyc.families.family import Family
 from polyc.families.matmul.schedules import GEMM
+from polyc.families.registry import FAMILIES
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.region.merge_axes import merged
 
 
-def is_product(kernel: KernelOp) -> bool:
-    """Whether the region is one that ``matmul`` schedules."""
+def takes(family: Family[Any], kernel: KernelOp) -> bool:
+    """Whether a region is one of a family's."""
     try:
-        GEMM.recognise(kernel)
+        family.recognise(kernel)
     except PolycError as error:
         if error.kind != "UnsupportedProgram":
             raise
@@ -50,7 +53,12 @@ class MergeAxes(RewritePattern):
         if any(where.data == "deferred" for where in op.materialize):
             return
         found = merged(op)
-        if found is not op and (is_product(found) or reduced(found) < reduced(op)):
+        if found is op:
+            return
+        if takes(GEMM, found) or (
+            reduced(found) < reduced(op)
+            and not any(family.contracts and takes(family, op) for family in FAMILIES)
+        ):
             rewriter.replace(op, found, [])
 
 

@@ -154,13 +154,15 @@ def test_passes_by_name_are_lower_to_gpu(arch: str, capsys: pytest.CaptureFixtur
 
 
 def test_borders_are_in_the_order_of_the_pipeline():
-    assert ORDER[:8] == (
+    assert ORDER[:10] == (
         "frontend-to-tiny",
         "tiny-to-index",
         "index-to-region",
         "region-srnf",
         "region-inline-deferred",
         "region-streaming-softmax",
+        "region-merge-axes",
         "plan-select",
+        "region-expand-together",
         "region-to-gpu",
     )

@@ -34,7 +34,7 @@ def lowered(source: str) -> ModuleOp:
     """The one kernel of a frontend graph, in normal form."""
     ctx = make_context()
     module = parse_text(ctx, source, "graph.mlir")
-    for each in (FrontendToTiny(), TinyToIndex(), IndexToRegion(), RegionSrnf()):
+    for each in (FrontendToTiny(), TinyToIndex(), IndexToRegion(fuse="legal"), RegionSrnf()):
         each.apply(ctx, module)
     module.verify()
     return module

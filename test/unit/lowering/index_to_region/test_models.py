@@ -1,0 +1,194 @@
+"""What models are made of reaches the tensor cores, and computes what it means (S11.1, C1 to C8)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import Float32Type, ModuleOp, bf16, f16
+from xdsl.ir import Operation
+
+from polyc.dialects.frontend import GraphOp
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import BinaryOp, KernelOp, ReduceOp
+from polyc.dialects.region.types import val_type
+from polyc.passes.pipeline import STAGES, build
+from polyc.playback.gpu.simulate import gpu_module_of, simulate
+from polyc.playback.reference import make_inputs
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.gpu_text import only
+from polyc.test.support.model_programs import MODELS
+from polyc.test.support.sketch import Sketch
+from polyc.tools.parsing import parse_text
+from polyc.tools.play import play
+from polyc.tools.registry import make_context
+
+TO_PLAN = ("tiny", "index", "region", "plan")
+
+
+def lowered(module: ModuleOp, arch: str, stages: Sequence[str]) -> ModuleOp:
+    """A model after some stages, from its text."""
+    ctx = make_context()
+    found = parse_text(ctx, str(module), "model.mlir")
+    for stage in stages:
+        for name in STAGES[stage]:
+            build(name, arch).apply(ctx, found)
+    return found
+
+
+@cache
+def planned(name: str, arch: str) -> ModuleOp:
+    return lowered(MODELS[name].module(large=True), arch, TO_PLAN)
+
+
+def products(op: Operation) -> int:
+    """The sums of products of two f16 factors, each with an axis of its own, inside of an op."""
+    return sum(isinstance(reduce, ReduceOp) and _is_product(reduce) for reduce in op.walk())
+
+
+def _is_product(reduce: ReduceOp) -> bool:
+    product = reduce.operand.owner
+    if reduce.fn.data != "sum" or not isinstance(product, BinaryOp) or product.fn.data != "mul":
+        return False
+    own: list[set[str]] = []
+    for value in product.operands:
+        while isinstance(owner := value.owner, Operation) and owner.name in (
+            "region.broadcast_in_dim",
+            "region.cast",
+            "region.transpose",
+            "region.select",
+        ):
+            value = owner.operands[owner.name == "region.select"]
+        own.append(set(val_type(value).labels))
+    return bool(own[0] - own[1] and own[1] - own[0])
+
+
+def on_tensor_cores(module: ModuleOp) -> int:
+    """The products in regions of which every schedule names the tensor cores."""
+    plans = [op for op in module.ops if isinstance(op, ScheduleOp)]
+    slow = {plan.region.string_value() for plan in plans if plan.mma.data == "none"}
+    kernels = (op for op in module.ops if isinstance(op, KernelOp))
+    return sum(products(k) for k in kernels if k.sym_name.data not in slow)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", MODELS)
+def test_every_product_of_a_model_is_on_tensor_cores(name: str, arch: str) -> None:
+    assert on_tensor_cores(planned(name, arch)) == MODELS[name].contractions
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_tensor_cores_read_lies_in_16_bits(name: str) -> None:
+    """A factor that is computed is stored in its own type."""
+    for kernel in planned(name, "sm_90a").ops:
+        if isinstance(kernel, KernelOp) and products(kernel):
+            read = {op.operands[0] for op in kernel.walk() if op.name == "region.read"}
+            narrow = [v for v in read if not isinstance(v.type.element_type, Float32Type)]  # pyright: ignore
+            assert len(narrow) >= 2
+
+
+def check_simulated(module: ModuleOp, sizes: dict[str, int], arch: str, seed: int) -> None:
+    """The regions and the simulated kernels agree with the frontend's FP32 reference."""
+    ctx = make_context()
+    found = parse_text(ctx, str(module), "model.mlir")
+    graph = only(found, GraphOp)
+    inputs = make_inputs(graph, sizes, seed)
+    wanted = meant(found, inputs, sizes)
+    dice = random.Random(seed)
+    with np.errstate(all="ignore"):
+        for stage, names in STAGES.items():
+            for name in names:
+                build(name, arch).apply(ctx, found)
+            if stage == "region":
+                played = play(found, graph.sym_name.data, inputs, sizes)
+                assert played is not None
+                assert_agree(played, wanted, "regions")
+        order = dice.choice(("round-robin", "random", "reversed"))
+        result = simulate(gpu_module_of(found), inputs, sizes, None, order, seed)
+    assert [str(f.error()) for f in result.findings] == []
+    assert_agree(result.outputs, wanted, f"{arch}, {order}")
+
+
+@pytest.mark.parametrize(("arch", "element"), [("sm_80", f16), ("sm_90a", bf16)])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_computes_what_it_means(name: str, arch: str, element: object) -> None:
+    model = MODELS[name]
+    kind = bf16 if element is bf16 else f16
+    check_simulated(model.module(kind), dict(model.sizes), arch, 5)
+
+
+# Programs that differ from those by an op ----------------------------------------------
+
+
+def two_outputs() -> ModuleOp:
+    """A product that is an output, and a sum of its rows."""
+    s = Sketch("two_outputs")
+    y = s.linear(s.input("x", "T", 64), "w", 88)
+    return s.done(y=y, total=s.reduce("sum", y, 1))
+
+
+def shared_product() -> ModuleOp:
+    """A product that two others read."""
+    s = Sketch("shared_product")
+    h = s.fn("tanh", s.linear(s.input("x", "T", 64), "w", 64))
+    return s.done(a=s.linear(h, "a", 72), b=s.linear(s.fn("relu", h), "b", 40))
+
+
+def normed_both_ways() -> ModuleOp:
+    """A norm of a product, which is a factor again."""
+    s = Sketch("normed")
+    x = s.input("x", "T", 64)
+    h = s.layer_norm(s.linear(x, "w", 64, bias=True), "n")
+    return s.done(y=s.fn("add", s.linear(h, "v", 64), x))
+
+
+def product_of_products() -> ModuleOp:
+    """Three products that meet in elementwise ops."""
+    s = Sketch("three")
+    x = s.input("x", "T", 64)
+    a, b, c = (s.linear(x, name, 88) for name in "abc")
+    return s.done(y=s.fn("add", s.fn("mul", s.fn("sigmoid", a), b), s.fn("gelu_tanh", c)))
+
+
+def quadratic() -> ModuleOp:
+    """X times a square of a product."""
+    s = Sketch("quadratic")
+    x = s.input("x", "T", 64)
+    h = s.linear(x, "w", 64)
+    return s.done(y=s.linear(s.fn("mul", h, h), "v", 64))
+
+
+OTHERS = (two_outputs, shared_product, normed_both_ways, product_of_products, quadratic)
+
+
+@pytest.mark.parametrize("make", OTHERS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_other_compositions_reach_the_tensor_cores(make: object, arch: str) -> None:
+    assert callable(make)
+    module = make()
+    plans = lowered(module, arch, TO_PLAN)
+    wanted = str(module).count("frontend.gemm")
+    assert on_tensor_cores(plans) == wanted
+    check_simulated(module, {"T": 37}, arch, 2)
+
+
+def test_small_products_are_not_worth_a_kernel() -> None:
+    """Fewer than a million multiply-adds stay where they are used."""
+    s = Sketch("small")
+    x = s.input("x", 8, 16)
+    module = s.done(y=s.linear(s.fn("gelu", s.linear(x, "a", 16)), "b", 16))
+    assert sum(isinstance(op, KernelOp) for op in lowered(module, "sm_90a", TO_PLAN).ops) == 1
+
+
+def test_products_in_f32_are_left_to_loops() -> None:
+    """No tensor core multiplies f32 exactly; nothing is stored for it."""
+    from xdsl.dialects.builtin import f32
+
+    s = Sketch("wide", f32)
+    module = s.done(y=s.linear(s.fn("silu", s.input("x", "T", 64)), "w", 88))
+    plans = lowered(module, "sm_90a", TO_PLAN)
+    assert on_tensor_cores(plans) == 0
+    assert sum(isinstance(op, KernelOp) for op in plans.ops) == 1
