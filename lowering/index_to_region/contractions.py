@@ -61,6 +61,8 @@ class Products:
     levels: dict[SSAValue, Level] = field(default_factory=dict[SSAValue, Level])
     users: dict[SSAValue, list[Operation]] = field(default_factory=dict[SSAValue, list[Operation]])
     order: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    given_up: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Products that no family takes, whatever is stored."""
     follows: dict[SSAValue, list[SSAValue]] = field(default_factory=dict[SSAValue, list[SSAValue]])
 
     def __post_init__(self) -> None:
@@ -95,14 +97,18 @@ class Products:
         """Raise the levels of the products that ``contracts`` says are not computed well."""
         changed = False
         for kernel in kernels:
-            inside = self.inside(kernel)
+            inside = [v for v in self.inside(kernel) if v not in self.given_up]
             if not inside or contracts(kernel):
                 continue
+            changed = True
             for value in inside:
                 level = self.levels[value]
-                if level is not Level.BARE:
+                if level is Level.BARE:
+                    # Nothing helps: what is stored for it would be stored for nothing.
+                    self.levels[value] = Level.AS_IT_IS
+                    self.given_up.add(value)
+                else:
                     self.levels[value] = Level(level + 1) if level else Level.ALONE
-                    changed = True
         return changed
 
     def cuts(self) -> dict[SSAValue, str]:
@@ -221,11 +227,19 @@ class Products:
     def _end(self, found: dict[SSAValue, str], value: SSAValue) -> None:
         """Store the last of the elementwise ops that follow a product alone, and their sides."""
         end, sides = self._epilogue(value)
-        users = self.users.get(end, ())
-        together = self.levels[value] <= Level.CORE_BARE
-        if users and not (together and all(isinstance(op, tiny.OutputOp) for op in users)):
+        if any(self._parts(op, value) for op in self.users.get(end, ())):
             found.setdefault(end, END)
         self._store(found, sides, SIDE)
+
+    def _parts(self, op: Operation, value: SSAValue) -> bool:
+        """Whether the end of what follows a product is stored for the sake of ``op``.
+
+        As an output of the graph it is stored anyway, with the others of its shape, and with what a
+        softmax gives beside it.
+        """
+        if not isinstance(op, tiny.OutputOp):
+            return True
+        return len(op.args) > 1 and self.levels[value] > Level.CORE_BARE
 
     def _epilogue(self, value: SSAValue) -> tuple[SSAValue, list[SSAValue]]:
         """The last value of what follows a product alone, and what that reads of reductions."""

@@ -31,10 +31,11 @@ FEW = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
 
 def lowered(source: str) -> ModuleOp:
-    """The one kernel of a frontend graph, in normal form."""
+    """The one kernel of a frontend graph, in normal form, whoever has a schedule for it."""
     ctx = make_context()
     module = parse_text(ctx, source, "graph.mlir")
-    for each in (FrontendToTiny(), TinyToIndex(), IndexToRegion(fuse="legal"), RegionSrnf()):
+    whole = IndexToRegion(fuse="legal")
+    for each in (FrontendToTiny(), TinyToIndex(), whole, RegionSrnf()):
         each.apply(ctx, module)
     module.verify()
     return module
