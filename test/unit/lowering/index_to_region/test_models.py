@@ -9,11 +9,11 @@ from functools import cache
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import Float32Type, ModuleOp, bf16, f16
-from xdsl.ir import Operation
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import BinaryOp, KernelOp, ReadOp, ReduceOp
+from polyc.dialects.region import BinaryOp, KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.types import val_type
 from polyc.passes.pipeline import STAGES, build
 from polyc.playback.gpu.schedule import SCHEDULES
@@ -54,21 +54,26 @@ def _is_product(reduce: ReduceOp) -> bool:
     product = reduce.operand.owner
     if reduce.fn.data != "sum" or not isinstance(product, BinaryOp) or product.fn.data != "mul":
         return False
-    own: list[set[str]] = []
-    for value in product.operands:
-        while isinstance(owner := value.owner, Operation) and owner.name in (
-            "region.broadcast_in_dim",
-            "region.cast",
-            "region.transpose",
-            "region.select",
-        ):
-            value = owner.operands[owner.name == "region.select"]
-        labels = val_type(value).labels
-        if isinstance(owner := value.owner, ReadOp):
-            # A mask's axes are in its guard alone.
-            labels = [labels[i] for e in owner.map.data.results for i in sorted(e.used_dims())]
-        own.append(set(labels))
+    own = [_axes_behind(value) for value in product.operands]
     return bool(own[0] - own[1] and own[1] - own[0])
+
+
+def _axes_behind(value: SSAValue) -> set[str]:
+    """The axes that a factor depends on, whatever it is broadcast to and wherever it is masked."""
+    moves = ("region.broadcast_in_dim", "region.cast", "region.transpose", "region.select")
+    while True:
+        owner = value.owner
+        if isinstance(owner, Block):
+            together = owner.parent_op()
+            assert isinstance(value, BlockArgument) and isinstance(together, ReduceTogetherOp)
+            value = together.values[value.index]
+        elif isinstance(owner, ReadOp):
+            labels = val_type(value).labels
+            return {labels[i] for e in owner.map.data.results for i in e.used_dims()}
+        elif owner.name in moves:
+            value = owner.operands[owner.name == "region.select"]
+        else:
+            return set(val_type(value).labels)
 
 
 def on_tensor_cores(module: ModuleOp) -> int:
