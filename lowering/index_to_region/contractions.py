@@ -171,14 +171,14 @@ class Products:
             value = cast(Operation, op).operands[0]
 
     def _plain(self, value: SSAValue) -> SSAValue:
-        """The outermost value on the way to a factor that takes no more memory than its source."""
+        """The outermost value of 16 bits on the way to a factor that repeats nothing."""
         while True:
             value = self.same.get(value, value)
             op = value.owner
             if not (isinstance(op, MovementOp) or index.is_widening(value)):
                 return value
             wide = isinstance(tiny.tensor_of(value).element_type, Float32Type)
-            if not wide and not index.is_widening(value) and cost.is_small(value):
+            if not wide and not isinstance(op, tiny.ExpandOp | tiny.WindowOp):
                 return value
             value = cast(Operation, op).operands[0]
 

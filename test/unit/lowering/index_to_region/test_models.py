@@ -15,6 +15,8 @@ from polyc.dialects.frontend import GraphOp
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import BinaryOp, KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.types import val_type
+from polyc.lowering.index_to_region import IndexToRegion
+from polyc.lowering.index_to_region.buildable import contracts
 from polyc.passes.pipeline import STAGES, build
 from polyc.playback.gpu.schedule import SCHEDULES
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
@@ -46,7 +48,7 @@ def planned(name: str, arch: str) -> ModuleOp:
 
 
 def products(op: Operation) -> int:
-    """The sums of products of two f16 factors, each with an axis of its own, inside of an op."""
+    """The sums of products of two factors over unlike axes, inside of an op."""
     return sum(isinstance(reduce, ReduceOp) and _is_product(reduce) for reduce in op.walk())
 
 
@@ -55,7 +57,7 @@ def _is_product(reduce: ReduceOp) -> bool:
     if reduce.fn.data != "sum" or not isinstance(product, BinaryOp) or product.fn.data != "mul":
         return False
     own = [_axes_behind(value) for value in product.operands]
-    return bool(own[0] - own[1] and own[1] - own[0])
+    return own[0] != own[1]
 
 
 def _axes_behind(value: SSAValue) -> set[str]:
@@ -181,6 +183,21 @@ def test_other_compositions_reach_the_tensor_cores(make: Callable[[], ModuleOp],
     wanted = str(module).count("frontend.gemm")
     assert on_tensor_cores(plans) == wanted
     check_simulated(module, {"T": 37}, arch, 2)
+
+
+def test_the_families_are_asked_for_both_architectures() -> None:
+    """A kernel contracts where a family of products schedules it, as plan-select will see it."""
+    wanted = {"swiglu_two": False, "qkv_packed": False, "norm_gemm": False, "own_attention": False}
+    for name, found in wanted.items():
+        whole = parse_text(make_context(), str(MODELS[name].module()), "model.mlir")
+        for step in ("frontend-to-tiny", "tiny-to-index"):
+            build(step, "sm_80").apply(make_context(), whole)
+        IndexToRegion(fuse="legal").apply(make_context(), whole)
+        kernel = next(op for op in whole.ops if isinstance(op, KernelOp) and products(op))
+        assert contracts(kernel.clone()) == found, name
+    for kernel in planned("vit", "sm_90a").ops:
+        if isinstance(kernel, KernelOp):
+            assert contracts(kernel.clone()) == bool(products(kernel))
 
 
 def test_small_products_are_not_worth_a_kernel() -> None:
