@@ -174,6 +174,8 @@ def raced(torch: Any, name: str, model: Model, options: Any) -> list[dict[str, A
         in_graph(torch, "eager", run_eager, count, True),
     ]
     if not options.eager_only:
+        # Else the programs of one process count as recompilations of one function.
+        torch._dynamo.reset()
         compiled = torch.compile(
             in_torch.function(torch, graph, sizes), mode="max-autotune-no-cudagraphs"
         )

@@ -117,13 +117,14 @@ class Products:
         chosen = [value for value, level in self.levels.items() if level]
         cores = [v for v in chosen if self.levels[v] <= Level.CORE_BARE]
         for first, second in self.cores(cores):
-            self._store(found, map(self.source, self._read_by(first, second)), FACTOR)
+            self._store(found, map(self.source, self._read_by(first, second)), FACTOR, second)
             self._end(found, second)
         for value in chosen:
             if self.levels[value] > Level.CORE_BARE:
-                self._store(found, map(self.source, factors(value)), FACTOR)
+                self._store(found, map(self.source, factors(value)), FACTOR, value)
                 if self.levels[value] >= Level.PLAIN:
-                    self._store(found, map(self._plain, factors(value)), FACTOR, plain=True)
+                    plain = (self._plain(f) for f in factors(value))
+                    self._store(found, plain, FACTOR, value, plain=True)
                 self._end(found, value)
         return found
 
@@ -152,12 +153,22 @@ class Products:
         found: dict[SSAValue, str],
         values: Iterator[SSAValue] | Sequence[SSAValue],
         why: str,
+        product: SSAValue,
         plain: bool = False,
     ) -> None:
         for value in values:
             moved = plain and not isinstance(value, BlockArgument)
             if cost.is_computed(value) or moved:
-                found.setdefault(value, why)
+                found.setdefault(value, self._reason(value, why, product))
+
+    def _reason(self, value: SSAValue, why: str, product: SSAValue) -> str:
+        """Why a value is stored for a product, with what either takes."""
+        stored = cost.seconds_stored(value, len(self.users.get(value, ())))
+        return (
+            f"{why}; storing it takes about {stored * 1e6:.3g} us, and the product without tensor "
+            f"cores {cost.seconds_by_threads(product) * 1e6:.3g} us (a size that is not known is "
+            f"taken as {cost.TYPICAL})"
+        )
 
     # What is around a product
 
@@ -228,8 +239,8 @@ class Products:
         """Store the last of the elementwise ops that follow a product alone, and their sides."""
         end, sides = self._epilogue(value)
         if any(self._parts(op, value) for op in self.users.get(end, ())):
-            found.setdefault(end, END)
-        self._store(found, sides, SIDE)
+            found.setdefault(end, self._reason(end, END, value))
+        self._store(found, sides, SIDE, value)
 
     def _parts(self, op: Operation, value: SSAValue) -> bool:
         """Whether the end of what follows a product is stored for the sake of ``op``.

@@ -40,6 +40,12 @@ TENSOR_FLOPS_A_BYTE = 150
 """The same on tensor cores: 312 TFLOP/s."""
 
 
+BYTES_A_SECOND = 2e12
+"""Of global memory."""
+
+THREAD_FLOPS = FLOPS_A_BYTE * BYTES_A_SECOND
+"""f32 operations a second that threads do without tensor cores."""
+
 LIMIT = 256
 """What a kernel holds: an elementwise op, a choice of a fill or a read is 1."""
 
@@ -68,6 +74,18 @@ def element_size(value: SSAValue) -> int:
     """The bytes of one stored element."""
     kind = tiny.tensor_of(value).element_type
     return 1 if kind == i1 else element_bytes(kind)
+
+
+def seconds_stored(value: SSAValue, readers: int) -> float:
+    """What writing a value once and reading it so often takes, about."""
+    count = points(tiny.tensor_of(value).dims)
+    return count * element_size(value) * (1 + readers) / BYTES_A_SECOND
+
+
+def seconds_by_threads(product: SSAValue) -> float:
+    """What a contraction takes without tensor cores, about."""
+    reduce = cast(tiny.ReduceOp, product.owner)
+    return 2 * points(tiny.tensor_of(reduce.operand).dims) / THREAD_FLOPS
 
 
 def is_contraction(value: SSAValue) -> bool:
