@@ -28,6 +28,11 @@ class ScheduleResources(Schedule):
         wm, wn = self.warp_tile_sizes
         return self.target.warp * (m // wm) * (n // wn)
 
+    @property
+    def products(self) -> int:
+        """How many products share a tile's rows: as many as ``tensorize`` names."""
+        return max(1, len(self.tensorize.data.split(", ")))
+
     def ring_bytes(self) -> int:
         """Bytes of a block's ring of stages, with a full and an empty mbarrier of 8 bytes each."""
         if plan_attention.is_attention(self):
@@ -37,7 +42,7 @@ class ScheduleResources(Schedule):
         m, n, k = self.tile_sizes
         stages = self.integer("stages")
         barriers = 16 * stages if self.loader.data == "tma" else 0
-        return stages * (m * k + k * n) * OPERAND_BYTES + barriers
+        return stages * (m * k + self.products * k * n) * OPERAND_BYTES + barriers
 
     @property
     def staged_tile(self) -> tuple[int, int] | None:
@@ -71,4 +76,4 @@ class ScheduleResources(Schedule):
         if plan_attention.is_attention(self):
             return plan_attention.accumulator_registers(self)
         wm, wn = self.warp_tile_sizes
-        return wm * wn // (128 if self.mma.data == "wgmma" else self.target.warp)
+        return self.products * wm * wn // (128 if self.mma.data == "wgmma" else self.target.warp)

@@ -28,7 +28,8 @@ class Schedule(IRDLOperation):
     ``variant``         the variant's name, unique among the region's schedules
     ``when``            facts about the symbols under which the variant may run (S9.3)
     ``arch``            ``sm_80`` or ``sm_90a``
-    ``tensorize``       the name of the reduction that runs on the tensor cores; empty for none.
+    ``tensorize``       the name of the reduction that runs on the tensor cores; empty for none;
+                        several, with a comma and a space between, share one operand's tiles.
                         In attention it names the scores; the product with V comes along
     ``mma``             ``wgmma``, ``mma.sync``, or ``none`` for threads that compute alone
     ``loader``          how operands come in: ``tma``, ``cp_async`` or ``register``

@@ -7,7 +7,7 @@ refused with the reason.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.ir.affine import AffineConstantExpr
@@ -21,9 +21,10 @@ from polyc.poly.contraction import Operand as Read
 from polyc.rewriting.region.products import (
     WAY_OUT,
     Factor,
+    Product,
     axis_size,
     epilogue_steps,
-    find_product,
+    find_products,
     unsupported,
 )
 
@@ -52,6 +53,20 @@ class MatrixOperand:
         return first, second
 
 
+MOST_PRODUCTS = 2
+"""Products whose accumulators a tile's threads hold beside each other."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A product with the same rows, columns and depth as another one, and one of its operands."""
+
+    reduce: ReduceOp
+    lhs: MatrixOperand
+    rhs: MatrixOperand
+    k: str
+
+
 @dataclass(frozen=True)
 class Contraction:
     """``C[b..., m, n] = epilogue(sum over k of A[b..., m, k] * B[b..., k, n])`` in a region.
@@ -69,6 +84,28 @@ class Contraction:
     n: str
     k: str
     epilogue: tuple[str, ...]
+    beside: tuple[Beside, ...] = ()
+    """Products that share the operand of the rows, and meet this one in the epilogue."""
+
+    @property
+    def parts(self) -> tuple[Beside, ...]:
+        """All products of the region, this one first."""
+        return (Beside(self.reduce, self.lhs, self.rhs, self.k), *self.beside)
+
+    @property
+    def sides(self) -> tuple[MatrixOperand, ...]:
+        """The operands, each once: that of the rows, and those of the columns."""
+        return (self.lhs, *(part.rhs for part in self.parts))
+
+    @property
+    def reads(self) -> set[ReadOp]:
+        """The reads of the operands."""
+        return {side.read for part in self.parts for side in (part.lhs, part.rhs)}
+
+    @property
+    def names(self) -> str:
+        """What a plan calls its products."""
+        return ", ".join(str(part.reduce.label) for part in self.parts)
 
     def size(self, axis: str) -> Dim:
         """The number of points of an axis."""
@@ -90,7 +127,7 @@ class Contraction:
     @property
     def rank(self) -> int:
         """The most dimensions that a tensor of it has which tiles are copied from or to."""
-        return max(len(axes) for axes in (self.lhs.axes, self.rhs.axes, *self.outputs))
+        return max(len(axes) for axes in (*(side.axes for side in self.sides), *self.outputs))
 
 
 def staged_tile(gemm: Contraction, plan: ScheduleOp) -> tuple[int, int] | None:
@@ -108,12 +145,40 @@ def staged_tile(gemm: Contraction, plan: ScheduleOp) -> tuple[int, int] | None:
 def find_contraction(kernel: KernelOp) -> Contraction:
     """The contraction of a region.
 
-    The region holds one sum of products whose two factors are reads of f16 or bf16
-    tensors, moved and cast only.  Axes that no tensor tells apart are one axis by now
-    (``region-merge-axes``).  Raises PolycError
-    ``UnsupportedProgram`` with the reason and the way out.
+    The region holds one sum of products, or two that share the operand of their rows, whose
+    factors are reads of f16 or bf16 tensors, moved and cast only.  Axes that no tensor tells
+    apart are one axis by now (``region-merge-axes``).  Raises PolycError ``UnsupportedProgram``
+    with the reason and the way out.
     """
-    product = find_product(kernel, None)
+    products = find_products(kernel, MOST_PRODUCTS)
+    reduces = [product.reduce for product in products]
+    steps = epilogue_steps(kernel, *reduces, transposed=True)
+    first, *others = (_contracted(kernel, product, steps) for product in products)
+    for other in others:
+        _check_beside(kernel, first, other)
+    beside = tuple(Beside(o.reduce, o.lhs, o.rhs, o.k) for o in others)
+    return replace(first, beside=beside)
+
+
+def _check_beside(kernel: KernelOp, one: Contraction, other: Contraction) -> None:
+    """Refuse two products that do not go over the same tiles by the same rows."""
+    rows, others = one.lhs, other.lhs
+    same = (one.batch, one.m, one.n) == (other.batch, other.m, other.n)
+    if not same or one.size(one.k) != other.size(other.k):
+        why = "it has two products over unlike axes"
+    elif (rows.read.tensor, rows.tile_axes.index(one.m), len(rows.axes)) != (
+        others.read.tensor,
+        others.tile_axes.index(other.m),
+        len(others.axes),
+    ) or [a for a in rows.axes if a != one.k] != [a for a in others.axes if a != other.k]:
+        why = f"it has two products, and {rows.name} and {others.name} are not one operand"
+    else:
+        return
+    raise unsupported(kernel, why, WAY_OUT, other.reduce)
+
+
+def _contracted(kernel: KernelOp, product: Product, steps: tuple[str, ...]) -> Contraction:
+    """One sum of products as a product of matrices."""
     reduce, pattern = product.reduce, product.pattern
     factors = (product.lhs, product.rhs)
     for side in factors:
@@ -133,7 +198,6 @@ def find_contraction(kernel: KernelOp) -> Contraction:
             "store them next to each other in the same order, or reshape them into one",
             reduce,
         )
-    steps = epilogue_steps(kernel, reduce, transposed=True)
     order = _outputs(kernel, out)[0]
     k = reduce.labels[0]
     own = ([names[a] for a in axes] for axes in (pattern.lhs_axes, pattern.rhs_axes))

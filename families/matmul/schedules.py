@@ -9,7 +9,8 @@ from typing import cast
 
 from polyc.dialects.common.arch import ARCHS, Arch
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
-from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value
 from polyc.dialects.region import ReadOp
 from polyc.dialects.region.types import val_type
@@ -116,6 +117,22 @@ VARIANTS: Mapping[str, tuple[MatmulVariant, ...]] = {
 """The variants of each architecture, fastest first; the last one takes every shape."""
 
 
+_BESIDE: Fields = {"tile": [128, 64, 32], "warp_tile": [64, 32], "fragment_buffers": 1}
+"""Two accumulators take the registers of one that is twice as wide."""
+
+PAIRS: Mapping[str, tuple[MatmulVariant, ...]] = {
+    "sm_90a": (
+        MatmulVariant("tma", 8, {**_WGMMA_SMALL, "stages": 4}, needs_k=True),
+        *(replace(v, fields={**v.fields, **_BESIDE}) for v in VARIANTS["sm_90a"][2:]),
+    ),
+    "sm_80": (
+        MatmulVariant("cp_async16", 8, {**_MMA_SYNC_LARGE, **_BESIDE, "tile": [128, 64, 64]}),
+        *(replace(v, fields={**v.fields, **_BESIDE}) for v in VARIANTS["sm_80"][2:]),
+    ),
+}
+"""The variants of two products that share the operand of their rows."""
+
+
 def fills_better(
     gemm: Contraction, small: tuple[int, int], large: tuple[int, int], arch: Arch
 ) -> Assumption:
@@ -146,7 +163,7 @@ def conditions(
     facts: list[Assumption] = []
     if variant.multiple > 1:
         outs = (out.shape[-1] for out in kernel.outs)
-        for size in dict.fromkeys((gemm.lhs.contiguous, gemm.rhs.contiguous, *outs)):
+        for size in dict.fromkeys((*(side.contiguous for side in gemm.sides), *outs)):
             facts.append(Assumption(size.mod(variant.multiple), "=="))
     rows, columns, _ = cast("list[int]", variant.fields["tile"])
     if variant.tiles:
@@ -164,21 +181,21 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
     chosen = {
         **variant.fields,
         **(variant.in_batches if gemm.counts_more else {}),
-        **(variant.crowded or {} if is_crowded(gemm) else {}),
+        **(variant.crowded or {} if is_crowded(gemm, arch) else {}),
     }
     m, n, k = gemm.m, gemm.n, gemm.k
     grouped = chosen["mma"] == "wgmma"
     steps = gemm.epilogue
     target = steps[-1] if steps else gemm.kernel.res_names.data[0].data
     acc = cast("str", gemm.reduce.label)
+    operands = list(dict.fromkeys(side.name for side in gemm.sides))
     cache: list[Record] = [
-        {"tensor": side.name, "where": "smem", "at": f"{k}.i", "pingpong": True}
-        for side in (gemm.lhs, gemm.rhs)
+        {"tensor": name, "where": "smem", "at": f"{k}.i", "pingpong": True} for name in operands
     ]
     return {
         **chosen,
         "arch": arch,
-        "tensorize": acc,
+        "tensorize": gemm.names,
         "vectorize_axis": f"{n}.i.i",
         "bind": {
             **dict.fromkeys((*gemm.batch, f"{m}.o", f"{n}.o"), "block.x"),
@@ -189,10 +206,8 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
         "predicate_tail": _tails(gemm, cast("list[int]", chosen["tile"])),
         "epilogue": list(steps),
         "layout_hints": {
-            f"{gemm.lhs.name}_swizzle": True,
-            f"{gemm.rhs.name}_swizzle": True,
-            f"{gemm.lhs.name}_major": gemm.lhs.tile_axes[-1],
-            f"{gemm.rhs.name}_major": gemm.rhs.tile_axes[-1],
+            **{f"{name}_swizzle": True for name in operands},
+            **{f"{side.name}_major": side.tile_axes[-1] for side in gemm.sides},
             **{f"{name.data}_stride": "row" for name in gemm.kernel.res_names},
         },
         "algo_choice": {"matmul": "tiled"},
@@ -212,17 +227,25 @@ def _tails(gemm: Contraction, tile: Sequence[int]) -> list[str]:
     ]
 
 
-def is_crowded(gemm: Contraction) -> bool:
-    """Whether an epilogue reads two tensors or more that move with the rows, as residuals do."""
+def is_crowded(gemm: Contraction, arch: str) -> bool:
+    """Whether an epilogue reads two tensors or more that move with the rows, as residuals do.
+
+    Where warps load the operands into registers too, one of 32 bits counts as two.
+    """
     reads = [op for op in gemm.kernel.body.block.ops if isinstance(op, ReadOp)]
-    epilogue = [op for op in reads if op not in (gemm.lhs.read, gemm.rhs.read)]
-    return sum(val_type(op.result).axis(gemm.m) is not None for op in epilogue) > 1
+    epilogue = [op for op in reads if op not in gemm.reads]
+    by_rows = [op for op in epilogue if val_type(op.result).axis(gemm.m) is not None]
+    wide = 1 if ARCHS[arch].wgmma else 2
+    bits = (element_bytes(op.result.type.element_type) for op in by_rows)
+    return sum(wide if size > OPERAND_BYTES else 1 for size in bits) > 1
 
 
 def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The variants whose registers suffice; without the larger tile a smaller one is for all."""
+    if gemm.beside:
+        return list(PAIRS[arch])
     found = VARIANTS[arch]
-    if is_crowded(gemm):
+    if is_crowded(gemm, arch):
         found = [replace(v, larger=None) for v in found if v.crowded is not None]
     return list(found)
 

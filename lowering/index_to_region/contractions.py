@@ -6,6 +6,8 @@ slower.  So the values around it are stored, the fewest first:
 - ``CORE``: two products with a softmax between them stay together, as attention; what they read
   and what they make is stored;
 - ``CORE_BARE``: the same, and only what rounds the second one stays with it;
+- ``PAIR``: two products that share a factor and meet in elementwise ops stay together, with what
+  follows them both;
 - ``ALONE``: each product has a kernel of its own, with the elementwise ops that follow it alone;
 - ``PLAIN``: its factors lie in memory as it reads them, no longer behind a movement;
 - ``BARE``: it is rounded and stored, and what followed it is a kernel of its own.
@@ -44,9 +46,10 @@ class Level(IntEnum):
     AS_IT_IS = 0
     CORE = 1
     CORE_BARE = 2
-    ALONE = 3
-    PLAIN = 4
-    BARE = 5
+    PAIR = 3
+    ALONE = 4
+    PLAIN = 5
+    BARE = 6
 
 
 @dataclass
@@ -61,6 +64,8 @@ class Products:
     levels: dict[SSAValue, Level] = field(default_factory=dict[SSAValue, Level])
     users: dict[SSAValue, list[Operation]] = field(default_factory=dict[SSAValue, list[Operation]])
     order: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    partners: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Products that may share a kernel, the earlier one first."""
     given_up: set[SSAValue] = field(default_factory=set[SSAValue])
     """Products that no family takes, whatever is stored."""
     follows: dict[SSAValue, list[SSAValue]] = field(default_factory=dict[SSAValue, list[SSAValue]])
@@ -76,6 +81,7 @@ class Products:
                 self.order[op.results[0]] = number
         for pair in self.cores(list(self.levels)):
             self.levels.update(dict.fromkeys(pair, Level.CORE))
+        self._find_partners()
 
     def _is_product(self, value: SSAValue) -> bool:
         """Whether tensor cores could compute the value, and it is worth it."""
@@ -107,8 +113,10 @@ class Products:
                     # Nothing helps: what is stored for it would be stored for nothing.
                     self.levels[value] = Level.AS_IT_IS
                     self.given_up.add(value)
+                elif level in (Level.AS_IT_IS, Level.CORE_BARE):
+                    self.levels[value] = Level.ALONE
                 else:
-                    self.levels[value] = Level(level + 1) if level else Level.ALONE
+                    self.levels[value] = Level(level + 1)
         return changed
 
     def cuts(self) -> dict[SSAValue, str]:
@@ -119,21 +127,61 @@ class Products:
         for first, second in self.cores(cores):
             self._store(found, map(self.source, self._read_by(first, second)), FACTOR, second)
             self._end(found, second)
+        first = {a for a, _ in self._pairs()}
         for value in chosen:
             if self.levels[value] > Level.CORE_BARE:
                 self._store(found, map(self.source, factors(value)), FACTOR, value)
                 if self.levels[value] >= Level.PLAIN:
                     plain = (self._plain(f) for f in factors(value))
                     self._store(found, plain, FACTOR, value, plain=True)
-                self._end(found, value)
+                if value not in first:
+                    self._end(found, value)
         return found
+
+    def _find_partners(self) -> None:
+        """Pair products that share a factor and meet in an epilogue, each with one at most."""
+        free = [v for v, level in self.levels.items() if level is Level.AS_IT_IS]
+        for number, first in enumerate(free):
+            if self.levels[first] is not Level.AS_IT_IS:
+                continue
+            for second in free[number + 1 :]:
+                alone = self.levels[second] is Level.AS_IT_IS
+                if alone and self._are_partners(first, second):
+                    self.partners[first] = second
+                    self.levels[first] = self.levels[second] = Level.PAIR
+                    break
+
+    def _are_partners(self, first: SSAValue, second: SSAValue) -> bool:
+        pair = (first, second)
+        one, other = (tiny.tensor_of(cast(tiny.ReduceOp, v.owner).operand).dims for v in pair)
+        read, also = ({self.source(f) for f in factors(v)} for v in pair)
+        if one != other or not read & also:
+            return False
+        meet = set(self._follow(first)) & set(self._follow(second))
+        apart = [v for v in self._follow(first) if v not in meet]
+        # What the first one makes is wanted where they meet, and nowhere else.
+        return bool(meet) and all(
+            op.results and (op.results[0] in meet or op.results[0] in apart)
+            for v in (first, *apart)
+            for op in self.users.get(v, ())
+        )
+
+    def _pairs(self) -> list[tuple[SSAValue, SSAValue]]:
+        """The partners that stay together."""
+        return [
+            (first, second)
+            for first, second in self.partners.items()
+            if self.levels[first] is self.levels[second] is Level.PAIR
+        ]
 
     def kept(self) -> set[SSAValue]:
         """The values between two products that stay together, which are computed where they are."""
         found: set[SSAValue] = set()
         cores = [v for v, level in self.levels.items() if 0 < level <= Level.CORE_BARE]
-        for first, second in self.cores(cores):
-            read = {self.source(f) for f in self._read_by(first, second)}
+        together = [(*pair, self._read_by(*pair)) for pair in self.cores(cores)]
+        together += [(a, b, [*factors(a), *factors(b)]) for a, b in self._pairs()]
+        for first, second, factors_read in together:
+            read = {self.source(f) for f in factors_read}
             end, _ = self._epilogue(second)
             stack = [end]
             while stack:
@@ -250,13 +298,24 @@ class Products:
         """
         if not isinstance(op, tiny.OutputOp):
             return True
-        return len(op.args) > 1 and self.levels[value] > Level.CORE_BARE
+        return self.levels[value] > Level.CORE_BARE and not self._all_outputs(value)
+
+    def _all_outputs(self, value: SSAValue) -> bool:
+        """Whether every output of the graph is a product, or follows it: one kernel writes them."""
+        last = self.graph.body.block.last_op
+        assert isinstance(last, tiny.OutputOp)
+        follow = {value, *self._follow(value)}
+        return all(self.same.get(o, o) in follow for o in last.args)
 
     def _epilogue(self, value: SSAValue) -> tuple[SSAValue, list[SSAValue]]:
         """The last value of what follows a product alone, and what that reads of reductions."""
         bare = self.levels[value] in (Level.CORE_BARE, Level.BARE)
         follow = self._follow(value)
         inside: set[SSAValue] = {value}
+        for first, second in self._pairs():
+            if second is value:
+                inside |= {first, *self._follow(first)} - set(follow)
+        outputs = self._all_outputs(value)
         end, sides = value, list[SSAValue]()
         held: list[SSAValue] = []
         for here in follow:
@@ -267,7 +326,7 @@ class Products:
                 break
             inside.add(here)
             held += [o for o in others if self._reduces(o)]
-            if cost.is_computed(here) and self._leaves_by(here, inside):
+            if cost.is_computed(here) and self._leaves_by(here, inside, outputs):
                 end = here
                 sides += held
                 held.clear()
@@ -275,10 +334,13 @@ class Products:
                     break
         return end, (sides if self.levels[value] > Level.CORE_BARE else [])
 
-    def _leaves_by(self, value: SSAValue, inside: set[SSAValue]) -> bool:
-        """Whether nothing but ``value`` of some values is wanted by others."""
+    def _leaves_by(self, value: SSAValue, inside: set[SSAValue], outputs: bool) -> bool:
+        """Whether nothing but ``value`` of some values is wanted by others.
+
+        With ``outputs`` they may be the graph's.
+        """
         return all(
-            op.results and op.results[0] in inside
+            (op.results and op.results[0] in inside) or (outputs and isinstance(op, tiny.OutputOp))
             for other in inside
             if other is not value
             for op in self.users.get(other, ())

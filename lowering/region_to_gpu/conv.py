@@ -51,7 +51,7 @@ class ConvLowering:
         return self.conv.kernel
 
     def check(self, plan: ScheduleOp) -> None:
-        check_reduction(self.conv.reduce, plan)
+        check_reduction(self.conv.reduce.label, plan)
         why = fault(self.conv, plan)
         if record_of(plan.algo_choice)["conv"] != "implicit_gemm":
             why = "stores the columns of the image; run region-im2col, and plan-select again"
@@ -104,7 +104,7 @@ class ConvBuilder(ProductBuilder):
         outs = conv.kernel.outs.data
         whole = element_bytes(outs[0].element_type) == OPERAND_BYTES
         staged = plan.staged_tile if whole else None
-        super().__init__(conv.kernel, conv.reduce, plan, (PIXELS, conv.filters), staged)
+        super().__init__(conv.kernel, [conv.reduce], plan, (PIXELS, conv.filters), staged)
         self.conv = conv
 
     def check_supported(self) -> None:
@@ -138,7 +138,7 @@ class ConvBuilder(ProductBuilder):
     ) -> Point:
         return PixelPoint(self.conv, self.frame, block, known, axes, origin)
 
-    def contract(self, at: Coordinates, acc: SSAValue) -> None:
+    def contract(self, at: Coordinates, accs: Sequence[SSAValue]) -> None:
         conv, plan = self.conv, self.plan
         rows, columns, depth = plan.tile_sizes
         pixel = self.first_pixel(at[PIXELS])
@@ -173,7 +173,7 @@ class ConvBuilder(ProductBuilder):
         contract = tile.ContractOp(
             tile.ContractSide(tiles[0], AffineMap(3, 0, (m, k))),
             tile.ContractSide(tiles[1], AffineMap(3, 0, (n, k))),
-            acc,
+            accs[0],
             plan.mma.data,
             plan.warp_tile_sizes,
         )

@@ -47,7 +47,7 @@ class GemmLowering:
         return self.gemm.kernel
 
     def check(self, plan: ScheduleOp) -> None:
-        check_reduction(self.gemm.reduce, plan)
+        check_reduction(self.gemm.names, plan)
 
     def launch(self, plan: ScheduleOp) -> LaunchOp:
         gemm = self.gemm
@@ -73,7 +73,8 @@ class GemmBuilder(ProductBuilder):
 
     def __init__(self, gemm: Contraction, plan: ScheduleOp) -> None:
         axes = (*gemm.batch, gemm.m, gemm.n)
-        super().__init__(gemm.kernel, gemm.reduce, plan, axes, staged_tile(gemm, plan))
+        reduces = [part.reduce for part in gemm.parts]
+        super().__init__(gemm.kernel, reduces, plan, axes, staged_tile(gemm, plan))
         self.gemm = gemm
 
     def sizes(self) -> list[SSAValue]:
@@ -85,13 +86,14 @@ class GemmBuilder(ProductBuilder):
         outputs = self.frame.outputs
         return [Target(o, labels) for o, labels in zip(outputs, self.gemm.outputs, strict=True)]
 
-    def contract(self, at: Coordinates, acc: SSAValue) -> None:
-        """The pipeline over k: copy both operands' tiles, and contract them."""
+    def contract(self, at: Coordinates, accs: Sequence[SSAValue]) -> None:
+        """The pipeline over k: copy the operands' tiles, and contract them."""
         gemm, plan, emit = self.gemm, self.plan, self.emit
         rows, columns, depth = plan.tile_sizes
-        sizes = {gemm.m: rows, gemm.n: columns, gemm.k: depth}
+        ks = {part.k for part in gemm.parts}
+        sizes = {gemm.m: rows, gemm.n: columns, **dict.fromkeys(ks, depth)}
         shared: list[SSAValue] = []
-        for side in (gemm.lhs, gemm.rhs):
+        for side in gemm.sides:
             source = cast(GlobalType, self.frame.argument(side.read.tensor).type)
             kind = SharedType.of([sizes[a] for a in side.tile_axes], source.element_type)
             op = located(SharedTileOp(kind), side.read)
@@ -99,8 +101,8 @@ class GemmBuilder(ProductBuilder):
         body = Block(arg_types=[INDEX, INDEX])
         position, iteration = body.args
         position.name_hint, iteration.name_hint = f"{gemm.k}0", "i"
-        start = {**at, gemm.k: position}
-        for side, target in zip((gemm.lhs, gemm.rhs), shared, strict=True):
+        start = {**at, **dict.fromkeys(ks, position)}
+        for side, target in zip(gemm.sides, shared, strict=True):
             # The CTAs of a cluster lie along the rows, and share what has none.
             place = [start[a] if isinstance(a, str) else emit.index(a) for a in side.axes]
             multicast = plan.flag("multicast") and gemm.m not in side.axes
@@ -111,16 +113,19 @@ class GemmBuilder(ProductBuilder):
                 tile.CopyTravel(plan.loader.data, multicast),
             )
             body.add_op(located(copy, side.read))
-        contract = tile.ContractOp(
-            tile.ContractSide(shared[0], self.operand_map(gemm.lhs)),
-            tile.ContractSide(shared[1], self.operand_map(gemm.rhs)),
-            acc,
-            plan.mma.data,
-            plan.warp_tile_sizes,
-        )
-        self.pipeline(self.depth, depth, body, contract)
+        contracts = [
+            tile.ContractOp(
+                tile.ContractSide(shared[0], self.operand_map(gemm.lhs, gemm.k)),
+                tile.ContractSide(columns_tile, self.operand_map(part.rhs, part.k)),
+                acc,
+                plan.mma.data,
+                plan.warp_tile_sizes,
+            )
+            for part, columns_tile, acc in zip(gemm.parts, shared[1:], accs, strict=True)
+        ]
+        self.pipeline(self.depth, depth, body, *contracts)
 
-    def operand_map(self, side: MatrixOperand) -> AffineMap:
-        order = (self.gemm.m, self.gemm.n, self.gemm.k)
+    def operand_map(self, side: MatrixOperand, k: str) -> AffineMap:
+        order = (self.gemm.m, self.gemm.n, k)
         axes = tuple(AffineExpr.dimension(order.index(a)) for a in side.tile_axes)
         return AffineMap(3, 0, axes)

@@ -41,12 +41,12 @@ class Target:
     axes: Sequence[str]
 
 
-def check_reduction(reduce: ReduceOp, plan: ScheduleOp) -> None:
-    """Refuse a schedule that tensorizes another reduction; raises PolycError."""
-    if plan.tensorize.data != reduce.label:
+def check_reduction(label: str | None, plan: ScheduleOp) -> None:
+    """Refuse a schedule that tensorizes other reductions than ``label``; raises PolycError."""
+    if plan.tensorize.data != label:
         raise PolycError(
             "UnsupportedPlan",
-            f"the plan tensorizes {plan.tensorize.data!r} and the region reduces {reduce.label!r}",
+            f"the plan tensorizes {plan.tensorize.data!r} and the region reduces {label!r}",
             plan,
         )
 
@@ -54,6 +54,7 @@ def check_reduction(reduce: ReduceOp, plan: ScheduleOp) -> None:
 class ProductBuilder(ABC):
     """Builds the kernel of one schedule.
 
+    ``reduces`` its sums of products, each with an accumulator
     ``axes``    the axes of the output as the kernel sees it: a batch's, then rows and columns
     ``staged``  the part of the output that a persistent kernel stores at once by TMA, or None
     """
@@ -61,12 +62,12 @@ class ProductBuilder(ABC):
     def __init__(
         self,
         kernel: KernelOp,
-        reduce: ReduceOp,
+        reduces: Sequence[ReduceOp],
         plan: ScheduleOp,
         axes: Sequence[str],
         staged: tuple[int, int] | None,
     ) -> None:
-        self.kernel, self.reduce, self.plan = kernel, reduce, plan
+        self.kernel, self.reduces, self.plan = kernel, tuple(reduces), plan
         self.axes, self.staged = tuple(axes), staged
         self.frame = Frame(kernel)
         self.emit = self.frame.emit
@@ -77,8 +78,8 @@ class ProductBuilder(ABC):
         """The sizes of ``axes``; what does not change from tile to tile may be emitted here."""
 
     @abstractmethod
-    def contract(self, at: Coordinates, acc: SSAValue) -> None:
-        """The pipeline over the summed axes: copy both operands' tiles, and contract them."""
+    def contract(self, at: Coordinates, accs: Sequence[SSAValue]) -> None:
+        """The pipeline over the summed axes: copy the operands' tiles, and contract them."""
 
     @abstractmethod
     def targets(self) -> list[Target]:
@@ -155,32 +156,41 @@ class ProductBuilder(ABC):
             value.name_hint = axis if axis in self.axes[:-2] else f"{axis}0"
         rows, columns, _ = self.plan.tile_sizes
         zero = emit.zero_f32()
-        acc = emit.value(tile.FragmentOp(FragmentType.of([rows, columns], f32)), "acc")
-        emit.op(tile.FillOp(zero, acc))
-        self.contract(at, acc)
-        self.epilogue(at, acc)
+        accs: list[SSAValue] = []
+        for _ in self.reduces:
+            accs.append(emit.value(tile.FragmentOp(FragmentType.of([rows, columns], f32)), "acc"))
+            emit.op(tile.FillOp(zero, accs[-1]))
+        self.contract(at, accs)
+        self.epilogue(at, accs)
 
-    def pipeline(self, bound: SSAValue, step: int, body: Block, contract: tile.ContractOp) -> None:
-        """A pipeline of ``body``, which holds the copies, and a contract that ends it."""
-        if (buffers := self.plan.integer("fragment_buffers")) > 1:
-            contract.fragment_buffers = index_attr(buffers)
-        body.add_op(located(contract, self.reduce))
+    def pipeline(
+        self, bound: SSAValue, step: int, body: Block, *contracts: tile.ContractOp
+    ) -> None:
+        """A pipeline of ``body``, which holds the copies, and the contracts that end it."""
+        buffers = self.plan.integer("fragment_buffers")
+        for reduce, contract in zip(self.reduces, contracts, strict=True):
+            if buffers > 1:
+                contract.fragment_buffers = index_attr(buffers)
+            body.add_op(located(contract, reduce))
         made = tile.PipelineOp(bound, step, self.plan.integer("stages"), Region(body))
-        self.emit.op(located(made, self.reduce))
+        self.emit.op(located(made, self.reduces[0]))
 
-    def epilogue(self, at: Coordinates, acc: SSAValue) -> None:
-        """What follows the contraction, mapped over its accumulator into the outputs.
+    def epilogue(self, at: Coordinates, accs: Sequence[SSAValue]) -> None:
+        """What follows the contractions, mapped over their accumulators into the outputs.
 
         A persistent kernel maps into a fragment, and stores that by TMA, so that the stores go
         on while the next tile is computed.
         """
         *batch, m, n = self.axes
-        block = Block(arg_types=[f32])
-        block.args[0].name_hint = self.reduce.label
+        block = Block(arg_types=[f32 for _ in accs])
+        known: dict[SSAValue, SSAValue] = {}
+        for arg, reduce in zip(block.args, self.reduces, strict=True):
+            arg.name_hint = reduce.label
+            known[reduce.result] = arg
         by_axis = {m: ROW + FIRST_ROW, n: COLUMN + FIRST_COLUMN}
         by_axis |= {axis: AffineExpr.symbol(i) for i, axis in enumerate(batch, 2)}
         origin = [at[axis] for axis in (m, n, *batch)]
-        body = self.point(block, {self.reduce.result: block.args[0]}, by_axis, origin)
+        body = self.point(block, known, by_axis, origin)
         targets = self.targets()
         results: list[SSAValue] = []
         places: list[tuple[AffineExpr, ...]] = []
@@ -194,12 +204,13 @@ class ProductBuilder(ABC):
             kind = FragmentType.of(self.plan.tile_sizes[:2], results[0].type)
             outputs = [self.emit.value(tile.FragmentOp(kind), "out")]
             places = [(ROW, COLUMN)]
+        others = [body.map((ROW, COLUMN)) for _ in accs[1:]]
         new = tile.MapOp(
-            acc,
+            accs[0],
             body.origin,
-            body.inputs,
+            [*accs[1:], *body.inputs],
             outputs,
-            [*body.input_maps, *map(body.map, places)],
+            [*others, *body.input_maps, *map(body.map, places)],
             Region(block),
         )
         self.emit.op(located(new, end))

@@ -100,21 +100,29 @@ class Product:
 
 
 def find_product(kernel: KernelOp, outputs: int | None = 1) -> Product:
-    """The sum of products of a region.
+    """The only sum of products of a region; the conditions are those of ``find_products``."""
+    return find_products(kernel, 1, outputs)[0]
 
-    The region has ``outputs`` outputs, any number where that is None, and holds one sum of products
-    whose two factors are reads of f16 or bf16 tensors, moved and cast only; a read may be guarded.
-    Raises PolycError ``UnsupportedProgram`` with the reason and the way out.
+
+def find_products(kernel: KernelOp, most: int, outputs: int | None = None) -> list[Product]:
+    """The sums of products of a region, at most so many, in the order of the text.
+
+    The region has ``outputs`` outputs, any number where that is None, and holds nothing but sums of
+    products whose two factors are reads of f16 or bf16 tensors, moved and cast only; a read may be
+    guarded.  Raises PolycError ``UnsupportedProgram`` with the reason and the way out.
     """
     _check_tensors(kernel)
     reductions = [op for op in kernel.body.block.ops if isinstance(op, ReduceOp)]
     for op in kernel.body.block.ops:
         if isinstance(op, ReduceTogetherOp):
             raise unsupported(kernel, "it has a softmax", WAY_OUT, op)
-    if len(reductions) != 1:
-        at = reductions[1] if reductions else kernel
+    if not 1 <= len(reductions) <= most:
+        at = reductions[most] if reductions else kernel
         raise unsupported(kernel, f"it has {len(reductions)} reductions", WAY_OUT, at)
-    reduce = reductions[0]
+    return [_product(kernel, reduce, outputs) for reduce in reductions]
+
+
+def _product(kernel: KernelOp, reduce: ReduceOp, outputs: int | None) -> Product:
     product = reduce.operand.owner
     if reduce.fn.data != "sum" or not isinstance(product, BinaryOp) or product.fn.data != "mul":
         raise unsupported(kernel, "its reduction is not a sum of products", WAY_OUT, reduce)
@@ -248,17 +256,19 @@ def _factor(kernel: KernelOp, value: SSAValue) -> Factor:
     return found
 
 
-def epilogue_steps(kernel: KernelOp, reduce: ReduceOp, transposed: bool = False) -> tuple[str, ...]:
-    """What happens to the accumulator on its way to the output, in order.
+def epilogue_steps(
+    kernel: KernelOp, *reduces: ReduceOp, transposed: bool = False
+) -> tuple[str, ...]:
+    """What happens to the accumulators on their way to the output, in order.
 
     An added vector is ``bias``, a maximum with 0 is ``relu``; other steps have their function's
     name.  With ``transposed`` its axes may change their order.  Raises PolycError when a step needs
     more than the element's own value and reads.
     """
-    dependent: set[SSAValue] = {reduce.result}
+    dependent: set[SSAValue] = {reduce.result for reduce in reduces}
     steps: list[str] = []
     for op in kernel.body.block.ops:
-        if op is not reduce and not isinstance(op, POINTWISE):
+        if op not in reduces and not isinstance(op, POINTWISE):
             why = f"it holds {op.name}, which does not run at one point of the output"
             raise unsupported(kernel, why, WAY_OUT, op)
         if not any(operand in dependent for operand in op.operands):

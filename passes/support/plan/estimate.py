@@ -90,17 +90,20 @@ def estimate(
     # Each operand is read whole by every tile along the axis that it does not have, and by each
     # matrix of a batch.
     rows, columns, depth = (sizes[axis] for axis in (gemm.m, gemm.n, gemm.k))
-    lines = rows * tiles[gemm.n] + columns * tiles[gemm.m] // sharing
+    parts = len(gemm.parts)
+    lines = rows * tiles[gemm.n] + parts * (columns * tiles[gemm.m] // sharing)
     operands = batch * lines * depth * OPERAND_BYTES
-    stage = (tile[gemm.m] + tile[gemm.n]) * tile[gemm.k] * OPERAND_BYTES
+    stage = (tile[gemm.m] + parts * tile[gemm.n]) * tile[gemm.k] * OPERAND_BYTES
     warps, consumers = plan.threads() // plan.target.warp, plan.integer("consumers")
     grouped, tma = plan.mma.data == "wgmma", plan.loader.data == "tma"
-    boxes = _boxes(gemm.lhs, tile) + _share(_boxes(gemm.rhs, tile), sharing)
+    columns_of = [part.rhs for part in gemm.parts]
+    boxes = _boxes(gemm.lhs, tile) + sum(_share(_boxes(s, tile), sharing) for s in columns_of)
     high, wide = plan.warp_tile_sizes
     # With two buffers each CTA waits once before its loop, and loads once more than it multiplies.
     ahead = ctas if plan.integer("fragment_buffers") == 2 else 0
     loads = steps * (tile[gemm.k] // MMA[2]) + (ahead if steps else 0)
-    depths, matrices = tile[gemm.k] // MMA[2], high // 16 + -(-wide // 16)
+    # Each product loads its own fragments of the rows they share.
+    depths, matrices = tile[gemm.k] // MMA[2], parts * (high // 16 + -(-wide // 16))
     return Estimate(
         ctas=ctas,
         threads=ctas * plan.threads(),
@@ -116,8 +119,10 @@ def estimate(
         cp_async_bytes=operands if plan.loader.data == "cp_async" else 0,
         tma_loads=steps * boxes if tma else 0,
         tma_bytes=steps * stage if tma else 0,
-        mma=0 if grouped else steps * warps * depths * (high // MMA[0]) * (wide // MMA[1]),
-        wgmma=steps * consumers * (high // WGMMA[0]) * (tile[gemm.k] // WGMMA[1]) if grouped else 0,
+        mma=0 if grouped else parts * steps * warps * depths * (high // MMA[0]) * (wide // MMA[1]),
+        wgmma=parts * steps * consumers * (high // WGMMA[0]) * (tile[gemm.k] // WGMMA[1])
+        if grouped
+        else 0,
         # All warps meet once a step, or once in all when mbarriers keep the ring (and once more in
         # the end, where a peer fills it); and those that compute before and after they fill a part
         # of the output that is stored by TMA.
@@ -156,7 +161,7 @@ def _epilogue_bytes(
 ) -> int:
     total = 0
     for op in gemm.kernel.body.block.ops:
-        if isinstance(op, ReadOp) and op not in (gemm.lhs.read, gemm.rhs.read):
+        if isinstance(op, ReadOp) and op not in gemm.reads:
             own = op.result.type.labels
             points = 1
             for axis in (gemm.m, gemm.n):
