@@ -19,7 +19,7 @@ from io import StringIO
 
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.test.fuzz.models import drawn
+from polyc.test.fuzz.random_models import drawn
 from polyc.test.fuzz.search import parser
 from polyc.test.support.model_programs import FOLDER as MODELS
 from polyc.test.support.root import ROOT
