@@ -7,6 +7,7 @@ import re
 import pytest
 
 from polyc.dialects.plan.fields import ALGORITHMS
+from polyc.families.loops.schedules import PARTED
 from polyc.families.registry import FAMILIES
 from polyc.families.rows.schedules import VARIANTS, WARP
 from polyc.test.support.doc_pages import blocks, check_shown
@@ -36,6 +37,10 @@ def test_a_family_computes_in_ways_that_a_plan_can_name() -> None:
 
 def test_the_last_family_is_the_one_that_takes_every_region() -> None:
     assert FAMILIES[-1].name == "loops" and "| `loops` | `serial` | every region |" in DOC
+
+
+def test_a_tile_whose_rows_part_a_reduction_is_as_wide_as_the_rule_says() -> None:
+    assert f"the tile is {PARTED} columns wide and has no row" in DOC
 
 
 def test_the_variants_of_rows_are_those_of_the_rule() -> None:

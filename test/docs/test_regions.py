@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 
 from polyc.lowering.index_to_region import IndexToRegion
+from polyc.lowering.index_to_region.contractions import LEAST, Level
 from polyc.lowering.index_to_region.cost import (
     BLOCK,
     FLOPS_A_BYTE,
@@ -47,6 +48,13 @@ def test_the_figures_of_the_cost_are_those_of_the_pass() -> None:
     assert f"{BLOCK} points of an axis lie in one block" in text and f"up to {ROW} points" in text
     assert f"{FLOPS_A_BYTE} f32 operations a byte and {TENSOR_FLOPS_A_BYTE} on tensor" in text
     assert f"a symbol counts as {TYPICAL}" in text
+
+
+def test_the_levels_are_those_of_the_pass() -> None:
+    table = DOC[DOC.index("| level |") :]
+    names = re.findall(r"^\| `(\w+)` \|", table[: table.index("\n\n")], re.MULTILINE)
+    assert names == [level.name for level in Level if level]
+    assert f"a product of at most {LEAST} multiply-adds, with a symbol as {TYPICAL}" in DOC
 
 
 def test_the_reasons_are_those_of_the_pass() -> None:

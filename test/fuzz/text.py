@@ -25,6 +25,7 @@ from polyc.passes.pipeline import ORDER, build
 from polyc.rewriting.driver import verify
 from polyc.test.fuzz.random_programs import drawn
 from polyc.test.fuzz.search import parser, search
+from polyc.test.support.model_programs import FOLDER as MODELS
 from polyc.test.support.root import ROOT
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
@@ -47,10 +48,12 @@ BYTES = 4 << 30
 def texts() -> tuple[str, ...]:
     """What is mutated: the examples, and after each pass those that are graphs.
 
+    Not the blocks of models: one takes most of ``SECONDS`` as it is.
     Random programs, at every layer down to the regions, have what no example has.
     """
     ctx = make_context()
-    found = [path.read_text() for path in sorted((ROOT / "examples").rglob("*.mlir"))]
+    paths = sorted((ROOT / "examples").rglob("*.mlir"))
+    found = [path.read_text() for path in paths if path.parent != MODELS]
     graphs = [path.read_text() for path in sorted((ROOT / "examples").glob("*.mlir"))]
     graphs += [str(drawn(random.Random(f"text {number}")).module) for number in range(12)]
     for arch in ("sm_80", "sm_90a"):

@@ -1,11 +1,13 @@
 """The pieces and blocks that models are made of, as frontend graphs of any sizes.
 
 A program is a function of its sizes and its element type; ``MODELS`` has each with small sizes, at
-which it is compared, and with a model's, at which it is timed.  ``T`` is the number of tokens.
+which it is compared, and with a model's, at which it is timed and lies in ``examples/models``.
+``T`` is the number of tokens, ``P`` that of earlier ones in a cache.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import sqrt
@@ -15,7 +17,11 @@ from xdsl.ir import Attribute, SSAValue
 
 from polyc.dialects import frontend
 from polyc.dialects.frontend import AttentionOp, tensor_of
+from polyc.test.support.root import ROOT
 from polyc.test.support.sketch import Sketch
+from polyc.tools.printing import module_text
+
+FOLDER = ROOT / "examples" / "models"
 
 # Parts ---------------------------------------------------------------------------------
 
@@ -70,7 +76,7 @@ def decoder(element: Attribute, d: int, h: int, kv: int, ff: int) -> ModuleOp:
 
 
 def decode(element: Attribute, d: int, h: int, kv: int, ff: int) -> ModuleOp:
-    """The same for one token, beside a cache of ``P`` earlier ones, which grows."""
+    """A decoder block for one token, beside a cache of earlier ones, which grows."""
     s, width = Sketch("decode", element), d // h
     x = s.input("x", 1, d)
     cos, sin = s.input("cos", 1, width), s.input("sin", 1, width)
@@ -116,11 +122,13 @@ def vit(element: Attribute, d: int, h: int, ff: int) -> ModuleOp:
 
 
 def swiglu_two(element: Attribute, d: int, ff: int) -> ModuleOp:
+    """A gate and an up projection with a weight each, and silu of the one times the other."""
     s = Sketch("swiglu_two", element)
     return s.done(y=swiglu(s, s.input("x", "T", d), ff))
 
 
 def swiglu_packed(element: Attribute, d: int, ff: int) -> ModuleOp:
+    """SwiGLU of one product whose weight has the gate beside the up projection."""
     s = Sketch("swiglu_packed", element)
     both = s.linear(s.input("x", "T", d), "packed", 2 * ff)
     gate = s.fn("silu", s.cut(both, 1, 0, ff))
@@ -128,12 +136,14 @@ def swiglu_packed(element: Attribute, d: int, ff: int) -> ModuleOp:
 
 
 def qkv_three(element: Attribute, d: int, h: int) -> ModuleOp:
+    """Queries, keys and values by three products of the same tokens, split into heads."""
     s = Sketch("qkv_three", element)
     x = s.input("x", "T", d)
     return s.done(**{n: heads(s, s.linear(x, f"w{n}", d), h, d // h) for n in "qkv"})
 
 
 def qkv_packed(element: Attribute, d: int, h: int) -> ModuleOp:
+    """Queries, keys and values by one product, cut apart and split into heads."""
     s = Sketch("qkv_packed", element)
     made = s.linear(s.input("x", "T", d), "packed", 3 * d)
     parts = {n: s.cut(made, 1, i * d, (i + 1) * d) for i, n in enumerate("qkv")}
@@ -141,11 +151,13 @@ def qkv_packed(element: Attribute, d: int, h: int) -> ModuleOp:
 
 
 def norm_gemm(element: Attribute, d: int, n: int) -> ModuleOp:
+    """An RMSNorm of the tokens, then a product."""
     s = Sketch("norm_gemm", element)
     return s.done(y=s.linear(s.rms_norm(s.input("x", "T", d), "norm"), "w", n))
 
 
 def gelu_mlp(element: Attribute, d: int, ff: int) -> ModuleOp:
+    """Two products with biases, a GELU between them, and the residual."""
     s = Sketch("gelu_mlp", element)
     x = s.input("x", "T", d)
     hidden = s.fn("gelu", s.linear(x, "up", ff, bias=True))
@@ -153,6 +165,7 @@ def gelu_mlp(element: Attribute, d: int, ff: int) -> ModuleOp:
 
 
 def lora(element: Attribute, d: int, n: int, r: int) -> ModuleOp:
+    """A product beside one of low rank, twice of which is added."""
     s = Sketch("lora", element)
     x = s.input("x", "T", d)
     extra = s.linear(s.linear(x, "a", r), "b", n)
@@ -160,12 +173,13 @@ def lora(element: Attribute, d: int, n: int, r: int) -> ModuleOp:
 
 
 def moe_gate(element: Attribute, d: int, experts: int) -> ModuleOp:
+    """The gate of a mixture of experts: a softmax of a product."""
     s = Sketch("moe_gate", element)
     return s.done(y=s.softmax(s.linear(s.input("x", "T", d), "w", experts)))
 
 
 def lm_head(element: Attribute, d: int, words: int) -> ModuleOp:
-    """The mean cross-entropy of one-hot targets."""
+    """Logits of all words, and the cross-entropy of each token with its one-hot target."""
     s = Sketch("lm_head", element)
     logits = s.cast(s.linear(s.input("x", "T", d), "w", words), f32)
     logs = s.add(frontend.LogSoftmaxOp(logits, [1]))
@@ -174,31 +188,34 @@ def lm_head(element: Attribute, d: int, words: int) -> ModuleOp:
 
 
 def dequant_gemm(element: Attribute, d: int, n: int) -> ModuleOp:
-    """A weight times the scale of its rows."""
+    """A product with a weight that is multiplied by the scales of its rows first."""
     s = Sketch("dequant_gemm", element)
     x, w, scales = s.input("x", "T", d), s.input("w", n, d), s.input("scales", n, 1)
     return s.done(y=s.gemm(x, s.fn("mul", w, scales), turned=True))
 
 
 def act_gemm(element: Attribute, d: int, n: int) -> ModuleOp:
+    """A product whose factor is silu of the tokens."""
     s = Sketch("act_gemm", element)
     return s.done(y=s.linear(s.fn("silu", s.input("x", "T", d)), "w", n))
 
 
 def concat_gemm(element: Attribute, d: int, n: int) -> ModuleOp:
+    """A product of two inputs side by side."""
     s = Sketch("concat_gemm", element)
     both = s.concat(1, s.input("a", "T", d), s.input("b", "T", d))
     return s.done(y=s.linear(both, "w", n))
 
 
 def gemm_pad(element: Attribute, d: int, n: int) -> ModuleOp:
+    """A product with eight columns of zeros after it."""
     s = Sketch("gemm_pad", element)
     made = s.linear(s.input("x", "T", d), "w", n)
     return s.done(y=s.add(frontend.PadOp(made, [0, 0], [0, 8], 0.0)))
 
 
 def mlp_residual(element: Attribute, d: int, ff: int) -> ModuleOp:
-    """gelu(x A) B + c + x, with weights as [features, size]."""
+    """gelu(x A) B + c + x, with weights stored as [features, size]."""
     s = Sketch("mlp_residual", element)
     x, a, b, c = s.input("x", "T", d), s.input("a", d, ff), s.input("b", ff, d), s.input("c", d)
     y = s.gemm(s.fn("gelu", s.gemm(x, a)), b)
@@ -231,6 +248,7 @@ def conv(
 
 
 def bottleneck(element: Attribute, c: int, mid: int, step: int) -> ModuleOp:
+    """A bottleneck as ResNet has it; the skip is a projection where its shape is another."""
     s = Sketch("bottleneck", element)
     x = s.input("x", "N", "H", "W", c)
     y = s.fn("relu", conv(s, x, "w1", mid, 1))
@@ -241,6 +259,7 @@ def bottleneck(element: Attribute, c: int, mid: int, step: int) -> ModuleOp:
 
 
 def basic(element: Attribute, c: int, filters: int, step: int) -> ModuleOp:
+    """A basic block as ResNet has it; the skip is a projection where its shape is another."""
     s = Sketch("basic", element)
     x = s.input("x", "N", "H", "W", c)
     y = conv(s, s.fn("relu", conv(s, x, "w1", filters, 3, step)), "w2", filters, 3)
@@ -249,7 +268,7 @@ def basic(element: Attribute, c: int, filters: int, step: int) -> ModuleOp:
 
 
 def preact(element: Attribute, c: int) -> ModuleOp:
-    """Norm and ReLU before each convolution."""
+    """Two convolutions with a folded norm and ReLU before each, and the residual."""
     s = Sketch("preact", element)
     y = x = s.input("x", "N", "H", "W", c)
     for i in "12":
@@ -260,6 +279,7 @@ def preact(element: Attribute, c: int) -> ModuleOp:
 
 
 def squeeze_excite(element: Attribute, c: int, r: int) -> ModuleOp:
+    """An image times a gate of each channel, which two products make of its mean."""
     s = Sketch("squeeze_excite", element)
     x = s.input("x", "N", "H", "W", c)
     mean = s.reduce("mean", x, 1, 2)
@@ -269,6 +289,7 @@ def squeeze_excite(element: Attribute, c: int, r: int) -> ModuleOp:
 
 
 def conv_pool(element: Attribute, c: int, filters: int) -> ModuleOp:
+    """A convolution, ReLU, and the mean over the image."""
     s = Sketch("conv_pool", element)
     y = s.fn("relu", conv(s, s.input("x", "N", "H", "W", c), "w", filters, 3))
     return s.done(y=s.reduce("mean", y, 1, 2))
@@ -327,3 +348,23 @@ MODELS: Mapping[str, Model] = {
     "squeeze_excite": Model(squeeze_excite, (16, 8), (256, 16), 2, IMAGE, LARGE_IMAGE),
     "conv_pool": Model(conv_pool, (16, 24), (64, 128), 1, IMAGE, LARGE_IMAGE),
 }
+
+
+# As text -------------------------------------------------------------------------------
+
+
+def text_of(name: str) -> str:
+    """A program at a model's size in f16, under a line that says what it is."""
+    model = MODELS[name]
+    (graph,) = model.module(large=True).ops
+    signature, _, body = module_text(graph).partition("\n")
+    signature = re.sub(r"([(,]) ?%", r"\1\n    %", signature).replace(") -> (", ")\n    -> (")
+    title, _, _ = (model.make.__doc__ or "").partition("\n")
+    return f"// {title}\n{signature}\n{body}"
+
+
+def write_examples() -> None:
+    """Write each program to ``examples/models``, under its name."""
+    FOLDER.mkdir(exist_ok=True)
+    for name in MODELS:
+        (FOLDER / f"{name}.mlir").write_text(text_of(name), encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -23,7 +24,7 @@ from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.playback.reference import make_inputs
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gpu_text import only
-from polyc.test.support.model_programs import MODELS
+from polyc.test.support.model_programs import FOLDER, MODELS, text_of
 from polyc.test.support.sketch import Sketch
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
@@ -84,6 +85,20 @@ def on_tensor_cores(module: ModuleOp) -> int:
     slow = {plan.region.string_value() for plan in plans if plan.mma.data == "none"}
     kernels = (op for op in module.ops if isinstance(op, KernelOp))
     return sum(products(k) for k in kernels if k.sym_name.data not in slow)
+
+
+WRITE = "python -c 'from polyc.test.support.model_programs import write_examples as w; w()'"
+
+
+def test_the_examples_are_the_models() -> None:
+    """Each file says what its function says, and means what it makes."""
+    assert {p.name for p in FOLDER.iterdir()} == {f"{name}.mlir" for name in MODELS}, WRITE
+    for name, model in MODELS.items():
+        text = (FOLDER / f"{name}.mlir").read_text(encoding="utf-8")
+        assert text == text_of(name), f"{name}.mlir is of an earlier program; write all by: {WRITE}"
+        assert re.match(r"// .+\.\n", text), name
+        read = parse_text(make_context(), text, name)
+        assert str(read) == str(model.module(large=True)), name
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

@@ -1,0 +1,10 @@
+// An RMSNorm of the tokens, then a product.
+frontend.graph @norm_gemm(
+    %x: !frontend.tensor<[T, 4096], f16>,
+    %norm: !frontend.tensor<[4096], f16>,
+    %w: !frontend.tensor<[4096, 4096], f16>)
+    -> (y: !frontend.tensor<[T, 4096], f16>) {
+  %0 = frontend.rms_norm %x weight %norm axes [1] eps 1.0e-05 : (!frontend.tensor<[T, 4096], f16>, !frontend.tensor<[4096], f16>) -> !frontend.tensor<[T, 4096], f16>
+  %1 = frontend.gemm %0, %w {acc = f32, transpose_b} : (!frontend.tensor<[T, 4096], f16>, !frontend.tensor<[4096, 4096], f16>) -> !frontend.tensor<[T, 4096], f16>
+  frontend.output %1 : !frontend.tensor<[T, 4096], f16>
+}
