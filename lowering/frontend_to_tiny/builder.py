@@ -42,9 +42,9 @@ class Builder:
     def rounded(self, value: SSAValue, element: Attribute) -> SSAValue:
         """The f32 ``value`` rounded to ``element``, in f32 again.
 
-        Nothing is added for a value that has been widened from ``element`` and only moved since.
-        What was computed and then moved is rounded before it moves, which is the same: where it
-        has to lie in memory to be moved, it lies there in ``element``.
+        A value that has been widened from ``element`` is itself, and one that was moved since is
+        moved before it is widened.  What was computed and then moved is rounded before it moves,
+        which is the same: where it has to lie in memory to be moved, it lies there in ``element``.
         """
         moves: list[MovementOp] = []
         source = value
@@ -54,11 +54,13 @@ class Builder:
         ):
             moves.append(owner)
             source = owner.operand
-        if element == f32 or (
-            isinstance(owner, tiny.CastOp) and tiny.tensor_of(owner.operand).element_type == element
-        ):
+        narrow = isinstance(owner, tiny.CastOp) and (
+            tiny.tensor_of(owner.operand).element_type == element
+        )
+        if element == f32 or (narrow and not moves):
             return value
-        made = self.cast(source, element)
+        made = owner.operand if isinstance(owner, tiny.CastOp) and narrow else source
+        made = self.cast(made, element)
         for move in reversed(moves):
             kind = tiny.tensor(move.result_type.dims, element)
             made = self.add(

@@ -42,7 +42,7 @@ from polyc.dialects.region import (
     UnaryOp,
     YieldOp,
 )
-from polyc.dialects.region.types import MemRefType, ValType
+from polyc.dialects.region.types import ValType
 from polyc.poly.contraction import ContractionPattern, Refusal, classify
 
 POINTWISE = (
@@ -208,13 +208,12 @@ def axis_size(reduce: ReduceOp, label: str) -> Dim:
 
 
 def _check_tensors(kernel: KernelOp) -> None:
-    """Refuse tensors of conditions."""
-    kinds = [cast("MemRefType", t) for t in (*(a.type for a in kernel.ins), *kernel.outs)]
-    for name, kind in zip((*kernel.arg_names, *kernel.res_names), kinds, strict=True):
+    """Refuse outputs of conditions."""
+    for name, kind in zip(kernel.res_names, kernel.outs, strict=True):
         if kind.element_type == i1:
             raise unsupported(
                 kernel,
-                f"{name.data} is a tensor of i1, and kernels of products take f16, bf16 and f32",
+                f"{name.data} is a tensor of i1, and kernels of products make f16, bf16 and f32",
                 "cast it to one of these outside",
             )
 

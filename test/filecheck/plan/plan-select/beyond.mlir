@@ -39,13 +39,10 @@ frontend.graph @computed(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor
 
 // -----
 
-// Two products are two kernels, and the second one adds the first one's output to its own.
-// CHECK: outs(v0: !region.memref<[M, N], f32, align 16, noalias> gmem {boundary = "a product on tensor cores, which holds no other reduction, ends with it; storing it takes {{.*}}"})
-// CHECK: plan.schedule @two_0 variant "tma"
-// CHECK: mma = "wgmma"
-// CHECK: region.kernel @two_1
-// CHECK-NEXT: ins({{.*}}, %v0: {{.*}} {from = @two_0::@v0})
-// CHECK: plan.schedule @two_1 variant "tma"
+// Two products that share their rows are one kernel, with an accumulator each.
+// CHECK: region.kernel @two iters
+// CHECK: plan.schedule @two variant "tma"
+// CHECK: tensorize = "acc, acc1"
 // CHECK: mma = "wgmma"
 // REMARK-NOT: NoTensorCores
 frontend.graph @two(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K, N], f16>) -> (C: !frontend.tensor<[M, N], f16>) {

@@ -202,7 +202,7 @@ def test_other_compositions_reach_the_tensor_cores(make: Callable[[], ModuleOp],
 
 def test_the_families_are_asked_for_both_architectures() -> None:
     """A kernel contracts where a family of products schedules it, as plan-select will see it."""
-    wanted = {"swiglu_two": False, "qkv_packed": True, "norm_gemm": False}
+    wanted = {"swiglu_two": True, "qkv_packed": True, "norm_gemm": False, "lora": False}
     for name, found in wanted.items():
         whole = parse_text(make_context(), str(MODELS[name].module()), "model.mlir")
         for step in ("frontend-to-tiny", "tiny-to-index"):
