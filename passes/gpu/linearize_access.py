@@ -56,6 +56,15 @@ def linear_offset(
     return widened(emit, emit.index(0)) if total is None else total
 
 
+def in_roles(op: Operation) -> bool:
+    """Whether a kernel has roles with registers of their own, of which accumulators take the most.
+
+    What an epilogue loads beside them has no registers for addresses.  Elsewhere the compiler may
+    choose, and does better.
+    """
+    return any(isinstance(other, hw.SetMaxRegistersOp) for other in enclosing_kernel(op).walk())
+
+
 def split(emit: Emit, op: Operation, index: SSAValue) -> tuple[SSAValue | None, SSAValue | None]:
     """``index`` as what an unrolled loop around ``op`` leaves alone and what it adds.
 
@@ -124,7 +133,7 @@ class LinearizeLoad(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: hw.LoadGlobalOp, rewriter: PatternRewriter) -> None:
         emit = Emit()
-        offset = linear_offset(emit, op, op.tensor, op.indices, last=True)
+        offset = linear_offset(emit, op, op.tensor, op.indices, last=in_roles(op))
         if offset is not None:
             new = hw.LoadGlobalOp(op.tensor, [offset], op.result.type, op.predicate)
             rewriter.replace(op, [*emit.ops, new], [new.result])
