@@ -56,7 +56,8 @@ class Level(IntEnum):
 class Products:
     """The products of a graph, and how much around each is stored by now.
 
-    ``uses`` are the ops that read each value, equal casts left out; ``same`` are equal values.
+    ``same`` are equal values.  ``users`` are the ops that read each value, equal casts left out,
+    ``order`` the place of each product in the program, ``follows`` what elementwise ops make of it.
     """
 
     graph: tiny.GraphOp
