@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from polyc.affine import isl
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import KernelOp
-from polyc.dialects.region.types import MemRefType
 
 
 def holds_always(fact: Assumption, known: AssumptionsAttr, symbols: Sequence[str]) -> bool:
@@ -44,7 +42,6 @@ def left_open(kernel: KernelOp, facts: Sequence[Assumption]) -> tuple[Assumption
 
 def pointers_promised(kernel: KernelOp, width: int) -> bool:
     """Whether the signature's alignments are enough for accesses of ``width`` elements."""
-    tensors = [*(cast("MemRefType", arg.type) for arg in kernel.ins), *kernel.outs]
     return all(
-        t.align >= min(width * element_bytes(t.element_type), MAX_VECTOR_BYTES) for t in tensors
+        t.align >= min(width * element_bytes(t.element_type), MAX_VECTOR_BYTES) for t in kernel.seen
     )

@@ -21,6 +21,7 @@ from polyc.dialects.region import KernelOp
 
 Fields = dict[str, Value]
 Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class Recognised(PolycError):
@@ -53,9 +54,27 @@ class Family(Generic[Found]):
         """The schedules of a region for an architecture, or PolycError ``UnsupportedProgram``."""
         return self.propose(self.recognise(kernel), arch)
 
+    def attempt(self, kernel: KernelOp, arch: str) -> list[ScheduleOp] | PolycError:
+        """The schedules of a region for an architecture, or the refusal of another family's."""
+        return or_refusal(lambda: self.schedules(kernel, arch))
+
+    def takes(self, kernel: KernelOp) -> bool:
+        """Whether a region is one of this family's."""
+        return not isinstance(or_refusal(lambda: self.recognise(kernel)), PolycError)
+
     def check(self, kernel: KernelOp, plan: ScheduleOp) -> None:
         """Refuse a user's schedule that does not suit ``kernel``; PolycError ``BadPlan``."""
         self.check_plan(self.recognise(kernel), plan)
+
+
+def or_refusal(call: Callable[[], Result]) -> Result | PolycError:
+    """What ``call`` returns, or the PolycError ``UnsupportedProgram`` that it raises."""
+    try:
+        return call()
+    except PolycError as error:
+        if error.kind != "UnsupportedProgram":
+            raise
+        return error
 
 
 def schedules_of(kernel: KernelOp) -> list[ScheduleOp]:

@@ -7,7 +7,6 @@ contraction that lands here, and what is computed again and again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import cast
 
 from xdsl.ir import SSAValue
 
@@ -26,7 +25,6 @@ from polyc.dialects.region import (
     ReduceOp,
     TransposeOp,
 )
-from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import holds_always, left_open
 from polyc.families.family import Family, Fields, bad_plan, check_schedule
 from polyc.families.loops.recognise import (
@@ -65,9 +63,10 @@ def tile_of(spaces: Sequence[Space], arch: str, reduces: bool, vector: int) -> t
     space = max(spaces, key=lambda s: len(s.sizes) * (s.column is not None) + (s.row is not None))
     *_, rows, columns = space.sizes
     if space.row is None:
-        parted = len(space.outer) > 0 and not space.walked
-        most = (PARTED if parted else COLUMNS) if reduces and space.column is not None else elements
-        wide = _power(columns, most) if space.column is not None else (elements if reduces else 1)
+        wide = elements if reduces else 1
+        if space.column is not None:
+            narrow = PARTED if space.outer else COLUMNS
+            wide = _power(columns, narrow if reduces else elements)
     else:
         wide = COLUMNS if space.column is None else _power(columns, COLUMNS)
     high = elements // wide
@@ -94,14 +93,13 @@ def warp_tile_of(tile: tuple[int, int], warp: int) -> list[int]:
 def vector_of(kernel: KernelOp, spaces: Sequence[Space]) -> int:
     """Elements that one access can take at most: 1 where none lie side by side for a thread."""
     columns = {s.column for s in spaces}
-    tensors = [*(cast(MemRefType, a.type) for a in kernel.ins), *kernel.outs]
     if len(columns) > 1 or None in columns or reductions_in(list(kernel.yield_op.values)):
         return 1
     values = list(kernel.yield_op.values)
     reads = any(isinstance(op, ReadOp) for op in made_by(values))
     if reads and not columns & neighbours_of(values):
         return 1
-    widest = max(element_bytes(t.element_type) for t in tensors)
+    widest = max(element_bytes(t.element_type) for t in kernel.seen)
     return min(VECTOR, MAX_VECTOR_BYTES // widest)
 
 

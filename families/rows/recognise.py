@@ -119,8 +119,7 @@ def _unsupported(kernel: KernelOp, why: str, at: Operation) -> PolycError:
 
 def _check_tensors(kernel: KernelOp) -> None:
     """Refuse tensors of conditions."""
-    kinds = [cast(MemRefType, t) for t in (*(a.type for a in kernel.ins), *kernel.outs)]
-    for name, kind in zip((*kernel.arg_names, *kernel.res_names), kinds, strict=True):
+    for name, kind in zip((*kernel.arg_names, *kernel.res_names), kernel.seen, strict=True):
         if kind.element_type == i1:
             raise _unsupported(kernel, f"{name.data} is a tensor of i1", kernel)
 

@@ -8,7 +8,7 @@ run; ``boundary`` beside such an output says why it is stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -260,8 +260,9 @@ def lower_graph(
     """
     others = tuple(others)
 
-    def contracted(found: Kernels, kernel: Kernel) -> bool:
-        return contracts(Lowering(graph, found, others).kernel(kernel))
+    def contracted(found: Kernels) -> Callable[[Kernel], bool]:
+        lowering = Lowering(graph, found, others)
+        return lambda kernel: contracts(lowering.kernel(kernel))
 
     kernels, notes = composed(graph, fuse, split, contracted)
     show(notes)

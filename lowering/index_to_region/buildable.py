@@ -12,10 +12,11 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.region import KernelOp
 from polyc.families.registry import FAMILIES
+from polyc.passes.region.merge_axes import MergeAxes
 from polyc.passes.region.srnf import normalise
 from polyc.passes.region.streaming_softmax import stream
+from polyc.rewriting.driver import rewrite
 from polyc.rewriting.notes import unsaid
-from polyc.rewriting.region.merge_axes import merged
 
 
 def contracts(kernel: KernelOp) -> bool:
@@ -24,23 +25,16 @@ def contracts(kernel: KernelOp) -> bool:
     with unsaid():
         normalise(module)
         stream(module)
+        rewrite(module, [MergeAxes()])
         found = next(op for op in module.ops if isinstance(op, KernelOp))
-        forms = [found]
-        if (wide := merged(found)) is not found:
-            forms.insert(0, wide)
-        return any(all(_taken(form, arch) for arch in ARCHS) for form in forms)
+        return all(_taken(found, arch) for arch in ARCHS)
 
 
 def _taken(kernel: KernelOp, arch: str) -> bool:
     """Whether a family of products has a schedule for the region on an architecture."""
     for family in FAMILIES:
-        if not family.contracts:
-            continue
-        try:
-            schedules = family.schedules(kernel, arch)
-        except PolycError as error:
-            if error.kind != "UnsupportedProgram":
-                raise
-            continue
-        return any(plan.mma.data != "none" for plan in schedules)
+        if family.contracts:
+            found = family.attempt(kernel, arch)
+            if not isinstance(found, PolycError):
+                return any(plan.mma.data != "none" for plan in found)
     return False

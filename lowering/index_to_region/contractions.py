@@ -17,9 +17,10 @@ What is stored has its own type: a value that is rounded to f16 anyway is stored
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import permutations
 from typing import cast
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
@@ -28,8 +29,8 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from polyc.dialects import index, tiny
 from polyc.dialects.common.movements import MovementOp
 from polyc.lowering.index_to_region import cost
-from polyc.lowering.index_to_region.forms import Form, Key
 from polyc.lowering.index_to_region.fusion import Kernel
+from polyc.rewriting.postorder import reached
 
 LEAST = 1_000_000
 """Multiply-adds of a product, sizes that are not known taken as ``cost.TYPICAL``, from which on it
@@ -56,32 +57,38 @@ class Level(IntEnum):
 class Products:
     """The products of a graph, and how much around each is stored by now.
 
-    ``same`` are equal values.  ``users`` are the ops that read each value, equal casts left out,
-    ``order`` the place of each product in the program, ``follows`` what elementwise ops make of it.
+    ``same`` are equal values.  ``users`` are the ops that read each value, equal casts left out.
     """
 
     graph: tiny.GraphOp
     same: Mapping[SSAValue, SSAValue]
     levels: dict[SSAValue, Level] = field(default_factory=dict[SSAValue, Level])
+    """The level of each product, in the order of the program."""
     users: dict[SSAValue, list[Operation]] = field(default_factory=dict[SSAValue, list[Operation]])
-    order: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     partners: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """Products that may share a kernel, the earlier one first."""
     given_up: set[SSAValue] = field(default_factory=set[SSAValue])
     """Products that no family takes, whatever is stored."""
     follows: dict[SSAValue, list[SSAValue]] = field(default_factory=dict[SSAValue, list[SSAValue]])
+    """What elementwise ops make of each product, in the order of the program."""
+    weights: dict[tuple[SSAValue, SSAValue], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, SSAValue], SSAValue]
+    )
+    """Two products of which the second weighs by a softmax of the first: that factor of it."""
 
     def __post_init__(self) -> None:
-        for number, op in enumerate(self.graph.body.block.ops):
+        for op in self.graph.body.block.ops:
             if isinstance(op, index.ValueOp) or (op.results and op.results[0] in self.same):
                 continue
             for operand in dict.fromkeys(self.same.get(o, o) for o in op.operands):
                 self.users.setdefault(operand, []).append(op)
             if op.results and self._is_product(op.results[0]):
                 self.levels[op.results[0]] = Level.AS_IT_IS
-                self.order[op.results[0]] = number
-        for pair in self.cores(list(self.levels)):
-            self.levels.update(dict.fromkeys(pair, Level.CORE))
+        self.follows = {value: self._following(value) for value in self.levels}
+        for first, second in permutations(self.levels, 2):
+            if (factor := self._softmax_of(first, second)) is not None:
+                self.weights[first, second] = factor
+                self.levels[first] = self.levels[second] = Level.CORE
         self._find_partners()
 
     def _is_product(self, value: SSAValue) -> bool:
@@ -97,7 +104,7 @@ class Products:
 
     def inside(self, kernel: Kernel) -> list[SSAValue]:
         """The products that a kernel computes."""
-        found = dict.fromkeys(key[0] for key, form in held(kernel) if form is not None)
+        found = dict.fromkeys(key[0] for key, form in kernel.held().items() if form is not None)
         return [value for value in found if value in self.levels]
 
     def store_more(self, kernels: Sequence[Kernel], contracts: Callable[[Kernel], bool]) -> bool:
@@ -123,16 +130,14 @@ class Products:
     def cuts(self) -> dict[SSAValue, str]:
         """The values to store, with the reason."""
         found: dict[SSAValue, str] = {}
-        chosen = [value for value, level in self.levels.items() if level]
-        cores = [v for v in chosen if self.levels[v] <= Level.CORE_BARE]
-        for first, second in self.cores(cores):
+        for first, second in self._cores():
             self._store(found, map(self.source, self._read_by(first, second)), FACTOR, second)
             self._end(found, second)
         first = {a for a, _ in self._pairs()}
-        for value in chosen:
-            if self.levels[value] > Level.CORE_BARE:
+        for value, level in self.levels.items():
+            if level > Level.CORE_BARE:
                 self._store(found, map(self.source, factors(value)), FACTOR, value)
-                if self.levels[value] >= Level.PLAIN:
+                if level >= Level.PLAIN:
                     plain = (self._plain(f) for f in factors(value))
                     self._store(found, plain, FACTOR, value, plain=True)
                 if value not in first:
@@ -158,8 +163,8 @@ class Products:
         read, also = ({self.source(f) for f in factors(v)} for v in pair)
         if one != other or not read & also:
             return False
-        meet = set(self._follow(first)) & set(self._follow(second))
-        apart = [v for v in self._follow(first) if v not in meet]
+        meet = set(self.follows[first]) & set(self.follows[second])
+        apart = [v for v in self.follows[first] if v not in meet]
         # What the first one makes is wanted where they meet, and nowhere else.
         return bool(meet) and all(
             op.results and (op.results[0] in meet or op.results[0] in apart)
@@ -178,23 +183,13 @@ class Products:
     def kept(self) -> set[SSAValue]:
         """The values between two products that stay together, which are computed where they are."""
         found: set[SSAValue] = set()
-        cores = [v for v, level in self.levels.items() if 0 < level <= Level.CORE_BARE]
-        together = [(*pair, self._read_by(*pair)) for pair in self.cores(cores)]
+        together = [(*pair, self._read_by(*pair)) for pair in self._cores()]
         together += [(a, b, [*factors(a), *factors(b)]) for a, b in self._pairs()]
         for first, second, factors_read in together:
             read = {self.source(f) for f in factors_read}
             end, _ = self._epilogue(second)
-            stack = [end]
-            while stack:
-                value = self.same.get(stack[-1], stack[-1])
-                stack.pop()
-                op = value.owner
-                if value in found or value in read or not isinstance(op, Operation):
-                    continue
-                if value is second or not cost.is_contraction(value):
-                    found.add(value)
-                    stack += op.operands
-                found.add(first)
+            inside = self._behind(end, read, through=second)
+            found |= {first, *(v for v in inside if v is second or not cost.is_contraction(v))}
         return found
 
     def _store(
@@ -223,33 +218,34 @@ class Products:
 
     def source(self, value: SSAValue) -> SSAValue:
         """What a value is read from: itself without movements and casts that widen."""
-        while True:
-            value = cost.unmasked(self.same.get(value, value))
-            op = value.owner
-            if not (isinstance(op, MovementOp) or index.is_widening(value)):
-                return value
-            value = cast(Operation, op).operands[0]
+        *_, value = self._way(value)
+        return value
 
     def _plain(self, value: SSAValue) -> SSAValue:
         """The outermost value of 16 bits on the way to a factor that repeats nothing."""
+        *way, source = self._way(value)
+        for moved in way:
+            wide = isinstance(tiny.tensor_of(moved).element_type, Float32Type)
+            if not wide and not isinstance(moved.owner, tiny.ExpandOp | tiny.WindowOp):
+                return moved
+        return source
+
+    def _way(self, value: SSAValue) -> Iterator[SSAValue]:
+        """A value, and what each movement and widening cast on the way to its source moves."""
         while True:
-            value = self.same.get(value, value)
+            value = cost.unmasked(self.same.get(value, value))
+            yield value
             op = value.owner
             if not (isinstance(op, MovementOp) or index.is_widening(value)):
-                return value
-            wide = isinstance(tiny.tensor_of(value).element_type, Float32Type)
-            if not wide and not isinstance(op, tiny.ExpandOp | tiny.WindowOp):
-                return value
+                return
             value = cast(Operation, op).operands[0]
 
-    def cores(self, among: Sequence[SSAValue]) -> Iterator[tuple[SSAValue, SSAValue]]:
-        """Two products of which the second weighs by a softmax of the first."""
-        for second in among:
-            for first in among:
-                if first is not second and self._weights(second, first) is not None:
-                    yield first, second
+    def _cores(self) -> list[tuple[SSAValue, SSAValue]]:
+        """The products around a softmax that stay together with it."""
+        levels = (Level.CORE, Level.CORE_BARE)
+        return [pair for pair in self.weights if all(self.levels[v] in levels for v in pair)]
 
-    def _weights(self, second: SSAValue, first: SSAValue) -> SSAValue | None:
+    def _softmax_of(self, first: SSAValue, second: SSAValue) -> SSAValue | None:
         """The factor of ``second`` that is a softmax of ``first``, or None.
 
         It is made of ``first`` and of a maximum of that.
@@ -267,22 +263,30 @@ class Products:
 
     def _read_by(self, first: SSAValue, second: SSAValue) -> list[SSAValue]:
         """The factors of two products that stay together, but for the softmax between them."""
-        weights = self._weights(second, first)
+        weights = self.weights[first, second]
         return [*factors(first), *(f for f in factors(second) if f is not weights)]
 
-    def _behind(self, value: SSAValue) -> set[SSAValue]:
-        """What a value is made of, down to other contractions, these included."""
-        found: set[SSAValue] = set()
-        stack = [value]
-        while stack:
-            one = stack.pop()
-            one = self.same.get(one, one)
-            if one in found or not isinstance(op := one.owner, Operation):
-                continue
-            found.add(one)
-            if one is value or not cost.is_contraction(one):
-                stack += op.operands
-        return found
+    def _behind(
+        self,
+        value: SSAValue,
+        stop: Collection[SSAValue] = (),
+        through: SSAValue | None = None,
+    ) -> list[SSAValue]:
+        """What a value is made of, down to ``stop`` and to contractions, these included.
+
+        ``value`` and ``through`` may be contractions themselves.
+        """
+
+        def operands(one: SSAValue) -> list[SSAValue]:
+            ends = cost.is_contraction(one) and one not in (value, through)
+            op = one.owner
+            if ends or not isinstance(op, Operation):
+                return []
+            read = (self.same.get(o, o) for o in op.operands)
+            return [o for o in read if o not in stop and not isinstance(o, BlockArgument)]
+
+        value = self.same.get(value, value)
+        return reached([value], operands)
 
     def _end(self, found: dict[SSAValue, str], value: SSAValue) -> None:
         """Store the last of the elementwise ops that follow a product alone, and their sides."""
@@ -305,17 +309,17 @@ class Products:
         """Whether every output of the graph is a product, or follows it: one kernel writes them."""
         last = self.graph.body.block.last_op
         assert isinstance(last, tiny.OutputOp)
-        follow = {value, *self._follow(value)}
+        follow = {value, *self.follows[value]}
         return all(self.same.get(o, o) in follow for o in last.args)
 
     def _epilogue(self, value: SSAValue) -> tuple[SSAValue, list[SSAValue]]:
         """The last value of what follows a product alone, and what that reads of reductions."""
         bare = self.levels[value] in (Level.CORE_BARE, Level.BARE)
-        follow = self._follow(value)
+        follow = self.follows[value]
         inside: set[SSAValue] = {value}
         for first, second in self._pairs():
             if second is value:
-                inside |= {first, *self._follow(first)} - set(follow)
+                inside |= {first, *self.follows[first]} - set(follow)
         outputs = self._all_outputs(value)
         end, sides = value, list[SSAValue]()
         held: list[SSAValue] = []
@@ -347,45 +351,27 @@ class Products:
             for op in self.users.get(other, ())
         )
 
-    def _follow(self, value: SSAValue) -> list[SSAValue]:
-        """What elementwise ops make of a value, in the order of the program; computed once."""
-        if value not in self.follows:
-            inside: dict[SSAValue, None] = {value: None}
-            first = True
-            for op in self.graph.body.block.ops:
-                if op is value.owner:
-                    first = False
-                if first or not op.results or isinstance(op, index.ValueOp):
-                    continue
-                if isinstance(op, tiny.ReduceOp | MovementOp) or op.results[0] in self.same:
-                    continue
-                if any(self.same.get(o, o) in inside for o in op.operands):
-                    inside[op.results[0]] = None
-            self.follows[value] = list(inside)[1:]
-        return self.follows[value]
+    def _following(self, value: SSAValue) -> list[SSAValue]:
+        """What elementwise ops make of a value, in the order of the program."""
+        inside: dict[SSAValue, None] = {value: None}
+        op = cast(Operation, value.owner).next_op
+        while op is not None:
+            skipped = isinstance(op, tiny.ReduceOp | MovementOp | index.ValueOp)
+            new = op.results and not skipped and op.results[0] not in self.same
+            if new and any(self.same.get(o, o) in inside for o in op.operands):
+                inside[op.results[0]] = None
+            op = op.next_op
+        return list(inside)[1:]
 
     def _later(self, value: SSAValue, than: SSAValue) -> bool:
         """Whether ``value`` follows a later product, which what comes of both stays with."""
-        return any(
-            value is p or value in self._follow(p)
-            for p, n in self.order.items()
-            if n > self.order[than]
-        )
+        products = list(self.levels)
+        later = products[products.index(than) + 1 :]
+        return any(value is product or value in self.follows[product] for product in later)
 
     def _reduces(self, value: SSAValue) -> bool:
         """Whether a value is made of a reduction."""
-        seen: set[SSAValue] = set()
-        stack = [value]
-        while stack:
-            one = stack.pop()
-            op = one.owner
-            if one in seen or not isinstance(op, Operation):
-                continue
-            seen.add(one)
-            if isinstance(op, tiny.ReduceOp):
-                return True
-            stack += op.operands
-        return False
+        return any(isinstance(v.owner, tiny.ReduceOp) for v in self._behind(value))
 
 
 def factors(value: SSAValue) -> tuple[SSAValue, SSAValue]:
@@ -393,19 +379,3 @@ def factors(value: SSAValue) -> tuple[SSAValue, SSAValue]:
     reduce = cast(tiny.ReduceOp, value.owner)
     product = cast(tiny.BinaryOp, reduce.operand.owner)
     return product.lhs, product.rhs
-
-
-def held(kernel: Kernel) -> Iterator[tuple[Key, Form | None]]:
-    """What a kernel computes, and with None what it reads, each once."""
-    seen: set[Key] = set()
-    stack: list[Key] = [(root.value, root.point) for root in kernel.roots]
-    while stack:
-        key = stack.pop()
-        if key in seen:
-            continue
-        seen.add(key)
-        read = key[0] in kernel.reads or isinstance(key[0], BlockArgument)
-        form = None if read else kernel.forms.form(*key)
-        yield key, form
-        if form is not None:
-            stack += form.operands

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import SSAValue
 
 from polyc.dialects import tiny
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.contractions import Products
 from polyc.lowering.index_to_region.cost import LIMIT, REDUCTION
-from polyc.lowering.index_to_region.forms import Form, Forms, Key
+from polyc.lowering.index_to_region.forms import Form, Forms, Key, equal_casts
 from polyc.lowering.index_to_region.fusion import Composer, Fuse, Kernel, Kernels, Split
 from polyc.rewriting.notes import Note
 
@@ -101,12 +101,6 @@ class Cutter:
             self._bounded(roots, None, None)
         return self.chosen
 
-    def _form(self, key: Key) -> Form | None:
-        """How a key is made; None where it is read."""
-        if key[0] in self.reads or isinstance(key[0], BlockArgument):
-            return None
-        return self.forms.form(*key)
-
     def _bounded(
         self, operands: Sequence[Key], key: Key | None, form: Form | None
     ) -> dict[Key, Form | None]:
@@ -141,17 +135,7 @@ class Cutter:
 
     def _held(self, roots: Sequence[Key]) -> dict[Key, Form | None]:
         """What ``roots`` take, with all that is chosen so far read: operands first."""
-        found: dict[Key, Form | None] = {}
-        stack = [(key, False) for key in reversed(roots)]
-        while stack:
-            key, done = stack.pop()
-            form = None if key[0] in self.chosen else self._form(key)
-            if done or form is None:
-                found[key] = form
-            elif key not in found:
-                stack.append((key, True))
-                stack += [(k, False) for k in reversed(form.operands) if k not in found]
-        return found
+        return self.forms.held(roots, lambda v: v in self.chosen or v in self.reads)
 
     def _heaviest(self, held: Mapping[Key, Form | None], roots: Sequence[Key]) -> SSAValue | None:
         """The value that, stored, takes the most out of ``held``; None where none takes anything.
@@ -206,33 +190,36 @@ def _meet(above: Sequence[int], a: int, b: int) -> int:
 
 
 def composed(
-    graph: tiny.GraphOp, fuse: Fuse, split: Split, contracts: Callable[[Kernels, Kernel], bool]
+    graph: tiny.GraphOp,
+    fuse: Fuse,
+    split: Split,
+    contracts: Callable[[Kernels], Callable[[Kernel], bool]],
 ) -> tuple[Kernels, list[Note]]:
     """The kernels of a graph, and what is to be said where one of them was cut.
 
-    ``contracts`` says whether a kernel's products run on tensor cores; it is asked where the cost
-    decides.  Raises PolycError where a value has no form in a kernel.
+    ``contracts`` says of some kernels whether the products of one run on tensor cores; it is asked
+    where the cost decides.  Raises PolycError where a value has no form in a kernel.
     """
-    composer = Composer(graph, fuse, split)
-    kernels = composer.run()
     around: dict[SSAValue, str] = {}
     kept: set[SSAValue] = set()
     if fuse == "cost" and split == "none":
-        products = Products(graph, composer.same)
+        products = Products(graph, equal_casts(graph))
         asked: dict[object, bool] = {}
-
-        def taken(kernel: Kernel) -> bool:
-            key = (tuple((r.value, r.point) for r in kernel.roots), frozenset(kernel.reads))
-            if key not in asked:
-                asked[key] = contracts(kernels, kernel)
-            return asked[key]
-
-        while True:
+        more_stored = True
+        while more_stored:
             around, kept = products.cuts(), products.kept()
-            if around or kept:
-                kernels = Composer(graph, fuse, split, around, kept).run()
-            if not products.store_more(kernels.kernels, taken):
-                break
+            kernels = Composer(graph, fuse, split, around, kept).run()
+            well = contracts(kernels)
+
+            def taken(kernel: Kernel, well: Callable[[Kernel], bool] = well) -> bool:
+                key = (tuple((r.value, r.point) for r in kernel.roots), frozenset(kernel.reads))
+                if key not in asked:
+                    asked[key] = well(kernel)
+                return asked[key]
+
+            more_stored = products.store_more(kernels.kernels, taken)
+    else:
+        kernels = Composer(graph, fuse, split).run()
     cuts: dict[SSAValue, str] = {}
     for _ in range(ROUNDS):
         more: dict[SSAValue, str] = {}

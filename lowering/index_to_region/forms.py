@@ -8,7 +8,7 @@ the pad or mask wants outside of it.  A read takes both; anything else is follow
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
@@ -23,6 +23,7 @@ from polyc.dialects.common.dim import Shape
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.region.types import AxisAttr
 from polyc.lowering.index_to_region.cost import is_contraction
+from polyc.rewriting.postorder import reached
 from polyc.rewriting.region.points import AxisNames, Point, both, composed, moved_set
 
 Key: TypeAlias = tuple[SSAValue, Point]
@@ -138,6 +139,19 @@ class Forms:
         if found is None:
             found = self.known[key] = self._form(value, point)
         return found
+
+    def held(
+        self, roots: Iterable[Key], is_read: Callable[[SSAValue], bool]
+    ) -> dict[Key, Form | None]:
+        """What keys take, themselves included: operands first, None for what is read."""
+        found: dict[Key, Form | None] = {}
+
+        def operands(key: Key) -> Sequence[Key]:
+            read = isinstance(key[0], BlockArgument) or is_read(key[0])
+            found[key] = form = None if read else self.form(*key)
+            return () if form is None else form.operands
+
+        return {key: found[key] for key in reached(roots, operands)}
 
     def identity(self, axes: Sequence[AxisAttr]) -> Point:
         """A value that has these axes, at every one of its points."""

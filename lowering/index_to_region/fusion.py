@@ -29,7 +29,9 @@ from polyc.dialects.index import is_widening
 from polyc.dialects.region.types import AxisAttr
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.forms import (
+    Form,
     Forms,
+    Key,
     entry_of,
     equal_casts,
     extent,
@@ -68,6 +70,11 @@ class Kernel:
     """The values that it reads from memory."""
     reduces: set[str] = field(default_factory=set[str])
     """The axes that its values are reduced over."""
+
+    def held(self) -> dict[Key, Form | None]:
+        """What it computes, and with None what it reads."""
+        roots = [(root.value, root.point) for root in self.roots]
+        return self.forms.held(roots, lambda value: value in self.reads)
 
 
 ENDS = 64

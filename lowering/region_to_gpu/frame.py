@@ -8,7 +8,7 @@ and the symbols of the region as arguments.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn, Protocol, cast
+from typing import NoReturn, Protocol
 
 from xdsl.ir import Block, BlockArgument, Region, SSAValue
 
@@ -56,7 +56,7 @@ class Frame:
 
     def __init__(self, kernel: KernelOp) -> None:
         self.kernel = kernel
-        self.types = [global_type(t) for t in signature(kernel)]
+        self.types = [global_type(t) for t in kernel.seen]
         names = [n.data for n in (*kernel.arg_names, *kernel.res_names)]
         symbols = kernel.symbol_names
         self.block = Block(arg_types=[*self.types, *(INDEX for _ in symbols)])
@@ -135,12 +135,7 @@ def refuse_choice(plan: ScheduleOp, field: str, why: str, there: str) -> NoRetur
 def alignments(kernel: KernelOp, plan: ScheduleOp) -> list[int]:
     """How aligned every tensor's base address must be, in bytes: as the plan's vectors are wide."""
     width = plan.integer("vectorize")
-    return [min(width * element_bytes(t.element_type), MAX_VECTOR_BYTES) for t in signature(kernel)]
-
-
-def signature(kernel: KernelOp) -> list[MemRefType]:
-    """The tensors of a kernel, inputs and then outputs."""
-    return [*(cast(MemRefType, a.type) for a in kernel.body.block.args), *kernel.outs]
+    return [min(width * element_bytes(t.element_type), MAX_VECTOR_BYTES) for t in kernel.seen]
 
 
 def global_type(memref: MemRefType) -> GlobalType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.types import GlobalType
 from polyc.passes.support.gpu.symbols import enclosing_kernel, size_value
@@ -56,13 +57,14 @@ def linear_offset(
     return widened(emit, emit.index(0)) if total is None else total
 
 
-def in_roles(op: Operation) -> bool:
-    """Whether a kernel has roles with registers of their own, of which accumulators take the most.
+def with_roles(scope: Operation) -> frozenset[KernelOp]:
+    """The kernels whose roles have registers of their own, of which accumulators take the most.
 
     What an epilogue loads beside them has no registers for addresses.  Elsewhere the compiler may
     choose, and does better.
     """
-    return any(isinstance(other, hw.SetMaxRegistersOp) for other in enclosing_kernel(op).walk())
+    splits = (op for op in scope.walk() if isinstance(op, hw.SetMaxRegistersOp))
+    return frozenset(enclosing_kernel(op) for op in splits)
 
 
 def split(emit: Emit, op: Operation, index: SSAValue) -> tuple[SSAValue | None, SSAValue | None]:
@@ -127,13 +129,17 @@ def added(emit: Emit, one: SSAValue | None, other: SSAValue | None) -> SSAValue 
     return emit.value(arith.AddiOp(one, other))
 
 
+@dataclass(frozen=True)
 class LinearizeLoad(RewritePattern):
-    """A load at coordinates becomes a load at an offset."""
+    """A load at coordinates becomes a load at an offset, split in the kernels ``apart``."""
+
+    apart: Collection[KernelOp] = ()
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: hw.LoadGlobalOp, rewriter: PatternRewriter) -> None:
         emit = Emit()
-        offset = linear_offset(emit, op, op.tensor, op.indices, last=in_roles(op))
+        last = enclosing_kernel(op) in self.apart
+        offset = linear_offset(emit, op, op.tensor, op.indices, last=last)
         if offset is not None:
             new = hw.LoadGlobalOp(op.tensor, [offset], op.result.type, op.predicate)
             rewriter.replace(op, [*emit.ops, new], [new.result])
@@ -210,7 +216,7 @@ class GpuLinearizeAccess(ModulePass):
         rewrite(
             op,
             [
-                LinearizeLoad(),
+                LinearizeLoad(with_roles(op)),
                 LinearizeStore(),
                 LinearizeCpAsync(),
                 LinearizeAtomic(),

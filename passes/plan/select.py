@@ -43,13 +43,11 @@ def propose(kernel: KernelOp, arch: str) -> tuple[Family[Any], list[ScheduleOp],
     """
     refused: PolycError | None = None
     for family in FAMILIES:
-        try:
-            return family, family.schedules(kernel, arch), refused
-        except PolycError as error:
-            if error.kind != "UnsupportedProgram":
-                raise
-            if refused is None or isinstance(error, Recognised):
-                refused = error
+        found = family.attempt(kernel, arch)
+        if not isinstance(found, PolycError):
+            return family, found, refused
+        if refused is None or isinstance(found, Recognised):
+            refused = found
     assert refused is not None
     raise refused
 

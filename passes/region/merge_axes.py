@@ -7,31 +7,17 @@ views of its tensors, and says in ``held`` how memory holds them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.region import KernelOp, ReduceOp
-from polyc.families.family import Family
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.region.merge_axes import merged
-
-
-def takes(family: Family[Any], kernel: KernelOp) -> bool:
-    """Whether a region is one of a family's."""
-    try:
-        family.recognise(kernel)
-    except PolycError as error:
-        if error.kind != "UnsupportedProgram":
-            raise
-        return False
-    return True
 
 
 def reduced(kernel: KernelOp) -> int:
@@ -55,9 +41,9 @@ class MergeAxes(RewritePattern):
         found = merged(op)
         if found is op:
             return
-        if takes(GEMM, found) or (
+        if GEMM.takes(found) or (
             reduced(found) < reduced(op)
-            and not any(family.contracts and takes(family, op) for family in FAMILIES)
+            and not any(family.contracts and family.takes(op) for family in FAMILIES)
         ):
             rewriter.replace(op, found, [])
 

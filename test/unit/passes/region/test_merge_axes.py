@@ -10,7 +10,7 @@ from polyc.dialects.region import KernelOp
 from polyc.families.matmul.schedules import GEMM
 from polyc.passes.pipeline import build
 from polyc.passes.plan.select import PlanSelectPass
-from polyc.passes.region.merge_axes import MergeAxes, RegionMergeAxes, takes
+from polyc.passes.region.merge_axes import MergeAxes, RegionMergeAxes
 from polyc.rewriting.driver import rewrite, verify
 from polyc.rewriting.region.merge_axes import merged
 from polyc.test.support.gemm_programs import Product, one_tap, regions, tensor
@@ -62,7 +62,7 @@ def test_axes_of_a_product_become_one(text: str, wanted: list[str]) -> None:
     assert labels(module) == wanted and len(wanted) < len(before.iters)
     assert before.held is None and after.tensors == before.tensors
     assert after.held == ArrayAttr(before.tensors)
-    assert after.symbol_names == before.symbol_names and takes(GEMM, after)
+    assert after.symbol_names == before.symbol_names and GEMM.takes(after)
 
 
 @pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
@@ -76,7 +76,7 @@ def test_other_regions_are_as_they_were(text: str) -> None:
 def test_rows_would_merge_if_they_were_a_product() -> None:
     kernel = kernel_in(regions(OTHERS["rows"]))
     kernel.detach()
-    assert merged(kernel) is not kernel and not takes(GEMM, merged(kernel))
+    assert merged(kernel) is not kernel and not GEMM.takes(merged(kernel))
 
 
 def test_the_kernel_that_reads_a_deferred_output_is_still_to_come() -> None:
