@@ -205,8 +205,7 @@ def composed(
     if fuse == "cost" and split == "none":
         products = Products(graph, equal_casts(graph))
         asked: dict[object, bool] = {}
-        more_stored = True
-        while more_stored:
+        while True:
             around, kept = products.cuts(), products.kept()
             kernels = Composer(graph, fuse, split, around, kept).run()
             well = contracts(kernels)
@@ -217,7 +216,8 @@ def composed(
                     asked[key] = well(kernel)
                 return asked[key]
 
-            more_stored = products.store_more(kernels.kernels, taken)
+            if not products.store_more(kernels.kernels, taken):
+                break
     else:
         kernels = Composer(graph, fuse, split).run()
     cuts: dict[SSAValue, str] = {}
