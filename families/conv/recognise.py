@@ -135,7 +135,7 @@ def find_convolution(kernel: KernelOp) -> Convolution:
     _check_filter(product, filter, plain, (rows, columns, channels))
     geometry = _geometry(product, image, rows, columns)
     _check_guard(product, image.read)
-    out = product.reduce.result.type.labels
+    out = labels_of(kernel)
     found = Convolution(
         kernel,
         product.reduce,
@@ -145,12 +145,17 @@ def find_convolution(kernel: KernelOp) -> Convolution:
         (out[0], out[1], out[2]),
         out[3],
         product.names[channels],
-        epilogue_steps(kernel, product.reduce),
+        epilogue_steps(kernel, product.reduce, transposed=True),
     )
     for op in kernel.body.block.ops:
         if op not in (image.read, filter.read) and (why := _why_not_by_pixels(found, op)):
             raise _refused(product, why, op)
     return found
+
+
+def labels_of(kernel: KernelOp) -> tuple[str, ...]:
+    """The axes of a region's outputs, the outermost first."""
+    return tuple(axis.label for axis in kernel.iters)
 
 
 def reads_pixels(conv: Convolution, read: ReadOp) -> bool:
@@ -198,7 +203,7 @@ def _refused(product: Product, why: str, at: Operation) -> PolycError:
 
 def _image_axes(product: Product, image: Factor, read: Operand) -> tuple[Window, Window, int]:
     """The windows along rows and columns, and the axis of the channels."""
-    names, out = product.names, product.reduce.result.type.labels
+    names, out = product.names, labels_of(product.kernel)
     windows = {w.coordinate: w for w in product.pattern.windows}
     how = f"it reads {image.name} at {image.read.map.data}"
     if len(read.coordinates) == 4 and sorted(windows) == [2, 3]:
@@ -208,8 +213,10 @@ def _image_axes(product: Product, image: Factor, read: Operand) -> tuple[Window,
     rows, columns = windows[1], windows[2]
     first, channels = read.coordinates[0], read.coordinates[3]
     batch, depth = first.axis, channels.axis
-    # Dimensions of the product are the output's axes in their order, then the summed ones.
-    if len(out) != 4 or (batch, rows.axis, columns.axis) != (0, 1, 2):
+    pixels = tuple(
+        None if axis is None else names[axis] for axis in (batch, rows.axis, columns.axis)
+    )
+    if len(out) != 4 or pixels != out[:3]:
         where = ", ".join(out)
         raise _refused(
             product, f"{how}, and its output is [{where}]: pixels are not its rows", image.read
@@ -226,7 +233,7 @@ def _check_filter(
 ) -> None:
     """Refuse a filter that is not [F, R, S, C]: each coordinate one axis, in that order."""
     rows, columns, channels = axes
-    wanted = (3, rows.tap, columns.tap, channels)
+    wanted = (product.names.index(labels_of(product.kernel)[3]), rows.tap, columns.tap, channels)
     if not read.plain or read.axes != wanted:
         found = ", ".join("?" if a is None else product.names[a] for a in read.axes)
         why = (

@@ -47,12 +47,13 @@ class LowerGemm(RewritePattern):
 
 
 class LowerConv2d(RewritePattern):
-    """``frontend.conv2d`` → pad, window, and the sum of products over [C, R, S] (S3.2, S4.9).
+    """``frontend.conv2d`` → pad, window, and the sum of products over [R, S, C] (S3.2, S4.9).
 
-    Legal when both operands are lowered.  The space of the products is [N, F, C, Ho, Wo,
-    R, S] in layout ``nchw`` and [N, Ho, Wo, F, R, S, C] in ``nhwc``; groups split F and C,
-    by a reshape, with their own axis before F.  A computed operand is rounded to the
-    operand type (S0.6).
+    Legal when both operands are lowered.  The image is read as [N, H, W, C] and the filter as
+    [F, R, S, C] in both layouts, and the products' space is that of the result with [R, S, C]
+    after it; groups split F and C, by a reshape, with their own axis before F.  Windows that
+    lie side by side, as those of patches, are a reshape.  A computed operand is rounded to
+    the operand type (S0.6).
     """
 
     @op_type_rewrite_pattern
@@ -61,56 +62,72 @@ class LowerConv2d(RewritePattern):
         if operands is None:
             return
         build = Builder.before(op, rewriter)
+        first = op.layout == "nchw"
+        if first:
+            operands = [build.permute(v, (0, 2, 3, 1)) for v in operands]
         element = frontend.tensor_of(op.image).element_type
         x, w = (build.rounded(v, element) for v in operands)
-        lower = self._nchw if op.layout == "nchw" else self._nhwc
-        value = lower(op, build, x, w)
         shape = frontend.tensor_of(op.result).dims
-        if tiny.tensor_of(value).rank != len(shape):
-            value = build.reshape(value, shape)
+        pixels = shape[2:] if first else shape[1:3]
+        value = _in_groups(op, build, x, w, pixels)
+        if value is None:
+            taps = tiny.tensor_of(w).dims[1:3]
+            image = _patches(op, build, x, taps, pixels)
+            if image is None:
+                image = build.permute(_windows(op, build, x, (1, 2), taps), (0, 1, 2, 4, 5, 3))
+            n, f, c = tiny.tensor_of(x).dims[0], *(tiny.tensor_of(w).dims[i] for i in (0, 3))
+            kept, image_axes, filters = (
+                ((n, f, *pixels), (0, 2, 3), 1) if first else ((n, *pixels, f), (0, 1, 2), 3)
+            )
+            left = build.expand(image, (*image_axes, 4, 5, 6), (*kept, *taps, c))
+            right = build.expand(w, (filters, 4, 5, 6), (*kept, *taps, c))
+            value = build.reduce("sum", build.binary("mul", left, right), (4, 5, 6))
         replace(op, value, rewriter)
 
-    @staticmethod
-    def _nchw(op: frontend.Conv2dOp, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue:
-        n, c, height, width = tiny.tensor_of(x).dims
-        f, inner, *taps = tiny.tensor_of(w).dims
-        ho, wo = frontend.tensor_of(op.result).dims[2:]
-        if op.groups.constant() == 1:
-            windows = _windows(op, build, x, (2, 3), taps)
-            space = (n, f, c, ho, wo, *taps)
-            left, right, summed = (0, 2, 3, 4, 5, 6), (1, 2, 5, 6), (2, 5, 6)
-        else:
-            g = op.groups
-            each = divided(f, g, op)
-            assert each is not None  # the verifier has seen that it comes out even
-            x = build.reshape(x, (n, g, inner, height, width))
-            w = build.reshape(w, (g, each, inner, *taps))
-            windows = _windows(op, build, x, (3, 4), taps)
-            space = (n, g, each, inner, ho, wo, *taps)
-            left, right, summed = (0, 1, 3, 4, 5, 6, 7), (1, 2, 3, 6, 7), (3, 6, 7)
-        factors = build.expand(windows, left, space), build.expand(w, right, space)
-        return build.reduce("sum", build.binary("mul", *factors), summed)
 
-    @staticmethod
-    def _nhwc(op: frontend.Conv2dOp, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue:
-        n, height, width, c = tiny.tensor_of(x).dims
-        f, *taps, inner = tiny.tensor_of(w).dims
-        ho, wo = frontend.tensor_of(op.result).dims[1:3]
-        if op.groups.constant() == 1:
-            windows = build.permute(_windows(op, build, x, (1, 2), taps), (0, 1, 2, 4, 5, 3))
-            space = (n, ho, wo, f, *taps, c)
-            left, right, summed = (0, 1, 2, 4, 5, 6), (3, 4, 5, 6), (4, 5, 6)
-        else:
-            g = op.groups
-            each = divided(f, g, op)
-            assert each is not None
-            x = build.reshape(x, (n, height, width, g, inner))
-            w = build.reshape(w, (g, each, *taps, inner))
-            windows = build.permute(_windows(op, build, x, (1, 2), taps), (0, 1, 2, 3, 5, 6, 4))
-            space = (n, ho, wo, g, each, *taps, inner)
-            left, right, summed = (0, 1, 2, 3, 5, 6, 7), (3, 4, 5, 6, 7), (5, 6, 7)
-        factors = build.expand(windows, left, space), build.expand(w, right, space)
-        return build.reduce("sum", build.binary("mul", *factors), summed)
+def _in_groups(
+    op: frontend.Conv2dOp, build: Builder, x: SSAValue, w: SSAValue, pixels: Sequence[Dim]
+) -> SSAValue | None:
+    """The convolution of an image [N, H, W, C] in groups; None where there is one."""
+    g = op.groups
+    if g.constant() == 1:
+        return None
+    n, height, width, _ = tiny.tensor_of(x).dims
+    f, *taps, inner = tiny.tensor_of(w).dims
+    each = divided(f, g, op)
+    assert each is not None  # the verifier has seen that it comes out even
+    x = build.reshape(x, (n, height, width, g, inner))
+    w = build.reshape(w, (g, each, *taps, inner))
+    windows = _windows(op, build, x, (1, 2), taps)
+    if op.layout == "nchw":
+        windows = build.permute(windows, (0, 3, 1, 2, 5, 6, 4))
+        space = (n, g, each, *pixels, *taps, inner)
+        left, right = (0, 1, 3, 4, 5, 6, 7), (1, 2, 5, 6, 7)
+    else:
+        windows = build.permute(windows, (0, 1, 2, 3, 5, 6, 4))
+        space = (n, *pixels, g, each, *taps, inner)
+        left, right = (0, 1, 2, 3, 5, 6, 7), (3, 4, 5, 6, 7)
+    factors = build.expand(windows, left, space), build.expand(w, right, space)
+    made = build.reduce("sum", build.binary("mul", *factors), (5, 6, 7))
+    return build.reshape(made, frontend.tensor_of(op.result).dims)
+
+
+def _patches(
+    op: frontend.Conv2dOp, build: Builder, x: SSAValue, taps: Sequence[Dim], pixels: Sequence[Dim]
+) -> SSAValue | None:
+    """An image [N, H, W, C] in windows that lie side by side, [N, Ho, Wo, R, S, C]: a reshape.
+
+    None where they overlap, leave gaps or do not come out even, and for windows of one pixel.
+    """
+    n, height, width, c = tiny.tensor_of(x).dims
+    size = tuple(tap.constant() for tap in taps)
+    beside = size == tuple(op.stride) and set(op.dilation) == {1} and not any(op.padding)
+    whole = (pixels[0] * taps[0], pixels[1] * taps[1]) == (height, width)
+    if size == (1, 1) or not beside or not whole:
+        return None
+    parts = build.reshape(x, (n, pixels[0], taps[0], pixels[1], taps[1], c))
+    element = frontend.tensor_of(op.image).element_type
+    return build.rounded(build.permute(parts, (0, 1, 3, 2, 4, 5)), element)
 
 
 def _windows(

@@ -130,7 +130,10 @@ class Lowering:
         if value in self.found.views:
             base = self._in_memory(self.found.views[value])
             align, noalias, element = base.align, base.noalias, base.element_type
-        return MemRefType.of(extent(value, self.graph), element, align, noalias)
+        sizes = extent(value, self.graph)
+        if value in self.found.stored:
+            sizes = [sizes[axis] for axis in self.found.stored[value].order]
+        return MemRefType.of(sizes, element, align, noalias)
 
     def _place(self, value: SSAValue) -> tuple[SymbolRefAttr, str]:
         """Where a value lies in memory: what it is ``from``, and its name there."""
@@ -177,7 +180,8 @@ class Lowering:
                 continue
             spec = self.outputs[root.output]
             whole = memref(spec)
-            kind = MemRefType.of(kind.shape, whole.element_type, whole.align, whole.noalias)
+            sizes = extent(root.value, self.graph)
+            kind = MemRefType.of(sizes, whole.element_type, whole.align, whole.noalias)
             found.append(region.KernelTensor(spec.name, kind, self._res_attrs(spec)))
         return found
 
@@ -194,10 +198,11 @@ class Lowering:
         for value, argument in zip(reads, block.args, strict=True):
             if isinstance(value, BlockArgument):
                 argument.location = value.location
-        body = Body(kernel.forms, block, tensors)
+        orders = {v: s.order for v, s in self.found.stored.items() if v in reads}
+        body = Body(kernel.forms, block, tensors, orders)
         made = [body.value(root.value, root.point) for root in kernel.roots]
         values = [
-            body.values.spread(value, root.point.axes, self.yields)
+            body.values.spread(value, sorted(root.point.axes, key=kernel.iters.index), self.yields)
             for value, root in zip(made, kernel.roots, strict=True)
         ]
         block.add_op(located(region.YieldOp(values), self.yields))

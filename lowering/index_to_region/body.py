@@ -12,6 +12,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import AnyFloat, f32
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
 
 from polyc.affine import isl
 from polyc.dialects import region, tiny
@@ -24,13 +25,21 @@ from polyc.rewriting.region.values import Values
 class Body:
     """The values of a kernel made so far, at the end of ``block``.
 
-    ``tensors`` are the tiny values that lie in memory, with the kernel's arguments for them.
+    ``tensors`` are the tiny values that lie in memory, with the kernel's arguments for them, and
+    ``orders`` the axes of some of these as memory holds them, the outermost first.
     """
 
-    def __init__(self, forms: Forms, block: Block, tensors: Mapping[SSAValue, SSAValue]) -> None:
+    def __init__(
+        self,
+        forms: Forms,
+        block: Block,
+        tensors: Mapping[SSAValue, SSAValue],
+        orders: Mapping[SSAValue, tuple[int, ...]],
+    ) -> None:
         self.forms = forms
         self.values = Values(block)
         self.tensors = tensors
+        self.orders = orders
         self.made: dict[Key, SSAValue] = {}
         self.reductions = 0
 
@@ -145,7 +154,11 @@ class Body:
         ):
             # What lies there is widened, and has no such number.
             fill, chosen = 0.0, fill
-        read = region.ReadOp(self.tensors[tensor], point.map, point.axes, guard, fill)
+        at = point.map
+        if tensor in self.orders:
+            results = [at.results[axis] for axis in self.orders[tensor]]
+            at = AffineMap(at.num_dims, at.num_symbols, tuple(results))
+        read = region.ReadOp(self.tensors[tensor], at, point.axes, guard, fill)
         made = self.values.add(read, asking)
         if element != wanted:
             made = self.values.add(region.CastOp(made, wanted), asking)

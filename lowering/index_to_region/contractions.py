@@ -10,7 +10,8 @@ slower.  So the values around it are stored, the fewest first:
   follows them both;
 - ``ALONE``: each product has a kernel of its own, with the elementwise ops that follow it alone;
 - ``PLAIN``: its factors lie in memory as it reads them, no longer behind a movement;
-- ``BARE``: it is rounded and stored, and what followed it is a kernel of its own.
+- ``BARE``: it is rounded and stored, with what repeats along its rows or columns, as a bias; what
+  followed that is a kernel of its own.
 
 What is stored has its own type: a value that is rounded to f16 anyway is stored as f16.
 """
@@ -130,6 +131,7 @@ class Products:
     def cuts(self) -> dict[SSAValue, str]:
         """The values to store, with the reason."""
         found: dict[SSAValue, str] = {}
+        orders = self.orders()
         for first, second in self._cores():
             self._store(found, map(self.source, self._read_by(first, second)), FACTOR, second)
             self._end(found, second)
@@ -138,7 +140,7 @@ class Products:
             if level > Level.CORE_BARE:
                 self._store(found, map(self.source, factors(value)), FACTOR, value)
                 if level >= Level.PLAIN:
-                    plain = (self._plain(f) for f in factors(value))
+                    plain = (self._plain(f) for f in factors(value) if self.source(f) not in orders)
                     self._store(found, plain, FACTOR, value, plain=True)
                 if value not in first:
                     self._end(found, value)
@@ -191,6 +193,65 @@ class Products:
             inside = self._behind(end, read, through=second)
             found |= {first, *(v for v in inside if v is second or not cost.is_contraction(v))}
         return found
+
+    def orders(self) -> dict[SSAValue, tuple[int, ...]]:
+        """In which order of their axes values lie in memory that are around convolutions.
+
+        The windows' factor lies as it is read, pixels outside and channels inside, and so does
+        what follows the product.
+        """
+        found: dict[SSAValue, tuple[int, ...]] = {}
+        for value, level in self.levels.items():
+            own = self._pixels_first(value)
+            if level is Level.AS_IT_IS or own is None:
+                continue
+            for factor in factors(value):
+                source, order = self._order_read(factor)
+                if order is not None and cost.is_computed(source):
+                    found.setdefault(source, order)
+            found.setdefault(self._epilogue(value)[0], own)
+        return {v: order for v, order in found.items() if order != tuple(range(len(order)))}
+
+    def _pixels_first(self, value: SSAValue) -> tuple[int, ...] | None:
+        """The axes of a product, first those of its factor of windows.
+
+        None where it has no such factor, or its factors share an axis.
+        """
+        given = factors(value)
+        windowed = [any(isinstance(v.owner, tiny.WindowOp) for v in self._way(f)) for f in given]
+        if sum(windowed) != 1:
+            return None
+        image, filters = (_axes_of(f) for f in (given if windowed[0] else given[::-1]))
+        gone = cast(tiny.ReduceOp, value.owner).axes
+        kept = sorted((image | filters).difference(gone))
+        if image & filters & set(kept):
+            return None
+        return tuple(sorted(range(len(kept)), key=lambda axis: kept[axis] not in image))
+
+    def _is_turned(self, value: SSAValue) -> bool:
+        """Whether a product is stored with its axes in another order than it has."""
+        own = self._pixels_first(value)
+        return own is not None and own != tuple(range(len(own)))
+
+    def _order_read(self, factor: SSAValue) -> tuple[SSAValue, tuple[int, ...] | None]:
+        """What a factor is read from, and in which order of its axes if that is all that moves it.
+
+        Outside of the permutations there may be windows and what repeats and pads.
+        """
+        *way, source = self._way(factor)
+        order = tuple(range(tiny.tensor_of(source).rank))
+        below = True
+        for value in reversed(way):
+            match value.owner:
+                case tiny.PermuteOp() as op if below:
+                    order = tuple(order[axis] for axis in op.perm)
+                case tiny.CastOp():
+                    pass
+                case tiny.PadOp() | tiny.WindowOp() | tiny.ExpandOp() | tiny.PermuteOp():
+                    below = False
+                case _:
+                    return source, None
+        return source, order
 
     def _store(
         self,
@@ -299,9 +360,10 @@ class Products:
         """Whether the end of what follows a product is stored for the sake of ``op``.
 
         As an output of the graph it is stored anyway, with the others of its shape, and with what a
-        softmax gives beside it.
+        softmax gives beside it; but a convolution that stores its pixels first has an output that
+        does not copied.
         """
-        if not isinstance(op, tiny.OutputOp):
+        if not isinstance(op, tiny.OutputOp) or self._is_turned(value):
             return True
         return self.levels[value] > Level.CORE_BARE and not self._all_outputs(value)
 
@@ -329,6 +391,8 @@ class Products:
             others = [self.source(o) for o in given if o not in inside]
             if any(self._later(o, value) for o in others):
                 break
+            if bare and not all(o in inside or _repeats(o) for o in given):
+                break  # another tensor as large as the product
             inside.add(here)
             held += [o for o in others if self._reduces(o)]
             if cost.is_computed(here) and self._leaves_by(here, inside, outputs):
@@ -379,3 +443,15 @@ def factors(value: SSAValue) -> tuple[SSAValue, SSAValue]:
     reduce = cast(tiny.ReduceOp, value.owner)
     product = cast(tiny.BinaryOp, reduce.operand.owner)
     return product.lhs, product.rhs
+
+
+def _repeats(value: SSAValue) -> bool:
+    """Whether a value repeats along an axis, as a bias does."""
+    entry = index.value_op(value)
+    return entry is not None and any(axis.repeats for axis in entry.axes)
+
+
+def _axes_of(factor: SSAValue) -> set[int]:
+    """The axes of a product's space along which a factor does not repeat."""
+    entry = index.value_op(factor)
+    return {i for i, axis in enumerate(() if entry is None else entry.axes) if not axis.repeats}

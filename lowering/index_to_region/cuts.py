@@ -202,12 +202,13 @@ def composed(
     """
     around: dict[SSAValue, str] = {}
     kept: set[SSAValue] = set()
+    orders: dict[SSAValue, tuple[int, ...]] = {}
     if fuse == "cost" and split == "none":
         products = Products(graph, equal_casts(graph))
         asked: dict[object, bool] = {}
         while True:
-            around, kept = products.cuts(), products.kept()
-            kernels = Composer(graph, fuse, split, around, kept).run()
+            around, kept, orders = products.cuts(), products.kept(), products.orders()
+            kernels = Composer(graph, fuse, split, around, kept, orders).run()
             well = contracts(kernels)
 
             def taken(kernel: Kernel, well: Callable[[Kernel], bool] = well) -> bool:
@@ -230,7 +231,7 @@ def composed(
         if not more:
             break
         cuts |= more
-        kernels = Composer(graph, fuse, split, around | cuts, kept).run()
+        kernels = Composer(graph, fuse, split, around | cuts, kept, orders).run()
     return kernels, [_said(graph, len(cuts))] if cuts else []
 
 

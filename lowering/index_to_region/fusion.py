@@ -101,11 +101,15 @@ class _Ends:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A value in memory between kernels: which one makes it, and why it is there."""
+    """A value in memory between kernels: which one makes it, and why it is there.
+
+    ``order`` are the value's axes as memory holds them, the outermost first.
+    """
 
     kernel: Kernel
     edge: Edge
     reason: str
+    order: tuple[int, ...]
 
 
 @dataclass
@@ -129,7 +133,8 @@ class Composer:
     ``fuse``: ``none`` stores every reduction and every value with several uses, ``legal`` fuses
     what may be, ``cost`` what pays.  ``split`` keeps a kernel for each contraction: a fused one is
     joined to its consumer by a ``deferred`` edge.  ``cuts`` are values that are stored whatever the
-    rest says, with the reason; of ``kept`` ones the cost is not asked.
+    rest says, with the reason; of ``kept`` ones the cost is not asked.  ``orders`` are the axes of
+    values, the outermost first, as memory best holds them.
     """
 
     def __init__(
@@ -139,12 +144,14 @@ class Composer:
         split: Split = "none",
         cuts: Mapping[SSAValue, str] | None = None,
         kept: Collection[SSAValue] = (),
+        orders: Mapping[SSAValue, tuple[int, ...]] | None = None,
     ) -> None:
         self.graph = graph
         self.fuse = fuse
         self.split = split
         self.cuts = cuts or {}
         self.kept = kept
+        self.orders = orders or {}
         self.ops = [op for op in graph.body.block.ops if op.results]
         self.same = equal_casts(graph)
         self.uses = self._count_uses()
@@ -288,12 +295,22 @@ class Composer:
     def _store(self, value: SSAValue, edge: Edge, reason: str) -> dict[tuple[Kernel, Point], None]:
         """Give a value a kernel of its own; where that kernel wants it."""
         self._read_from_memory(value)
-        kernel = self._kernel(extent(value, self.graph))
-        point = kernel.forms.identity(kernel.iters)
+        sizes = extent(value, self.graph)
+        order = self._order(value) or tuple(range(len(sizes)))
+        kernel = self._kernel([sizes[axis] for axis in order])
+        places = [AffineDimExpr(order.index(axis)) for axis in range(len(sizes))]
+        point = Point.of(kernel.iters, places, kernel.forms.symbols)
         kernel.roots.append(Root(value, point))
         self.between.append(kernel)
-        self.stored[value] = Stored(kernel, edge, reason)
+        self.stored[value] = Stored(kernel, edge, reason, order)
         return {(kernel, point): None}
+
+    def _order(self, value: SSAValue) -> tuple[int, ...] | None:
+        """In which order of its axes a value is stored; None where that is its own.
+
+        What is viewed in another shape lies as it is.
+        """
+        return None if value in self.whole else self.orders.get(value)
 
     def _read_from_memory(self, value: SSAValue) -> None:
         """The kernels that want a value read it.
@@ -302,11 +319,13 @@ class Composer:
         input.
         """
         base = self._memory(value)
+        turned = self._order(value) is not None
         for kernel, _ in self.asked.get(value, {}):
             kernel.reads[value] = None
             for root in [r for r in kernel.roots if r.value is value]:
                 free = all(self._memory(v) is not base for v in self.placed.values())
-                if free and root.output is not None and not isinstance(base, BlockArgument):
+                free = free and not turned and not isinstance(base, BlockArgument)
+                if free and root.output is not None:
                     self.placed[root.output] = value
                     kernel.roots.remove(root)
 

@@ -234,16 +234,27 @@ def own_attention(element: Attribute, h: int, width: int) -> ModuleOp:
 
 
 def conv(
-    s: Sketch, x: SSAValue, name: str, filters: int, taps: int, step: int = 1, norm: bool = True
+    s: Sketch,
+    x: SSAValue,
+    name: str,
+    filters: int,
+    taps: int,
+    step: int = 1,
+    norm: bool = True,
+    layout: str = "nhwc",
 ) -> SSAValue:
-    """A convolution, NHWC, and a norm folded into a scale and an offset of each filter."""
-    weight = s.input(name, filters, taps, taps, tensor_of(x).dims[-1])
+    """A convolution, and a norm folded into a scale and an offset of each filter."""
+    inner = tensor_of(x).dims[layout.index("c")]
+    sizes = (inner, taps, taps) if layout == "nchw" else (taps, taps, inner)
+    weight = s.input(name, filters, *sizes)
     room = [taps // 2] * 4
-    op = frontend.Conv2dOp(x, weight, layout="nhwc", stride=(step, step), padding=room)
+    op = frontend.Conv2dOp(x, weight, layout=layout, stride=(step, step), padding=room)
     made = s.add(op)
     if not norm:
         return made
     scale, offset = s.input(f"{name}_scale", filters), s.input(f"{name}_offset", filters)
+    if layout == "nchw":
+        scale, offset = (s.reshape(v, 1, filters, 1, 1) for v in (scale, offset))
     return s.fn("add", s.fn("mul", made, scale), offset)
 
 
@@ -295,6 +306,26 @@ def conv_pool(element: Attribute, c: int, filters: int) -> ModuleOp:
     return s.done(y=s.reduce("mean", y, 1, 2))
 
 
+def classifier(element: Attribute, c: int, classes: int) -> ModuleOp:
+    """The ends of a ResNet as PyTorch has it, NCHW: first convolution, a block, mean and logits."""
+    s = Sketch("classifier", element)
+    x = s.input("x", "N", 3, "H", "W")
+    x = s.fn("relu", conv(s, x, "w0", c, 7, 2, layout="nchw"))
+    y = s.fn("relu", conv(s, x, "w1", c, 3, layout="nchw"))
+    y = s.fn("relu", s.fn("add", conv(s, y, "w2", c, 3, layout="nchw"), x))
+    return s.done(y=s.linear(s.reduce("mean", y, 2, 3), "w3", classes, bias=True))
+
+
+def patches(element: Attribute, size: int, step: int, d: int) -> ModuleOp:
+    """An image, NCHW, as tokens with their places: a product of each patch."""
+    s, count = Sketch("patches", element), (size // step) ** 2
+    x, weight = s.input("x", "N", 3, size, size), s.input("w", d, 3, step, step)
+    op = frontend.Conv2dOp(x, weight, layout="nchw", stride=(step, step))
+    made = s.permute(s.reshape(s.add(op), "N", d, count), 0, 2, 1)
+    made = s.fn("add", made, s.input("bias", d))
+    return s.done(y=s.fn("add", made, s.input("places", count, d)))
+
+
 # All of them ---------------------------------------------------------------------------
 
 
@@ -319,6 +350,7 @@ class Model:
 
 IMAGE = {"N": 2, "H": 7, "W": 6}
 LARGE_IMAGE = {"N": 32, "H": 56, "W": 56}
+WHOLE_IMAGE = {"N": 2, "H": 13, "W": 11}
 
 MODELS: Mapping[str, Model] = {
     "decoder": Model(decoder, (64, 4, 2, 88), (4096, 32, 8, 14336), 9),
@@ -347,6 +379,10 @@ MODELS: Mapping[str, Model] = {
     "preact": Model(preact, (16,), (64,), 2, IMAGE, LARGE_IMAGE),
     "squeeze_excite": Model(squeeze_excite, (16, 8), (256, 16), 2, IMAGE, LARGE_IMAGE),
     "conv_pool": Model(conv_pool, (16, 24), (64, 128), 1, IMAGE, LARGE_IMAGE),
+    "classifier": Model(
+        classifier, (16, 24), (64, 1000), 4, WHOLE_IMAGE, {"N": 32, "H": 224, "W": 224}
+    ),
+    "patches": Model(patches, (16, 4, 24), (224, 16, 768), 1, {"N": 2}, {"N": 64}),
 }
 
 
