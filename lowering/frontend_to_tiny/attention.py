@@ -48,8 +48,9 @@ class LowerAttention(RewritePattern):
             return
         build = Builder.before(op, rewriter)
         element = frontend.tensor_of(op.q).element_type
-        q, k, v = (build.rounded(x, element) for x in operands[:3])
+        q, k, v = operands[:3]
         k, v = _shared(op, build, k), _shared(op, build, v)
+        q, k, v = (build.rounded(x, element) for x in (q, k, v))
         scores = self._scores(op, build, q, k)
         rows, at = op.scores[:-1], len(op.scores) - 1
 

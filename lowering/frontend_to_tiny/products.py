@@ -16,6 +16,9 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import divided
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
 
+TILE = 8
+"""Filters of a group from which on tensor cores compute a convolution in groups."""
+
 
 class LowerGemm(RewritePattern):
     """``frontend.gemm`` → ``reduce(sum, mul(expand a, expand b))`` over [..., M, K, N] (S3.2).
@@ -97,7 +100,8 @@ def _in_groups(
     each = divided(f, g, op)
     assert each is not None  # the verifier has seen that it comes out even
     x = build.reshape(x, (n, height, width, g, inner))
-    w = build.reshape(w, (g, each, *taps, inner))
+    element = frontend.tensor_of(op.image).element_type
+    w = build.rounded(build.reshape(w, (g, each, *taps, inner)), element)
     windows = _windows(op, build, x, (1, 2), taps)
     if op.layout == "nchw":
         windows = build.permute(windows, (0, 3, 1, 2, 5, 6, 4))
@@ -107,6 +111,9 @@ def _in_groups(
         windows = build.permute(windows, (0, 1, 2, 3, 5, 6, 4))
         space = (n, *pixels, g, each, *taps, inner)
         left, right = (0, 1, 2, 3, 5, 6, 7), (3, 4, 5, 6, 7)
+    if (each.constant() or TILE) >= TILE:
+        # No family reads windows in groups: they are stored, in the type of products.
+        windows = build.rounded(windows, element)
     factors = build.expand(windows, left, space), build.expand(w, right, space)
     made = build.reduce("sum", build.binary("mul", *factors), (5, 6, 7))
     return build.reshape(made, frontend.tensor_of(op.result).dims)

@@ -11,7 +11,8 @@ slower.  So the values around it are stored, the fewest first:
 - ``ALONE``: each product has a kernel of its own, with the elementwise ops that follow it alone;
 - ``PLAIN``: its factors lie in memory as it reads them, no longer behind a movement;
 - ``BARE``: it is rounded and stored, with what repeats along its rows or columns, as a bias; what
-  followed that is a kernel of its own.
+  followed that is a kernel of its own;
+- ``SPREAD``: its factors lie in memory with what repeats in them, as windows or heads in groups do.
 
 What is stored has its own type: a value that is rounded to f16 anyway is stored as f16.
 """
@@ -37,6 +38,9 @@ LEAST = 1_000_000
 """Multiply-adds of a product, sizes that are not known taken as ``cost.TYPICAL``, from which on it
 is worth a kernel of its own."""
 
+TILE = 8
+"""Rows and columns of the least tile of tensor cores."""
+
 FACTOR = "a product on tensor cores reads it from memory"
 END = "a product on tensor cores, which holds no other reduction, ends with it"
 SIDE = "it is reduced, and what follows a product on tensor cores reads it from memory"
@@ -52,6 +56,7 @@ class Level(IntEnum):
     ALONE = 4
     PLAIN = 5
     BARE = 6
+    SPREAD = 7
 
 
 @dataclass
@@ -118,7 +123,7 @@ class Products:
             changed = True
             for value in inside:
                 level = self.levels[value]
-                if level is Level.BARE:
+                if level is self._last(value):
                     # Nothing helps: what is stored for it would be stored for nothing.
                     self.levels[value] = Level.AS_IT_IS
                     self.given_up.add(value)
@@ -140,7 +145,9 @@ class Products:
             if level > Level.CORE_BARE:
                 self._store(found, map(self.source, factors(value)), FACTOR, value)
                 if level >= Level.PLAIN:
-                    plain = (self._plain(f) for f in factors(value) if self.source(f) not in orders)
+                    spread = level is Level.SPREAD
+                    read = (f for f in factors(value) if spread or self.source(f) not in orders)
+                    plain = (self._plain(f, spread) for f in read)
                     self._store(found, plain, FACTOR, value, plain=True)
                 if value not in first:
                     self._end(found, value)
@@ -195,21 +202,23 @@ class Products:
         return found
 
     def orders(self) -> dict[SSAValue, tuple[int, ...]]:
-        """In which order of their axes values lie in memory that are around convolutions.
+        """In which order of their axes values lie in memory that are around products.
 
-        The windows' factor lies as it is read, pixels outside and channels inside, and so does
-        what follows the product.
+        Around a convolution the windows' factor lies as it is read, pixels outside and channels
+        inside, and so does what follows the product; a factor of another product where it is not
+        taken in its own order.
         """
         found: dict[SSAValue, tuple[int, ...]] = {}
         for value, level in self.levels.items():
             own = self._pixels_first(value)
-            if level is Level.AS_IT_IS or own is None:
+            if level is Level.AS_IT_IS or (own is None and level < Level.PLAIN):
                 continue
             for factor in factors(value):
                 source, order = self._order_read(factor)
                 if order is not None and cost.is_computed(source):
                     found.setdefault(source, order)
-            found.setdefault(self._epilogue(value)[0], own)
+            if own is not None:
+                found.setdefault(self._epilogue(value)[0], own)
         return {v: order for v, order in found.items() if order != tuple(range(len(order)))}
 
     def _pixels_first(self, value: SSAValue) -> tuple[int, ...] | None:
@@ -282,14 +291,25 @@ class Products:
         *_, value = self._way(value)
         return value
 
-    def _plain(self, value: SSAValue) -> SSAValue:
-        """The outermost value of 16 bits on the way to a factor that repeats nothing."""
-        *way, source = self._way(value)
-        for moved in way:
+    def _plain(self, factor: SSAValue, repeats: bool = False) -> SSAValue:
+        """The outermost value of 16 bits on the way to a factor, which ``repeats`` or does not."""
+        *way, source = self._way(factor)
+        for moved in way[1:]:
             wide = isinstance(tiny.tensor_of(moved).element_type, Float32Type)
-            if not wide and not isinstance(moved.owner, tiny.ExpandOp | tiny.WindowOp):
+            if not wide and (repeats or not isinstance(moved.owner, tiny.ExpandOp | tiny.WindowOp)):
                 return moved
         return source
+
+    def _last(self, value: SSAValue) -> Level:
+        """The level after which a product is given up.
+
+        Where a factor repeats, what repeats is stored if either side is wide enough for a tile.
+        """
+        gone = cast(tiny.ReduceOp, value.owner).axes
+        sizes = tiny.tensor_of(cast(tiny.ReduceOp, value.owner).operand).dims
+        one, other = (_axes_of(f).difference(gone) for f in factors(value))
+        wide = all(cost.points(sizes[i] for i in a) >= TILE for a in (one - other, other - one))
+        return Level.SPREAD if wide else Level.BARE
 
     def _way(self, value: SSAValue) -> Iterator[SSAValue]:
         """A value, and what each movement and widening cast on the way to its source moves."""
@@ -376,7 +396,7 @@ class Products:
 
     def _epilogue(self, value: SSAValue) -> tuple[SSAValue, list[SSAValue]]:
         """The last value of what follows a product alone, and what that reads of reductions."""
-        bare = self.levels[value] in (Level.CORE_BARE, Level.BARE)
+        bare = self.levels[value] in (Level.CORE_BARE, Level.BARE, Level.SPREAD)
         follow = self.follows[value]
         inside: set[SSAValue] = {value}
         for first, second in self._pairs():

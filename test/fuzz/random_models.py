@@ -156,38 +156,61 @@ class Model(Maker):
         return self.attended(q, k, v)
 
     def from_image(self) -> SSAValue:
-        """One or two convolutions, and their pixels as rows or their mean."""
-        x = self.weight(
-            self.size(self.dice.randint(1, 2)),
-            self.size(self.dice.randint(3, 7), 0.7),
-            self.size(self.dice.randint(3, 7), 0.7),
-            self.size(self.dice.choice((8, 16, 32, 40, 3)), 0.3),
-        )
+        """One or two convolutions, and their pixels as rows or their mean; or patches."""
+        layout = "nchw" if self.often(0.4) else "nhwc"
+        image = self.size(self.dice.randint(1, 2))
+        if self.often(0.15):
+            return self.in_patches(image, layout)
+        pixels = [self.size(self.dice.randint(3, 7), 0.7) for _ in range(2)]
+        channels = self.size(self.dice.choice((8, 16, 32, 40, 3)), 0.3)
+        x = self.weight(image, *self.laid(layout, pixels, channels))
         for _ in range(self.dice.choice((1, 1, 2))):
-            x = self.convolved(x)
+            x = self.convolved(x, layout)
+        dims = tensor_of(x).dims
         match self.dice.randrange(3):
             case 0:
                 return x
-            case 1:
-                dims = tensor_of(x).dims
+            case 1 if layout == "nhwc":
                 return self.add(frontend.ReshapeOp(x, [dims[0] * dims[1] * dims[2], dims[3]]))
+            case 1:
+                return self.add(frontend.ReshapeOp(x, [dims[0], dims[1], dims[2] * dims[3]]))
             case _:
-                return self.reduced("mean", x, 1, 2)
+                return self.reduced("mean", x, *((2, 3) if layout == "nchw" else (1, 2)))
 
-    def convolved(self, x: SSAValue) -> SSAValue:
+    @staticmethod
+    def laid(layout: str, pixels: Sequence[Dim | int], channels: Dim) -> list[Dim | int]:
+        """Rows, columns and channels in the order of a layout."""
+        return [channels, *pixels] if layout == "nchw" else [*pixels, channels]
+
+    def in_patches(self, image: Dim, layout: str) -> SSAValue:
+        """Windows that lie side by side."""
+        step, channels = self.dice.choice((2, 4)), Dim.const(3)
+        pixels = [step * self.dice.randint(1, 3) for _ in range(2)]
+        x = self.weight(image, *self.laid(layout, pixels, channels))
+        weight = self.weight(self.features(), *self.laid(layout, [step, step], channels))
+        op = frontend.Conv2dOp(x, weight, layout=layout, stride=(step, step))
+        return self.add(op)
+
+    def convolved(self, x: SSAValue, layout: str) -> SSAValue:
         x = self.stored(x)
         taps = self.dice.choice((1, 1, 3))
-        dims = tensor_of(x).dims
-        out = dims[3] if self.often(0.3) else self.size(self.dice.choice((8, 16, 40, 64, 12)), 0.3)
+        inner = tensor_of(x).dims[layout.index("c")]
+        groups = self.dice.choice((1, 1, 1, 2, 4))
+        out = inner if self.often(0.3) else self.size(self.dice.choice((8, 16, 40, 64, 12)), 0.3)
+        if any(
+            size.constant() is None or size.mod(groups) != Dim.const(0) for size in (inner, out)
+        ):
+            groups = 1
         step, apart = self.dice.choice((1, 1, 2)), self.dice.choice((1, 1, 2)) if taps > 1 else 1
         room = apart * (taps // 2)
         op = frontend.Conv2dOp(
             x,
-            self.weight(out, taps, taps, dims[3]),
-            layout="nhwc",
+            self.weight(out, *self.laid(layout, [taps, taps], inner.floordiv(groups))),
+            layout=layout,
             stride=(step, step),
             padding=[room] * 4,
             dilation=(apart, apart),
+            groups=groups,
         )
         return self.ended(self.add(op), x)
 

@@ -230,6 +230,14 @@ def own_attention(element: Attribute, h: int, width: int) -> ModuleOp:
     return s.done(y=merged(s, s.gemm(s.softmax(scores), v)))
 
 
+def grouped_heads(element: Attribute, h: int, kv: int, width: int) -> ModuleOp:
+    """Attention whose heads share keys and values, of a width that no fused kernel takes."""
+    s = Sketch("grouped_heads", element)
+    q = heads(s, s.input("q", "T", h * width), h, width)
+    k, v = (heads(s, s.input(name, "T", kv * width), kv, width) for name in "kv")
+    return s.done(y=merged(s, attention(s, q, k, v)))
+
+
 # Images --------------------------------------------------------------------------------
 
 
@@ -242,13 +250,16 @@ def conv(
     step: int = 1,
     norm: bool = True,
     layout: str = "nhwc",
+    groups: int = 1,
 ) -> SSAValue:
     """A convolution, and a norm folded into a scale and an offset of each filter."""
-    inner = tensor_of(x).dims[layout.index("c")]
+    inner = tensor_of(x).dims[layout.index("c")].floordiv(groups)
     sizes = (inner, taps, taps) if layout == "nchw" else (taps, taps, inner)
     weight = s.input(name, filters, *sizes)
     room = [taps // 2] * 4
-    op = frontend.Conv2dOp(x, weight, layout=layout, stride=(step, step), padding=room)
+    op = frontend.Conv2dOp(
+        x, weight, layout=layout, stride=(step, step), padding=room, groups=groups
+    )
     made = s.add(op)
     if not norm:
         return made
@@ -304,6 +315,13 @@ def conv_pool(element: Attribute, c: int, filters: int) -> ModuleOp:
     s = Sketch("conv_pool", element)
     y = s.fn("relu", conv(s, s.input("x", "N", "H", "W", c), "w", filters, 3))
     return s.done(y=s.reduce("mean", y, 1, 2))
+
+
+def grouped(element: Attribute, c: int, groups: int) -> ModuleOp:
+    """A convolution in groups with its folded norm, ReLU and residual, as ResNeXt has it."""
+    s = Sketch("grouped", element)
+    x = s.input("x", "N", "H", "W", c)
+    return s.done(y=s.fn("relu", s.fn("add", conv(s, x, "w", c, 3, groups=groups), x)))
 
 
 def classifier(element: Attribute, c: int, classes: int) -> ModuleOp:
@@ -379,6 +397,8 @@ MODELS: Mapping[str, Model] = {
     "preact": Model(preact, (16,), (64,), 2, IMAGE, LARGE_IMAGE),
     "squeeze_excite": Model(squeeze_excite, (16, 8), (256, 16), 2, IMAGE, LARGE_IMAGE),
     "conv_pool": Model(conv_pool, (16, 24), (64, 128), 1, IMAGE, LARGE_IMAGE),
+    "grouped": Model(grouped, (32, 2), (128, 4), 1, IMAGE, LARGE_IMAGE),
+    "grouped_heads": Model(grouped_heads, (4, 2, 24), (8, 2, 40), 2),
     "classifier": Model(
         classifier, (16, 24), (64, 1000), 4, WHOLE_IMAGE, {"N": 32, "H": 224, "W": 224}
     ),
