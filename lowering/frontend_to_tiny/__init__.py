@@ -132,8 +132,8 @@ class DropUnusedConversion(RewritePattern):
             rewriter.erase(op)
 
 
-class DropUnusedMovement(RewritePattern):
-    """Erase a movement whose result nothing uses: what it moved was rounded first, and then moved.
+class DropUnusedView(RewritePattern):
+    """Erase a movement or cast that nothing uses: what it moved was rounded first, and then moved.
 
     Legal always: ops are pure.
     """
@@ -141,7 +141,7 @@ class DropUnusedMovement(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(
         self,
-        op: tiny.PermuteOp | tiny.ReshapeOp | tiny.SliceOp | tiny.ExpandOp,
+        op: tiny.PermuteOp | tiny.ReshapeOp | tiny.SliceOp | tiny.ExpandOp | tiny.CastOp,
         rewriter: PatternRewriter,
         /,
     ) -> None:
@@ -182,4 +182,4 @@ class FrontendToTiny(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, patterns())
         rewrite(op, [DropUnusedConversion()])
-        rewrite(op, [DropUnusedMovement()], recursive=True)
+        rewrite(op, [DropUnusedView()], recursive=True)

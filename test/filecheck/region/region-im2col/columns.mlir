@@ -1,6 +1,6 @@
-// RUN: polyc-opt %s -p "frontend-to-tiny,tiny-to-index,index-to-region,region-im2col{choose=all report=true}" 2>/dev/null | filecheck %s
-// RUN: polyc-opt %s -p "frontend-to-tiny,tiny-to-index,index-to-region,region-im2col{choose=all report=true}" 2>/dev/null | polyc-opt | filecheck %s
-// RUN: polyc-opt %s -p "frontend-to-tiny,tiny-to-index,index-to-region,region-im2col{choose=all report=true}" 2>&1 >/dev/null | filecheck %s --check-prefix=REMARK
+// RUN: polyc-opt %s -p "frontend-to-tiny,tiny-to-index,index-to-region{fuse=legal},region-im2col{choose=all report=true}" 2>/dev/null | filecheck %s
+// RUN: polyc-opt %s -p "frontend-to-tiny,tiny-to-index,index-to-region{fuse=legal},region-im2col{choose=all report=true}" 2>/dev/null | polyc-opt | filecheck %s
+// RUN: polyc-opt %s -p "frontend-to-tiny,tiny-to-index,index-to-region{fuse=legal},region-im2col{choose=all report=true}" 2>&1 >/dev/null | filecheck %s --check-prefix=REMARK
 
 // The windows and the padding are the first kernel's, the product is the second one's; rows come
 // before taps and channels, these in the order of the filter.
@@ -17,7 +17,7 @@
 // CHECK-NEXT:      ins(%columns: {{.*}} {from = @conv_columns::@columns}, %Wt: {{.*}} {from = @conv::@Wt})
 // CHECK:         region.read %columns affine_map<(d0, d1, d2, d3, d4, d5)[s0, s1, s2, s3, s4] -> (d0, d1, d2, d3, d4, d5)>
 // CHECK-NOT:     where
-// CHECK:         region.reduce sum %{{.*}} over [c, r0, r1]
+// CHECK:         region.reduce sum %{{.*}} over [r0, r1, c]
 // REMARK:      remark[exact]: @conv stores columns over [n: N, i2: H floordiv 2, i3: W floordiv 2, c: C, r0: 3, r1: 3] and multiplies them
 frontend.graph @conv(%X: !frontend.tensor<[N, C, H, W], f16>, %Wt: !frontend.tensor<[F, C, 3, 3], f16>) -> (Y: !frontend.tensor<[N, F, H floordiv 2, W floordiv 2], f16>) assuming (H mod 2 == 0, W mod 2 == 0) {
   %0 = frontend.conv2d nchw %X, %Wt stride [2, 2] padding [1, 0, 1, 0] dilation [1, 1] groups 1 {acc = f32} : (!frontend.tensor<[N, C, H, W], f16>, !frontend.tensor<[F, C, 3, 3], f16>) -> !frontend.tensor<[N, F, H floordiv 2, W floordiv 2], f16>

@@ -24,7 +24,7 @@ from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.playback.reference import make_inputs
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gpu_text import only
-from polyc.test.support.model_programs import FOLDER, MODELS, text_of
+from polyc.test.support.model_programs import FOLDER, MODELS, conv, text_of
 from polyc.test.support.sketch import Sketch
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
@@ -187,7 +187,31 @@ def quadratic() -> ModuleOp:
     return s.done(y=s.linear(s.fn("mul", h, h), "v", 64))
 
 
-OTHERS = (two_outputs, shared_product, normed_both_ways, product_of_products, quadratic)
+def turned_block() -> ModuleOp:
+    """Two convolutions NCHW and the residual, whose image is an input."""
+    s = Sketch("turned_block")
+    x = s.input("x", "T", 16, 6, 7)
+    y = s.fn("relu", conv(s, x, "w1", 16, 3, layout="nchw"))
+    return s.done(y=s.fn("relu", s.fn("add", conv(s, y, "w2", 16, 3, layout="nchw"), x)))
+
+
+def turned_twice() -> ModuleOp:
+    """An image NCHW that is an output and goes on, by a window and pixel by pixel."""
+    s = Sketch("turned_twice")
+    y = s.fn("relu", conv(s, s.input("x", "T", 16, 6, 7), "w1", 16, 3, layout="nchw"))
+    z = conv(s, y, "w2", 24, 3, 2, layout="nchw")
+    return s.done(y=y, z=z, u=conv(s, y, "w3", 8, 1, layout="nchw"))
+
+
+OTHERS = (
+    two_outputs,
+    shared_product,
+    normed_both_ways,
+    product_of_products,
+    quadratic,
+    turned_block,
+    turned_twice,
+)
 
 
 @pytest.mark.parametrize("make", OTHERS, ids=lambda f: f.__name__)
@@ -195,9 +219,9 @@ OTHERS = (two_outputs, shared_product, normed_both_ways, product_of_products, qu
 def test_other_compositions_reach_the_tensor_cores(make: Callable[[], ModuleOp], arch: str) -> None:
     module = make()
     plans = lowered(module, arch, TO_PLAN)
-    wanted = str(module).count("frontend.gemm")
+    wanted = sum(str(module).count(f"frontend.{product} ") for product in ("gemm", "conv2d"))
     assert on_tensor_cores(plans) == wanted
-    check_simulated(module, {"T": 37}, arch, 2)
+    check_simulated(module, {"T": 37 if "gemm" in str(module) else 3}, arch, 2)
 
 
 def test_the_families_are_asked_for_both_architectures() -> None:
