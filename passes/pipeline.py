@@ -59,6 +59,7 @@ STAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "index-to-region",
             "region-srnf",
             "region-inline-deferred",
+            "region-postpone-division",
             "region-streaming-softmax",
             "region-merge-axes",
         ),

@@ -13,6 +13,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.region import KernelOp
 from polyc.families.registry import FAMILIES
 from polyc.passes.region.merge_axes import MergeAxes
+from polyc.passes.region.postpone_division import postpone
 from polyc.passes.region.srnf import normalise
 from polyc.passes.region.streaming_softmax import stream
 from polyc.rewriting.driver import rewrite
@@ -24,6 +25,7 @@ def contracts(kernel: KernelOp) -> bool:
     module = ModuleOp([kernel])
     with unsaid():
         normalise(module)
+        postpone(module)
         stream(module)
         rewrite(module, [MergeAxes()])
         found = next(op for op in module.ops if isinstance(op, KernelOp))

@@ -158,6 +158,28 @@ def _scale(top: region.ReduceOp, exponent: SSAValue) -> float:
     return scale
 
 
+def maximum_of(exponential: region.UnaryOp) -> region.ReduceOp | None:
+    """The m of ``exp(scale * (x - m))`` that is the maximum of x; None where there is none.
+
+    The exponential is then at most 1.
+    """
+    owner = exponential.operand.owner
+    if isinstance(owner, region.BinaryOp) and owner.fn.data == "mul":
+        owner = next((o.owner for o in owner.operands if constant_of(o) is None), owner)
+    if not isinstance(owner, region.BinaryOp) or owner.fn.data != "sub":
+        return None
+    top = behind_views(owner.rhs).owner
+    if isinstance(top, region.SelectOp):
+        top = behind_views(top.if_false).owner
+    if not isinstance(top, region.ReduceOp) or top.fn.data != "max":
+        return None
+    try:
+        _scale(top, exponential.operand)
+    except _NotJoined:
+        return None
+    return top
+
+
 def _is_maximum(value: SSAValue, top: region.ReduceOp) -> bool:
     """Whether ``value`` is the maximum, or that with a finite number where it is -inf."""
     owner = value.owner
