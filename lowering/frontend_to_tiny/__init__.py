@@ -3,8 +3,8 @@
 Each pattern turns one op into tiny ops and is exact: it changes no value.  In between, a
 frontend value stands behind an ``unrealized_conversion_cast`` from the tiny value that
 holds it, f32 or a condition (S0.6), so every pattern works alone and in any mixture; the
-pass drops the casts at the end.  The patterns stand in files by family and are all
-offered here.
+pass drops the casts at the end.  ``NoteStorable`` before and ``RoundOnce`` after them see to the
+types in which values are stored.  The patterns stand in files by family and are all offered here.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from polyc.lowering.frontend_to_tiny.elementwise import (
     LowerSelect,
 )
 from polyc.lowering.frontend_to_tiny.movements import LowerConcat, LowerMovement
+from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
 from polyc.lowering.frontend_to_tiny.products import LowerConv2d, LowerGemm
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
 from polyc.rewriting.driver import rewrite
@@ -57,6 +58,8 @@ __all__ = [
     "LowerReduce",
     "LowerSelect",
     "LowerSoftmax",
+    "NoteStorable",
+    "RoundOnce",
     "lowered",
     "patterns",
 ]
@@ -174,12 +177,15 @@ def patterns() -> list[RewritePattern]:
 class FrontendToTiny(ModulePass):
     """Every ``frontend.graph`` as a ``tiny.graph`` that computes the same values (S3).
 
-    Signature, names, promises and assumptions stay.
+    Signature, names, promises and assumptions stay.  A value that may be stored between two kernels
+    says in which type (``own``); one that is rounded to it for some of its readers is so for all.
     """
 
     name = "frontend-to-tiny"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [NoteStorable()])
         rewrite(op, patterns())
         rewrite(op, [DropUnusedConversion()])
         rewrite(op, [DropUnusedMovement()], recursive=True)
+        rewrite(op, [RoundOnce()])

@@ -154,10 +154,29 @@ def lowered_all(values: Sequence[SSAValue]) -> list[SSAValue] | None:
     return found if len(found) == len(values) else None
 
 
+STORABLE = "storable"
+"""The attribute of a frontend op whose first result may be stored in its own type."""
+
+
+def mark(op: Operation, value: SSAValue) -> None:
+    """Say on the op that computes the tiny ``value`` in which type the result of ``op`` is stored.
+
+    Nothing is said of what is read from memory, or is rounded already.
+    """
+    if STORABLE not in op.attributes:
+        return
+    made = value.owner
+    while isinstance(made, MovementOp):
+        made = made.source.owner
+    if isinstance(made, tiny.UnaryOp | tiny.BinaryOp | tiny.SelectOp | tiny.ReduceOp):
+        made.own = cast(SizedTensorType, op.results[0].type).element_type
+
+
 def replace(op: Operation, value: SSAValue, rewriter: PatternRewriter) -> None:
     """Put the tiny ``value`` in the place of the result of ``op``."""
     hint = op.results[0].name_hint
     if hint is not None and value.name_hint is None:
         value.name_hint = hint
+    mark(op, value)
     conversion = UnrealizedConversionCastOp.get([value], [op.results[0].type])
     rewriter.replace(op, conversion)
