@@ -8,9 +8,9 @@ narrower than they are computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import bf16, f16
+from xdsl.dialects.builtin import bf16, f16, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects.common.movements import MovementOp
@@ -20,6 +20,7 @@ from polyc.dialects.frontend import (
     CompareOp,
     Conv2dOp,
     ElementwiseOp,
+    ExpandOp,
     GemmOp,
     GraphOp,
     LayerNormOp,
@@ -44,58 +45,64 @@ ELEMENTWISE = (ElementwiseOp, CompareOp, SelectOp, CastOp, OutputOp)
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What a value is made of: ``source`` is what movements moved."""
+    """What a value is made of: ``source`` is what was moved or widened, ``repeated`` along axes."""
 
     source: SSAValue
     reduction: bool = False
     product: bool = False
+    repeated: bool = False
 
 
 def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
     """The computed values that may be stored between two kernels in f16 or bf16, with that type.
 
-    They are of that type and made of a reduction, and, looking through movements,
+    They are of that type and made of a reduction, and, looking through movements and casts to f32,
 
     - more than one op reads them, or one at two places,
     - or an op reads them that is no function of the elements at one place,
-    - or a function joins them with another value that is made of a reduction, where a product is
-      among what the two are made of: one kernel need not hold both.
+    - or a function repeats them along an axis, or joins them with another value that is made of a
+      reduction, where a product is among what is read: one kernel need not hold all,
+    - or all that read them round them to that type, so that it makes no difference.
 
-    So what follows a product alone, on the way to an output, is none of them.  Neither is what a
-    cast gives, which has been rounded, nor what is rounded to its own type by all that read it.
+    So what follows a product alone, on the way to an output, is rounded there and nowhere before.
+    What a cast gives has been rounded, and is none of them.
     """
     made: dict[SSAValue, _Made] = {}
     places: dict[SSAValue, int] = {}
     found: set[SSAValue] = set()
     seen: set[SSAValue] = set()
     for op in graph.body.block.ops:
-        read = [made.get(o) or _Made(o) for o in dict.fromkeys(op.operands)]
-        if isinstance(op, MovementOp):
-            made[op.results[0]] = read[0]
+        read = {o: made.get(o) or _Made(o) for o in op.operands}
+        if keeps(op):
+            one, repeats = read[op.operands[0]], isinstance(op, ExpandOp)
+            made[op.results[0]] = replace(one, repeated=repeats or one.repeated)
             continue
-        for one in read:
+        for operand, one in read.items():
             places[one.source] = places.get(one.source, 0) + 1
-            if places[one.source] > 1 or not isinstance(op, ELEMENTWISE) or _joined(one, read):
+            joined = _joined(operand, one, op, list(read.values()))
+            if places[one.source] > 1 or not isinstance(op, ELEMENTWISE) or joined:
                 found.add(one.source)
-        seen |= {
-            (made.get(operand) or _Made(operand)).source
-            for i, operand in enumerate(op.operands)
-            if not rounds(op, i)
-        }
+        sources = [read[o].source for o in op.operands]
+        seen |= {v for i, v in enumerate(sources) if not rounds(op, i, tensor_of(v).element_type)}
         for result in op.results:
-            reduction = isinstance(op, REDUCTIONS) or any(m.reduction for m in read)
-            product = isinstance(op, PRODUCTS) or any(m.product for m in read)
+            reduction = isinstance(op, REDUCTIONS) or any(m.reduction for m in read.values())
+            product = isinstance(op, PRODUCTS) or any(m.product for m in read.values())
             made[result] = _Made(result, reduction, product)
-    both = found & seen
     return {
         value: tensor_of(value).element_type
-        for value in made
-        if value in both and made[value].reduction and _is_narrow(value)
+        for value, one in made.items()
+        if one.source is value
+        and one.reduction
+        and _is_narrow(value)
+        and (value in found or value not in seen)
     }
 
 
-def _joined(one: _Made, read: list[_Made]) -> bool:
-    """Whether an op that reads these values joins ``one`` with another reduction."""
+def _joined(operand: SSAValue, one: _Made, op: Operation, read: list[_Made]) -> bool:
+    """Whether a function repeats ``one``, which it reads as ``operand``, or joins it with more."""
+    stretched = any(tensor_of(r).dims != tensor_of(operand).dims for r in op.results)
+    if one.product and (one.repeated or stretched):
+        return True
     others = [m for m in read if m.source is not one.source and m.reduction]
     return any(m.product or one.product for m in others)
 
@@ -104,17 +111,28 @@ def _is_narrow(value: SSAValue) -> bool:
     return tensor_of(value).element_type in (f16, bf16) and not isinstance(value.owner, CastOp)
 
 
-def rounds(op: Operation, operand: int) -> bool:
-    """Whether an op rounds an operand to its own type in any case.
+def keeps(op: Operation) -> bool:
+    """Whether the result has elements of the operand as they are: moved, or in f32."""
+    if isinstance(op, CastOp):
+        kinds = [tensor_of(v).element_type for v in (op.operand, op.result)]
+        return kinds[1] == f32 and kinds[0] != i1
+    return isinstance(op, MovementOp)
+
+
+def rounds(op: Operation, operand: int, own: Attribute) -> bool:
+    """Whether an op rounds an operand to the type ``own`` in any case.
 
     It does not matter to it whether that has been stored in that type.
     """
     match op:
         case GemmOp() | Conv2dOp():
-            return True
-        case AttentionOp():
-            return operand < 3
+            kind = tensor_of(op.operands[operand]).element_type
+        case AttentionOp() if operand < 3:
+            kind = tensor_of(op.operands[operand]).element_type
+        case OutputOp():
+            kind = tensor_of(op.args[operand]).element_type
         case CastOp():
-            return tensor_of(op.operand).element_type == tensor_of(op.result).element_type
+            kind = tensor_of(op.result).element_type
         case _:
-            return isinstance(op, OutputOp)
+            return False
+    return kind == own

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnrealizedConversionCastOp, f32, i1
+from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
@@ -22,6 +23,7 @@ from xdsl.pattern_rewriter import (
 from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import frontend, tiny
+from polyc.dialects.common.movements import MovementOp
 from polyc.lowering.frontend_to_tiny.attention import LowerAttention
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_all, stored
 from polyc.lowering.frontend_to_tiny.elementwise import (
@@ -118,10 +120,20 @@ class LowerOutput(RewritePattern):
             return
         build = Builder.before(op, rewriter)
         results = [
-            build.cast(v, frontend.tensor_of(a).element_type)
+            _given(build, v, frontend.tensor_of(a).element_type)
             for v, a in zip(values, op.args, strict=True)
         ]
         rewriter.replace(op, tiny.OutputOp(results))
+
+
+def _given(build: Builder, value: SSAValue, element: Attribute) -> SSAValue:
+    """``value`` as an output of a type; what is computed and then moved is rounded before that."""
+    if isinstance(value.owner, MovementOp) and tiny.tensor_of(value).element_type not in (
+        element,
+        i1,
+    ):
+        return build.narrowed(value, element)
+    return build.cast(value, element)
 
 
 class DropUnusedConversion(RewritePattern):

@@ -37,8 +37,8 @@ class NoteStorable(RewritePattern):
 class RoundOnce(RewritePattern):
     """All that read a value read it rounded, where something rounds it to its own type anyway.
 
-    So it lies in memory once.  Rounding: legal for a value that says its own type, which may be
-    stored in it anywhere.
+    So it lies in memory once, as what rounds it gives it.  Rounding: legal for a value that says
+    its own type, which may be stored in it anywhere.
     """
 
     @op_type_rewrite_pattern
@@ -59,7 +59,11 @@ class RoundOnce(RewritePattern):
             and tiny.tensor_of(u.operation.result).element_type == own
         ]
         others = [u for u in uses if u.operation not in casts]
-        if not casts or not others:
+        if not casts:
+            return
+        op.own = None
+        rewriter.notify_op_modified(op)
+        if not others:
             return
         build = Builder(rewriter, InsertPoint.after(op))
         narrow = build.cast(value, own)
@@ -69,5 +73,3 @@ class RoundOnce(RewritePattern):
             rewriter.notify_op_modified(use.operation)
         for cast in casts:
             rewriter.replace(cast, [], [narrow])
-        op.own = None
-        rewriter.notify_op_modified(op)

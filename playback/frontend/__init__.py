@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import fail
 from polyc.dialects.common.movements import MovementOp
-from polyc.dialects.frontend.storable import rounds, storable
+from polyc.dialects.frontend.storable import keeps, rounds, storable
 from polyc.playback import functions, views
 from polyc.playback.estimate import Estimate
 from polyc.playback.frontend.attention import attention
@@ -63,17 +63,18 @@ def evaluate(
     stored: dict[SSAValue, Array] = {}
     for op in graph.body.block.ops:
         args = [
-            values[o] if o not in stored or rounds(op, i) else stored[o]
+            values[o] if o not in stored or rounds(op, i, own[o]) else stored[o]
             for i, o in enumerate(op.operands)
         ]
         if isinstance(op, frontend.OutputOp):
             return args
-        if isinstance(op, MovementOp) and op.source in stored:
+        if keeps(op) and (source := op.operands[0]) in stored:
+            own[op.results[0]] = own[source]
             (stored[op.results[0]],) = play.results(op, args)
-            args = [values[op.source]]
+            args = [values[source]]
         for result, array in zip(op.results, play.results(op, args), strict=True):
             values[result] = array
-            if result in own:
+            if result in own and result not in stored:
                 stored[result] = functions.as_stored(array, own[result])
     raise AssertionError("a verified graph ends in frontend.output")
 
