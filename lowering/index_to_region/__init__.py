@@ -301,9 +301,9 @@ def lower_graph(
 class LowerTinyGraph(RewritePattern):
     """``tiny.graph`` with its index book → one ``region.kernel``, or a ``region.graph`` of several.
 
-    Legal when every access is affine, or a reshape, which is a view of what is stored.  Exact:
-    each value is computed by the same operations as before, and what lies between kernels is
-    stored in its own type.
+    Legal when every access is affine, or a reshape, which is a view of what is stored.  Each
+    value is computed by the same operations as before.  Rounding: what lies between kernels is
+    rounded to the type that its op says to be its own; exact where none does.
     """
 
     fuse: Fuse = "cost"
