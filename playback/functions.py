@@ -72,6 +72,16 @@ def round_freely(array: Array, element_type: Attribute) -> Array:
     return round_to(array, element_type)
 
 
+def as_stored(array: Array, element_type: Attribute) -> Array:
+    """``array`` where another computation may read it as it was stored in ``element_type``.
+
+    An array of numbers is itself: it is of a computation that stores nothing.
+    """
+    if isinstance(array, Estimate):
+        return posing(estimate.may_be_stored(array, dtype_of(element_type)))
+    return array
+
+
 def as_array(found: Any) -> Array:
     """What NumPy gave as an array, where it may have been a scalar."""
     return posing(found) if isinstance(found, Estimate) else np.asarray(found)

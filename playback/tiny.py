@@ -14,13 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects import tiny
 from polyc.dialects.common.diagnostic import fail
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.signature import graph_of
 from polyc.playback import functions, views
+from polyc.playback.estimate import Estimate
 from polyc.playback.functions import Array, round_to
 from polyc.playback.signature import bind, sizes
 
@@ -29,12 +30,19 @@ def run(graph: tiny.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, int]
     """The outputs of ``graph``, each in its stored type.
 
     ``inputs`` have the signature's shapes at ``symbols`` and its dtypes.  Ops without
-    results, such as the index book's, are passed over.  Raises PolycError when an argument
-    does not fit.
+    results, such as the index book's, are passed over.  On arrays with errors, those of a value of
+    an ``own`` type are what its readers may see, but for a cast to that type.  Raises PolycError
+    when an argument does not fit.
     """
     block = graph.body.block
     values: dict[SSAValue, Array] = dict(zip(block.args, bind(graph, inputs, symbols), strict=True))
     asked = asked_for(graph)
+    stored: dict[SSAValue, Stored] = {}
+
+    def seen(value: SSAValue, op: Operation) -> Array:
+        found = stored.get(value)
+        return values[value] if found is None or found.is_rounded_by(op) else found.array
+
     parts: dict[SSAValue, Parts] = {}
     factors: dict[SSAValue, tuple[Factor, Factor]] = {}
     left: dict[SSAValue, int] = {v: readers(v) for op in block.ops for v in op.results}
@@ -44,23 +52,44 @@ def run(graph: tiny.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, int]
         if not op.results:
             continue
         if isinstance(op, tiny.BinaryOp) and op.result in asked:
-            lhs, rhs = (parts[v] if v in parts else values[v] for v in (op.lhs, op.rhs))
+            lhs, rhs = (parts[v] if v in parts else seen(v, op) for v in (op.lhs, op.rhs))
             factors[op.result] = (lhs, rhs)
         elif isinstance(op, tiny.MaskOp | tiny.SelectOp) and op.result in asked:
-            found = [parts[v] if v in parts else values[v] for v in op.operands]
+            found = [parts[v] if v in parts else seen(v, op) for v in op.operands]
             parts[op.result] = _in_parts(op, found, symbols)
         elif isinstance(op, tiny.ReduceOp) and op.operand in factors:
             values[op.result] = sum_of_product(*factors[op.operand], op.axes)
         else:
-            values[op.results[0]] = evaluate(op, [values[o] for o in op.operands], symbols)
+            result, moves = op.results[0], isinstance(op, MovementOp)
+            if moves and op.operands[0] in stored:
+                array, own = stored[op.operands[0]].array, stored[op.operands[0]].own
+                stored[result] = Stored(evaluate(op, [array], symbols), own)
+            args = [values[o] if moves else seen(o, op) for o in op.operands]
+            values[result] = evaluate(op, args, symbols)
+        own = op.properties.get("own")
+        if own is not None and isinstance(array := values.get(op.results[0]), Estimate):
+            stored[op.results[0]] = Stored(functions.as_stored(array, own), own)
         for operand in op.operands:
             if operand in left:
                 left[operand] -= 1
                 if not left[operand]:
                     values.pop(operand, None)
+                    stored.pop(operand, None)
                     factors.pop(operand, None)
                     parts.pop(operand, None)
     raise AssertionError("a verified graph ends in tiny.output")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An array with errors as it may be read where it has been stored in its ``own`` type."""
+
+    array: Array
+    own: Attribute
+
+    def is_rounded_by(self, op: Operation) -> bool:
+        """Whether what ``op`` reads it rounds to that type in any case."""
+        return isinstance(op, tiny.CastOp) and tiny.tensor_of(op.result).element_type == self.own
 
 
 def readers(value: SSAValue) -> int:

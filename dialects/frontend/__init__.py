@@ -8,7 +8,8 @@ family: ``frontend_products`` (gemm, conv2d), ``frontend_attention``,
 
 An intermediate's element type is nominal (S0.6): values are computed in FP32 from the
 first load and rounded at the outputs, at ``frontend.cast`` and at the operands of
-``frontend.gemm``, ``frontend.conv2d`` and ``frontend.attention``.
+``frontend.gemm``, ``frontend.conv2d`` and ``frontend.attention``, and where they go through
+memory between two kernels (``storable.py``).
 """
 
 from __future__ import annotations

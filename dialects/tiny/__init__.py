@@ -5,6 +5,10 @@ are its arguments and scalar constants.  All arithmetic is f32; a ``tiny.cast`` 
 where a value is rounded or widened (S0.6).  Movements are logical views.  Nothing
 broadcasts by itself: operands have equal shapes, and an ``expand`` names its dimensions.
 A reduced axis is removed (S3.1).
+
+A computed value of f32 may say in which narrower type it is stored where it goes through memory
+between two kernels, ``tiny.binary add %x, %y own f16 : …``: the type that its user gave it.  It
+is rounded there and nowhere else; another computation of it may leave it as it is.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -60,6 +65,7 @@ from polyc.dialects.tiny.types import (
     fn_fault,
     need_element,
     need_f32,
+    need_own,
     parse_fn,
     parse_operands,
     parse_tensor,
@@ -251,6 +257,7 @@ class FunctionOp(IRDLOperation, ABC):
     """
 
     fn = prop_def(StringAttr)
+    own = opt_prop_def(Attribute)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
@@ -273,17 +280,18 @@ class FunctionOp(IRDLOperation, ABC):
         need_f32(self.function, self.operands)
         _, expected = self.types(tensor_of(self.operands[0]))
         need_element(f"the result of {self.function}", self.result, expected.element_type)
+        need_own(self.function, self.result, self.own)
         same_shapes(self, self.function, (*self.operands, self.result))
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         fn = parse_fn(parser, cls.name, cls.FUNCTIONS)
-        operands, result, attributes = parse_operands(parser, cls.types)
+        found = parse_operands(parser, cls.types)
         return cls.create(
-            operands=operands,
-            result_types=[result],
-            properties={"fn": StringAttr(fn)},
-            attributes=attributes,
+            operands=found.operands,
+            result_types=[found.result],
+            properties={"fn": StringAttr(fn), **found.properties},
+            attributes=found.attributes,
         )
 
     def print(self, printer: Printer) -> None:
@@ -374,6 +382,7 @@ class SelectOp(IRDLOperation):
     condition = operand_def(TensorType)
     then = operand_def(TensorType)
     otherwise = operand_def(TensorType)
+    own = opt_prop_def(Attribute)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
@@ -394,14 +403,18 @@ class SelectOp(IRDLOperation):
         element = tensor_of(self.then).element_type
         for value in (self.otherwise, self.result):
             need_element("each branch of a select", value, element)
+        need_own("select", self.result, self.own)
         same_shapes(self, "select", (self.condition, self.then, self.otherwise, self.result))
 
     @classmethod
     def parse(cls, parser: Parser) -> SelectOp:
-        (condition, then, otherwise), result, attributes = parse_operands(parser, _selection)
-        op = cls(condition, then, otherwise, result)
-        op.attributes |= attributes
-        return op
+        found = parse_operands(parser, _selection)
+        return cls.create(
+            operands=found.operands,
+            result_types=[found.result],
+            properties=found.properties,
+            attributes=found.attributes,
+        )
 
     def print(self, printer: Printer) -> None:
         print_operands(printer, self, "", _selection)

@@ -11,6 +11,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -37,8 +38,11 @@ from polyc.dialects.tiny.types import (
     TensorType,
     fn_fault,
     need_f32,
+    need_own,
     parse_fn,
+    parse_own,
     parse_tensor,
+    print_own,
     tensor,
     tensor_of,
 )
@@ -113,6 +117,7 @@ class ReduceOp(IRDLOperation):
     fn = prop_def(StringAttr)
     operand = operand_def(TensorType)
     axis_list = prop_def(DenseArrayBase, prop_name="axes")
+    own = opt_prop_def(Attribute)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
@@ -153,6 +158,7 @@ class ReduceOp(IRDLOperation):
                 f"reduce keeps the element type; the operand has {operand.element_type}, the "
                 f"result {result.element_type}"
             )
+        need_own(self.function, self.result, self.own)
         axes = self.axes
         if any(not 0 <= a < operand.rank for a in axes) or list(axes) != sorted(set(axes)):
             raise VerifyException(
@@ -174,12 +180,14 @@ class ReduceOp(IRDLOperation):
         unresolved = parser.parse_unresolved_operand()
         parser.parse_keyword("axes")
         axes = parse_numbers(parser, "an axis of a reduce")
+        properties = parse_own(parser)
         attributes: dict[str, Attribute] = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         operand_type = parse_tensor(parser)
         parser.parse_punctuation("->")
         result_type = parse_tensor(parser)
         op = cls(fn, parser.resolve_operand(unresolved, operand_type), axes, result_type)
+        op.properties |= properties
         op.attributes |= attributes
         return op
 
@@ -187,6 +195,7 @@ class ReduceOp(IRDLOperation):
         printer.print_string(f" {self.function} ")
         printer.print_operand(self.operand)
         printer.print_string(f" axes {numbers_text(self.axes)}")
+        print_own(printer, self.own)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.operand.type)

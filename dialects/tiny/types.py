@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import bf16, f16, f32, i1
@@ -63,6 +64,17 @@ def same_shapes(op: IRDLOperation, what: str, values: Sequence[SSAValue]) -> Non
             )
 
 
+def need_own(what: str, result: SSAValue, own: Attribute | None) -> None:
+    """Check the type in which an op says that its result is stored, if it does."""
+    if own is None:
+        return
+    if own not in (f16, bf16):
+        raise VerifyException(f"the result of {what} is stored as f16 or bf16, not own {own}")
+    element = tensor_of(result).element_type
+    if element != f32:
+        raise VerifyException(f"the result of {what} is own {own}, and {element} where f32 may be")
+
+
 def need_element(what: str, value: SSAValue, element: Attribute) -> None:
     found = tensor_of(value).element_type
     if found != element:
@@ -91,10 +103,29 @@ def parse_fn(parser: Parser, op: str, known: Sequence[str]) -> str:
     return fn
 
 
-def parse_operands(
-    parser: Parser, derive: Callable[[TensorType], Types]
-) -> tuple[Sequence[SSAValue], TensorType, dict[str, Attribute]]:
-    """Parse ``%a, %b attr-dict? : type`` or ``%a, %b : (type, type) -> type``.
+def parse_own(parser: Parser) -> dict[str, Attribute]:
+    """Parse ``own f16``, or nothing, as a property of the op."""
+    return {"own": parser.parse_type()} if parser.parse_optional_keyword("own") else {}
+
+
+def print_own(printer: Printer, own: Attribute | None) -> None:
+    if own is not None:
+        printer.print_string(" own ")
+        printer.print_attribute(own)
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What the text of an op on elements says after its name."""
+
+    operands: Sequence[SSAValue]
+    result: TensorType
+    properties: dict[str, Attribute]
+    attributes: dict[str, Attribute]
+
+
+def parse_operands(parser: Parser, derive: Callable[[TensorType], Types]) -> Parsed:
+    """Parse ``%a, %b (own f16)? attr-dict? : type`` or ``… : (type, type) -> type``.
 
     The short form names one type, from which ``derive`` has the operands' and the result's.
     """
@@ -104,6 +135,7 @@ def parse_operands(
     for _ in range(operands - 1):
         parser.parse_punctuation(",")
         unresolved.append(parser.parse_unresolved_operand())
+    properties = parse_own(parser)
     attributes = parser.parse_optional_attr_dict()
     parser.parse_punctuation(":")
     at = parser.pos
@@ -117,7 +149,8 @@ def parse_operands(
             )
     else:
         inputs, result = derive(parse_tensor(parser))
-    return parser.resolve_operands(unresolved, inputs, start), result, attributes
+    values = parser.resolve_operands(unresolved, inputs, start)
+    return Parsed(values, result, properties, attributes)
 
 
 def print_operands(
@@ -126,10 +159,11 @@ def print_operands(
     head: str,
     derive: Callable[[TensorType], Types],
 ) -> None:
-    """Print ``head %a, %b : types``, in the short form where the types follow from one."""
+    """Print what ``parse_operands`` reads, in the short form where the types follow from one."""
     printer.print_string(f" {head} " if head else " ")
     values = op.operands
     printer.print_list(values, printer.print_operand)
+    print_own(printer, op.properties.get("own"))
     printer.print_op_attributes(op.attributes)
     printer.print_string(" : ")
     result = op.results[0]

@@ -3,8 +3,8 @@
 Each pattern turns one op into tiny ops and is exact: it changes no value.  In between, a
 frontend value stands behind an ``unrealized_conversion_cast`` from the tiny value that
 holds it, f32 or a condition (S0.6), so every pattern works alone and in any mixture; the
-pass drops the casts at the end.  The patterns stand in files by family and are all
-offered here.
+pass drops the casts at the end.  ``NoteStorable`` before and ``RoundOnce`` after them see to the
+types in which values are stored.  The patterns stand in files by family and are all offered here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnrealizedConversionCastOp, f32, i1
+from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
@@ -22,6 +23,7 @@ from xdsl.pattern_rewriter import (
 from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import frontend, tiny
+from polyc.dialects.common.movements import MovementOp
 from polyc.lowering.frontend_to_tiny.attention import LowerAttention
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_all, stored
 from polyc.lowering.frontend_to_tiny.elementwise import (
@@ -33,6 +35,7 @@ from polyc.lowering.frontend_to_tiny.elementwise import (
     LowerSelect,
 )
 from polyc.lowering.frontend_to_tiny.movements import LowerConcat, LowerMovement
+from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
 from polyc.lowering.frontend_to_tiny.products import LowerConv2d, LowerGemm
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
 from polyc.rewriting.driver import rewrite
@@ -57,6 +60,8 @@ __all__ = [
     "LowerReduce",
     "LowerSelect",
     "LowerSoftmax",
+    "NoteStorable",
+    "RoundOnce",
     "lowered",
     "patterns",
 ]
@@ -115,10 +120,20 @@ class LowerOutput(RewritePattern):
             return
         build = Builder.before(op, rewriter)
         results = [
-            build.cast(v, frontend.tensor_of(a).element_type)
+            _given(build, v, frontend.tensor_of(a).element_type)
             for v, a in zip(values, op.args, strict=True)
         ]
         rewriter.replace(op, tiny.OutputOp(results))
+
+
+def _given(build: Builder, value: SSAValue, element: Attribute) -> SSAValue:
+    """``value`` as an output of a type; what is computed and then moved is rounded before that."""
+    if isinstance(value.owner, MovementOp) and tiny.tensor_of(value).element_type not in (
+        element,
+        i1,
+    ):
+        return build.narrowed(value, element)
+    return build.cast(value, element)
 
 
 class DropUnusedConversion(RewritePattern):
@@ -174,12 +189,15 @@ def patterns() -> list[RewritePattern]:
 class FrontendToTiny(ModulePass):
     """Every ``frontend.graph`` as a ``tiny.graph`` that computes the same values (S3).
 
-    Signature, names, promises and assumptions stay.
+    Signature, names, promises and assumptions stay.  A value that may be stored between two kernels
+    says in which type (``own``); one that is rounded to it for some of its readers is so for all.
     """
 
     name = "frontend-to-tiny"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [NoteStorable()])
         rewrite(op, patterns())
         rewrite(op, [DropUnusedConversion()])
         rewrite(op, [DropUnusedView()], recursive=True)
+        rewrite(op, [RoundOnce()])

@@ -26,7 +26,7 @@ from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.common.signature import graph_of
 from polyc.dialects.frontend.attention import is_boolean
-from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
+from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, mark, replace
 
 
 class LowerAttention(RewritePattern):
@@ -91,6 +91,7 @@ class LowerAttention(RewritePattern):
         result = build.select(build.repeat(empty, (at,), shape), build.splat(0.0, shape), divided)
         if op.lse is not None:
             sums = build.binary("add", largest, build.unary("log", total))
+            mark(op, result)
             _replace_both(op, result, sums, rewriter)
         else:
             replace(op, result, rewriter)

@@ -43,23 +43,22 @@ class Builder:
         """The f32 ``value`` rounded to ``element``, in f32 again.
 
         A value that has been widened from ``element`` is itself, and one that was moved since is
-        moved before it is widened.  What was computed and then moved is rounded before it moves,
-        which is the same: where it has to lie in memory to be moved, it lies there in ``element``.
+        moved before it is widened.
         """
-        moves: list[MovementOp] = []
-        source = value
-        while isinstance(
-            owner := source.owner,
-            tiny.PermuteOp | tiny.ReshapeOp | tiny.SliceOp | tiny.ExpandOp,
-        ):
-            moves.append(owner)
-            source = owner.operand
-        narrow = isinstance(owner, tiny.CastOp) and (
-            tiny.tensor_of(owner.operand).element_type == element
-        )
-        if element == f32 or (narrow and not moves):
+        moves, source = _moved(value)
+        if element == f32 or (not moves and _is_widened(source, element)):
             return value
-        made = owner.operand if isinstance(owner, tiny.CastOp) and narrow else source
+        return self.cast(self.narrowed(value, element), f32)
+
+    def narrowed(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """The f32 ``value`` rounded to ``element``.
+
+        What was computed and then moved is rounded before it moves, which is the same: where it has
+        to lie in memory to be moved, it lies there in ``element``.
+        """
+        moves, made = _moved(value)
+        if isinstance(owner := made.owner, tiny.CastOp) and _is_widened(made, element):
+            made = owner.operand
         made = self.cast(made, element)
         for move in reversed(moves):
             kind = tiny.tensor(move.result_type.dims, element)
@@ -68,7 +67,7 @@ class Builder:
                     operands=[made], result_types=[kind], properties=dict(move.properties)
                 )
             )
-        return self.cast(made, f32)
+        return made
 
     def splat(self, number: float, shape: Shape) -> SSAValue:
         """A constant of ``shape``."""
@@ -134,6 +133,22 @@ class Builder:
         return self.add(tiny.BinaryOp(fn, lhs, rhs))
 
 
+def _moved(value: SSAValue) -> tuple[list[MovementOp], SSAValue]:
+    """The movements that any type has on the way to ``value``, the last first, and their source."""
+    moves: list[MovementOp] = []
+    while isinstance(
+        owner := value.owner, tiny.PermuteOp | tiny.ReshapeOp | tiny.SliceOp | tiny.ExpandOp
+    ):
+        moves.append(owner)
+        value = owner.operand
+    return moves, value
+
+
+def _is_widened(value: SSAValue, element: Attribute) -> bool:
+    owner = value.owner
+    return isinstance(owner, tiny.CastOp) and tiny.tensor_of(owner.operand).element_type == element
+
+
 def stored(t: Attribute) -> tiny.TensorType:
     """The tiny type of a frontend tensor as it lies in memory."""
     t = cast(SizedTensorType, t)
@@ -154,10 +169,29 @@ def lowered_all(values: Sequence[SSAValue]) -> list[SSAValue] | None:
     return found if len(found) == len(values) else None
 
 
+STORABLE = "storable"
+"""The attribute of a frontend op whose first result may be stored in its own type."""
+
+
+def mark(op: Operation, value: SSAValue) -> None:
+    """Say on the op that computes the tiny ``value`` in which type the result of ``op`` is stored.
+
+    Nothing is said of what is read from memory, or is rounded already.
+    """
+    if STORABLE not in op.attributes:
+        return
+    made = value.owner
+    while isinstance(made, MovementOp):
+        made = made.source.owner
+    if isinstance(made, tiny.UnaryOp | tiny.BinaryOp | tiny.SelectOp | tiny.ReduceOp):
+        made.own = cast(SizedTensorType, op.results[0].type).element_type
+
+
 def replace(op: Operation, value: SSAValue, rewriter: PatternRewriter) -> None:
     """Put the tiny ``value`` in the place of the result of ``op``."""
     hint = op.results[0].name_hint
     if hint is not None and value.name_hint is None:
         value.name_hint = hint
+    mark(op, value)
     conversion = UnrealizedConversionCastOp.get([value], [op.results[0].type])
     rewriter.replace(op, conversion)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, SymbolRefAttr
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
@@ -24,12 +24,13 @@ from xdsl.pattern_rewriter import (
 from polyc.dialects import region, tiny
 from polyc.dialects.common.signature import TensorSpec
 from polyc.dialects.region.graph import FROM, edge
-from polyc.dialects.region.types import MemRefType
+from polyc.dialects.region.types import MemRefType, val_type
 from polyc.lowering.index_to_region.body import Body
 from polyc.lowering.index_to_region.buildable import contracts
 from polyc.lowering.index_to_region.cuts import composed
 from polyc.lowering.index_to_region.forms import extent
 from polyc.lowering.index_to_region.fusion import Fuse, Kernel, Kernels, Split
+from polyc.lowering.index_to_region.memory import stored_type
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.notes import show
 
@@ -55,6 +56,7 @@ class Lowering:
         last = graph.body.block.last_op
         assert isinstance(last, tiny.OutputOp)
         self.yields = last
+        self.given = {self._base(value) for value in found.placed.values()}
         self.single = self._is_single()
         self.kernel_names = self._kernel_names(set(others))
         self.value_names = self._value_names()
@@ -111,6 +113,12 @@ class Lowering:
 
     # Tensors
 
+    def _base(self, value: SSAValue) -> SSAValue:
+        """The value of which ``value`` is a view in memory, or itself."""
+        while value in self.found.views:
+            value = self.found.views[value]
+        return value
+
     def _spec(self, value: SSAValue) -> TensorSpec | None:
         """The output of the graph that a stored value is, where it has the output's shape."""
         for number, placed in self.found.placed.items():
@@ -126,7 +134,7 @@ class Lowering:
         if (spec := self._spec(value)) is not None and value in self.found.stored:
             return memref(spec)
         align, noalias = DEFAULT_ALIGN, True
-        element = tiny.tensor_of(value).element_type
+        element = self._element(value)
         if value in self.found.views:
             base = self._in_memory(self.found.views[value])
             align, noalias, element = base.align, base.noalias, base.element_type
@@ -135,10 +143,20 @@ class Lowering:
             sizes = [sizes[axis] for axis in self.found.stored[value].order]
         return MemRefType.of(sizes, element, align, noalias)
 
+    def _element(self, value: SSAValue) -> Attribute:
+        """The type of a value's elements in memory.
+
+        What is merged into its reader, and what an output of the graph is another view of, is as it
+        is computed.
+        """
+        stored = self.found.stored.get(value)
+        if stored is None or stored.edge != "gmem" or value in self.given:
+            return tiny.tensor_of(value).element_type
+        return stored_type(value)
+
     def _place(self, value: SSAValue) -> tuple[SymbolRefAttr, str]:
         """Where a value lies in memory: what it is ``from``, and its name there."""
-        while value in self.found.views:
-            value = self.found.views[value]
+        value = self._base(value)
         name = self.value_names[value]
         if isinstance(value, BlockArgument):
             return edge(self.name, name), name
@@ -200,7 +218,10 @@ class Lowering:
                 argument.location = value.location
         orders = {v: s.order for v, s in self.found.stored.items() if v in reads}
         body = Body(kernel.forms, block, tensors, orders)
-        made = [body.value(root.value, root.point) for root in kernel.roots]
+        made = [
+            self._rounded(body, body.value(root.value, root.point), tensor)
+            for root, tensor in zip(kernel.roots, writes, strict=True)
+        ]
         values = [
             body.values.spread(value, sorted(root.point.axes, key=kernel.iters.index), self.yields)
             for value, root in zip(made, kernel.roots, strict=True)
@@ -218,6 +239,13 @@ class Lowering:
         if self.single:
             op.attributes |= self.graph.attributes
         return op
+
+    def _rounded(self, body: Body, value: SSAValue, tensor: region.KernelTensor) -> SSAValue:
+        """A value as it is stored: rounded to a type of its own that is narrower."""
+        element = tensor.type.element_type
+        if val_type(value).element_type == element:
+            return value
+        return body.values.add(region.CastOp(value, element), self.yields)
 
     def _graph(self) -> region.GraphOp:
         sources: dict[int, SymbolRefAttr] = {
@@ -278,9 +306,9 @@ def lower_graph(
 class LowerTinyGraph(RewritePattern):
     """``tiny.graph`` with its index book → one ``region.kernel``, or a ``region.graph`` of several.
 
-    Legal when every access is affine, or a reshape, which is a view of what is stored.  Exact:
-    each value is computed by the same operations as before, and what lies between kernels is
-    stored in its own type.
+    Legal when every access is affine, or a reshape, which is a view of what is stored.  Each
+    value is computed by the same operations as before.  Rounding: what lies between kernels is
+    rounded to the type that its op says to be its own; exact where none does.
     """
 
     fuse: Fuse = "cost"

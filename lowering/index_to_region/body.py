@@ -17,7 +17,8 @@ from xdsl.ir.affine import AffineMap
 from polyc.affine import isl
 from polyc.dialects import region, tiny
 from polyc.dialects.region.types import MemRefType, ValType
-from polyc.lowering.index_to_region.forms import Form, Forms, Key, holds
+from polyc.lowering.index_to_region.forms import Form, Forms, Key
+from polyc.lowering.index_to_region.memory import holds
 from polyc.rewriting.region.points import Point
 from polyc.rewriting.region.values import Values
 

@@ -23,6 +23,7 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.signature import SizedTensorType
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.index import value_op
+from polyc.lowering.index_to_region.memory import stored_size
 
 TYPICAL = 1024
 """What a symbol is taken as."""
@@ -71,7 +72,7 @@ def _about(size: Dim) -> int:
 
 
 def element_size(value: SSAValue) -> int:
-    """The bytes of one stored element."""
+    """The bytes of one element as it is computed."""
     kind = tiny.tensor_of(value).element_type
     return 1 if kind == i1 else element_bytes(kind)
 
@@ -79,7 +80,7 @@ def element_size(value: SSAValue) -> int:
 def seconds_stored(value: SSAValue, readers: int) -> float:
     """What writing a value once and reading it so often takes, about."""
     count = points(tiny.tensor_of(value).dims)
-    return count * element_size(value) * (1 + readers) / BYTES_A_SECOND
+    return count * stored_size(value) * (1 + readers) / BYTES_A_SECOND
 
 
 def seconds_by_threads(product: SSAValue) -> float:
@@ -246,7 +247,7 @@ def fusion_delta(
     """Fusing ``value`` of sizes ``own``, which is computed at ``wanted`` points, in ``kernels``."""
     times = wanted / max(1.0, points(own))
     return Delta(
-        element_size(value) * (1.0 + kernels),
+        stored_size(value) * (1.0 + kernels),
         max(0.0, times - 1) * work.bytes_of(value),
         times,
     )

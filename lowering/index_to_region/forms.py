@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
-from xdsl.dialects.builtin import AffineSetAttr, AnyFloat, FloatAttr, UnitAttr, i1
+from xdsl.dialects.builtin import AffineSetAttr, UnitAttr, i1
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap, AffineSet
 
@@ -23,6 +23,7 @@ from polyc.dialects.common.dim import Shape
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.region.types import AxisAttr
 from polyc.lowering.index_to_region.cost import is_contraction
+from polyc.lowering.index_to_region.memory import holds, same_number
 from polyc.rewriting.postorder import reached
 from polyc.rewriting.region.points import AxisNames, Point, both, composed, moved_set
 
@@ -299,7 +300,7 @@ class Forms:
 
 def _outside(point: Point, has: float) -> tuple[Choice, ...]:
     """What gives a value that is ``has`` outside the point's guard the point's fill there."""
-    if point.fill is None or point.guard is None or _same_number(point.fill, has):
+    if point.fill is None or point.guard is None or same_number(point.fill, has):
         return ()
     return (Choice(point.guard, point.fill),)
 
@@ -310,7 +311,7 @@ def _takes_fill(op: Operation, fill: float) -> bool:
         case MovementOp():
             return True
         case tiny.ConstantOp():
-            return _same_number(op.number, fill)
+            return same_number(op.number, fill)
         case tiny.CastOp():
             kinds = [tiny.tensor_of(v).element_type for v in (op.operand, op.result)]
             # A computed condition has no constants to choose from.
@@ -318,21 +319,6 @@ def _takes_fill(op: Operation, fill: float) -> bool:
             return chosen and all(holds(kind, fill) for kind in kinds)
         case _:
             return False
-
-
-def holds(element: Attribute, number: float) -> bool:
-    """Whether a type holds a number exactly."""
-    if element == i1:
-        return number in (0.0, 1.0)
-    try:
-        held = FloatAttr(number, cast(AnyFloat, element)).value.data
-    except OverflowError:
-        return False
-    return _same_number(held, number)
-
-
-def _same_number(a: float, b: float) -> bool:
-    return a == b or (a != a and b != b)
 
 
 def views_memory(value: SSAValue, memory: Collection[SSAValue] = ()) -> bool:

@@ -9,6 +9,7 @@ from polyc.playback.estimate.array import (
     rounding_freely,
 )
 from polyc.playback.estimate.elements import erf
+from polyc.playback.estimate.stored import may_be_stored
 from polyc.playback.estimate.sums import accumulated, scattered
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "as_estimate",
     "elements",
     "erf",
+    "may_be_stored",
     "movements",
     "rounded",
     "rounding_freely",

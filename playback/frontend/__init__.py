@@ -16,7 +16,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import fail
 from polyc.dialects.common.movements import MovementOp
+from polyc.dialects.frontend.storable import keeps, rounds, storable
 from polyc.playback import functions, views
+from polyc.playback.estimate import Estimate
 from polyc.playback.frontend.attention import attention
 from polyc.playback.functions import Array, round_to, widen
 from polyc.playback.signature import bind
@@ -48,19 +50,32 @@ def evaluate(
     """The outputs in f32, before they are rounded to their stored types.
 
     With ``exact_sums`` the sums of gemm, conv2d, attention and reduce are accumulated in
-    f64 and rounded once to f32.
+    f64 and rounded once to f32.  On arrays with errors, those of a value that may be stored in its
+    own type are what its readers may see; those that round it to that type see no other.
     """
     values: dict[SSAValue, Array] = {
         arg: value_of(array)
         for arg, array in zip(graph.body.block.args, bind(graph, inputs, symbols), strict=True)
     }
     play = _Player(symbols, exact_sums)
+    known = any(isinstance(array, Estimate) for array in values.values())
+    own = storable(graph) if known else {}
+    stored: dict[SSAValue, Array] = {}
     for op in graph.body.block.ops:
-        args = [values[o] for o in op.operands]
+        args = [
+            values[o] if o not in stored or rounds(op, i, own[o]) else stored[o]
+            for i, o in enumerate(op.operands)
+        ]
         if isinstance(op, frontend.OutputOp):
             return args
-        results = play.results(op, args)
-        values.update(zip(op.results, results, strict=True))
+        if keeps(op) and (source := op.operands[0]) in stored:
+            own[op.results[0]] = own[source]
+            (stored[op.results[0]],) = play.results(op, args)
+            args = [values[source]]
+        for result, array in zip(op.results, play.results(op, args), strict=True):
+            values[result] = array
+            if result in own and result not in stored:
+                stored[result] = functions.as_stored(array, own[result])
     raise AssertionError("a verified graph ends in frontend.output")
 
 

@@ -15,11 +15,15 @@ from xdsl.parser import Parser
 
 from polyc.dialects import frontend, tiny
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
+from polyc.lowering.index_to_region import IndexToRegion
+from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.playback import frontend as frontend_playback
 from polyc.playback import tiny as tiny_playback
 from polyc.playback.functions import Array, round_to
+from polyc.playback.reference import reference
 from polyc.rewriting.driver import verify
 from polyc.test.support.root import ROOT
+from polyc.tools.play import play
 from polyc.tools.registry import make_context
 
 DOCUMENT = ROOT / "docs" / "semantics.md"
@@ -337,6 +341,29 @@ def select(relation: str, x: float, y: float, a: float, b: float) -> float:
     return float(_play(text, _scalars(x, y, a, b)))
 
 
+def read_twice(values: Sequence[float], element: str) -> tuple[float, float, float]:
+    """A sum that two ops read: as it is computed, from memory, and by how much a reader is off."""
+    vector, scalar = f"!frontend.tensor<[N], {element}>", f"!frontend.tensor<[], {element}>"
+    text = f"""frontend.graph @f(%x: {vector}) -> ({SCALAR}, {SCALAR}) {{
+      %h = frontend.reduce sum %x axes [0] : {vector} -> {scalar}
+      %a = frontend.elementwise abs %h : {scalar}
+      %b = frontend.elementwise neg %h : {scalar}
+      %c = frontend.cast %a : {scalar} -> {SCALAR}
+      %d = frontend.cast %b : {scalar} -> {SCALAR}
+      frontend.output %c, %d : {SCALAR}, {SCALAR}
+    }}"""
+    module = _parse(text)
+    graph = cast(frontend.GraphOp, next(iter(module.ops)))
+    inputs = [round_to(np.asarray(values, np.float32), graph.inputs[0].type.element_type)]
+    sizes = {"N": len(values)}
+    known = reference(graph, inputs, sizes)[0]
+    for each in (FrontendToTiny(), TinyToIndex(), IndexToRegion(fuse="none")):
+        each.apply(make_context(), module)
+    found = play(module, "f", inputs, sizes)
+    assert found is not None
+    return float(_play(text, inputs, sizes)), float(found[0]), float(known.error)
+
+
 NAMES: dict[str, Any] = {
     "attention": attention,
     "cast": cast_to,
@@ -352,6 +379,7 @@ NAMES: dict[str, Any] = {
     "mask": mask,
     "nan": math.nan,
     "pad": pad,
+    "read_twice": read_twice,
     "reduce": reduce,
     "rms_norm": rms_norm,
     "select": select,

@@ -266,3 +266,43 @@ tiny.graph @f(%x: i32) -> i32 {
 // CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: the body of @f does not end in tiny.output
 tiny.graph @f(%x: !tiny.tensor<[M, K], f32>) -> !tiny.tensor<[M, K], f32> {
 }
+
+// -----
+
+// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: the result of exp is stored as f16 or bf16, not own f32
+tiny.graph @f(%x: !tiny.tensor<[M, K], f32>) -> !tiny.tensor<[M, K], f32> {
+  %0 = tiny.unary exp %x own f32 : !tiny.tensor<[M, K], f32>
+  tiny.output %x : !tiny.tensor<[M, K], f32>
+}
+
+// -----
+
+// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: the result of sum is stored as f16 or bf16, not own i1
+tiny.graph @f(%x: !tiny.tensor<[M, K], f32>) -> !tiny.tensor<[M, K], f32> {
+  %0 = tiny.reduce sum %x axes [0] own i1 : !tiny.tensor<[M, K], f32> -> !tiny.tensor<[K], f32>
+  tiny.output %x : !tiny.tensor<[M, K], f32>
+}
+
+// -----
+
+// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: the result of lt is own f16, and i1 where f32 may be
+tiny.graph @f(%x: !tiny.tensor<[M, K], f32>) -> !tiny.tensor<[M, K], f32> {
+  %0 = tiny.compare lt %x, %x own f16 : !tiny.tensor<[M, K], f32>
+  tiny.output %x : !tiny.tensor<[M, K], f32>
+}
+
+// -----
+
+// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: the result of select is own bf16, and f16 where f32 may be
+tiny.graph @f(%c: !tiny.tensor<[M], i1>, %x: !tiny.tensor<[M], f16>) -> !tiny.tensor<[M], f16> {
+  %0 = tiny.select %c, %x, %x own bf16 : !tiny.tensor<[M], f16>
+  tiny.output %x : !tiny.tensor<[M], f16>
+}
+
+// -----
+
+// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: type expected
+tiny.graph @f(%x: !tiny.tensor<[M, K], f32>) -> !tiny.tensor<[M, K], f32> {
+  %0 = tiny.unary exp %x own 16 : !tiny.tensor<[M, K], f32>
+  tiny.output %x : !tiny.tensor<[M, K], f32>
+}

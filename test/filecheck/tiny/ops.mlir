@@ -80,3 +80,20 @@ tiny.graph @stretch(%x: !tiny.tensor<[1, N], f32>) -> !tiny.tensor<[M, 4, N], f3
   %0 = tiny.expand %x dims [0, 2] : !tiny.tensor<[1, N], f32> -> !tiny.tensor<[M, 4, N], f32>
   tiny.output %0 : !tiny.tensor<[M, 4, N], f32>
 }
+
+// A computed value of f32 may say in which type it is stored between two kernels.
+
+// CHECK: tiny.graph @own
+// CHECK-NEXT: %e = tiny.unary exp %x own f16 : !tiny.tensor<[M, N], f32>
+// CHECK-NEXT: %a = tiny.binary add %e, %x own bf16 {note = "kept"} : !tiny.tensor<[M, N], f32>
+// CHECK-NEXT: %p = tiny.compare lt %x, %a : !tiny.tensor<[M, N], f32>
+// CHECK-NEXT: %s = tiny.select %p, %e, %a own f16 : !tiny.tensor<[M, N], f32>
+// CHECK-NEXT: %m = tiny.reduce max %s axes [0] own f16 {note = "kept"} : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[N], f32>
+tiny.graph @own(%x: !tiny.tensor<[M, N], f32>) -> !tiny.tensor<[N], f32> {
+  %e = tiny.unary exp %x own f16 : !tiny.tensor<[M, N], f32>
+  %a = tiny.binary add %e, %x own bf16 {note = "kept"} : !tiny.tensor<[M, N], f32>
+  %p = tiny.compare lt %x, %a : !tiny.tensor<[M, N], f32>
+  %s = tiny.select %p, %e, %a own f16 : !tiny.tensor<[M, N], f32>
+  %m = tiny.reduce max %s axes [0] own f16 {note = "kept"} : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[N], f32>
+  tiny.output %m : !tiny.tensor<[N], f32>
+}

@@ -21,7 +21,7 @@ frontend.graph @chain(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K
 // NONE-NOT:    boundary
 
 // LEGAL:       region.kernel @chain_0 iters [m: M, n: N]
-// LEGAL:         outs(v0: !region.memref<[M, N], f32, align 16, noalias> gmem {boundary = "it is reduced, and would be again in each step of another reduction
+// LEGAL:         outs(v0: !region.memref<[M, N], f16, align 16, noalias> gmem {boundary = "it is reduced, and would be again in each step of another reduction
 // LEGAL:       region.kernel @chain_1 iters [m: M, n: N]
 // LEGAL-NOT:   region.kernel
 

@@ -15,7 +15,7 @@ frontend.graph @view(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K,
 
 // -----
 
-// CHECK: error[UnsupportedProgram]: v0 of @cut_1 is [N, M], which merges no axes of what is [M, N] in memory, and splits none of it; give it as an input or output of a graph of its own
+// CHECK: error[UnsupportedProgram]: output C is [N, M], which merges no axes of what is [M, N] in memory, and splits none of it; give it as an input or output of a graph of its own
 frontend.graph @cut(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K, N], f16>) -> (C: !frontend.tensor<[N, M], f16>) {
   %0 = frontend.gemm %A, %B {acc = f32} : (!frontend.tensor<[M, K], f16>, !frontend.tensor<[K, N], f16>) -> !frontend.tensor<[M, N], f16>
   %1 = frontend.reshape %0 : !frontend.tensor<[M, N], f16> -> !frontend.tensor<[N, M], f16>

@@ -1,0 +1,138 @@
+"""Which values of a ``frontend`` graph may be rounded to their own type (S0.6).
+
+An intermediate's type is nominal: it is the type in which the value is stored, if it goes through
+memory between two kernels.  Whether it does is decided far below; which values it may be is decided
+here, for the reference that results are compared with and for all layers, which store no others
+narrower than they are computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from xdsl.dialects.builtin import bf16, f16, f32, i1
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from polyc.dialects.common.movements import MovementOp
+from polyc.dialects.frontend import (
+    AttentionOp,
+    CastOp,
+    CompareOp,
+    Conv2dOp,
+    ElementwiseOp,
+    ExpandOp,
+    GemmOp,
+    GraphOp,
+    LayerNormOp,
+    LogSoftmaxOp,
+    OutputOp,
+    ReduceOp,
+    RmsNormOp,
+    SelectOp,
+    SoftmaxOp,
+    tensor_of,
+)
+
+PRODUCTS = (GemmOp, Conv2dOp, AttentionOp)
+"""Ops of which tensor cores make a kernel."""
+
+REDUCTIONS = (*PRODUCTS, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp)
+"""Ops that compute an element of many."""
+
+ELEMENTWISE = (ElementwiseOp, CompareOp, SelectOp, CastOp, OutputOp)
+"""Ops that may always follow what they read in one kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a value is made of: ``source`` is what was moved or widened, ``repeated`` along axes."""
+
+    source: SSAValue
+    reduction: bool = False
+    product: bool = False
+    repeated: bool = False
+
+
+def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
+    """The computed values that may be stored between two kernels in f16 or bf16, with that type.
+
+    They are of that type and made of a reduction, and, looking through movements and casts to f32,
+
+    - more than one op reads them, or one at two places,
+    - or an op reads them that is no function of the elements at one place,
+    - or a function repeats them along an axis, or joins them with another value that is made of a
+      reduction, where a product is among what is read: one kernel need not hold all,
+    - or all that read them round them to that type, so that it makes no difference.
+
+    So what follows a product alone, on the way to an output, is rounded there and nowhere before.
+    What a cast gives has been rounded, and is none of them.
+    """
+    made: dict[SSAValue, _Made] = {}
+    places: dict[SSAValue, int] = {}
+    found: set[SSAValue] = set()
+    seen: set[SSAValue] = set()
+    for op in graph.body.block.ops:
+        read = {o: made.get(o) or _Made(o) for o in op.operands}
+        if keeps(op):
+            one, repeats = read[op.operands[0]], isinstance(op, ExpandOp)
+            made[op.results[0]] = replace(one, repeated=repeats or one.repeated)
+            continue
+        for operand, one in read.items():
+            places[one.source] = places.get(one.source, 0) + 1
+            joined = _joined(operand, one, op, list(read.values()))
+            if places[one.source] > 1 or not isinstance(op, ELEMENTWISE) or joined:
+                found.add(one.source)
+        sources = [read[o].source for o in op.operands]
+        seen |= {v for i, v in enumerate(sources) if not rounds(op, i, tensor_of(v).element_type)}
+        for result in op.results:
+            reduction = isinstance(op, REDUCTIONS) or any(m.reduction for m in read.values())
+            product = isinstance(op, PRODUCTS) or any(m.product for m in read.values())
+            made[result] = _Made(result, reduction, product)
+    return {
+        value: tensor_of(value).element_type
+        for value, one in made.items()
+        if one.source is value
+        and one.reduction
+        and _is_narrow(value)
+        and (value in found or value not in seen)
+    }
+
+
+def _joined(operand: SSAValue, one: _Made, op: Operation, read: list[_Made]) -> bool:
+    """Whether a function repeats ``one``, which it reads as ``operand``, or joins it with more."""
+    stretched = any(tensor_of(r).dims != tensor_of(operand).dims for r in op.results)
+    if one.product and (one.repeated or stretched):
+        return True
+    others = [m for m in read if m.source is not one.source and m.reduction]
+    return any(m.product or one.product for m in others)
+
+
+def _is_narrow(value: SSAValue) -> bool:
+    return tensor_of(value).element_type in (f16, bf16) and not isinstance(value.owner, CastOp)
+
+
+def keeps(op: Operation) -> bool:
+    """Whether the result has elements of the operand as they are: moved, or in f32."""
+    if isinstance(op, CastOp):
+        kinds = [tensor_of(v).element_type for v in (op.operand, op.result)]
+        return kinds[1] == f32 and kinds[0] != i1
+    return isinstance(op, MovementOp)
+
+
+def rounds(op: Operation, operand: int, own: Attribute) -> bool:
+    """Whether an op rounds an operand to the type ``own`` in any case.
+
+    It does not matter to it whether that has been stored in that type.
+    """
+    match op:
+        case GemmOp() | Conv2dOp():
+            kind = tensor_of(op.operands[operand]).element_type
+        case AttentionOp() if operand < 3:
+            kind = tensor_of(op.operands[operand]).element_type
+        case OutputOp():
+            kind = tensor_of(op.args[operand]).element_type
+        case CastOp():
+            kind = tensor_of(op.result).element_type
+        case _:
+            return False
+    return kind == own

@@ -1,0 +1,51 @@
+"""``index-to-region``: the types in which values lie in memory between kernels (S0.6)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, i1
+from xdsl.ir import Attribute, SSAValue
+
+from polyc.dialects import tiny
+from polyc.dialects.common.movements import MovementOp
+from polyc.dialects.gpu.types import element_bytes
+
+
+def stored_type(value: SSAValue) -> Attribute:
+    """The element type in which a value is stored between two kernels.
+
+    It is the one that its op says to be its own, or that in which it is computed.  What is moved
+    has the type of what it is made of, where that holds the numbers that a pad or a mask adds.
+    """
+    moved, computed = value, tiny.tensor_of(value).element_type
+    fills: list[float] = []
+    while isinstance(op := moved.owner, MovementOp):
+        if isinstance(op, tiny.PadOp | tiny.MaskOp):
+            fills.append(op.number)
+        moved = op.source
+    own = None if not isinstance(op, tiny.FunctionOp | tiny.SelectOp | tiny.ReduceOp) else op.own
+    if own is None or not all(holds(own, number) for number in fills):
+        return computed
+    return own
+
+
+def stored_size(value: SSAValue) -> int:
+    """The bytes of one element of a value that is stored between two kernels."""
+    kind = stored_type(value)
+    return 1 if kind == i1 else element_bytes(kind)
+
+
+def holds(element: Attribute, number: float) -> bool:
+    """Whether a type holds a number exactly."""
+    if element == i1:
+        return number in (0.0, 1.0)
+    try:
+        held = FloatAttr(number, cast(AnyFloat, element)).value.data
+    except OverflowError:
+        return False
+    return same_number(held, number)
+
+
+def same_number(a: float, b: float) -> bool:
+    return a == b or (a != a and b != b)
