@@ -6,7 +6,7 @@ that the two check each other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,8 @@ from polyc.dialects.frontend.storable import keeps, rounds, storable
 from polyc.playback import functions, views
 from polyc.playback.estimate import Estimate
 from polyc.playback.frontend.attention import attention
-from polyc.playback.functions import Array, round_to, widen
+from polyc.playback.frontend.weights import are_multiplied, are_weights
+from polyc.playback.functions import Array, round_freely, round_to, widen
 from polyc.playback.signature import bind
 
 
@@ -111,7 +112,7 @@ class _Player:
             case frontend.SelectOp():
                 return np.where(args[0], args[1], args[2])
             case frontend.CastOp():
-                return converted(args[0], frontend.tensor_of(op.result).element_type)
+                return converted(args[0], frontend.tensor_of(op.result).element_type, _rounder(op))
             case frontend.ConstantOp():
                 return np.asarray(op.number, np.float32)
             case frontend.ReduceOp():
@@ -127,15 +128,18 @@ class _Player:
             case _:
                 fail("UnsupportedProgram", f"{op.name} has no playback in a frontend graph", op)
 
-    def _operands(self, of: SSAValue, *arrays: Array) -> list[Array]:
+    def _operands(self, of: Sequence[SSAValue], *arrays: Array) -> list[Array]:
         """Operands of a contraction: rounded to their type, in the type of the sum."""
-        element = frontend.tensor_of(of).element_type
+        element = frontend.tensor_of(of[0]).element_type
         if element != f32:
-            arrays = tuple(widen(round_to(a, element)) for a in arrays)
+            arrays = tuple(
+                widen((round_freely if are_weights(value) else round_to)(a, element))
+                for value, a in zip(of, arrays, strict=True)
+            )
         return [a.astype(np.float64) for a in arrays] if self.exact else list(arrays)
 
     def _gemm(self, op: frontend.GemmOp, x: Array, y: Array) -> Array:
-        a, b = self._operands(op.a, x, y)
+        a, b = self._operands((op.a, op.b), x, y)
         if op.transpose_a is not None:
             a = np.swapaxes(a, -1, -2)
         if op.transpose_b is not None:
@@ -143,7 +147,7 @@ class _Player:
         return widen(np.matmul(a, b))
 
     def _conv2d(self, op: frontend.Conv2dOp, x: Array, y: Array) -> Array:
-        image, weight = self._operands(op.image, x, y)
+        image, weight = self._operands((op.image, op.weight), x, y)
         if op.layout == "nhwc":
             image, weight = (np.moveaxis(a, -1, 1) for a in (image, weight))
         top, bottom, left, right = op.padding
@@ -204,8 +208,16 @@ class _Player:
         return result
 
 
-def converted(x: Array, element: Attribute) -> Array:
+def converted(
+    x: Array, element: Attribute, rounder: Callable[[Array, Attribute], Array] = round_to
+) -> Array:
     """``x`` after a cast that the user wrote, as it is inside a graph."""
     if element == i1:
         return x if x.dtype == np.bool_ else x != 0
-    return widen(round_to(widen(x), element))
+    return widen(rounder(widen(x), element))
+
+
+def _rounder(op: frontend.CastOp) -> Callable[[Array, Attribute], Array]:
+    """How a cast rounds: the weights of a product may be divided later."""
+    free = are_multiplied(op.result) and are_weights(op.operand)
+    return round_freely if free else round_to
