@@ -51,6 +51,7 @@ class _Made:
     reduction: bool = False
     product: bool = False
     repeated: bool = False
+    moved: bool = False
 
 
 def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
@@ -60,8 +61,9 @@ def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
 
     - more than one op reads them, or one at two places,
     - or an op reads them that is no function of the elements at one place,
-    - or a function repeats them along an axis, or joins them with another value that is made of a
-      reduction, where a product is among what is read: one kernel need not hold all,
+    - or a function repeats them along an axis, or reads them moved, or joins them with another
+      value that is made of a reduction, where a product is among what is read: one kernel need not
+      hold all,
     - or all that read them round them to that type, so that it makes no difference.
 
     So what follows a product alone, on the way to an output, is rounded there and nowhere before.
@@ -75,7 +77,11 @@ def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
         read = {o: made.get(o) or _Made(o) for o in op.operands}
         if keeps(op):
             one, repeats = read[op.operands[0]], isinstance(op, ExpandOp)
-            made[op.results[0]] = replace(one, repeated=repeats or one.repeated)
+            made[op.results[0]] = replace(
+                one,
+                repeated=repeats or one.repeated,
+                moved=one.moved or isinstance(op, MovementOp),
+            )
             continue
         for operand, one in read.items():
             places[one.source] = places.get(one.source, 0) + 1
@@ -87,7 +93,9 @@ def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
         for result in op.results:
             reduction = isinstance(op, REDUCTIONS) or any(m.reduction for m in read.values())
             product = isinstance(op, PRODUCTS) or any(m.product for m in read.values())
-            made[result] = _Made(result, reduction, product)
+            # The filters of a group have an axis of their own in tiny.
+            split = isinstance(op, Conv2dOp) and op.groups.constant() != 1
+            made[result] = _Made(result, reduction, product, moved=split)
     return {
         value: tensor_of(value).element_type
         for value, one in made.items()
@@ -99,9 +107,9 @@ def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
 
 
 def _joined(operand: SSAValue, one: _Made, op: Operation, read: list[_Made]) -> bool:
-    """Whether a function repeats ``one``, which it reads as ``operand``, or joins it with more."""
+    """Whether a function repeats ``one``, reads it moved as ``operand``, or joins it with more."""
     stretched = any(tensor_of(r).dims != tensor_of(operand).dims for r in op.results)
-    if one.product and (one.repeated or stretched):
+    if one.product and (one.repeated or one.moved or stretched):
         return True
     others = [m for m in read if m.source is not one.source and m.reduction]
     return any(m.product or one.product for m in others)

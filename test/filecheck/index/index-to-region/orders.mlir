@@ -52,7 +52,7 @@ frontend.graph @viewed(%x: !frontend.tensor<[N, 64, H, W], f16>, %w: !frontend.t
 }
 // CHECK:       region.graph @viewed
 // CHECK:       region.kernel @viewed_0 iters [n: N, i1: 64, h: H, w: W]
-// CHECK:           outs(v0: !region.memref<[N, 64, H, W], f32{{.*}} is a view of memory and not affine
+// CHECK:           outs(v0: !region.memref<[N, 64, H, W], f16{{.*}} is a view of memory and not affine
 // CHECK:       region.kernel @viewed_1 iters [n: N, h: H, w: W, i3: 64]
-// CHECK-NEXT:      ins(%v0: !region.memref<[N, 64, H, W], f32
+// CHECK-NEXT:      ins(%v0: !region.memref<[N, 64, H, W], f16
 // CHECK-NEXT:      outs(v1: !region.memref<[N, H, W, 64], f16
