@@ -231,6 +231,8 @@ class Products:
         if sum(windowed) != 1:
             return None
         image, filters = (_axes_of(f) for f in (given if windowed[0] else given[::-1]))
+        if image is None or filters is None:
+            return None
         gone = cast(tiny.ReduceOp, value.owner).axes
         kept = sorted((image | filters).difference(gone))
         if image & filters & set(kept):
@@ -307,7 +309,10 @@ class Products:
         """
         gone = cast(tiny.ReduceOp, value.owner).axes
         sizes = tiny.tensor_of(cast(tiny.ReduceOp, value.owner).operand).dims
-        one, other = (_axes_of(f).difference(gone) for f in factors(value))
+        axes = [_axes_of(f) for f in factors(value)]
+        if None in axes:
+            return Level.BARE
+        one, other = (cast("set[int]", a).difference(gone) for a in axes)
         wide = all(cost.points(sizes[i] for i in a) >= TILE for a in (one - other, other - one))
         return Level.SPREAD if wide else Level.BARE
 
@@ -471,7 +476,12 @@ def _repeats(value: SSAValue) -> bool:
     return entry is not None and any(axis.repeats for axis in entry.axes)
 
 
-def _axes_of(factor: SSAValue) -> set[int]:
-    """The axes of a product's space along which a factor does not repeat."""
+def _axes_of(factor: SSAValue) -> set[int] | None:
+    """The axes of a product's space along which a factor does not repeat.
+
+    None where a size is a product of symbols, which has an axis for each of them in the book.
+    """
     entry = index.value_op(factor)
-    return {i for i, axis in enumerate(() if entry is None else entry.axes) if not axis.repeats}
+    if entry is None or len(entry.axes) != tiny.tensor_of(factor).rank:
+        return None
+    return {i for i, axis in enumerate(entry.axes) if not axis.repeats}
