@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         print(f"{name:16} {total * 1e6:9.1f} {run.seconds * 1e6:9.1f} {total / run.seconds:5.2f}")
         for time in times if args.parts else ():
-            print(f"    {time.line()}")
+            print(f"    {json.dumps(time.as_dict())}")
     if args.output is not None:
         args.output.write_text(json.dumps({"rows": rows}, indent=1) + "\n", encoding="utf-8")
     return 0

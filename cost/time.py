@@ -86,15 +86,26 @@ class Time:
         }
         return max(parts, key=lambda name: parts[name])
 
-    def line(self) -> str:
-        """The kernel, its time and what bounds it, in one line."""
-        return (
-            f"@{self.kernel} {self.variant}: {self.seconds * 1e6:.3g} us, bound by {self.bound} "
-            f"(tensor cores {self.tensor * 1e6:.3g}, arithmetic {self.threads * 1e6:.3g}, "
-            f"memory {self.memory * 1e6:.3g}, L2 {self.cache * 1e6:.3g}, "
-            f"waiting {(self.waiting + self.after) * 1e6:.3g}, launch {self.launch * 1e6:.3g}; "
-            f"waves {self.waves:.2f})"
-        )
+    def as_dict(self) -> dict[str, object]:
+        """The time and its parts as JSON data, in microseconds."""
+        return {
+            "kernel": self.kernel,
+            "variant": self.variant,
+            "us": microseconds(self.seconds),
+            "bound": self.bound,
+            "tensor_cores_us": microseconds(self.tensor),
+            "arithmetic_us": microseconds(self.threads),
+            "memory_us": microseconds(self.memory),
+            "l2_us": microseconds(self.cache),
+            "waiting_us": microseconds(self.waiting + self.after),
+            "launch_us": microseconds(self.launch),
+            "waves": float(f"{self.waves:.3g}"),
+        }
+
+
+def microseconds(seconds: float) -> float:
+    """Three digits of a time in microseconds."""
+    return float(f"{seconds * 1e6:.3g}")
 
 
 def modelled(kernel: KernelOp, plan: ScheduleOp, sizes: Mapping[str, int]) -> Time:
