@@ -25,6 +25,7 @@ class Device:
     ``cache``             bytes between the L2 cache and the SMs
     ``cache_bytes``       of the L2 cache, that a kernel finds what the one before it wrote in
     ``latency``           seconds from a load to its use, where memory is asked
+    ``near``              the same where the L2 cache has it
     ``launch``            seconds from one kernel's last store to the next one's first load, inside
                           a CUDA graph
     ``fill``              seconds before the first products of a pipeline, and after the last
@@ -43,6 +44,7 @@ class Device:
     cache: float
     cache_bytes: float
     latency: float
+    near: float
     launch: float
     fill: float = 1.5e-6
     threads: int = 2048
@@ -61,6 +63,7 @@ A100 = Device(
     cache=5.0e12,
     cache_bytes=30e6,
     latency=0.55e-6,
+    near=0.25e-6,
     launch=2.5e-6,
     shared=164 * 1024,
 )
@@ -78,6 +81,7 @@ H200 = Device(
     cache=11e12,
     cache_bytes=40e6,
     latency=0.45e-6,
+    near=0.2e-6,
     launch=2.0e-6,
 )
 """Data sheet: 989 TFLOP/s f16, 60 f32 (an FMA is two), 4.8 TB/s.  A copy gets 4.2.  Products of

@@ -33,6 +33,9 @@ SHARE = 1 / 64
 WARPS = 16
 """Of an SM, that keep it busy; fewer wait for each other's results."""
 
+AGAIN = 4
+"""How often tiles bring what memory gave once, from where on loads wait for L2 alone."""
+
 VECTOR = 16
 """Bytes of a thread's widest load."""
 
@@ -142,7 +145,9 @@ def _time(work: Work, device: Device, name: str, variant: str, mma: str) -> Time
     threads = work.operations / (device.operations * waves * min(1.0, resident / WARPS))
     drawn = min(1.0, busy * SHARE)
     turns = ceil(work.blocks / (chip * work.at_once))
-    waiting = work.steps * device.latency * turns
+    # What is brought more than once comes from L2 the second time.
+    latency = device.latency if work.cache < AGAIN * work.memory else device.near
+    waiting = work.steps * latency * turns
     # An epilogue's loads come after the products, a vector of each thread at a time.
     ahead = work.blocks * work.threads * VECTOR
     after = work.reads / ahead * device.latency * turns

@@ -246,16 +246,20 @@ def read_labels(op: ReadOp) -> list[str]:
     return [label for i, label in enumerate(op.result.type.labels) if i in used]
 
 
-def innermost(op: ReadOp) -> str | None:
-    """The axis whose neighbours a read finds side by side in memory, if there is one."""
+def innermost(op: ReadOp) -> set[str]:
+    """The axes whose neighbours a read finds side by side in memory.
+
+    Of ``32 * d0 + d1`` it is d1, which stands alone in the sum.
+    """
     results = op.map.data.results
     if not results:
-        return None
-    # Of ``32 * d0 + d1`` it is d1: the axis that stands alone in the sum.
-    for term, factor in linear_of(results[-1]).terms:
-        if not isinstance(term, Floor) and term[0] == "d" and factor == 1:
-            return op.result.type.labels[term[1]]
-    return None
+        return set()
+    labels = op.result.type.labels
+    return {
+        labels[term[1]]
+        for term, factor in linear_of(results[-1]).terms
+        if not isinstance(term, Floor) and term[0] == "d" and factor == 1
+    }
 
 
 def result_labels(op: Operation) -> tuple[str, ...]:

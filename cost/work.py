@@ -110,8 +110,8 @@ def load_cost(op: ReadOp, column: str | None, tile: dict[str, int]) -> tuple[flo
     if not labels:
         return 0.0, 1.0
     last, size = innermost(op), size_in_bytes(op.result.type.element_type)
-    if column not in labels or column == last:
+    if column not in labels or column in last:
         return LOAD, 1.0
     run = SECTOR // size
-    beside = 1 if last is None else tile.get(last, 1) or run
+    beside = max((tile.get(label, 1) or run for label in last), default=1)
     return SCATTERED, max(1.0, run / min(run, beside))
