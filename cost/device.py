@@ -8,7 +8,7 @@ many parts it comes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 
@@ -88,6 +88,9 @@ H200 = Device(
 4096 rows run at 700 between their epilogues, as power slows the clock, and at 7.1 on each of 32
 SMs (``bench/results``).  Tiles come at 6 to 7.6 TB/s from L2, of which the profiler says that it is
 half of what there is (docs/performance.md)."""
+
+H100 = replace(H200, name="H100 SXM", memory=3.0e12, cache_bytes=33e6)
+"""An H200 but for its memory: 3.35 TB/s by the data sheet, of which a copy gets 3.0."""
 
 DEVICES: Mapping[str, Device] = MappingProxyType({"sm_80": A100, "sm_90a": H200})
 """The chip that each architecture is modelled by."""

@@ -15,6 +15,11 @@ CONVERT = 1
 """Instructions of a vector's element around its load."""
 
 
+MASKED = 3.5
+"""What an element of a tile beyond the row's end takes, where one of the row takes 1: rows of 4096
+in tiles of 8192 take longer than whole ones (``bench/results/norms-*.json``)."""
+
+
 def rows_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     """Rows that are reduced: read once where they are resident, else once for each pass."""
     height, columns, _ = plan.tile_sizes
@@ -26,7 +31,7 @@ def rows_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     row = plan.vectorize_axis.data.partition(".")[0]
     length = values.extents.get(row, 1)
     chunks = -(-length // columns)
-    padded = chunks * columns / max(1, length)
+    padded = 1 + MASKED * (chunks * columns / max(1, length) - 1)
     work = Work(blocks, plan.threads(), there)
     streamed = plan.algo_choice.data["rows"] == StringAttr("streaming")
     passes = _passes(values, row) if streamed else 1

@@ -8,7 +8,7 @@ from math import prod
 from xdsl.ir import Operation, SSAValue
 
 from polyc.cost.values import MOVES, Values, operations, size_in_bytes
-from polyc.cost.work import LOAD, STORE, Work
+from polyc.cost.work import COPY, LOAD, STORE, Work
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import CastOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import val_type
@@ -36,6 +36,10 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         brought |= _operand_bytes(values, reduce, tile, attention)
     work.flops *= visible
     work.cache = visible * sum(brought.values())
+    work.ring = plan.loader.data != "register"
+    if plan.loader.data != "tma":
+        vectors = work.cache / (OPERAND_BYTES * max(1, plan.integer("vectorize")))
+        work.operations += COPY * vectors
     for op in values.reached:
         if op in free:
             continue

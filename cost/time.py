@@ -28,7 +28,10 @@ TYPICAL = 1024
 """What a symbol is taken as where no size is given."""
 
 SHARE = 1 / 64
-"""Of the memory's bandwidth, that one SM draws at most."""
+"""Of the memory's bandwidth, that one SM draws at most by loads of its threads."""
+
+RING = 1 / 25
+"""The same by copies into a ring of shared memory, of which several are on their way."""
 
 WARPS = 16
 """Of an SM, that keep it busy; fewer wait for each other's results."""
@@ -50,7 +53,7 @@ class Time:
     ``cache``    bytes between L2 and SMs
     ``waiting``  loads that wait for each other
     ``launch``   from the kernel before to the first tile
-    ``after``    loads of an epilogue, which come when the products are done
+    ``after``    what nothing else runs beside: the ends of tiles, and loads of an epilogue
     ``waves``    the part of the chip's SMs that is busy over the time of the arithmetic
     """
 
@@ -70,7 +73,7 @@ class Time:
     def arithmetic(self) -> float:
         """Tensor cores and threads: beside each other, or one after the other."""
         if self.overlapped:
-            return max(self.tensor, self.threads)
+            return max(self.tensor, self.threads) + self.after
         return self.tensor + self.threads + self.after
 
     @property
@@ -100,7 +103,7 @@ class Time:
             "arithmetic_us": microseconds(self.threads),
             "memory_us": microseconds(self.memory),
             "l2_us": microseconds(self.cache),
-            "waiting_us": microseconds(self.waiting + self.after),
+            "waiting_us": microseconds(max(self.waiting, self.after)),
             "launch_us": microseconds(self.launch),
             "waves": float(f"{self.waves:.3g}"),
         }
@@ -111,9 +114,14 @@ def microseconds(seconds: float) -> float:
     return float(f"{seconds * 1e6:.3g}")
 
 
-def modelled(kernel: KernelOp, plan: ScheduleOp, sizes: Mapping[str, int]) -> Time:
-    """The modelled time of a region under a schedule; ``sizes`` has all symbols of the region."""
-    device = DEVICES[plan.arch.data]
+def modelled(
+    kernel: KernelOp, plan: ScheduleOp, sizes: Mapping[str, int], device: Device | None = None
+) -> Time:
+    """The modelled time of a region under a schedule; ``sizes`` has all symbols of the region.
+
+    ``device`` is the chip; without it that of the schedule's architecture.
+    """
+    device = device or DEVICES[plan.arch.data]
     values = Values(kernel, sizes)
     there = at_once(plan, device)
     if plan.mma.data != "none":
@@ -141,16 +149,20 @@ def _time(work: Work, device: Device, name: str, variant: str, mma: str) -> Time
     if mma == "mma.sync":
         rate *= device.mma_sync
     tensor = work.flops / rate
-    resident = min(work.at_once, ceil(work.blocks / chip)) * work.threads / 32
-    threads = work.operations / (device.operations * waves * min(1.0, resident / WARPS))
-    drawn = min(1.0, busy * SHARE)
+    together = min(work.at_once, ceil(work.blocks / chip))
+    busy_warps = together * work.threads / 32
+    threads = work.operations / (device.operations * waves * min(1.0, busy_warps / WARPS))
+    drawn = min(1.0, busy * (RING if work.ring else SHARE))
     turns = ceil(work.blocks / (chip * work.at_once))
     # What is brought more than once comes from L2 the second time.
     latency = device.latency if work.cache < AGAIN * work.memory else device.near
     waiting = work.steps * latency * turns
-    # An epilogue's loads come after the products, a vector of each thread at a time.
-    ahead = work.blocks * work.threads * VECTOR
-    after = work.reads / ahead * device.latency * turns
+    # What runs beside nothing: the ends of each tile, and an epilogue's loads after its products, a
+    # vector of each thread at a time; where an SM has one block, its other loads too.
+    reads = work.reads / (work.blocks * work.threads * VECTOR) * device.latency
+    after = turns * (reads + (device.fill * (2 if work.overlapped else 1) if work.flops else 0.0))
+    if together == 1 and not work.flops:
+        after += waiting
     return Time(
         name,
         variant,
@@ -159,7 +171,7 @@ def _time(work: Work, device: Device, name: str, variant: str, mma: str) -> Time
         work.memory / (device.memory * drawn),
         work.cache / (device.cache * drawn),
         waiting,
-        device.launch + (device.fill if work.flops else 0.0),
+        device.launch,
         waves,
         after,
         work.overlapped,
@@ -174,10 +186,12 @@ def chosen(plans: Iterable[ScheduleOp], sizes: Mapping[str, int]) -> ScheduleOp 
     return next((p for p in plans if all(fact.holds(sizes) for fact in p.when.data)), None)
 
 
-def times_of(module: ModuleOp, sizes: Mapping[str, int]) -> list[Time]:
+def times_of(
+    module: ModuleOp, sizes: Mapping[str, int], device: Device | None = None
+) -> list[Time]:
     """The modelled time of each region of a module that has schedules, in order.
 
-    ``sizes`` has the symbols of all of them.
+    ``sizes`` has the symbols of all of them; ``device`` is as in ``modelled``.
     """
     plans: dict[str, list[ScheduleOp]] = {}
     for op in module.walk():
@@ -188,5 +202,5 @@ def times_of(module: ModuleOp, sizes: Mapping[str, int]) -> list[Time]:
         if isinstance(op, KernelOp):
             plan = chosen(plans.get(op.sym_name.data, ()), sizes)
             if plan is not None:
-                found.append(modelled(op, plan, sizes))
+                found.append(modelled(op, plan, sizes, device))
     return found

@@ -17,6 +17,9 @@ SECTOR = 32
 LOAD = 4.0
 """Instructions of a thread in a load's time: an SM takes one of a warp where it issues four."""
 
+COPY = 10.0
+"""Instructions by which a thread brings one vector of an operand's tile, where TMA does not."""
+
 STORE = 4.0
 """Instructions by which an element of a fragment gets to memory."""
 
@@ -48,6 +51,8 @@ class Work:
     cache: float = 0.0
     reads: float = 0.0
     steps: float = 0.0
+    ring: bool = False
+    """Whether copies of the tiles of later steps are on their way while one is worked on."""
     overlapped: bool = False
     """Whether tensor cores and threads work at the same time, each on another part of a tile."""
 

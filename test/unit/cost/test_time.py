@@ -9,8 +9,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, f16, f32
 from xdsl.ir import Attribute
 
-from polyc.bench.modelled import RESULTS, measured, modelled_times
-from polyc.cost.device import DEVICES, H200
+from polyc.bench.modelled import RESULTS, measured, measured_kernels, modelled_times
+from polyc.cost.device import DEVICES, H100, H200
 from polyc.cost.time import Time, chosen, modelled, times_of
 from polyc.dialects.frontend import AttentionOp
 from polyc.dialects.plan import ScheduleOp
@@ -216,21 +216,41 @@ def test_unlike_outputs_are_counted_each() -> None:
 # What was measured ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["norm_gemm", "gelu_mlp", "mlp_residual", "dequant_gemm", "basic_down", "bottleneck_down"],
+STABLE = ("norm_gemm", "gelu_mlp", "mlp_residual", "dequant_gemm", "basic_down", "bottleneck_down")
+KERNELS = (
+    "gemm 4096x4096x4096",
+    "gemm 128x128x65536",
+    "gemm 4095x4095x4095",
+    "attention d128 full 2048",
+    "attention d64 causal 8192",
+    "conv 128x256x56x256",
+    "softmax 16384x8192",
+    "rms_norm 32x1048576",
 )
-def test_a_program_takes_what_it_was_measured_to_take(name: str) -> None:
-    run = measured()[name]
-    seconds = sum(t.seconds for t in modelled_times(name, run.sizes))
+
+
+@pytest.mark.parametrize("name", [*STABLE, *KERNELS])
+def test_a_graph_takes_what_it_was_measured_to_take(name: str) -> None:
+    run = (measured() if name in MODELS else measured_kernels())[name]
+    seconds = sum(t.seconds for t in modelled_times(name, run))
     assert 1 / 1.25 < seconds / run.seconds < 1.25
 
 
-def test_the_table_has_the_programs_that_were_measured() -> None:
-    rows = json.loads((RESULTS / "modelled.json").read_text("utf-8"))["rows"]
+@pytest.mark.parametrize("file", ["modelled", "modelled-kernels"])
+def test_the_tables_have_what_was_measured(file: str) -> None:
+    runs = measured() if file == "modelled" else measured_kernels()
+    rows = json.loads((RESULTS / f"{file}.json").read_text("utf-8"))["rows"]
     there = {row["case"]: row for row in rows}
-    assert there.keys() == measured().keys()
-    for name, run in measured().items():
+    assert there.keys() == runs.keys()
+    for name, run in runs.items():
         assert there[name]["measured_us"] == round(run.seconds * 1e6, 1)
     near = [row for row in rows if 1 / 1.25 < row["ratio"] < 1.25]
     assert len(near) >= 0.9 * len(rows)
+
+
+def test_a_chip_may_be_named() -> None:
+    s = Sketch("add")
+    x, y = s.input("x", 8192, 4096), s.input("y", 8192, 4096)
+    module = planned(s.done(z=s.fn("add", x, y)))
+    one, other = (times_of(module, {}, device)[0].memory for device in (H100, H200))
+    assert one / other == pytest.approx(H200.memory / H100.memory)
