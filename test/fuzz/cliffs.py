@@ -107,12 +107,25 @@ def failure(composition: Composition, counts: Counter[str] | None = None) -> str
     return f"{composition.title}: {'; '.join(said)}" if said else None
 
 
+def least(composition: Composition) -> Composition:
+    """The shortest run of pieces in a composition that is a find too; itself where none is."""
+    count = len(composition.pieces)
+    for length in range(1, count):
+        for start in range(count - length + 1):
+            part = composition.part(start, start + length)
+            if failure(part) is not None:
+                return part
+    return composition
+
+
 def attempt(number: int, seed: int, show: bool = True) -> tuple[str | None, Counter[str]]:
     """The composition of a number, and what is counted of it."""
     counts = Counter[str]()
     composition = composed(random.Random(f"{seed} {number}"))
     try:
         why = failure(composition, counts)
+        if why is not None and (part := least(composition)) is not composition:
+            why += f"\n  of which {failure(part)}"
     except Exception as error:
         why = f"{composition.title}: {type(error).__name__}: {str(error).splitlines()[:1]}"
     if why is not None and show:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ModuleOp, f16, f32
 from xdsl.ir import SSAValue
@@ -43,7 +43,7 @@ class Parts(Sketch):
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece, and the values that it takes by their numbers; 0 is the graph's input."""
+    """A piece, and the values that it takes by their numbers."""
 
     name: str
     takes: tuple[int, ...]
@@ -54,40 +54,58 @@ class Piece:
 
 @dataclass(frozen=True)
 class Composition:
-    """Pieces, each after what it takes; the last one's value is the output."""
+    """Pieces, each after what it takes; the last one's value is the output.
 
-    shape: tuple[int | str, ...]
+    Values have numbers: those of ``inputs``, given by their shapes, and then what the pieces make.
+    """
+
+    inputs: tuple[Sequence[Dim | int | str], ...]
     pieces: tuple[Piece, ...]
 
     @property
     def title(self) -> str:
-        """The pieces by name, with what they take where it is not the piece before."""
+        """The pieces by name, with what they take where it is not the value before."""
         said: list[str] = []
-        for i, piece in enumerate(self.pieces):
-            more = [f"{n}" for n in piece.takes if n != i]
+        for before, piece in enumerate(self.pieces, len(self.inputs) - 1):
+            more = [f"{n}" for n in piece.takes if n != before]
             said.append(piece.name + (f" (of {', '.join(more)})" if more else ""))
-        return f"[{', '.join(map(str, self.shape))}]: " + " -> ".join(said)
+        shapes = ", ".join(f"[{', '.join(map(str, shape))}]" for shape in self.inputs)
+        return f"{shapes}: {' -> '.join(said)}"
 
     def whole(self) -> ModuleOp:
         """The graph of all pieces."""
         s = Parts("whole", f16)
-        values = [s.input("x", *self.shape)]
+        return s.done(y=self._values(s)[-1])
+
+    def _values(self, s: Parts) -> list[SSAValue]:
+        values = [s.input(f"x{i or ''}", *shape) for i, shape in enumerate(self.inputs)]
         for piece in self.pieces:
             values.append(piece.apply(s, [values[i] for i in piece.takes]))
-        return s.done(y=values[-1])
+        return values
 
     def alone(self) -> list[ModuleOp]:
         """The graph of each piece, of inputs in f16."""
-        scratch = Parts("scratch", f16)
-        values = [scratch.input("x", *self.shape)]
+        values = self._values(Parts("scratch", f16))
         found: list[ModuleOp] = []
         for piece in self.pieces:
             s = Parts("piece", f16)
             dims = [tensor_of(values[i]).dims for i in piece.takes]
             inputs = [s.input(f"x{i}", *shape) for i, shape in enumerate(dims)]
             found.append(s.done(y=piece.apply(s, inputs)))
-            values.append(piece.apply(scratch, [values[i] for i in piece.takes]))
         return found
+
+    def part(self, start: int, stop: int) -> Composition:
+        """Some pieces one after another, of inputs for what they take of the others."""
+        values = self._values(Parts("scratch", f16))
+        taken = self.pieces[start:stop]
+        first = len(self.inputs) + start
+        outside = sorted({i for piece in taken for i in piece.takes if i < first})
+        numbers = {old: new for new, old in enumerate(outside)}
+        numbers |= {first + i: len(outside) + i for i in range(len(taken))}
+        shapes = tuple(tensor_of(values[i]).dims for i in outside)
+        return Composition(
+            shapes, tuple(replace(p, takes=tuple(numbers[i] for i in p.takes)) for p in taken)
+        )
 
 
 def composed(dice: random.Random) -> Composition:
@@ -121,7 +139,7 @@ class _Drawing:
         for _ in range(dice.randint(2, 6)):
             name = dice.choice(PIECES[self.kinds[-1]])
             self.put(getattr(self, name)())
-        return Composition(shape, tuple(self.pieces))
+        return Composition((shape,), tuple(self.pieces))
 
     def put(self, piece: Piece) -> None:
         self.pieces.append(piece)

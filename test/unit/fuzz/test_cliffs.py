@@ -33,7 +33,7 @@ def gemm(takes: int, size: int) -> Piece:
     return Piece(f"gemm {size}", (takes,), lambda s, xs: s.dense(xs[0], size), "tokens")
 
 
-TWO = Composition(("T", 1024), (gemm(0, 1024), gemm(1, 1024)))
+TWO = Composition((("T", 1024),), (gemm(0, 1024), gemm(1, 1024)))
 
 
 def test_there_are_no_more_cliffs_than_are_known() -> None:
@@ -74,7 +74,7 @@ def test_a_product_that_loops_compute_again_is_a_cliff(monkeypatch: pytest.Monke
 
 def test_a_piece_alone_has_inputs_of_its_own() -> None:
     residual = Piece("add", (1, 0), lambda s, xs: s.fn("add", xs[0], xs[1]), "tokens")
-    both = Composition((64, 1024), (gemm(0, 1024), residual))
+    both = Composition(((64, 1024),), (gemm(0, 1024), residual))
     first, second = both.alone()
     (graph,) = second.ops
     assert [str(tensor_of(a)) for a in graph.regions[0].block.args] == [
@@ -83,6 +83,29 @@ def test_a_piece_alone_has_inputs_of_its_own() -> None:
     assert "frontend.gemm" in str(first) and "frontend.gemm" not in str(second)
     assert str(both.whole()).count("frontend.gemm") == 1
     assert both.title == "[64, 1024]: gemm 1024 -> add (of 0)"
+
+
+def test_a_part_has_inputs_for_what_it_takes() -> None:
+    residual = Piece("add", (2, 0), lambda s, xs: s.fn("add", xs[0], xs[1]), "tokens")
+    three = Composition(((64, 1024),), (gemm(0, 2048), gemm(1, 1024), residual))
+    part = three.part(1, 3)
+    assert part.title == "[64, 1024], [64, 2048]: gemm 1024 -> add (of 0)"
+    assert str(part.whole()).count("frontend.gemm") == 1
+    assert three.part(0, 3).title == three.title
+    assert [str(m) for m in part.alone()] == [str(m) for m in three.alone()][1:]
+
+
+@pytest.mark.usefixtures("fresh")
+def test_the_least_part_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four pieces those two that are slow together."""
+
+    def judged(composition: Composition, counts: Counter[str] | None = None) -> str | None:
+        return "slow" if "gemm 2048 -> gemm 512" in composition.title else None
+
+    monkeypatch.setattr(cliffs, "failure", judged)
+    pieces = (gemm(0, 1024), gemm(1, 2048), gemm(2, 512), gemm(3, 1024))
+    part = cliffs.least(Composition(((64, 1024),), pieces))
+    assert part.title == "[64, 1024]: gemm 2048 -> gemm 512"
 
 
 def test_every_piece_is_drawn() -> None:
