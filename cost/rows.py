@@ -16,8 +16,8 @@ CONVERT = 1
 
 
 MASKED = 3.5
-"""What an element of a tile beyond the row's end takes, where one of the row takes 1: rows of 4096
-in tiles of 8192 take longer than whole ones (``bench/results/norms-*.json``)."""
+"""What an element of a vector beyond the row's end takes, where one of the row takes 1: rows of
+4096 in tiles of 8192 take longer than whole ones (``bench/results/norms-*.json``)."""
 
 
 def rows_work(values: Values, plan: ScheduleOp, there: int) -> Work:
@@ -31,7 +31,10 @@ def rows_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     row = plan.vectorize_axis.data.partition(".")[0]
     length = values.extents.get(row, 1)
     chunks = -(-length // columns)
-    padded = 1 + MASKED * (chunks * columns / max(1, length) - 1)
+    # Threads without a vector of the row idle beside the others; their further ones are masked.
+    sweep = plan.threads() // height * max(1, plan.integer("vectorize"))
+    swept = min(chunks * columns, -(-length // sweep) * sweep)
+    padded = (swept + MASKED * (chunks * columns - swept)) / max(1, length)
     work = Work(blocks, plan.threads(), there)
     streamed = plan.algo_choice.data["rows"] == StringAttr("streaming")
     passes = _passes(values, row) if streamed else 1

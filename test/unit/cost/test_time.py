@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 from collections.abc import Mapping
 
 import pytest
@@ -18,6 +20,7 @@ from polyc.dialects.region import KernelOp
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.index_to_region.fusion import Fuse
 from polyc.passes.pipeline import STAGES, build
+from polyc.test.fuzz import random_models, random_programs
 from polyc.test.support.model_programs import MODELS
 from polyc.test.support.sketch import Size, Sketch
 from polyc.tools.pipeline import run_pass
@@ -211,6 +214,18 @@ def test_unlike_outputs_are_counted_each() -> None:
     assert (
         sum(t.seconds for t in times_of(planned(s.done(y=y, z=z)), {})) > 2 * 4096**2 * 2 / 4.2e12
     )
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_any_region_has_a_time(number: int) -> None:
+    """Of graphs of every op, at the sizes that they are drawn with, at none and at many."""
+    for drawn in (random_models.drawn, random_programs.drawn):
+        program = drawn(random.Random(f"times {number}"))
+        module = planned(program.module, "sm_80" if number % 2 else "sm_90a")
+        for sizes in (program.sizes, *(dict.fromkeys(program.sizes, n) for n in (0, 1024))):
+            times = times_of(module, sizes)
+            assert times and all(0 <= t.seconds < math.inf for t in times)
+            assert {t.bound for t in times} <= {"tensor cores", "arithmetic", "memory", "launch"}
 
 
 # What was measured ---------------------------------------------------------------------
