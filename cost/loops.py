@@ -63,6 +63,8 @@ class _Space:
         grid = [a for a in self.labels if a in bound or f"{a}.o" in bound]
         self.walked = [a for a in self.labels if a not in grid]
         self.blocks = prod(-(-values.extents[a] // self.tile[a]) for a in grid)
+        self.steps = 0.0
+        """Of a block, one after another."""
         self.done: set[tuple[SSAValue, tuple[tuple[str, int | None], ...]]] = set()
 
     def count(self) -> None:
@@ -75,6 +77,8 @@ class _Space:
         here = set(self.along.values())
         points = float(prod(self.whole[axis] for axis in here))
         self.step(self.roots, scope, times, points, {})
+        self.steps += times if self.walked else 0.0
+        work.steps = max(work.steps, self.steps)
         work.operations += times * self.blocks * max(points, work.threads) * LOAD_STORE
         stored = sum(size_in_bytes(kind.element_type) for kind in self.kinds)
         work.cache += stored * values.points(self.labels)
@@ -100,7 +104,7 @@ class _Space:
         self.step([reduce.operand], inner, times * prod(trips), points, apart)
         extra = (OVERHEAD + 1) * max(points, self.work.threads)
         self.work.operations += self.blocks * times * prod(trips) * extra
-        self.work.steps = max(self.work.steps, times * prod(trips))
+        self.steps += times * prod(trips)
 
     def trips(self, label: str, apart: Mapping[str, int]) -> int:
         extent = self.values.extents[label]

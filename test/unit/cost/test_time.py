@@ -85,6 +85,13 @@ def test_one_tile_more_than_a_wave_is_a_wave_more() -> None:
     assert two.tensor > 1.4 * one.tensor
 
 
+def test_products_that_share_rows_bring_them_once() -> None:
+    time = the_time(MODELS["swiglu_two"].module(large=True), {"T": 4096})
+    tiles = (4096 // 128) * (14336 // 128)
+    out = 4096 * 14336 * 2
+    assert time.cache * H200.cache == pytest.approx(tiles * (128 + 2 * 128) * 4096 * 2 + out)
+
+
 def test_a_row_of_tokens_is_bound_by_the_weights() -> None:
     time = the_time(product(1, 4096, 14336))
     assert time.bound == "memory"
@@ -152,6 +159,22 @@ def test_a_block_that_has_all_of_a_reduction_waits_for_its_loads() -> None:
 
 
 def test_what_is_computed_again_in_each_step_shows() -> None:
+    """Fused, the mean of an image is summed again in each step of the norm of all channels."""
+
+    def pooled() -> ModuleOp:
+        s = Sketch("pooled")
+        x = s.reduce("mean", s.input("x", 32, 56, 56, 256), 1, 2)
+        return s.done(y=s.layer_norm(x, "norm"))
+
+    (fused,) = times_of(planned(pooled(), fuse="legal"), {})
+    apart = times_of(planned(pooled(), fuse="none"), {})
+    assert fused.threads > 20 * sum(t.threads for t in apart)
+    assert fused.seconds > 20 * sum(t.seconds for t in apart)
+    # The mean once for each channel, and in both steps over the 256 of each of two sums.
+    assert fused.waiting == pytest.approx(56 * 56 * (1 + 2 + 2) * H200.near, rel=0.01)
+
+
+def test_a_product_in_the_steps_of_another_shows() -> None:
     """Fused, a squeeze-excite block sums the image in the steps of a product."""
     model = MODELS["squeeze_excite"]
     apart = total(planned(model.module(large=True)), model.large_sizes)
@@ -239,6 +262,7 @@ KERNELS = (
     "attention d128 full 2048",
     "attention d64 causal 8192",
     "conv 128x256x56x256",
+    "softmax 16384x4096",
     "softmax 16384x8192",
     "rms_norm 32x1048576",
 )
