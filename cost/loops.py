@@ -62,6 +62,11 @@ class _Space:
                 self.tile[label] = 1
         grid = [a for a in self.labels if a in bound or f"{a}.o" in bound]
         self.walked = [a for a in self.labels if a not in grid]
+        along = [a for a in self.walked if a != self.column]
+        if along and 0 not in self.along.values():
+            # A block that walks an axis goes by the rows of its tile: along the longest.
+            longest = max(reversed(along), key=lambda a: values.extents[a])
+            self.tile[longest], self.along[longest] = rows, 0
         self.blocks = prod(-(-values.extents[a] // self.tile[a]) for a in grid)
         self.steps = 0.0
         """Of a block, one after another."""

@@ -158,6 +158,18 @@ def test_a_block_that_has_all_of_a_reduction_waits_for_its_loads() -> None:
     assert first.waiting == pytest.approx(4096 * 4096 / 1024 * H200.latency)
 
 
+def test_a_block_walks_an_axis_by_the_rows_of_its_tile() -> None:
+    """Columns without their mean: a block goes through its rows twice, eight or more at a step."""
+    s = Sketch("centred")
+    x = s.input("x", 4096, 4096)
+    module = planned(s.done(y=s.fn("sub", x, s.reduce("mean", x, 0, keep=True))))
+    (time,) = times_of(module, {})
+    (plan,) = (op for op in module.walk() if isinstance(op, ScheduleOp))
+    rows, columns, _ = plan.tile_sizes
+    assert rows > 1 and time.waves == pytest.approx(4096 / columns / 132)
+    assert time.waiting == pytest.approx(2 * 4096 / rows * H200.latency)
+
+
 def test_what_is_computed_again_in_each_step_shows() -> None:
     """Fused, the mean of an image is summed again in each step of the norm of all channels."""
 
