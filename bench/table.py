@@ -7,6 +7,7 @@ A line ``<!-- table: results/FILE.json -->`` is followed by a table of that file
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections import Counter
@@ -16,7 +17,12 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent / "docs"
-PAGES = (HERE / "README.md", DOCS / "semantics.md", DOCS / "tools" / "mutation.md")
+PAGES = (
+    HERE / "README.md",
+    DOCS / "semantics.md",
+    DOCS / "tools" / "mutation.md",
+    DOCS / "passes" / "model-of-time.md",
+)
 MARK = re.compile(r"(<!-- table: (results/\S+\.json) -->\n)(?:\|.*\n)*")
 
 COLUMNS = {
@@ -39,6 +45,8 @@ def rows(report: dict[str, Any]) -> list[str]:
     """
     if all("needed" in row for row in report["rows"]):
         return agreement_rows(report)
+    if all("modelled_us" in row for row in report["rows"]):
+        return modelled_rows(report)
     if all("mutants" in row for row in report["rows"]):
         return mutant_rows(report)
     if all("limit" in row for row in report["rows"]):
@@ -57,6 +65,19 @@ def agreement_rows(report: dict[str, Any]) -> list[str]:
         cells = [found.get((family, way)) for way in ways]
         figures = ("" if cell is None else f"{cell:.2f}" for cell in cells)
         lines.append(f"| {family} | {' | '.join(figures)} |")
+    return lines
+
+
+def modelled_rows(report: dict[str, Any]) -> list[str]:
+    """What the model says of each program beside what was measured, the nearest to it first."""
+    head = (
+        "| | kernels | most of it is bound by | modelled, µs | measured, µs | modelled / measured |"
+    )
+    lines = [head, "|---|---:|---|---:|---:|---:|"]
+    for row in sorted(report["rows"], key=lambda row: abs(math.log(row["ratio"]))):
+        figures = [f"{row[key]:.0f}" for key in ("modelled_us", "measured_us")]
+        cells = [row["case"], str(row["kernels"]), row["bound"], *figures, f"{row['ratio']:.2f}"]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 

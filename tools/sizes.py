@@ -120,14 +120,8 @@ def given_for(
     return values
 
 
-def check_tensors(program: SignatureOp, symbols: Mapping[str, int]) -> None:
-    """Raises PolycError: ``BadSize`` for a size that is negative or over 32 bits, ``OutOfMemory``
-    when playback would not fit the host's memory.
-
-    The memory is an estimate.  Of a graph, every input is held as it is stored and in f32, every
-    value in f32 at each of the layers, and the comparison makes copies in f64.  Of another program,
-    the tensors are held as they are stored, in f32, and in the copy that is compared.
-    """
+def check_extents(program: SignatureOp, symbols: Mapping[str, int]) -> None:
+    """Raises PolycError ``BadSize`` for a size that is negative or over 32 bits."""
     at = operation(program)
     for tensor in (*program.inputs, *program.outputs):
         for size in tensor.type.dims:
@@ -146,6 +140,18 @@ def check_tensors(program: SignatureOp, symbols: Mapping[str, int]) -> None:
                 f"--set {name}={value}: sizes are 0 to {MAX_SIZE}, as kernels index with 32 bits",
                 at,
             )
+
+
+def check_tensors(program: SignatureOp, symbols: Mapping[str, int]) -> None:
+    """Raises PolycError: ``BadSize`` as ``check_extents``, ``OutOfMemory`` when playback would not
+    fit the host's memory.
+
+    The memory is an estimate.  Of a graph, every input is held as it is stored and in f32, every
+    value in f32 at each of the layers, and the comparison makes copies in f64.  Of another program,
+    the tensors are held as they are stored, in f32, and in the copy that is compared.
+    """
+    check_extents(program, symbols)
+    at = operation(program)
     needed = _bytes_held(program, symbols)
     if (there := free_memory()) is not None and needed > there:
         raise PolycError(

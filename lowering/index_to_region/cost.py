@@ -18,15 +18,13 @@ from typing import cast
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
+from polyc.cost.time import TYPICAL
 from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.signature import SizedTensorType
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.index import value_op
 from polyc.lowering.index_to_region.memory import stored_size
-
-TYPICAL = 1024
-"""What a symbol is taken as."""
 
 BLOCK = 256
 """Points of an axis that one block holds."""

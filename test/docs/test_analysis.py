@@ -26,6 +26,7 @@ BY_NAME = {
     "second",
     "lhs",
     "rhs",
+    "sizes",
 }
 """Fields whose objects have names of axes, symbols, tensors or patterns as keys."""
 

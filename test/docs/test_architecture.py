@@ -10,7 +10,9 @@ import pytest
 from polyc.test.support.root import ROOT
 
 PAGES = (ROOT / "docs" / "architecture.md", ROOT / "CONTRIBUTING.md")
-ROOMS = "affine|dialects|poly|rewriting|families|passes|lowering|playback|runtime|tile|tools|test"
+ROOMS = (
+    "affine|dialects|poly|cost|rewriting|families|passes|lowering|playback|runtime|tile|tools|test"
+)
 
 
 def missing(page: Path, text: str) -> list[str]:

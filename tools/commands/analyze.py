@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Sequence
 from typing import cast
 
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.cost.time import TYPICAL, microseconds, times_of
 from polyc.dialects.common.arch import ARCHS, arch_names
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.poly.indexbook import Json
 from polyc.tools.pipeline import Compilation, check_arch, graphs
+from polyc.tools.sizes import check_extents, check_facts, check_names, given_sizes
 from polyc.tools.streams import write
 
 NAME = "analyze"
@@ -32,6 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="AXIS=SIZE",
         help="the tile along an axis, in place of the report's own (may be repeated)",
     )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="the size that kernels are timed at (may be repeated); "
+        f"a symbol without one is taken as {TYPICAL}",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -39,7 +52,7 @@ def main(args: argparse.Namespace) -> int:
     arch = check_arch(args.arch)
     tiles = parse_tiles(args.tile)
     source = Compilation.of_file(args.file, arch)
-    reports = reports_of(source, tiles, args.graph, args.file)
+    reports = reports_of(source, tiles, args.graph, args.file, args.set)
     if args.json:
         whole = reports[0] if len(reports) == 1 else reports
         write("-", (json.dumps(whole, indent=2, allow_nan=False) + "\n").encode())
@@ -51,11 +64,19 @@ def main(args: argparse.Namespace) -> int:
 
 
 def reports_of(
-    source: Compilation, tiles: dict[str, int], wanted: str | None, file: str
+    source: Compilation,
+    tiles: dict[str, int],
+    wanted: str | None,
+    file: str,
+    settings: Sequence[str] = (),
 ) -> list[Json]:
-    """A report for each graph of a module, with what ``plan-select`` made of the program."""
+    """A report for each graph of a module, with what ``plan-select`` made of the program.
+
+    ``settings`` are sizes as ``--set`` has them, at which kernels are timed.
+    """
     from polyc.poly.report import report_json
 
+    check_settings(source.module, settings)
     booked = source.fresh(source.arch).run("index").module
     found = {g.sym_name.data: g for g in graphs(booked)}
     listed = ", ".join(found) or "none"
@@ -65,7 +86,7 @@ def reports_of(
         )
     if wanted is not None and wanted not in found:
         raise PolycError("NothingToAnalyze", f"{file} has no graph {wanted!r}; it has {listed}")
-    lowered = lowered_json(source)
+    lowered = lowered_json(source, settings)
     reports: list[Json] = []
     used: set[str] = set()
     for name, graph in found.items():
@@ -82,8 +103,46 @@ def reports_of(
     return reports
 
 
-def lowered_json(source: Compilation) -> Json:
-    """The regions of the program and their schedules; where a pass refuses it, its sentence."""
+def check_settings(module: ModuleOp, settings: Sequence[str]) -> dict[str, int]:
+    """The sizes that ``--set`` gives the graphs of a module.
+
+    Raises PolycError: ``BadSize``, ``UnknownSymbol``, and ``AssumptionViolated``.
+    """
+    programs = [*graphs(module)]
+    sizes = given_sizes(settings, module)
+    check_names(sizes, programs, module)
+    for program in programs:
+        check_facts(sizes, program)
+        check_extents(program, {**dict.fromkeys(program.symbol_names, 1), **sizes})
+    return sizes
+
+
+def times_json(source: ModuleOp, planned: ModuleOp, settings: Sequence[str]) -> Json:
+    """What the model of time says of each kernel of a module, at the sizes of ``--set``.
+
+    Other symbols are ``TYPICAL``, which ``assumed`` names; where a graph assumes that they are not,
+    ``unknown`` says what to give.
+    """
+    given = check_settings(source, settings)
+    programs = [*graphs(source)]
+    symbols = dict.fromkeys(symbol for program in programs for symbol in program.symbol_names)
+    sizes = {symbol: given.get(symbol, TYPICAL) for symbol in symbols}
+    out: Json = {"sizes": sizes, "assumed": [s for s in sizes if s not in given]}
+    for program in programs:
+        try:
+            check_facts(sizes, program)
+            check_extents(program, sizes)
+        except PolycError as error:
+            return out | {"unknown": f"{error.message}; give sizes by --set"}
+    times = times_of(planned, sizes)
+    out["kernels"] = [time.as_dict() for time in times]
+    out["us"] = microseconds(sum(time.seconds for time in times))
+    return out
+
+
+def lowered_json(source: Compilation, settings: Sequence[str] = ()) -> Json:
+    """The regions of the program and their schedules, with the time that each kernel is modelled
+    to take; where a pass refuses it, its sentence."""
     from polyc.dialects.plan import ScheduleOp
     from polyc.dialects.region import KernelOp
     from polyc.poly.regions import region_dependences, region_json
@@ -103,6 +162,8 @@ def lowered_json(source: Compilation) -> Json:
         out["region_dependences"] = region_dependences(kernels)
         plans = [op.to_json() for op in ops if isinstance(op, ScheduleOp)]
         out["schedules"] = [{name: plan[name] for name in SHOWN} for plan in plans]
+    if "plan" in job.kept:
+        out["times"] = times_json(source.module, job.kept["plan"], settings)
     return out | refused
 
 

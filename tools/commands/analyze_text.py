@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from polyc.cost.time import TYPICAL
+
 Json = Mapping[str, Any]
 
 WIDTH = 12
@@ -148,8 +150,30 @@ def _regions(report: Json) -> list[str]:
         stages = f", {plan['stages']} stages" if plan["stages"] > 1 else ""
         how = f"{ways}{loads}tile {tile}{stages}"
         lines.append(_row("kernel", f"@{plan['region']} {plan['variant']}: {how}{when}"))
+    if "times" in report:
+        lines += _times(report["times"])
     if "refused" in report:
         lines.append(
             _row("refused", f"{report['refused']['kind']}: {report['refused']['message']}")
         )
     return ["regions", *lines]
+
+
+def _times(times: Json) -> list[str]:
+    """Each kernel with its modelled time and what bounds it, and the sum."""
+    sizes = ", ".join(f"{name} = {size}" for name, size in times["sizes"].items())
+    said = f" ({TYPICAL} where --set does not say)" if times["assumed"] else ""
+    if "unknown" in times:
+        return [_row("time", f"not known at {sizes}: {times['unknown']}")]
+    lines = [
+        _row(
+            "time",
+            f"@{t['kernel']} {t['variant']}: {t['us']:g} us, bound by {t['bound']} (tensor cores "
+            f"{t['tensor_cores_us']:g}, arithmetic {t['arithmetic_us']:g}, memory "
+            f"{t['memory_us']:g}, L2 {t['l2_us']:g}, waiting {t['waiting_us']:g}, launch "
+            f"{t['launch_us']:g}; waves {t['waves']:g})",
+        )
+        for t in times["kernels"]
+    ]
+    at = f" at {sizes}{said}" if sizes else ""
+    return [*lines, _row("", f"{times['us']:g} us together{at}")]

@@ -47,7 +47,7 @@ def test_the_schema(name: str, reports: Any, root: Path, capsys: pytest.CaptureF
     found = report(reports, name, root, capsys)
     assert list(found) == [
         *("graph", "arch", "symbols", "poly_view", "analysis", "chains", "dependences"),
-        *("guards", "why_not", "regions", "region_dependences", "schedules"),
+        *("guards", "why_not", "regions", "region_dependences", "schedules", "times"),
         *(["refused"] if "refused" in found else []),
     ]
     assert found["graph"] == name
@@ -325,3 +325,63 @@ def test_one_report_a_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     _, out, _ = run(capsys, str(file), "--graph", "g")
     assert out.startswith("@g for sm_90a")
     assert "@f for" not in out
+
+
+# Times ---------------------------------------------------------------------------------
+
+
+def times(capsys: pytest.CaptureFixture[str], *args: str) -> Any:
+    code, out, err = run(capsys, *args, "--json")
+    assert code == 0, err
+    return json.loads(out)["times"]
+
+
+def test_every_kernel_has_a_time(root: Path, capsys: pytest.CaptureFixture[str]):
+    file = str(root / "examples" / "models" / "squeeze_excite.mlir")
+    found = times(capsys, file, "--set", "N=32", "--set", "H=56", "--set", "W=56")
+    assert found["sizes"] == {"N": 32, "H": 56, "W": 56} and found["assumed"] == []
+    assert len(found["kernels"]) == 4
+    assert found["us"] == pytest.approx(sum(t["us"] for t in found["kernels"]), rel=0.02)
+    for kernel in found["kernels"]:
+        assert kernel["bound"] in ("tensor cores", "arithmetic", "memory", "launch")
+        assert kernel["us"] >= kernel["launch_us"] > 0
+    _, out, _ = run(capsys, file, "--set", "N=32", "--set", "H=56", "--set", "W=56")
+    assert f"{found['us']:g} us together at N = 32, H = 56, W = 56\n" in out
+
+
+def test_a_size_that_is_not_given_is_typical(root: Path, capsys: pytest.CaptureFixture[str]):
+    file = str(root / "examples" / "gemm_bias_relu.mlir")
+    found = times(capsys, file, "--set", "M=4096")
+    assert found["sizes"] == {"M": 4096, "K": 1024, "N": 1024}
+    assert found["assumed"] == ["K", "N"]
+    assert found["us"] < times(capsys, file, "--set", "M=65536")["us"]
+    _, out, _ = run(capsys, file)
+    assert "at M = 1024, K = 1024, N = 1024 (1024 where --set does not say)" in out
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["Q=1"], "error[UnknownSymbol]: --set Q=1: @gemm_bias_relu has no symbol 'Q'"),
+        (["M=x"], "error[BadSize]: --set M=x is not NAME=INTEGER"),
+        (["M=1", "M=2"], "error[BadSize]: --set gives M twice"),
+        (["M=30000000000"], "error[BadSize]: A has a size of M"),
+    ],
+)
+def test_bad_sizes(settings: list[str], said: str, root: Path, capsys: pytest.CaptureFixture[str]):
+    given = [part for text in settings for part in ("--set", text)]
+    code, out, err = run(capsys, str(root / "examples" / "gemm_bias_relu.mlir"), *given)
+    assert code == 1 and out == ""
+    assert said in err
+
+
+def test_sizes_that_a_graph_excludes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Given ones are refused, and where the typical one is, the line says what to do."""
+    file = tmp_path / "small.mlir"
+    file.write_text(gemm(shape="K", more="assuming (512 - K >= 0)"))
+    code, out, err = run(capsys, str(file))
+    assert code == 0, err
+    assert "assumes" in out and "give sizes by --set" in out
+    assert times(capsys, str(file), "--set", "K=512")["us"] > 0
+    code, _, err = run(capsys, str(file), "--set", "K=1024")
+    assert code == 1 and "error[AssumptionViolated]" in err

@@ -1,0 +1,173 @@
+"""What a kernel of loops does (``algo_choice`` loops): every point of a tile by a thread.
+
+A tile's reductions are loops that the block runs for itself: what does not differ between blocks is
+computed in each of them, and a reduction inside another one in each of its steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Operation, SSAValue
+
+from polyc.cost.values import Values, operations, read_labels, result_labels, size_in_bytes
+from polyc.cost.work import Work, load_cost
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import ReadOp, ReduceOp
+from polyc.dialects.region.types import val_type
+
+OVERHEAD = 3.0
+"""Instructions around a step of a loop: its counter, its bounds, its addresses."""
+
+
+def loops_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
+    """The work of a plan of loops; the spaces of unlike outputs one after another."""
+    work = Work(0.0, plan.threads(), at_once)
+    spaces: dict[frozenset[str], list[int]] = {}
+    for i, value in enumerate(values.kernel.yield_op.values):
+        spaces.setdefault(frozenset(val_type(value).labels), []).append(i)
+    for outputs in spaces.values():
+        _Space(values, plan, outputs, work).count()
+    return work
+
+
+class _Space:
+    """Outputs over the same axes, and how a block's tile lies in them."""
+
+    def __init__(
+        self, values: Values, plan: ScheduleOp, outputs: Sequence[int], work: Work
+    ) -> None:
+        self.values, self.work = values, work
+        self.roots = [values.kernel.yield_op.values[i] for i in outputs]
+        self.kinds = [values.kernel.outs.data[i] for i in outputs]
+        self.labels = val_type(self.roots[0]).labels
+        bound = plan.bind.data
+        rows, columns, _ = plan.tile_sizes
+        column = plan.vectorize_axis.data.partition(".")[0] or None
+        self.column = column if column in self.labels else None
+        self.tile: dict[str, int] = {}
+        """A block's points of each axis of its tile."""
+        self.along: dict[str, int] = {}
+        """The axis of the tile that an axis of the region lies along: 0 rows, 1 columns."""
+        self.whole = (rows, columns)
+        for label in self.labels:
+            if label == self.column:
+                self.tile[label], self.along[label] = columns, 1
+            elif f"{label}.o" in bound:
+                self.tile[label], self.along[label] = rows, 0
+            else:
+                self.tile[label] = 1
+        grid = [a for a in self.labels if a in bound or f"{a}.o" in bound]
+        self.walked = [a for a in self.labels if a not in grid]
+        along = [a for a in self.walked if a != self.column]
+        if along and 0 not in self.along.values():
+            # A block that walks an axis goes by the rows of its tile: along the longest.
+            longest = max(reversed(along), key=lambda a: values.extents[a])
+            self.tile[longest], self.along[longest] = rows, 0
+        self.blocks = prod(-(-values.extents[a] // self.tile[a]) for a in grid)
+        self.steps = 0.0
+        """Of a block, one after another."""
+        self.done: set[tuple[SSAValue, tuple[tuple[str, int | None], ...]]] = set()
+
+    def count(self) -> None:
+        values, work = self.values, self.work
+        work.blocks += self.blocks
+        scope: dict[str, int | None] = {a: self.along.get(a) for a in self.labels}
+        for reduce in _reductions(values, self.roots):
+            self.reduction(reduce, scope, 1.0)
+        times = float(prod(-(-values.extents[a] // self.tile[a]) for a in self.walked))
+        here = set(self.along.values())
+        points = float(prod(self.whole[axis] for axis in here))
+        self.step(self.roots, scope, times, points, {})
+        self.steps += times if self.walked else 0.0
+        work.steps = max(work.steps, self.steps)
+        work.operations += times * self.blocks * max(points, work.threads) * LOAD_STORE
+        stored = sum(size_in_bytes(kind.element_type) for kind in self.kinds)
+        work.cache += stored * values.points(self.labels)
+
+    def reduction(self, reduce: ReduceOp, scope: Mapping[str, int | None], times: float) -> None:
+        """A reduction that each block computes so many times, at the places of ``scope``."""
+        key = (reduce.result, tuple((a, scope.get(a)) for a in result_labels(reduce)))
+        if times == 1.0 and key in self.done:
+            return
+        self.done.add(key)
+        used = {scope.get(a) for a in result_labels(reduce)} - {None}
+        apart: dict[str, int] = {}
+        if reduce.fn.data != "sum" or reduce.accumulator == f32:
+            free = [axis for axis in (1, 0) if axis not in used and self.whole[axis] > 1]
+            axes = [a for a in reversed(val_type(reduce.operand).labels) if a in reduce.labels]
+            apart = dict(zip(axes, free, strict=False))
+        held = used | set(apart.values())
+        points = float(prod(self.whole[cast(int, axis)] for axis in held))
+        order = sorted(reduce.labels, key=lambda label: label in apart)
+        trips = [self.trips(label, apart) for label in order]
+        inner: dict[str, int | None] = {**scope, **{a: apart.get(a) for a in order}}
+        self.before(reduce.operand, scope, inner, order, trips, times)
+        self.step([reduce.operand], inner, times * prod(trips), points, apart)
+        extra = (OVERHEAD + 1) * max(points, self.work.threads)
+        self.work.operations += self.blocks * times * prod(trips) * extra
+        self.steps += times * prod(trips)
+
+    def trips(self, label: str, apart: Mapping[str, int]) -> int:
+        extent = self.values.extents[label]
+        return -(-extent // self.whole[apart[label]]) if label in apart else extent
+
+    def before(
+        self,
+        value: SSAValue,
+        outside: Mapping[str, int | None],
+        inner: Mapping[str, int | None],
+        order: Sequence[str],
+        trips: Sequence[int],
+        times: float,
+    ) -> None:
+        """The reductions that an operand needs: before the loops that they do not depend on."""
+        for other in _reductions(self.values, [value]):
+            depends = [i for i, a in enumerate(order) if a in self.values.own(other.result)]
+            if depends:
+                self.reduction(other, inner, times * prod(trips[: depends[-1] + 1]))
+            else:
+                self.reduction(other, outside, times)
+
+    def step(
+        self,
+        roots: Sequence[SSAValue],
+        scope: Mapping[str, int | None],
+        times: float,
+        points: float,
+        apart: Mapping[str, int],
+    ) -> None:
+        """One point of each of a tile's places, ``times`` times in each block."""
+        values, work = self.values, self.work
+        cost = 0.0
+        column = next((a for a, axis in scope.items() if axis == 1), None)
+        lies = {a: self.tile.get(a, 0) if a in self.labels else 0 for a in scope}
+        lies |= {a: self.whole[axis] for a, axis in apart.items()}
+        for op in values.behind(roots):
+            if isinstance(op, ReduceOp):
+                continue
+            if isinstance(op, ReadOp):
+                price, over = load_cost(op, column, lies)
+                cost += price
+                unique = prod(
+                    min(self.whole[axis], values.extents[a])
+                    for a in read_labels(op)
+                    if (axis := scope.get(a)) is not None
+                )
+                bytes_of = size_in_bytes(op.result.type.element_type)
+                work.cache += self.blocks * times * unique * bytes_of * over
+            else:
+                cost += operations(op)
+        work.operations += self.blocks * times * max(points, work.threads) * cost
+
+
+LOAD_STORE = 5.0
+"""Instructions of a store, and of where an element lies."""
+
+
+def _reductions(values: Values, roots: Sequence[SSAValue]) -> list[ReduceOp]:
+    found: list[Operation] = [*values.behind(roots)]
+    return [op for op in found if isinstance(op, ReduceOp)]

@@ -1,0 +1,158 @@
+"""What a kernel of tensor cores does: a product of matrices, a convolution, or attention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from polyc.cost.values import MOVES, Values, operations, size_in_bytes
+from polyc.cost.work import COPY, LOAD, STORE, Work
+from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
+from polyc.dialects.region import CastOp, ReadOp, ReduceOp
+from polyc.dialects.region.types import val_type
+
+
+def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
+    """A product, a convolution or attention: whole tiles on tensor cores, the rest by threads."""
+    _, columns, _ = plan.tile_sizes
+    attention = plan.pattern == "attention"
+    tile = _tile(values, plan)
+    blocks = _blocks(values, tile)
+    work = Work(blocks, plan.threads(), there, overlapped=attention)
+    named = plan.tensorize.data.split(", ")
+    free: set[Operation] = set()
+    brought: dict[SSAValue, float] = {}
+    visible = 1.0
+    for reduce in values.contractions():
+        if not attention and reduce.label not in named:
+            continue
+        free |= _operand_ops(values, reduce)
+        padded = _padding(values, reduce, tile)
+        if attention:
+            visible = min(visible, values.visible(reduce, _steps(values, reduce, tile, columns)))
+        work.flops += 2 * values.multiply_adds(reduce) * padded
+        brought |= _operand_bytes(values, reduce, tile, attention)
+    work.flops *= visible
+    work.cache = visible * sum(brought.values())
+    work.ring = plan.loader.data != "register"
+    if plan.loader.data != "tma":
+        vectors = work.cache / (OPERAND_BYTES * max(1, plan.integer("vectorize")))
+        work.operations += COPY * vectors
+    for op in values.reached:
+        if op in free:
+            continue
+        points = values.points(values.own(op.results[0]))
+        if isinstance(op, ReadOp):
+            # An epilogue reads an element for each of the accumulator that it stands beside.
+            work.operations += LOAD * points
+            work.reads += points * size_in_bytes(op.result.type.element_type)
+            work.cache += points * size_in_bytes(op.result.type.element_type)
+        elif isinstance(op, ReduceOp):
+            work.operations += visible * values.points(values.own(op.operand))
+        else:
+            work.operations += operations(op) * points * (visible if attention else 1.0)
+    for kind, value in zip(values.kernel.outs, values.kernel.yield_op.values, strict=True):
+        points = values.points(val_type(value).labels)
+        work.operations += STORE * points
+        work.cache += points * size_in_bytes(kind.element_type)
+    return work
+
+
+def _tile(values: Values, plan: ScheduleOp) -> dict[str, int]:
+    """A block's points of each axis that the grid parts; ``pixels`` stands for several."""
+    rows, columns, _ = plan.tile_sizes
+    bound = plan.bind.data
+    last = plan.vectorize_axis.data.partition(".")[0]
+    tile: dict[str, int] = {}
+    for key in bound:
+        label, _, rest = key.partition(".")
+        if not rest:
+            tile[label] = 1
+        elif rest == "o":
+            tile[label] = rows
+            wide = label == last if plan.pattern == "matmul" else label != "pixels"
+            if wide and plan.pattern != "attention":
+                tile[label] = columns
+    return tile
+
+
+def _extent(values: Values, label: str, tile: Mapping[str, int]) -> int:
+    """How many points an axis has; the pixels are all axes of the output that no other tile has."""
+    if label in values.extents:
+        return values.extents[label]
+    return prod(n for a, n in values.extents.items() if _is_pixel(values, a, tile))
+
+
+def _is_pixel(values: Values, label: str, tile: Mapping[str, int]) -> bool:
+    return label not in tile and any(a.label == label for a in values.kernel.iters)
+
+
+def _blocks(values: Values, tile: Mapping[str, int]) -> float:
+    """The tiles of a kernel."""
+    return float(prod(-(-_extent(values, a, tile) // step) for a, step in tile.items()))
+
+
+def _padding(values: Values, reduce: ReduceOp, tile: Mapping[str, int]) -> float:
+    """By how much whole tiles are more than the points that a product has."""
+    labels = val_type(reduce.operand).labels
+    more = 1.0
+    for label, step in tile.items():
+        if label in labels or label == "pixels":
+            size = _extent(values, label, tile)
+            more *= -(-size // step) * step / max(1, size)
+    return more
+
+
+def _steps(values: Values, reduce: ReduceOp, tile: Mapping[str, int], keys: int) -> dict[str, int]:
+    """The tiles of the scores: queries of a block, and keys of a step."""
+    return {**dict.fromkeys(val_type(reduce.result).labels, keys), **tile}
+
+
+def _operand_ops(values: Values, reduce: ReduceOp) -> set[Operation]:
+    """The product, and the moves and casts by which its factors come from memory."""
+    free: set[Operation] = {reduce}
+    factors = values.factors(reduce)
+    assert factors is not None
+    value = values.real(reduce.operand)
+    while isinstance(value.owner, Operation) and value not in factors:
+        free.add(value.owner)
+        if not isinstance(value.owner, MOVES):
+            break
+        value = values.real(value.owner.operand)
+    for factor in factors:
+        here: SSAValue = values.real(factor)
+        while isinstance(op := here.owner, (CastOp, ReadOp, *MOVES)):
+            if isinstance(op, CastOp) and size_in_bytes(op.result.type.element_type) == 2:
+                break
+            free.add(op)
+            if isinstance(op, ReadOp):
+                break
+            here = values.real(op.operand)
+    return free
+
+
+def _operand_bytes(
+    values: Values, reduce: ReduceOp, tile: Mapping[str, int], attention: bool
+) -> dict[SSAValue, float]:
+    """Bytes that the tiles of all blocks bring of a product's factors from L2, by their tensors.
+
+    Products that share an operand share its tiles.
+    """
+    factors = values.factors(reduce)
+    assert factors is not None
+    found: dict[SSAValue, float] = {}
+    for factor in factors:
+        own = values.own(factor)
+        if attention and any(isinstance(o, ReduceOp) for o in values.behind([factor])):
+            continue  # The weights stay in registers.
+        pixels = any(_is_pixel(values, a, tile) for a in own)
+        again = 1.0
+        for label, step in tile.items():
+            if label not in own and not (label == "pixels" and pixels):
+                again *= -(-_extent(values, label, tile) // step)
+        reads = (op.tensor for op in values.behind([factor]) if isinstance(op, ReadOp))
+        tensor = next(reads, factor)
+        found[tensor] = again * values.points(own) * OPERAND_BYTES
+    return found

@@ -1,0 +1,206 @@
+"""The model of time: how long one region takes under one schedule (S11.1).
+
+    time = launch + max(arithmetic, bytes / bandwidth, bytes / L2 bandwidth, waiting)
+
+Arithmetic is what the busiest SM has to do, so that the last wave of tiles counts whole; bytes are
+those that each tensor has, and through L2 those that tiles read again.
+docs/passes/model-of-time.md explains it, and compares it with what was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.cost.device import DEVICES, Device
+from polyc.cost.loops import loops_work
+from polyc.cost.rows import rows_work
+from polyc.cost.tensor_cores import contracted_work
+from polyc.cost.values import Values
+from polyc.cost.work import Work, at_once, compulsory
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
+
+TYPICAL = 1024
+"""What a symbol is taken as where no size is given."""
+
+SHARE = 1 / 64
+"""Of the memory's bandwidth, that one SM draws at most by loads of its threads."""
+
+RING = 1 / 25
+"""The same by copies into a ring of shared memory, of which several are on their way."""
+
+WARPS = 16
+"""Of an SM, that keep it busy; fewer wait for each other's results."""
+
+AGAIN = 4
+"""How often tiles bring what memory gave once, from where on loads wait for L2 alone."""
+
+VECTOR = 16
+"""Bytes of a thread's widest load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """The modelled seconds of one launch, and its parts.
+
+    ``tensor``   products on tensor cores
+    ``threads``  arithmetic of threads
+    ``memory``   bytes of global memory
+    ``cache``    bytes between L2 and SMs
+    ``waiting``  loads that wait for each other
+    ``launch``   from the kernel before to the first tile
+    ``after``    what nothing else runs beside: the ends of tiles, and loads of an epilogue
+    ``waves``    the part of the chip's SMs that is busy over the time of the arithmetic
+    """
+
+    kernel: str
+    variant: str
+    tensor: float
+    threads: float
+    memory: float
+    cache: float
+    waiting: float
+    launch: float
+    waves: float
+    after: float = 0.0
+    overlapped: bool = True
+
+    @property
+    def arithmetic(self) -> float:
+        """Tensor cores and threads: beside each other, or one after the other."""
+        if self.overlapped:
+            return max(self.tensor, self.threads) + self.after
+        return self.tensor + self.threads + self.after
+
+    @property
+    def seconds(self) -> float:
+        """The whole time."""
+        return self.launch + max(self.arithmetic, self.memory, self.cache, self.waiting)
+
+    @property
+    def bound(self) -> str:
+        """What takes most: ``tensor cores``, ``arithmetic``, ``memory`` or ``launch``."""
+        parts = {
+            "tensor cores": self.arithmetic if self.tensor >= self.threads else 0.0,
+            "arithmetic": max(self.arithmetic if self.threads > self.tensor else 0.0, self.waiting),
+            "memory": max(self.memory, self.cache),
+            "launch": self.launch,
+        }
+        return max(parts, key=lambda name: parts[name])
+
+    def as_dict(self) -> dict[str, object]:
+        """The time and its parts as JSON data, in microseconds."""
+        return {
+            "kernel": self.kernel,
+            "variant": self.variant,
+            "us": microseconds(self.seconds),
+            "bound": self.bound,
+            "tensor_cores_us": microseconds(self.tensor),
+            "arithmetic_us": microseconds(self.threads),
+            "memory_us": microseconds(self.memory),
+            "l2_us": microseconds(self.cache),
+            "waiting_us": microseconds(max(self.waiting, self.after)),
+            "launch_us": microseconds(self.launch),
+            "waves": float(f"{self.waves:.3g}"),
+        }
+
+
+def microseconds(seconds: float) -> float:
+    """Three digits of a time in microseconds."""
+    return float(f"{seconds * 1e6:.3g}")
+
+
+def modelled(
+    kernel: KernelOp, plan: ScheduleOp, sizes: Mapping[str, int], device: Device | None = None
+) -> Time:
+    """The modelled time of a region under a schedule; ``sizes`` has all symbols of the region.
+
+    ``device`` is the chip; without it that of the schedule's architecture.
+    """
+    device = device or DEVICES[plan.arch.data]
+    values = Values(kernel, sizes)
+    there = at_once(plan, device)
+    if plan.mma.data != "none":
+        work = contracted_work(values, plan, there)
+    elif plan.pattern == "rows":
+        work = rows_work(values, plan, there)
+    else:
+        work = loops_work(values, plan, there)
+    work.memory, least = compulsory(values, device)
+    work.cache = max(work.cache, least)
+    name = kernel.sym_name.data
+    return _time(work, device, name, plan.variant.data, plan.mma.data)
+
+
+def _time(work: Work, device: Device, name: str, variant: str, mma: str) -> Time:
+    """Work in seconds: the busiest SM's arithmetic, and bytes at what its blocks can draw."""
+    if not work.blocks:
+        return Time(name, variant, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    chip = device.multiprocessors
+    busy = min(work.blocks, chip)
+    # The busiest SM has so many blocks where the mean one has fewer.
+    waves = work.blocks / (chip * ceil(work.blocks / chip))
+    # SMs that idle leave the others the power for a higher clock.
+    rate = min(device.tensor_flops, device.tensor_peak * waves)
+    if mma == "mma.sync":
+        rate *= device.mma_sync
+    tensor = work.flops / rate
+    together = min(work.at_once, ceil(work.blocks / chip))
+    busy_warps = together * work.threads / 32
+    threads = work.operations / (device.operations * waves * min(1.0, busy_warps / WARPS))
+    drawn = min(1.0, busy * (RING if work.ring else SHARE))
+    turns = ceil(work.blocks / (chip * work.at_once))
+    # What is brought more than once comes from L2 the second time.
+    latency = device.latency if work.cache < AGAIN * work.memory else device.near
+    waiting = work.steps * latency * turns
+    # What runs beside nothing: the ends of each tile, and an epilogue's loads after its products, a
+    # vector of each thread at a time; where an SM has one block, its other loads too.
+    reads = work.reads / (work.blocks * work.threads * VECTOR) * device.latency
+    after = turns * (reads + (device.fill * (2 if work.overlapped else 1) if work.flops else 0.0))
+    if together == 1 and not work.flops:
+        after += waiting
+    return Time(
+        name,
+        variant,
+        tensor,
+        threads,
+        work.memory / (device.memory * drawn),
+        work.cache / (device.cache * drawn),
+        waiting,
+        device.launch,
+        waves,
+        after,
+        work.overlapped,
+    )
+
+
+# A module ------------------------------------------------------------------------------
+
+
+def chosen(plans: Iterable[ScheduleOp], sizes: Mapping[str, int]) -> ScheduleOp | None:
+    """The schedule that runs at some sizes: the first whose conditions hold, in their order."""
+    return next((p for p in plans if all(fact.holds(sizes) for fact in p.when.data)), None)
+
+
+def times_of(
+    module: ModuleOp, sizes: Mapping[str, int], device: Device | None = None
+) -> list[Time]:
+    """The modelled time of each region of a module that has schedules, in order.
+
+    ``sizes`` has the symbols of all of them; ``device`` is as in ``modelled``.
+    """
+    plans: dict[str, list[ScheduleOp]] = {}
+    for op in module.walk():
+        if isinstance(op, ScheduleOp):
+            plans.setdefault(op.region.string_value(), []).append(op)
+    found: list[Time] = []
+    for op in module.walk():
+        if isinstance(op, KernelOp):
+            plan = chosen(plans.get(op.sym_name.data, ()), sizes)
+            if plan is not None:
+                found.append(modelled(op, plan, sizes, device))
+    return found

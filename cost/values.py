@@ -1,0 +1,267 @@
+"""The values of a region as the model of time counts them: what they depend on, and their work.
+
+A ``region.reduce_together`` counts as the reductions of its chunk: ``Values`` looks through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineConstraintKind, AffineDimExpr, AffineSet
+
+from polyc.affine.expressions import Floor, linear_of
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.region import (
+    BinaryOp,
+    BroadcastInDimOp,
+    CastOp,
+    CompareOp,
+    ConstantOp,
+    DimOp,
+    InsideOp,
+    KernelOp,
+    ReadOp,
+    ReduceOp,
+    ReduceTogetherOp,
+    SelectOp,
+    TransposeOp,
+    UnaryOp,
+)
+from polyc.dialects.region.together import StateOp
+from polyc.dialects.region.types import ValType, val_type
+
+SLOW: Mapping[str, float] = {
+    "exp": 8,
+    "log": 10,
+    "rsqrt": 8,
+    "sqrt": 10,
+    "reciprocal": 8,
+    "div": 8,
+    "sigmoid": 18,
+    "tanh": 16,
+    "erf": 16,
+    "pow": 24,
+}
+"""Instructions of a thread in the time that a function takes: a special function unit gives one
+result for eight lanes, and some functions are several instructions more."""
+
+MOVES = (BroadcastInDimOp, TransposeOp)
+"""What costs nothing: other names of a value."""
+
+
+def size_in_bytes(kind: Attribute) -> int:
+    """The bytes of a stored element; a condition is one."""
+    return 1 if kind == i1 else element_bytes(kind)
+
+
+def operations(op: Operation) -> float:
+    """The instructions of a thread that one element of an op takes; loads are counted apart."""
+    match op:
+        case UnaryOp() | BinaryOp():
+            return SLOW.get(op.fn.data, 1)
+        case CompareOp() | SelectOp() | CastOp() | ReduceOp():
+            return 1
+        case InsideOp():
+            return len(op.set.data.constraints)
+        case _:
+            return 0
+
+
+class Values:
+    """The values of one kernel at certain sizes."""
+
+    def __init__(self, kernel: KernelOp, sizes: Mapping[str, int]) -> None:
+        self.kernel, self.sizes = kernel, sizes
+        self._inside: dict[SSAValue, SSAValue] = {}
+        self._own: dict[SSAValue, frozenset[str]] = {}
+        self.extents: dict[str, int] = {a.label: a.size.evaluate(sizes) for a in kernel.iters}
+        """The number of points of each axis."""
+        for op in kernel.walk():
+            for value in op.results:
+                if isinstance(value.type, ValType):
+                    for axis in value.type.axes:
+                        if axis.label not in self.extents:
+                            self.extents[axis.label] = axis.size.evaluate(sizes)
+            if isinstance(op, ReduceTogetherOp):
+                chunk = op.chunk.block
+                self._inside |= dict(zip(chunk.args, op.values, strict=True))
+                end = cast(StateOp, chunk.last_op)
+                self._inside |= dict(zip(op.states, end.values, strict=True))
+        self.outputs = [self.real(v) for v in kernel.yield_op.values]
+        """What the kernel stores."""
+        self.reached = [*self.behind(self.outputs, into=True)]
+        """The ops that outputs are made by."""
+
+    def real(self, value: SSAValue) -> SSAValue:
+        """A value of the kernel or a chunk itself, where it stands for another."""
+        while value in self._inside:
+            value = self._inside[value]
+        return value
+
+    def operands(self, op: Operation) -> list[SSAValue]:
+        """The values that an op takes."""
+        return [self.real(v) for v in op.operands if isinstance(v.type, ValType)]
+
+    def points(self, labels: Collection[str]) -> float:
+        """The number of points of some axes."""
+        return float(prod(self.extents[label] for label in labels))
+
+    def behind(self, values: Sequence[SSAValue], into: bool = False) -> Iterator[Operation]:
+        """The ops that make values, without those behind reductions, but for ``into``."""
+        seen: set[SSAValue] = set()
+        left = [self.real(v) for v in values]
+        while left:
+            value = left.pop()
+            if value in seen or isinstance(value, BlockArgument):
+                continue
+            seen.add(value)
+            op = cast(Operation, value.owner)
+            yield op
+            if into or not isinstance(op, ReduceOp):
+                left += reversed(self.operands(op))
+
+    def own(self, value: SSAValue) -> frozenset[str]:
+        """The axes that a value differs along, whatever it was broadcast to."""
+        order = [op for op in self.behind([value], into=True) if op.results[0] not in self._own]
+        for op in reversed(order):
+            self._fill(op)
+        return self._own[self.real(value)]
+
+    def _fill(self, op: Operation) -> None:
+        """The own axes of an op and, first, of all that it needs."""
+        left = [op]
+        while left:
+            here = left[-1]
+            result = here.results[0]
+            missing = [v for v in self.operands(here) if v not in self._own]
+            if missing:
+                left += [cast(Operation, v.owner) for v in missing]
+                continue
+            left.pop()
+            self._own[result] = self._axes(here)
+
+    def _axes(self, op: Operation) -> frozenset[str]:
+        match op:
+            case ReadOp():
+                return frozenset(read_labels(op))
+            case InsideOp():
+                return frozenset(op.result.type.labels)
+            case ReduceOp():
+                return self._own[self.real(op.operand)] - set(op.labels)
+            case ConstantOp() | DimOp():
+                return frozenset()
+            case _:
+                found: frozenset[str] = frozenset()
+                return found.union(*(self._own[v] for v in self.operands(op)))
+
+    def factors(self, reduce: ReduceOp) -> tuple[SSAValue, SSAValue] | None:
+        """The factors of a sum of products of which each has an axis of its own, or None.
+
+        This is what tensor cores compute: each element of a factor is used several times.
+        """
+        product = self.real(reduce.operand).owner
+        while isinstance(product, MOVES):
+            product = self.real(product.operand).owner
+        if reduce.fn.data != "sum" or not isinstance(product, BinaryOp):
+            return None
+        lhs, rhs = self.operands(product)
+        left, right = self.own(lhs), self.own(rhs)
+        both = product.fn.data == "mul" and set(reduce.labels) <= left & right
+        return (lhs, rhs) if both and left - right and right - left else None
+
+    def contractions(self) -> list[ReduceOp]:
+        """The sums of products."""
+        found = (op for op in self.reached if isinstance(op, ReduceOp))
+        return [op for op in found if self.factors(op) is not None]
+
+    def multiply_adds(self, reduce: ReduceOp) -> float:
+        """The products that a reduction sums, in all."""
+        return self.points(self.own(reduce.operand))
+
+    def visible(self, reduce: ReduceOp, tile: Mapping[str, int]) -> float:
+        """The share of a contraction's tiles in which a mask by position leaves anything.
+
+        It is that of the scores, where everything that they are chosen for but by ``inside`` is a
+        constant: a kernel of attention goes past the keys that no query of a tile sees.
+        """
+        share = 1.0
+        for op in self.reached:
+            if isinstance(op, SelectOp) and self._masks(op, reduce):
+                condition = self.real(op.condition)
+                while isinstance(condition.owner, MOVES):
+                    condition = self.real(condition.owner.operand)
+                inside = condition.owner
+                if isinstance(inside, InsideOp):
+                    share = min(share, self._share(inside, tile))
+        return share
+
+    def _masks(self, op: SelectOp, reduce: ReduceOp) -> bool:
+        """Whether a choice is between what a reduction gives and a constant."""
+        other = [*self.behind([op.if_false], into=True)]
+        if not all(isinstance(o, ConstantOp | BroadcastInDimOp) for o in other):
+            return False
+        return any(o is reduce for o in self.behind([op.if_true]))
+
+    def _share(self, op: InsideOp, tile: Mapping[str, int]) -> float:
+        """The share of tiles of which some corner is in a set, of 32 along each axis at most."""
+        labels = op.result.type.labels
+        places: list[list[tuple[int, int]]] = [[]]
+        for label in labels:
+            size, step = self.extents[label], tile.get(label, 1)
+            count = max(1, -(-size // step))
+            taken = sorted({i * count // 32 for i in range(32)} if count > 32 else range(count))
+            ends = [(i * step, max(0, min(size, (i + 1) * step) - 1)) for i in taken]
+            places = [[*p, end] for p in places for end in ends]
+        seen = 0
+        for place in places:
+            corners: list[list[int]] = [[]]
+            for low, high in place:
+                corners = [[*c, at] for c in corners for at in {low, high}]
+            seen += any(self._holds(op.set.data, corner) for corner in corners)
+        return seen / max(1, len(places))
+
+    def _holds(self, points: AffineSet, place: Sequence[int]) -> bool:
+        symbols = [self.sizes[name] for name in self.kernel.symbol_names]
+        for row in points.constraints:
+            value = (row.lhs - row.rhs).eval(list(place), symbols)
+            if row.kind == AffineConstraintKind.eq and value:
+                return False
+            if value < 0 if row.kind == AffineConstraintKind.ge else value > 0:
+                return False
+        return True
+
+
+def read_labels(op: ReadOp) -> list[str]:
+    """The axes that a read walks its tensor by."""
+    used = {
+        e.position
+        for result in op.map.data.results
+        for e in result.dfs()
+        if isinstance(e, AffineDimExpr)
+    }
+    return [label for i, label in enumerate(op.result.type.labels) if i in used]
+
+
+def innermost(op: ReadOp) -> set[str]:
+    """The axes whose neighbours a read finds side by side in memory.
+
+    Of ``32 * d0 + d1`` it is d1, which stands alone in the sum.
+    """
+    results = op.map.data.results
+    if not results:
+        return set()
+    labels = op.result.type.labels
+    return {
+        labels[term[1]]
+        for term, factor in linear_of(results[-1]).terms
+        if not isinstance(term, Floor) and term[0] == "d" and factor == 1
+    }
+
+
+def result_labels(op: Operation) -> tuple[str, ...]:
+    """The axes of what an op gives."""
+    return val_type(op.results[0]).labels

@@ -1,0 +1,122 @@
+"""What a kernel does at certain sizes: the figures that the model of time turns into seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polyc.cost.device import Device
+from polyc.cost.values import Values, innermost, read_labels, size_in_bytes
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import ReadOp
+from polyc.dialects.region.graph import source
+from polyc.dialects.region.types import MemRefType
+
+SECTOR = 32
+"""Bytes of a cache line that are brought at once."""
+
+LOAD = 4.0
+"""Instructions of a thread in a load's time: an SM takes one of a warp where it issues four."""
+
+COPY = 10.0
+"""Instructions by which a thread brings one vector of an operand's tile, where TMA does not."""
+
+STORE = 4.0
+"""Instructions by which an element of a fragment gets to memory."""
+
+SCATTERED = 32.0
+"""The same where the threads of a warp read apart from each other, with what the first level of
+cache keeps of it."""
+
+
+@dataclass
+class Work:
+    """What all blocks of one launch do together.
+
+    ``flops``       of tensor cores, two a multiply-add, whole tiles
+    ``operations``  instructions of threads, those of idle threads of a busy warp too
+    ``memory``      bytes of global memory
+    ``cache``       bytes between L2 and SMs
+    ``reads``       bytes that an epilogue reads beside the accumulator
+    ``steps``       steps of a thread of which each waits for its loads, one after another
+    ``blocks``      blocks that the plan has; ``threads`` of each
+    ``at_once``     blocks that an SM holds
+    """
+
+    blocks: float
+    threads: int
+    at_once: int
+    flops: float = 0.0
+    operations: float = 0.0
+    memory: float = 0.0
+    cache: float = 0.0
+    reads: float = 0.0
+    steps: float = 0.0
+    ring: bool = False
+    """Whether copies of the tiles of later steps are on their way while one is worked on."""
+    overlapped: bool = False
+    """Whether tensor cores and threads work at the same time, each on another part of a tile."""
+
+
+def at_once(plan: ScheduleOp, device: Device) -> int:
+    """Blocks that an SM holds: by threads, registers and shared memory."""
+    threads = plan.threads()
+    registers = 64 if plan.mma.data == "none" else 72 + plan.accumulator_registers()
+    if plan.mma.data == "wgmma":
+        registers = 168
+    room = device.shared // max(1, plan.shared_bytes() + 1024)
+    return max(1, min(device.threads // threads, device.registers // (threads * registers), room))
+
+
+def compulsory(values: Values, device: Device) -> tuple[float, float]:
+    """Bytes that each tensor moves at least: through memory, and in all.
+
+    What another kernel wrote just now is read from L2 where all of this kernel's tensors fit there
+    together.
+    """
+    kernel = values.kernel
+    read: dict[int, float] = {}
+    for op in values.reached:
+        if isinstance(op, ReadOp):
+            number = kernel.ins.index(op.tensor)  # pyright: ignore[reportArgumentType]
+            points = values.points(read_labels(op))
+            read[number] = read.get(number, 0.0) + points
+    inputs: dict[int, float] = {}
+    for number, points in read.items():
+        kind = kernel.inputs[number].type
+        inputs[number] = min(points, _elements(values, kind)) * size_in_bytes(kind.element_type)
+    made = [i for i in inputs if (s := source(kernel, i)) is not None and _is_kernel(values, s[0])]
+    outputs = sum(_elements(values, t) * size_in_bytes(t.element_type) for t in kernel.outs)
+    whole = outputs + sum(inputs.values())
+    held = sum(inputs[i] for i in made) if whole <= device.cache_bytes else 0.0
+    return whole - held, whole
+
+
+def _elements(values: Values, kind: MemRefType) -> float:
+    total = 1.0
+    for size in kind.shape:
+        total *= size.evaluate(values.sizes)
+    return total
+
+
+def _is_kernel(values: Values, name: str) -> bool:
+    """Whether a source is another kernel, not the graph."""
+    from polyc.dialects.region.graph import kernels_beside
+
+    return any(k.sym_name.data == name for k in kernels_beside(values.kernel))
+
+
+def load_cost(op: ReadOp, column: str | None, tile: dict[str, int]) -> tuple[float, float]:
+    """What an element of a read costs a thread, and how many bytes it brings for each of its own.
+
+    ``column`` is the axis of a warp's neighbours; ``tile`` has a block's points of each axis, or 0
+    for an axis that it goes along step by step.
+    """
+    labels = read_labels(op)
+    if not labels:
+        return 0.0, 1.0
+    last, size = innermost(op), size_in_bytes(op.result.type.element_type)
+    if column not in labels or column in last:
+        return LOAD, 1.0
+    run = SECTOR // size
+    beside = max((tile.get(label, 1) or run for label in last), default=1)
+    return SCATTERED, max(1.0, run / min(run, beside))

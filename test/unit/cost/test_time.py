@@ -1,0 +1,307 @@
+"""The model of time: what each part of it is, and how near it is to what was measured."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Mapping
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.ir import Attribute
+
+from polyc.bench.modelled import RESULTS, measured, measured_kernels, modelled_times
+from polyc.cost.device import DEVICES, H100, H200
+from polyc.cost.time import Time, chosen, modelled, times_of
+from polyc.dialects.frontend import AttentionOp
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
+from polyc.lowering.index_to_region import IndexToRegion
+from polyc.lowering.index_to_region.fusion import Fuse
+from polyc.passes.pipeline import STAGES, build
+from polyc.test.fuzz import random_models, random_programs
+from polyc.test.support.model_programs import MODELS
+from polyc.test.support.sketch import Size, Sketch
+from polyc.tools.pipeline import run_pass
+from polyc.tools.registry import make_context
+
+
+def planned(module: ModuleOp, arch: str = "sm_90a", fuse: Fuse = "cost") -> ModuleOp:
+    """A graph with its regions and schedules."""
+    ctx = make_context()
+    for stage, names in STAGES.items():
+        for name in names:
+            mine = IndexToRegion(fuse) if name == "index-to-region" else None
+            run_pass(ctx, mine or build(name, arch), module)
+        if stage == "plan":
+            return module
+    raise AssertionError("there is a stage of plans")
+
+
+def product(m: Size, k: Size, n: Size, element: Attribute = f16) -> ModuleOp:
+    s = Sketch("product", element)
+    return s.done(y=s.linear(s.input("x", m, k), "w", n))
+
+
+def the_time(
+    module: ModuleOp, sizes: Mapping[str, int] | None = None, arch: str = "sm_90a"
+) -> Time:
+    (time,) = times_of(planned(module, arch), sizes or {})
+    return time
+
+
+def total(module: ModuleOp, sizes: Mapping[str, int] | None = None) -> float:
+    """The seconds of all kernels of a module with its plans."""
+    return sum(t.seconds for t in times_of(module, sizes or {}))
+
+
+# Tensor cores --------------------------------------------------------------------------
+
+
+def test_a_large_product_is_bound_by_tensor_cores() -> None:
+    time = the_time(product(4096, 4096, 4096))
+    assert time.bound == "tensor cores"
+    # The data sheet's rate is never reached, and 3/5 of it is.
+    assert 2 * 4096**3 / 989e12 < time.seconds < 2 * 4096**3 / 600e12
+    twice = the_time(product(8192, 4096, 4096))
+    assert 1.9 < (twice.seconds - twice.launch) / (time.seconds - time.launch) < 2.1
+
+
+def test_a_few_blocks_use_a_part_of_the_chip() -> None:
+    """32 tiles of 128 rows: 32 SMs work, and time does not fall with fewer."""
+    time = the_time(product(4096, 4096, 64))
+    assert time.waves == pytest.approx(32 / 132)
+    fewer = the_time(product(1024, 4096, 64))
+    assert fewer.tensor == pytest.approx(time.tensor)
+    whole = 2 * 4096 * 4096 * 128
+    assert time.tensor == pytest.approx(whole / (H200.tensor_peak * 32 / 132))
+
+
+def test_one_tile_more_than_a_wave_is_a_wave_more() -> None:
+    one, two = (the_time(product(128 * n, 4096, 128)) for n in (132, 133))
+    assert one.waves == 1.0
+    assert two.waves == pytest.approx(133 / 264)
+    assert two.tensor > 1.4 * one.tensor
+
+
+def test_products_that_share_rows_bring_them_once() -> None:
+    time = the_time(MODELS["swiglu_two"].module(large=True), {"T": 4096})
+    tiles = (4096 // 128) * (14336 // 128)
+    out = 4096 * 14336 * 2
+    assert time.cache * H200.cache == pytest.approx(tiles * (128 + 2 * 128) * 4096 * 2 + out)
+
+
+def test_a_row_of_tokens_is_bound_by_the_weights() -> None:
+    time = the_time(product(1, 4096, 14336))
+    assert time.bound == "memory"
+    assert time.memory >= 4096 * 14336 * 2 / H200.memory
+
+
+def test_a_mask_of_keys_leaves_half_of_the_work() -> None:
+    def attention(causal: bool) -> ModuleOp:
+        s = Sketch("attention")
+        q, k, v = (s.input(name, 16, "T", 128) for name in "qkv")
+        return s.done(y=s.add(AttentionOp(q, k, v, [], causal=causal)))
+
+    full, half = (the_time(attention(c), {"T": 8192}) for c in (False, True))
+    assert 0.5 <= half.tensor / full.tensor < 0.55
+    assert half.threads < 0.75 * full.threads
+    assert half.memory == full.memory
+
+
+def test_the_first_variant_whose_conditions_hold_is_taken() -> None:
+    module = planned(product("M", "K", 512))
+    (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp))
+    plans = [op for op in module.walk() if isinstance(op, ScheduleOp)]
+    by_name: dict[str, Time] = {}
+    for sizes in ({"M": 4096, "K": 4096}, {"M": 4096, "K": 4098}, {"M": 4096, "K": 4097}):
+        plan = chosen(plans, sizes)
+        assert plan is not None
+        by_name[plan.variant.data] = modelled(kernel, plan, sizes)
+    first, *others = by_name
+    assert first.startswith("tma") and others == ["cp_async", "scalar"]
+    assert by_name["cp_async"].tensor > 1.5 * by_name[first].tensor
+    never = ScheduleOp.from_json({**plans[0].to_json(), "when": ["M - 5000 >= 0"]})
+    assert chosen([never], {"M": 4096, "K": 1}) is None
+
+
+def test_an_output_of_nothing_takes_no_time() -> None:
+    time = the_time(product("M", 64, 64), {"M": 0})
+    assert time.seconds == 0.0
+
+
+def test_every_architecture_has_a_device() -> None:
+    times = {arch: the_time(product(4096, 4096, 4096), arch=arch).seconds for arch in DEVICES}
+    assert times["sm_80"] > 2 * times["sm_90a"]
+
+
+# Threads -------------------------------------------------------------------------------
+
+
+def test_loops_pay_for_each_multiply_add() -> None:
+    fast, slow = (the_time(product(1024, 1024, 1024, kind)) for kind in (f16, f32))
+    assert slow.tensor == 0.0 and slow.bound == "arithmetic"
+    assert slow.seconds > 20 * fast.seconds
+    # An FMA of each at the data sheet's rate, and no more than a load and an FMA of each lane.
+    assert slow.seconds > 2 * 1024**3 / 60e12
+
+
+def test_a_block_that_has_all_of_a_reduction_waits_for_its_loads() -> None:
+    """The maximum of a whole matrix: one block goes through it, and the chip stands still."""
+    s = Sketch("shifted")
+    x = s.input("x", 4096, 4096)
+    module = planned(s.done(y=s.fn("sub", x, s.reduce("max", x, 0, 1, keep=True))))
+    first, second = times_of(module, {})
+    assert first.waves == pytest.approx(1 / 132) and first.bound == "arithmetic"
+    assert first.seconds > 100 * second.seconds
+    assert first.waiting == pytest.approx(4096 * 4096 / 1024 * H200.latency)
+
+
+def test_a_block_walks_an_axis_by_the_rows_of_its_tile() -> None:
+    """Columns without their mean: a block goes through its rows twice, eight or more at a step."""
+    s = Sketch("centred")
+    x = s.input("x", 4096, 4096)
+    module = planned(s.done(y=s.fn("sub", x, s.reduce("mean", x, 0, keep=True))))
+    (time,) = times_of(module, {})
+    (plan,) = (op for op in module.walk() if isinstance(op, ScheduleOp))
+    rows, columns, _ = plan.tile_sizes
+    assert rows > 1 and time.waves == pytest.approx(4096 / columns / 132)
+    assert time.waiting == pytest.approx(2 * 4096 / rows * H200.latency)
+
+
+def test_what_is_computed_again_in_each_step_shows() -> None:
+    """Fused, the mean of an image is summed again in each step of the norm of all channels."""
+
+    def pooled() -> ModuleOp:
+        s = Sketch("pooled")
+        x = s.reduce("mean", s.input("x", 32, 56, 56, 256), 1, 2)
+        return s.done(y=s.layer_norm(x, "norm"))
+
+    (fused,) = times_of(planned(pooled(), fuse="legal"), {})
+    apart = times_of(planned(pooled(), fuse="none"), {})
+    assert fused.threads > 20 * sum(t.threads for t in apart)
+    assert fused.seconds > 20 * sum(t.seconds for t in apart)
+    # The mean once for each channel, and in both steps over the 256 of each of two sums.
+    assert fused.waiting == pytest.approx(56 * 56 * (1 + 2 + 2) * H200.near, rel=0.01)
+
+
+def test_a_product_in_the_steps_of_another_shows() -> None:
+    """Fused, a squeeze-excite block sums the image in the steps of a product."""
+    model = MODELS["squeeze_excite"]
+    apart = total(planned(model.module(large=True)), model.large_sizes)
+    fused = total(planned(model.module(large=True), fuse="legal"), model.large_sizes)
+    assert fused > 4 * apart
+
+
+def test_elementwise_work_is_bound_by_memory() -> None:
+    s = Sketch("add")
+    x, y = s.input("x", 8192, 4096), s.input("y", 8192, 4096)
+    time = the_time(s.done(z=s.fn("add", x, y)))
+    assert time.bound == "memory"
+    assert time.memory == pytest.approx(3 * 8192 * 4096 * 2 / H200.memory)
+
+
+def test_functions_of_several_instructions_take_longer() -> None:
+    def one(name: str) -> float:
+        s = Sketch("one")
+        return the_time(s.done(z=s.fn(name, s.input("x", 8192, 4096)))).threads
+
+    assert one("gelu") > one("silu") > one("relu")
+
+
+def test_a_transposition_reads_apart() -> None:
+    def moved(*order: int) -> Time:
+        s = Sketch("moved")
+        y = s.permute(s.input("x", 64, 1024, 1024), *order)
+        return the_time(s.done(z=s.fn("relu", y)))
+
+    assert moved(0, 2, 1).threads > 3 * moved(1, 0, 2).threads
+
+
+def test_a_short_row_is_read_once_and_a_long_one_again() -> None:
+    def rows(length: int) -> Time:
+        s = Sketch("rows")
+        return the_time(s.done(y=s.softmax(s.input("x", (1 << 26) // length, length))))
+
+    short, long = rows(4096), rows(1 << 16)
+    assert short.memory == long.memory
+    assert long.cache > 1.4 * short.cache
+
+
+def test_what_the_kernel_before_wrote_is_in_the_cache() -> None:
+    def mlp(tokens: int) -> float:
+        s = Sketch("mlp")
+        x = s.fn("relu", s.input("x", tokens, 1024))
+        _, second = times_of(planned(s.done(y=s.linear(x, "w", 1024))), {})
+        return second.memory
+
+    read = 1024 * 1024 * 2 + 4096 * 1024 * 2
+    assert mlp(4096) == pytest.approx(read / H200.memory)
+    whole = 1024 * 1024 * 2 + 2 * 65536 * 1024 * 2
+    assert mlp(65536) == pytest.approx(whole / H200.memory)
+
+
+def test_unlike_outputs_are_counted_each() -> None:
+    s = Sketch("two")
+    x = s.input("x", 4096, 4096)
+    y, z = s.fn("relu", x), s.reduce("max", x, 0)
+    assert (
+        sum(t.seconds for t in times_of(planned(s.done(y=y, z=z)), {})) > 2 * 4096**2 * 2 / 4.2e12
+    )
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_any_region_has_a_time(number: int) -> None:
+    """Of graphs of every op, at the sizes that they are drawn with, at none and at many."""
+    for drawn in (random_models.drawn, random_programs.drawn):
+        program = drawn(random.Random(f"times {number}"))
+        module = planned(program.module, "sm_80" if number % 2 else "sm_90a")
+        for sizes in (program.sizes, *(dict.fromkeys(program.sizes, n) for n in (0, 1024))):
+            times = times_of(module, sizes)
+            assert times and all(0 <= t.seconds < math.inf for t in times)
+            assert {t.bound for t in times} <= {"tensor cores", "arithmetic", "memory", "launch"}
+
+
+# What was measured ---------------------------------------------------------------------
+
+
+STABLE = ("norm_gemm", "gelu_mlp", "mlp_residual", "dequant_gemm", "basic_down", "bottleneck_down")
+KERNELS = (
+    "gemm 4096x4096x4096",
+    "gemm 128x128x65536",
+    "gemm 4095x4095x4095",
+    "attention d128 full 2048",
+    "attention d64 causal 8192",
+    "conv 128x256x56x256",
+    "softmax 16384x4096",
+    "softmax 16384x8192",
+    "rms_norm 32x1048576",
+)
+
+
+@pytest.mark.parametrize("name", [*STABLE, *KERNELS])
+def test_a_graph_takes_what_it_was_measured_to_take(name: str) -> None:
+    run = (measured() if name in MODELS else measured_kernels())[name]
+    seconds = sum(t.seconds for t in modelled_times(name, run))
+    assert 1 / 1.25 < seconds / run.seconds < 1.25
+
+
+@pytest.mark.parametrize("file", ["modelled", "modelled-kernels"])
+def test_the_tables_have_what_was_measured(file: str) -> None:
+    runs = measured() if file == "modelled" else measured_kernels()
+    rows = json.loads((RESULTS / f"{file}.json").read_text("utf-8"))["rows"]
+    there = {row["case"]: row for row in rows}
+    assert there.keys() == runs.keys()
+    for name, run in runs.items():
+        assert there[name]["measured_us"] == round(run.seconds * 1e6, 1)
+    near = [row for row in rows if 1 / 1.25 < row["ratio"] < 1.25]
+    assert len(near) >= 0.9 * len(rows)
+
+
+def test_a_chip_may_be_named() -> None:
+    s = Sketch("add")
+    x, y = s.input("x", 8192, 4096), s.input("y", 8192, 4096)
+    module = planned(s.done(z=s.fn("add", x, y)))
+    one, other = (times_of(module, {}, device)[0].memory for device in (H100, H200))
+    assert one / other == pytest.approx(H200.memory / H100.memory)
