@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, SymbolRefAttr
@@ -26,8 +27,8 @@ from polyc.dialects.common.signature import TensorSpec
 from polyc.dialects.region.graph import FROM, edge
 from polyc.dialects.region.types import MemRefType, val_type
 from polyc.lowering.index_to_region.body import Body
-from polyc.lowering.index_to_region.buildable import contracts
-from polyc.lowering.index_to_region.cuts import composed
+from polyc.lowering.index_to_region.buildable import contracts, seconds, walks
+from polyc.lowering.index_to_region.cuts import Built, composed
 from polyc.lowering.index_to_region.forms import extent
 from polyc.lowering.index_to_region.fusion import Fuse, Kernel, Kernels, Split
 from polyc.lowering.index_to_region.memory import stored_type
@@ -42,6 +43,11 @@ It is what allocators give and what the widest access needs; the launch checks i
 
 BOUNDARY = "boundary"
 """The key, in the dictionary of an output between kernels, of why it is one."""
+
+
+Answer = TypeVar("Answer")
+Ask: TypeAlias = Callable[[Kernels], Callable[[Kernel], Answer]]
+"""A question about one of some kernels."""
 
 
 class Lowering:
@@ -293,11 +299,15 @@ def lower_graph(
     """
     others = tuple(others)
 
-    def contracted(found: Kernels) -> Callable[[Kernel], bool]:
-        lowering = Lowering(graph, found, others)
-        return lambda kernel: contracts(lowering.kernel(kernel))
+    def asked(question: Callable[[region.KernelOp], Answer]) -> Ask[Answer]:
+        def of(found: Kernels) -> Callable[[Kernel], Answer]:
+            lowering = Lowering(graph, found, others)
+            return lambda kernel: question(lowering.kernel(kernel))
 
-    kernels, notes = composed(graph, fuse, split, contracted)
+        return of
+
+    built = Built(asked(contracts), asked(walks), asked(seconds))
+    kernels, notes = composed(graph, fuse, split, built)
     show(notes)
     return Lowering(graph, kernels, others).ops()
 

@@ -1,17 +1,22 @@
-"""``index-to-region``: whether a kernel to be has a family that runs its products on tensor cores.
+"""``index-to-region``: what will build a kernel to be, and how long that takes (S11.1).
 
-The families' own rules are asked, on the region as the passes before ``plan-select`` will have made
-it, so that partition and plans cannot disagree (S11.1).
+The families' own rules and the model of time are asked, on the region as the passes before
+``plan-select`` will have made it, so that partition and plans cannot disagree.
 """
 
 from __future__ import annotations
 
+from math import inf
+
 from xdsl.dialects.builtin import ModuleOp
 
+from polyc.cost.time import TYPICAL, chosen, modelled
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.region import KernelOp
+from polyc.families.loops.schedules import LOOPS
 from polyc.families.registry import FAMILIES
+from polyc.passes.plan.select import propose
 from polyc.passes.region.merge_axes import MergeAxes
 from polyc.passes.region.postpone_division import postpone
 from polyc.passes.region.srnf import normalise
@@ -19,17 +24,44 @@ from polyc.passes.region.streaming_softmax import stream
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.notes import unsaid
 
+ARCH = "sm_90a"
+"""The architecture whose times are compared: where memory is slow for its arithmetic least."""
+
 
 def contracts(kernel: KernelOp) -> bool:
     """Whether a region, which stands nowhere and is changed, runs on tensor cores everywhere."""
-    module = ModuleOp([kernel])
     with unsaid():
-        normalise(module)
-        postpone(module)
-        stream(module)
-        rewrite(module, [MergeAxes()])
-        found = next(op for op in module.ops if isinstance(op, KernelOp))
+        found = _prepared(kernel)
         return all(_taken(found, arch) for arch in ARCHS)
+
+
+def walks(kernel: KernelOp) -> bool:
+    """Whether a region, which stands nowhere and is changed, runs as loops."""
+    with unsaid():
+        family, *_ = propose(_prepared(kernel), ARCH)
+        return family is LOOPS
+
+
+def seconds(kernel: KernelOp) -> float:
+    """The modelled time of a region, which stands nowhere and is changed.
+
+    A size that is not known is taken as ``TYPICAL``.
+    """
+    with unsaid():
+        found = _prepared(kernel)
+        sizes = dict.fromkeys(found.symbol_names, TYPICAL)
+        plan = chosen(propose(found, ARCH)[1], sizes)
+        return inf if plan is None else modelled(found, plan, sizes).seconds
+
+
+def _prepared(kernel: KernelOp) -> KernelOp:
+    """A region as ``plan-select`` will see it."""
+    module = ModuleOp([kernel])
+    normalise(module)
+    postpone(module)
+    stream(module)
+    rewrite(module, [MergeAxes()])
+    return next(op for op in module.ops if isinstance(op, KernelOp))
 
 
 def _taken(kernel: KernelOp, arch: str) -> bool:

@@ -92,6 +92,8 @@ class Products:
                 self.levels[op.results[0]] = Level.AS_IT_IS
         self.follows = {value: self._following(value) for value in self.levels}
         for first, second in permutations(self.levels, 2):
+            if Level.CORE in (self.levels[first], self.levels[second]):
+                continue
             if (factor := self._softmax_of(first, second)) is not None:
                 self.weights[first, second] = factor
                 self.levels[first] = self.levels[second] = Level.CORE
@@ -334,10 +336,14 @@ class Products:
     def _softmax_of(self, first: SSAValue, second: SSAValue) -> SSAValue | None:
         """The factor of ``second`` that is a softmax of ``first``, or None.
 
-        It is made of ``first`` and of a maximum of that.
+        It is made of ``first`` and of a maximum of that, and of no product that needs ``first``, as
+        what follows an attention is.
         """
         for factor in factors(second):
             behind = self._behind(factor)
+            others = [v for v in behind if v is not first and cost.is_contraction(v)]
+            if any(first in self._behind(f) for v in others for f in factors(v)):
+                continue
             if first in behind and any(
                 isinstance(value.owner, tiny.ReduceOp)
                 and value.owner.function == "max"
@@ -390,7 +396,17 @@ class Products:
         """
         if not isinstance(op, tiny.OutputOp) or self._is_turned(value):
             return True
-        return self.levels[value] > Level.CORE_BARE and not self._all_outputs(value)
+        if self.levels[value] is Level.CORE_BARE:
+            return self._is_beside_others(value)
+        return self.levels[value] is not Level.CORE and not self._all_outputs(value)
+
+    def _is_beside_others(self, value: SSAValue) -> bool:
+        """Whether the graph has an output that is made of other products than one of a pair is."""
+        last = self.graph.body.block.last_op
+        assert isinstance(last, tiny.OutputOp)
+        pair = {v for both in self.weights if value in both for v in both}
+        behind = {v for output in last.args for v in self._behind(output)}
+        return any(v in self.levels and v not in pair for v in behind)
 
     def _all_outputs(self, value: SSAValue) -> bool:
         """Whether every output of the graph is a product, or follows it: one kernel writes them."""

@@ -19,6 +19,7 @@ from polyc.lowering.index_to_region.contractions import Products
 from polyc.lowering.index_to_region.cost import LIMIT, REDUCTION
 from polyc.lowering.index_to_region.forms import Form, Forms, Key, equal_casts
 from polyc.lowering.index_to_region.fusion import Composer, Fuse, Kernel, Kernels, Split
+from polyc.lowering.index_to_region.reductions import KernelKey, Reductions, key_of
 from polyc.rewriting.notes import Note
 
 EPILOGUE = 3
@@ -189,36 +190,52 @@ def _meet(above: Sequence[int], a: int, b: int) -> int:
     return a
 
 
+@dataclass(frozen=True)
+class Built:
+    """What will become of kernels, where the cost decides which there are.
+
+    ``contracts`` says whether the products of one run on tensor cores, ``walks`` whether it runs as
+    loops, ``seconds`` how long it takes.
+    """
+
+    contracts: Callable[[Kernels], Callable[[Kernel], bool]]
+    walks: Callable[[Kernels], Callable[[Kernel], bool]]
+    seconds: Callable[[Kernels], Callable[[Kernel], float]]
+
+
 def composed(
-    graph: tiny.GraphOp,
-    fuse: Fuse,
-    split: Split,
-    contracts: Callable[[Kernels], Callable[[Kernel], bool]],
+    graph: tiny.GraphOp, fuse: Fuse, split: Split, built: Built
 ) -> tuple[Kernels, list[Note]]:
     """The kernels of a graph, and what is to be said where one of them was cut.
 
-    ``contracts`` says of some kernels whether the products of one run on tensor cores; it is asked
-    where the cost decides.  Raises PolycError where a value has no form in a kernel.
+    Raises PolycError where a value has no form in a kernel.
     """
     around: dict[SSAValue, str] = {}
     kept: set[SSAValue] = set()
     orders: dict[SSAValue, tuple[int, ...]] = {}
     if fuse == "cost" and split == "none":
         products = Products(graph, equal_casts(graph))
-        asked: dict[object, bool] = {}
+        well: dict[KernelKey, bool] = {}
         while True:
             around, kept, orders = products.cuts(), products.kept(), products.orders()
             kernels = Composer(graph, fuse, split, around, kept, orders).run()
-            well = contracts(kernels)
+            contracts = built.contracts(kernels)
 
-            def taken(kernel: Kernel, well: Callable[[Kernel], bool] = well) -> bool:
-                key = (tuple((r.value, r.point) for r in kernel.roots), frozenset(kernel.reads))
-                if key not in asked:
-                    asked[key] = well(kernel)
-                return asked[key]
+            def taken(kernel: Kernel, ask: Callable[[Kernel], bool] = contracts) -> bool:
+                if (key := key_of(kernel)) not in well:
+                    well[key] = ask(kernel)
+                return well[key]
 
             if not products.store_more(kernels.kernels, taken):
                 break
+
+        def recompose(stored: Mapping[SSAValue, str]) -> Kernels:
+            return Composer(graph, fuse, split, {**stored, **around}, kept, orders).run()
+
+        reductions = Reductions(recompose, built.walks, built.seconds)
+        reductions.tried.update(key for key, is_well in well.items() if is_well)
+        kernels = reductions.run(kernels)
+        around = {**reductions.taken, **around}
     else:
         kernels = Composer(graph, fuse, split).run()
     cuts: dict[SSAValue, str] = {}
