@@ -168,10 +168,13 @@ def _gemm(torch: Any, op: frontend.GemmOp) -> Run:
 
 def _conv(f: Any, op: frontend.Conv2dOp) -> Run:
     top, bottom, left, right = op.padding
-    assert (top, left) == (bottom, right) and op.layout == "nhwc"
-    how = {"stride": op.stride, "padding": (top, left), "dilation": op.dilation}
+    assert (top, left) == (bottom, right)
+    groups = op.groups.constant()
+    how = {"stride": op.stride, "padding": (top, left), "dilation": op.dilation, "groups": groups}
 
     def run(x: Any, w: Any) -> Any:
+        if op.layout == "nchw":
+            return f.conv2d(x, w, **how)
         # Contiguous NHWC is channels-last memory of NCHW.
         return f.conv2d(x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2), **how).permute(0, 2, 3, 1)
 

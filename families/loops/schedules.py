@@ -65,8 +65,7 @@ def tile_of(spaces: Sequence[Space], arch: str, reduces: bool, vector: int) -> t
     if space.row is None:
         wide = elements if reduces else 1
         if space.column is not None:
-            narrow = PARTED if space.outer else COLUMNS
-            wide = _power(columns, narrow if reduces else elements)
+            wide = _power(columns, PARTED if reduces else elements)
     else:
         wide = COLUMNS if space.column is None else _power(columns, COLUMNS)
     high = elements // wide
@@ -93,7 +92,11 @@ def warp_tile_of(tile: tuple[int, int], warp: int) -> list[int]:
 def vector_of(kernel: KernelOp, spaces: Sequence[Space]) -> int:
     """Elements that one access can take at most: 1 where none lie side by side for a thread."""
     columns = {s.column for s in spaces}
-    if len(columns) > 1 or None in columns or reductions_in(list(kernel.yield_op.values)):
+    if len(columns) > 1 or None in columns:
+        return 1
+    # Rows of threads that part a reduction have columns of their own; a row's threads share it.
+    parted = all(s.row is None and not s.walked for s in spaces)
+    if reductions_in(list(kernel.yield_op.values)) and not parted:
         return 1
     values = list(kernel.yield_op.values)
     reads = any(isinstance(op, ReadOp) for op in made_by(values))

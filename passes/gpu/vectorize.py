@@ -27,9 +27,10 @@ WIDTHS = (8, 4, 2)
 class VectorizeLoop(RewritePattern):
     """Run an unrolled loop ``width`` iterations at a time, with one access for neighbours.
 
-    Legality: isl proves that each store of the loop (and each load that becomes a vector)
-    touches consecutive elements that start at a multiple of ``width``, and rows hold whole
-    vectors (the tensor type's alignment), so that the first element's guard holds for all.
+    Legality: isl proves that each store of the loop (and each load that becomes a vector, of
+    which a loop that accumulates in registers has one) touches consecutive elements that start
+    at a multiple of ``width``, and rows hold whole vectors (the tensor type's alignment), so that
+    the first element's guard holds for all.
     Iterations are independent: the body has no other effect than these accesses and
     registers addressed by the loop's variable (or only read), it reads no tensor that it stores
     to, and an access is guarded by nothing but its own coordinates' bounds.
@@ -43,17 +44,35 @@ class VectorizeLoop(RewritePattern):
         if constant_of(op.lb) != 0 or constant_of(op.step) != 1:
             return
         stores = [o for o in op.body.block.ops if isinstance(o, hw.StoreGlobalOp)]
-        if not stores or any(o.regions for o in op.body.block.ops):
+        loads = [o for o in op.body.block.ops if isinstance(o, hw.LoadGlobalOp)]
+        if not (stores or self.accumulates(op)) or any(o.regions for o in op.body.block.ops):
             return
         variable = op.body.block.args[0]
         if not self.independent(op, stores):
             return
         for width in WIDTHS:
-            if bound % width == 0 and all(
-                is_vector(s, list(s.indices), variable, width, bound, s.value.type) for s in stores
-            ):
+            if bound % width:
+                continue
+            if stores:
+                wide = all(
+                    is_vector(s, list(s.indices), variable, width, bound, s.value.type)
+                    for s in stores
+                )
+            else:
+                wide = any(
+                    is_vector(o, list(o.indices), variable, width, bound, o.result.type)
+                    for o in loads
+                )
+            if wide:
                 self.widen(op, width, bound, rewriter)
                 return
+
+    @staticmethod
+    def accumulates(op: scf.ForOp) -> bool:
+        """Whether a loop writes registers that it reads, as one that sums what it loads does."""
+        ops = op.body.block.ops
+        read = {o.memref for o in ops if isinstance(o, memref.LoadOp)}
+        return any(isinstance(o, memref.StoreOp) and o.memref in read for o in ops)
 
     @staticmethod
     def independent(op: scf.ForOp, stores: list[hw.StoreGlobalOp]) -> bool:

@@ -41,16 +41,19 @@ frontend.graph @narrow(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[
 // CHECK:         %acc = region.reduce sum
 // CHECK-NOT:     region.reduce
 
-// Products of f32 have none either way, and the first is computed inside the second.
+// Products of f32 have none either way; the model of time has the first one computed once (S11.1).
 frontend.graph @narrow_f32(%A: !frontend.tensor<[M, K], f32>, %B: !frontend.tensor<[K, L], f32>, %C: !frontend.tensor<[L, 64], f32>) -> (D: !frontend.tensor<[M, 64], f32>) {
   %0 = frontend.gemm %A, %B {acc = f32} : (!frontend.tensor<[M, K], f32>, !frontend.tensor<[K, L], f32>) -> !frontend.tensor<[M, L], f32>
   %1 = frontend.gemm %0, %C {acc = f32} : (!frontend.tensor<[M, L], f32>, !frontend.tensor<[L, 64], f32>) -> !frontend.tensor<[M, 64], f32>
   frontend.output %1 : !frontend.tensor<[M, 64], f32>
 }
-// CHECK-NOT:   region.graph @narrow_f32
-// CHECK:       region.kernel @narrow_f32 iters [m: M, i1: 64]
+// CHECK:       region.kernel @narrow_f32_0 iters [m: M, l: L]
+// CHECK:         boundary = "reduced once: fused, it would be computed again where it is used"
 // CHECK:         %acc = region.reduce sum
-// CHECK:         %acc1 = region.reduce sum
+// CHECK-NOT:     region.reduce
+// CHECK:       region.kernel @narrow_f32_1 iters [m: M, i1: 64]
+// CHECK:         %acc = region.reduce sum
+// CHECK-NOT:     region.reduce
 
 // A reduction that two points want is computed once, by a kernel of its own (S6.6).
 frontend.graph @outer(%A: !frontend.tensor<[N, K], f32>) -> (C: !frontend.tensor<[N, N], f32>) {

@@ -1,4 +1,4 @@
-// RUN: polyc-opt %s -p 'frontend-to-tiny,tiny-to-index,index-to-region,plan-select{arch=sm_80}' --split-input-file 2>/dev/null | filecheck %s
+// RUN: polyc-opt %s -p 'frontend-to-tiny,tiny-to-index,index-to-region{fuse=legal},plan-select{arch=sm_80}' --split-input-file 2>/dev/null | filecheck %s
 
 // What no other family takes: threads that compute alone, a variant of vectors where there are any.
 

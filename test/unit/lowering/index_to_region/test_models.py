@@ -9,10 +9,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import Float32Type, ModuleOp, bf16, f16
+from xdsl.dialects.builtin import Float32Type, ModuleOp, bf16, f16, f32
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from polyc.dialects.frontend import GraphOp
+from polyc.dialects.frontend import AttentionOp, GraphOp
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import BinaryOp, KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.types import val_type
@@ -203,6 +203,24 @@ def turned_twice() -> ModuleOp:
     return s.done(y=y, z=z, u=conv(s, y, "w3", 8, 1, layout="nchw"))
 
 
+def two_attentions() -> ModuleOp:
+    """Attentions side by side, and one of the other's result."""
+    s = Sketch("two_attentions")
+    q, k, v, u, w = (s.input(name, 2, "T", 64) for name in "qkvuw")
+    first = s.add(AttentionOp(q, k, v))
+    return s.done(y=s.add(AttentionOp(first, u, w)), z=s.add(AttentionOp(u, w, q)))
+
+
+def own_scores() -> ModuleOp:
+    """Attention of its own ops, a mask added, its softmax in f32, beside a product."""
+    s = Sketch("own_scores")
+    q, k, v = (s.input(name, 2, size, 64) for name, size in zip("qkv", "TUU", strict=True))
+    scores = s.fn("mul", s.gemm(q, k, turned=True), s.number(0.125))
+    scores = s.fn("add", scores, s.input("mask", "T", "U"))
+    weights = s.cast(s.softmax(s.cast(scores, f32)), f16)
+    return s.done(y=s.linear(s.fn("tanh", s.gemm(weights, v)), "w", 72))
+
+
 OTHERS = (
     two_outputs,
     shared_product,
@@ -211,6 +229,8 @@ OTHERS = (
     quadratic,
     turned_block,
     turned_twice,
+    two_attentions,
+    own_scores,
 )
 
 
@@ -219,9 +239,10 @@ OTHERS = (
 def test_other_compositions_reach_the_tensor_cores(make: Callable[[], ModuleOp], arch: str) -> None:
     module = make()
     plans = lowered(module, arch, TO_PLAN)
-    wanted = sum(str(module).count(f"frontend.{product} ") for product in ("gemm", "conv2d"))
+    counts = {"gemm": 1, "conv2d": 1, "attention": 2}
+    wanted = sum(str(module).count(f"frontend.{op} ") * count for op, count in counts.items())
     assert on_tensor_cores(plans) == wanted
-    check_simulated(module, {"T": 37 if "gemm" in str(module) else 3}, arch, 2)
+    check_simulated(module, {"T": 3 if "conv2d" in str(module) else 37, "U": 50}, arch, 2)
 
 
 def test_the_families_are_asked_for_both_architectures() -> None:
@@ -249,8 +270,6 @@ def test_small_products_are_not_worth_a_kernel() -> None:
 
 def test_products_in_f32_are_left_to_loops() -> None:
     """No tensor core multiplies f32 exactly; nothing is stored for it."""
-    from xdsl.dialects.builtin import f32
-
     s = Sketch("wide", f32)
     module = s.done(y=s.linear(s.fn("silu", s.input("x", "T", 64)), "w", 88))
     plans = lowered(module, "sm_90a", TO_PLAN)
