@@ -20,7 +20,6 @@ from polyc.dialects.frontend import (
     CompareOp,
     Conv2dOp,
     ElementwiseOp,
-    ExpandOp,
     GemmOp,
     GraphOp,
     LayerNormOp,
@@ -45,12 +44,11 @@ ELEMENTWISE = (ElementwiseOp, CompareOp, SelectOp, CastOp, OutputOp)
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What a value is made of: ``source`` is what was moved or widened, ``repeated`` along axes."""
+    """What a value is made of: ``source`` is what was widened, or has been ``moved``."""
 
     source: SSAValue
     reduction: bool = False
     product: bool = False
-    repeated: bool = False
     moved: bool = False
 
 
@@ -61,9 +59,9 @@ def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
 
     - more than one op reads them, or one at two places,
     - or an op reads them that is no function of the elements at one place,
-    - or a function repeats them along an axis, or reads them moved, or joins them with another
-      value that is made of a reduction, where a product is among what is read: one kernel need not
-      hold all,
+    - or a function reads them moved, as the results of a convolution in groups are, repeats them
+      along an axis, or joins them with another value that is made of a reduction, where a product
+      is among what is read: one kernel need not hold all,
     - or all that read them round them to that type, so that it makes no difference.
 
     So what follows a product alone, on the way to an output, is rounded there and nowhere before.
@@ -76,12 +74,8 @@ def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
     for op in graph.body.block.ops:
         read = {o: made.get(o) or _Made(o) for o in op.operands}
         if keeps(op):
-            one, repeats = read[op.operands[0]], isinstance(op, ExpandOp)
-            made[op.results[0]] = replace(
-                one,
-                repeated=repeats or one.repeated,
-                moved=one.moved or isinstance(op, MovementOp),
-            )
+            one = read[op.operands[0]]
+            made[op.results[0]] = replace(one, moved=one.moved or isinstance(op, MovementOp))
             continue
         for operand, one in read.items():
             places[one.source] = places.get(one.source, 0) + 1
@@ -93,9 +87,7 @@ def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
         for result in op.results:
             reduction = isinstance(op, REDUCTIONS) or any(m.reduction for m in read.values())
             product = isinstance(op, PRODUCTS) or any(m.product for m in read.values())
-            # The filters of a group have an axis of their own in tiny.
-            split = isinstance(op, Conv2dOp) and op.groups.constant() != 1
-            made[result] = _Made(result, reduction, product, moved=split)
+            made[result] = _Made(result, reduction, product, _in_groups(op))
     return {
         value: tensor_of(value).element_type
         for value, one in made.items()
@@ -107,12 +99,16 @@ def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
 
 
 def _joined(operand: SSAValue, one: _Made, op: Operation, read: list[_Made]) -> bool:
-    """Whether a function repeats ``one``, reads it moved as ``operand``, or joins it with more."""
+    """Whether a function reads ``one`` moved, as ``operand``, repeats it or joins it with more."""
     stretched = any(tensor_of(r).dims != tensor_of(operand).dims for r in op.results)
-    if one.product and (one.repeated or one.moved or stretched):
+    if one.product and (one.moved or stretched):
         return True
     others = [m for m in read if m.source is not one.source and m.reduction]
     return any(m.product or one.product for m in others)
+
+
+def _in_groups(op: Operation) -> bool:
+    return isinstance(op, Conv2dOp) and op.groups.constant() != 1
 
 
 def _is_narrow(value: SSAValue) -> bool:

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
 from xdsl.ir import Attribute, SSAValue
 
 from polyc.dialects import frontend
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.frontend.storable import keeps, rounds, storable
 from polyc.test.support.gpu_text import only
@@ -83,6 +84,19 @@ def gate(s: Sketch) -> SSAValue:
     return s.fn("mul", s.input("z", "T", 64), g)
 
 
+def moved(s: Sketch) -> SSAValue:
+    """A product's kernel may end before a movement."""
+    h = named("h", s.linear(s.input("x", "T", 64), "w", 64))
+    return s.fn("relu", s.permute(h, 1, 0))
+
+
+def in_groups(s: Sketch) -> SSAValue:
+    """The groups' channels lie side by side only where they have been moved."""
+    x, w = s.input("x", "N", 8, 8, 64), s.input("w", 64, 3, 3, 32)
+    op = frontend.Conv2dOp(x, w, layout="nhwc", groups=Dim.const(2))
+    return s.fn("relu", named("h", s.add(op)))
+
+
 def inputs_alone(s: Sketch) -> SSAValue:
     x = named("x", s.fn("exp", s.input("x", "T", 64)))
     return s.fn("add", s.fn("tanh", x), s.fn("neg", x))
@@ -112,6 +126,8 @@ def of_f32(s: Sketch) -> SSAValue:
         (two_products, {"a", "b"}),
         (two_rows, set[str]()),
         (gate, {"g"}),
+        (moved, {"h"}),
+        (in_groups, {"h"}),
         (inputs_alone, set[str]()),
         (cast_by_hand, set[str]()),
         (of_f32, set[str]()),
