@@ -68,6 +68,11 @@ _TALL: Fields = {
     "registers": [32, 160],
 }
 
+MMA_DEPTH = 16
+"""Elements of 16 bits that an instruction of tensor cores multiplies and sums."""
+MAX_STAGES = 8
+"""Of a pipeline (S8.1)."""
+
 TMA: tuple[ConvVariant, ...] = (
     ConvVariant("tma_wide", _WIDE, 8, 256, 100 * 128, full=True),
     ConvVariant("tma_tall", _TALL, 8, 8, 85 * 192),
@@ -142,7 +147,7 @@ def conditions(conv: Convolution, variant: ConvVariant) -> tuple[Assumption, ...
 
 def schedule_fields(conv: Convolution, arch: str, variant: ConvVariant) -> Fields:
     """Every field of a variant's schedule for this convolution."""
-    chosen = dict(variant.fields)
+    chosen = {**variant.fields, **_shallow(conv, variant.fields)}
     grouped = chosen["mma"] == "wgmma"
     out, acc = conv.kernel.res_names.data[0].data, cast("str", conv.reduce.label)
     f, c = conv.filters, conv.channels
@@ -177,6 +182,20 @@ def schedule_fields(conv: Convolution, arch: str, variant: ConvVariant) -> Field
         "algo_choice": {"conv": "implicit_gemm"},
         "local_edges": [*edges, {"from": acc, "to": last, "buffer": "reg"}],
     }
+
+
+def _shallow(conv: Convolution, fields: Mapping[str, Value]) -> Fields:
+    """A tile as deep as the channels are, where they are known to be few, and stages for it.
+
+    A step has the channels of one tap, and multiplies zeros beyond them.
+    """
+    rows, columns, depth = cast("list[int]", fields["tile"])
+    channels = conv.size(conv.channels).constant()
+    if not channels or channels > depth // 2:
+        return {}
+    least = max(MMA_DEPTH, 1 << (channels - 1).bit_length())
+    stages = min(MAX_STAGES, cast(int, fields["stages"]) * depth // least)
+    return {"tile": [rows, columns, least], "stages": stages}
 
 
 def _tails(conv: Convolution, tile: Sequence[int]) -> list[str]:

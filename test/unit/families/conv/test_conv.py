@@ -18,6 +18,7 @@ from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.conv.recognise import find_convolution
+from polyc.families.conv.schedules import schedules
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.index_to_region import IndexToRegion
@@ -458,3 +459,34 @@ def test_kernels_compile_without_a_spill(
     assert len(result.kernels) == (3 if arch == "sm_80" else 5 if name == "silu" else 4)
     for kernel, info in result.kernels.items():
         assert (info.spill_bytes, info.stack, info.smem) == (0, 0, 0), kernel
+
+
+# Few channels ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("channels", "depth"), [(8, 16), (16, 16), (24, 32), (32, 32), (40, 64)])
+def test_a_tile_is_no_deeper_than_the_channels(channels: int, depth: int) -> None:
+    """A step has the channels of one tap: beyond them it would multiply zeros."""
+    conv = replace(of(), x=("N", "H", "W", channels), filters=64)
+    found = find_convolution(only(regions(conv.text), KernelOp))
+    plans = [plan for plan in schedules(found, "sm_90a") if plan.loader.data == "tma"]
+    assert plans and {plan.tile_sizes[2] for plan in plans} == {depth}
+    assert all(2 <= plan.integer("stages") <= 8 for plan in plans)
+
+
+def test_an_image_of_three_channels_is_filled_up() -> None:
+    """Zeros beside the channels are the sum's, and a copy of 16 bytes takes a pixel."""
+    x, w, y = (
+        f"!frontend.tensor<[{s}], f16>" for s in ("N, 9, 8, 3", "16, 3, 3, 3", "N, 9, 8, 16")
+    )
+    moves = "stride [1, 1] padding [1, 1, 1, 1] dilation [1, 1] groups 1 {acc = f32}"
+    text = f"""frontend.graph @g(%X: {x}, %G: {w}) -> (Y: {y}) {{
+  %0 = frontend.conv2d nhwc %X, %G {moves} : ({x}, {w}) -> {y}
+  frontend.output %0 : {y}
+}}"""
+    module = parse_text(make_context(), text, "t.mlir")
+    FrontendToTiny().apply(make_context(), module)
+    assert "!tiny.tensor<[N, 9, 8, 8], f16>" in printed(module)
+    even = parse_text(make_context(), text.replace(", 3]", ", 4]"), "t.mlir")
+    FrontendToTiny().apply(make_context(), even)
+    assert "tiny.pad %X_f32 low [0, 1, 1, 0]" in printed(even)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import Float16Type, ModuleOp, f16, f32
+from xdsl.dialects.builtin import ModuleOp, f16, f32
 from xdsl.ir import SSAValue
 
-from polyc.dialects import frontend, region
+from polyc.dialects import region
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.tiny_to_index import TinyToIndex
@@ -157,19 +157,3 @@ def test_numbers_stay(seed: int, weights: Weights, rows: int, keys: int) -> None
     wide = [a.astype(np.float64) for a in (one, other)]
     largest = max(float(np.abs(a.astype(np.float64)).max()) for a in inputs)
     assert np.allclose(*wide, rtol=2e-3, atol=2.0**-11 * (1 + largest * largest))
-
-
-def test_the_reference_knows_of_weights() -> None:
-    """An operand of a product that is a softmax has errors of its rounding; a tanh has none."""
-    from polyc.playback.frontend.weights import are_multiplied, are_weights
-
-    s = Sketch("known")
-    x = s.input("x", "M", "N")
-    soft, plain = s.softmax(x), s.fn("tanh", x)
-    narrow = s.cast(soft, f16)
-    moved = s.permute(narrow, 1, 0)
-    s.gemm(moved, plain)
-    assert isinstance(frontend.tensor_of(moved).element_type, Float16Type)
-    assert are_weights(moved) and are_weights(soft) and are_weights(own(s, x))
-    assert not are_weights(plain) and not are_weights(not_divided(s, x))
-    assert are_multiplied(narrow) and are_multiplied(plain) and not are_multiplied(own(s, x))

@@ -1,0 +1,102 @@
+"""Which reductions are stored so that no kernel computes them again and again (S11.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.cost.time import times_of
+from polyc.dialects import frontend
+from polyc.dialects.region import KernelOp, ReduceOp, ReduceTogetherOp
+from polyc.families.loops.recognise import find_loops, steps_of
+from polyc.lowering.index_to_region import IndexToRegion
+from polyc.lowering.index_to_region.fusion import Fuse
+from polyc.lowering.index_to_region.reductions import AGAIN
+from polyc.passes.pipeline import STAGES, build
+from polyc.playback.reference import make_inputs
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.gpu_text import only
+from polyc.test.support.sketch import Sketch
+from polyc.tools.parsing import parse_text
+from polyc.tools.play import play
+from polyc.tools.registry import make_context
+
+
+def planned(module: ModuleOp, fuse: Fuse = "cost", until: str = "plan") -> ModuleOp:
+    found = parse_text(make_context(), str(module), "graph.mlir")
+    for stage in ("tiny", "index", "region", "plan"):
+        for name in STAGES[stage]:
+            partition = name == "index-to-region"
+            step = IndexToRegion(fuse=fuse) if partition else build(name, "sm_90a")
+            step.apply(make_context(), found)
+        if stage == until:
+            break
+    return found
+
+
+def kernels(module: ModuleOp) -> list[KernelOp]:
+    return [op for op in module.ops if isinstance(op, KernelOp)]
+
+
+def heads_of_rows() -> ModuleOp:
+    s = Sketch("heads_of_rows")
+    soft = s.softmax(s.input("x", "T", 256))
+    return s.done(y=s.permute(s.reshape(soft, "T", 4, 64), 1, 0, 2))
+
+
+def norm_of_pixels() -> ModuleOp:
+    s = Sketch("norm_of_pixels")
+    return s.done(y=s.layer_norm(s.reduce("mean", s.input("x", "N", 7, 6, 64), 1, 2), "n"))
+
+
+def columns_of_norm() -> ModuleOp:
+    s = Sketch("columns_of_norm")
+    normed = s.rms_norm(s.input("x", "T", 64), "n")
+    return s.done(y=s.fn("sub", normed, s.reduce("mean", normed, 0, keep=True)))
+
+
+AGAIN_AND_AGAIN = (heads_of_rows, norm_of_pixels, columns_of_norm)
+
+
+@pytest.mark.parametrize("make", AGAIN_AND_AGAIN, ids=lambda f: f.__name__)
+def test_what_would_be_computed_again_is_stored(make: Callable[[], ModuleOp]) -> None:
+    """The graph takes less time, by the model that chose; no reduction is inside of another's."""
+    module = make()
+    cut, whole = planned(module), planned(module, "legal")
+    assert AGAIN in str(cut) and AGAIN not in str(whole)
+    sizes = {"T": 1024, "N": 1024}
+    assert sum(t.seconds for t in times_of(cut, sizes)) < 0.9 * sum(
+        t.seconds for t in times_of(whole, sizes)
+    )
+    for kernel in kernels(cut):
+        assert steps_of(find_loops(kernel).expanded).nested is None
+
+
+@pytest.mark.parametrize("make", AGAIN_AND_AGAIN, ids=lambda f: f.__name__)
+def test_what_is_stored_is_what_was_computed(make: Callable[[], ModuleOp]) -> None:
+    module, sizes = make(), {"T": 5, "N": 3}
+    graph = only(module, frontend.GraphOp)
+    inputs = make_inputs(graph, sizes, 3)
+    played = play(planned(module, until="region"), graph.sym_name.data, inputs, sizes)
+    assert played is not None
+    assert_agree(played, meant(module, inputs, sizes))
+
+
+def rows() -> ModuleOp:
+    s = Sketch("rows")
+    return s.done(y=s.softmax(s.layer_norm(s.input("x", "T", 256), "n")))
+
+
+def column_sums() -> ModuleOp:
+    s = Sketch("column_sums")
+    return s.done(y=s.reduce("sum", s.fn("exp", s.input("x", "T", 256)), 0))
+
+
+@pytest.mark.parametrize("make", [rows, column_sums], ids=lambda f: f.__name__)
+def test_what_is_computed_once_stays(make: Callable[[], ModuleOp]) -> None:
+    """A family of rows takes rows whole, and one sum is computed once."""
+    found = planned(make())
+    (kernel,) = kernels(found)
+    assert any(isinstance(op, ReduceOp | ReduceTogetherOp) for op in kernel.walk())

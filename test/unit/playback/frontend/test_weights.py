@@ -1,0 +1,51 @@
+"""Which operands of products are weights, whose rounding the reference allows for (S0.6)."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import f16
+from xdsl.ir import SSAValue
+
+from polyc.dialects import frontend
+from polyc.playback.frontend.weights import are_multiplied, are_weights
+from polyc.playback.reference import reference
+from polyc.test.support.gpu_text import only
+from polyc.test.support.sketch import Sketch
+
+
+def divided(s: Sketch, x: SSAValue) -> SSAValue:
+    powers = s.fn("exp", s.fn("sub", x, s.reduce("max", x, 1, keep=True)))
+    return s.fn("div", powers, s.reduce("sum", powers, 1, keep=True))
+
+
+def test_a_softmax_and_divided_exponentials_are_weights() -> None:
+    s = Sketch("known")
+    x = s.input("x", "M", "N")
+    soft, own = s.softmax(x), divided(s, x)
+    moved = s.permute(s.cast(s.fn("mul", soft, s.number(0.5)), f16), 1, 0)
+    assert all(map(are_weights, (soft, own, moved)))
+    assert not any(map(are_weights, (x, s.fn("tanh", x), s.fn("exp", x), s.fn("div", x, x))))
+
+
+def test_a_product_multiplies_what_it_reads_moved_or_cast() -> None:
+    s = Sketch("known")
+    x = s.input("x", "M", "N")
+    narrow, other = s.cast(s.softmax(x), f16), s.fn("tanh", x)
+    s.gemm(s.permute(narrow, 1, 0), x)
+    assert are_multiplied(narrow) and are_multiplied(x) and not are_multiplied(other)
+
+
+def test_only_products_of_weights_have_errors_of_their_rounding() -> None:
+    """On the same numbers: half an ulp of each weight, and nothing of another operand."""
+    found: dict[str, float] = {}
+    x = np.random.default_rng(1).standard_normal((8, 64)).astype(np.float16)
+    for name in ("softmax", "tanh"):
+        s = Sketch("f")
+        given = s.input("x", "M", "N")
+        made = s.softmax(given) if name == "softmax" else s.fn("tanh", given)
+        module = s.done(y=s.gemm(made, s.input("v", "N", "K")))
+        graph = only(module, frontend.GraphOp)
+        ones = np.ones((64, 2), np.float16)
+        (out,) = reference(graph, [x, ones], {"M": 8, "N": 64, "K": 2})
+        found[name] = float((out.error / (1 + np.abs(out.value))).max())
+    assert found["softmax"] > 2.0**-16
