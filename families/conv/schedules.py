@@ -34,6 +34,8 @@ class ConvVariant:
     filters: int = 1
     pixels: int = 0
     """The least pixels of the output: with fewer, its tiles would leave multiprocessors idle."""
+    most: int = 0
+    """The most filters, known: with more, another tile wastes nothing."""
     full: bool = False
     """Its accumulators leave no registers for an epilogue that reads another tensor by pixels."""
 
@@ -73,7 +75,10 @@ MMA_DEPTH = 16
 MAX_STAGES = 8
 """Of a pipeline (S8.1)."""
 
+_NARROW: Fields = {**_TALL, "tile": [192, 64, 64], "warp_tile": [64, 64], "stages": 6}
+
 TMA: tuple[ConvVariant, ...] = (
+    ConvVariant("tma_narrow", _NARROW, 8, 8, 85 * 192, most=64),
     ConvVariant("tma_wide", _WIDE, 8, 256, 100 * 128, full=True),
     ConvVariant("tma_tall", _TALL, 8, 8, 85 * 192),
     ConvVariant("tma", _WGMMA, 8, 8),
@@ -132,6 +137,8 @@ def filled(conv: Convolution) -> list[Assumption]:
 def conditions(conv: Convolution, variant: ConvVariant) -> tuple[Assumption, ...] | None:
     """What a variant needs beyond the assumptions, or None when it can never run."""
     if variant.full and conv.reads_by_pixels:
+        return None
+    if variant.most and not 0 < (conv.size(conv.filters).constant() or 0) <= variant.most:
         return None
     facts: list[Assumption] = []
     if variant.channels > 1:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr
 
+from polyc.affine.expressions import linear_of
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import ValType
@@ -53,13 +53,18 @@ def reductions_in(values: Sequence[SSAValue]) -> list[ReduceOp]:
 
 
 def neighbours_of(values: Sequence[SSAValue]) -> set[str]:
-    """The axes whose neighbours are neighbours in memory, in some read that ``values`` need."""
+    """The axes whose neighbours are neighbours in memory, in some read that ``values`` need.
+
+    Other axes may go by steps beside, as heads do over their features.
+    """
     found: set[str] = set()
     for op in made_by(values, into=True):
         if isinstance(op, ReadOp) and op.map.data.results:
-            last = op.map.data.results[-1]
-            if isinstance(last, AffineDimExpr):
-                found.add(op.result.type.labels[last.position])
+            match [a for a, times in linear_of(op.map.data.results[-1]).terms if times == 1]:
+                case [("d", int(position))]:
+                    found.add(op.result.type.labels[position])
+                case _:
+                    pass
     return found
 
 

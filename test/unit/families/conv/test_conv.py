@@ -490,3 +490,19 @@ def test_an_image_of_three_channels_is_filled_up() -> None:
     even = parse_text(make_context(), text.replace(", 3]", ", 4]"), "t.mlir")
     FrontendToTiny().apply(make_context(), even)
     assert "tiny.pad %X_f32 low [0, 1, 1, 0]" in printed(even)
+
+
+def test_few_filters_have_a_narrow_tile() -> None:
+    """So many as a tile of 64 holds are known; the kernel agrees, with pixels and filters left."""
+    conv = replace(of(), x=("N", "H", "W", 16), filters=40, after=("silu",))
+    assert variants(conv, "sm_90a")[0] == "tma_narrow"
+    for filters in (72, "F"):
+        assert "tma_narrow" not in variants(replace(conv, filters=filters), "sm_90a")
+    module, sizes = regions(conv.text), {"N": 2, "H": 11, "W": 9}
+    kernels = finished(unbounded(tiles(module, "sm_90a")))
+    inputs = inputs_of(module, sizes)
+    wanted = play(module, "g", inputs, sizes)
+    assert wanted is not None
+    result = simulate(kernels, inputs, sizes, "g_tma_narrow", schedule="random", seed=2)
+    result.check()
+    np.testing.assert_array_equal(result.outputs[0], np.asarray(wanted[0]))
