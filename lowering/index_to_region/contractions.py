@@ -223,6 +223,10 @@ class Products:
                 found.setdefault(self._epilogue(value)[0], own)
         return {v: order for v, order in found.items() if order != tuple(range(len(order)))}
 
+    def beside(self) -> list[SSAValue]:
+        """What is stored of attention: its kernel may give its log-sum-exp beside."""
+        return [self._epilogue(second)[0] for _, second in self._cores()]
+
     def _pixels_first(self, value: SSAValue) -> tuple[int, ...] | None:
         """The axes of a product, first those of its factor of windows.
 

@@ -213,12 +213,14 @@ def composed(
     around: dict[SSAValue, str] = {}
     kept: set[SSAValue] = set()
     orders: dict[SSAValue, tuple[int, ...]] = {}
+    beside: list[SSAValue] = []
     if fuse == "cost" and split == "none":
         products = Products(graph, equal_casts(graph))
         well: dict[KernelKey, bool] = {}
         while True:
             around, kept, orders = products.cuts(), products.kept(), products.orders()
-            kernels = Composer(graph, fuse, split, around, kept, orders).run()
+            beside = products.beside()
+            kernels = Composer(graph, fuse, split, around, kept, orders, beside).run()
             contracts = built.contracts(kernels)
 
             def taken(kernel: Kernel, ask: Callable[[Kernel], bool] = contracts) -> bool:
@@ -230,7 +232,7 @@ def composed(
                 break
 
         def recompose(stored: Mapping[SSAValue, str]) -> Kernels:
-            return Composer(graph, fuse, split, {**stored, **around}, kept, orders).run()
+            return Composer(graph, fuse, split, {**stored, **around}, kept, orders, beside).run()
 
         reductions = Reductions(recompose, built.walks, built.seconds)
         reductions.tried.update(key for key, is_well in well.items() if is_well)
@@ -248,7 +250,7 @@ def composed(
         if not more:
             break
         cuts |= more
-        kernels = Composer(graph, fuse, split, around | cuts, kept, orders).run()
+        kernels = Composer(graph, fuse, split, around | cuts, kept, orders, beside).run()
     return kernels, [_said(graph, len(cuts))] if cuts else []
 
 

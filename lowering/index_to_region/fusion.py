@@ -92,6 +92,8 @@ class _Ends:
     kernel: Kernel
     elementwise: int = 0
     reductions: int = 0
+    between: bool = False
+    """Whether it is of a value between kernels, and makes outputs beside."""
 
     def takes(self, elementwise: int) -> bool:
         """Whether one more output with these ops does not make the kernel too much."""
@@ -134,7 +136,8 @@ class Composer:
     what may be, ``cost`` what pays.  ``split`` keeps a kernel for each contraction: a fused one is
     joined to its consumer by a ``deferred`` edge.  ``cuts`` are values that are stored whatever the
     rest says, with the reason; of ``kept`` ones the cost is not asked.  ``orders`` are the axes of
-    values, the outermost first, as memory best holds them.
+    values, the outermost first, as memory best holds them.  With a cut value of ``beside`` the
+    kernel that makes it stores what the graph gives of its reductions: attention's log-sum-exp.
     """
 
     def __init__(
@@ -145,6 +148,7 @@ class Composer:
         cuts: Mapping[SSAValue, str] | None = None,
         kept: Collection[SSAValue] = (),
         orders: Mapping[SSAValue, tuple[int, ...]] | None = None,
+        beside: Collection[SSAValue] = (),
     ) -> None:
         self.graph = graph
         self.fuse = fuse
@@ -152,6 +156,8 @@ class Composer:
         self.cuts = cuts or {}
         self.kept = kept
         self.orders = orders or {}
+        self.beside = beside
+        self.early: dict[SSAValue, tuple[Kernel, Point]] = {}
         self.ops = [op for op in graph.body.block.ops if op.results]
         self.same = equal_casts(graph)
         self.uses = self._count_uses()
@@ -171,7 +177,8 @@ class Composer:
             self._visit(op.results[0])
         for leaf in self.graph.body.block.args:
             self._read_from_memory(leaf)
-        kernels = [*reversed(self.between), *(k for k in ends if k.roots)]
+        ends = [kernel for kernel in ends if kernel.roots and kernel not in self.between]
+        kernels = [*reversed(self.between), *ends]
         return Kernels(kernels, self.stored, self.views, self.placed)
 
     def _count_uses(self) -> dict[SSAValue, int]:
@@ -195,8 +202,9 @@ class Composer:
         assert isinstance(outputs, tiny.OutputOp)
         reductions = self._reductions_behind()
         # A smaller output finds its place among the axes of a larger one.
-        given = [self.same.get(value, value) for value in outputs.args]
-        order = sorted(enumerate(given), key=lambda o: -len(extent(o[1], self.graph)))
+        given = list(enumerate(self.same.get(value, value) for value in outputs.args))
+        self._begin_beside(found, reductions, [value for _, value in given])
+        order = sorted(given, key=lambda o: -len(extent(o[1], self.graph)))
         for number, value in order:
             sizes = extent(value, self.graph)
             elementwise = self.work.elementwise.get(value, 0)
@@ -208,7 +216,9 @@ class Composer:
             for other in sharing:
                 if other is ends:
                     break
-                if other.reductions & reductions[value] and other.takes(elementwise):
+                shared = other.reductions & reductions[value]
+                whole = not other.between or shared == reductions[value]
+                if shared and whole and other.takes(elementwise):
                     axes = _embedded(sizes, other.kernel.iters)
                     if axes is not None:
                         ends = other
@@ -228,6 +238,22 @@ class Composer:
         for ends in found:
             ends.kernel.roots.sort(key=lambda root: root.output or 0)
         return [ends.kernel for ends in found]
+
+    def _begin_beside(
+        self, found: list[_Ends], reductions: Mapping[SSAValue, int], outputs: Sequence[SSAValue]
+    ) -> None:
+        """The kernels of values between kernels that make outputs of the graph beside."""
+        for value in self.beside:
+            if value not in self.cuts or value in outputs:
+                continue
+            ends = _Ends(self._kernel(extent(value, self.graph)), between=True)
+            ends.elementwise = self.work.elementwise.get(value, 0)
+            ends.reductions = reductions[value]
+            point = ends.kernel.forms.identity(ends.kernel.iters)
+            ends.kernel.roots.append(Root(value, point))
+            self.asked.setdefault(value, {})[(ends.kernel, point)] = None
+            self.early[value] = (ends.kernel, point)
+            found.append(ends)
 
     def _reductions_behind(self) -> dict[SSAValue, int]:
         """For each value the reductions that it is computed from, as bits."""
@@ -295,6 +321,12 @@ class Composer:
     def _store(self, value: SSAValue, edge: Edge, reason: str) -> dict[tuple[Kernel, Point], None]:
         """Give a value a kernel of its own; where that kernel wants it."""
         self._read_from_memory(value)
+        if value in self.early:
+            kernel, point = self.early[value]
+            self.between.append(kernel)
+            own = tuple(range(len(kernel.iters)))
+            self.stored[value] = Stored(kernel, edge, reason, own)
+            return {(kernel, point): None}
         sizes = extent(value, self.graph)
         order = self._order(value) or tuple(range(len(sizes)))
         kernel = self._kernel([sizes[axis] for axis in order])
@@ -321,6 +353,8 @@ class Composer:
         base = self._memory(value)
         turned = self._order(value) is not None
         for kernel, _ in self.asked.get(value, {}):
+            if value in self.early and kernel is self.early[value][0]:
+                continue
             kernel.reads[value] = None
             for root in [r for r in kernel.roots if r.value is value]:
                 free = all(self._memory(v) is not base for v in self.placed.values())

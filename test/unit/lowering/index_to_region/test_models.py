@@ -221,6 +221,15 @@ def own_scores() -> ModuleOp:
     return s.done(y=s.linear(s.fn("tanh", s.gemm(weights, v)), "w", 72))
 
 
+def log_sum_exp() -> ModuleOp:
+    """Attention's log-sum-exp, and its projection."""
+    s = Sketch("log_sum_exp")
+    q, k, v = (s.input(name, 2, "T", 64) for name in "qkv")
+    op = AttentionOp(q, k, v, lse=True)
+    made = s.reshape(s.permute(s.fn("tanh", s.add(op)), 1, 0, 2), "T", 128)
+    return s.done(y=s.linear(made, "w", 72), z=op.results[1])
+
+
 OTHERS = (
     two_outputs,
     shared_product,
@@ -231,6 +240,7 @@ OTHERS = (
     turned_twice,
     two_attentions,
     own_scores,
+    log_sum_exp,
 )
 
 
