@@ -154,12 +154,13 @@ def test_passes_by_name_are_lower_to_gpu(arch: str, capsys: pytest.CaptureFixtur
 
 
 def test_borders_are_in_the_order_of_the_pipeline():
-    assert ORDER[:10] == (
+    assert ORDER[:11] == (
         "frontend-to-tiny",
         "tiny-to-index",
         "index-to-region",
         "region-srnf",
         "region-inline-deferred",
+        "region-postpone-division",
         "region-streaming-softmax",
         "region-merge-axes",
         "plan-select",

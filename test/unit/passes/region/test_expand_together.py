@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceTogetherOp
+from polyc.lowering.index_to_region import IndexToRegion
 from polyc.passes.pipeline import build
 from polyc.passes.region.expand_together import RegionExpandTogether, takes_whole
 from polyc.playback import region
@@ -31,7 +32,8 @@ def streamed(example: str, *more: str) -> ModuleOp:
     path = ROOT / "examples" / f"{example}.mlir"
     module = parse_text(ctx, path.read_text(), str(path))
     for name in (*STREAMED, *more):
-        build(name, "sm_90a").apply(ctx, module)
+        whole = name == "index-to-region"
+        (IndexToRegion(fuse="legal") if whole else build(name, "sm_90a")).apply(ctx, module)
     return module
 
 
