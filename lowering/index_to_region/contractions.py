@@ -31,7 +31,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from polyc.dialects import index, tiny
 from polyc.dialects.common.movements import MovementOp
 from polyc.lowering.index_to_region import cost
-from polyc.lowering.index_to_region.fusion import Kernel
+from polyc.lowering.index_to_region.fusion import Kernel, Settled
 from polyc.rewriting.postorder import reached
 
 LEAST = 1_000_000
@@ -134,6 +134,10 @@ class Products:
                 else:
                     self.levels[value] = Level(level + 1)
         return changed
+
+    def settled(self) -> Settled:
+        """What the levels of the products settle."""
+        return Settled(self.cuts(), self.kept(), self.orders(), self.beside())
 
     def cuts(self) -> dict[SSAValue, str]:
         """The values to store, with the reason."""

@@ -18,7 +18,14 @@ from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.contractions import Products
 from polyc.lowering.index_to_region.cost import LIMIT, REDUCTION
 from polyc.lowering.index_to_region.forms import Form, Forms, Key, equal_casts
-from polyc.lowering.index_to_region.fusion import Composer, Fuse, Kernel, Kernels, Split
+from polyc.lowering.index_to_region.fusion import (
+    Composer,
+    Fuse,
+    Kernel,
+    Kernels,
+    Settled,
+    Split,
+)
 from polyc.lowering.index_to_region.reductions import KernelKey, Reductions, key_of
 from polyc.rewriting.notes import Note
 
@@ -210,17 +217,13 @@ def composed(
 
     Raises PolycError where a value has no form in a kernel.
     """
-    around: dict[SSAValue, str] = {}
-    kept: set[SSAValue] = set()
-    orders: dict[SSAValue, tuple[int, ...]] = {}
-    beside: list[SSAValue] = []
+    settled = Settled()
     if fuse == "cost" and split == "none":
         products = Products(graph, equal_casts(graph))
         well: dict[KernelKey, bool] = {}
         while True:
-            around, kept, orders = products.cuts(), products.kept(), products.orders()
-            beside = products.beside()
-            kernels = Composer(graph, fuse, split, around, kept, orders, beside).run()
+            settled = products.settled()
+            kernels = Composer(graph, fuse, split, settled).run()
             contracts = built.contracts(kernels)
 
             def taken(kernel: Kernel, ask: Callable[[Kernel], bool] = contracts) -> bool:
@@ -231,13 +234,13 @@ def composed(
             if not products.store_more(kernels.kernels, taken):
                 break
 
-        def recompose(stored: Mapping[SSAValue, str]) -> Kernels:
-            return Composer(graph, fuse, split, {**stored, **around}, kept, orders, beside).run()
+        def recompose(stored: Mapping[SSAValue, str], given: Settled = settled) -> Kernels:
+            return Composer(graph, fuse, split, given.also(stored)).run()
 
         reductions = Reductions(recompose, built.walks, built.seconds)
         reductions.tried.update(key for key, is_well in well.items() if is_well)
         kernels = reductions.run(kernels)
-        around = {**reductions.taken, **around}
+        settled = settled.also(reductions.taken)
     else:
         kernels = Composer(graph, fuse, split).run()
     cuts: dict[SSAValue, str] = {}
@@ -250,7 +253,7 @@ def composed(
         if not more:
             break
         cuts |= more
-        kernels = Composer(graph, fuse, split, around | cuts, kept, orders, beside).run()
+        kernels = Composer(graph, fuse, split, settled.also(cuts)).run()
     return kernels, [_said(graph, len(cuts))] if cuts else []
 
 

@@ -17,7 +17,7 @@ kernel, and so do smaller ones that share a reduction with it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -129,15 +129,34 @@ class Kernels:
     placed: dict[int, SSAValue]
 
 
+@dataclass(frozen=True)
+class Settled:
+    """What is settled before the cost is asked.
+
+    ``cuts`` are values that are stored whatever the rest says, with the reason; of ``kept`` ones
+    the cost is not asked.  ``orders`` are the axes of values, the outermost first, as memory best
+    holds them.  With a cut value of ``beside`` the kernel that makes it stores what the graph gives
+    of its reductions: attention's log-sum-exp.
+    """
+
+    cuts: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    kept: Collection[SSAValue] = ()
+    orders: Mapping[SSAValue, tuple[int, ...]] = field(
+        default_factory=dict[SSAValue, tuple[int, ...]]
+    )
+    beside: Collection[SSAValue] = ()
+
+    def also(self, cuts: Mapping[SSAValue, str]) -> Settled:
+        """The same with more cuts; the reasons that were there stay."""
+        return replace(self, cuts={**cuts, **self.cuts})
+
+
 class Composer:
     """Decides for one graph with its index book; ``run`` does it.
 
     ``fuse``: ``none`` stores every reduction and every value with several uses, ``legal`` fuses
     what may be, ``cost`` what pays.  ``split`` keeps a kernel for each contraction: a fused one is
-    joined to its consumer by a ``deferred`` edge.  ``cuts`` are values that are stored whatever the
-    rest says, with the reason; of ``kept`` ones the cost is not asked.  ``orders`` are the axes of
-    values, the outermost first, as memory best holds them.  With a cut value of ``beside`` the
-    kernel that makes it stores what the graph gives of its reductions: attention's log-sum-exp.
+    joined to its consumer by a ``deferred`` edge.
     """
 
     def __init__(
@@ -145,18 +164,14 @@ class Composer:
         graph: tiny.GraphOp,
         fuse: Fuse = "cost",
         split: Split = "none",
-        cuts: Mapping[SSAValue, str] | None = None,
-        kept: Collection[SSAValue] = (),
-        orders: Mapping[SSAValue, tuple[int, ...]] | None = None,
-        beside: Collection[SSAValue] = (),
+        settled: Settled | None = None,
     ) -> None:
         self.graph = graph
         self.fuse = fuse
         self.split = split
-        self.cuts = cuts or {}
-        self.kept = kept
-        self.orders = orders or {}
-        self.beside = beside
+        settled = settled or Settled()
+        self.cuts, self.kept = settled.cuts, settled.kept
+        self.orders, self.beside = settled.orders, settled.beside
         self.early: dict[SSAValue, tuple[Kernel, Point]] = {}
         self.ops = [op for op in graph.body.block.ops if op.results]
         self.same = equal_casts(graph)
