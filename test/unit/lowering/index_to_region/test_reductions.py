@@ -42,8 +42,8 @@ def kernels(module: ModuleOp) -> list[KernelOp]:
 
 def heads_of_rows() -> ModuleOp:
     s = Sketch("heads_of_rows")
-    soft = s.softmax(s.input("x", "T", 256))
-    return s.done(y=s.permute(s.reshape(soft, "T", 4, 64), 1, 0, 2))
+    soft = s.softmax(s.input("x", "T", 1024))
+    return s.done(y=s.permute(s.reshape(soft, "T", 16, 64), 1, 2, 0))
 
 
 def norm_of_pixels() -> ModuleOp:
