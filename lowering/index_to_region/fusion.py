@@ -39,6 +39,7 @@ from polyc.lowering.index_to_region.forms import (
     why_not_affine,
 )
 from polyc.poly.same_point import two_points
+from polyc.rewriting.postorder import reached
 from polyc.rewriting.region.points import Point
 
 Fuse = Literal["none", "legal", "cost"]
@@ -92,8 +93,8 @@ class _Ends:
     kernel: Kernel
     elementwise: int = 0
     reductions: int = 0
-    between: bool = False
-    """Whether it is of a value between kernels, and makes outputs beside."""
+    between: SSAValue | None = None
+    """The value between kernels that it makes; it makes outputs beside that do not need it."""
 
     def takes(self, elementwise: int) -> bool:
         """Whether one more output with these ops does not make the kernel too much."""
@@ -232,8 +233,10 @@ class Composer:
                 if other is ends:
                     break
                 shared = other.reductions & reductions[value]
-                whole = not other.between or shared == reductions[value]
-                if shared and whole and other.takes(elementwise):
+                beside = other.between is None or (
+                    shared == reductions[value] and not self._needs(value, other.between)
+                )
+                if shared and beside and other.takes(elementwise):
                     axes = _embedded(sizes, other.kernel.iters)
                     if axes is not None:
                         ends = other
@@ -261,7 +264,7 @@ class Composer:
         for value in self.beside:
             if value not in self.cuts or value in outputs:
                 continue
-            ends = _Ends(self._kernel(extent(value, self.graph)), between=True)
+            ends = _Ends(self._kernel(extent(value, self.graph)), between=value)
             ends.elementwise = self.work.elementwise.get(value, 0)
             ends.reductions = reductions[value]
             point = ends.kernel.forms.identity(ends.kernel.iters)
@@ -269,6 +272,16 @@ class Composer:
             self.asked.setdefault(value, {})[(ends.kernel, point)] = None
             self.early[value] = (ends.kernel, point)
             found.append(ends)
+
+    def _needs(self, value: SSAValue, other: SSAValue) -> bool:
+        """Whether a value is made of another one."""
+
+        def operands(one: SSAValue) -> Sequence[SSAValue]:
+            op = one.owner
+            own = op.operands if isinstance(op, Operation) else ()
+            return [self.same.get(o, o) for o in own]
+
+        return other in reached([value], operands)
 
     def _reductions_behind(self) -> dict[SSAValue, int]:
         """For each value the reductions that it is computed from, as bits."""

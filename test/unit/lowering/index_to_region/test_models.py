@@ -230,6 +230,15 @@ def log_sum_exp() -> ModuleOp:
     return s.done(y=s.linear(made, "w", 72), z=op.results[1])
 
 
+def after_attention() -> ModuleOp:
+    """What follows an attention element by element and moved, which needs what it is."""
+    s = Sketch("after_attention")
+    q, k, v = (s.input(name, 2, "T", 64) for name in "qkv")
+    made = s.add(AttentionOp(q, k, v, causal=True))
+    turned = s.concat(2, s.fn("neg", s.cut(made, 2, 32, 64)), s.cut(made, 2, 0, 32))
+    return s.done(y=s.fn("add", s.fn("mul", made, s.input("cos", "T", 64)), turned))
+
+
 OTHERS = (
     two_outputs,
     shared_product,
@@ -241,6 +250,7 @@ OTHERS = (
     two_attentions,
     own_scores,
     log_sum_exp,
+    after_attention,
 )
 
 
