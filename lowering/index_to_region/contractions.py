@@ -6,6 +6,7 @@ slower.  So the values around it are stored, the fewest first:
 - ``CORE``: two products with a softmax between them stay together, as attention; what they read
   and what they make is stored;
 - ``CORE_BARE``: the same, and only what rounds the second one stays with it;
+- ``CORE_PLAIN``: the same, and what the two read lies in memory as they read it;
 - ``PAIR``: two products that share a factor and meet in elementwise ops stay together, with what
   follows them both;
 - ``ALONE``: each product has a kernel of its own, with the elementwise ops that follow it alone;
@@ -52,11 +53,12 @@ class Level(IntEnum):
     AS_IT_IS = 0
     CORE = 1
     CORE_BARE = 2
-    PAIR = 3
-    ALONE = 4
-    PLAIN = 5
-    BARE = 6
-    SPREAD = 7
+    CORE_PLAIN = 3
+    PAIR = 4
+    ALONE = 5
+    PLAIN = 6
+    BARE = 7
+    SPREAD = 8
 
 
 @dataclass
@@ -129,7 +131,7 @@ class Products:
                     # Nothing helps: what is stored for it would be stored for nothing.
                     self.levels[value] = Level.AS_IT_IS
                     self.given_up.add(value)
-                elif level in (Level.AS_IT_IS, Level.CORE_BARE):
+                elif level in (Level.AS_IT_IS, Level.CORE_PLAIN):
                     self.levels[value] = Level.ALONE
                 else:
                     self.levels[value] = Level(level + 1)
@@ -144,11 +146,14 @@ class Products:
         found: dict[SSAValue, str] = {}
         orders = self.orders()
         for first, second in self._cores():
-            self._store(found, map(self.source, self._read_by(first, second)), FACTOR, second)
+            read = self._read_by(first, second)
+            self._store(found, map(self.source, read), FACTOR, second)
+            if self.levels[second] is Level.CORE_PLAIN:
+                self._store(found, map(self._plain, read), FACTOR, second, plain=True)
             self._end(found, second)
         first = {a for a, _ in self._pairs()}
         for value, level in self.levels.items():
-            if level > Level.CORE_BARE:
+            if level > Level.CORE_PLAIN:
                 self._store(found, map(self.source, factors(value)), FACTOR, value)
                 if level >= Level.PLAIN:
                     spread = level is Level.SPREAD
@@ -338,7 +343,7 @@ class Products:
 
     def _cores(self) -> list[tuple[SSAValue, SSAValue]]:
         """The products around a softmax that stay together with it."""
-        levels = (Level.CORE, Level.CORE_BARE)
+        levels = (Level.CORE, Level.CORE_BARE, Level.CORE_PLAIN)
         return [pair for pair in self.weights if all(self.levels[v] in levels for v in pair)]
 
     def _softmax_of(self, first: SSAValue, second: SSAValue) -> SSAValue | None:
@@ -404,7 +409,7 @@ class Products:
         """
         if not isinstance(op, tiny.OutputOp) or self._is_turned(value):
             return True
-        if self.levels[value] is Level.CORE_BARE:
+        if self.levels[value] in (Level.CORE_BARE, Level.CORE_PLAIN):
             return self._is_beside_others(value)
         return self.levels[value] is not Level.CORE and not self._all_outputs(value)
 
@@ -425,7 +430,12 @@ class Products:
 
     def _epilogue(self, value: SSAValue) -> tuple[SSAValue, list[SSAValue]]:
         """The last value of what follows a product alone, and what that reads of reductions."""
-        bare = self.levels[value] in (Level.CORE_BARE, Level.BARE, Level.SPREAD)
+        bare = self.levels[value] in (
+            Level.CORE_BARE,
+            Level.CORE_PLAIN,
+            Level.BARE,
+            Level.SPREAD,
+        )
         follow = self.follows[value]
         inside: set[SSAValue] = {value}
         for first, second in self._pairs():
@@ -450,7 +460,7 @@ class Products:
                 held.clear()
                 if bare and isinstance(op, tiny.CastOp):
                     break
-        return end, (sides if self.levels[value] > Level.CORE_BARE else [])
+        return end, (sides if self.levels[value] > Level.CORE_PLAIN else [])
 
     def _leaves_by(self, value: SSAValue, inside: set[SSAValue], outputs: bool) -> bool:
         """Whether nothing but ``value`` of some values is wanted by others.
