@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl.ir import BlockArgument
+
 from polyc.cost.device import Device
 from polyc.cost.values import Values, innermost, read_labels, size_in_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp
-from polyc.dialects.region.graph import source
+from polyc.dialects.region.graph import kernels_beside, source
 from polyc.dialects.region.types import MemRefType
 
 SECTOR = 32
@@ -77,7 +79,8 @@ def compulsory(values: Values, device: Device) -> tuple[float, float]:
     read: dict[int, float] = {}
     for op in values.reached:
         if isinstance(op, ReadOp):
-            number = kernel.ins.index(op.tensor)  # pyright: ignore[reportArgumentType]
+            assert isinstance(op.tensor, BlockArgument)
+            number = op.tensor.index
             points = values.points(read_labels(op))
             read[number] = read.get(number, 0.0) + points
     inputs: dict[int, float] = {}
@@ -100,8 +103,6 @@ def _elements(values: Values, kind: MemRefType) -> float:
 
 def _is_kernel(values: Values, name: str) -> bool:
     """Whether a source is another kernel, not the graph."""
-    from polyc.dialects.region.graph import kernels_beside
-
     return any(k.sym_name.data == name for k in kernels_beside(values.kernel))
 
 

@@ -139,12 +139,12 @@ class Products:
 
     def settled(self) -> Settled:
         """What the levels of the products settle."""
-        return Settled(self.cuts(), self.kept(), self.orders(), self.beside())
+        orders = self._orders()
+        return Settled(self._cuts(orders), self._kept(), orders, self._beside())
 
-    def cuts(self) -> dict[SSAValue, str]:
-        """The values to store, with the reason."""
+    def _cuts(self, orders: Collection[SSAValue]) -> dict[SSAValue, str]:
+        """The values to store, with the reason; ``orders`` lie as their products read them."""
         found: dict[SSAValue, str] = {}
-        orders = self.orders()
         for first, second in self._cores():
             read = self._read_by(first, second)
             self._store(found, map(self.source, read), FACTOR, second)
@@ -200,7 +200,7 @@ class Products:
             if self.levels[first] is self.levels[second] is Level.PAIR
         ]
 
-    def kept(self) -> set[SSAValue]:
+    def _kept(self) -> set[SSAValue]:
         """The values between two products that stay together, which are computed where they are."""
         found: set[SSAValue] = set()
         together = [(*pair, self._read_by(*pair)) for pair in self._cores()]
@@ -212,7 +212,7 @@ class Products:
             found |= {first, *(v for v in inside if v is second or not cost.is_contraction(v))}
         return found
 
-    def orders(self) -> dict[SSAValue, tuple[int, ...]]:
+    def _orders(self) -> dict[SSAValue, tuple[int, ...]]:
         """In which order of their axes values lie in memory that are around products.
 
         Around a convolution the windows' factor lies as it is read, pixels outside and channels
@@ -232,7 +232,7 @@ class Products:
                 found.setdefault(self._epilogue(value)[0], own)
         return {v: order for v, order in found.items() if order != tuple(range(len(order)))}
 
-    def beside(self) -> list[SSAValue]:
+    def _beside(self) -> list[SSAValue]:
         """What is stored of attention: its kernel may give its log-sum-exp beside."""
         return [self._epilogue(second)[0] for _, second in self._cores()]
 

@@ -15,14 +15,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
 from polyc.cost.time import TYPICAL
+from polyc.cost.values import size_in_bytes
 from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.signature import SizedTensorType
-from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.index import value_op
 from polyc.lowering.index_to_region.memory import stored_size
 
@@ -71,8 +70,7 @@ def _about(size: Dim) -> int:
 
 def element_size(value: SSAValue) -> int:
     """The bytes of one element as it is computed."""
-    kind = tiny.tensor_of(value).element_type
-    return 1 if kind == i1 else element_bytes(kind)
+    return size_in_bytes(tiny.tensor_of(value).element_type)
 
 
 def seconds_stored(value: SSAValue, readers: int) -> float:

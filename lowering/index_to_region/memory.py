@@ -7,9 +7,9 @@ from typing import cast
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, i1
 from xdsl.ir import Attribute, SSAValue
 
+from polyc.cost.values import size_in_bytes
 from polyc.dialects import tiny
 from polyc.dialects.common.movements import MovementOp
-from polyc.dialects.gpu.types import element_bytes
 
 
 def stored_type(value: SSAValue) -> Attribute:
@@ -32,8 +32,7 @@ def stored_type(value: SSAValue) -> Attribute:
 
 def stored_size(value: SSAValue) -> int:
     """The bytes of one element of a value that is stored between two kernels."""
-    kind = stored_type(value)
-    return 1 if kind == i1 else element_bytes(kind)
+    return size_in_bytes(stored_type(value))
 
 
 def holds(element: Attribute, number: float) -> bool:

@@ -75,10 +75,11 @@ class Reductions:
         """A kernel that computes a reduction again, and was not tried."""
         again = self.again(kernels)
         for kernel in kernels.kernels:
-            if key_of(kernel) not in self.tried and reductions(kernel):
-                if again(kernel):
-                    return kernel
-                self.tried.add(key_of(kernel))
+            if (key := key_of(kernel)) in self.tried:
+                continue
+            if any(isinstance(v.owner, tiny.ReduceOp) for v in computed(kernel)) and again(kernel):
+                return kernel
+            self.tried.add(key)
         return None
 
     def _total(self, kernels: Kernels, wanted: set[KernelKey]) -> float:
@@ -96,28 +97,24 @@ def computed(kernel: Kernel) -> dict[SSAValue, None]:
     return dict.fromkeys(key[0] for key, form in kernel.held().items() if form is not None)
 
 
-def reductions(kernel: Kernel) -> list[SSAValue]:
-    """The reductions that a kernel computes, which nothing else has stored."""
-    return [v for v in computed(kernel) if isinstance(v.owner, tiny.ReduceOp)]
-
-
 def candidates(kernel: Kernel) -> Iterator[list[SSAValue]]:
     """Values of a kernel that might be stored, a list a way; none of them is an output of it."""
     inside = computed(kernel)
+    found = [value for value in inside if isinstance(value.owner, tiny.ReduceOp)]
+    users = _users(inside, kernel)
     roots = {root.value for root in kernel.roots}
     behind = _reductions_behind(inside, kernel)
 
     def made(values: list[SSAValue]) -> list[SSAValue]:
-        ends = dict.fromkeys(_end(value, inside, kernel) for value in values)
+        ends = dict.fromkeys(_end(value, users) for value in values)
         return [value for value in ends if value not in roots]
 
     moved = [
         value
         for value in inside
-        if cost.is_computed(value) and behind[value] and _is_moved(value, inside, kernel)
+        if cost.is_computed(value) and behind[value] and _is_moved(value, users)
     ]
     moved = [value for value in moved if value not in roots]
-    found = reductions(kernel)
     inner = made([v for v in found if any(_is_under(v, other, behind) for other in found)])
     every = made(found)
     ways = [moved, inner, [*moved, *inner], every, [*moved, *every]]
@@ -146,20 +143,28 @@ def _operands(op: Operation, kernel: Kernel) -> list[SSAValue]:
     return [kernel.forms.same.get(o, o) for o in op.operands]
 
 
-def _users(value: SSAValue, inside: Mapping[SSAValue, None], kernel: Kernel) -> list[Operation]:
-    """The ops of a kernel that read a value."""
-    owners = (cast(Operation, other.owner) for other in inside)
-    return [op for op in owners if value in _operands(op, kernel)]
+Users = Mapping[SSAValue, list[Operation]]
+"""The ops of a kernel that read each of its values, in the order of the kernel."""
 
 
-def _is_moved(value: SSAValue, inside: Mapping[SSAValue, None], kernel: Kernel) -> bool:
+def _users(inside: Mapping[SSAValue, None], kernel: Kernel) -> Users:
+    found: dict[SSAValue, list[Operation]] = {value: [] for value in inside}
+    for value in inside:
+        op = cast(Operation, value.owner)
+        for operand in dict.fromkeys(_operands(op, kernel)):
+            if operand in found:
+                found[operand].append(op)
+    return found
+
+
+def _is_moved(value: SSAValue, users: Users) -> bool:
     """Whether a value is read in another shape, and not only repeated."""
-    for op in _users(value, inside, kernel):
+    for op in users[value]:
         while isinstance(op, tiny.ExpandOp | tiny.CastOp):
-            users = _users(op.results[0], inside, kernel)
-            if len(users) != 1:
+            readers = users[op.results[0]]
+            if len(readers) != 1:
                 break
-            op = users[0]
+            op = readers[0]
         if isinstance(op, MovementOp) and not isinstance(op, tiny.ExpandOp):
             return True
     return False
@@ -176,13 +181,13 @@ def _is_under(
     return shapes[0] != shapes[1]
 
 
-def _end(value: SSAValue, inside: Mapping[SSAValue, None], kernel: Kernel) -> SSAValue:
+def _end(value: SSAValue, users: Users) -> SSAValue:
     """The last of the elementwise ops of a reduction's shape that follow it alone."""
     while True:
-        users = _users(value, inside, kernel)
-        if len(users) != 1 or isinstance(users[0], tiny.ReduceOp | MovementOp):
+        readers = users[value]
+        if len(readers) != 1 or isinstance(readers[0], tiny.ReduceOp | MovementOp):
             return value
-        result = users[0].results[0]
+        result = readers[0].results[0]
         if not cost.is_computed(result):
             return value
         value = result

@@ -8,6 +8,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import tile
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
@@ -89,8 +90,7 @@ def test_two_products_are_one_kernel_that_computes_both(name: str, arch: str) ->
     (region,) = find(lowered(module, arch, "plan"), KernelOp)
     assert len(find_contraction(region).parts) == 2
     frontend = parse_text(make_context(), str(module), "pair.mlir")
-    graph = next(iter(frontend.ops))
-    inputs = make_inputs(graph, sizes, 4)  # pyright: ignore[reportArgumentType]
+    inputs = make_inputs(only(frontend, GraphOp), sizes, 4)
     wanted = meant(frontend, inputs, sizes)
     kernels = gpu_module_of(lowered(module, arch, "gpu"))
     for variant in kernels.dispatch().variants():
@@ -115,7 +115,7 @@ def test_a_plan_foretells_what_two_products_take(arch: str) -> None:
     assert plan.tensorize.data == "acc, acc1" and plan.products == 2
     sizes = {"T": 150}
     frontend = parse_text(make_context(), str(gated()), "pair.mlir")
-    inputs = make_inputs(next(iter(frontend.ops)), sizes, 4)  # pyright: ignore[reportArgumentType]
+    inputs = make_inputs(only(frontend, GraphOp), sizes, 4)
     kernels = gpu_module_of(lowered(gated(), arch, "gpu"))
     counted = simulate(kernels, inputs, sizes, plan.kernel_name).counters
     foretold = estimate(only(module, KernelOp), plan, sizes, MULTIPROCESSORS).as_dict()

@@ -108,9 +108,11 @@ def between(module: ModuleOp) -> list[MemRefType]:
     ]
 
 
-def check(module: ModuleOp, sizes: dict[str, int], **how: str) -> ModuleOp:
+def check(
+    module: ModuleOp, sizes: dict[str, int], fuse: Fuse = "cost", split: Split = "none"
+) -> ModuleOp:
     """The regions, which compute what the frontend means."""
-    found = regions(module, **how)  # pyright: ignore[reportArgumentType]
+    found = regions(module, fuse, split)
     graph = only(module, frontend.GraphOp)
     inputs = make_inputs(graph, sizes, 4)
     played = play(found, graph.sym_name.data, inputs, sizes)

@@ -39,13 +39,13 @@ def test_only_products_of_weights_have_errors_of_their_rounding() -> None:
     """On the same numbers: half an ulp of each weight, and nothing of another operand."""
     found: dict[str, float] = {}
     x = np.random.default_rng(1).standard_normal((8, 64)).astype(np.float16)
-    for name in ("softmax", "tanh"):
+    for name in ("softmax", "given"):
         s = Sketch("f")
         given = s.input("x", "M", "N")
-        made = s.softmax(given) if name == "softmax" else s.fn("tanh", given)
+        made = s.softmax(given) if name == "softmax" else given
         module = s.done(y=s.gemm(made, s.input("v", "N", "K")))
         graph = only(module, frontend.GraphOp)
         ones = np.ones((64, 2), np.float16)
         (out,) = reference(graph, [x, ones], {"M": 8, "N": 64, "K": 2})
         found[name] = float((out.error / (1 + np.abs(out.value))).max())
-    assert found["softmax"] > 2.0**-16
+    assert found["softmax"] > 2.0**-16 > found["given"]
