@@ -8,7 +8,7 @@ one the tap of the filter, which is seen as [filters, taps, channels].
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -29,7 +29,7 @@ from polyc.dialects.region.types import MemRefType
 from polyc.families.conv.recognise import Convolution, reads_pixels
 from polyc.families.conv.schedules import PIXELS, fault
 from polyc.lowering.region_to_gpu.frame import Frame, alignments, refuse_choice
-from polyc.lowering.region_to_gpu.point import Point
+from polyc.lowering.region_to_gpu.point import Held, Point
 from polyc.lowering.region_to_gpu.product import (
     Coordinates,
     ProductBuilder,
@@ -80,11 +80,11 @@ class PixelPoint(Point):
         conv: Convolution,
         frame: Frame,
         block: Block,
-        known: Mapping[SSAValue, SSAValue],
         axes: Mapping[str, AffineExpr],
         origin: Sequence[SSAValue],
+        held: Callable[[SSAValue], Held | None],
     ) -> None:
-        super().__init__(frame, block, known, axes, 2, origin)
+        super().__init__(frame, block, {}, axes, 2, origin, held)
         self.conv = conv
 
     def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
@@ -132,11 +132,11 @@ class ConvBuilder(ProductBuilder):
     def point(
         self,
         block: Block,
-        known: Mapping[SSAValue, SSAValue],
         axes: Mapping[str, AffineExpr],
         origin: Sequence[SSAValue],
+        held: Callable[[SSAValue], Held | None],
     ) -> Point:
-        return PixelPoint(self.conv, self.frame, block, known, axes, origin)
+        return PixelPoint(self.conv, self.frame, block, axes, origin, held)
 
     def contract(self, at: Coordinates, accs: Sequence[SSAValue]) -> None:
         conv, plan = self.conv, self.plan

@@ -35,7 +35,7 @@ from polyc.families.loops.recognise import (
     type_of,
 )
 from polyc.lowering.region_to_gpu.frame import Frame, alignments, refuse_choice
-from polyc.lowering.region_to_gpu.point import BINARY, Point
+from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW, Held, Point, Wanted
 from polyc.passes.support.gpu.free_layouts import row_layout
 from polyc.passes.support.gpu.spread import Spread
 from polyc.rewriting.driver import located
@@ -197,19 +197,15 @@ class Builder:
         end = self.kernel.yield_op
         values = [end.values[i] for i in space.outputs]
         labels = [type_of(v).labels for v in values]
-        fragment = self.fragment(scope, scope.along([a for part in labels for a in part]), "out")
-        kinds = [self.kernel.outs.data[i].element_type for i in space.outputs]
-        self.map(
-            scope,
-            fragment,
-            values,
-            [self.frame.outputs[i] for i in space.outputs],
-            labels,
-            lambda point, scalars: [
-                point.cast(s, kind) for s, kind in zip(scalars, kinds, strict=True)
-            ],
-            end,
-        )
+        every = [a for part in labels for a in part]
+        outputs = [self.frame.outputs[i] for i in space.outputs]
+
+        def wanted(axes: Mapping[str, AffineExpr]) -> list[Wanted]:
+            places = [tuple(axes[a] for a in part) for part in labels]
+            return [Wanted(*one) for one in zip(values, outputs, places, strict=True)]
+
+        fragment = self.fragment(scope, scope.along(every), "out")
+        self.map(scope, fragment, every, wanted, end, values)
 
     def fragment(self, scope: Scope, along: tuple[bool, bool], hint: str | None) -> SSAValue:
         """A fragment that differs along some axes of the tile.
@@ -224,49 +220,29 @@ class Builder:
         self,
         scope: Scope,
         space: SSAValue,
-        values: Sequence[SSAValue],
-        outputs: Sequence[SSAValue],
-        labels: Sequence[Sequence[str]] | None,
-        results: Callable[[Point, list[SSAValue]], list[SSAValue]],
+        labels: Sequence[str],
+        wanted: Callable[[Mapping[str, AffineExpr]], Sequence[Wanted]],
         like: Operation,
-        more: Set[str] = frozenset(),
+        values: Sequence[SSAValue],
     ) -> None:
-        """A ``gpu.map`` over ``space`` from the scalars of ``values`` into ``outputs``.
+        """A ``gpu.map`` over ``space`` of what is ``wanted`` of ``values``.
 
-        ``labels`` are the axes of each output, for tensors; a fragment (None) is written at each
-        element's own place.  ``more`` are axes that ``results`` asks about.
+        It is told where the axes of the scope stand that ``values`` use, and ``labels``.
         """
-        needed = reductions_in(values)
-        fragments = [self.reduction(scope, reduce) for reduce in needed]
-        block = Block(arg_types=[f32, *(f32 for _ in needed)])
-        element, *parts = block.args
-        element.name_hint = space.name_hint
-        before = Emit()
-        known: dict[SSAValue, SSAValue] = {}
-        for reduce, part in zip(needed, parts, strict=True):
-            part.name_hint = reduce.result.name_hint or reduce.label
-            known[reduce.result] = _rounded(before, part, reduce)
+        held: dict[SSAValue, Held] = {
+            reduce.result: _held(self.reduction(scope, reduce)) for reduce in reductions_in(values)
+        }
         origin: list[SSAValue] = []
         axes: dict[str, AffineExpr] = {}
-        used = {*axes_in(values), *(a for part in labels or () for a in part), *more}
+        used = {*axes_in(values), *labels}
         for label, place in scope.places.items():
             if label in used:
                 axes[label] = _expr(place, origin)
-        point = Point(self.frame, block, known, axes, 2, origin)
-        scalars = results(point, [point.scalar(v) for v in values])
-        own = (AffineExpr.dimension(0), AffineExpr.dimension(1))
-        to = [own] if labels is None else [tuple(axes[a] for a in part) for part in labels]
-        held = [point.map(_own_place(f)) for f in fragments]
-        block.add_ops([*before.ops, *point.emit.ops, tile.YieldOp(scalars)])
-        new = tile.MapOp(
-            space,
-            point.origin,
-            [*fragments, *point.inputs],
-            outputs,
-            [*held, *point.input_maps, *map(point.map, to)],
-            Region(block),
-        )
-        scope.emit.op(located(new, like))
+        point = Point(self.frame, Block(arg_types=[f32]), {}, axes, 2, origin, held.get)
+        point.block.args[0].name_hint = space.name_hint
+        for value in held:
+            point.known(value)
+        scope.emit.op(point.write(space, wanted(axes), like))
 
     # Reductions
 
@@ -344,8 +320,8 @@ class Builder:
         """One point of each thread, or none where its part of an axis has ended."""
         tails = {label: self.frame.size(size_of(reduce, label)) for label in apart}
 
-        def combined(point: Point, scalars: list[SSAValue]) -> list[SSAValue]:
-            (value,) = (point.cast(s, f32) for s in scalars)
+        def combined(point: Point, scalar: SSAValue) -> SSAValue:
+            value = point.cast(scalar, f32)
             emit, (old, *_) = point.emit, point.block.args
             inside: SSAValue | None = None
             for label, size in tails.items():
@@ -355,9 +331,10 @@ class Builder:
                 neutral = emit.value(arith.ConstantOp(FloatAttr(reduce.init.value.data, f32)))
                 value = emit.value(arith.SelectOp(inside, value, neutral))
             new = emit.value(BINARY[COMBINE[reduce.fn.data]](old, value))
-            return [point.cast(_rounded(emit, new, reduce), f32)]
+            return _rounded(emit, new, reduce)
 
-        self.map(scope, acc, [reduce.operand], [acc], None, combined, reduce, set(tails))
+        wanted = [Wanted(reduce.operand, acc, (ROW, COLUMN), combined)]
+        self.map(scope, acc, list(tails), lambda _: wanted, reduce, [reduce.operand])
 
 
 def _rounded(emit: Emit, value: SSAValue, reduce: ReduceOp) -> SSAValue:
@@ -374,11 +351,11 @@ def _projection(along: tuple[bool, bool]) -> AffineMap:
     return AffineMap(2, 0, tuple(dims))
 
 
-def _own_place(fragment: SSAValue) -> tuple[AffineExpr, ...]:
-    """An element's place in a fragment that may have one row or one column."""
+def _held(fragment: SSAValue) -> Held:
+    """A value's place in a fragment that may have one row or one column."""
     assert isinstance(fragment.type, FragmentType)
     rows, columns = fragment.type.sizes
-    return _projection((rows > 1, columns > 1)).results
+    return Held(fragment, _projection((rows > 1, columns > 1)).results)
 
 
 def _expr(place: AxisPlace, origin: list[SSAValue]) -> AffineExpr:

@@ -1,13 +1,18 @@
-"""``region-to-gpu``: region values at one point of a tile, as the scalar body of a ``gpu.map``."""
+"""``region-to-gpu``: region values at one point of a tile, as the scalar body of a ``gpu.map``.
+
+This is the only writer of such maps from regions: whatever way a kernel reduces, what it computes
+element by element it asks of a ``Point``, which takes values from fragments where these hold them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32, i1, i32
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import (
     AffineConstraintKind,
     AffineDimExpr,
@@ -20,6 +25,7 @@ from xdsl.ir.affine import (
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import FragmentType, GlobalType
 from polyc.dialects.region import (
     BinaryOp,
     BroadcastInDimOp,
@@ -29,10 +35,12 @@ from polyc.dialects.region import (
     DimOp,
     InsideOp,
     ReadOp,
+    ReduceOp,
     SelectOp,
     TransposeOp,
     UnaryOp,
 )
+from polyc.dialects.region.types import ValType
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
@@ -75,6 +83,44 @@ Making: TypeAlias = Generator[SSAValue, SSAValue, SSAValue]
 """How an op's scalar is made: it asks for region values one by one, and is sent their scalars."""
 
 
+ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
+"""The dimensions of a tile."""
+
+Indices: TypeAlias = tuple[AffineExpr, ...]
+"""A place in a fragment or tensor, in a map's dimensions and origins."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """A fragment that holds a region value, and where in it the value of a point is."""
+
+    fragment: SSAValue
+    place: Indices
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A region value that a map writes to ``place`` of a fragment or tensor.
+
+    ``then`` makes what is written of the value's scalar; without it that is cast to the target.
+    """
+
+    value: SSAValue
+    target: SSAValue
+    place: Indices
+    then: Callable[[Point, SSAValue], SSAValue] | None = None
+
+
+def held_nowhere(_: SSAValue) -> Held | None:
+    """What finds region values in fragments, where there are none."""
+    return None
+
+
+def element_of(value: SSAValue) -> Attribute:
+    """The element type of a region value, a fragment or a tensor."""
+    return cast("ValType | FragmentType | GlobalType", value.type).element_type
+
+
 class Point:
     """The scalars of region values at one point of a tile.
 
@@ -84,6 +130,7 @@ class Point:
     ``axes``    where each axis of the region is, in the map's dimensions and origins
     ``rank``    how many dimensions the tile has
     ``origin``  the map's origins; sizes that reads move by are added to them
+    ``held``    finds the fragment that holds a region value, where one does
 
     Values are made when they are asked for.  ``inputs`` and ``input_maps`` are what they read, in
     the order of the block's further arguments; they are whole when all values are made.
@@ -97,12 +144,14 @@ class Point:
         axes: Mapping[str, AffineExpr],
         rank: int,
         origin: Sequence[SSAValue],
+        held: Callable[[SSAValue], Held | None] = held_nowhere,
     ) -> None:
         self.frame = frame
         self.block = block
         self.axes = axes
         self.rank = rank
         self.origin = list(origin)
+        self.held = held
         self.emit = Emit()
         self.inputs: list[SSAValue] = []
         self._values: dict[SSAValue, SSAValue] = dict(known)
@@ -119,7 +168,32 @@ class Point:
 
     def known(self, value: SSAValue) -> SSAValue | None:
         """The scalar of a region value, where there is one without making it from others."""
+        if value not in self._values and (found := self.held(value)) is not None:
+            self.inputs.append(found.fragment)
+            self._places.append(found.place)
+            arg = self.block.insert_arg(element_of(found.fragment), len(self.block.args))
+            self.take(value, arg)
         return self._values.get(value)
+
+    def take(self, value: SSAValue, scalar: SSAValue) -> None:
+        """Let ``scalar``, an argument of the block, be a value's."""
+        owner = value.owner
+        scalar.name_hint = value.name_hint or (owner.label if isinstance(owner, ReduceOp) else None)
+        self._values[value] = self.cast(scalar, element_of(value))
+
+    def write(self, space: SSAValue, wanted: Sequence[Wanted], at: Operation) -> tile.MapOp:
+        """The map over ``space`` that writes what is wanted, with the location of ``at``."""
+        results: list[SSAValue] = []
+        for want in wanted:
+            scalar = self.scalar(want.value)
+            if want.then is not None:
+                scalar = want.then(self, scalar)
+            results.append(self.cast(scalar, element_of(want.target)))
+        self.block.add_ops([*self.emit.ops, tile.YieldOp(results)])
+        maps = [*self.input_maps, *(self.map(want.place) for want in wanted)]
+        targets = [want.target for want in wanted]
+        new = tile.MapOp(space, self.origin, self.inputs, targets, maps, Region(self.block))
+        return located(new, at)
 
     def scalar(self, value: SSAValue) -> SSAValue:
         """The scalar of a region value, made with what it needs when it is asked for first.

@@ -7,7 +7,7 @@ point of those before them.  The accumulator is a fragment; what follows the sum
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import f32
@@ -22,11 +22,10 @@ from polyc.dialects.gpu.types import BindAttr, FragmentType, IntsAttr, SharedTyp
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.lowering.region_to_gpu.frame import Frame, refuse_choice
-from polyc.lowering.region_to_gpu.point import Point
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted, element_of
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
 
-ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
 FIRST_ROW, FIRST_COLUMN = AffineExpr.symbol(0), AffineExpr.symbol(1)
 
 Coordinates = Mapping[str, SSAValue]
@@ -88,12 +87,12 @@ class ProductBuilder(ABC):
     def point(
         self,
         block: Block,
-        known: Mapping[SSAValue, SSAValue],
         axes: Mapping[str, AffineExpr],
         origin: Sequence[SSAValue],
+        held: Callable[[SSAValue], Held | None],
     ) -> Point:
         """The scalars of the epilogue at one point of the tile."""
-        return Point(self.frame, block, known, axes, 2, origin)
+        return Point(self.frame, block, {}, axes, 2, origin, held)
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         plan, emit, frame = self.plan, self.emit, self.frame
@@ -182,40 +181,30 @@ class ProductBuilder(ABC):
         on while the next tile is computed.
         """
         *batch, m, n = self.axes
-        block = Block(arg_types=[f32 for _ in accs])
-        known: dict[SSAValue, SSAValue] = {}
-        for arg, reduce in zip(block.args, self.reduces, strict=True):
-            arg.name_hint = reduce.label
-            known[reduce.result] = arg
         by_axis = {m: ROW + FIRST_ROW, n: COLUMN + FIRST_COLUMN}
         by_axis |= {axis: AffineExpr.symbol(i) for i, axis in enumerate(batch, 2)}
         origin = [at[axis] for axis in (m, n, *batch)]
-        body = self.point(block, known, by_axis, origin)
-        targets = self.targets()
-        results: list[SSAValue] = []
-        places: list[tuple[AffineExpr, ...]] = []
-        end = self.kernel.yield_op
-        for value, out, target in zip(end.values, self.kernel.outs, targets, strict=True):
-            results.append(body.cast(body.scalar(value), out.element_type))
-            places.append(tuple(by_axis[axis] for axis in target.axes))
-        block.add_ops([*body.emit.ops, tile.YieldOp(results)])
-        outputs = [target.tensor for target in targets]
+        held: dict[SSAValue, Held] = {
+            reduce.result: Held(acc, (ROW, COLUMN))
+            for reduce, acc in zip(self.reduces, accs, strict=True)
+        }
+        block = Block(arg_types=[f32])
+        point = self.point(block, by_axis, origin, held.get)
+        point.take(self.reduces[0].result, block.args[0])
+        for reduce in self.reduces[1:]:
+            point.known(reduce.result)
+        end, targets = self.kernel.yield_op, self.targets()
+        wanted = [
+            Wanted(value, target.tensor, tuple(by_axis[axis] for axis in target.axes))
+            for value, target in zip(end.values, targets, strict=True)
+        ]
         if self.staged is not None:
-            kind = FragmentType.of(self.plan.tile_sizes[:2], results[0].type)
-            outputs = [self.emit.value(tile.FragmentOp(kind), "out")]
-            places = [(ROW, COLUMN)]
-        others = [body.map((ROW, COLUMN)) for _ in accs[1:]]
-        new = tile.MapOp(
-            accs[0],
-            body.origin,
-            [*accs[1:], *body.inputs],
-            outputs,
-            [*others, *body.input_maps, *map(body.map, places)],
-            Region(block),
-        )
-        self.emit.op(located(new, end))
+            kind = FragmentType.of(self.plan.tile_sizes[:2], element_of(targets[0].tensor))
+            out = self.emit.value(tile.FragmentOp(kind), "out")
+            wanted = [Wanted(end.values[0], out, (ROW, COLUMN))]
+        self.emit.op(point.write(accs[0], wanted, end))
         if self.staged is not None:
-            for op in self.stores(at, outputs[0], targets[0], self.staged):
+            for op in self.stores(at, wanted[0].target, targets[0], self.staged):
                 located(op, end)
 
     def stores(

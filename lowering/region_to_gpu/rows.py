@@ -30,15 +30,9 @@ from polyc.dialects.region.together import StateOp
 from polyc.dialects.region.types import ValType
 from polyc.families.rows.recognise import Rows
 from polyc.lowering.region_to_gpu.frame import alignments, refuse_choice
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Wanted, element_of
 from polyc.lowering.region_to_gpu.rows_flat import flattened
-from polyc.lowering.region_to_gpu.rows_maps import (
-    COLUMN,
-    ROW,
-    RowMaps,
-    Tile,
-    Wanted,
-    element_of,
-)
+from polyc.lowering.region_to_gpu.rows_maps import RowMaps, Tile
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
 from polyc.rewriting.postorder import reached
@@ -197,7 +191,7 @@ class Builder(ABC):
         beyond, own = maps.number(NEUTRAL[kind]), (ROW, COLUMN)
         keep = self.kept(over, [op.operand], later)
         source = maps.wide(f32, op.label)
-        wanted = [Wanted(op.operand, source, own, beyond)]
+        wanted = [Wanted(op.operand, source, own, maps.inside(over, beyond))]
         made: dict[SSAValue, SSAValue] = {}
         for value in keep:
             if value is op.operand and element_of(value) == f32:

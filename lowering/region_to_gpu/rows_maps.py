@@ -4,78 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, StringAttr, f32
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentType, GlobalType
+from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp, ReduceOp, ReduceTogetherOp
-from polyc.dialects.region.types import ValType
 from polyc.families.facts import holds_always
 from polyc.families.rows.recognise import Rows
 from polyc.families.rows.schedules import known_sizes
 from polyc.lowering.region_to_gpu.frame import Frame
-from polyc.lowering.region_to_gpu.point import Point
-from polyc.rewriting.driver import located
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted, element_of
 from polyc.rewriting.emit import Emit
-
-ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
-
-Indices = tuple[AffineExpr, ...]
-
-
-@dataclass(frozen=True)
-class Held:
-    """A fragment that holds a region value, and where in it the value of a point is."""
-
-    fragment: SSAValue
-    place: Indices
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A region value that a map writes: where to, and what it is beyond the end of a row."""
-
-    value: SSAValue
-    target: SSAValue
-    place: Indices
-    beyond: SSAValue | None = None
-
-
-class HeldPoint(Point):
-    """A point whose values are taken from fragments where these hold them."""
-
-    def __init__(
-        self,
-        frame: Frame,
-        block: Block,
-        axes: Mapping[str, AffineExpr],
-        rank: int,
-        origin: Sequence[SSAValue],
-        held: Callable[[SSAValue], Held | None],
-    ) -> None:
-        super().__init__(frame, block, {}, axes, rank, origin)
-        self.held = held
-
-    def known(self, value: SSAValue) -> SSAValue | None:
-        if value not in self._values and (found := self.held(value)) is not None:
-            self.inputs.append(found.fragment)
-            self._places.append(found.place)
-            arg = self.block.insert_arg(element_of(found.fragment), len(self.block.args))
-            arg.name_hint = value.name_hint
-            self._values[value] = self.cast(arg, element_of(value))
-        return super().known(value)
-
-    def take(self, value: SSAValue, scalar: SSAValue) -> None:
-        """Let ``scalar``, an argument of the block, be a value's."""
-        scalar.name_hint = value.name_hint
-        self._values[value] = self.cast(scalar, element_of(value))
 
 
 @dataclass
@@ -88,11 +33,6 @@ class Tile:
 
     start: SSAValue | None = None
     held: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-
-
-def element_of(value: SSAValue) -> Attribute:
-    """The element type of a region value, a fragment or a tensor."""
-    return cast("ValType | FragmentType | GlobalType", value.type).element_type
 
 
 class RowMaps:
@@ -233,27 +173,27 @@ class RowMaps:
     ) -> None:
         block = Block(arg_types=[element_of(space)])
         axes, origin = self.axes(over)
-        point = HeldPoint(self.frame, block, axes, 1 if over is None else 2, origin, held)
+        point = Point(self.frame, block, {}, axes, 1 if over is None else 2, origin, held)
         if known is not None:
             point.take(known, block.args[0])
-        results = [self._result(point, over, want) for want in wanted]
-        block.add_ops([*point.emit.ops, tile.YieldOp(results)])
-        maps = [*point.input_maps, *(point.map(want.place) for want in wanted)]
-        targets = [want.target for want in wanted]
-        new = tile.MapOp(space, point.origin, point.inputs, targets, maps, Region(block))
         source = wanted[0].value.owner
-        emit.op(located(new, source if isinstance(source, Operation) else self.rows.kernel))
+        at = source if isinstance(source, Operation) else self.rows.kernel
+        emit.op(point.write(space, wanted, at))
 
-    def _result(self, point: HeldPoint, over: Tile | None, want: Wanted) -> SSAValue:
-        """What a map writes, in the target's type."""
-        scalar = point.cast(point.scalar(want.value), element_of(want.target))
-        if want.beyond is None or not self.has_tail:
-            return scalar
+    def inside(self, over: Tile, beyond: SSAValue) -> Callable[[Point, SSAValue], SSAValue] | None:
+        """What makes elements beyond the end of a row ``beyond``; None where there are none."""
+        if not self.has_tail:
+            return None
         column = COLUMN if self.vector == 1 else COLUMN // self.vector * self.vector
-        if over is not None and over.start is not None:
+        if over.start is not None:
             column = column + AffineExpr.symbol(len(self.corner))
-        inside = point.emit.compare("slt", point.index(column), self.length)
-        return point.emit.value(arith.SelectOp(inside, scalar, want.beyond))
+
+        def chosen(point: Point, scalar: SSAValue) -> SSAValue:
+            scalar = point.cast(scalar, f32)
+            inside = point.emit.compare("slt", point.index(column), self.length)
+            return point.emit.value(arith.SelectOp(inside, scalar, beyond))
+
+        return chosen
 
 
 def sources(value: SSAValue) -> list[SSAValue]:
