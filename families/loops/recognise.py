@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import ValType
 from polyc.rewriting.region.chunks import expanded
+
+PARTS = 16
+"""Points of a reduced axis from which on the lanes of a warp part them."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,19 @@ def neighbours_of(values: Sequence[SSAValue]) -> set[str]:
                     found.add(op.result.type.labels[position])
                 case _:
                     pass
+    return found
+
+
+def windows_of(values: Sequence[SSAValue]) -> set[str]:
+    """The axes along which windows slide that reductions which ``values`` need go over."""
+    found: set[str] = set()
+    reduced = {a for op in made_by(values, True) if isinstance(op, ReduceOp) for a in op.labels}
+    for op in made_by(values, into=True):
+        for expr in op.map.data.results if isinstance(op, ReadOp) else ():
+            labels = type_of(op.results[0]).labels
+            used = {labels[e.position] for e in expr.dfs() if isinstance(e, AffineDimExpr)}
+            if used & reduced:
+                found |= used - reduced
     return found
 
 
@@ -181,13 +198,15 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     together = neighbours_of(values)
     *leading, column = kind.labels or (None,)
     row: str | None = None
-    if column not in together and together & reduced:
+    far = {label for reduce in needed for label in reduce.labels if _is_far(size_of(reduce, label))}
+    if column not in together and together & far:
         row, column = column, None
     elif _parted(kernel, values, needed):
         pass  # Rows of threads part the points of the reduction, and blocks the other axes.
     else:
-        for label in leading:
-            # An open size may be large; of known ones the largest is.
+        # Windows of neighbours overlap.  An open size may be large; of known ones the largest is.
+        slid = [label for label in leading if label in windows_of(values)]
+        for label in slid[-1:] or leading:
             if row is None or _extent(sizes[label]) >= _extent(sizes[row]):
                 row = label
     outer = tuple(label for label in leading if label != row)
@@ -215,6 +234,11 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
     reads = (op for op in made_by(values, into=True) if isinstance(op, ReadOp))
     labels = [set(op.result.type.labels) for op in reads]
     return all(found.issuperset(own) for found in labels if found & summed)
+
+
+def _is_far(size: Dim) -> bool:
+    """Whether a reduction goes over an axis of so many points that a warp's lanes part them."""
+    return _extent(size) >= PARTS
 
 
 def _extent(size: Dim) -> float:

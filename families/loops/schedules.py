@@ -7,6 +7,7 @@ contraction that lands here, and what is computed again and again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 from xdsl.ir import SSAValue
 
@@ -52,24 +53,24 @@ VECTOR = 8
 """Elements of the widest access."""
 
 
-def tile_of(spaces: Sequence[Space], arch: str, reduces: bool, vector: int) -> tuple[int, int]:
+def tile_of(spaces: Sequence[Space], arch: str, parts: bool, vector: int) -> tuple[int, int]:
     """Rows and columns of a tile; known sizes bound it.
 
-    Where the region reduces, a tile has all of its rows and columns: those that no output runs
-    along part the points of a reduction.
+    Where its threads part reductions (``parts``), a tile has all of its rows and columns: those
+    that no output runs along part the points.
     """
     warp = ARCHS[arch].warp
     elements = WARPS * warp * max(REGISTERS, vector)
     space = max(spaces, key=lambda s: len(s.sizes) * (s.column is not None) + (s.row is not None))
     *_, rows, columns = space.sizes
     if space.row is None:
-        wide = elements if reduces else 1
+        wide = elements if parts else 1
         if space.column is not None:
-            wide = _power(columns, PARTED if reduces else elements)
+            wide = _power(columns, PARTED if parts else elements)
     else:
         wide = COLUMNS if space.column is None else _power(columns, COLUMNS)
     high = elements // wide
-    if not reduces:
+    if not parts:
         high = _power(rows, high)
     # A warp has an element each at least.
     return (high, wide) if high * wide >= warp else (high, warp // high)
@@ -94,11 +95,12 @@ def vector_of(kernel: KernelOp, spaces: Sequence[Space]) -> int:
     columns = {s.column for s in spaces}
     if len(columns) > 1 or None in columns:
         return 1
-    # Rows of threads that part a reduction have columns of their own; a row's threads share it.
-    parted = all(s.row is None and not s.walked for s in spaces)
-    if reductions_in(list(kernel.yield_op.values)) and not parted:
-        return 1
     values = list(kernel.yield_op.values)
+    # A thread has vectors where it reduces alone, and where rows of threads part a reduction, each
+    # with columns of its own; not where a row's threads share one.
+    parted = all(s.row is None and not s.walked for s in spaces)
+    if not parted and not reduces_alone(kernel, spaces):
+        return 1
     reads = any(isinstance(op, ReadOp) for op in made_by(values))
     if reads and not columns & neighbours_of(values):
         return 1
@@ -106,19 +108,34 @@ def vector_of(kernel: KernelOp, spaces: Sequence[Space]) -> int:
     return min(VECTOR, MAX_VECTOR_BYTES // widest)
 
 
+def reduces_alone(kernel: KernelOp, spaces: Sequence[Space]) -> bool:
+    """Whether each point of a tile has reductions of its own, so that no threads part them."""
+    own = [set(type_of(r.result).labels) for r in reductions_in(list(kernel.yield_op.values))]
+    return all({s.row, s.column} <= labels and not s.walked for labels in own for s in spaces)
+
+
 def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
-    """One schedule whose accesses are vectors, where rows are whole ones, and one for all sizes."""
+    """One schedule whose accesses are vectors, where rows are whole ones, and one for all sizes.
+
+    A thread that reduces alone has more to do with a vector: there are to be enough of them.
+    """
     kernel, spaces = loops.kernel, spaces_of(loops.expanded)
     reduces = bool(reductions_in(list(loops.expanded.yield_op.values)))
+    alone = reduces_alone(loops.expanded, spaces)
     found: list[ScheduleOp] = []
     rows = dict.fromkeys(out.shape[-1] for out in kernel.outs if out.shape)
     # Every vector divides a row of 0 elements, and a tile of that has no room for one.
     empty = any(row.constant() == 0 for row in rows)
     if not empty and (vector := vector_of(loops.expanded, spaces)) > 1:
-        when = left_open(kernel, [Assumption(row.mod(vector), "==") for row in rows])
+        facts = [Assumption(row.mod(vector), "==") for row in rows]
+        if reduces and alone:
+            threads = ARCHS[arch].multiprocessors * WARPS * ARCHS[arch].warp
+            points = prod(spaces[0].sizes, start=Dim.const(1))
+            facts.append(Assumption(points - threads * vector, ">="))
+        when = left_open(kernel, facts)
         if when is not None:
-            found.append(_schedule(kernel, arch, spaces, reduces, "vector", vector, when))
-    found.append(_schedule(kernel, arch, spaces, reduces, "scalar", 1, ()))
+            found.append(_schedule(kernel, arch, spaces, not alone, "vector", vector, when))
+    found.append(_schedule(kernel, arch, spaces, not alone, "scalar", 1, ()))
     return found
 
 
@@ -126,12 +143,12 @@ def _schedule(
     kernel: KernelOp,
     arch: str,
     spaces: Sequence[Space],
-    reduces: bool,
+    parts: bool,
     variant: str,
     vector: int,
     when: Sequence[Assumption],
 ) -> ScheduleOp:
-    tile = tile_of(spaces, arch, reduces, vector)
+    tile = tile_of(spaces, arch, parts, vector)
     bind: Record = {}
     tails: dict[str, None] = {}
     for space in spaces:

@@ -42,8 +42,12 @@ is worth a kernel of its own."""
 TILE = 8
 """Rows and columns of the least tile of tensor cores."""
 
+FEW = 64
+"""Multiply-adds with each element of a factor from which on a copy of it costs little beside."""
+
 FACTOR = "a product on tensor cores reads it from memory"
 END = "a product on tensor cores, which holds no other reduction, ends with it"
+TURNED = "neighbours of the product that reads it are its neighbours in memory then"
 SIDE = "it is reduced, and what follows a product on tensor cores reads it from memory"
 
 
@@ -75,8 +79,8 @@ class Products:
     users: dict[SSAValue, list[Operation]] = field(default_factory=dict[SSAValue, list[Operation]])
     partners: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """Products that may share a kernel, the earlier one first."""
-    given_up: set[SSAValue] = field(default_factory=set[SSAValue])
-    """Products that no family takes, whatever is stored."""
+    given_up: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
+    """Products that no family takes, whatever is stored, as those of f32."""
     follows: dict[SSAValue, list[SSAValue]] = field(default_factory=dict[SSAValue, list[SSAValue]])
     """What elementwise ops make of each product, in the order of the program."""
     weights: dict[tuple[SSAValue, SSAValue], SSAValue] = field(
@@ -90,8 +94,11 @@ class Products:
                 continue
             for operand in dict.fromkeys(self.same.get(o, o) for o in op.operands):
                 self.users.setdefault(operand, []).append(op)
-            if op.results and self._is_product(op.results[0]):
-                self.levels[op.results[0]] = Level.AS_IT_IS
+            if op.results and self._is_large(op.results[0]):
+                if self._is_narrow(op.results[0]):
+                    self.levels[op.results[0]] = Level.AS_IT_IS
+                else:
+                    self.given_up[op.results[0]] = None
         self.follows = {value: self._following(value) for value in self.levels}
         for first, second in permutations(self.levels, 2):
             if Level.CORE in (self.levels[first], self.levels[second]):
@@ -101,14 +108,16 @@ class Products:
                 self.levels[first] = self.levels[second] = Level.CORE
         self._find_partners()
 
-    def _is_product(self, value: SSAValue) -> bool:
-        """Whether tensor cores could compute the value, and it is worth it."""
+    def _is_large(self, value: SSAValue) -> bool:
+        """Whether a value is a product that is worth a kernel of its own."""
         if not cost.is_contraction(value):
             return False
-        dims = tiny.tensor_of(cast(tiny.ReduceOp, value.owner).operand).dims
+        return cost.points(tiny.tensor_of(cast(tiny.ReduceOp, value.owner).operand).dims) > LEAST
+
+    def _is_narrow(self, value: SSAValue) -> bool:
+        """Whether tensor cores take the factors of a product."""
         kinds = {tiny.tensor_of(self.source(f)).element_type for f in factors(value)}
-        narrow = len(kinds) == 1 and isinstance(kinds.pop(), Float16Type | BFloat16Type)
-        return narrow and cost.points(dims) > LEAST
+        return len(kinds) == 1 and isinstance(kinds.pop(), Float16Type | BFloat16Type)
 
     # What the next round does
 
@@ -130,7 +139,7 @@ class Products:
                 if level is self._last(value):
                     # Nothing helps: what is stored for it would be stored for nothing.
                     self.levels[value] = Level.AS_IT_IS
-                    self.given_up.add(value)
+                    self.given_up[value] = None
                 elif level in (Level.AS_IT_IS, Level.CORE_PLAIN):
                     self.levels[value] = Level.ALONE
                 else:
@@ -162,6 +171,8 @@ class Products:
                     self._store(found, plain, FACTOR, value, plain=True)
                 if value not in first:
                     self._end(found, value)
+        for value in self.given_up:
+            self._store(found, [*self._turned(value)], TURNED, value, plain=True)
         return found
 
     def _find_partners(self) -> None:
@@ -230,7 +241,51 @@ class Products:
                     found.setdefault(source, order)
             if own is not None:
                 found.setdefault(self._epilogue(value)[0], own)
+        for value in self.given_up:
+            found |= self._turned(value)
         return {v: order for v, order in found.items() if order != tuple(range(len(order)))}
+
+    def _turned(self, value: SSAValue) -> dict[SSAValue, tuple[int, ...]]:
+        """What a product that threads compute reads across its neighbours, in the order it should.
+
+        That is a factor whose elements are used often, and whose last axis in memory is not the
+        product's last: lanes beside each other would read far from each other at every step.
+        """
+        reduce = cast(tiny.ReduceOp, value.owner)
+        space = tiny.tensor_of(reduce.operand).dims
+        kept = [i for i in range(len(space)) if i not in reduce.axes]
+        wide = [i for i in kept if space[i].constant() != 1]
+        found: dict[SSAValue, tuple[int, ...]] = {}
+        for factor in factors(value) if wide else ():
+            plain, source = self._plain(factor), self.source(factor)
+            dims = tiny.tensor_of(plain).dims
+            last = self._axis_below(factor, plain, wide[-1])
+            if last is None or cost.points(dims) * FEW > cost.points(space):
+                continue
+            stored = self._axis_below(plain, source, last)
+            if _is_inner(plain, last) and (stored is None or _is_inner(source, stored)):
+                continue
+            found[plain] = (*(i for i in range(len(dims)) if i != last), last)
+        return found
+
+    def _axis_below(self, factor: SSAValue, value: SSAValue, axis: int) -> int | None:
+        """The axis of ``value``, which ``factor`` moves, that is ``axis`` of it; None for none."""
+        here = self.same.get(factor, factor)
+        while here is not value:
+            op = cast(Operation, here.owner)
+            match op:
+                case tiny.ExpandOp():
+                    if axis not in op.dims:
+                        return None
+                    axis = op.dims.index(axis)
+                case tiny.PermuteOp():
+                    axis = op.perm[axis]
+                case tiny.CastOp():
+                    pass
+                case _:
+                    return None
+            here = self.same.get(op.operands[0], op.operands[0])
+        return axis
 
     def _beside(self) -> list[SSAValue]:
         """What is stored of attention: its kernel may give its log-sum-exp beside."""
@@ -309,11 +364,17 @@ class Products:
         return value
 
     def _plain(self, factor: SSAValue, repeats: bool = False) -> SSAValue:
-        """The outermost value of 16 bits on the way to a factor, which ``repeats`` or does not."""
+        """The outermost value on the way to a factor, which ``repeats`` or does not, as it is read.
+
+        That is one of the source's type: of what is widened, before it is.
+        """
         *way, source = self._way(factor)
+        wide = isinstance(tiny.tensor_of(source).element_type, Float32Type)
         for moved in way[1:]:
-            wide = isinstance(tiny.tensor_of(moved).element_type, Float32Type)
-            if not wide and (repeats or not isinstance(moved.owner, tiny.ExpandOp | tiny.WindowOp)):
+            widened = isinstance(tiny.tensor_of(moved).element_type, Float32Type) and not wide
+            if not widened and (
+                repeats or not isinstance(moved.owner, tiny.ExpandOp | tiny.WindowOp)
+            ):
                 return moved
         return source
 
@@ -502,6 +563,11 @@ def factors(value: SSAValue) -> tuple[SSAValue, SSAValue]:
     reduce = cast(tiny.ReduceOp, value.owner)
     product = cast(tiny.BinaryOp, reduce.operand.owner)
     return product.lhs, product.rhs
+
+
+def _is_inner(value: SSAValue, axis: int) -> bool:
+    """Whether the points of an axis are neighbours, where the axes lie in their order."""
+    return all(size.constant() == 1 for size in tiny.tensor_of(value).dims[axis + 1 :])
 
 
 def _repeats(value: SSAValue) -> bool:

@@ -44,6 +44,7 @@ from polyc.dialects.region.types import ValType
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
+from polyc.rewriting.region.compose import guards_bounds
 
 BINARY: Mapping[str, Callable[[SSAValue, SSAValue], Operation]] = {
     "add": arith.AddfOp,
@@ -288,6 +289,8 @@ class Point:
         arg.name_hint = op.tensor.name_hint
         if op.guard is None or op.fill is None:
             return arg
+        if op.fill.value.data == 0 and guards_bounds(self.frame.kernel, op):
+            return arg  # What is outside of a tensor a map sees as 0.
         fill = self.number(op.fill.value.data, op.result.type.element_type)
         return self.emit.value(arith.SelectOp(self.inside(op.guard.data, labels, op), arg, fill))
 

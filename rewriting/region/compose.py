@@ -17,7 +17,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap, AffineSet
 from polyc.affine import isl
 from polyc.dialects import region
 from polyc.dialects.index import bounds
-from polyc.dialects.region.types import AxisAttr, ValType, val_type
+from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, val_type
 from polyc.rewriting.region.points import Point, both, composed, moved_set
 from polyc.rewriting.region.values import Values
 
@@ -206,6 +206,18 @@ def domain(kernel: region.KernelOp, axes: Sequence[AxisAttr]) -> AffineSet:
     rows = bounds([a.size for a in axes], names)
     facts = kernel.assumptions.as_affine_set(names).constraints
     return AffineSet(len(axes), len(names), (*rows, *facts))
+
+
+def guards_bounds(kernel: region.KernelOp, read: region.ReadOp) -> bool:
+    """Whether a read's guard holds wherever it reads inside of its tensor, or it has none."""
+    if read.guard is None:
+        return True
+    points = domain(kernel, read.result.type.axes.data)
+    shape = cast("MemRefType", read.tensor.type).shape
+    tensor = AffineSet(len(shape), points.num_symbols, bounds(shape, kernel.symbol_names))
+    inside = moved_set(tensor, read.map.data.results, points.num_dims)
+    rows = (*points.constraints, *inside.constraints)
+    return isl.implies(AffineSet(points.num_dims, points.num_symbols, rows), read.guard.data)
 
 
 def read_point(read: region.ReadOp) -> Point:

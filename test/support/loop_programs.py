@@ -183,7 +183,7 @@ PROGRAMS: Mapping[str, Program] = {
     "a product of f32": Program(
         [(("M", "K"), f32), (("K", "N"), f32)],
         _gemm(),
-        ({"M": 9, "N": 130, "K": 5}, {"M": 2, "N": 3, "K": 0}),
+        ({"M": 9, "N": 130, "K": 5}, {"M": 2, "N": 3, "K": 0}, {"M": 9, "N": 12, "K": 3}),
     ),
     "a batch of products of f32": Program(
         [((2, "B", "M", "K"), f32), ((2, 1, "N", "K"), f32)],
@@ -194,10 +194,14 @@ PROGRAMS: Mapping[str, Program] = {
         [(("M", "K"), f32), (("K", "N"), f32)], _flat, ({"M": 9, "N": 20, "K": 5},), "none"
     ),
     "a product of what is computed": Program(
-        [(("M", "K"), f16), (("K", "N"), f16)], _computed, ({"M": 9, "N": 20, "K": 5},)
+        [(("M", "K"), f16), (("K", "N"), f16)],
+        _computed,
+        ({"M": 9, "N": 20, "K": 5}, {"M": 3, "N": 24, "K": 5}),
     ),
     "a convolution in groups": Program(
-        [(("B", 4, "H", "W"), f32), ((6, 2, 3, 2), f32)], _conv, ({"B": 2, "H": 7, "W": 9},)
+        [(("B", 4, "H", "W"), f32), ((6, 2, 3, 2), f32)],
+        _conv,
+        ({"B": 2, "H": 7, "W": 9}, {"B": 1, "H": 5, "W": 12}),
     ),
     "an attention of f32": Program(
         [((2, "M", 4), f32), ((2, "N", 4), f32), ((2, "N", 3), f32), ((1, "N"), i1)],

@@ -70,13 +70,14 @@ def wanted(program: Program, sizes: Mapping[str, int]) -> tuple[Arrays, list[Est
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_tiles_of_every_variant_compute_the_graph(name: str) -> None:
+    """That there are enough points for a variant makes it fast, and is left out here."""
     program = PROGRAMS[name]
     module = only(lowered(program), gpu.ModuleOp)
     ran: set[str] = set()
     for sizes in program.sizes:
         inputs, expected = wanted(program, sizes)
         for variant in module.dispatch().variants():
-            if all(fact.holds(sizes) for fact in variant.facts.data):
+            if all(fact.holds(sizes) for fact in variant.facts.data if fact.kind == "=="):
                 assert_agree(tiles.run(module, inputs, sizes, variant.variant_name), expected)
                 ran.add(variant.variant_name)
     assert len(ran) == len(module.dispatch().variants())
