@@ -30,6 +30,7 @@ from polyc.dialects.common.dim import Dim, Shape, shape_text
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType, ValType
+from polyc.families.conv.groups import Groups, groups_of
 from polyc.families.family import Recognised
 from polyc.poly.contraction import Operand, Window
 from polyc.rewriting.region.points import moved_set
@@ -45,6 +46,8 @@ from polyc.rewriting.region.products import (
 
 _ZERO = AffineConstantExpr(0)
 WAY_OUT = "an implicit GEMM takes an image [N, H, W, C] and a filter [F, R, S, C]"
+LEAST_TILE = 16
+"""Filters and channels of a group are multiples of it: a step of tensor cores has 16 channels."""
 MAX_PADDING = 127
 """The most zeros at the end of a row or column of an image that are looked for."""
 
@@ -66,6 +69,7 @@ class Convolution:
     filters: str
     channels: str
     epilogue: tuple[str, ...]
+    groups: Groups
 
     def size(self, axis: str) -> Dim:
         """The number of points of an axis."""
@@ -117,7 +121,8 @@ def find_convolution(kernel: KernelOp) -> Convolution:
     and what is outside is 0.  Raises PolycError ``UnsupportedProgram`` with the reason and the way
     out.
     """
-    product = find_product(kernel)
+    groups = groups_of(kernel)
+    product = find_product(kernel, accesses=groups.accesses)
     if product.pattern.kind != "conv":
         why = "neither factor is read in windows"
         raise unsupported(kernel, why, WAY_OUT, product.reduce)
@@ -146,7 +151,11 @@ def find_convolution(kernel: KernelOp) -> Convolution:
         out[3],
         product.names[channels],
         epilogue_steps(kernel, product.reduce, transposed=True),
+        groups,
     )
+    if not groups.fits(LEAST_TILE, LEAST_TILE):
+        why = f"groups of {groups.filters} filters and {groups.channels} channels are no tiles"
+        raise _refused(product, why, product.reduce)
     for op in kernel.body.block.ops:
         if op not in (image.read, filter.read) and (why := _why_not_by_pixels(found, op)):
             raise _refused(product, why, op)

@@ -138,7 +138,10 @@ def conditions(conv: Convolution, variant: ConvVariant) -> tuple[Assumption, ...
     """What a variant needs beyond the assumptions, or None when it can never run."""
     if variant.full and conv.reads_by_pixels:
         return None
-    if variant.most and not 0 < (conv.size(conv.filters).constant() or 0) <= variant.most:
+    together = conv.groups.filters or conv.size(conv.filters).constant() or 0
+    if variant.most and not 0 < together <= variant.most:
+        return None
+    if conv.groups.filters and variant.full:
         return None
     facts: list[Assumption] = []
     if variant.channels > 1:
@@ -154,7 +157,7 @@ def conditions(conv: Convolution, variant: ConvVariant) -> tuple[Assumption, ...
 
 def schedule_fields(conv: Convolution, arch: str, variant: ConvVariant) -> Fields:
     """Every field of a variant's schedule for this convolution."""
-    chosen = {**variant.fields, **_shallow(conv, variant.fields)}
+    chosen = {**variant.fields, **_tile(conv, variant.fields)}
     grouped = chosen["mma"] == "wgmma"
     out, acc = conv.kernel.res_names.data[0].data, cast("str", conv.reduce.label)
     f, c = conv.filters, conv.channels
@@ -191,18 +194,27 @@ def schedule_fields(conv: Convolution, arch: str, variant: ConvVariant) -> Field
     }
 
 
-def _shallow(conv: Convolution, fields: Mapping[str, Value]) -> Fields:
+def _tile(conv: Convolution, fields: Mapping[str, Value]) -> Fields:
     """A tile as deep as the channels are, where they are known to be few, and stages for it.
 
-    A step has the channels of one tap, and multiplies zeros beyond them.
+    A step has the channels of one tap, and multiplies zeros beyond them.  In groups a tile has
+    filters and channels of one, and as many warps lie along the pixels as find no filters.
     """
     rows, columns, depth = cast("list[int]", fields["tile"])
     channels = conv.size(conv.channels).constant()
-    if not channels or channels > depth // 2:
+    wide, deep = columns, depth
+    if channels and channels <= depth // 2:
+        deep = max(MMA_DEPTH, 1 << (channels - 1).bit_length())
+    if conv.groups.filters:
+        wide, deep = conv.groups.tile(columns, deep)
+    if (wide, deep) == (columns, depth):
         return {}
-    least = max(MMA_DEPTH, 1 << (channels - 1).bit_length())
-    stages = min(MAX_STAGES, cast(int, fields["stages"]) * depth // least)
-    return {"tile": [rows, columns, least], "stages": stages}
+    stages = min(MAX_STAGES, cast(int, fields["stages"]) * depth // deep)
+    high, across = cast("list[int]", fields["warp_tile"])
+    narrow = min(across, wide)
+    if fields["mma"] != "wgmma":
+        high = max(high * wide * across // (columns * narrow), MMA_DEPTH)
+    return {"tile": [rows, wide, deep], "warp_tile": [high, narrow], "stages": stages}
 
 
 def _tails(conv: Convolution, tile: Sequence[int]) -> list[str]:
@@ -225,11 +237,15 @@ def schedules(conv: Convolution, arch: str) -> list[ScheduleOp]:
     """
     kernel = conv.kernel
     found: list[ScheduleOp] = []
+    seen: list[tuple[Fields, tuple[Assumption, ...]]] = []
     for variant in variants(conv, arch):
         when = conditions(conv, variant)
         if when is None:
             continue
         fields = schedule_fields(conv, arch, variant)
+        if (fields, when) in seen:
+            continue  # In groups tiles of several widths are as wide as a group.
+        seen.append((fields, when))
         found.append(fitted(kernel.sym_name.data, variant.name, fields, when))
         if not when and pointers_promised(kernel, cast("int", fields["vectorize"])):
             break
@@ -257,6 +273,12 @@ def fault(conv: Convolution, plan: ScheduleOp) -> str | None:
                 f"{plan.integer('stages')} stages; the ring is the pipeline's, so give both one "
                 "number"
             )
+    _, columns, depth = plan.tile_sizes
+    if not conv.groups.fits(columns, depth):
+        return (
+            f"has tiles of {columns} filters and {depth} channels, and groups have "
+            f"{conv.groups.filters} and {conv.groups.channels}; give both a part of a group"
+        )
     if plan.loader.data == "tma":
         why = why_no_descriptor(conv, plan.tile_sizes[0])
         return None if why is None else f"loads by tma, and {why}"

@@ -22,6 +22,10 @@ TILE = 8
 are one vector."""
 
 
+GROUP = 16
+"""Filters and channels of a group are multiples of it where an implicit GEMM has tiles inside."""
+
+
 class LowerGemm(RewritePattern):
     """``frontend.gemm`` → ``reduce(sum, mul(expand a, expand b))`` over [..., M, K, N] (S3.2).
 
@@ -135,8 +139,9 @@ def _in_groups(
         windows = build.permute(windows, (0, 1, 2, 3, 5, 6, 4))
         space = (n, *pixels, g, each, *taps, inner)
         left, right = (0, 1, 2, 3, 5, 6, 7), (3, 4, 5, 6, 7)
-    if (each.constant() or TILE) >= TILE:
-        # No family reads windows in groups: they are stored, in the type of products.
+    inside = all((size.constant() or 1) % GROUP == 0 for size in (each, inner))
+    if (each.constant() or TILE) >= TILE and not (inside and op.layout == "nhwc"):
+        # No family reads these windows: they are stored, in the type of products.
         windows = build.rounded(windows, element)
     factors = build.expand(windows, left, space), build.expand(w, right, space)
     made = build.reduce("sum", build.binary("mul", *factors), (5, 6, 7))

@@ -142,6 +142,7 @@ class ConvBuilder(ProductBuilder):
         conv, plan = self.conv, self.plan
         rows, columns, depth = plan.tile_sizes
         pixel = self.first_pixel(at[PIXELS])
+        group = self.first_channel(at[conv.filters])
         image, filter = conv.image.read, conv.filter.read
         tiles: list[SSAValue] = []
         for side, size in ((conv.image, rows), (conv.filter, columns)):
@@ -152,10 +153,15 @@ class ConvBuilder(ProductBuilder):
         position.name_hint, step.name_hint = "step", "i"
         outer, self.emit = self.emit, Emit()
         tap, row, column, channel = self.tap(step)
+        if group is not None:
+            whole = affine_dim(0) + affine_dim(1)
+            first = self.emit.apply(whole, [group, channel], hint=f"{conv.channels}0")
+        else:
+            first = channel
         assert isinstance(filter.tensor, BlockArgument)
         travel = tile.CopyTravel(plan.loader.data)
         taken = tile.CopyOp(
-            tile.CopyEnd(self.frame.argument(image.tensor), [*pixel, channel]),
+            tile.CopyEnd(self.frame.argument(image.tensor), [*pixel, first]),
             tile.CopyEnd(tiles[0]),
             tile.CopyView(im2col=conv.geometry, tap=[row, column]),
             travel,
@@ -187,6 +193,14 @@ class ConvBuilder(ProductBuilder):
         for value, axis in zip((image, row, column), self.conv.pixel_axes, strict=True):
             value.name_hint = f"{axis}0"
         return image, row, column
+
+    def first_channel(self, filter: SSAValue) -> SSAValue | None:
+        """The first channel of the group that a tile of filters is in; None for one group."""
+        groups = self.conv.groups
+        if not groups.filters:
+            return None
+        first = affine_dim(0) // groups.filters * groups.channels
+        return self.emit.apply(first, [filter], hint="group0")
 
     def tap(self, step: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue, SSAValue]:
         """The tap of a step, its row and column in the filter, and its first channel."""

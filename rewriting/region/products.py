@@ -7,7 +7,7 @@ or is refused with the reason.  The axes decide which family it is of: a product
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -99,12 +99,22 @@ class Product:
         return (*self.reduce.result.type.labels, *self.reduce.labels)
 
 
-def find_product(kernel: KernelOp, outputs: int | None = 1) -> Product:
-    """The only sum of products of a region; the conditions are those of ``find_products``."""
-    return find_products(kernel, 1, outputs)[0]
+def find_product(
+    kernel: KernelOp, outputs: int | None = 1, accesses: Mapping[ReadOp, AffineMap] | None = None
+) -> Product:
+    """The only sum of products of a region; the conditions are those of ``find_products``.
+
+    ``accesses`` are maps to take in the place of reads' own.
+    """
+    return find_products(kernel, 1, outputs, accesses)[0]
 
 
-def find_products(kernel: KernelOp, most: int, outputs: int | None = None) -> list[Product]:
+def find_products(
+    kernel: KernelOp,
+    most: int,
+    outputs: int | None = None,
+    accesses: Mapping[ReadOp, AffineMap] | None = None,
+) -> list[Product]:
     """The sums of products of a region, at most so many, in the order of the text.
 
     The region has ``outputs`` outputs, any number where that is None, and holds nothing but sums of
@@ -119,10 +129,15 @@ def find_products(kernel: KernelOp, most: int, outputs: int | None = None) -> li
     if not 1 <= len(reductions) <= most:
         at = reductions[most] if reductions else kernel
         raise unsupported(kernel, f"it has {len(reductions)} reductions", WAY_OUT, at)
-    return [_product(kernel, reduce, outputs) for reduce in reductions]
+    return [_product(kernel, reduce, outputs, accesses or {}) for reduce in reductions]
 
 
-def _product(kernel: KernelOp, reduce: ReduceOp, outputs: int | None) -> Product:
+def _product(
+    kernel: KernelOp,
+    reduce: ReduceOp,
+    outputs: int | None,
+    accesses: Mapping[ReadOp, AffineMap],
+) -> Product:
     product = reduce.operand.owner
     if reduce.fn.data != "sum" or not isinstance(product, BinaryOp) or product.fn.data != "mul":
         raise unsupported(kernel, "its reduction is not a sum of products", WAY_OUT, reduce)
@@ -158,8 +173,8 @@ def _product(kernel: KernelOp, reduce: ReduceOp, outputs: int | None) -> Product
     pattern = classify(
         out,
         reduce.labels,
-        access_of(left.read, names),
-        access_of(right.read, names),
+        access_of(left.read, names, accesses.get(left.read)),
+        access_of(right.read, names, accesses.get(right.read)),
         domain,
     )
     if isinstance(pattern, Refusal):
@@ -177,9 +192,9 @@ class Factor:
         return self.read.result.type.element_type
 
 
-def access_of(read: ReadOp, names: Sequence[str]) -> AffineMap:
-    """The read's map from the axes ``names``, by name."""
-    access = read.map.data
+def access_of(read: ReadOp, names: Sequence[str], access: AffineMap | None = None) -> AffineMap:
+    """The read's map from the axes ``names``, by name; ``access`` where it is not its own."""
+    access = access or read.map.data
     dims = [AffineDimExpr(names.index(label)) for label in read.result.type.labels]
     symbols = [AffineSymExpr(i) for i in range(access.num_symbols)]
     moved = tuple(e.replace_dims_and_symbols(dims, symbols) for e in access.results)
