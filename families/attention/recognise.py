@@ -353,7 +353,8 @@ class _Search:
         of the head are only of columns that no output has.
         """
         axis = type_of(operand.read.result).axis(operand.feature)
-        size = None if axis is None else axis.size.constant()
+        assert axis is not None
+        size = axis.size.constant()
         *outer, row = operand.shape
         if size is None or size % FEATURE_STEP or in_tiles(size) == size or row.constant() == size:
             return operand

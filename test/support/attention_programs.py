@@ -229,6 +229,14 @@ def heads_in_rows(packed: bool, depth: int = 64, width: int | None = None) -> st
 """
 
 
+def rows_of_heads(packed: bool, features: int, sizes: Mapping[str, int]) -> list[Array]:
+    """Random inputs of such a graph with heads of as many features."""
+    rng = np.random.default_rng(3)
+    row = sizes["H"] * features
+    shapes = [(sizes["B"], sizes["M"], n) for n in ([3 * row] if packed else [row] * 3)]
+    return [rng.standard_normal(shape).astype(np.float16) for shape in shapes]
+
+
 def parts_of_heads(whole: int, used: int) -> str:
     """Attention of the first ``used`` features of each of H heads of ``whole``."""
     given, read = (f"!frontend.tensor<[H, M, {size}], f16>" for size in (whole, used))

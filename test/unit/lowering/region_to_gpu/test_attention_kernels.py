@@ -31,6 +31,7 @@ from polyc.test.support.attention_programs import (
     heads_of,
     in_rows_of_64,
     passed,
+    rows_of_heads,
 )
 from polyc.test.support.gpu_text import find, only, parsed, printed
 from polyc.tools.play import play
@@ -192,20 +193,12 @@ def simulated(
     assert_agree(list(result.outputs), list(right))
 
 
-def rows_of(packed: bool, features: int, sizes: dict[str, int]) -> list[Array]:
-    """Random rows of heads, of Q, K and V or of the three together."""
-    rng = np.random.default_rng(3)
-    row = sizes["H"] * features
-    shapes = [(sizes["B"], sizes["M"], n) for n in ([3 * row] if packed else [row] * 3)]
-    return [rng.standard_normal(shape).astype(np.float16) for shape in shapes]
-
-
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("arch", VARIANTS)
 def test_heads_that_follow_one_another_in_a_row(arch: str, packed: bool) -> None:
     graph = heads_in_rows(packed)
     sizes = {"B": 2, "M": 70, "H": 3}
-    inputs = rows_of(packed, 64, sizes)
+    inputs = rows_of_heads(packed, 64, sizes)
     module = passed(graph, *TO_REGION, "plan-select", "region-to-gpu", arch=arch)
     simulated(module, inputs, sizes, meant(parsed(graph), inputs, sizes))
 
@@ -216,7 +209,7 @@ def test_what_is_not_finite_in_the_head_beside_stays_there(arch: str, packed: bo
     """Tiles are wider than heads of 40; what fills them are zeros, in Q as in K."""
     graph = heads_in_rows(packed, 40)
     sizes = {"B": 1, "M": 70, "H": 3}
-    inputs = rows_of(packed, 40, sizes)
+    inputs = rows_of_heads(packed, 40, sizes)
     for number, array in enumerate(inputs):
         heads = array.reshape(1, 70, -1, 3, 40)
         heads[..., 0, :], heads[..., 2, :] = np.nan, (np.inf, -np.inf, np.nan)[number]
