@@ -29,7 +29,7 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         if not attention and reduce.label not in named:
             continue
         free |= _operand_ops(values, reduce)
-        padded = _padding(values, reduce, tile)
+        padded = _padding(values, reduce, {**tile, **_heads(values, plan, reduce)})
         if attention:
             visible = min(visible, values.visible(reduce, _steps(values, reduce, tile, columns)))
         work.flops += 2 * values.multiply_adds(reduce) * padded
@@ -76,6 +76,15 @@ def _tile(values: Values, plan: ScheduleOp) -> dict[str, int]:
             if wide and plan.pattern != "attention":
                 tile[label] = columns
     return tile
+
+
+def _heads(values: Values, plan: ScheduleOp, reduce: ReduceOp) -> dict[str, int]:
+    """The features of the tiles of an attention, by the axis of those that a product has."""
+    if plan.pattern != "attention":
+        return {}
+    if reduce.label == plan.tensorize.data:
+        return dict.fromkeys(reduce.labels, plan.tile_sizes[2])
+    return {plan.vectorize_axis.data: plan.warp_tile_sizes[1]}
 
 
 def _extent(values: Values, label: str, tile: Mapping[str, int]) -> int:

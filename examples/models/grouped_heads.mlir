@@ -1,4 +1,4 @@
-// Attention whose heads share keys and values, of a width that no fused kernel takes.
+// Attention whose heads share keys and values, of a width that no step of tensor cores has.
 frontend.graph @grouped_heads(
     %q: !frontend.tensor<[T, 320], f16>,
     %k: !frontend.tensor<[T, 80], f16>,

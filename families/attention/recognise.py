@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
@@ -26,7 +26,8 @@ from polyc.affine import isl
 from polyc.affine.expressions import canonical_expr, linear_of, uses_dim
 from polyc.dialects import region
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.sizes import quotient
 from polyc.dialects.region.types import AxisAttr, MemRefType
 from polyc.families.attention.softmax import (
     Masks,
@@ -44,11 +45,21 @@ from polyc.rewriting.region.building import type_of
 from polyc.rewriting.region.compose import domain
 from polyc.rewriting.region.views import behind_views, constant_of
 
-HEAD_MULTIPLE = 16
-"""A step of a tensor core takes 16 elements of a head; so do the swizzled rows of a tile."""
-
 FEATURE_STEP = 8
-"""Heads in a row start at whole vectors of 16 bytes."""
+"""Heads are whole vectors of 16 bytes, and start at such ones where several are in a row."""
+
+CORE_STEP = 16
+"""A step of a tensor core takes 16 features; so do the swizzled rows of a tile."""
+
+PADDED_STEP = 32
+"""Features of which there are more in a tile than in a head fill rows of 64 bytes: these have a
+wider swizzle than rows of 32, and four lanes that share eight columns store them at once.  On an
+H200 heads of 96 take less time than heads of 80, and those of 160 than those of 144."""
+
+
+def in_tiles(features: int) -> int:
+    """The features of a tile that holds a head; those beyond the head are zeros."""
+    return features if features % CORE_STEP == 0 else -(-features // PADDED_STEP) * PADDED_STEP
 
 
 @dataclass(frozen=True)
@@ -57,11 +68,13 @@ class HeadOperand:
 
     name: str
     read: region.ReadOp
+    shape: Shape
+    """The sizes of the tensor, of which the last may be two: heads in a row, and features."""
     axes: tuple[str | AffineExpr, ...]
-    """Of each dimension of the tensor the axis that walks it, or, as an expression whose
+    """Of each dimension of ``shape`` the axis that walks it, or, as an expression whose
     dimensions are the batch axes, where the tile lies."""
     offset: AffineExpr
-    """The first feature of a head, where several heads follow one another in a row; 0 else."""
+    """The first feature of a head, where several heads are in a row of one dimension; 0 else."""
 
     @property
     def along(self) -> tuple[int, int]:
@@ -109,9 +122,9 @@ class StreamingAttention:
     depth_axis: str
     width_axis: str
     depth: int
-    """Features of Q and K."""
+    """Features of Q and K, a multiple of 8."""
     width: int
-    """Features of V and of the output."""
+    """Features of V and of the output, a multiple of 8."""
     q: HeadOperand
     k: HeadOperand
     v: HeadOperand
@@ -122,6 +135,29 @@ class StreamingAttention:
     """Weights are ``exp(factor * (score - max))``."""
     finite_only: tuple[str, ...]
     """What a kernel does otherwise where a value is not finite, as sentences (S6.5)."""
+
+    @property
+    def tile_features(self) -> tuple[int, int]:
+        """The features that tiles of Q and K, and tiles of V and of the output, have."""
+        return in_tiles(self.depth), in_tiles(self.width)
+
+    @property
+    def rank(self) -> int:
+        """The most dimensions that a kernel reads Q, K or V along."""
+        return max(len(side.shape) for side in (self.q, self.k, self.v))
+
+    def misfit(self, tile: tuple[int, int]) -> str | None:
+        """What is wrong with the features of a plan's tiles, of Q and K and of V; None if they are
+        the heads'."""
+        if tile == self.tile_features:
+            return None
+        depth, width = self.tile_features
+        padded = (depth, width) != (self.depth, self.width)
+        wanted = f", which tiles of {depth} and {width} hold" if padded else ""
+        return (
+            f"has tiles for heads of {tile[0]} and {tile[1]} features (the last of tile and of "
+            f"warp_tile); the region's have {self.depth} and {self.width}{wanted}"
+        )
 
     def axis(self, label: str) -> AxisAttr:
         """An axis by its name."""
@@ -178,11 +214,11 @@ class _Search:
         read, conditions = values_of(weights.values)
         element = read.result.type.element_type
         q_side, k_side, v_side = operands = [
-            self._operand(op, (position, feature), batch)
-            for op, position, feature in (
-                (q, m, depth_axis),
-                (k, n, depth_axis),
-                (read, n, wide[0]),
+            self._operand(op, (position, feature), batch, summed)
+            for op, position, feature, summed in (
+                (q, m, depth_axis, True),
+                (k, n, depth_axis, True),
+                (read, n, wide[0], False),
             )
         ]
         self._check_elements(operands, element, weights, together)
@@ -271,8 +307,9 @@ class _Search:
         )[1].label
 
     def _operand(
-        self, read: region.ReadOp, walks: tuple[str, str], batch: Sequence[str]
+        self, read: region.ReadOp, walks: tuple[str, str], batch: Sequence[str], summed: bool
     ) -> HeadOperand:
+        """How a factor lies in its tensor; ``summed`` are products over its features."""
         assert isinstance(read.tensor, BlockArgument)
         name = self.kernel.arg_names.data[read.tensor.index].data
         labels = read.result.type.labels
@@ -305,7 +342,39 @@ class _Search:
         starts = linear_of(offset)
         if any(step % FEATURE_STEP for step in (starts.constant, *(c for _, c in starts.terms))):
             raise Refused(f"heads of {name} do not start at multiples of {FEATURE_STEP}", read)
-        return HeadOperand(name, read, tuple(found), offset)
+        whole = HeadOperand(name, read, self._shape(read), tuple(found), offset)
+        return self._apart(whole, summed)
+
+    def _apart(self, operand: HeadOperand, summed: bool) -> HeadOperand:
+        """The operand with a head's features as a dimension, where a tile is wider than a head.
+
+        Beyond its tensor a tile is filled with zeros, and beyond a head in a row are features of
+        others.  Where these are ``summed`` over, the operand is refused; columns of V that are none
+        of the head are only of columns that no output has.
+        """
+        axis = type_of(operand.read.result).axis(operand.feature)
+        assert axis is not None
+        size = axis.size.constant()
+        *outer, row = operand.shape
+        if size is None or size % FEATURE_STEP or in_tiles(size) == size or row.constant() == size:
+            return operand
+        starts, heads = linear_of(operand.offset), quotient(row, Dim.const(size))
+        steps = (starts.constant, *(c for _, c in starts.terms))
+        if heads is not None and not any(step % size for step in steps):
+            number = canonical_expr(operand.offset // size)
+            return replace(
+                operand,
+                shape=(*outer, heads, Dim.const(size)),
+                axes=(*operand.axes[:-1], number, operand.feature),
+                offset=AffineExpr.constant(0),
+            )
+        if summed:
+            raise Refused(
+                f"heads of {operand.name} have {size} features, no multiple of {CORE_STEP}, and "
+                f"are not whole parts of its rows of {row}",
+                operand.read,
+            )
+        return operand
 
     def _shape(self, read: region.ReadOp) -> tuple[Dim, ...]:
         return tuple(cast("MemRefType", read.tensor.type).shape)
@@ -420,8 +489,6 @@ def _head(value: SSAValue, label: str) -> int:
     size = axis.size.constant()
     if size is None:
         raise Refused(f"the size {axis.size} of a head is known at launch only", place_of(value))
-    if size < HEAD_MULTIPLE or size % HEAD_MULTIPLE:
-        raise Refused(
-            f"a head has {size} features, no multiple of {HEAD_MULTIPLE}", place_of(value)
-        )
+    if size < FEATURE_STEP or size % FEATURE_STEP:
+        raise Refused(f"a head has {size} features, no multiple of {FEATURE_STEP}", place_of(value))
     return size

@@ -18,6 +18,7 @@ from polyc.dialects.region.types import MemRefType
 from polyc.families.attention.recognise import Score, StreamingAttention, find_attention
 from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted
+from polyc.poly.why_not import TMA_RANK
 from polyc.rewriting.notes import Note, show
 
 MAX_FEATURES = 256
@@ -42,10 +43,16 @@ class AttentionVariant:
     fields: Mapping[str, Value]
     scores: int = ANY
     """The scores that its tiles are for, ``ANY`` or less."""
+    whole: bool = False
+    """Whether heads fill its tiles: a loader of single elements guards each that may be beyond."""
 
     def takes(self, attention: StreamingAttention) -> bool:
         """Whether it has a kernel for these heads and scores."""
-        features = max(attention.depth, attention.width)
+        if self.fields["loader"] == "tma" and attention.rank > TMA_RANK:
+            return False
+        if self.whole and attention.tile_features != (attention.depth, attention.width):
+            return False
+        features = max(attention.tile_features)
         return features <= self.features and kind_of(attention.score) <= self.scores
 
 
@@ -69,7 +76,7 @@ _ANYWHERE = (
     AttentionVariant("cp_async", 64, {**_CP_ASYNC, **_HIGH}, PLAIN),
     AttentionVariant("cp_async", 128, {**_CP_ASYNC, **_FLAT}, UNMASKED),
     AttentionVariant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW}),
-    AttentionVariant("scalar", 64, {**_REGISTER, **_HIGH}, PLAIN),
+    AttentionVariant("scalar", 64, {**_REGISTER, **_HIGH}, PLAIN, whole=True),
     AttentionVariant("scalar", 128, {**_REGISTER, **_LOW}),
     AttentionVariant("scalar", MAX_FEATURES, {**_REGISTER, **_LOW, "tile": [64, 32]}),
 )
@@ -162,13 +169,15 @@ def schedule_fields(attention: StreamingAttention, arch: str, variant: Attention
     grouped = chosen["mma"] == "wgmma"
     out = attention.kernel.res_names.data[0].data
     sides = (attention.q, attention.k, attention.v)
+    depth, width = attention.tile_features
+    tiles = {m: queries, n: keys, attention.depth_axis: depth, attention.width_axis: width}
     return {
         **chosen,
         **(_order(attention) if grouped else {}),
         "arch": arch,
         "tensorize": scores,
-        "tile": [queries, keys, attention.depth],
-        "warp_tile": [rows, attention.width],
+        "tile": [queries, keys, depth],
+        "warp_tile": [rows, width],
         "vectorize_axis": attention.width_axis,
         "bind": {
             **dict.fromkeys((*attention.batch, f"{m}.o"), "block.x"),
@@ -179,7 +188,7 @@ def schedule_fields(attention: StreamingAttention, arch: str, variant: Attention
             {"tensor": attention.k.name, "where": "smem", "at": f"{n}.o", "pingpong": True},
             {"tensor": attention.v.name, "where": "smem", "at": f"{n}.o", "pingpong": True},
         ],
-        "predicate_tail": _tails(attention, {m: queries, n: keys}),
+        "predicate_tail": _tails(attention, tiles),
         "epilogue": list(_epilogue(attention)),
         "layout_hints": {
             **{f"{side.name}_swizzle": True for side in sides},
@@ -242,12 +251,13 @@ def _epilogue(attention: StreamingAttention) -> Sequence[str]:
 def check(attention: StreamingAttention, plan: ScheduleOp) -> None:
     """Refuse a user's schedule whose tiles are not the heads', or that loads empty axes by tma."""
     kernel = attention.kernel
-    depth, width = plan.tile_sizes[2], plan.warp_tile_sizes[1]
-    if (depth, width) != (attention.depth, attention.width):
+    if (misfit := attention.misfit((plan.tile_sizes[2], plan.warp_tile_sizes[1]))) is not None:
+        raise bad_plan(plan, misfit)
+    if plan.loader.data == "tma" and attention.rank > TMA_RANK:
         raise bad_plan(
             plan,
-            f"has tiles for heads of {depth} and {width} features (the last of tile and of "
-            f"warp_tile); the region's have {attention.depth} and {attention.width}",
+            f"loads by tma, which reads at most {TMA_RANK} dimensions, and Q, K and V have up to "
+            f"{attention.rank}, counting heads in a row as one; use cp_async and mma.sync",
         )
     known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
     for fact in conditions(attention, plan.loader.data == "tma"):

@@ -53,14 +53,9 @@ class AttentionLowering:
                 f"{attention.scores.label!r}",
                 plan,
             )
-        heads = (plan.tile_sizes[2], plan.warp_tile_sizes[1])
-        if heads != (attention.depth, attention.width):
-            raise PolycError(
-                "UnsupportedPlan",
-                f"plan {plan.variant.data!r} has tiles for heads of {heads[0]} and {heads[1]} "
-                f"features, the region's have {attention.depth} and {attention.width}",
-                plan,
-            )
+        misfit = attention.misfit((plan.tile_sizes[2], plan.warp_tile_sizes[1]))
+        if misfit is not None:
+            raise PolycError("UnsupportedPlan", f"plan {plan.variant.data!r} {misfit}", plan)
 
     def launch(self, plan: ScheduleOp) -> LaunchOp:
         attention = self.attention
@@ -119,7 +114,7 @@ class AttentionBuilder:
         attention, emit, parts = self.attention, self.emit, self.parts
         element = attention.element
         queries, keys, depth = self.plan.tile_sizes
-        width = attention.width
+        width = self.plan.warp_tile_sizes[1]
 
         def shared(rows: int, columns: int, name: str) -> SSAValue:
             kind = SharedType.of([rows, columns], element)

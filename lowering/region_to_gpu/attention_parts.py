@@ -29,7 +29,7 @@ from xdsl.dialects import math as math_ops
 from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
 from xdsl.dialects.utils import FastMathFlag
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
 from polyc.affine.expressions import canonical_expr
@@ -216,7 +216,8 @@ class Parts:
         ``signal`` is the ring, and the iteration, on which its bytes complete.
         """
         last = len(operand.axes) - 1
-        tensor = self.frame.argument(operand.read.tensor)
+        assert isinstance(operand.read.tensor, BlockArgument)
+        tensor = self.frame.view(operand.read.tensor.index, operand.shape)
         axes = None if operand.along == (last - 1, last) else operand.along
         copy = tile.CopyOp(
             tile.CopyEnd(tensor, self.coordinates(emit, operand, at, position)),

@@ -76,7 +76,8 @@ class Sm90Builder:
         self.frame = Frame(attention.kernel)
         self.emit = self.frame.emit
         self.parts = Parts(attention, plan, self.frame)
-        self.queries, self.keys, _ = plan.tile_sizes
+        self.queries, self.keys, self.depth = plan.tile_sizes
+        self.width = plan.warp_tile_sizes[1]
         self.consumers = plan.integer("consumers")
         self.stages = plan.integer("stages")
         self.heads = side_by_side(plan)
@@ -111,7 +112,7 @@ class Sm90Builder:
     def allocate(self) -> None:
         """Q, a part a consumer; K and V by stages; and their rings."""
         attention, emit = self.attention, self.emit
-        depth, width = attention.depth, attention.width
+        depth, width = self.depth, self.width
         self.q = self.shared(attention.q, (GROUP_ROWS, depth), self.consumers, "q")
         self.k = self.shared(attention.k, (self.keys, depth), self.stages, "k")
         self.v = self.shared(attention.v, (self.keys, width), self.stages, "v")
@@ -252,7 +253,7 @@ class Consumer:
 
         self.s = fragment("s", GROUP_ROWS, keys)
         self.p = fragment("p", GROUP_ROWS, keys, kind=attention.element)
-        self.o = fragment("o", GROUP_ROWS, attention.width)
+        self.o = fragment("o", GROUP_ROWS, builder.width)
         self.rows = Rows(*(fragment(hint, GROUP_ROWS) for hint in ("m", "was", "base", "alpha")))
         self.part = fragment("part", GROUP_ROWS, QUAD)
         self.sums = fragment("sums", GROUP_ROWS, QUAD)
@@ -365,7 +366,7 @@ class Consumer:
     def values(self, emit: Emit, iteration: SSAValue) -> SSAValue:
         """Begin to add a step's values by their weights; the token of its end."""
         b = self.builder
-        slot, shape = b.slot(emit, iteration), (GROUP_ROWS, b.attention.width)
+        slot, shape = b.slot(emit, iteration), (GROUP_ROWS, b.width)
         p, v = tile.ContractSide(self.p, LHS_MK), tile.ContractSide(b.v, RHS_KN, slot)
         contract = tile.ContractOp(p, v, self.o, "wgmma", shape, token=True)
         return emit.value(located(contract, b.attention.together))

@@ -84,7 +84,7 @@ class Frame:
         return list(self._tensors[len(self.kernel.arg_names) :])
 
     def view(self, number: int, dims: Shape) -> SSAValue:
-        """An argument for tensor ``number`` of the signature with consecutive axes as one.
+        """An argument for tensor ``number`` of the signature, with axes merged or split.
 
         Arguments of which only views are used do not stay.
         """

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from polyc.families.attention.recognise import HEAD_MULTIPLE
+from polyc.families.attention.recognise import CORE_STEP, FEATURE_STEP
 from polyc.families.attention.schedules import ANY, BOUNDED, PLAIN, UNMASKED, VARIANTS
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
@@ -34,7 +34,9 @@ def test_shown_output_is_what_the_command_prints(
 def test_the_reasons_are_those_of_the_search() -> None:
     """Each sentence of the table, without its gaps, is in the source."""
     source = "".join((ROOT / "families" / "attention" / f).read_text() for f in SOURCES)
-    source = re.sub(r'"\s*\n\s*f?"', "", source).replace("{HEAD_MULTIPLE}", str(HEAD_MULTIPLE))
+    source = re.sub(r'"\s*\n\s*f?"', "", source)
+    for name, number in (("CORE_STEP", CORE_STEP), ("FEATURE_STEP", FEATURE_STEP)):
+        source = source.replace(f"{{{name}}}", str(number))
     start = DOC.index("| `plan-select` refuses")
     rows = re.findall(r"^\| `([^`]*)` \|", DOC[start : DOC.index("\n\n", start)], re.MULTILINE)
     rows = [row for row in rows if row != "plan-select"]

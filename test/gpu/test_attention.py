@@ -14,7 +14,12 @@ from polyc.playback.estimate import Estimate
 from polyc.runtime import nvrtc
 from polyc.runtime.program import Program
 from polyc.test.support.agreeing import assert_agree, meant
-from polyc.test.support.attention_programs import PROGRAMS, Attention
+from polyc.test.support.attention_programs import (
+    PROGRAMS,
+    Attention,
+    heads_in_rows,
+    rows_of_heads,
+)
 from polyc.test.support.gpu_text import parsed
 
 Build = Callable[[str, str], Program]
@@ -32,6 +37,8 @@ LARGE: Mapping[str, Attention] = {
         "batches and heads of 128": [{"B": 2, "H": 4, "M": 513, "N": 769}],
         "shared heads": [{"B": 2, "H": 2, "M": 700, "N": 400}],
         "heads of 64 and 256": [{"H": 2, "M": 400, "N": 800}],
+        "heads of 40": [{"H": 2, "M": 700, "N": 900}],
+        "heads of 72 and 40, masked": [{"H": 2, "M": 300, "N": 500}],
     }.items()
 }
 
@@ -69,6 +76,24 @@ def test_every_attention(build: Build, arch: str, name: str) -> None:
 @pytest.mark.parametrize("name", LARGE)
 def test_many_tiles(build: Build, arch: str, name: str) -> None:
     check(build, LARGE[name], arch)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("features", [40, 64, 88])
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_is_not_finite_in_the_head_beside_stays_there(
+    build: Build, packed: bool, features: int, arch: str
+) -> None:
+    """Every other head in a row is NaN, and the others are right."""
+    graph, sizes = heads_in_rows(packed, features), {"B": 2, "M": 300, "H": 5}
+    job = build(graph, arch)
+    inputs = rows_of_heads(packed, features, sizes)
+    clean = meant(parsed(graph), inputs, sizes)
+    for array in inputs:
+        array.reshape(2, 300, -1, 5, features)[..., ::2, :] = np.nan
+    for variant in (None, *job.variants):
+        found: list[Any] = job.run(inputs, variant=variant)
+        assert_agree([out[:, 1::2] for out in found], [value[:, 1::2] for value in clean])
 
 
 @pytest.mark.parametrize("arch", ARCHS)

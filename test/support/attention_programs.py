@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from polyc.dialects.region import KernelOp
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback.functions import round_to
-from polyc.test.support.gpu_text import only, parsed
+from polyc.test.support.gpu_text import only, parsed, printed
 from polyc.tools.registry import make_context
 
 Array = NDArray[Any]
@@ -158,6 +159,26 @@ PROGRAMS: Mapping[str, Attention] = {
     "heads of 96": Attention("[H, M, 96]", "[H, N, 96]", "[H, N, 96]", UNEVEN[:1]),
     "heads of 48 and 80": Attention("[H, M, 48]", "[H, N, 48]", "[H, N, 80]", UNEVEN[:1]),
     "heads of 64 and 256": Attention("[H, M, 64]", "[H, N, 64]", "[H, N, 256]", UNEVEN[:1]),
+    "heads of 40": Attention("[H, M, 40]", "[H, N, 40]", "[H, N, 40]", UNEVEN[:1]),
+    "heads of 8 and 24": Attention(
+        "[H, M, 8]", "[H, N, 8]", "[H, N, 24]", [{"H": 2, "M": 20, "N": 90}], " causal offset 9"
+    ),
+    "heads of 72 and 40, masked": Attention(
+        "[H, M, 72]",
+        "[H, N, 72]",
+        "[H, N, 40]",
+        [{"H": 2, "M": 70, "N": 90}],
+        masks=["[H, M, N], f32"],
+    ),
+    "shared heads of 40, log-sum-exp": Attention(
+        "[B, 4 * H, M, 40]",
+        "[B, H, N, 40]",
+        "[B, H, N, 40]",
+        [{"B": 1, "H": 1, "M": 20, "N": 30}],
+        " causal",
+        element="bf16",
+        lse=True,
+    ),
     "even sizes": Attention(
         *H64, [{"H": 1, "M": 128, "N": 256}], assuming="M mod 128 == 0, N mod 128 == 0"
     ),
@@ -165,27 +186,76 @@ PROGRAMS: Mapping[str, Attention] = {
 """Every way in which attentions differ, at sizes with tails."""
 
 
-def heads_in_rows(packed: bool) -> str:
+def heads_of(features: int, options: str = "") -> Attention:
+    """Attention of H heads, of which Q, K and V have as many features."""
+    q, k, v = (f"[H, {axis}, {features}]" for axis in "MNN")
+    return Attention(q, k, v, [], options)
+
+
+def heads_in_rows(packed: bool, depth: int = 64, width: int | None = None) -> str:
     """Causal attention of heads that follow one another in the rows of Q, K and V.
 
-    The three are tensors of their own, or, ``packed``, parts of the rows of one.
+    The three are tensors of their own, or, ``packed``, parts of the rows of one.  Heads have
+    ``depth`` features, those of V ``width``.
     """
-    row, whole = "!frontend.tensor<[B, M, 64 * H], f16>", "!frontend.tensor<[B, M, 192 * H], f16>"
-    split, head = "!frontend.tensor<[B, M, H, 64], f16>", "!frontend.tensor<[B, H, M, 64], f16>"
-    inputs = f"%qkv: {whole}" if packed else f"%q: {row}, %k: {row}, %v: {row}"
+    sizes = (depth, depth, width or depth)
+    starts = (0, depth, 2 * depth, sum(sizes))
+
+    def kind(shape: str) -> str:
+        return f"!frontend.tensor<[{shape}], f16>"
+
+    rows, splits, kinds = (
+        [kind(shape.format(size)) for size in sizes]
+        for shape in ("B, M, {} * H", "B, M, H, {}", "B, H, M, {}")
+    )
+    whole = kind(f"B, M, {sum(sizes)} * H")
+    given = ", ".join(f"%{x}: {row}" for x, row in zip("qkv", rows, strict=True))
     lines: list[str] = []
     for i, x in enumerate("qkv"):
         if packed:
             lines.append(
-                f"%{x} = frontend.slice %qkv [0:B, 0:M, {64 * i} * H:{64 * (i + 1)} * H] "
-                f": {whole} -> {row}"
+                f"%{x} = frontend.slice %qkv [0:B, 0:M, {starts[i]} * H:{starts[i + 1]} * H] "
+                f": {whole} -> {rows[i]}"
             )
-        lines.append(f"%{x}1 = frontend.reshape %{x} : {row} -> {split}")
-        lines.append(f"%{x}2 = frontend.permute %{x}1 perm [0, 2, 1, 3] : {split} -> {head}")
+        lines.append(f"%{x}1 = frontend.reshape %{x} : {rows[i]} -> {splits[i]}")
+        turned = f"{splits[i]} -> {kinds[i]}"
+        lines.append(f"%{x}2 = frontend.permute %{x}1 perm [0, 2, 1, 3] : {turned}")
     body = "\n  ".join(lines)
-    return f"""frontend.graph @attention({inputs}) -> {head} {{
+    return f"""frontend.graph @attention({f"%qkv: {whole}" if packed else given}) -> {kinds[2]} {{
   {body}
-  %0 = frontend.attention %q2, %k2, %v2 causal {{acc = f32}} : ({head}, {head}, {head}) -> {head}
-  frontend.output %0 : {head}
+  %0 = frontend.attention %q2, %k2, %v2 causal {{acc = f32}} : ({", ".join(kinds)}) -> {kinds[2]}
+  frontend.output %0 : {kinds[2]}
 }}
 """
+
+
+def rows_of_heads(packed: bool, features: int, sizes: Mapping[str, int]) -> list[Array]:
+    """Random inputs of such a graph with heads of as many features."""
+    rng = np.random.default_rng(3)
+    row = sizes["H"] * features
+    shapes = [(sizes["B"], sizes["M"], n) for n in ([3 * row] if packed else [row] * 3)]
+    return [rng.standard_normal(shape).astype(np.float16) for shape in shapes]
+
+
+def parts_of_heads(whole: int, used: int) -> str:
+    """Attention of the first ``used`` features of each of H heads of ``whole``."""
+    given, read = (f"!frontend.tensor<[H, M, {size}], f16>" for size in (whole, used))
+    cuts = "\n".join(
+        f"  %{x}1 = frontend.slice %{x} [0:H, 0:M, 0:{used}] : {given} -> {read}" for x in "qkv"
+    )
+    return f"""frontend.graph @attention(%q: {given}, %k: {given}, %v: {given}) -> {read} {{
+{cuts}
+  %0 = frontend.attention %q1, %k1, %v1 {{acc = f32}} : ({read}, {read}, {read}) -> {read}
+  frontend.output %0 : {read}
+}}
+"""
+
+
+def in_rows_of_64(*sides: str) -> str:
+    """The region of attention with heads of 40, of which Q, K or V are the first of rows of 64."""
+    text = printed(heads_of(40).region())
+    for side in sides:
+        said = rf"(%{side}(?:| affine_map<[^:]*>) ?: !region.memref<\[H, [MN]), 40\]"
+        text, count = re.subn(said, r"\1, 64]", text)
+        assert count == 2
+    return text

@@ -231,7 +231,7 @@ def own_attention(element: Attribute, h: int, width: int) -> ModuleOp:
 
 
 def grouped_heads(element: Attribute, h: int, kv: int, width: int) -> ModuleOp:
-    """Attention whose heads share keys and values, of a width that no fused kernel takes."""
+    """Attention whose heads share keys and values, of a width that no step of tensor cores has."""
     s = Sketch("grouped_heads", element)
     q = heads(s, s.input("q", "T", h * width), h, width)
     k, v = (heads(s, s.input(name, "T", kv * width), kv, width) for name in "kv")

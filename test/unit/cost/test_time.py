@@ -98,13 +98,25 @@ def test_a_row_of_tokens_is_bound_by_the_weights() -> None:
     assert time.memory >= 4096 * 14336 * 2 / H200.memory
 
 
-def test_a_mask_of_keys_leaves_half_of_the_work() -> None:
-    def attention(causal: bool) -> ModuleOp:
-        s = Sketch("attention")
-        q, k, v = (s.input(name, 16, "T", 128) for name in "qkv")
-        return s.done(y=s.add(AttentionOp(q, k, v, [], causal=causal)))
+def attention(depth: int, width: int, causal: bool = False) -> ModuleOp:
+    """Attention of 16 heads of so many features, those of V ``width``."""
+    s = Sketch("attention")
+    q, k, v = (s.input(n, 16, "T", f) for n, f in zip("qkv", (depth, depth, width), strict=True))
+    return s.done(y=s.add(AttentionOp(q, k, v, [], causal=causal)))
 
-    full, half = (the_time(attention(c), {"T": 8192}) for c in (False, True))
+
+def test_heads_take_the_tensor_cores_as_long_as_their_tiles_do() -> None:
+    """Of what fills a tile of 64 for a head of 40 nothing is brought from memory."""
+    for heads, tiles in (((40, 40), (64, 64)), ((72, 40), (96, 64)), ((40, 248), (64, 256))):
+        padded, whole = (the_time(attention(*sizes), {"T": 8192}) for sizes in (heads, tiles))
+        assert padded.tensor == pytest.approx(whole.tensor)
+        share = sum(heads) / sum(tiles)
+        assert padded.memory == pytest.approx(share * whole.memory)
+        assert padded.cache == pytest.approx(share * whole.cache)
+
+
+def test_a_mask_of_keys_leaves_half_of_the_work() -> None:
+    full, half = (the_time(attention(128, 128, c), {"T": 8192}) for c in (False, True))
     assert 0.5 <= half.tensor / full.tensor < 0.55
     assert half.threads < 0.75 * full.threads
     assert half.memory == full.memory

@@ -15,7 +15,7 @@ from polyc.dialects.plan.fields import Value
 from polyc.dialects.region import KernelOp
 from polyc.families.attention.schedules import ATTENTION, MAX_FEATURES, VARIANTS
 from polyc.passes.pipeline import build
-from polyc.test.support.attention_programs import PROGRAMS, Attention
+from polyc.test.support.attention_programs import PROGRAMS, Attention, heads_of
 from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed, run
 from polyc.tools.registry import make_context
 
@@ -68,6 +68,9 @@ def test_tensors_that_start_anywhere_have_a_variant_of_their_own() -> None:
         ("batches and heads of 128", (64, 64, 128), (16, 128)),
         ("heads of 48 and 80", (128, 32, 48), (32, 80)),
         ("heads of 64 and 256", (64, 64, 64), (16, 256)),
+        ("heads of 40", (128, 128, 64), (32, 64)),
+        ("heads of 8 and 24", (128, 128, 32), (32, 32)),
+        ("heads of 72 and 40, masked", (64, 64, 96), (16, 64)),
     ],
 )
 def test_tiles_are_as_high_as_registers_allow(
@@ -88,6 +91,37 @@ def test_heads_without_registers_are_refused() -> None:
         ATTENTION.schedules(wide, "sm_80")
     assert caught.value.kind == "UnsupportedProgram"
     assert f"its heads have 272 features, and {MAX_FEATURES} are the most" in caught.value.message
+
+
+def test_the_widest_heads_are_those_of_whole_tiles() -> None:
+    plans = planned(heads_of(248), "sm_90a")
+    assert [(p.variant.data, p.tile_sizes[2], p.warp_tile_sizes[1]) for p in plans] == [
+        ("tma", 256, 256),
+        ("cp_async", 256, 256),
+    ]
+    assert plans[0].to_json()["predicate_tail"] == ["m", "n", "r0", "i2"]
+
+
+def test_heads_that_leave_a_part_of_their_tiles_free_have_low_ones_where_each_load_is_guarded() -> (
+    None
+):
+    for features, queries in ((40, 64), (64, 128)):
+        module = run(printed(heads_of(features).region()).replace("align 16", "align 2"))
+        plans = {p.variant.data: p for p in ATTENTION.schedules(only(module, KernelOp), "sm_80")}
+        assert plans["scalar"].tile_sizes[0] == queries
+
+
+def test_tensors_of_more_axes_than_a_tensor_map_has_are_not_loaded_by_tma(tmp_path: Path) -> None:
+    def program(axes: str) -> Attention:
+        return Attention(f"[{axes}, M, 64]", f"[{axes}, N, 64]", f"[{axes}, N, 64]", [])
+
+    assert [p.variant.data for p in planned(program("A, B, H"), "sm_90a")] == ["tma", "cp_async"]
+    assert [p.variant.data for p in planned(program("A, B, C, H"), "sm_90a")] == ["cp_async"]
+    given = {k: v for k, v in WGMMA.items() if k != "arch"}
+    with pytest.raises(PolycError) as caught:
+        with_plan(program("A, B, C, H"), given, tmp_path, "sm_90a")
+    assert caught.value.kind == "BadPlan"
+    assert "at most 5 dimensions, and Q, K and V have up to 6" in caught.value.message
 
 
 def test_what_is_not_finite_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,6 +231,19 @@ def test_tiles_of_other_heads_are_refused(tmp_path: Path) -> None:
     assert "the region's have 64 and 64" in caught.value.message
 
 
+def test_tiles_as_wide_as_heads_that_do_not_fill_them_are_refused(tmp_path: Path) -> None:
+    program = PROGRAMS["heads of 40"]
+    given = {"tile": [64, 32, 64], "warp_tile": "16x64", "stages": 3}
+    assert with_plan(program, given, tmp_path, "sm_80").tile_sizes == (64, 32, 64)
+    with pytest.raises(PolycError) as caught:
+        with_plan(program, {**given, "tile": [64, 32, 48]}, tmp_path, "sm_80")
+    assert caught.value.kind == "BadPlan"
+    assert (
+        "has tiles for heads of 48 and 64 features (the last of tile and of warp_tile); the "
+        "region's have 40 and 40, which tiles of 64 and 64 hold" in caught.value.message
+    )
+
+
 def test_tma_needs_tensors_that_are_not_empty(tmp_path: Path) -> None:
     given = {k: v for k, v in WGMMA.items() if k != "arch"}
     with pytest.raises(PolycError) as caught:
@@ -247,7 +294,8 @@ def test_a_plan_of_another_region_is_refused() -> None:
     other = text.replace('tensorize = "acc"', 'tensorize = "other"')
     assert_refused(other, "UnsupportedPlan", message, "plan.schedule", "region-to-gpu")
     message = (
-        "plan 'cp_async' has tiles for heads of 32 and 64 features, the region's have 64 and 64"
+        "plan 'cp_async' has tiles for heads of 32 and 64 features (the last of tile and of "
+        "warp_tile); the region's have 64 and 64"
     )
     other = text.replace("tile = [128, 128, 64]", "tile = [128, 128, 32]")
     assert_refused(other, "UnsupportedPlan", message, "plan.schedule", "region-to-gpu")

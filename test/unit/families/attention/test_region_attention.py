@@ -18,6 +18,8 @@ from polyc.test.support.attention_programs import (
     TO_REGION,
     Attention,
     heads_in_rows,
+    in_rows_of_64,
+    parts_of_heads,
     passed,
 )
 from polyc.test.support.gpu_text import only, printed, run
@@ -86,6 +88,51 @@ def test_heads_may_follow_one_another_in_a_row(packed: bool) -> None:
     own = "(d1 * 64)"
     rows = [own, f"({own} + (s2 * 64))", f"({own} + (s2 * 128))"] if packed else [own] * 3
     assert starts == rows
+
+
+@pytest.mark.parametrize(
+    ("depth", "width"), [(8, 32), (24, 32), (32, 32), (40, 64), (48, 48), (72, 96), (248, 256)]
+)
+def test_tiles_hold_whole_steps_of_tensor_cores(depth: int, width: int) -> None:
+    """A multiple of 16 is a tile's own width; others are filled up to one of 32."""
+    program = Attention(f"[H, M, {depth}]", f"[H, N, {depth}]", "[H, N, 40]", [])
+    attention = found(program)
+    assert (attention.depth, attention.width) == (depth, 40)
+    assert attention.tile_features == (width, 64)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_head_in_a_row_that_does_not_fill_its_tile_is_a_dimension(packed: bool) -> None:
+    """Beyond a dimension are zeros, and beyond a head in a row is the next one."""
+    module = passed(heads_in_rows(packed, 40), *TO_REGION)
+    attention = find_attention(only(module, region.KernelOp))
+    rows = "3 * H" if packed else "H"
+    places = ("d1", "(d1 + s2)", "(d1 + (s2 * 2))") if packed else ("d1",) * 3
+    for side, place in zip((attention.q, attention.k, attention.v), places, strict=True):
+        assert [str(size) for size in side.shape] == ["B", "M", rows, "40"]
+        assert str(side.axes[2]) == place and str(side.offset) == "0"
+        assert side.along == (1, 3)
+
+
+def test_parts_of_heads_are_those_that_make_up_a_row() -> None:
+    attention = find_attention(only(passed(parts_of_heads(80, 40), *TO_REGION), region.KernelOp))
+    for side in (attention.q, attention.k, attention.v):
+        assert [str(size) for size in side.shape] == ["H", "M", "2", "40"]
+        assert str(side.axes[2]) == "0"
+
+
+REST = "heads of {} have 40 features, no multiple of 16, and are not whole parts of its rows of 64"
+
+
+@pytest.mark.parametrize(("side", "why"), [("q", REST), ("k", REST), ("v", None)])
+def test_what_stands_beside_a_head_is_not_summed_with_it(side: str, why: str | None) -> None:
+    """Columns of V that are none of the head are of columns that no output has."""
+    text = in_rows_of_64(side)
+    if why is None:
+        attention = find_attention(only(run(text), region.KernelOp))
+        assert [str(size) for size in attention.v.shape] == ["H", "N", "64"]
+    else:
+        assert refusal(text) == why.format(side)
 
 
 def test_heads_that_start_within_a_vector_are_refused() -> None:
@@ -198,12 +245,12 @@ def refusal(text: str) -> str:
     [
         (Attention(*H64, [], element="f32"), "q holds f32, and tensor cores take f16 or bf16"),
         (
-            Attention("[H, M, 24]", "[H, N, 24]", "[H, N, 64]", []),
-            "a head has 24 features, no multiple of 16",
+            Attention("[H, M, 20]", "[H, N, 20]", "[H, N, 64]", []),
+            "a head has 20 features, no multiple of 8",
         ),
         (
-            Attention("[H, M, 64]", "[H, N, 64]", "[H, N, 8]", []),
-            "a head has 8 features, no multiple of 16",
+            Attention("[H, M, 64]", "[H, N, 64]", "[H, N, 4]", []),
+            "a head has 4 features, no multiple of 8",
         ),
     ],
 )

@@ -121,9 +121,8 @@ def check(
     return found
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "grouped_heads"])
+@pytest.mark.parametrize("name", MODELS)
 def test_no_model_stores_f32(name: str) -> None:
-    """But for what is inside of an attention that no one kernel takes."""
     found = between(regions(MODELS[name].module(large=True)))
     assert not any(isinstance(kind.element_type, Float32Type) for kind in found)
 

@@ -265,6 +265,35 @@ def test_other_compositions_reach_the_tensor_cores(make: Callable[[], ModuleOp],
     check_simulated(module, {"T": 3 if "conv2d" in str(module) else 37, "U": 50}, arch, 2)
 
 
+def packed_heads(width: int, own: bool) -> ModuleOp:
+    """Attention of 8 heads in the rows of one tensor, under a mask, as one op or as its own."""
+    s = Sketch("packed_heads")
+    x, mask = s.input("x", "T", 24 * width), s.input("mask", "T", "T")
+    parts = (s.cut(x, 1, 8 * width * i, 8 * width * (i + 1)) for i in range(3))
+    q, k, v = (s.permute(s.reshape(part, "T", 8, width), 1, 0, 2) for part in parts)
+    if not own:
+        return s.done(y=s.add(AttentionOp(q, k, v, [mask])))
+    scores = s.fn("add", s.fn("mul", s.gemm(q, k, turned=True), s.number(0.125)), mask)
+    return s.done(y=s.gemm(s.softmax(scores), v))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("width", [8, 40, 72, 88, 120])
+def test_heads_of_any_multiple_of_8_are_one_kernel(width: int, own: bool, arch: str) -> None:
+    """Products, mask and softmax, from the rows where they lie."""
+    plans = lowered(packed_heads(width, own), arch, TO_PLAN)
+    (kernel,) = (op for op in plans.ops if isinstance(op, KernelOp))
+    assert products(kernel) == on_tensor_cores(plans) == 2
+    assert {op.pattern for op in plans.ops if isinstance(op, ScheduleOp)} == {"attention"}
+
+
+def test_heads_of_another_size_are_left_to_several_kernels() -> None:
+    plans = lowered(packed_heads(20, False), "sm_90a", TO_PLAN)
+    patterns = {op.pattern for op in plans.ops if isinstance(op, ScheduleOp)}
+    assert "attention" not in patterns
+
+
 def test_the_families_are_asked_for_both_architectures() -> None:
     """A kernel contracts where a family of products schedules it, as plan-select will see it."""
     wanted = {"swiglu_two": True, "qkv_packed": True, "norm_gemm": False, "lora": False}

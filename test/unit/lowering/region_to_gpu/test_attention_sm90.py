@@ -70,6 +70,10 @@ SIMULATED = [
     "heads of 16",
     "heads of 48 and 80",
     "heads of 64 and 256",
+    "heads of 40",
+    "heads of 8 and 24",
+    "heads of 72 and 40, masked",
+    "shared heads of 40, log-sum-exp",
     *MORE,
 ]
 COMPILED = [
@@ -79,6 +83,7 @@ COMPILED = [
     "window to both sides",
     "additive mask of a row, causal",
     "log-sum-exp",
+    "heads of 72 and 40, masked",
     *(name for name in MORE if "steps" not in name),
 ]
 
