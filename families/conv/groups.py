@@ -11,8 +11,6 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from polyc.affine.expressions import Floor, Linear, NotAffine, linear_of
 from polyc.dialects.region import KernelOp, ReadOp
 
-NO_ACCESSES: Mapping[ReadOp, AffineMap] = {}
-
 
 @dataclass(frozen=True)
 class Groups:
@@ -37,17 +35,17 @@ class Groups:
 def groups_of(kernel: KernelOp) -> Groups:
     """The groups of a region: filter f reads channels from ``f floordiv filters * channels`` on."""
     found: list[Groups] = []
-    for op in kernel.body.block.ops:
+    axes = kernel.iters.data
+    for op in kernel.body.block.ops if axes else ():
         if isinstance(op, ReadOp) and len(op.map.data.results) == 4:
-            groups = _groups(kernel, op)
+            groups = _groups(op, axes[-1].label)
             found += [] if groups is None else [groups]
     return found[0] if len(found) == 1 else Groups()
 
 
-def _groups(kernel: KernelOp, read: ReadOp) -> Groups | None:
+def _groups(read: ReadOp, filters: str) -> Groups | None:
     """The groups that an image is read in; None where it is read in none."""
     access, labels = read.map.data, read.result.type.labels
-    filters = kernel.iters.data[-1].label
     try:
         channel = linear_of(access.results[-1])
     except NotAffine:
