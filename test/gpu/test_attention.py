@@ -92,7 +92,11 @@ def test_what_is_not_finite_in_the_head_beside_stays_there(
     for array in inputs:
         array.reshape(2, 300, -1, 5, features)[..., ::2, :] = np.nan
     for variant in (None, *job.variants):
-        found: list[Any] = job.run(inputs, variant=variant)
+        try:
+            found: list[Any] = job.run(inputs, variant=variant)
+        except PolycError as error:
+            assert error.kind == "NoVariant" and variant is not None
+            continue
         assert_agree([out[:, 1::2] for out in found], [value[:, 1::2] for value in clean])
 
 
