@@ -204,6 +204,15 @@ def _reduce(cta: Cta, op: tile.ReduceOp) -> None:
     target[...] = found
 
 
+def _reduce_scatter(cta: Cta, op: tile.ReduceScatterOp) -> None:
+    combine, _ = COMBINE[op.kind.data]
+    target: Array = cta.values[op.target]
+    rank, width = cta.block % cta.cluster.size, target.shape[-1]
+    with np.errstate(all="ignore"):
+        found = functools.reduce(combine, cta.cluster.exchange(rank, cta.values[op.source].copy()))
+        target[...] = found[..., rank * width : (rank + 1) * width]
+
+
 def _atomic(cta: Cta, op: tile.AtomicOp) -> None:
     source: Array = cta.values[op.fragment]
     target: Array = cta.values[op.tensor]
@@ -262,6 +271,7 @@ def _scalar(cta: Cta, op: Operation) -> None:
 DATA: Plays = {
     LoadGlobalOp: _load,
     tile.ReduceOp: _reduce,
+    tile.ReduceScatterOp: _reduce_scatter,
     tile.AtomicOp: _atomic,
     tile.FragmentOp: _fragment,
     SharedTileOp: _shared,
