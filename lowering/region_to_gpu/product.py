@@ -101,6 +101,7 @@ class ProductBuilder(ABC):
         plan, emit, frame = self.plan, self.emit, self.frame
         self.check_supported()
         sizes = self.sizes()
+        self.height = sizes[-2]
         if plan.flag("persistent"):
             self.tile_loop(sizes)
         else:
@@ -168,7 +169,8 @@ class ProductBuilder(ABC):
             emit.op(tile.FillOp(zero, accs[-1]))
         self.contract(at, accs)
         if self.split is not None:
-            at, accs = self.split.combine(emit, at, self.axes[-1], accs)
+            axes = self.axes[-2], self.axes[-1]
+            at, accs = self.split.combine(emit, at, axes, self.height, accs)
         self.epilogue(at, accs)
 
     def pipeline(

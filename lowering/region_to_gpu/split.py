@@ -95,10 +95,20 @@ class Split:
         return Steps(first, emit.value(arith.MinSIOp(some, most), "bound"))
 
     def combine(
-        self, emit: Emit, at: Mapping[str, SSAValue], column: str, accs: Sequence[SSAValue]
+        self,
+        emit: Emit,
+        at: Mapping[str, SSAValue],
+        axes: tuple[str, str],
+        height: SSAValue,
+        accs: Sequence[SSAValue],
     ) -> tuple[dict[str, SSAValue], list[SSAValue]]:
-        """The sums over all CTAs, of this one's share of the columns, and where that begins."""
+        """The sums over all CTAs, of this one's share of the columns, and where that begins.
+
+        ``axes`` are the rows and the columns; the output has ``height`` rows.
+        """
+        row, column = axes
         rank = emit.value(hw.ClusterRankOp(), "rank")
+        inside = emit.apply(affine_dim(0) - affine_dim(1), [height, at[row]], hint="rows")
         parts: list[SSAValue] = []
         width = 0
         for acc in accs:
@@ -106,7 +116,7 @@ class Split:
             rows, columns = acc.type.sizes
             width = columns // self.parts
             parts.append(emit.value(tile.FragmentOp(FragmentType.of([rows, width], f32)), "part"))
-            emit.op(tile.ReduceScatterOp("sum", acc, parts[-1]))
+            emit.op(tile.ReduceScatterOp("sum", acc, parts[-1], inside))
         start = emit.apply(affine_dim(0) + affine_dim(1) * width, [at[column], rank])
         start.name_hint = f"{column}0"
         return {**at, column: start}, parts

@@ -211,6 +211,10 @@ def _reduce_scatter(cta: Cta, op: tile.ReduceScatterOp) -> None:
     with np.errstate(all="ignore"):
         found = functools.reduce(combine, cta.cluster.exchange(rank, cta.values[op.source].copy()))
         target[...] = found[..., rank * width : (rank + 1) * width]
+    if op.rows is not None:
+        kind = cast(FragmentType, op.target.type)
+        known = max(0, int(cta.values[op.rows]))
+        target[known:] = undefined(kind.sizes, kind.element_type, cta.known)[known:]
 
 
 def _atomic(cta: Cta, op: tile.AtomicOp) -> None:

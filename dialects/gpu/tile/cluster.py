@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import IndexType, StringAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     base,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     prop_def,
     traits_def,
 )
@@ -30,6 +31,8 @@ class ReduceScatterOp(IRDLOperation):
     element; each keeps a part, ``width`` neighbours of the last axis, as many as the target has.
     The CTA of rank r gets part r.  CTAs are combined in the order of their ranks, so that the
     result is the same on every run.  Products that share the steps of one tile end so (split-K).
+    With ``rows`` only that many of the first axis matter, as many as lie inside the output: what
+    the target has of later ones is unspecified, and need not travel.
 
     The parts travel through distributed shared memory.  The op belongs to all threads of its scope
     in all CTAs of the cluster, once a kernel.  max and min propagate NaN (S0.6).
@@ -38,11 +41,14 @@ class ReduceScatterOp(IRDLOperation):
     name = "gpu.reduce_scatter"
     kind = prop_def(StringAttr)
     source = operand_def(base(FragmentType))
+    rows = opt_operand_def(IndexType)
     target = operand_def(base(FragmentType))
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
-    def __init__(self, kind: str, source: SSAValue, target: SSAValue) -> None:
-        super().__init__(operands=[source, target], properties={"kind": StringAttr(kind)})
+    def __init__(
+        self, kind: str, source: SSAValue, target: SSAValue, rows: SSAValue | None = None
+    ) -> None:
+        super().__init__(operands=[source, rows, target], properties={"kind": StringAttr(kind)})
 
     @property
     def parts(self) -> int:
@@ -55,6 +61,9 @@ class ReduceScatterOp(IRDLOperation):
     def parse(cls, parser: Parser) -> ReduceScatterOp:
         kind = parser.parse_identifier()
         source = parser.parse_unresolved_operand()
+        rows: SSAValue | None = None
+        if parser.parse_optional_keyword("rows") is not None:
+            rows = parser.resolve_operand(parser.parse_unresolved_operand(), IndexType())
         parser.parse_keyword("into")
         target = parser.parse_unresolved_operand()
         attributes = parser.parse_optional_attr_dict()
@@ -65,6 +74,7 @@ class ReduceScatterOp(IRDLOperation):
             kind,
             parser.resolve_operand(source, source_type),
             parser.resolve_operand(target, parser.parse_type()),
+            rows,
         )
         op.attributes.update(attributes)
         return op
@@ -72,6 +82,9 @@ class ReduceScatterOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.kind.data} ")
         printer.print_ssa_value(self.source)
+        if self.rows is not None:
+            printer.print_string(" rows ")
+            printer.print_ssa_value(self.rows)
         printer.print_string(" into ")
         printer.print_ssa_value(self.target)
         printer.print_op_attributes(self.attributes)

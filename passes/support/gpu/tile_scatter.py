@@ -7,7 +7,7 @@ outlast another: a CTA goes on when all have written to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xdsl.dialects import memref
 from xdsl.ir import SSAValue
@@ -18,12 +18,18 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType, SharedType
-from polyc.passes.support.gpu.combine import COMBINE, combine
+from polyc.passes.support.gpu.combine import COMBINE, combine, neutral
 from polyc.passes.support.gpu.scope import in_loop, scope_barrier, scope_of, thread_in_scope
 from polyc.passes.support.gpu.spread import Spread
 from polyc.passes.support.gpu.symbols import enclosing_kernel
 from polyc.passes.support.gpu.tile_contracts import registers_of
-from polyc.passes.support.gpu.tile_fragments import load_registers, spread_of, wide
+from polyc.passes.support.gpu.tile_fragments import (
+    element_of,
+    load_registers,
+    spread_of,
+    when_needed,
+    wide,
+)
 from polyc.passes.support.gpu.uniform import agrees, around
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit, affine_dim
@@ -53,7 +59,6 @@ class LowerReduceScatter(RewritePattern):
         count = op.parts
         width = next(w for w in (VECTOR, 2, 1) if len(part.registers) % w == 0)
         scope = scope_of(op)
-        kernel = enclosing_kernel(op)
         assert isinstance(op.source.type, FragmentType)
         element = op.source.type.element_type
         vectors = len(part.registers) // width
@@ -65,42 +70,74 @@ class LowerReduceScatter(RewritePattern):
         column = emit.apply(affine_dim(0) * width, [thread], hint="column")
         mine = emit.apply(affine_dim(0) * vectors, [rank], hint="slot")
         source, target = registers_of(emit, op.source), registers_of(emit, op.target)
-        for peer, held in enumerate(registers):
-            for v in range(vectors):
-                values = [self.load(emit, source, r) for r in held[v * width : (v + 1) * width]]
-                value = values[0] if width == 1 else emit.value(hw.PackOp(values))
-                row = emit.apply(affine_dim(0) + v, [mine])
-                here = emit.value(tile.ElementAddressOp(mail, zero, row, column))
-                there = emit.value(hw.MapSharedOp(here, emit.index(peer)))
-                emit.op(hw.StoreClusterOp(value, there))
+        groups = self.groups(emit, op, part, width, thread)
+
+        def send(inner: Emit, members: Sequence[int]) -> None:
+            for peer, held in enumerate(registers):
+                for v in members:
+                    moved = held[v * width : (v + 1) * width]
+                    values = [load_registers(inner, source, inner.index(r), 1) for r in moved]
+                    value = values[0] if width == 1 else inner.value(hw.PackOp(values))
+                    row = inner.apply(affine_dim(0) + v, [mine])
+                    here = inner.value(tile.ElementAddressOp(mail, zero, row, column))
+                    there = inner.value(hw.MapSharedOp(here, inner.index(peer)))
+                    inner.op(hw.StoreClusterOp(value, there))
+
+        for members, inside in groups:
+            when_needed(emit, inside, lambda inner, members=members: send(inner, members))
         scope_barrier(emit, op)
         barrier = self.barrier(op, count, rewriter)
         tells = emit.compare("slt", thread, emit.index(count))
         arrive = hw.MBarrierArriveClusterOp(barrier, zero, thread)
         emit.when(tells, lambda then: then.ops.append(arrive))
         emit.op(hw.MBarrierWaitOp(barrier, zero, zero, cluster=True))
-        for v in range(vectors):
-            totals: list[SSAValue] = []
-            for peer in range(count):
-                row = emit.index(peer * vectors + v)
-                address = emit.value(tile.ElementAddressOp(mail, zero, row, column))
-                loaded = emit.value(hw.LoadSharedOp(address, wide(element, width)))
-                lanes = list(self.lanes(emit, loaded, width))
-                totals = (
-                    [combine(emit, op.kind.data, a, b) for a, b in zip(totals, lanes, strict=True)]
-                    if peer
-                    else lanes
-                )
-            for lane, total in enumerate(totals):
-                emit.op(memref.StoreOp.get(total, target, [emit.index(v * width + lane)]))
-        assert kernel.cluster_size == count
+
+        def receive(inner: Emit, members: Sequence[int]) -> None:
+            kind = op.kind.data
+            for v in members:
+                totals: list[SSAValue] = []
+                for peer in range(count):
+                    row = inner.index(peer * vectors + v)
+                    address = inner.value(tile.ElementAddressOp(mail, zero, row, column))
+                    loaded = inner.value(hw.LoadSharedOp(address, wide(element, width)))
+                    lanes = list(self.lanes(inner, loaded, width))
+                    pairs = zip(totals, lanes, strict=True) if peer else ()
+                    totals = [combine(inner, kind, a, b) for a, b in pairs] or lanes
+                for lane, total in enumerate(totals):
+                    inner.op(memref.StoreOp.get(total, target, [inner.index(v * width + lane)]))
+
+        if op.rows is not None:
+            nothing = neutral(emit, op.kind.data, element)
+            for r in range(len(part.registers)):
+                emit.op(memref.StoreOp.get(nothing, target, [emit.index(r)]))
+        for members, inside in groups:
+            when_needed(emit, inside, lambda inner, members=members: receive(inner, members))
         for new in emit.ops:
             located(new, op)
         rewriter.replace(op, emit.ops, [])
 
     @staticmethod
-    def load(emit: Emit, registers: SSAValue, r: int) -> SSAValue:
-        return load_registers(emit, registers, emit.index(r), 1)
+    def groups(
+        emit: Emit, op: tile.ReduceScatterOp, part: Spread, width: int, thread: SSAValue
+    ) -> list[tuple[list[int], SSAValue | None]]:
+        """The vectors of a part by their first rows, and whether the thread's are inside.
+
+        What lies outside is not sent.  All vectors and no condition where the op has no ``rows``.
+        """
+        vectors = range(len(part.registers) // width)
+        if op.rows is None:
+            return [(list(vectors), None)]
+        layout, _ = spread_of(op.target, op)
+        by_row: dict[int, list[tuple[int, int]]] = {}
+        for v in vectors:
+            lanes = range(v * width, (v + 1) * width)
+            first = min(lanes, key=lambda r: part.registers[r][0])
+            by_row.setdefault(part.registers[first][0], []).append((v, first))
+        found: list[tuple[list[int], SSAValue | None]] = []
+        for members in by_row.values():
+            row = element_of(emit, layout, thread, emit.index(members[0][1]))[0]
+            found.append(([v for v, _ in members], emit.compare("slt", row, op.rows)))
+        return found
 
     @staticmethod
     def lanes(emit: Emit, value: SSAValue, width: int) -> Iterator[SSAValue]:
