@@ -207,6 +207,8 @@ def _reduce(cta: Cta, op: tile.ReduceOp) -> None:
 def _reduce_scatter(cta: Cta, op: tile.ReduceScatterOp) -> None:
     combine, _ = COMBINE[op.kind.data]
     target: Array = cta.values[op.target]
+    if (why := op.misfit(cta.cluster.size)) is not None:
+        raise PolycError("BadScatter", why, op)
     rank, width = cta.block % cta.cluster.size, target.shape[-1]
     with np.errstate(all="ignore"):
         found = functools.reduce(combine, cta.cluster.exchange(rank, cta.values[op.source].copy()))

@@ -18,7 +18,6 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.tile.compute import REDUCTIONS
 from polyc.dialects.gpu.types import FragmentType
 
@@ -34,8 +33,8 @@ class ReduceScatterOp(IRDLOperation):
     With ``rows`` only that many of the first axis matter, as many as lie inside the output: what
     the target has of later ones is unspecified, and need not travel.
 
-    The parts travel through distributed shared memory.  The op belongs to all threads of its scope
-    in all CTAs of the cluster, once a kernel.  max and min propagate NaN (S0.6).
+    The parts travel through distributed shared memory.  There are as many as the kernel's clusters
+    have CTAs.  The op belongs to all threads of its scope in all of these, once a kernel.  max and min propagate NaN (S0.6).
     """
 
     name = "gpu.reduce_scatter"
@@ -56,6 +55,15 @@ class ReduceScatterOp(IRDLOperation):
         source, target = self.source.type, self.target.type
         assert isinstance(source, FragmentType) and isinstance(target, FragmentType)
         return source.sizes[-1] // target.sizes[-1]
+
+    def misfit(self, cluster: int) -> str | None:
+        """Why clusters of so many CTAs do not take the parts; None where they do."""
+        if cluster == self.parts:
+            return None
+        return (
+            f"{self.name} makes {self.parts} parts and the kernel's clusters have {cluster} CTAs; "
+            "give both the same number"
+        )
 
     @classmethod
     def parse(cls, parser: Parser) -> ReduceScatterOp:
@@ -109,12 +117,4 @@ class ReduceScatterOp(IRDLOperation):
             raise VerifyException(
                 f"parts of {list(source.sizes)} have its sizes, but for the last axis, which they "
                 f"divide; {list(target.sizes)} are no such part"
-            )
-        kernel = self.parent_op()
-        while kernel is not None and not isinstance(kernel, KernelOp):
-            kernel = kernel.parent_op()
-        if kernel is not None and kernel.cluster_size != self.parts:
-            raise VerifyException(
-                f"{self.parts} parts of {list(source.sizes)} do not scatter over the kernel's "
-                f"clusters of {kernel.cluster_size}; give both the same number"
             )

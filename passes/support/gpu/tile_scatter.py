@@ -47,13 +47,15 @@ class LowerReduceScatter(RewritePattern):
     barrier passes on what they wrote, and the arrival releases it to the cluster.  The CTAs meet
     where the kernel begins, as nothing can be stored into one that has not started.
 
-    Legality: each part lies alike in a thread's registers (``LayoutConflict``); all threads of the
-    cluster's scopes come by, once (``DivergentBarrier``).  The order of the sums is that of the
+    Legality: each CTA of the cluster has a part (``BadScatter``), which lies alike in a thread's
+    registers (``LayoutConflict``); all threads of the cluster's scopes come by, once
+    (``DivergentBarrier``).  The order of the sums is that of the
     ranks.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.ReduceScatterOp, rewriter: PatternRewriter) -> None:
+        check_parts(op)
         check_once(op)
         part, registers = parts_of(op)
         count = op.parts
@@ -163,6 +165,12 @@ class LowerReduceScatter(RewritePattern):
             located(new, op)
         rewriter.insert(start.ops, InsertPoint.at_start(enclosing_kernel(op).body.block))
         return barrier
+
+
+def check_parts(op: tile.ReduceScatterOp) -> None:
+    """Refuse other parts than one for each CTA; raises PolycError ``BadScatter``."""
+    if (why := op.misfit(enclosing_kernel(op).cluster_size)) is not None:
+        raise PolycError("BadScatter", why, op)
 
 
 def parts_of(op: tile.ReduceScatterOp) -> tuple[Spread, tuple[tuple[int, ...], ...]]:
