@@ -34,7 +34,8 @@ class ReduceScatterOp(IRDLOperation):
     the target has of later ones is unspecified, and need not travel.
 
     The parts travel through distributed shared memory.  There are as many as the kernel's clusters
-    have CTAs.  The op belongs to all threads of its scope in all of these, once a kernel.  max and min propagate NaN (S0.6).
+    have CTAs.  The op belongs to all threads of its scope in all of these, once a kernel.  max and
+    min propagate NaN (S0.6).
     """
 
     name = "gpu.reduce_scatter"

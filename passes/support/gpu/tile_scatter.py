@@ -24,7 +24,6 @@ from polyc.passes.support.gpu.spread import Spread
 from polyc.passes.support.gpu.symbols import enclosing_kernel
 from polyc.passes.support.gpu.tile_contracts import registers_of
 from polyc.passes.support.gpu.tile_fragments import (
-    element_of,
     load_registers,
     spread_of,
     when_needed,
@@ -129,7 +128,7 @@ class LowerReduceScatter(RewritePattern):
         vectors = range(len(part.registers) // width)
         if op.rows is None:
             return [(list(vectors), None)]
-        layout, _ = spread_of(op.target, op)
+        row_of = spread_of(op.target, op)[0].map.data.results[0]
         by_row: dict[int, list[tuple[int, int]]] = {}
         for v in vectors:
             lanes = range(v * width, (v + 1) * width)
@@ -137,7 +136,7 @@ class LowerReduceScatter(RewritePattern):
             by_row.setdefault(part.registers[first][0], []).append((v, first))
         found: list[tuple[list[int], SSAValue | None]] = []
         for members in by_row.values():
-            row = element_of(emit, layout, thread, emit.index(members[0][1]))[0]
+            row = emit.apply(row_of, [thread, emit.index(members[0][1])], hint="row")
             found.append(([v for v, _ in members], emit.compare("slt", row, op.rows)))
         return found
 
