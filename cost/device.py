@@ -29,7 +29,8 @@ class Device:
     ``launch``            seconds from one kernel's last store to the next one's first load, inside
                           a CUDA graph
     ``fill``              seconds before the first products of a pipeline, and after the last
-    ``exchange``          bytes that the SMs of clusters store into each other's shared memory
+    ``exchange``          bytes that the SMs of clusters store into each other's shared memory, all
+                          together; assumed
     ``threads``           that are on an SM at once
     ``registers``         of an SM, 32 bits each
     ``shared``            bytes of an SM's shared memory

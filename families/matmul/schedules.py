@@ -173,7 +173,7 @@ def conditions(
         facts.append(Assumption(outputs - variant.tiles * rows * columns, ">="))
     if (parts := cast("int", variant.fields.get("split_k", 1))) > 1:
         tile = cast("list[int]", variant.fields["tile"])
-        facts += split_facts(gemm, tile, parts, ARCHS[arch].multiprocessors)
+        facts += split_facts(gemm, tile, parts, arch)
     if variant.larger is not None:
         facts.append(fills_better(gemm, (rows, columns), variant.larger, ARCHS[arch]))
     if variant.needs_k:

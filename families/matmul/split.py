@@ -31,6 +31,10 @@ SAVED_STEPS = 12
 PARTS = (8, 4, 2)
 """CTAs of a cluster, the most first: 8 is what every chip of sm_90 has room for."""
 
+GPC = 16
+"""SMs that each GPC of a chip of sm_90 is taken to have for clusters.  A cluster lies in one GPC
+(CUDA C++ Programming Guide, "Thread Block Clusters"); what is left of that stays out of them."""
+
 COUNT = 2
 """Variants of one product, each for sizes of its own."""
 
@@ -66,14 +70,17 @@ def tiles_of(gemm: Contraction, rows: int, columns: int) -> list[Dim]:
     return [*map(gemm.size, gemm.batch), *matrix]
 
 
-def facts(
-    gemm: Contraction, tile: Sequence[int], parts: int, multiprocessors: int
-) -> list[Assumption]:
+def clusters(arch: str, parts: int) -> int:
+    """The clusters of ``parts`` CTAs that run at once, of one CTA an SM."""
+    return ARCHS[arch].multiprocessors // GPC * (GPC // parts)
+
+
+def facts(gemm: Contraction, tile: Sequence[int], parts: int, arch: str) -> list[Assumption]:
     """That the chip has room for all clusters at once, and each CTA of them its steps."""
     rows, columns, depth = tile
     tiles = prod(tiles_of(gemm, rows, columns), start=Dim.const(1))
     return [
-        Assumption(-tiles + multiprocessors // parts, ">="),
+        Assumption(-tiles + clusters(arch, parts), ">="),
         Assumption(gemm.size(gemm.k) - least_steps(parts) * depth, ">="),
     ]
 
@@ -109,7 +116,7 @@ def splits(gemm: Contraction, arch: str) -> list[Split]:
         fitting = [
             parts
             for parts in PARTS
-            if parts * least <= chip.multiprocessors
+            if least <= clusters(arch, parts)
             and (depth is None or depth >= least_steps(parts) * DEPTH)
         ]
         if stages < STAGES[0] or not fitting:
@@ -119,8 +126,7 @@ def splits(gemm: Contraction, arch: str) -> list[Split]:
             break
     tile = (found[0].rows, found[0].columns, DEPTH) if found else ()
     if found and all(
-        holds_always(fact, known, symbols)
-        for fact in facts(gemm, tile, found[0].parts, chip.multiprocessors)
+        holds_always(fact, known, symbols) for fact in facts(gemm, tile, found[0].parts, arch)
     ):
         return found[:1]
     return found

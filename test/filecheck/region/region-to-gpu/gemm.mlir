@@ -51,7 +51,7 @@
 // CHECK:      gpu.kernel @gemm_scalar(
 // CHECK:      gpu.dispatch (A: !gpu.global<[M, K], f16>, B: !gpu.global<[N, K], f16>, bias: !gpu.global<[N], f16> {role = "param"}) -> (C: !gpu.global<[M, N], f16>) {
 // CHECK-NEXT:   gpu.launch @gemm_tma_split8 when (K mod 8 == 0, N mod 8 == 0, -((M + 127) floordiv 128) * ((N + 127) floordiv 128) >= -16, K >= 2048) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, 8 * ((N + 127) floordiv 128)]
-// CHECK-NEXT:   gpu.launch @gemm_tma_split4 when (K mod 8 == 0, N mod 8 == 0, -((M + 127) floordiv 128) * ((N + 127) floordiv 128) >= -33, K >= 1024) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, 4 * ((N + 127) floordiv 128)]
+// CHECK-NEXT:   gpu.launch @gemm_tma_split4 when (K mod 8 == 0, N mod 8 == 0, -((M + 127) floordiv 128) * ((N + 127) floordiv 128) >= -32, K >= 1024) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, 4 * ((N + 127) floordiv 128)]
 // CHECK-NEXT:   gpu.launch @gemm_tma_small when (K mod 8 == 0, N mod 8 == 0, -3 * ((((M + 127) floordiv 128) * ((N + 127) floordiv 128) + 131) floordiv 132) + 5 * ((((M + 127) floordiv 128) * ((N + 255) floordiv 256) + 131) floordiv 132) >= 1, K >= 1) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, (N + 127) floordiv 128] persistent
 // CHECK-NEXT:   gpu.launch @gemm_tma when (K mod 8 == 0, N mod 8 == 0, K >= 1) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, (N + 255) floordiv 256] persistent
 // CHECK-NEXT:   gpu.launch @gemm_cp_async when (K mod 2 == 0, N mod 2 == 0) align [4, 4, 4, 4] grid [(M + 127) floordiv 128, (N + 127) floordiv 128]

@@ -12,7 +12,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.matmul.recognise import find_contraction
-from polyc.families.matmul.split import least_steps, splits
+from polyc.families.matmul.split import clusters, least_steps, splits
 from polyc.runtime import nvrtc
 from polyc.test.support.gpu_text import find, only
 from polyc.test.support.sketch import Size
@@ -45,7 +45,7 @@ def runs(m: int, n: Size, k: Size, sizes: Mapping[str, int]) -> tuple[str, tuple
         (1, 64, 4096, "tma_split8"),
         (2048, 64, 4096, "tma_split8"),
         (4096, 64, 4096, "tma_split4"),
-        (4225, 64, 4096, "tma_small"),
+        (4097, 64, 4096, "tma_small"),
         (1, 1024, 4096, "tma_split8"),
         (1, 14336, 4096, "tma_small"),
         # One tile of 8 steps is not worth it, nor 16 steps of a tile that two CTAs share.
@@ -94,6 +94,11 @@ def test_a_product_has_two_splits_at_most_and_they_fit() -> None:
 
 def test_only_clusters_split() -> None:
     assert all(p.integer("split_k") == 1 for p in plans(1, 4096, 4096, "sm_80"))
+
+
+def test_clusters_lie_in_groups_of_multiprocessors() -> None:
+    """132 of them are eight groups: 33 clusters of 4 would be two waves."""
+    assert [clusters("sm_90a", parts) for parts in (2, 4, 8)] == [64, 32, 16]
 
 
 def test_a_split_saves_steps_and_leaves_some() -> None:
