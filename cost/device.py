@@ -29,6 +29,8 @@ class Device:
     ``launch``            seconds from one kernel's last store to the next one's first load, inside
                           a CUDA graph
     ``fill``              seconds before the first products of a pipeline, and after the last
+    ``exchange``          bytes that the SMs of clusters store into each other's shared memory, all
+                          together; assumed
     ``threads``           that are on an SM at once
     ``registers``         of an SM, 32 bits each
     ``shared``            bytes of an SM's shared memory
@@ -47,6 +49,7 @@ class Device:
     near: float
     launch: float
     fill: float = 1.5e-6
+    exchange: float = 2.7e12
     threads: int = 2048
     registers: int = 65536
     shared: int = 228 * 1024

@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from polyc.cost.values import MOVES, Values, operations, size_in_bytes
 from polyc.cost.work import COPY, LOAD, STORE, Work
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
+from polyc.dialects.plan.resources import SUM_BYTES
 from polyc.dialects.region import CastOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import val_type
 
@@ -19,7 +20,8 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     _, columns, _ = plan.tile_sizes
     attention = plan.pattern == "attention"
     tile = _tile(values, plan)
-    blocks = _blocks(values, tile)
+    parts = plan.integer("split_k")
+    blocks = _blocks(values, tile) * parts
     work = Work(blocks, plan.threads(), there, overlapped=attention)
     named = plan.tensorize.data.split(", ")
     free: set[Operation] = set()
@@ -30,6 +32,9 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
             continue
         free |= _operand_ops(values, reduce)
         padded = _padding(values, reduce, {**tile, **_heads(values, plan, reduce)})
+        padded *= _uneven(values, reduce, plan)
+        if parts > 1:
+            work.exchanged += parts * values.points(values.own(reduce.result)) * SUM_BYTES
         if attention:
             visible = min(visible, values.visible(reduce, _steps(values, reduce, tile, columns)))
         work.flops += 2 * values.multiply_adds(reduce) * padded
@@ -112,6 +117,15 @@ def _padding(values: Values, reduce: ReduceOp, tile: Mapping[str, int]) -> float
             size = _extent(values, label, tile)
             more *= -(-size // step) * step / max(1, size)
     return more
+
+
+def _uneven(values: Values, reduce: ReduceOp, plan: ScheduleOp) -> float:
+    """By how much the steps of the longest of a split's parts are more than their share."""
+    parts, depth = plan.integer("split_k"), plan.tile_sizes[2]
+    if parts == 1:
+        return 1.0
+    steps = -(-prod(values.extents[label] for label in reduce.labels) // depth)
+    return -(-steps // parts) * parts / max(1, steps)
 
 
 def _steps(values: Values, reduce: ReduceOp, tile: Mapping[str, int], keys: int) -> dict[str, int]:

@@ -161,6 +161,9 @@ def _time(work: Work, device: Device, name: str, variant: str, mma: str) -> Time
     # vector of each thread at a time; where an SM has one block, its other loads too.
     reads = work.reads / (work.blocks * work.threads * VECTOR) * device.latency
     after = turns * (reads + (device.fill * (2 if work.overlapped else 1) if work.flops else 0.0))
+    if work.exchanged:
+        # Sums go to the block that adds them up, and word of it follows them.
+        after += work.exchanged / (device.exchange * waves) + 2 * device.latency
     if together == 1 and not work.flops:
         after += waiting
     return Time(

@@ -39,6 +39,7 @@ class Work:
     ``memory``      bytes of global memory
     ``cache``       bytes between L2 and SMs
     ``reads``       bytes that an epilogue reads beside the accumulator
+    ``exchanged``   bytes that the blocks of clusters store into each other's shared memory
     ``steps``       steps of a thread of which each waits for its loads, one after another
     ``blocks``      blocks that the plan has; ``threads`` of each
     ``at_once``     blocks that an SM holds
@@ -52,6 +53,7 @@ class Work:
     memory: float = 0.0
     cache: float = 0.0
     reads: float = 0.0
+    exchanged: float = 0.0
     steps: float = 0.0
     ring: bool = False
     """Whether copies of the tiles of later steps are on their way while one is worked on."""

@@ -342,6 +342,23 @@ def reduce(
 
 
 @public
+def reduce_scatter(
+    kind: str, source: Fragment, into: Fragment, *, rows: IndexLike | None = None
+) -> None:
+    """``kind`` over what the CTAs of the cluster have of a tile; each gets a part of the columns.
+
+    ``into`` is the part, of as many columns as it has; the CTA of rank r gets part r.  Only the
+    first ``rows`` matter, where they are given.  It runs once in a kernel.
+    """
+    kernel_trace()
+    for one in (source, into):
+        if not isinstance(one, Fragment):  # pyright: ignore[reportUnnecessaryIsInstance]
+            refuse("NotATile", f"T.reduce_scatter takes a fragment to a fragment, not {one!r}")
+    inside = None if rows is None else ssa_index(rows)
+    insert(tile.ReduceScatterOp(kind, source.value, into.value, inside))
+
+
+@public
 def reduce_sum(source: Fragment, into: Fragment, axis: int = -1, clear: bool = True) -> None:
     """The sum along an axis; ``clear=False`` adds to what is there."""
     reduce("sum", source, into, axis=axis, accumulate=not clear)
@@ -368,20 +385,21 @@ def tile_coordinates(
     tile: Sequence[int],
     raster: str = "grouped",
     group: int = 8,
+    cluster: bool = False,
 ) -> tuple[Index, ...]:
-    """The first coordinates of this CTA's output tile, where each CTA has one.
+    """The first coordinates of this CTA's output tile, where each CTA (or ``cluster``) has one.
 
     ``sizes`` are the output's: rows and columns, and before them the axes that go outermost.
     """
-    made = _coordinates([ssa_index(size) for size in sizes], tile, raster, group)
+    made = _coordinates([ssa_index(size) for size in sizes], tile, raster, group, cluster)
     named(made.results, targets())
     return tuple(leaf(value) for value in made.coordinates)
 
 
 def _coordinates(
-    sizes: Sequence[SSAValue], tiles: Sequence[int], raster: str, group: int
+    sizes: Sequence[SSAValue], tiles: Sequence[int], raster: str, group: int, cluster: bool
 ) -> tile.TileCoordinatesOp:
-    return insert(tile.TileCoordinatesOp(sizes, tiles, raster, group))
+    return insert(tile.TileCoordinatesOp(sizes, tiles, raster, group, cluster))
 
 
 @public

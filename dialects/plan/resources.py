@@ -8,6 +8,11 @@ from polyc.dialects.plan.schedule import Schedule
 OPERAND_BYTES = 2
 """Bytes of a tensor-core operand element: f16 and bf16 (S0.1)."""
 
+SUM_BYTES = 4
+"""Bytes of an accumulator's element."""
+
+MBARRIER_BYTES = 8
+
 SHARED_ALIGN = 1024
 """A 128-byte swizzle pattern repeats every 1024 bytes; tiles start there."""
 
@@ -65,11 +70,20 @@ class ScheduleResources(Schedule):
         staged = self.staged_tile
         return 0 if staged is None else staged[0] * staged[1] * OPERAND_BYTES
 
+    def combined_bytes(self) -> int:
+        """Bytes into which the blocks that share a tile's steps put their sums of it in f32, and
+        an mbarrier for each product; 0 where no others do."""
+        parts = self.integer("split_k")
+        if parts == 1 or plan_attention.is_attention(self) or self.mma.data != "wgmma":
+            return 0
+        m, n, _ = self.tile_sizes
+        return self.products * (m * n * SUM_BYTES + MBARRIER_BYTES)
+
     def shared_bytes(self) -> int:
-        """What a block's shared memory takes at most: the ring, the output's part, and room to
-        align them."""
+        """What a block's shared memory takes at most: the ring, the output's part, what other
+        blocks put in, and room to align them."""
         room = SHARED_ALIGN if self.loader.data == "tma" else 0
-        return self.ring_bytes() + self.staged_bytes() + room
+        return self.ring_bytes() + self.staged_bytes() + self.combined_bytes() + room
 
     def accumulator_registers(self) -> int:
         """32-bit registers of a thread that hold its accumulators."""

@@ -17,6 +17,8 @@ from polyc.dialects.region.types import val_type
 from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted
 from polyc.families.matmul.recognise import Contraction, find_contraction
+from polyc.families.matmul.split import facts as split_facts
+from polyc.families.matmul.split import splits
 
 TMA_AXES = 5
 """The most dimensions of a tensor that TMA copies boxes of (CUDA driver API,
@@ -169,6 +171,9 @@ def conditions(
     if variant.tiles:
         outputs = prod(map(gemm.size, gemm.outputs[0]), start=Dim.const(1))
         facts.append(Assumption(outputs - variant.tiles * rows * columns, ">="))
+    if (parts := cast("int", variant.fields.get("split_k", 1))) > 1:
+        tile = cast("list[int]", variant.fields["tile"])
+        facts += split_facts(gemm, tile, parts, arch)
     if variant.larger is not None:
         facts.append(fills_better(gemm, (rows, columns), variant.larger, ARCHS[arch]))
     if variant.needs_k:
@@ -241,13 +246,21 @@ def is_crowded(gemm: Contraction, arch: str) -> bool:
 
 
 def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
-    """The variants whose registers suffice; without the larger tile a smaller one is for all."""
+    """The variants whose registers suffice; without the larger tile a smaller one is for all.
+
+    Those that split k come first: they are for outputs of so few tiles that others leave most of
+    the chip idle.
+    """
+    few = [
+        MatmulVariant(f"tma_split{s.parts}", 8, {**_WGMMA, **s.fields()})
+        for s in splits(gemm, arch)
+    ]
     if gemm.beside:
-        return list(PAIRS[arch])
+        return [*few, *PAIRS[arch]]
     found = VARIANTS[arch]
     if is_crowded(gemm, arch):
         found = [replace(v, larger=None) for v in found if v.crowded is not None]
-    return list(found)
+    return [*few, *found]
 
 
 def schedules(gemm: Contraction, arch: str) -> list[ScheduleOp]:

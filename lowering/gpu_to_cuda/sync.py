@@ -8,14 +8,14 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.lowering.gpu_to_cuda.asm import BARRIER, asm, at, define, device_function
 from polyc.lowering.gpu_to_cuda.writer import KernelWriter, prints
 
-_TRY_WAIT = """{
+_TRY_WAIT = """{{
 .reg .pred done;
 WAIT:
-mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1, 0x989680;
+mbarrier.try_wait.parity{scope}.shared::cta.b64 done, [%0], %1, 0x989680;
 @done bra DONE;
 bra WAIT;
 DONE:
-}"""
+}}"""
 
 
 define(
@@ -56,9 +56,12 @@ define(
         "void mbarrier_arrive(u32 barrier)",
         asm("mbarrier.arrive.shared::cta.b64 _, [%0];", ins=BARRIER),
     ),
-    device_function(
-        "void mbarrier_wait(u32 barrier, u32 parity)",
-        asm(_TRY_WAIT, ins=f'{BARRIER}, "r"(parity)'),
+    *(
+        device_function(
+            f"void mbarrier_wait{suffix}(u32 barrier, u32 parity)",
+            asm(_TRY_WAIT.format(scope=scope), ins=f'{BARRIER}, "r"(parity)'),
+        )
+        for suffix, scope in (("", ""), ("_cluster", ".acquire.cluster"))
     ),
     device_function(
         "void fence_mbarrier_init()",
@@ -124,7 +127,8 @@ def _mbarrier_arrive(w: KernelWriter, op: hw.MBarrierArriveOp) -> None:
 
 @prints(hw.MBarrierWaitOp)
 def _mbarrier_wait(w: KernelWriter, op: hw.MBarrierWaitOp) -> None:
-    w.run("mbarrier_wait", barrier_at(w, op.barrier, op.index), w.text(op.parity))
+    name = "mbarrier_wait" if op.cluster is None else "mbarrier_wait_cluster"
+    w.run(name, barrier_at(w, op.barrier, op.index), w.text(op.parity))
 
 
 @prints(hw.FenceMBarrierInitOp)

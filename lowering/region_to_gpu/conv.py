@@ -36,6 +36,7 @@ from polyc.lowering.region_to_gpu.product import (
     Target,
     check_reduction,
 )
+from polyc.lowering.region_to_gpu.split import Split
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim, ceil_div
 
@@ -109,6 +110,7 @@ class ConvBuilder(ProductBuilder):
 
     def check_supported(self) -> None:
         super().check_supported()
+        Split.refuse(self.plan, "no convolution has, whose steps go over filters' taps too")
         if self.plan.integers("cluster") != (1, 1):
             why = "region-to-gpu does not build yet for a convolution"
             refuse_choice(self.plan, "cluster", why, "[1, 1]")

@@ -32,8 +32,9 @@ from polyc.lowering.region_to_gpu.product import (
     along,
     check_reduction,
 )
+from polyc.lowering.region_to_gpu.split import Split
 from polyc.rewriting.driver import located
-from polyc.rewriting.emit import INDEX
+from polyc.rewriting.emit import INDEX, Emit, affine_dim
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class GemmLowering:
 
     def check(self, plan: ScheduleOp) -> None:
         check_reduction(self.gemm.names, plan)
+        Split.check(plan)
 
     def launch(self, plan: ScheduleOp) -> LaunchOp:
         gemm = self.gemm
@@ -58,6 +60,8 @@ class GemmLowering:
             gemm.size(gemm.m).ceildiv(rows * together) * together,
             gemm.size(gemm.n).ceildiv(columns),
         ]
+        if (split := Split.of(plan)) is not None:
+            grid = split.grid(grid)
         align = alignments(self.kernel, plan)
         return LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))
 
@@ -101,6 +105,13 @@ class GemmBuilder(ProductBuilder):
         body = Block(arg_types=[INDEX, INDEX])
         position, iteration = body.args
         position.name_hint, iteration.name_hint = f"{gemm.k}0", "i"
+        bound = self.depth
+        if self.split is not None:
+            part = self.split.steps(emit, bound, depth)
+            bound, along_k = part.bound, affine_dim(0) + affine_dim(1)
+            shifted = Emit()
+            position = shifted.apply(along_k, [part.first, position], hint=f"{gemm.k}0")
+            body.add_ops(shifted.ops)
         start = {**at, **dict.fromkeys(ks, position)}
         for side, target in zip(gemm.sides, shared, strict=True):
             # The CTAs of a cluster lie along the rows, and share what has none.
@@ -123,7 +134,7 @@ class GemmBuilder(ProductBuilder):
             )
             for part, columns_tile, acc in zip(gemm.parts, shared[1:], accs, strict=True)
         ]
-        self.pipeline(self.depth, depth, body, *contracts)
+        self.pipeline(bound, depth, body, *contracts)
 
     def operand_map(self, side: MatrixOperand, k: str) -> AffineMap:
         order = (self.gemm.m, self.gemm.n, k)

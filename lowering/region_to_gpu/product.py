@@ -23,6 +23,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.lowering.region_to_gpu.frame import Frame, refuse_choice
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted, element_of
+from polyc.lowering.region_to_gpu.split import Split
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
 
@@ -68,6 +69,7 @@ class ProductBuilder(ABC):
     ) -> None:
         self.kernel, self.reduces, self.plan = kernel, tuple(reduces), plan
         self.axes, self.staged = tuple(axes), staged
+        self.split = Split.of(plan)
         self.frame = Frame(kernel)
         self.emit = self.frame.emit
         self.tile = [*(1 for _ in self.axes[:-2]), *plan.tile_sizes[:2]]
@@ -98,15 +100,21 @@ class ProductBuilder(ABC):
         plan, emit, frame = self.plan, self.emit, self.frame
         self.check_supported()
         sizes = self.sizes()
+        self.height = sizes[-2]
         if plan.flag("persistent"):
             self.tile_loop(sizes)
         else:
             coordinates = tile.TileCoordinatesOp(
-                sizes, self.tile, plan.raster.data, plan.integer("group")
+                sizes,
+                self.tile,
+                plan.raster.data,
+                plan.integer("group"),
+                cluster=self.split is not None,
             )
             emit.op(coordinates)
             self.compute(dict(zip(self.axes, coordinates.coordinates, strict=True)))
-        kernel = frame.finish(plan, bindings, plan.integers("cluster")[0])
+        together = plan.integers("cluster")[0] * plan.integer("split_k")
+        kernel = frame.finish(plan, bindings, together)
         if split := plan.integers("registers"):
             kernel.registers = IntsAttr(tuple(split))
         return kernel
@@ -118,7 +126,6 @@ class ProductBuilder(ABC):
         roles = plan.flag("persistent") and plan.loader.data == "tma"
         alone = "[1, 1], or a persistent kernel that loads by tma"
         for field, taken, there in (
-            ("split_k", plan.integer("split_k") != 1, "1"),
             ("cluster", columns != 1, f"[{rows}, 1], neighbours along the rows"),
             ("cluster", rows != 1 and not roles, alone),
             ("pingpong", plan.flag("pingpong"), "false"),
@@ -160,6 +167,9 @@ class ProductBuilder(ABC):
             accs.append(emit.value(tile.FragmentOp(FragmentType.of([rows, columns], f32)), "acc"))
             emit.op(tile.FillOp(zero, accs[-1]))
         self.contract(at, accs)
+        if self.split is not None:
+            axes = self.axes[-2], self.axes[-1]
+            at, accs = self.split.combine(emit, at, axes, self.height, accs)
         self.epilogue(at, accs)
 
     def pipeline(

@@ -25,6 +25,7 @@ from polyc.passes.support.gpu.free_layouts import (
     LayOutShared,
     SpreadThroughMap,
     SpreadThroughReduce,
+    SpreadThroughScatter,
     set_fragment_layout,
     widest_swizzle,
 )
@@ -102,7 +103,7 @@ class GpuLayoutInference(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, [CheckLayout()])
         rewrite(op, [LayOutContract()])
-        common = [SpreadThroughMap(), SpreadThroughReduce()]
+        common = [SpreadThroughMap(), SpreadThroughReduce(), SpreadThroughScatter()]
         rewrite(op, common, recursive=True)
         while rewrite(op, [LayOutFree()]):
             rewrite(op, common, recursive=True)

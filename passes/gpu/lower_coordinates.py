@@ -13,6 +13,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
+from polyc.passes.support.gpu.symbols import enclosing_kernel
 from polyc.passes.support.gpu.tile_loops import LowerTileLoop, Raster, outermost
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.emit import Emit, affine_dim, ceil_div
@@ -24,13 +25,18 @@ class LowerTileCoordinates(RewritePattern):
     ``row``: tile (b / C, b mod C).  ``grouped`` by G: bands of G tile rows; within a band of
     height h (G, or what is left), tile (band·G + b' mod h, b' / h) for the band's b'-th block.
     With axes before these two, the matrices of R·C tiles follow one another.
-    Legality: the grid has exactly as many blocks as there are tiles, which the launch says.
+    With ``cluster`` neighbouring blocks share a tile, as many as a cluster has.
+    Legality: the grid has exactly as many blocks (or clusters) as there are tiles, which the
+    launch says.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.TileCoordinatesOp, rewriter: PatternRewriter) -> None:
         emit = Emit()
         block = emit.value(hw.BlockIdOp(), "block")
+        if op.cluster is not None:
+            together = enclosing_kernel(op).cluster_size
+            block = emit.apply(affine_dim(0) // together, [block], hint="cluster")
 
         def tiles(axis: int, hint: str) -> SSAValue:
             return emit.apply(

@@ -28,6 +28,7 @@ from polyc.passes.support.gpu.tile_exchange import LowerReduceAcross
 from polyc.passes.support.gpu.tile_fragments import FRAGMENT_PATTERNS
 from polyc.passes.support.gpu.tile_maps import LowerFill, LowerMap
 from polyc.passes.support.gpu.tile_reduce import LowerReduce
+from polyc.passes.support.gpu.tile_scatter import LowerReduceScatter
 from polyc.passes.support.gpu.tile_stores import STORE_PATTERNS
 from polyc.rewriting.driver import rewrite
 
@@ -56,6 +57,7 @@ class GpuLowerTileOps(ModulePass):
                 *STORE_PATTERNS,
                 *FRAGMENT_PATTERNS,
                 LowerReduceAcross(),
+                LowerReduceScatter(),
                 LowerFill(),
                 LowerMap(),
                 LowerReduce(),

@@ -287,7 +287,7 @@ def writes(op: Operation) -> Sequence[SSAValue]:
             return [op.fragment]
         case tile.MapOp():
             return op.outputs
-        case tile.ReduceOp() | tile.CopyOp():
+        case tile.ReduceOp() | tile.ReduceScatterOp() | tile.CopyOp():
             return [op.target]
         case tile.ContractOp():
             return [op.acc]

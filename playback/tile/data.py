@@ -204,6 +204,21 @@ def _reduce(cta: Cta, op: tile.ReduceOp) -> None:
     target[...] = found
 
 
+def _reduce_scatter(cta: Cta, op: tile.ReduceScatterOp) -> None:
+    combine, _ = COMBINE[op.kind.data]
+    target: Array = cta.values[op.target]
+    if (why := op.misfit(cta.cluster.size)) is not None:
+        raise PolycError("BadScatter", why, op)
+    rank, width = cta.block % cta.cluster.size, target.shape[-1]
+    with np.errstate(all="ignore"):
+        found = functools.reduce(combine, cta.cluster.exchange(rank, cta.values[op.source].copy()))
+        target[...] = found[..., rank * width : (rank + 1) * width]
+    if op.rows is not None:
+        kind = cast(FragmentType, op.target.type)
+        known = max(0, int(cta.values[op.rows]))
+        target[known:] = undefined(kind.sizes, kind.element_type, cta.known)[known:]
+
+
 def _atomic(cta: Cta, op: tile.AtomicOp) -> None:
     source: Array = cta.values[op.fragment]
     target: Array = cta.values[op.tensor]
@@ -262,6 +277,7 @@ def _scalar(cta: Cta, op: Operation) -> None:
 DATA: Plays = {
     LoadGlobalOp: _load,
     tile.ReduceOp: _reduce,
+    tile.ReduceScatterOp: _reduce_scatter,
     tile.AtomicOp: _atomic,
     tile.FragmentOp: _fragment,
     SharedTileOp: _shared,

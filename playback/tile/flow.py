@@ -34,7 +34,8 @@ def _coordinates(cta: Cta, op: tile.TileCoordinatesOp) -> None:
         for column in range(columns)
         for row in range(first, min(first + group, rows))
     ]
-    matrix, number = divmod(cta.block, len(order))
+    block = cta.block if op.cluster is None else cta.block // cta.kernel.cluster_size
+    matrix, number = divmod(block, len(order))
     leading = [int(i) for i in np.unravel_index(matrix, outer)] if outer else []
     for value, place, size in zip(
         op.coordinates, [*leading, *order[number]], op.tile_sizes, strict=True

@@ -19,7 +19,7 @@ from polyc.tools.sizes import check_extents, check_facts, check_names, given_siz
 from polyc.tools.streams import write
 
 NAME = "analyze"
-SHOWN = ("region", "variant", "algo_choice", "when", "mma", "loader", "tile", "stages")
+SHOWN = ("region", "variant", "algo_choice", "when", "mma", "loader", "tile", "stages", "split_k")
 """What a report shows of a schedule; --dump=plan has all of it."""
 
 HELP = "say where values are computed, what may be fused, and what kept a program from TMA"

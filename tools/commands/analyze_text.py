@@ -148,7 +148,8 @@ def _regions(report: Json) -> list[str]:
         ways = "".join(f"{what} {way}, " for what, way in plan["algo_choice"].items())
         loads = "" if plan["mma"] == "none" else f"{plan['mma']}, loader {plan['loader']}, "
         stages = f", {plan['stages']} stages" if plan["stages"] > 1 else ""
-        how = f"{ways}{loads}tile {tile}{stages}"
+        parts = f" of {plan['split_k']} blocks" if plan["split_k"] > 1 else ""
+        how = f"{ways}{loads}tile {tile}{parts}{stages}"
         lines.append(_row("kernel", f"@{plan['region']} {plan['variant']}: {how}{when}"))
     if "times" in report:
         lines += _times(report["times"])

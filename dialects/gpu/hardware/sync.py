@@ -181,16 +181,29 @@ class MBarrierArriveOp(IRDLOperation):
 
 @irdl_op_definition
 class MBarrierWaitOp(IRDLOperation):
-    """Block until the phase of parity ``parity`` (0 or 1) of barrier ``index`` has completed."""
+    """Block until the phase of parity ``parity`` (0 or 1) of barrier ``index`` has completed.
+
+    What threads of the CTA did before they arrived is seen then; with ``cluster``, what those of
+    other CTAs did too.
+    """
 
     name = "gpu.mbarrier_wait"
     barrier = operand_def(base(MBarrierType))
     index = operand_def(IndexType)
     parity = operand_def(IndexType)
-    assembly_format = "$barrier `[` $index `]` `parity` $parity attr-dict `:` type($barrier)"
+    cluster = opt_prop_def(UnitAttr)
+    assembly_format = (
+        "$barrier `[` $index `]` `parity` $parity (`cluster` $cluster^)? attr-dict `:` "
+        "type($barrier)"
+    )
 
-    def __init__(self, barrier: SSAValue, index: SSAValue, parity: SSAValue) -> None:
-        super().__init__(operands=[barrier, index, parity])
+    def __init__(
+        self, barrier: SSAValue, index: SSAValue, parity: SSAValue, cluster: bool = False
+    ) -> None:
+        super().__init__(
+            operands=[barrier, index, parity],
+            properties={"cluster": UnitAttr() if cluster else None},
+        )
 
 
 @irdl_op_definition

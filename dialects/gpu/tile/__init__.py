@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from polyc.dialects.gpu.tile.cluster import ReduceScatterOp
 from polyc.dialects.gpu.tile.compute import (
     LHS_KM,
     LHS_MK,
@@ -73,6 +74,7 @@ TILE_OPS: list[type[Operation]] = [
     MapOp,
     TileIndexOp,
     ReduceOp,
+    ReduceScatterOp,
     PipelineOp,
     RingOp,
     RingAcquireOp,
@@ -119,6 +121,7 @@ __all__ = [
     "OrderLeaveOp",
     "PipelineOp",
     "ReduceOp",
+    "ReduceScatterOp",
     "RingAcquireOp",
     "RingOp",
     "RingReleaseOp",

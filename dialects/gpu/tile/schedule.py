@@ -38,7 +38,8 @@ class TileCoordinatesOp(IRDLOperation):
     The grid is linear.  ``sizes`` are the output's, ``tile`` the tile's; axes before the last two,
     the row and the column, go outermost.  With ``raster "grouped"`` the CTAs walk ``group`` tile
     rows at a time, down a column of the group and then right, which keeps the operands of
-    neighbouring CTAs in the L2 cache; ``"row"`` walks row by row.
+    neighbouring CTAs in the L2 cache; ``"row"`` walks row by row.  With ``cluster`` the CTAs of a
+    cluster have one tile together, and the grid has as many times more of them.
     """
 
     name = "gpu.tile_coordinates"
@@ -46,6 +47,7 @@ class TileCoordinatesOp(IRDLOperation):
     tile = prop_def(IntsAttr)
     raster = prop_def(StringAttr)
     group = prop_def(IndexAttr)
+    cluster = opt_prop_def(UnitAttr)
     coordinates = var_result_def(IndexType)
     traits = traits_def(Pure())
 
@@ -55,6 +57,7 @@ class TileCoordinatesOp(IRDLOperation):
         tile: Sequence[int],
         raster: str = "grouped",
         group: int = 8,
+        cluster: bool = False,
     ) -> None:
         super().__init__(
             operands=[list(sizes)],
@@ -62,6 +65,7 @@ class TileCoordinatesOp(IRDLOperation):
                 "tile": IntsAttr(tuple(tile)),
                 "raster": StringAttr(raster),
                 "group": index_attr(group),
+                "cluster": UnitAttr() if cluster else None,
             },
             result_types=[[IndexType()] * len(sizes)],
         )
@@ -73,12 +77,14 @@ class TileCoordinatesOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> TileCoordinatesOp:
         sizes, tile, raster, group = _parse_tiles(parser)
-        op = cls(sizes, tile, raster, group)
+        together = parser.parse_optional_keyword("cluster") is not None
+        op = cls(sizes, tile, raster, group, together)
         op.attributes.update(parser.parse_optional_attr_dict())
         return op
 
     def print(self, printer: Printer) -> None:
         _print_tiles(printer, self)
+        printer.print_string(" cluster" if self.cluster is not None else "")
         printer.print_op_attributes(self.attributes)
 
     def verify_(self) -> None:

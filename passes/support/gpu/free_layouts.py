@@ -215,6 +215,27 @@ class SpreadThroughReduce(RewritePattern):
             set_fragment_layout(op.target, image_layout(layout, op.by.data, op), op, rewriter)
 
 
+class SpreadThroughScatter(RewritePattern):
+    """A part that a CTA gets lies as each of the source's parts does, with the same threads."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.ReduceScatterOp, rewriter: PatternRewriter) -> None:
+        layout = layout_of(op.source)
+        if layout is None or not is_open(op.target):
+            return
+        try:
+            part, _ = Spread.of(layout).parts(op.parts)
+            found = part.layout()
+        except ValueError as error:
+            raise PolycError(
+                "LayoutConflict",
+                f"gpu.reduce_scatter to {op.parts} parts of {layout}: {error}; annotate another "
+                "layout",
+                op,
+            ) from None
+        set_fragment_layout(op.target, found, op, rewriter)
+
+
 @dataclass(frozen=True)
 class Group:
     """Fragments that lie alike, since maps run over them together."""

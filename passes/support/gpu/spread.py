@@ -227,6 +227,31 @@ class Spread:
         assert found is not None
         return found
 
+    def parts(self, count: int) -> tuple[Spread, tuple[tuple[int, ...], ...]]:
+        """``count`` equal parts along the last axis: how the first one lies, and the registers of
+        each, in the order of its elements in that.
+
+        Raises ValueError where a thread does not hold the same of each part.
+        """
+        last = self.rank - 1
+        reach = max(p[last] for p in self.threads) - min(p[last] for p in self.threads)
+        first = min(p[last] for p in self.registers)
+        width = (max(p[last] for p in self.registers) - first + reach + 1) // count
+        found: list[tuple[int, ...]] = []
+        for part in range(count):
+            start = first + part * width
+            at = [r for r, p in enumerate(self.registers) if start <= p[last] < start + width]
+            if any(self.registers[r][last] + reach >= start + width for r in at):
+                raise ValueError(f"threads hold unlike places of parts of {width}")
+            found.append(tuple(at))
+        moved = [
+            [(*p[:last], p[last] - part * width) for p in (self.registers[r] for r in at)]
+            for part, at in enumerate(found)
+        ]
+        if not moved[0] or any(m != moved[0] for m in moved):
+            raise ValueError(f"a thread does not hold the same of each part of {width}")
+        return Spread(self.threads, tuple(moved[0])), tuple(found)
+
     def first_holders(self) -> list[Digit]:
         """The digits of a thread's number that are 0 in the first of the threads that hold the
         same elements; raises ValueError where threads follow no digits."""

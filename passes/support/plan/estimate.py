@@ -13,6 +13,7 @@ from math import prod
 
 from polyc.dialects.gpu.types import SharedType, element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
+from polyc.dialects.plan.resources import SUM_BYTES
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.families.matmul.recognise import (
     Contraction,
@@ -27,6 +28,9 @@ MMA = (16, 8, 16)
 
 WGMMA = (64, 16)
 """Sizes m and k of one wgmma; its n is the warp tile's."""
+
+FRAGMENT_ROWS = 16
+"""Rows of an accumulator that a warp holds, each thread two of them, half as many apart."""
 
 MATRICES_BYTES = 512
 """What one ldmatrix of four 8x8 matrices reads: 16 x 16 elements of an operand."""
@@ -85,6 +89,11 @@ def estimate(
     outputs = batch * tiles[gemm.m] * tiles[gemm.n]
     ctas = min(outputs, multiprocessors) if plan.flag("persistent") else outputs
     ctas = max(cluster, ctas // cluster * cluster) if outputs else 0
+    # The CTAs that share a tile's steps send each other what they have of its rows.
+    split = plan.integer("split_k")
+    ctas *= split
+    sent = batch * tiles[gemm.n] * _sent_bytes(gemm, sizes[gemm.m], plan)
+    meetings = len(gemm.parts) if split > 1 else 0
     steps = outputs * tiles[gemm.k]
     staged = staged_tile(gemm, plan)
     # Each operand is read whole by every tile along the axis that it does not have, and by each
@@ -112,10 +121,12 @@ def estimate(
         * rows
         * columns
         * sum(element_bytes(out.element_type) for out in region.outs),
-        shared_read_bytes=0 if grouped else loads * warps * matrices * MATRICES_BYTES,
-        shared_write_bytes=_staged_bytes(plan, outputs, staged) + (0 if tma else steps * stage),
+        shared_read_bytes=sent if grouped else loads * warps * matrices * MATRICES_BYTES,
+        shared_write_bytes=_staged_bytes(plan, outputs, staged) + (sent if tma else steps * stage),
         bank_conflicts=0,
-        peak_shared_bytes=plan.ring_bytes() + (0 if staged is None else plan.staged_bytes()),
+        peak_shared_bytes=plan.ring_bytes()
+        + plan.combined_bytes()
+        + (0 if staged is None else plan.staged_bytes()),
         cp_async_bytes=operands if plan.loader.data == "cp_async" else 0,
         tma_loads=steps * boxes if tma else 0,
         tma_bytes=steps * stage if tma else 0,
@@ -125,12 +136,31 @@ def estimate(
         else 0,
         # All warps meet once a step, or once in all when mbarriers keep the ring (and once more in
         # the end, where a peer fills it); and those that compute before and after they fill a part
-        # of the output that is stored by TMA.
+        # of the output that is stored by TMA.  A cluster that shares a tile meets at its beginning,
+        # and consumers before they send word of their sums.
         barriers=warps * (ctas * (2 if sharing > 1 else 1) if tma else steps + ahead)
-        + (0 if staged is None else outputs * (tile[gemm.n] // staged[1]) * 2 * 4 * consumers),
-        # Every consumer warp waits for a full stage, one producer warp for an empty one.
-        mbarrier_waits=steps * (4 * consumers + 1) if tma else 0,
+        + (0 if staged is None else outputs * (tile[gemm.n] // staged[1]) * 2 * 4 * consumers)
+        + meetings * ctas * (warps + 4 * consumers),
+        # Every consumer warp waits for a full stage, one producer warp for an empty one; and for
+        # the sums of the others.
+        mbarrier_waits=(steps * (4 * consumers + 1) if tma else 0)
+        + meetings * ctas * 4 * consumers,
     )
+
+
+def _sent_bytes(gemm: Contraction, rows: int, plan: ScheduleOp) -> int:
+    """What the CTAs of all tiles of one column bring into each other's shared memory.
+
+    A thread's vector has two rows, eight apart; it is sent if the first one lies in the output.
+    """
+    split, (high, wide, _) = plan.integer("split_k"), plan.tile_sizes
+    if split == 1:
+        return 0
+    blocks = -(-rows // high) * high // FRAGMENT_ROWS
+    pairs = sum(
+        min(max(rows - FRAGMENT_ROWS * block, 0), FRAGMENT_ROWS // 2) for block in range(blocks)
+    )
+    return len(gemm.parts) * split * 2 * pairs * wide * SUM_BYTES
 
 
 def _staged_bytes(plan: ScheduleOp, outputs: int, staged: tuple[int, int] | None) -> int:

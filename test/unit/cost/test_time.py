@@ -70,12 +70,34 @@ def test_a_large_product_is_bound_by_tensor_cores() -> None:
 
 def test_a_few_blocks_use_a_part_of_the_chip() -> None:
     """32 tiles of 128 rows: 32 SMs work, and time does not fall with fewer."""
-    time = the_time(product(4096, 4096, 64))
+    time = the_time(product(4096, 512, 64))
     assert time.waves == pytest.approx(32 / 132)
-    fewer = the_time(product(1024, 4096, 64))
+    fewer = the_time(product(1024, 512, 64))
     assert fewer.tensor == pytest.approx(time.tensor)
-    whole = 2 * 4096 * 4096 * 128
+    whole = 2 * 4096 * 512 * 128
     assert time.tensor == pytest.approx(whole / (H200.tensor_peak * 32 / 132))
+
+
+def test_clusters_that_split_k_use_more_of_the_chip() -> None:
+    """32 tiles of 128 rows and 64 columns, each of four SMs, which bring their sums together."""
+    time = the_time(product(4096, 4096, 64))
+    assert time.variant == "tma_split4"
+    assert time.waves == pytest.approx(128 / 132)
+    whole = 2 * 4096 * 4096 * 64
+    assert time.tensor == pytest.approx(
+        whole / min(H200.tensor_flops, H200.tensor_peak * 128 / 132)
+    )
+    sums = 4 * 4096 * 64 * 4 / (H200.exchange * 128 / 132)
+    assert time.after == pytest.approx(H200.fill + sums + 2 * H200.latency)
+    # One step more than parts of equal length is one more for the longest part.
+    longer = the_time(product(4096, 4096 + 8, 64))
+    assert longer.tensor == pytest.approx(time.tensor * (4104 / 4096) * (4 * 17 / 65))
+
+
+def test_the_end_of_a_split_waits_for_no_rows_that_are_not_there() -> None:
+    few, many = (the_time(product(m, 4096, 4096)) for m in (1, 64))
+    assert few.variant == many.variant == "tma_split4"
+    assert many.after - few.after == pytest.approx(4 * 63 * 4096 * 4 / (H200.exchange * 128 / 132))
 
 
 def test_one_tile_more_than_a_wave_is_a_wave_more() -> None:
@@ -284,7 +306,7 @@ def test_any_region_has_a_time(number: int) -> None:
 STABLE = ("norm_gemm", "gelu_mlp", "mlp_residual", "dequant_gemm", "basic_down", "bottleneck_down")
 KERNELS = (
     "gemm 4096x4096x4096",
-    "gemm 128x128x65536",
+    "gemm 4096x14336x4096",
     "gemm 4095x4095x4095",
     "attention d128 full 2048",
     "attention d64 causal 8192",

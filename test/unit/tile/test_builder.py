@@ -386,6 +386,29 @@ def test_reductions() -> None:
     )
 
 
+def test_a_cluster_has_a_tile_together() -> None:
+    def body(A, X, C, Y) -> None:
+        row, _ = T.tile_coordinates(M, N, tile=(64, 64), raster="row", cluster=True)
+        s = T.alloc_fragment((64, 64), T.f32)
+        part = T.alloc_fragment((64, 32), T.f32)
+        T.reduce_scatter("sum", s, part)
+        T.reduce_scatter("max", s, part, rows=M - row)
+
+    kinds = "!gpu.fragment<[64, 64], f32>, !gpu.fragment<[64, 32], f32>"
+    same(
+        body,
+        f"""
+    %row, %0 = gpu.tile_coordinates[%M, %N] tile <64, 64> raster "row" 8 cluster
+    %s = gpu.fragment : !gpu.fragment<[64, 64], f32>
+    %part = gpu.fragment : !gpu.fragment<[64, 32], f32>
+    gpu.reduce_scatter sum %s into %part : {kinds}
+    %1 = affine.apply affine_map<(d0, d1) -> (d0 - d1)>(%M, %row)
+    gpu.reduce_scatter max %s rows %1 into %part : {kinds}
+""",
+        cluster=2,
+    )
+
+
 def test_parallel_becomes_a_map() -> None:
     def body(A, X, C, Y) -> None:
         acc = T.alloc_fragment((128, 256), T.f32)

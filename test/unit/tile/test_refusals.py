@@ -32,6 +32,13 @@ def test_a_signal_that_is_no_counter() -> None:
     refused(body, "NotACounter", "at a place of a tensor")
 
 
+def test_a_scatter_of_no_fragment() -> None:
+    def body(A, X, C, Y) -> None:
+        T.reduce_scatter("sum", 3, 4)  # here
+
+    refused(body, "NotATile", "takes a fragment to a fragment, not 3")
+
+
 def test_a_copy_that_signals_no_ring() -> None:
     def body(A, X, C, Y) -> None:
         T.copy(A[0, 0], T.alloc_shared((64, 64), T.f16), signal=3)  # here

@@ -14,6 +14,8 @@ gpu.module @cluster arch "sm_90a" symbols [M] {
     gpu.store_cluster %x, %far : f32
     gpu.mbarrier_arrive_cluster %bars[%one] rank %peer : !gpu.mbarrier<2>
     gpu.mbarrier_arrive_cluster %bars[%one] rank %peer reads : !gpu.mbarrier<2>
+    gpu.mbarrier_wait %bars[%one] parity %zero cluster : !gpu.mbarrier<2>
+    gpu.mbarrier_wait %bars[%one] parity %zero : !gpu.mbarrier<2>
     %all = arith.constant 3 : i32
     gpu.tma_load %map[%one, %rank] to %a, %bars[%one] multicast %all : !gpu.tensor_map<[8, 8], f16, swizzle 0>, !gpu.mbarrier<2>
     gpu.cluster_barrier
@@ -29,6 +31,8 @@ gpu.module @cluster arch "sm_90a" symbols [M] {
 // CHECK: asm volatile("st.shared::cluster.f32 [%0], %1;"
 // CHECK: "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n"
 // CHECK: "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
+// CHECK: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1
+// CHECK: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1
 // CHECK: void tma_load_2d_multicast(u32 address, const TensorMap* map, u32 barrier, int c0, int c1, u32 mask)
 // CHECK: .multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;"
 // CHECK: : "r"(address), "l"(map), "r"(barrier), "r"(c0), "r"(c1), "h"((u16)mask)
@@ -39,6 +43,8 @@ gpu.module @cluster arch "sm_90a" symbols [M] {
 // CHECK-NEXT: store_cluster_f32(far, 1.0f);
 // CHECK-NEXT: mbarrier_arrive_cluster(bars + 8, peer);
 // CHECK-NEXT: mbarrier_arrive_cluster_reads(bars + 8, peer);
+// CHECK-NEXT: mbarrier_wait_cluster(bars + 8, 0);
+// CHECK-NEXT: mbarrier_wait(bars + 8, 0);
 // CHECK-NEXT: tma_load_2d_multicast(a, &map, bars + 8, rank, 1, 3u);
 // CHECK-NEXT: cluster_barrier();
 // CHECK-NEXT: float y = load_cluster_f32(far);

@@ -31,3 +31,18 @@ gpu.module @m arch "sm_80" symbols [M, N] {
     gpu.return
   }
 }
+
+gpu.module @clusters arch "sm_90a" symbols [M, N] {
+  // The CTAs of a cluster have one tile: its number is the cluster's.
+  // CHECK-LABEL: gpu.kernel @together
+  gpu.kernel @together(%A: !gpu.global<[M, N], f32> = tensor 0, %M: index = symbol M, %N: index = symbol N) threads 32 cluster 4 {
+    // CHECK-NEXT: %block = gpu.block_id
+    // CHECK-NEXT: %cluster = affine.apply affine_map<(d0) -> ((d0 floordiv 4))> (%block)
+    // CHECK-NEXT: %columns = affine.apply affine_map<(d0) -> (((d0 + 31) floordiv 32))> (%N)
+    // CHECK-NEXT: arith.divui %cluster, %columns : index
+    // CHECK-NEXT: arith.remui %cluster, %columns : index
+    %m0, %n0 = gpu.tile_coordinates[%M, %N] tile <16, 32> raster "row" 8 cluster
+    %x = gpu.load_global %A[%m0, %n0 : index, index] : !gpu.global<[M, N], f32> -> f32
+    gpu.return
+  }
+}

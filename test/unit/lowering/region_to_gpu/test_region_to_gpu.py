@@ -16,6 +16,7 @@ from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.kernel import KernelOp as GpuKernelOp
+from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.dialects.tiny import BINARY_FUNCTIONS, COMPARISONS, UNARY_FUNCTIONS
 from polyc.passes.pipeline import build
@@ -82,6 +83,16 @@ def scheduled(text: str, arch: str = "sm_80") -> str:
     return printed(planned(text, arch))
 
 
+def persistent() -> str:
+    """The region and its schedules for sm_90a, without those that split k: tma_small is first."""
+    module = planned(region(), "sm_90a")
+    for plan in find(module, ScheduleOp):
+        if plan.integer("split_k") != 1:
+            plan.detach()
+            plan.erase()
+    return printed(module)
+
+
 def lowered(text: str, arch: str = "sm_80") -> ModuleOp:
     module = run(planned(text, arch), PASS)
     assert not find(module, KernelOp)
@@ -125,7 +136,7 @@ def test_lower_region_makes_a_kernel_a_schedule(arch: str) -> None:
     top = only(module, gpu.ModuleOp)
     variants = {
         "sm_80": ["cp_async16_large", "cp_async16", "cp_async4", "scalar"],
-        "sm_90a": ["tma_small", "tma", "cp_async", "scalar"],
+        "sm_90a": ["tma_split8", "tma_split4", "tma_small", "tma", "cp_async", "scalar"],
     }[arch]
     assert top.arch.data == arch
     assert [k.sym_name.data for k in top.kernels()] == [f"gemm_{v}" for v in variants]
@@ -137,11 +148,11 @@ def test_lower_region_makes_a_kernel_a_schedule(arch: str) -> None:
             rows, columns = only(kernel, tile.TileLoopOp).tile.data
         else:
             rows, columns = only(kernel, tile.TileCoordinatesOp).tile_sizes
-        assert (launch.persistent is not None) == (arch == "sm_90a" and launch in launches[:2])
+        assert (launch.persistent is not None) == (arch == "sm_90a" and launch in launches[2:4])
         for m, n in ((1, 1), (rows, columns), (rows + 1, 3 * columns - 1)):
             sizes = {"M": m, "N": n, "K": 7}
             grid = [dim.evaluate(sizes) for dim in launch.grid.data]
-            assert grid == [-(-m // rows), -(-n // columns)]
+            assert grid == [-(-m // rows), -(-n // columns) * kernel.cluster_size]
 
 
 def test_lower_region_keeps_places() -> None:
@@ -404,7 +415,6 @@ def test_a_condition_over_a_stranger_is_refused() -> None:
 
 
 NOT_BUILT = {
-    "split_k": ("split_k = 1", "split_k = 2", "1"),
     "cluster": ("cluster = [1, 1]", "cluster = [1, 2]", "[1, 1], neighbours along the rows"),
     "pingpong": ("pingpong = false", "pingpong = true", "false"),
     "raster": ('raster = "grouped"', 'raster = "hilbert"', '"row" or "grouped"'),
@@ -413,7 +423,7 @@ NOT_BUILT = {
 
 @pytest.mark.parametrize(("said", "asked", "there"), NOT_BUILT.values(), ids=NOT_BUILT)
 def test_a_choice_that_is_not_built_is_refused(said: str, asked: str, there: str) -> None:
-    text = scheduled(region(), "sm_90a").replace(said, asked, 1)
+    text = persistent().replace(said, asked, 1)
     if said.startswith("pingpong"):
         # A consumer has a tile of its own then.
         text = text.replace("tile = [128, 128, 64]", "tile = [64, 128, 64]", 1)
@@ -425,7 +435,7 @@ def test_a_choice_that_is_not_built_is_refused(said: str, asked: str, there: str
 
 
 def test_a_cluster_shares_what_has_no_rows() -> None:
-    text = scheduled(region(), "sm_90a").replace("cluster = [1, 1]", "cluster = [2, 1]", 1)
+    text = persistent().replace("cluster = [1, 1]", "cluster = [2, 1]", 1)
     text = text.replace("multicast = false", "multicast = true", 1)
     module = only(run(text, PASS), gpu.ModuleOp)
     kernel, launch = module.kernels()[0], module.dispatch().launches()[0]
@@ -436,7 +446,7 @@ def test_a_cluster_shares_what_has_no_rows() -> None:
 
 
 def test_a_cluster_of_another_kernel_is_refused() -> None:
-    text = scheduled(region(), "sm_90a").replace("cluster = [1, 1]", "cluster = [2, 1]", 1)
+    text = persistent().replace("cluster = [1, 1]", "cluster = [2, 1]", 1)
     message = (
         "plan 'tma_small' asks for a cluster that region-to-gpu does not build yet; use [1, 1], or "
         "a persistent kernel that loads by tma"
@@ -458,7 +468,7 @@ def test_a_persistent_kernel_stores_by_tma() -> None:
     """Parts of 128 columns of the fragment go to one shared tile, and from there to the tensor."""
     half = MN.replace("f32", "f16")
     text = region(f"%y = region.cast %acc : {MN} -> {half}", "%y", result="f16")
-    kernel = only(lowered(text, "sm_90a"), gpu.ModuleOp).kernels()[1]
+    kernel = only(lowered(text, "sm_90a"), gpu.ModuleOp).kernels()[3]
     loop = only(kernel, tile.TileLoopOp)
     copies = find(loop, tile.CopyOp)
     windows = [c.window.data for c in copies if c.window is not None]
@@ -470,7 +480,7 @@ def test_a_persistent_kernel_stores_by_tma() -> None:
 
 
 def test_an_output_of_f32_is_stored_by_threads() -> None:
-    kernel = only(lowered(region(), "sm_90a"), gpu.ModuleOp).kernels()[0]
+    kernel = only(lowered(region(), "sm_90a"), gpu.ModuleOp).kernels()[2]
     assert find(kernel, tile.TileLoopOp)
     assert not [c for c in find(kernel, tile.CopyOp) if c.is_store]
 

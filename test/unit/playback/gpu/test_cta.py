@@ -51,7 +51,9 @@ def gemm(cluster: int) -> ModuleOp:
     path = ROOT / "examples" / "gemm_bias_relu.mlir"
     text = str(Compilation.of_file(path, "sm_90a").run().module)
     size = "" if cluster == 1 else f" cluster {cluster}"
-    return parse_text(make_context(), text.replace(" threads 384", f" threads 384{size}"), "g.mlir")
+    return parse_text(
+        make_context(), text.replace(" threads 384 shared", f" threads 384{size} shared"), "g.mlir"
+    )
 
 
 def product(cluster: int, **options: Any) -> SimulationResult:
@@ -110,7 +112,7 @@ def test_the_ctas_of_a_cluster_take_turns(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_clocks_cover_the_cluster_and_shared_memories_are_apart() -> None:
-    kernel = next(iter(gpu_module_of(gemm(2)).kernels()))
+    kernel = next(k for k in gpu_module_of(gemm(2)).kernels() if k.cluster_size == 2)
     _, info = translate(kernel)
     cluster = Cluster(info, 3, Counters(), Report(), "late", random.Random(0))
     first, second = cluster.ctas

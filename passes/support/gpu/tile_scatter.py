@@ -1,0 +1,226 @@
+"""The pattern that lowers ``gpu.reduce_scatter``: parts pushed to their CTAs, and combined (T2).
+
+Every CTA stores part c of its fragment into the shared memory of CTA c, in a slot of its own, and
+CTA c combines its slots in their order.  Nobody reads another CTA's memory, so that none has to
+outlast another: a CTA goes on when all have written to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects import memref
+from xdsl.ir import SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
+
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import FragmentType, SharedType
+from polyc.passes.support.gpu.combine import COMBINE, combine, neutral
+from polyc.passes.support.gpu.scope import in_loop, scope_barrier, scope_of, thread_in_scope
+from polyc.passes.support.gpu.spread import Spread
+from polyc.passes.support.gpu.symbols import enclosing_kernel
+from polyc.passes.support.gpu.tile_contracts import registers_of
+from polyc.passes.support.gpu.tile_fragments import (
+    load_registers,
+    spread_of,
+    when_needed,
+    wide,
+)
+from polyc.passes.support.gpu.uniform import agrees, around
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import Emit, affine_dim
+
+VECTOR = 4
+"""Registers of 32 bits that a thread stores or loads at once."""
+
+
+class LowerReduceScatter(RewritePattern):
+    """Push parts to the CTAs of a cluster, wait for theirs, and combine by rank.
+
+    A thread sends the registers of part c to the thread of its number in CTA c, which holds the
+    same places of it, so that neighbours store and load neighbouring vectors.  Once the threads of
+    the scope have met, thread c of it arrives at the mbarrier of CTA c for all of them: the
+    barrier passes on what they wrote, and the arrival releases it to the cluster.  The CTAs meet
+    where the kernel begins, as nothing can be stored into one that has not started.
+
+    Legality: each CTA of the cluster has a part (``BadScatter``), which lies alike in a thread's
+    registers (``LayoutConflict``); all threads of the cluster's scopes come by, once
+    (``DivergentBarrier``).  The order of the sums is that of the
+    ranks.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.ReduceScatterOp, rewriter: PatternRewriter) -> None:
+        check_parts(op)
+        check_once(op)
+        part, registers = parts_of(op)
+        count = op.parts
+        width = next(w for w in (VECTOR, 2, 1) if len(part.registers) % w == 0)
+        scope = scope_of(op)
+        assert isinstance(op.source.type, FragmentType)
+        element = op.source.type.element_type
+        vectors = len(part.registers) // width
+        emit = Emit()
+        area = SharedType.of([count * vectors, scope.threads * width], element, 0)
+        mail = emit.value(hw.SharedTileOp(area), "mail")
+        thread, zero = thread_in_scope(emit, op), emit.index(0)
+        rank = emit.value(hw.ClusterRankOp(), "rank")
+        column = emit.apply(affine_dim(0) * width, [thread], hint="column")
+        mine = emit.apply(affine_dim(0) * vectors, [rank], hint="slot")
+        source, target = registers_of(emit, op.source), registers_of(emit, op.target)
+        groups = self.groups(emit, op, part, width, thread)
+
+        def send(inner: Emit, members: Sequence[int]) -> None:
+            for peer, held in enumerate(registers):
+                for v in members:
+                    moved = held[v * width : (v + 1) * width]
+                    values = [load_registers(inner, source, inner.index(r), 1) for r in moved]
+                    value = values[0] if width == 1 else inner.value(hw.PackOp(values))
+                    row = inner.apply(affine_dim(0) + v, [mine])
+                    here = inner.value(tile.ElementAddressOp(mail, zero, row, column))
+                    there = inner.value(hw.MapSharedOp(here, inner.index(peer)))
+                    inner.op(hw.StoreClusterOp(value, there))
+
+        for members, inside in groups:
+            when_needed(emit, inside, lambda inner, members=members: send(inner, members))
+        scope_barrier(emit, op)
+        barrier = self.barrier(op, count, rewriter)
+        tells = emit.compare("slt", thread, emit.index(count))
+        arrive = hw.MBarrierArriveClusterOp(barrier, zero, thread)
+        emit.when(tells, lambda then: then.ops.append(arrive))
+        emit.op(hw.MBarrierWaitOp(barrier, zero, zero, cluster=True))
+
+        def receive(inner: Emit, members: Sequence[int]) -> None:
+            kind = op.kind.data
+            for v in members:
+                totals: list[SSAValue] = []
+                for peer in range(count):
+                    row = inner.index(peer * vectors + v)
+                    address = inner.value(tile.ElementAddressOp(mail, zero, row, column))
+                    loaded = inner.value(hw.LoadSharedOp(address, wide(element, width)))
+                    lanes = list(self.lanes(inner, loaded, width))
+                    pairs = zip(totals, lanes, strict=True) if peer else ()
+                    totals = [combine(inner, kind, a, b) for a, b in pairs] or lanes
+                for lane, total in enumerate(totals):
+                    inner.op(memref.StoreOp.get(total, target, [inner.index(v * width + lane)]))
+
+        if op.rows is not None:
+            nothing = neutral(emit, op.kind.data, element)
+            for r in range(len(part.registers)):
+                emit.op(memref.StoreOp.get(nothing, target, [emit.index(r)]))
+        for members, inside in groups:
+            when_needed(emit, inside, lambda inner, members=members: receive(inner, members))
+        for new in emit.ops:
+            located(new, op)
+        rewriter.replace(op, emit.ops, [])
+
+    @staticmethod
+    def groups(
+        emit: Emit, op: tile.ReduceScatterOp, part: Spread, width: int, thread: SSAValue
+    ) -> list[tuple[list[int], SSAValue | None]]:
+        """The vectors of a part by their first rows, and whether the thread's are inside.
+
+        What lies outside is not sent.  All vectors and no condition where the op has no ``rows``.
+        """
+        vectors = range(len(part.registers) // width)
+        if op.rows is None:
+            return [(list(vectors), None)]
+        row_of = spread_of(op.target, op)[0].map.data.results[0]
+        by_row: dict[int, list[tuple[int, int]]] = {}
+        for v in vectors:
+            lanes = range(v * width, (v + 1) * width)
+            first = min(lanes, key=lambda r: part.registers[r][0])
+            by_row.setdefault(part.registers[first][0], []).append((v, first))
+        found: list[tuple[list[int], SSAValue | None]] = []
+        for members in by_row.values():
+            row = emit.apply(row_of, [thread, emit.index(members[0][1])], hint="row")
+            found.append(([v for v, _ in members], emit.compare("slt", row, op.rows)))
+        return found
+
+    @staticmethod
+    def lanes(emit: Emit, value: SSAValue, width: int) -> Iterator[SSAValue]:
+        """The elements of a vector."""
+        for lane in range(width):
+            yield value if width == 1 else emit.value(hw.UnpackOp(value, lane))
+
+    @staticmethod
+    def barrier(op: tile.ReduceScatterOp, count: int, rewriter: PatternRewriter) -> SSAValue:
+        """The mbarrier where each CTA arrives once, made ready where the kernel begins."""
+        start = Emit()
+        barrier = start.value(hw.MBarrierOp(1), "combined")
+        zero = start.index(0)
+        first = start.compare("eq", start.value(hw.ThreadIdOp(), "thread"), zero)
+
+        def initialise(inner: Emit) -> None:
+            inner.op(hw.MBarrierInitOp(barrier, zero, count))
+            inner.op(hw.FenceMBarrierInitOp())
+
+        start.when(first, initialise)
+        start.op(hw.ClusterBarrierOp())
+        for new in start.ops:
+            located(new, op)
+        rewriter.insert(start.ops, InsertPoint.at_start(enclosing_kernel(op).body.block))
+        return barrier
+
+
+def check_parts(op: tile.ReduceScatterOp) -> None:
+    """Refuse other parts than one for each CTA; raises PolycError ``BadScatter``."""
+    if (why := op.misfit(enclosing_kernel(op).cluster_size)) is not None:
+        raise PolycError("BadScatter", why, op)
+
+
+def parts_of(op: tile.ReduceScatterOp) -> tuple[Spread, tuple[tuple[int, ...], ...]]:
+    """How a part lies, and the source's registers of each.
+
+    Raises PolycError ``LayoutConflict`` where the target does not lie so, or no part does, and
+    ``UnsupportedReduce`` for elements that are no number of 32 bits.
+    """
+    assert isinstance(op.source.type, FragmentType)
+    element = op.source.type.element_type
+    if element not in COMBINE:
+        raise PolycError(
+            "UnsupportedReduce",
+            f"a reduction is computed in f32 or i32, not in {element}; map the fragment to f32 "
+            "first",
+            op,
+        )
+    layout, spread = spread_of(op.source, op)
+    where, target = spread_of(op.target, op)
+    try:
+        part, registers = spread.parts(op.parts)
+    except ValueError as error:
+        raise PolycError(
+            "LayoutConflict",
+            f"gpu.reduce_scatter to {op.parts} parts of {layout}: {error}; annotate another layout",
+            op,
+        ) from None
+    if part != target:
+        raise PolycError(
+            "LayoutConflict",
+            f"a part of this fragment lies in {part.layout()} and not in {where}; leave the "
+            "target's layout open",
+            op,
+        )
+    return part, registers
+
+
+def check_once(op: tile.ReduceScatterOp) -> None:
+    """Refuse an op that some threads of the cluster do not come to, or come to again.
+
+    Raises PolycError ``DivergentBarrier``.
+    """
+    outer = next((o for o in around(op) if not agrees(o, cluster=True)), None)
+    if outer is None and not in_loop(op) and scope_of(op).number is None:
+        return
+    where = "independent consumers" if outer is None and not in_loop(op) else "a loop"
+    if outer is not None:
+        where = f"a {outer.name} that they do not take together"
+    raise PolycError(
+        "DivergentBarrier",
+        "gpu.reduce_scatter lets all CTAs of the cluster bring their parts together, once in a "
+        f"kernel, and it stands in {where}; move it out",
+        op,
+    )

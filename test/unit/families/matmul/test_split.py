@@ -1,0 +1,155 @@
+"""Products of few tiles: which plans split k, for which sizes, and what they take (S8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
+from polyc.families.matmul.recognise import find_contraction
+from polyc.families.matmul.split import clusters, least_steps, splits
+from polyc.runtime import nvrtc
+from polyc.test.support.gpu_text import find, only
+from polyc.test.support.sketch import Size
+from polyc.test.support.split_programs import batched, gated, plain, residual, run, split, written
+from polyc.tools.load import load
+
+
+@cache
+def plans(m: Size, n: Size, k: Size, arch: str = "sm_90a") -> list[ScheduleOp]:
+    return find(run(plain(m, n, k), "plan", arch=arch), ScheduleOp)
+
+
+def runs(m: int, n: Size, k: Size, sizes: Mapping[str, int]) -> tuple[str, tuple[int, ...]]:
+    """The variant that a product with M rows runs at ``sizes``, and its tile."""
+    found = plans("M", n, k)
+    plan = next(p for p in found if all(f.holds({"M": m, **sizes}) for f in p.when.data))
+    return plan.variant.data, plan.tile_sizes
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "variant"),
+    [
+        (1, 4096, 4096, "tma_split4"),
+        (16, 4096, 4096, "tma_split4"),
+        (128, 4096, 4096, "tma_split4"),
+        (129, 4096, 4096, "tma_split2"),
+        (256, 4096, 4096, "tma_split2"),
+        (257, 4096, 4096, "tma_small"),
+        (4096, 4096, 4096, "tma"),
+        (1, 64, 4096, "tma_split8"),
+        (2048, 64, 4096, "tma_split8"),
+        (4096, 64, 4096, "tma_split4"),
+        (4097, 64, 4096, "tma_small"),
+        (1, 1024, 4096, "tma_split8"),
+        (1, 14336, 4096, "tma_small"),
+        # One tile of 8 steps is not worth it, nor 16 steps of a tile that two CTAs share.
+        (1, 4096, 512, "tma_small"),
+        (1, 4096, 1024, "tma_split4"),
+        (256, 4096, 1024, "tma_small"),
+    ],
+)
+def test_sizes_decide_which_kernel_runs(m: int, n: int, k: int, variant: str) -> None:
+    """Rows are a symbol; where all sizes are one, the same conditions decide on some."""
+    assert runs(m, n, k, {})[0] == variant
+    every = runs(m, "N", "K", {"N": n, "K": k})[0]
+    assert ("split" in every) == ("split" in variant) or n == 4096
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "variant", "sizes"),
+    [
+        (1, 4096, 4096, "tma_split4", (64, 128, 64)),
+        (64, 4096, 4096, "tma_split4", (64, 128, 64)),
+        (65, 4096, 4096, "tma_split4", (128, 128, 64)),
+        (1, 1024, 4096, "tma_split8", (64, 64, 64)),
+        (256, 1024, 4096, "tma_split8", (128, 128, 64)),
+        (4096, 16, 4096, "tma_split4", (128, 64, 64)),
+        (1, 4096, 14336, "tma_split4", (64, 128, 64)),
+        (128, 128, 65536, "tma_split8", (128, 64, 64)),
+        (1024, 1024, 1024, "tma_small", (128, 128, 64)),
+    ],
+)
+def test_sizes_that_are_known_leave_one_plan(
+    m: int, n: int, k: int, variant: str, sizes: tuple[int, int, int]
+) -> None:
+    (plan,) = plans(m, n, k)
+    assert (plan.variant.data, plan.tile_sizes) == (variant, sizes)
+    assert not plan.when.data and not plan.notes
+
+
+def test_a_product_has_two_splits_at_most_and_they_fit() -> None:
+    for m, n, k in (("M", "N", "K"), ("M", 4096, 4096), ("M", 64, "K"), (8, "N", 4096)):
+        found = [p for p in plans(m, n, k) if p.integer("split_k") > 1]
+        assert 1 <= len(found) <= 2
+        for plan in found:
+            assert plan.shared_bytes() <= plan.target.shared_bytes
+            assert plan.integer("stages") >= 4 and not plan.flag("persistent")
+
+
+def test_only_clusters_split() -> None:
+    assert all(p.integer("split_k") == 1 for p in plans(1, 4096, 4096, "sm_80"))
+
+
+def test_clusters_lie_in_groups_of_multiprocessors() -> None:
+    """132 of them are eight groups: 33 clusters of 4 would be two waves."""
+    assert [clusters("sm_90a", parts) for parts in (2, 4, 8)] == [64, 32, 16]
+
+
+def test_a_split_saves_steps_and_leaves_some() -> None:
+    """Each CTA keeps 4 steps, and the others take 12 of what it would have."""
+    assert [least_steps(parts) for parts in (2, 4, 8)] == [24, 16, 32]
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "found"),
+    [
+        # As many CTAs as there is room for, and as the depth is worth.
+        (1, 512, 2048, [(64, 64, 8)]),
+        (1, 512, 1024, [(64, 64, 4)]),
+        ("M", 2048, 4096, [(128, 128, 8), (128, 128, 4)]),
+        ("M", 4096, 1536, [(128, 128, 4), (128, 128, 2)]),
+        ("M", 4096, 1016, []),
+        # Tiles of 64 columns where those of 128 leave half of the chip idle.
+        ("M", 1024, 4096, [(128, 64, 8), (128, 64, 4)]),
+        ("M", 2048, 1536, [(128, 64, 4), (128, 64, 2)]),
+        (64, "N", 4096, [(64, 128, 8), (64, 128, 4)]),
+        (4096, 4096, 4096, []),
+    ],
+)
+def test_the_tile_fills_the_chip(
+    m: Size, n: Size, k: Size, found: list[tuple[int, int, int]]
+) -> None:
+    gemm = find_contraction(only(run(plain(m, n, k), "plan"), KernelOp))
+    assert [(s.rows, s.columns, s.parts) for s in splits(gemm, "sm_90a")] == found
+    assert splits(gemm, "sm_80") == []
+
+
+def test_two_products_leave_room_for_both_sums() -> None:
+    gemm = find_contraction(only(run(gated(), "plan"), KernelOp))
+    (first, _) = splits(gemm, "sm_90a")
+    assert (first.rows, first.columns, first.stages) == (128, 64, 5)
+
+
+def test_splits_spill_nothing() -> None:
+    """The kernels that the compiler offers, by the compiler's own report."""
+    for make in (plain, residual, batched, gated):
+        program = load(str(make()), "sm_90a")
+        found = {k: info for k, info in program.kernels.items() if "split" in k}
+        assert len(found) == 2
+        assert {k: i.spill_bytes for k, i in found.items() if i.spill_bytes} == {}, nvrtc.version()
+        assert not program.result.warnings()
+
+
+def test_sums_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    plan = written(tmp_path, split(2, {"tile": [128, 128, 64], "warp_tile": [64, 128]}, stages=6))
+    with pytest.raises(PolycError) as refused:
+        run(plain(), "plan", plan)
+    assert refused.value.kind == "ResourceExceeded"
+    # 6 stages of 32784 bytes, 65544 for the sums, and 1024 to align them.
+    assert "takes 263272 bytes of shared memory" in refused.value.message

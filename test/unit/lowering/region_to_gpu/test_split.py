@@ -1,0 +1,150 @@
+"""Kernels of clusters that split k: what they compute and take, and which plans have none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp, bf16
+
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.frontend import GraphOp
+from polyc.dialects.gpu import tile
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
+from polyc.lowering.region_to_gpu.split import COLUMNS
+from polyc.passes.pipeline import build
+from polyc.passes.support.plan.estimate import estimate
+from polyc.playback.gpu.simulate import MULTIPROCESSORS, gpu_module_of, simulate
+from polyc.playback.reference import make_inputs
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.gpu_text import find, only
+from polyc.test.support.root import ROOT
+from polyc.test.support.split_programs import (
+    HIGH,
+    SMALL,
+    across,
+    batched,
+    gated,
+    plain,
+    residual,
+    run,
+    split,
+    written,
+)
+from polyc.tools.parsing import parse_text
+from polyc.tools.play import play
+from polyc.tools.polyc import main
+from polyc.tools.registry import make_context
+
+CASES: dict[str, tuple[Callable[[], ModuleOp], dict[str, Any], dict[str, int]]] = {
+    "whole tiles": (plain, split(2), {"M": 64, "N": 128, "K": 512}),
+    "tails": (plain, split(4), {"M": 70, "N": 136, "K": 328}),
+    "one row": (plain, split(8, SMALL), {"M": 1, "N": 72, "K": 1032}),
+    "fewer steps than parts": (plain, split(8), {"M": 17, "N": 24, "K": 136}),
+    "one step": (plain, split(4), {"M": 9, "N": 8, "K": 8}),
+    "two warpgroups": (plain, split(8, HIGH), {"M": 70, "N": 64, "K": 584}),
+    "bf16": (lambda: plain(element=bf16), split(2, HIGH), {"M": 100, "N": 40, "K": 264}),
+    "a residual": (residual, split(2, HIGH), {"M": 129, "N": 72, "K": 200}),
+    "an output in f32": (across, split(4, HIGH), {"M": 77, "N": 56, "K": 456}),
+    "a batch": (batched, split(2, SMALL), {"B": 3, "M": 45, "N": 72, "K": 200}),
+    "two products": (gated, split(2, SMALL), {"M": 21, "N": 88, "K": 328}),
+}
+
+
+def wanted_of(module: ModuleOp, sizes: Mapping[str, int]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Inputs, and what the program means on them."""
+    frontend = parse_text(make_context(), str(module), "split.mlir")
+    inputs = make_inputs(only(frontend, GraphOp), sizes, 4)
+    return inputs, meant(frontend, inputs, sizes)
+
+
+COUNTED = (
+    *("ctas", "threads", "global_write_bytes", "shared_read_bytes", "shared_write_bytes"),
+    *("bank_conflicts", "peak_shared_bytes", "tma_loads", "tma_bytes", "wgmma", "barriers"),
+    "mbarrier_waits",
+)
+"""What a plan foretells, and the simulator counts."""
+
+
+# What they compute ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_split_product_computes_what_it_means(name: str, tmp_path: Path) -> None:
+    """With no race, with what its plan foretells, and the same bits in another interleaving."""
+    make, fields, sizes = CASES[name]
+    module, plan = make(), written(tmp_path, fields)
+    inputs, wanted = wanted_of(module, sizes)
+    kernels = gpu_module_of(run(module, "gpu", plan))
+    kernel = kernels.kernels()[0]
+    assert kernel.cluster_size == fields["split_k"]
+    first = simulate(kernels, inputs, sizes)
+    assert first.variant == kernel.sym_name.data and not first.findings
+    assert_agree(first.outputs, wanted, name)
+    planned = run(module, "plan", plan)
+    schedule = next(op for op in planned.ops if isinstance(op, ScheduleOp))
+    foretold = estimate(only(planned, KernelOp), schedule, sizes, MULTIPROCESSORS).as_dict()
+    counted = {field: getattr(first.counters, field) for field in COUNTED}
+    assert counted == {field: foretold[field] for field in COUNTED}
+    second = simulate(kernels, inputs, sizes, schedule="random", seed=3, completion="random")
+    assert not second.findings
+    assert [a.tobytes() for a in first.outputs] == [b.tobytes() for b in second.outputs]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_tiles_of_a_split_product_mean_the_same(name: str, tmp_path: Path) -> None:
+    make, fields, sizes = CASES[name]
+    module, plan = make(), written(tmp_path, fields)
+    inputs, wanted = wanted_of(module, sizes)
+    tiles = run(module, "plan", plan)
+    build("region-to-gpu", "sm_90a").apply(make_context(), tiles)
+    assert find(gpu_module_of(tiles).kernels()[0], tile.ReduceScatterOp)
+    found = play(tiles, only(module, GraphOp).sym_name.data, inputs, sizes)
+    assert found is not None
+    assert_agree(list(found), wanted, name)
+
+
+# Refusals ------------------------------------------------------------------------------
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "three": (split(3), f"does not share out 128 columns by {COLUMNS}; use 2, 4 or 8, of a tile"),
+    "narrow": (
+        split(8, {"tile": [64, 32, 64], "warp_tile": [64, 32], "consumers": 1}),
+        f"share out 32 columns by {COLUMNS}; use 2, 4 or 8, of a tile of a multiple of 64 columns",
+    ),
+    "persistent": (split(2, persistent=True), "a persistent kernel does not have; use persistent"),
+    "a cluster": (split(2, cluster=[2, 1]), "takes the CTAs of a cluster for itself; use it with"),
+    "no wgmma": (
+        {"variant": "cp_async", "split_k": 2},
+        "asks for a split_k that only kernels of wgmma have; use 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_split_that_no_kernel_has_is_refused(name: str, tmp_path: Path) -> None:
+    plan, why = REFUSED[name]
+    with pytest.raises(PolycError) as refused:
+        run(plain(), "gpu", written(tmp_path, plan))
+    assert refused.value.kind == "UnsupportedPlan" and why in refused.value.message
+
+
+def test_a_convolution_does_not_split(tmp_path: Path) -> None:
+    text = (ROOT / "examples" / "conv_silu.mlir").read_text()
+    module = parse_text(make_context(), text, "conv.mlir")
+    with pytest.raises(PolycError, match="a split_k that no convolution has") as refused:
+        run(module, "gpu", written(tmp_path, {"split_k": 2, "persistent": False, "stages": 2}))
+    assert refused.value.kind == "UnsupportedPlan"
+
+
+def test_a_users_plan_compiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program, out = tmp_path / "plain.mlir", tmp_path / "plain.cu"
+    program.write_text(str(plain()))
+    plan = written(tmp_path, split(4))
+    options = ["--arch", "sm_90a", "--plan", plan, "--emit", "cuda", "-o", str(out)]
+    assert main(["compile", str(program), *options]) == 0
+    capsys.readouterr()
+    assert "__cluster_dims__(4, 1, 1)" in out.read_text()
