@@ -93,7 +93,7 @@ def test_what_is_not_finite_in_the_head_beside_stays_there(
         array.reshape(2, 300, -1, 5, features)[..., ::2, :] = np.nan
     for variant in (None, *job.variants):
         try:
-            found: list[Any] = job.run(inputs, variant=variant)
+            found: list[Any] = job.run(inputs, {"H": sizes["H"]}, variant=variant)
         except PolycError as error:
             assert error.kind == "NoVariant" and variant is not None
             continue
