@@ -37,6 +37,7 @@ from polyc.dialects.region.graph import ends, source
 from polyc.families.family import Family, schedules_of
 from polyc.families.registry import BY_NAME
 from polyc.lowering.region_to_gpu.frame import Lowering, global_type
+from polyc.lowering.region_to_gpu.sequences import together
 from polyc.rewriting.driver import located, rewrite
 
 
@@ -224,19 +225,11 @@ class Places:
 
 
 def sequences(graph: GraphOp, scheduled: Sequence[Scheduled], places: Places) -> list[SequenceOp]:
-    """The variants of a graph: for each variant of a kernel, what the others have beside it.
-
-    A kernel without a schedule of that name has its next one, or its last, which takes all sizes.
-    """
-    names = merged([[p.variant.data for p in one.plans] for one in scheduled])
+    """The variants of a graph: a launch for each kernel, by the schedules that run together."""
+    plans = [one.plans for one in scheduled]
     found: list[SequenceOp] = []
-    seen: set[tuple[str, ...]] = set()
-    for number, name in enumerate(names):
-        chosen = [_beside(one, names[number:]) for one in scheduled]
-        kernels = tuple(plan.kernel_name for plan in chosen)
-        if kernels in seen:
-            continue
-        seen.add(kernels)
+    for numbers, name in together(plans, graph.symbol_names, graph.assumptions).items():
+        chosen = [own[i] for own, i in zip(plans, numbers, strict=True)]
         facts = dict.fromkeys(fact for plan in chosen for fact in plan.when.data)
         align = [1] * (len(graph.ins) + len(graph.outs))
         ops: list[Operation] = [WorkspaceOp(n, t) for n, t in places.workspaces.items()]
@@ -252,25 +245,6 @@ def sequences(graph: GraphOp, scheduled: Sequence[Scheduled], places: Places) ->
         label = f"{graph.sym_name.data}_{name}"
         found.append(SequenceOp(label, AssumptionsAttr(tuple(facts)), align, ops))
     return found
-
-
-def merged(lists: Sequence[Sequence[str]]) -> list[str]:
-    """The names of all lists, the longest one's first; another's stand before what follows them.
-
-    So the last name is the last one of all lists that have it, where they agree on an order.
-    """
-    names = list(max(lists, key=len))
-    for some in lists:
-        for i, name in enumerate(some):
-            if name not in names:
-                after = [names.index(later) for later in some[i + 1 :] if later in names]
-                names.insert(min(after, default=len(names)), name)
-    return names
-
-
-def _beside(one: Scheduled, names: Sequence[str]) -> ScheduleOp:
-    """The first schedule of a kernel that is among ``names``, or its last."""
-    return next((p for p in one.plans if p.variant.data in names), one.plans[-1])
 
 
 @dataclass(frozen=True)

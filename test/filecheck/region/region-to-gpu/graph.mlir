@@ -18,12 +18,12 @@
 // CHECK-NEXT:        gpu.launch @mlp_0_tma_small grid [(M + 127) floordiv 128, (L + 127) floordiv 128] persistent
 // CHECK-NEXT:        gpu.launch @mlp_1_tma_small grid [(M + 127) floordiv 128, (N + 127) floordiv 128] persistent
 // CHECK-NEXT:      }
-// CHECK-NEXT:      gpu.sequence @mlp_tma when (K mod 8 == 0, L mod 8 == 0, K >= 1, N mod 8 == 0, L >= 1) align [16, 16, 16, 16] {
+// CHECK:           gpu.sequence @mlp_tma when (K mod 8 == 0, L mod 8 == 0, K >= 1, N mod 8 == 0, L >= 1) align [16, 16, 16, 16] {
 // CHECK-NEXT:        gpu.workspace "v0" : !gpu.global<[M, L], f16>
 // CHECK-NEXT:        gpu.launch @mlp_0_tma grid [(M + 127) floordiv 128, (L + 255) floordiv 256] persistent
 // CHECK-NEXT:        gpu.launch @mlp_1_tma grid [(M + 127) floordiv 128, (N + 255) floordiv 256] persistent
 // CHECK-NEXT:      }
-// CHECK-NEXT:      gpu.sequence @mlp_cp_async when (K mod 2 == 0, L mod 2 == 0, N mod 2 == 0) align [4, 4, 4, 4] {
+// CHECK:           gpu.sequence @mlp_cp_async when (K mod 2 == 0, L mod 2 == 0, N mod 2 == 0) align [4, 4, 4, 4] {
 // CHECK:           gpu.sequence @mlp_scalar align [2, 2, 2, 2] {
 // CHECK-NEXT:        gpu.workspace "v0" : !gpu.global<[M, L], f16>
 // CHECK-NEXT:        gpu.launch @mlp_0_scalar

@@ -21,7 +21,7 @@ from polyc.dialects.region import KernelOp
 from polyc.families.family import Fields
 from polyc.families.loops.schedules import LOOPS
 from polyc.lowering.gpu_to_cuda import cuda_source
-from polyc.lowering.region_to_gpu import merged
+from polyc.lowering.region_to_gpu.sequences import merged
 from polyc.passes.finish import finish
 from polyc.passes.pipeline import build
 from polyc.passes.plan import select as plan_select
