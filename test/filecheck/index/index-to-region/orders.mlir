@@ -33,14 +33,23 @@ frontend.graph @between(%x: !frontend.tensor<[N, 64, 56, 56], f16>, %u: !fronten
 // CHECK-NEXT:      outs(y: !region.memref<[N, 64, 56, 56], f16
 // CHECK-NEXT:    region.read %v4 affine_map<(d0, d1, d2, d3)[s0] -> (d0, d2, d3, d1)>
 
-// Windows in groups are stored, with the channels of a group inside.
-frontend.graph @groups(%x: !frontend.tensor<[N, 56, 56, 128], f16>, %w: !frontend.tensor<[128, 3, 3, 32], f16>) -> (y: !frontend.tensor<[N, 56, 56, 128], f16>) {
+// Windows in groups of few filters are stored, with the channels of a group inside.
+frontend.graph @groups(%x: !frontend.tensor<[N, 56, 56, 128], f16>, %w: !frontend.tensor<[128, 3, 3, 8], f16>) -> (y: !frontend.tensor<[N, 56, 56, 128], f16>) {
+  %0 = frontend.conv2d nhwc %x, %w stride [1, 1] padding [1, 1, 1, 1] dilation [1, 1] groups 16 {acc = f32} : (!frontend.tensor<[N, 56, 56, 128], f16>, !frontend.tensor<[128, 3, 3, 8], f16>) -> !frontend.tensor<[N, 56, 56, 128], f16>
+  frontend.output %0 : !frontend.tensor<[N, 56, 56, 128], f16>
+}
+// CHECK:       region.kernel @groups_1 iters [n: N, i1: 56, i2: 56, i3: 16, i4: 3, i5: 3, i6: 8]
+// CHECK-NEXT:      ins(%x:
+// CHECK-NEXT:      outs(v1: !region.memref<[N, 56, 56, 16, 3, 3, 8], f16
+
+// In groups of 16 and more they are read where they lie, and the filter as it is.
+frontend.graph @large(%x: !frontend.tensor<[N, 56, 56, 128], f16>, %w: !frontend.tensor<[128, 3, 3, 32], f16>) -> (y: !frontend.tensor<[N, 56, 56, 128], f16>) {
   %0 = frontend.conv2d nhwc %x, %w stride [1, 1] padding [1, 1, 1, 1] dilation [1, 1] groups 4 {acc = f32} : (!frontend.tensor<[N, 56, 56, 128], f16>, !frontend.tensor<[128, 3, 3, 32], f16>) -> !frontend.tensor<[N, 56, 56, 128], f16>
   frontend.output %0 : !frontend.tensor<[N, 56, 56, 128], f16>
 }
-// CHECK:       region.kernel @groups_1 iters [n: N, i1: 56, i2: 56, i3: 4, i4: 3, i5: 3, i6: 32]
-// CHECK-NEXT:      ins(%x:
-// CHECK-NEXT:      outs(v1: !region.memref<[N, 56, 56, 4, 3, 3, 32], f16
+// CHECK:       region.kernel @large iters [n: N, i1: 56, i2: 56, i3: 128]
+// CHECK:         region.read %x {{.*}}floordiv 32
+// CHECK:         region.read %w affine_map<(d0, d1, d2, d3)[s0] -> (d0, d1, d2, d3)>
 
 // What is viewed in another shape lies as it is.
 frontend.graph @viewed(%x: !frontend.tensor<[N, 64, H, W], f16>, %w: !frontend.tensor<[64, 64, 3, 3], f16>, %u: !frontend.tensor<[64, 64, 3, 3], f16>) -> (y: !frontend.tensor<[W, 64, H, N], f16>, z: !frontend.tensor<[N, 64, H, W], f16>) {
