@@ -7,6 +7,7 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
+from polyc.affine.expressions import Floor, linear_of
 from polyc.cost.values import MOVES, Values, operations, size_in_bytes
 from polyc.cost.work import COPY, LOAD, STORE, Work
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
@@ -171,11 +172,24 @@ def _operand_bytes(
         if attention and any(isinstance(o, ReduceOp) for o in values.behind([factor])):
             continue  # The weights stay in registers.
         pixels = any(_is_pixel(values, a, tile) for a in own)
+        reads = [op for op in values.behind([factor]) if isinstance(op, ReadOp)]
         again = 1.0
         for label, step in tile.items():
+            if any(_is_grouped(read, label) for read in reads):
+                own -= {label}
             if label not in own and not (label == "pixels" and pixels):
                 again *= -(-_extent(values, label, tile) // step)
-        reads = (op.tensor for op in values.behind([factor]) if isinstance(op, ReadOp))
-        tensor = next(reads, factor)
+        tensor = reads[0].tensor if reads else factor
         found[tensor] = again * values.points(own) * OPERAND_BYTES
     return found
+
+
+def _is_grouped(read: ReadOp, label: str) -> bool:
+    """Whether points of an axis read the same in groups, which tiles lie inside of."""
+    labels = read.result.type.labels
+    if label not in labels:
+        return False
+    axis = ("d", labels.index(label))
+    atoms = [atom for e in read.map.data.results for atom, _ in linear_of(e).terms]
+    inside = any(isinstance(a, Floor) and axis in dict(a.num.terms) for a in atoms)
+    return inside and axis not in atoms

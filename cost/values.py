@@ -159,9 +159,10 @@ class Values:
                 return found.union(*(self._own[v] for v in self.operands(op)))
 
     def factors(self, reduce: ReduceOp) -> tuple[SSAValue, SSAValue] | None:
-        """The factors of a sum of products of which each has an axis of its own, or None.
+        """The factors of a sum of products that run over unlike axes, or None.
 
-        This is what tensor cores compute: each element of a factor is used several times.
+        This is what tensor cores compute: each element of a factor is used several times, or a
+        group of it is, as the channels of an image that is read in groups.
         """
         product = self.real(reduce.operand).owner
         while isinstance(product, MOVES):
@@ -171,7 +172,7 @@ class Values:
         lhs, rhs = self.operands(product)
         left, right = self.own(lhs), self.own(rhs)
         both = product.fn.data == "mul" and set(reduce.labels) <= left & right
-        return (lhs, rhs) if both and left - right and right - left else None
+        return (lhs, rhs) if both and set(left) != set(right) else None
 
     def contractions(self) -> list[ReduceOp]:
         """The sums of products."""

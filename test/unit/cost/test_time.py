@@ -14,6 +14,7 @@ from xdsl.ir import Attribute
 from polyc.bench.modelled import RESULTS, measured, measured_kernels, modelled_times
 from polyc.cost.device import DEVICES, H100, H200
 from polyc.cost.time import Time, chosen, modelled, times_of
+from polyc.dialects import frontend
 from polyc.dialects.frontend import AttentionOp
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
@@ -342,3 +343,26 @@ def test_a_chip_may_be_named() -> None:
     module = planned(s.done(z=s.fn("add", x, y)))
     one, other = (times_of(module, {}, device)[0].memory for device in (H100, H200))
     assert one / other == pytest.approx(H200.memory / H100.memory)
+
+
+def test_filters_in_groups_multiply_and_read_their_own_channels() -> None:
+    """Four groups have a quarter of the products; what is read from memory is the image once."""
+
+    def conv(groups: int) -> ModuleOp:
+        s = Sketch("conv")
+        x, w = s.input("x", 32, 56, 56, 128), s.input("w", 128, 3, 3, 128 // groups)
+        op = frontend.Conv2dOp(
+            x,
+            w,
+            layout="nhwc",
+            stride=(1, 1),
+            padding=[1, 1, 1, 1],
+            dilation=(1, 1),
+            groups=groups,
+        )
+        return s.done(y=s.add(op))
+
+    whole, parts = the_time(conv(1)), the_time(conv(4))
+    assert parts.tensor == pytest.approx(whole.tensor / 4, rel=0.1)
+    assert parts.seconds < 2 * whole.seconds and parts.memory <= whole.memory
+    assert parts.cache < 3 * whole.cache
