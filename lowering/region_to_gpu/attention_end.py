@@ -13,15 +13,12 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from polyc.dialects import region
 from polyc.dialects.gpu import tile
 from polyc.lowering.region_to_gpu.attention_parts import (
-    COLUMN,
-    ROW,
     Parts,
     QueryTile,
     Rows,
-    element_of,
     sizes_of,
 )
-from polyc.lowering.region_to_gpu.point import Making, Point
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Making, Point, element_of
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
 from polyc.rewriting.region.building import type_of

@@ -29,7 +29,7 @@ from xdsl.dialects import math as math_ops
 from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
 from xdsl.dialects.utils import FastMathFlag
-from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
 from polyc.affine.expressions import canonical_expr
@@ -37,18 +37,16 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import BlockIdOp
-from polyc.dialects.gpu.types import FragmentType, GlobalType
+from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN
 from polyc.dialects.plan.fields import record_of
 from polyc.families.attention.recognise import HeadOperand, StreamingAttention
 from polyc.families.facts import holds_always
 from polyc.lowering.region_to_gpu.frame import Frame
-from polyc.lowering.region_to_gpu.point import Point
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point, element_of
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit, affine_dim, ceil_div
-
-ROW, COLUMN = AffineExpr.dimension(0), AffineExpr.dimension(1)
 
 BY_ROW = AffineMap.from_callable(lambda i, j: (i,))
 QUARTERS = AffineMap.from_callable(lambda i, j: (i, j // 2 % 4))
@@ -426,8 +424,3 @@ class Parts:
 def sizes_of(fragment: SSAValue) -> tuple[int, ...]:
     """The sizes of a fragment."""
     return cast("FragmentType", fragment.type).sizes
-
-
-def element_of(value: SSAValue) -> Attribute:
-    """The element type of a fragment or tensor."""
-    return cast("FragmentType | GlobalType", value.type).element_type

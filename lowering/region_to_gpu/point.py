@@ -1,7 +1,7 @@
 """``region-to-gpu``: region values at one point of a tile, as the scalar body of a ``gpu.map``.
 
-This is the only writer of such maps from regions: whatever way a kernel reduces, what it computes
-element by element it asks of a ``Point``, which takes values from fragments where these hold them.
+Products, convolutions, rows and loops write their maps by it: whatever way a kernel reduces, what
+it computes element by element it asks of a ``Point``, which takes values that fragments hold there.
 """
 
 from __future__ import annotations
