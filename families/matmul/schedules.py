@@ -18,7 +18,7 @@ from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted
 from polyc.families.matmul.recognise import Contraction, find_contraction
 from polyc.families.matmul.split import facts as split_facts
-from polyc.families.matmul.split import splits
+from polyc.families.matmul.split import named, splits
 
 TMA_AXES = 5
 """The most dimensions of a tensor that TMA copies boxes of (CUDA driver API,
@@ -252,8 +252,8 @@ def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     the chip idle.
     """
     few = [
-        MatmulVariant(f"tma_split{s.parts}", 8, {**_WGMMA, **s.fields()})
-        for s in splits(gemm, arch)
+        MatmulVariant(name, 8, {**_WGMMA, **split.fields()})
+        for name, split in named(splits(gemm, arch)).items()
     ]
     if gemm.beside:
         return [*few, *PAIRS[arch]]

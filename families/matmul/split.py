@@ -35,8 +35,11 @@ GPC = 16
 """SMs that each GPC of a chip of sm_90 is taken to have for clusters.  A cluster lies in one GPC
 (CUDA C++ Programming Guide, "Thread Block Clusters"); what is left of that stays out of them."""
 
-COUNT = 2
-"""Variants of one product, each for sizes of its own."""
+FEW_ROWS = 16
+"""Rows of an output of which a low tile has few."""
+
+LOW, HIGH = 64, 128
+"""Rows of a tile: of the rows that are not there, a box costs the copy engine what others do."""
 
 STAGES = (4, 6)
 """The least and the most stages that the sums of a tile shall leave room for."""
@@ -64,6 +67,15 @@ class Split:
         }
 
 
+def named(splits: Sequence[Split]) -> dict[str, Split]:
+    """The splits of a product by the names of their variants."""
+    found: dict[str, Split] = {}
+    for split in splits:
+        name = f"tma_{'low_' if split.rows == LOW else ''}split{split.parts}"
+        found[f"tma_wide_split{split.parts}" if name in found else name] = split
+    return found
+
+
 def tiles_of(gemm: Contraction, rows: int, columns: int) -> list[Dim]:
     """The tiles along each axis of the output: a batch's, the rows and the columns."""
     matrix = (gemm.size(gemm.m).ceildiv(rows), gemm.size(gemm.n).ceildiv(columns))
@@ -71,18 +83,26 @@ def tiles_of(gemm: Contraction, rows: int, columns: int) -> list[Dim]:
 
 
 def clusters(arch: str, parts: int) -> int:
-    """The clusters of ``parts`` CTAs that run at once, of one CTA an SM."""
-    return ARCHS[arch].multiprocessors // GPC * (GPC // parts)
+    """The clusters of ``parts`` CTAs that run at once, of one CTA an SM.
+
+    GPCs are uneven.  On an H200 as many clusters of 4 or 8 as would fill it take longer than half
+    as many CTAs do in clusters half as large; those of 2 do not.
+    """
+    return ARCHS[arch].multiprocessors // GPC * (GPC // parts) - (parts > 2)
 
 
 def facts(gemm: Contraction, tile: Sequence[int], parts: int, arch: str) -> list[Assumption]:
-    """That the chip has room for all clusters at once, and each CTA of them its steps."""
+    """That the chip has room for all clusters at once, and each CTA of them its steps.
+
+    A low tile is for outputs of no more rows.
+    """
     rows, columns, depth = tile
     tiles = prod(tiles_of(gemm, rows, columns), start=Dim.const(1))
-    return [
+    found = [
         Assumption(-tiles + clusters(arch, parts), ">="),
         Assumption(gemm.size(gemm.k) - least_steps(parts) * depth, ">="),
     ]
+    return [*found, Assumption(-gemm.size(gemm.m) + LOW, ">=")] if rows == LOW else found
 
 
 def least_steps(parts: int) -> int:
@@ -91,45 +111,66 @@ def least_steps(parts: int) -> int:
 
 
 def splits(gemm: Contraction, arch: str) -> list[Split]:
-    """The splits of a product that may be worth a kernel, those of most CTAs first.
+    """The splits of a product that may be worth a kernel, each for sizes of its own.
 
-    The tile is the largest one whose clusters keep more than half of the chip busy where symbols
-    are as small as they can be, or else the smallest: a larger one reads its operands for more
-    elements.  Of the numbers of CTAs that there is room for then, the largest is taken, and the
-    next one for larger sizes.
+    One is of a low tile, for outputs of so few rows, and one of a high tile; and where that is not
+    for all sizes, the one of the widest tile and the fewest CTAs, which has room for most tiles.
     """
-    chip = ARCHS[arch]
-    if not chip.wgmma:
+    if not ARCHS[arch].wgmma:
         return []
+    known, symbols = gemm.kernel.assumptions, gemm.kernel.symbol_names
+    rows = gemm.size(gemm.m)
+
+    def holds(size: Dim) -> bool:
+        return holds_always(Assumption(size, ">="), known, symbols)
+
+    def for_all(split: Split) -> bool:
+        tile = (split.rows, split.columns, DEPTH)
+        return all(holds(fact.expr) for fact in facts(gemm, tile, split.parts, arch))
+
+    found: list[Split] = []
+    if not holds(rows - (LOW + 1)):
+        low = _fitting(gemm, arch, LOW)
+        found += low[:1]
+    if not holds(-rows + LOW):
+        high = _fitting(gemm, arch, HIGH)
+        found += high[:1]
+        most = sorted(high, key=lambda split: (split.parts, -split.columns))[:1]
+        if most != high[:1] and not for_all(high[0]):
+            found += most
+    return found
+
+
+def _fitting(gemm: Contraction, arch: str, rows: int) -> list[Split]:
+    """The splits of tiles of so many rows that the chip has room for, the best one first.
+
+    That is where symbols are as small as they can be: of those that keep half of the chip busy one
+    of the fewest CTAs a cluster, as these bring their sums together soonest.  Of two such tiles the
+    narrow one keeps more of it busy; the wide one reads the rows less often, of which a low tile
+    has many that are not there.
+    """
+    chip, depth = ARCHS[arch], gemm.size(gemm.k).constant()
     known, symbols = gemm.kernel.assumptions, gemm.kernel.symbol_names
 
     def at_most(axis: str, size: int) -> bool:
         return holds_always(Assumption(-gemm.size(axis) + size, ">="), known, symbols)
 
-    rows = 64 if at_most(gemm.m, 64) else 128
-    widths = (64,) if at_most(gemm.n, 64) else (128, 64)
-    found: list[Split] = []
-    for columns in widths:
-        least = prod(tiles.constant() or 1 for tiles in tiles_of(gemm, rows, columns))
+    some = gemm.size(gemm.m).constant()
+    few = rows == LOW and (some is None or some <= FEW_ROWS)
+    found: list[tuple[tuple[int, int], Split]] = []
+    for columns in (64,) if at_most(gemm.n, 64) else (128, 64):
+        *batch, high, wide = tiles_of(gemm, rows, columns)
+        low = Dim.const(1) if rows == LOW else high
+        least = prod(tiles.constant() or 1 for tiles in (*batch, low, wide))
         stages = stages_of(len(gemm.parts), rows, columns, chip.shared_bytes)
-        depth = gemm.size(gemm.k).constant()
-        fitting = [
-            parts
-            for parts in PARTS
-            if least <= clusters(arch, parts)
-            and (depth is None or depth >= least_steps(parts) * DEPTH)
-        ]
-        if stages < STAGES[0] or not fitting:
-            continue
-        found = [Split(rows, columns, stages, parts) for parts in fitting[:COUNT]]
-        if gemm.size(gemm.n).constant() is None or 2 * least * fitting[0] > chip.multiprocessors:
-            break
-    tile = (found[0].rows, found[0].columns, DEPTH) if found else ()
-    if found and all(
-        holds_always(fact, known, symbols) for fact in facts(gemm, tile, found[0].parts, arch)
-    ):
-        return found[:1]
-    return found
+        for parts in PARTS:
+            deep = depth is None or depth >= least_steps(parts) * DEPTH
+            if stages < STAGES[0] or least > clusters(arch, parts) or not deep:
+                continue
+            busy = 2 * least * parts >= clusters(arch, 1)
+            order = (parts, -columns if few else columns) if busy else (-least * parts + 10**6, 0)
+            found.append((order, Split(rows, columns, stages, parts)))
+    return [split for _, split in sorted(found, key=lambda one: one[0])]
 
 
 def stages_of(products: int, rows: int, columns: int, shared: int) -> int:

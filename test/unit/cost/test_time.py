@@ -80,25 +80,23 @@ def test_a_few_blocks_use_a_part_of_the_chip() -> None:
 
 
 def test_clusters_that_split_k_use_more_of_the_chip() -> None:
-    """32 tiles of 128 rows and 64 columns, each of four SMs, which bring their sums together."""
+    """32 tiles of 128 rows and 64 columns, each of two SMs, which bring their sums together."""
     time = the_time(product(4096, 4096, 64))
-    assert time.variant == "tma_split4"
-    assert time.waves == pytest.approx(128 / 132)
+    assert time.variant == "tma_split2"
+    assert time.waves == pytest.approx(64 / 132)
     whole = 2 * 4096 * 4096 * 64
-    assert time.tensor == pytest.approx(
-        whole / min(H200.tensor_flops, H200.tensor_peak * 128 / 132)
-    )
-    sums = 4 * 4096 * 64 * 4 / (H200.exchange * 128 / 132)
+    assert time.tensor == pytest.approx(whole / min(H200.tensor_flops, H200.tensor_peak * 64 / 132))
+    sums = 2 * 4096 * 64 * 4 / (H200.exchange * 64 / 132)
     assert time.after == pytest.approx(H200.fill + sums + 2 * H200.latency)
     # One step more than parts of equal length is one more for the longest part.
     longer = the_time(product(4096, 4096 + 8, 64))
-    assert longer.tensor == pytest.approx(time.tensor * (4104 / 4096) * (4 * 17 / 65))
+    assert longer.tensor == pytest.approx(time.tensor * (4104 / 4096) * (2 * 33 / 65))
 
 
 def test_the_end_of_a_split_waits_for_no_rows_that_are_not_there() -> None:
-    few, many = (the_time(product(m, 4096, 4096)) for m in (1, 64))
-    assert few.variant == many.variant == "tma_split4"
-    assert many.after - few.after == pytest.approx(4 * 63 * 4096 * 4 / (H200.exchange * 128 / 132))
+    few, many = (the_time(product(m, 4096, 4096)) for m in (1, 16))
+    assert few.variant == many.variant == "tma_low_split2"
+    assert many.after - few.after == pytest.approx(2 * 15 * 4096 * 4 / (H200.exchange * 64 / 132))
 
 
 def test_one_tile_more_than_a_wave_is_a_wave_more() -> None:

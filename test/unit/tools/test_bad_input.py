@@ -167,7 +167,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "parens.mlir": EXAMPLE.read_text().replace("[M, K]", f"[{'(' * 4000}M{')' * 4000}, K]"),
         "string.mlir": EXAMPLE.read_text().partition('param"')[0] + "a" * 50_000,
         "word.mlir": "a" * 100_000,
-        "wide.json": '{"tile": [256, 256, 64], "warp_tile": [128, 256]}',
+        "wide.json": '{"variant": "tma_split8", "tile": [256, 256, 64], "warp_tile": [128, 256]}',
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)

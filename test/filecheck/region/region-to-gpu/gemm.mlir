@@ -5,7 +5,8 @@
 
 // CHECK: gpu.module @gemm arch "sm_90a" symbols [M, K, N] {
 // The CTAs of a cluster share the steps of a tile, and then its columns.
-// CHECK-NEXT: gpu.kernel @gemm_tma_split8({{.*}}) threads 384 cluster 8 {
+// CHECK-NEXT: gpu.kernel @gemm_tma_low_split8({{.*}}) threads 256 cluster 8 {
+// CHECK:      gpu.kernel @gemm_tma_split8({{.*}}) threads 384 cluster 8 {
 // CHECK-NEXT:   %m0, %n0 = gpu.tile_coordinates[%M, %N] tile <128, 128> raster "grouped" 16 cluster
 // CHECK:        %rank = gpu.cluster_rank
 // CHECK-NEXT:   %part = affine.apply affine_map<(d0) -> ((((d0 + 511) floordiv 512) * 64))> (%K)
@@ -19,7 +20,7 @@
 // CHECK-NEXT:   gpu.reduce_scatter sum %acc rows %rows into [[PART]] : !gpu.fragment<[128, 128], f32>, !gpu.fragment<[128, 16], f32>
 // CHECK-NEXT:   [[N:%.*]] = affine.apply affine_map<(d0, d1) -> ((d0 + (d1 * 16)))> (%n0, %rank{{.*}})
 // CHECK-NEXT:   gpu.map [[PART]] : !gpu.fragment<[128, 16], f32> origin [%m0, [[N]]] ins(%bias
-// CHECK:      gpu.kernel @gemm_tma_split4({{.*}}) threads 384 cluster 4 {
+// CHECK:      gpu.kernel @gemm_tma_split2({{.*}}) threads 384 cluster 2 {
 // CHECK:      gpu.kernel @gemm_tma_small(
 // CHECK:        gpu.tile_loop (%m0, %n0, %tile) = [%M, %N] tile <128, 128> raster "grouped" 16 {
 // CHECK:          gpu.pipeline %k0, %i = to %K step 64 stages 6 {
@@ -50,8 +51,9 @@
 // CHECK:      gpu.kernel @gemm_cp_async(
 // CHECK:      gpu.kernel @gemm_scalar(
 // CHECK:      gpu.dispatch (A: !gpu.global<[M, K], f16>, B: !gpu.global<[N, K], f16>, bias: !gpu.global<[N], f16> {role = "param"}) -> (C: !gpu.global<[M, N], f16>) {
-// CHECK-NEXT:   gpu.launch @gemm_tma_split8 when (K mod 8 == 0, N mod 8 == 0, -((M + 127) floordiv 128) * ((N + 127) floordiv 128) >= -16, K >= 2048) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, 8 * ((N + 127) floordiv 128)]
-// CHECK-NEXT:   gpu.launch @gemm_tma_split4 when (K mod 8 == 0, N mod 8 == 0, -((M + 127) floordiv 128) * ((N + 127) floordiv 128) >= -32, K >= 1024) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, 4 * ((N + 127) floordiv 128)]
+// CHECK-NEXT:   gpu.launch @gemm_tma_low_split8 when ({{.*}}, K >= 2048, -M >= -64) align [16, 16, 16, 16] grid [(M + 63) floordiv 64, 8 * ((N + 127) floordiv 128)]
+// CHECK-NEXT:   gpu.launch @gemm_tma_split8 when (K mod 8 == 0, N mod 8 == 0, -((M + 127) floordiv 128) * ((N + 127) floordiv 128) >= -15, K >= 2048) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, 8 * ((N + 127) floordiv 128)]
+// CHECK-NEXT:   gpu.launch @gemm_tma_split2 when (K mod 8 == 0, N mod 8 == 0, -((M + 127) floordiv 128) * ((N + 127) floordiv 128) >= -64, K >= 1536) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, 2 * ((N + 127) floordiv 128)]
 // CHECK-NEXT:   gpu.launch @gemm_tma_small when (K mod 8 == 0, N mod 8 == 0, -3 * ((((M + 127) floordiv 128) * ((N + 127) floordiv 128) + 131) floordiv 132) + 5 * ((((M + 127) floordiv 128) * ((N + 255) floordiv 256) + 131) floordiv 132) >= 1, K >= 1) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, (N + 127) floordiv 128] persistent
 // CHECK-NEXT:   gpu.launch @gemm_tma when (K mod 8 == 0, N mod 8 == 0, K >= 1) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, (N + 255) floordiv 256] persistent
 // CHECK-NEXT:   gpu.launch @gemm_cp_async when (K mod 2 == 0, N mod 2 == 0) align [4, 4, 4, 4] grid [(M + 127) floordiv 128, (N + 127) floordiv 128]

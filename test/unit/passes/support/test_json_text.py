@@ -111,8 +111,8 @@ def _items(part: object) -> list[tuple[str | int, object]]:
         ('{"a": 1}', ":1:2: error[BadPlan]: a schedule has no field 'a'"),
         ('[{},\n {"variant": "x"}]', ":2:3: error[BadPlan]: there is no variant 'x' to schedule"),
         (
-            '[{"stages": 2},\n {"variant": "tma_split8", "stages": 3}]',
-            ":2:2: error[BadPlan]: the plan has two objects for variant 'tma_split8' of region "
+            '[{"stages": 2},\n {"variant": "tma_low_split8", "stages": 3}]',
+            ":2:2: error[BadPlan]: the plan has two objects for variant 'tma_low_split8' of region "
             "@gemm_bias_relu, the other at {p}:1:2; give one",
         ),
         ('{"bind": {"zz.o": "block.x"}}', ":1:1: error[BadPlan]: field 'bind' has no entry for 'z"),
