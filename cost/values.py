@@ -172,7 +172,7 @@ class Values:
         lhs, rhs = self.operands(product)
         left, right = self.own(lhs), self.own(rhs)
         both = product.fn.data == "mul" and set(reduce.labels) <= left & right
-        return (lhs, rhs) if both and set(left) != set(right) else None
+        return (lhs, rhs) if both and left != right else None
 
     def contractions(self) -> list[ReduceOp]:
         """The sums of products."""

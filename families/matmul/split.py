@@ -157,7 +157,7 @@ def _fitting(gemm: Contraction, arch: str, rows: int) -> list[Split]:
 
     some = gemm.size(gemm.m).constant()
     few = rows == LOW and (some is None or some <= FEW_ROWS)
-    found: list[tuple[tuple[int, int], Split]] = []
+    found: list[tuple[tuple[bool, int, int], Split]] = []
     for columns in (64,) if at_most(gemm.n, 64) else (128, 64):
         *batch, high, wide = tiles_of(gemm, rows, columns)
         low = Dim.const(1) if rows == LOW else high
@@ -168,7 +168,8 @@ def _fitting(gemm: Contraction, arch: str, rows: int) -> list[Split]:
             if stages < STAGES[0] or least > clusters(arch, parts) or not deep:
                 continue
             busy = 2 * least * parts >= clusters(arch, 1)
-            order = (parts, -columns if few else columns) if busy else (-least * parts + 10**6, 0)
+            by_width = -columns if few else columns
+            order = (False, parts, by_width) if busy else (True, -least * parts, 0)
             found.append((order, Split(rows, columns, stages, parts)))
     return [split for _, split in sorted(found, key=lambda one: one[0])]
 

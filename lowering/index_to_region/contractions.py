@@ -51,6 +51,10 @@ TURNED = "neighbours of the product that reads it are its neighbours in memory t
 SIDE = "it is reduced, and what follows a product on tensor cores reads it from memory"
 
 
+Turned = Mapping[SSAValue, dict[SSAValue, tuple[int, ...]]]
+"""Of products that threads compute, what they read turned, and in which order of its axes."""
+
+
 class Level(IntEnum):
     """How much around a product is stored."""
 
@@ -148,10 +152,11 @@ class Products:
 
     def settled(self) -> Settled:
         """What the levels of the products settle."""
-        orders = self._orders()
-        return Settled(self._cuts(orders), self._kept(), orders, self._beside())
+        turned = {value: self._turned(value) for value in self.given_up}
+        orders = self._orders(turned)
+        return Settled(self._cuts(orders, turned), self._kept(), orders, self._beside())
 
-    def _cuts(self, orders: Collection[SSAValue]) -> dict[SSAValue, str]:
+    def _cuts(self, orders: Collection[SSAValue], turned: Turned) -> dict[SSAValue, str]:
         """The values to store, with the reason; ``orders`` lie as their products read them."""
         found: dict[SSAValue, str] = {}
         for first, second in self._cores():
@@ -171,8 +176,8 @@ class Products:
                     self._store(found, plain, FACTOR, value, plain=True)
                 if value not in first:
                     self._end(found, value)
-        for value in self.given_up:
-            self._store(found, [*self._turned(value)], TURNED, value, plain=True)
+        for value, read in turned.items():
+            self._store(found, list(read), TURNED, value, plain=True)
         return found
 
     def _find_partners(self) -> None:
@@ -223,7 +228,7 @@ class Products:
             found |= {first, *(v for v in inside if v is second or not cost.is_contraction(v))}
         return found
 
-    def _orders(self) -> dict[SSAValue, tuple[int, ...]]:
+    def _orders(self, turned: Turned) -> dict[SSAValue, tuple[int, ...]]:
         """In which order of their axes values lie in memory that are around products.
 
         Around a convolution the windows' factor lies as it is read, pixels outside and channels
@@ -241,8 +246,8 @@ class Products:
                     found.setdefault(source, order)
             if own is not None:
                 found.setdefault(self._epilogue(value)[0], own)
-        for value in self.given_up:
-            found |= self._turned(value)
+        for read in turned.values():
+            found |= read
         return {v: order for v, order in found.items() if order != tuple(range(len(order)))}
 
     def _turned(self, value: SSAValue) -> dict[SSAValue, tuple[int, ...]]:

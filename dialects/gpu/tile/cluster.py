@@ -18,7 +18,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.gpu.tile.compute import REDUCTIONS
+from polyc.dialects.gpu.tile.compute import verify_reduction
 from polyc.dialects.gpu.types import FragmentType
 
 
@@ -103,12 +103,7 @@ class ReduceScatterOp(IRDLOperation):
         printer.print_attribute(self.target.type)
 
     def verify_(self) -> None:
-        source, target = self.source.type, self.target.type
-        assert isinstance(source, FragmentType) and isinstance(target, FragmentType)
-        if self.kind.data not in REDUCTIONS:
-            raise VerifyException(f'a reduction is {", ".join(REDUCTIONS)}, not "{self.kind.data}"')
-        if source.element_type != target.element_type:
-            raise VerifyException(f"a reduction does not convert {source} to {target}")
+        source, target = verify_reduction(self.kind.data, self.source, self.target)
         if (
             not source.sizes
             or len(source.sizes) != len(target.sizes)

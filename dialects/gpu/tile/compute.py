@@ -443,6 +443,19 @@ REDUCTIONS = ("sum", "max", "min")
 """What a ``gpu.reduce`` does with the elements that fall together."""
 
 
+def verify_reduction(
+    kind: str, source: SSAValue, target: SSAValue
+) -> tuple[FragmentType, FragmentType]:
+    """The types of two fragments of which one is reduced into the other; raises VerifyException."""
+    found, into = source.type, target.type
+    assert isinstance(found, FragmentType) and isinstance(into, FragmentType)
+    if kind not in REDUCTIONS:
+        raise VerifyException(f'a reduction is {", ".join(REDUCTIONS)}, not "{kind}"')
+    if found.element_type != into.element_type:
+        raise VerifyException(f"a reduction does not convert {found} to {into}")
+    return found, into
+
+
 @irdl_op_definition
 class ReduceOp(IRDLOperation):
     """``target[by(i)] = kind over all i of source[i]``.
@@ -527,12 +540,7 @@ class ReduceOp(IRDLOperation):
         printer.print_attribute(self.target.type)
 
     def verify_(self) -> None:
-        source, target = self.source.type, self.target.type
-        assert isinstance(source, FragmentType) and isinstance(target, FragmentType)
-        if self.kind.data not in REDUCTIONS:
-            raise VerifyException(f'a reduction is {", ".join(REDUCTIONS)}, not "{self.kind.data}"')
-        if source.element_type != target.element_type:
-            raise VerifyException(f"a reduction does not convert {source} to {target}")
+        source, target = verify_reduction(self.kind.data, self.source, self.target)
         by = self.by.data
         if (by.num_dims, by.num_symbols, len(by.results)) != (
             len(source.sizes),

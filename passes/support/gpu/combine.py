@@ -47,7 +47,7 @@ def neutral(emit: Emit, kind: str, element: Attribute) -> SSAValue:
     return emit.value(arith.ConstantOp(value))
 
 
-def element_of(op: tile.ReduceOp) -> Attribute:
+def element_of(op: tile.ReduceOp | tile.ReduceScatterOp) -> Attribute:
     """The type that a reduction is computed in; raises PolycError ``UnsupportedReduce``."""
     assert isinstance(op.source.type, FragmentType)
     element = op.source.type.element_type

@@ -17,8 +17,8 @@ from xdsl.rewriter import InsertPoint
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentType, SharedType
-from polyc.passes.support.gpu.combine import COMBINE, combine, neutral
+from polyc.dialects.gpu.types import SharedType
+from polyc.passes.support.gpu.combine import combine, element_of, neutral
 from polyc.passes.support.gpu.scope import in_loop, scope_barrier, scope_of, thread_in_scope
 from polyc.passes.support.gpu.spread import Spread
 from polyc.passes.support.gpu.symbols import enclosing_kernel
@@ -60,8 +60,7 @@ class LowerReduceScatter(RewritePattern):
         count = op.parts
         width = next(w for w in (VECTOR, 2, 1) if len(part.registers) % w == 0)
         scope = scope_of(op)
-        assert isinstance(op.source.type, FragmentType)
-        element = op.source.type.element_type
+        element = element_of(op)
         vectors = len(part.registers) // width
         emit = Emit()
         area = SharedType.of([count * vectors, scope.threads * width], element, 0)
@@ -178,15 +177,7 @@ def parts_of(op: tile.ReduceScatterOp) -> tuple[Spread, tuple[tuple[int, ...], .
     Raises PolycError ``LayoutConflict`` where the target does not lie so, or no part does, and
     ``UnsupportedReduce`` for elements that are no number of 32 bits.
     """
-    assert isinstance(op.source.type, FragmentType)
-    element = op.source.type.element_type
-    if element not in COMBINE:
-        raise PolycError(
-            "UnsupportedReduce",
-            f"a reduction is computed in f32 or i32, not in {element}; map the fragment to f32 "
-            "first",
-            op,
-        )
+    element_of(op)
     layout, spread = spread_of(op.source, op)
     where, target = spread_of(op.target, op)
     try:
