@@ -39,12 +39,14 @@ class Expected:
 
 
 SPLIT = Expected(384, 168, 5 * (128 + 128) * 64 * 2 + 2 * 5 * 8 + 128 * 128 * 4 + 8, wgmma=4)
+LOW_SPLIT = Expected(256, 168, 6 * (64 + 128) * 64 * 2 + 2 * 6 * 8 + 64 * 128 * 4 + 8, wgmma=4)
 """The sums of a tile lie beside the ring, with an mbarrier for them."""
 
 KERNELS = {
     "sm_90a": {
+        "tma_low_split8": LOW_SPLIT,
         "tma_split8": SPLIT,
-        "tma_split4": SPLIT,
+        "tma_split2": SPLIT,
         "tma_small": Expected(
             384, 168, 6 * (128 + 128) * 64 * 2 + 2 * 6 * 8 + 128 * 128 * 2, wgmma=4
         ),
