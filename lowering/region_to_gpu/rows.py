@@ -8,41 +8,37 @@ that need no other one, once more for those that need these, and once for the ou
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import StringAttr, f32
-from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
 
-from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import BlockIdOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import BinaryOp, KernelOp, ReadOp, ReduceOp, ReduceTogetherOp, UnaryOp
+from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.scope import NEUTRAL
 from polyc.dialects.region.together import StateOp
 from polyc.dialects.region.types import ValType
+from polyc.families.facts import holds_always
 from polyc.families.rows.recognise import Rows
-from polyc.lowering.region_to_gpu.frame import alignments, refuse_choice
+from polyc.families.rows.schedules import known_sizes
+from polyc.lowering.region_to_gpu.frame import Frame, alignments, refuse_choice
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Wanted, element_of
+from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
+from polyc.lowering.region_to_gpu.row_steps import Output, RowSteps
 from polyc.lowering.region_to_gpu.rows_flat import flattened
-from polyc.lowering.region_to_gpu.rows_maps import RowMaps, Tile
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
-from polyc.rewriting.postorder import reached
 from polyc.rewriting.region.chunks import Chunk
-
-CHEAP = ("add", "sub", "mul", "max", "min", "neg", "abs")
-"""Functions of one instruction: what they give is computed again rather than kept."""
-
-ALONG = AffineMap(2, 0, (ROW,))
-"""A tile's elements to their rows."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +91,19 @@ class Builder(ABC):
         self.plan = plan
         self.flat = flattened(rows.kernel, whole)
         self.rows = Rows(self.flat.kernel, rows.outer, rows.row)
-        self.maps = RowMaps(self.rows, plan)
-        self.frame = self.maps.frame
+        self.frame = Frame(self.flat.kernel)
+        self.length = self.frame.size(rows.length)
+        self.maps = RowMaps(self.frame, self.frame.emit, self.span())
+        values = self.flat.kernel.yield_op.values
+        outputs = [
+            Output(value, out, cast(ValType, value.type).labels)
+            for value, out in zip(values, self.frame.outputs, strict=True)
+        ]
+        self.steps = RowSteps(self.maps, outputs)
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        self.find_corner()
         self.compute()
-        self.write_statistics()
+        self.steps.write_statistics()
         return self.frame.finish(self.plan, bindings)
 
     @abstractmethod
@@ -110,7 +112,38 @@ class Builder(ABC):
 
     # Where the block works
 
-    def find_corner(self) -> None:
+    def span(self) -> Span:
+        """The block's tile, the first one of its rows."""
+        height, width, _ = self.plan.tile_sizes
+        places: dict[str, AffineExpr] = {
+            axis.label: AffineExpr.symbol(i) for i, axis in enumerate(self.rows.outer)
+        }
+        if self.rows.outer:
+            places[self.rows.outer[-1].label] += ROW
+        length, vector = self.length if self.has_tail() else None, self.vector()
+        corner = self.find_corner()
+        label = self.rows.row.label
+        return Span((height, width), label, COLUMN, places, corner, length, vector)
+
+    def multiple_of(self, size: int) -> bool:
+        """Whether every row is a multiple of so many elements."""
+        facts, symbols = known_sizes(self.rows, self.plan), self.rows.kernel.symbol_names
+        return holds_always(Assumption(self.rows.length.mod(size), "=="), facts, symbols)
+
+    def vector(self) -> int:
+        """So many neighbours are inside a row or beyond its end together."""
+        vector = self.plan.integer("vectorize")
+        return vector if self.multiple_of(vector) else 1
+
+    def has_tail(self) -> bool:
+        """Whether a tile may go beyond the end of a row."""
+        width = self.plan.tile_sizes[1]
+        if self.plan.algo_choice.data["rows"] == StringAttr("streaming"):
+            return not self.multiple_of(width)
+        facts, symbols = known_sizes(self.rows, self.plan), self.rows.kernel.symbol_names
+        return not holds_always(Assumption(self.rows.length - width, "=="), facts, symbols)
+
+    def find_corner(self) -> list[SSAValue]:
         """Where the block's first row is on each outer axis: the last axis goes fastest."""
         emit, height = self.frame.emit, self.plan.tile_sizes[0]
         counts = block_counts(self.rows, self.plan)
@@ -127,16 +160,16 @@ class Builder(ABC):
             label = self.rows.outer[i].label
             place.name_hint = f"{label}0" if i == len(counts) - 1 else label
             found.insert(0, place)
-        self.maps.corner = found
+        return found
 
     # A tile
 
     def load(self, over: Tile, steps: Sequence[Sequence[SSAValue]]) -> None:
         """Copy what the first step or several steps read into fragments, each tensor once."""
         emit = self.maps.emit
-        reached = [self.along_row(roots, ()) for roots in steps]
+        reached = [self.steps.along_row(roots, ()) for roots in steps]
         for op in self.flat.kernel.body.block.ops:
-            if not isinstance(op, ReadOp) or not self.rows.copied(op, self.maps.height):
+            if not isinstance(op, ReadOp) or not self.rows.copied(op, self.maps.span.sizes[0]):
                 continue
             users = [i for i, values in enumerate(reached) if op.result in values]
             if users and (users[0] == 0 or len(users) > 1):
@@ -151,94 +184,8 @@ class Builder(ABC):
         emit = self.maps.emit
         start = emit.index(0) if over.start is None else over.start
         symbols = list(self.frame.symbols.values())
-        where = [*self.maps.corner, start]
+        where = [*self.maps.span.origin, start]
         return [emit.apply(c, where, symbols) for c in self.rows.coordinates(read)]
-
-    def along_row(
-        self, roots: Sequence[SSAValue], held: Collection[SSAValue]
-    ) -> dict[SSAValue, None]:
-        """The values along the row that a map computes for ``roots``, operands before users."""
-
-        def computed(values: Iterable[SSAValue]) -> list[SSAValue]:
-            return [v for v in values if v not in held and self.rows.has_row(v)]
-
-        def operands(value: SSAValue) -> list[SSAValue]:
-            assert isinstance(value.owner, Operation)
-            return computed(value.owner.operands)
-
-        return dict.fromkeys(reached(computed(roots), operands))
-
-    def kept(
-        self, over: Tile, now: Sequence[SSAValue], later: Sequence[SSAValue]
-    ) -> list[SSAValue]:
-        """What a step computes or reads that a later step needs too, and that is not cheap."""
-        chosen: list[SSAValue] = []
-        again = self.along_row(later, over.held)
-        for value in reversed(self.along_row(now, over.held)):
-            if value in again and _costs(value):
-                chosen.append(value)
-                again = self.along_row(later, {*over.held, *chosen})
-        return chosen
-
-    def reduce(
-        self, over: Tile, op: ReduceOp, later: Sequence[SSAValue], target: SSAValue, more: bool
-    ) -> None:
-        """Reduce a tile into one value a row, with ``more`` on top of what the target has.
-
-        Elements beyond the row's end become what changes no result (S6.4).
-        """
-        maps, kind = self.maps, op.fn.data
-        beyond, own = maps.number(NEUTRAL[kind]), (ROW, COLUMN)
-        keep = self.kept(over, [op.operand], later)
-        source = maps.wide(f32, op.label)
-        wanted = [Wanted(op.operand, source, own, maps.inside(over, beyond))]
-        made: dict[SSAValue, SSAValue] = {}
-        for value in keep:
-            if value is op.operand and element_of(value) == f32:
-                made[value] = source
-            else:
-                made[value] = maps.wide(element_of(value), value.name_hint)
-                wanted.append(Wanted(value, made[value], own))
-        maps.over_tile(over, self.space(over, [op.operand], source), wanted)
-        over.held.update(made)
-        maps.emit.op(located(tile.ReduceOp(kind, source, ALONG, target, accumulate=more), op))
-
-    def space(self, over: Tile, roots: Sequence[SSAValue], other: SSAValue | None) -> SSAValue:
-        """A fragment for a map to run over: one that it reads, if there is one, or ``other``."""
-        needed = self.along_row(roots, ())
-        found = [f for v, f in over.held.items() if v in needed] or list(over.held.values())
-        if found:
-            return found[-1]
-        return other or self.maps.wide(f32)
-
-    def write(self, over: Tile, values: Sequence[SSAValue]) -> None:
-        """Compute the outputs along the row, and write them."""
-        axes, _ = self.maps.axes(over)
-        wanted = [
-            Wanted(v, out, tuple(axes[label] for label in cast(ValType, v.type).labels))
-            for v, out in self.outputs()
-            if v in values
-        ]
-        self.maps.over_tile(over, self.space(over, values, None), wanted)
-
-    def outputs(self) -> list[tuple[SSAValue, SSAValue]]:
-        """What the region yields, and the tensors that it goes to."""
-        return list(zip(self.flat.kernel.yield_op.values, self.frame.outputs, strict=True))
-
-    @property
-    def wide_outputs(self) -> list[SSAValue]:
-        """What the region yields along the row."""
-        return [v for v, _ in self.outputs() if self.rows.has_row(v)]
-
-    def write_statistics(self) -> None:
-        """Write the outputs of which each row has one."""
-        maps = self.maps
-        axes, _ = maps.axes(None)
-        for value, out in self.outputs():
-            if not self.rows.has_row(value):
-                place = tuple(axes[label] for label in cast(ValType, value.type).labels)
-                space = maps.statistic(value) or maps.narrow()
-                maps.over_rows(self.frame.emit, space, maps.statistics, [Wanted(value, out, place)])
 
 
 class Resident(Builder):
@@ -249,18 +196,9 @@ class Resident(Builder):
 
     def compute(self) -> None:
         reductions = [op for op in self.rows.reductions if isinstance(op, ReduceOp)]
-        steps: list[list[SSAValue]] = [[op.operand] for op in reductions]
-        if self.wide_outputs:
-            steps.append(self.wide_outputs)
         over = Tile()
-        self.load(over, steps)
-        for i, op in enumerate(reductions):
-            later = [value for roots in steps[i + 1 :] for value in roots]
-            target = self.maps.narrow(op.label)
-            self.reduce(over, op, later, target, more=False)
-            self.maps.statistics[op.result] = target
-        if self.wide_outputs:
-            self.write(over, self.wide_outputs)
+        self.load(over, self.steps.roots(reductions))
+        self.steps.whole(over, reductions)
 
 
 class Streaming(Builder):
@@ -276,11 +214,11 @@ class Streaming(Builder):
         whole = [op for op in self.rows.reductions if op not in inner]
         for level in range(1, max(levels.values()) + 1):
             self.reduce_all([op for op in whole if levels[op] == level])
-        if values := self.wide_outputs:
+        if values := self.steps.wide_outputs:
 
             def write(over: Tile) -> None:
                 self.load(over, [values])
-                self.write(over, values)
+                self.steps.write(over, values)
 
             self.walk(write)
 
@@ -296,7 +234,7 @@ class Streaming(Builder):
             maps.emit = outer
 
         hint = f"{self.rows.row.label}0"
-        outer.loop(maps.length, chunk, step=maps.width, hint=hint)
+        outer.loop(self.length, chunk, step=maps.span.sizes[1], hint=hint)
 
     def reduce_all(self, ops: Sequence[ReduceOp | ReduceTogetherOp]) -> None:
         """Reductions that need none of each other, in one walk over the row."""
@@ -318,7 +256,7 @@ class Streaming(Builder):
             for i, (op, more) in enumerate(steps):
                 later = [after.operand for after, _ in steps[i + 1 :]]
                 target = totals[op.result] if more else maps.narrow(op.label)
-                self.reduce(over, op, later, target, more)
+                self.steps.reduce(over, op, later, target, more)
                 if not more:
                     maps.statistics[op.result] = target
                     maps.passing.add(op.result)
@@ -363,11 +301,3 @@ class Streaming(Builder):
         assert isinstance(last, StateOp)
         wanted = [Wanted(v, t, (ROW,)) for v, t in zip(last.values, totals, strict=True)]
         maps.over_rows(maps.emit, totals[0], both, wanted)
-
-
-def _costs(value: SSAValue) -> bool:
-    """Whether a value takes a read or more than an instruction."""
-    op = value.owner
-    return isinstance(op, ReadOp) or (
-        isinstance(op, UnaryOp | BinaryOp) and op.fn.data not in CHEAP
-    )

@@ -1,23 +1,24 @@
-"""``region-to-gpu``: the maps of a kernel of rows, over a tile of them or over a value a row."""
+"""``region-to-gpu``: maps over a tile of rows, or over a value a row.
+
+A tile is what a kernel of rows reads, or the accumulator of a product: what is reduced along its
+columns and computed from that is the same for both.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, StringAttr, f32
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from polyc.dialects.common.dim import Assumption
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType
-from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp, ReduceOp, ReduceTogetherOp
-from polyc.families.facts import holds_always
-from polyc.families.rows.recognise import Rows
-from polyc.families.rows.schedules import known_sizes
+from polyc.dialects.region.types import ValType
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted, element_of
 from polyc.rewriting.emit import Emit
@@ -35,72 +36,120 @@ class Tile:
     held: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
 
-class RowMaps:
-    """Builds maps into the kernel of one schedule.
+class MakePoint(Protocol):
+    """Makes the point that a map is written at."""
 
-    ``emit``        where tiles are computed: the kernel's block, or a loop's over a row's chunks
-    ``corner``      where the block's rows are on the outer axes
-    ``statistics``  fragments of values that each row has one of
-    ``passing``     those of ``statistics`` that are about the tile in hand alone
+    def __call__(
+        self,
+        block: Block,
+        axes: Mapping[str, AffineExpr],
+        rank: int,
+        origin: Sequence[SSAValue],
+        held: Callable[[SSAValue], Held | None],
+    ) -> Point:
+        """A point of ``rank`` dimensions; the arguments are those of ``Point``."""
+        ...
+
+
+@dataclass
+class Span:
+    """Where a tile lies in the space of a region.
+
+    ``sizes``   its rows and columns
+    ``axis``    the axis along which its columns lie; values without it are one a row
+    ``column``  where on that axis a column is, in a map of the tile and its origin
+    ``places``  where on each other axis an element is, in the same
+    ``origin``  the tile's first coordinates, which these are relative to
+    ``length``  the points of ``axis``, where columns of the tile may lie beyond them
+    ``vector``  so many neighbouring columns are inside or beyond together
     """
 
-    def __init__(self, rows: Rows, plan: ScheduleOp) -> None:
-        self.rows = rows
-        self.frame = Frame(rows.kernel)
-        self.emit = self.frame.emit
-        self.height, self.width, _ = plan.tile_sizes
-        self.corner: list[SSAValue] = []
+    sizes: tuple[int, int]
+    axis: str
+    column: AffineExpr
+    places: Mapping[str, AffineExpr]
+    origin: Sequence[SSAValue]
+    length: SSAValue | None
+    vector: int
+
+
+class RowMaps:
+    """Builds the maps of a kernel.
+
+    ``outer``       where what does not change from chunk to chunk is computed
+    ``emit``        where tiles are: there, or in a loop over a row's chunks
+    ``statistics``  fragments of values that each row has one of
+    ``passing``     those of ``statistics`` that are about the tile in hand alone
+    ``keeps``       ops whose results of one a row are kept in a fragment, with what follows them;
+                    other such values are computed where they are used
+    """
+
+    def __init__(
+        self,
+        frame: Frame,
+        outer: Emit,
+        span: Span,
+        point: MakePoint | None = None,
+        keeps: tuple[type[Operation], ...] = (ReadOp, ReduceOp, ReduceTogetherOp),
+    ) -> None:
+        self.frame = frame
+        self.outer = self.emit = outer
+        self.span = span
+        self.point = point or self.plain_point
+        self.keeps = keeps
         self.statistics: dict[SSAValue, SSAValue] = {}
         self.passing: set[SSAValue] = set()
-        self.length = self.frame.size(rows.length)
-        facts, symbols = known_sizes(rows, plan), rows.kernel.symbol_names
 
-        def multiple_of(size: int) -> bool:
-            return holds_always(Assumption(rows.length.mod(size), "=="), facts, symbols)
+    def plain_point(
+        self,
+        block: Block,
+        axes: Mapping[str, AffineExpr],
+        rank: int,
+        origin: Sequence[SSAValue],
+        held: Callable[[SSAValue], Held | None],
+    ) -> Point:
+        """A point that reads tensors as the region does."""
+        return Point(self.frame, block, {}, axes, rank, origin, held)
 
-        vector = plan.integer("vectorize")
-        self.vector = vector if multiple_of(vector) else 1
-        """So many neighbours are inside a row or beyond its end together."""
-        exact = Assumption(rows.length - self.width, "==")
-        streaming = plan.algo_choice.data["rows"] == StringAttr("streaming")
-        self.has_tail = not (
-            multiple_of(self.width) if streaming else holds_always(exact, facts, symbols)
-        )
+    def has_row(self, value: SSAValue) -> bool:
+        """Whether a value lies along the columns; a tensor does not."""
+        return isinstance(value.type, ValType) and self.span.axis in value.type.labels
 
     # What maps run over ---------------------------------------------------------------------
 
     def fragment(self, sizes: Sequence[int], element: Attribute, hint: str | None) -> SSAValue:
         """A fragment of the kernel."""
         kind = FragmentType.of(sizes, element)
-        return self.frame.emit.value(tile.FragmentOp(kind), hint)
+        return self.outer.value(tile.FragmentOp(kind), hint)
 
     def wide(self, element: Attribute, hint: str | None = None) -> SSAValue:
         """A fragment of a tile."""
-        return self.fragment([self.height, self.width], element, hint)
+        return self.fragment(self.span.sizes, element, hint)
 
     def narrow(self, hint: str | None = None) -> SSAValue:
         """A fragment of one value a row."""
-        return self.fragment([self.height], f32, hint)
+        return self.fragment(self.span.sizes[:1], f32, hint)
 
     def number(self, value: float) -> SSAValue:
         """An f32 constant of the kernel."""
-        return self.frame.emit.value(arith.ConstantOp(FloatAttr(value, f32)))
+        return self.outer.value(arith.ConstantOp(FloatAttr(value, f32)))
 
     def axes(self, over: Tile | None) -> tuple[dict[str, AffineExpr], list[SSAValue]]:
         """Where the region's axes are in a map over a tile, or over its rows; and the origins."""
-        origin = list(self.corner)
-        places: dict[str, AffineExpr] = {
-            axis.label: AffineExpr.symbol(i) for i, axis in enumerate(self.rows.outer)
-        }
-        if self.rows.outer:
-            places[self.rows.outer[-1].label] += ROW
+        span, origin = self.span, list(self.span.origin)
+        places = dict(span.places)
         if over is not None:
-            column = COLUMN
+            places[span.axis] = self.column(over)
             if over.start is not None:
-                column = column + AffineExpr.symbol(len(origin))
                 origin.append(over.start)
-            places[self.rows.row.label] = column
         return places, origin
+
+    def column(self, over: Tile, within: AffineExpr = COLUMN) -> AffineExpr:
+        """Where on the columns' axis the column ``within`` of a tile is."""
+        found = self.span.column.replace_dims_and_symbols(
+            [ROW, within], [AffineExpr.symbol(i) for i in range(len(self.span.origin))]
+        )
+        return found if over.start is None else found + AffineExpr.symbol(len(self.span.origin))
 
     # Maps -----------------------------------------------------------------------------------
 
@@ -110,7 +159,7 @@ class RowMaps:
         def held(value: SSAValue) -> Held | None:
             if (fragment := over.held.get(value)) is not None:
                 return Held(fragment, (ROW, COLUMN))
-            if self.rows.has_row(value):
+            if self.has_row(value):
                 return None
             own = self.statistic(value)
             return None if own is None else Held(own, (ROW,))
@@ -142,14 +191,14 @@ class RowMaps:
         if value not in self.statistics:
             found = sources(value)
             if not isinstance(element_of(value), AnyFloat) or not any(
-                isinstance(v.owner, ReadOp | ReduceOp | ReduceTogetherOp) for v in found
+                isinstance(v.owner, self.keeps) for v in found
             ):
                 return None
             passing = any(v in self.passing for v in found)
             fragment = self.narrow(value.name_hint)
             held = dict(self.statistics)
             space = next((held[v] for v in found if v in held), None)
-            emit = self.emit if passing else self.frame.emit
+            emit = self.emit if passing else self.outer
             self.over_rows(emit, space or fragment, held, [Wanted(value, fragment, (ROW,))])
             self.statistics[value] = fragment
             if passing:
@@ -173,24 +222,23 @@ class RowMaps:
     ) -> None:
         block = Block(arg_types=[element_of(space)])
         axes, origin = self.axes(over)
-        point = Point(self.frame, block, {}, axes, 1 if over is None else 2, origin, held)
+        point = self.point(block, axes, 1 if over is None else 2, origin, held)
         if known is not None:
             point.take(known, block.args[0])
         source = wanted[0].value.owner
-        at = source if isinstance(source, Operation) else self.rows.kernel
+        at = source if isinstance(source, Operation) else self.frame.kernel
         emit.op(point.write(space, wanted, at))
 
     def inside(self, over: Tile, beyond: SSAValue) -> Callable[[Point, SSAValue], SSAValue] | None:
         """What makes elements beyond the end of a row ``beyond``; None where there are none."""
-        if not self.has_tail:
+        length, vector = self.span.length, self.span.vector
+        if length is None:
             return None
-        column = COLUMN if self.vector == 1 else COLUMN // self.vector * self.vector
-        if over.start is not None:
-            column = column + AffineExpr.symbol(len(self.corner))
+        column = self.column(over, COLUMN if vector == 1 else COLUMN // vector * vector)
 
         def chosen(point: Point, scalar: SSAValue) -> SSAValue:
             scalar = point.cast(scalar, f32)
-            inside = point.emit.compare("slt", point.index(column), self.length)
+            inside = point.emit.compare("slt", point.index(column), length)
             return point.emit.value(arith.SelectOp(inside, scalar, beyond))
 
         return chosen

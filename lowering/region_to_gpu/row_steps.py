@@ -1,0 +1,157 @@
+"""``region-to-gpu``: a tile is reduced along its columns, step by step, and written.
+
+The tile is a kernel of rows' own, read from memory, or the accumulators of products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from polyc.dialects.gpu import tile
+from polyc.dialects.region import BinaryOp, ReadOp, ReduceOp, UnaryOp
+from polyc.dialects.region.scope import NEUTRAL
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Wanted, element_of
+from polyc.lowering.region_to_gpu.row_maps import RowMaps, Tile
+from polyc.rewriting.driver import located
+from polyc.rewriting.postorder import reached
+
+CHEAP = ("add", "sub", "mul", "max", "min", "neg", "abs")
+"""Functions of one instruction: what they give is computed again rather than kept."""
+
+ALONG = AffineMap(2, 0, (ROW,))
+"""A tile's elements to their rows."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a region yields, the tensor that it goes to, and the axis of each of its dimensions."""
+
+    value: SSAValue
+    tensor: SSAValue
+    axes: Sequence[str]
+
+
+class RowSteps:
+    """The steps of a kernel over its tiles.
+
+    ``outputs``  what the kernel writes
+    ``cluster``  whether the CTAs of a cluster have the columns of a tile together
+    """
+
+    def __init__(self, maps: RowMaps, outputs: Sequence[Output], cluster: bool = False) -> None:
+        self.maps = maps
+        self.outputs = outputs
+        self.cluster = cluster
+
+    @property
+    def wide_outputs(self) -> list[SSAValue]:
+        """What the region yields along the columns."""
+        return [out.value for out in self.outputs if self.maps.has_row(out.value)]
+
+    def roots(self, reductions: Sequence[ReduceOp]) -> list[list[SSAValue]]:
+        """What each step computes along the columns: a reduction's operand, and the outputs."""
+        found = [[op.operand] for op in reductions]
+        return [*found, self.wide_outputs] if self.wide_outputs else found
+
+    def whole(self, over: Tile, reductions: Sequence[ReduceOp]) -> None:
+        """All steps over a tile that has its rows whole, but for the outputs of one a row."""
+        steps = self.roots(reductions)
+        for i, op in enumerate(reductions):
+            later = [value for roots in steps[i + 1 :] for value in roots]
+            target = self.maps.narrow(op.label)
+            self.reduce(over, op, later, target, more=False)
+            self.maps.statistics[op.result] = target
+        if self.wide_outputs:
+            self.write(over, self.wide_outputs)
+
+    def along_row(
+        self, roots: Sequence[SSAValue], held: Collection[SSAValue]
+    ) -> dict[SSAValue, None]:
+        """The values along the row that a map computes for ``roots``, operands before users."""
+
+        def computed(values: Iterable[SSAValue]) -> list[SSAValue]:
+            return [v for v in values if v not in held and self.maps.has_row(v)]
+
+        def operands(value: SSAValue) -> list[SSAValue]:
+            assert isinstance(value.owner, Operation)
+            return computed(value.owner.operands)
+
+        return dict.fromkeys(reached(computed(roots), operands))
+
+    def kept(
+        self, over: Tile, now: Sequence[SSAValue], later: Sequence[SSAValue]
+    ) -> list[SSAValue]:
+        """What a step computes or reads that a later step needs too, and that is not cheap."""
+        chosen: list[SSAValue] = []
+        again = self.along_row(later, over.held)
+        for value in reversed(self.along_row(now, over.held)):
+            if value in again and costs(value):
+                chosen.append(value)
+                again = self.along_row(later, {*over.held, *chosen})
+        return chosen
+
+    def reduce(
+        self, over: Tile, op: ReduceOp, later: Sequence[SSAValue], target: SSAValue, more: bool
+    ) -> None:
+        """Reduce a tile into one value a row, with ``more`` on top of what the target has.
+
+        Elements beyond the row's end become what changes no result (S6.4).
+        """
+        maps, kind = self.maps, op.fn.data
+        beyond, own = maps.number(NEUTRAL[kind]), (ROW, COLUMN)
+        keep = self.kept(over, [op.operand], later)
+        source = maps.wide(f32, op.label)
+        wanted = [Wanted(op.operand, source, own, maps.inside(over, beyond))]
+        made: dict[SSAValue, SSAValue] = {}
+        for value in keep:
+            if value is op.operand and element_of(value) == f32:
+                made[value] = source
+            else:
+                made[value] = maps.wide(element_of(value), value.name_hint)
+                wanted.append(Wanted(value, made[value], own))
+        maps.over_tile(over, self.space(over, [op.operand], source), wanted)
+        over.held.update(made)
+        reduce = tile.ReduceOp(kind, source, ALONG, target, accumulate=more, cluster=self.cluster)
+        maps.emit.op(located(reduce, op))
+
+    def space(self, over: Tile, roots: Sequence[SSAValue], other: SSAValue | None) -> SSAValue:
+        """A fragment for a map to run over: one that it reads, if there is one, or ``other``."""
+        needed = self.along_row(roots, ())
+        found = [f for v, f in over.held.items() if v in needed] or list(over.held.values())
+        if found:
+            return found[-1]
+        return other or self.maps.wide(f32)
+
+    def write(self, over: Tile, values: Sequence[SSAValue]) -> None:
+        """Compute the outputs along the row, and write them."""
+        axes, _ = self.maps.axes(over)
+        wanted = [
+            Wanted(out.value, out.tensor, tuple(axes[label] for label in out.axes))
+            for out in self.outputs
+            if out.value in values
+        ]
+        self.maps.over_tile(over, self.space(over, values, None), wanted)
+
+    def write_statistics(self) -> None:
+        """Write the outputs of which each row has one."""
+        maps = self.maps
+        axes, _ = maps.axes(None)
+        for out in self.outputs:
+            if not maps.has_row(out.value):
+                place = tuple(axes[label] for label in out.axes)
+                space = maps.statistic(out.value) or maps.narrow()
+                wanted = [Wanted(out.value, out.tensor, place)]
+                maps.over_rows(maps.outer, space, maps.statistics, wanted)
+
+
+def costs(value: SSAValue) -> bool:
+    """Whether a value takes a read or more than an instruction."""
+    op = value.owner
+    return isinstance(op, ReadOp) or (
+        isinstance(op, UnaryOp | BinaryOp) and op.fn.data not in CHEAP
+    )
