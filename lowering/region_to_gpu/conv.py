@@ -82,10 +82,11 @@ class PixelPoint(Point):
         frame: Frame,
         block: Block,
         axes: Mapping[str, AffineExpr],
+        rank: int,
         origin: Sequence[SSAValue],
         held: Callable[[SSAValue], Held | None],
     ) -> None:
-        super().__init__(frame, block, {}, axes, 2, origin, held)
+        super().__init__(frame, block, {}, axes, rank, origin, held)
         self.conv = conv
 
     def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
@@ -135,10 +136,11 @@ class ConvBuilder(ProductBuilder):
         self,
         block: Block,
         axes: Mapping[str, AffineExpr],
+        rank: int,
         origin: Sequence[SSAValue],
         held: Callable[[SSAValue], Held | None],
     ) -> Point:
-        return PixelPoint(self.conv, self.frame, block, axes, origin, held)
+        return PixelPoint(self.conv, self.frame, block, axes, rank, origin, held)
 
     def contract(self, at: Coordinates, accs: Sequence[SSAValue]) -> None:
         conv, plan = self.conv, self.plan

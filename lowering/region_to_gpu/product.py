@@ -22,7 +22,9 @@ from polyc.dialects.gpu.types import BindAttr, FragmentType, IntsAttr, SharedTyp
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.lowering.region_to_gpu.frame import Frame, refuse_choice
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted, element_of
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, element_of
+from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
+from polyc.lowering.region_to_gpu.row_steps import Output, RowSteps
 from polyc.lowering.region_to_gpu.split import Split
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
@@ -57,6 +59,7 @@ class ProductBuilder(ABC):
     ``reduces`` its sums of products, each with an accumulator
     ``axes``    the axes of the output as the kernel sees it: a batch's, then rows and columns
     ``staged``  the part of the output that a persistent kernel stores at once by TMA, or None
+    ``follow``  reductions along the columns that follow them, in the order of the text
     """
 
     def __init__(
@@ -66,9 +69,10 @@ class ProductBuilder(ABC):
         plan: ScheduleOp,
         axes: Sequence[str],
         staged: tuple[int, int] | None,
+        follow: Sequence[ReduceOp] = (),
     ) -> None:
         self.kernel, self.reduces, self.plan = kernel, tuple(reduces), plan
-        self.axes, self.staged = tuple(axes), staged
+        self.axes, self.staged, self.follow = tuple(axes), staged, tuple(follow)
         self.split = Split.of(plan)
         self.frame = Frame(kernel)
         self.emit = self.frame.emit
@@ -90,17 +94,18 @@ class ProductBuilder(ABC):
         self,
         block: Block,
         axes: Mapping[str, AffineExpr],
+        rank: int,
         origin: Sequence[SSAValue],
         held: Callable[[SSAValue], Held | None],
     ) -> Point:
-        """The scalars of the epilogue at one point of the tile."""
-        return Point(self.frame, block, {}, axes, 2, origin, held)
+        """The scalars of the epilogue at one point of the tile, or of one of its rows."""
+        return Point(self.frame, block, {}, axes, rank, origin, held)
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         plan, emit, frame = self.plan, self.emit, self.frame
         self.check_supported()
         sizes = self.sizes()
-        self.height = sizes[-2]
+        self.height, self.width = sizes[-2:]
         if plan.flag("persistent"):
             self.tile_loop(sizes)
         else:
@@ -185,37 +190,42 @@ class ProductBuilder(ABC):
         self.emit.op(located(made, self.reduces[0]))
 
     def epilogue(self, at: Coordinates, accs: Sequence[SSAValue]) -> None:
-        """What follows the contractions, mapped over their accumulators into the outputs.
+        """What follows the contractions, computed of their accumulators, and written.
 
         A persistent kernel maps into a fragment, and stores that by TMA, so that the stores go
         on while the next tile is computed.
         """
-        *batch, m, n = self.axes
-        by_axis = {m: ROW + FIRST_ROW, n: COLUMN + FIRST_COLUMN}
-        by_axis |= {axis: AffineExpr.symbol(i) for i, axis in enumerate(batch, 2)}
-        origin = [at[axis] for axis in (m, n, *batch)]
-        held: dict[SSAValue, Held] = {
-            reduce.result: Held(acc, (ROW, COLUMN))
-            for reduce, acc in zip(self.reduces, accs, strict=True)
-        }
-        block = Block(arg_types=[f32])
-        point = self.point(block, by_axis, origin, held.get)
-        point.take(self.reduces[0].result, block.args[0])
-        for reduce in self.reduces[1:]:
-            point.known(reduce.result)
-        end, targets = self.kernel.yield_op, self.targets()
-        wanted = [
-            Wanted(value, target.tensor, tuple(by_axis[axis] for axis in target.axes))
+        targets = self.targets()
+        out, whole = targets[0], None
+        if self.staged is not None:
+            element = element_of(out.tensor)
+            kind = FragmentType.of(self.plan.tile_sizes[:2], element)
+            whole = self.emit.value(tile.FragmentOp(kind), "out")
+        end = self.kernel.yield_op
+        outputs = [
+            Output(value, target.tensor, target.axes, whole)
             for value, target in zip(end.values, targets, strict=True)
         ]
+        maps = RowMaps(self.frame, self.emit, self.span(at, accs), self.point, (ReduceOp,))
+        steps = RowSteps(maps, outputs, self.split is not None)
+        over = Tile(held={op.result: acc for op, acc in zip(self.reduces, accs, strict=True)})
+        steps.whole(over, self.follow)
+        steps.write_statistics()
         if self.staged is not None:
-            kind = FragmentType.of(self.plan.tile_sizes[:2], element_of(targets[0].tensor))
-            out = self.emit.value(tile.FragmentOp(kind), "out")
-            wanted = [Wanted(end.values[0], out, (ROW, COLUMN))]
-        self.emit.op(point.write(accs[0], wanted, end))
-        if self.staged is not None:
-            for op in self.stores(at, wanted[0].target, targets[0], self.staged):
+            assert whole is not None
+            for op in self.stores(at, whole, out, self.staged):
                 located(op, end)
+
+    def span(self, at: Coordinates, accs: Sequence[SSAValue]) -> Span:
+        """The tile of the accumulators, or this CTA's share of it."""
+        *batch, m, n = self.axes
+        assert isinstance(accs[0].type, FragmentType)
+        rows, columns = accs[0].type.sizes
+        places = {m: ROW + FIRST_ROW}
+        places |= {axis: AffineExpr.symbol(i) for i, axis in enumerate(batch, 2)}
+        origin = [at[axis] for axis in (m, n, *batch)]
+        length = self.width if self.follow else None
+        return Span((rows, columns), n, COLUMN + FIRST_COLUMN, places, origin, length, 1)
 
     def stores(
         self, at: Coordinates, fragment: SSAValue, target: Target, staged: tuple[int, int]

@@ -5,12 +5,12 @@ The tile is a kernel of rows' own, read from memory, or the accumulators of prod
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.gpu import tile
 from polyc.dialects.region import BinaryOp, ReadOp, ReduceOp, UnaryOp
@@ -29,11 +29,21 @@ ALONG = AffineMap(2, 0, (ROW,))
 
 @dataclass(frozen=True)
 class Output:
-    """What a region yields, the tensor that it goes to, and the axis of each of its dimensions."""
+    """What a region yields, the tensor that it goes to, and the axis of each of its dimensions.
+
+    ``whole`` is a fragment of the tile that takes its place, from which it is stored later.
+    """
 
     value: SSAValue
     tensor: SSAValue
     axes: Sequence[str]
+    whole: SSAValue | None = None
+
+    def wanted(self, places: Mapping[str, AffineExpr]) -> Wanted:
+        """The value, written where a map's element is on each axis."""
+        if self.whole is not None:
+            return Wanted(self.value, self.whole, (ROW, COLUMN))
+        return Wanted(self.value, self.tensor, tuple(places[axis] for axis in self.axes))
 
 
 class RowSteps:
@@ -130,11 +140,7 @@ class RowSteps:
     def write(self, over: Tile, values: Sequence[SSAValue]) -> None:
         """Compute the outputs along the row, and write them."""
         axes, _ = self.maps.axes(over)
-        wanted = [
-            Wanted(out.value, out.tensor, tuple(axes[label] for label in out.axes))
-            for out in self.outputs
-            if out.value in values
-        ]
+        wanted = [out.wanted(axes) for out in self.outputs if out.value in values]
         self.maps.over_tile(over, self.space(over, values, None), wanted)
 
     def write_statistics(self) -> None:
@@ -143,10 +149,8 @@ class RowSteps:
         axes, _ = maps.axes(None)
         for out in self.outputs:
             if not maps.has_row(out.value):
-                place = tuple(axes[label] for label in out.axes)
                 space = maps.statistic(out.value) or maps.narrow()
-                wanted = [Wanted(out.value, out.tensor, place)]
-                maps.over_rows(maps.outer, space, maps.statistics, wanted)
+                maps.over_rows(maps.outer, space, maps.statistics, [out.wanted(axes)])
 
 
 def costs(value: SSAValue) -> bool:
