@@ -15,8 +15,9 @@ from xdsl.ir.affine import AffineConstantExpr
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
-from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
+from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.types import MemRefType, val_type
+from polyc.families.matmul.follow import check_following, find_following
 from polyc.poly.contraction import Operand as Read
 from polyc.rewriting.region.products import (
     WAY_OUT,
@@ -86,6 +87,8 @@ class Contraction:
     epilogue: tuple[str, ...]
     beside: tuple[Beside, ...] = ()
     """Products that share the operand of the rows, and meet this one in the epilogue."""
+    follow: tuple[ReduceOp | ReduceTogetherOp, ...] = ()
+    """Reductions along n in the epilogue, in order."""
 
     @property
     def parts(self) -> tuple[Beside, ...]:
@@ -146,18 +149,23 @@ def find_contraction(kernel: KernelOp) -> Contraction:
     """The contraction of a region.
 
     The region holds one sum of products, or two that share the operand of their rows, whose
-    factors are reads of f16 or bf16 tensors, moved and cast only.  Axes that no tensor tells
-    apart are one axis by now (``region-merge-axes``).  Raises PolycError ``UnsupportedProgram``
-    with the reason and the way out.
+    factors are reads of f16 or bf16 tensors, moved and cast only.  Its rows may be reduced after
+    it, where they are short.  Axes that no tensor tells apart are one axis by now
+    (``region-merge-axes``).  Raises PolycError ``UnsupportedProgram`` with the reason and the way
+    out.
     """
-    products = find_products(kernel, MOST_PRODUCTS)
+    follow = find_following(kernel)
+    products = find_products(kernel, 1 if follow else MOST_PRODUCTS, follow=follow)
     reduces = [product.reduce for product in products]
-    steps = epilogue_steps(kernel, *reduces, transposed=True)
-    first, *others = (_contracted(kernel, product, steps) for product in products)
+    steps = epilogue_steps(kernel, *reduces, transposed=True, follow=follow)
+    column = follow[0].labels[0] if follow else None
+    first, *others = (_contracted(kernel, product, steps, column) for product in products)
+    if follow:
+        check_following(kernel, follow, [first.reduce.result], first.n, first.size(first.n))
     for other in others:
         _check_beside(kernel, first, other)
     beside = tuple(Beside(o.reduce, o.lhs, o.rhs, o.k) for o in others)
-    return replace(first, beside=beside)
+    return replace(first, beside=beside, follow=follow)
 
 
 def _check_beside(kernel: KernelOp, one: Contraction, other: Contraction) -> None:
@@ -177,8 +185,10 @@ def _check_beside(kernel: KernelOp, one: Contraction, other: Contraction) -> Non
     raise unsupported(kernel, why, WAY_OUT, other.reduce)
 
 
-def _contracted(kernel: KernelOp, product: Product, steps: tuple[str, ...]) -> Contraction:
-    """One sum of products as a product of matrices."""
+def _contracted(
+    kernel: KernelOp, product: Product, steps: tuple[str, ...], column: str | None
+) -> Contraction:
+    """One sum of products as a product of matrices; ``column`` is n where it is not left open."""
     reduce, pattern = product.reduce, product.pattern
     factors = (product.lhs, product.rhs)
     for side in factors:
@@ -198,12 +208,12 @@ def _contracted(kernel: KernelOp, product: Product, steps: tuple[str, ...]) -> C
             "store them next to each other in the same order, or reshape them into one",
             reduce,
         )
-    order = _outputs(kernel, out)[0]
+    order = _outputs(kernel, out, column)[0]
     k = reduce.labels[0]
     own = ([names[a] for a in axes] for axes in (pattern.lhs_axes, pattern.rhs_axes))
     sides = [_operand(kernel, *side, order, k) for side in zip(factors, walked, own, strict=True)]
     # The later axis of the output is n, whichever factor carries it.
-    (lhs, m), (rhs, n) = sorted(sides, key=lambda side: order.index(side[1]))
+    (lhs, m), (rhs, n) = sorted(sides, key=lambda side: (side[1] == column, order.index(side[1])))
     batch = tuple(axis for axis in order if axis not in (m, n))
     return Contraction(kernel, reduce, lhs, rhs, batch, m, n, k, steps)
 
@@ -265,11 +275,16 @@ def _operand(
     return MatrixOperand(side.name, side.read, tuple(walked), (first, second)), tiled
 
 
-def _outputs(kernel: KernelOp, axes: Sequence[str]) -> list[tuple[str, ...]]:
-    """The axes of each output in its order; each has all axes of the accumulator."""
+def _outputs(kernel: KernelOp, axes: Sequence[str], column: str | None) -> list[tuple[str, ...]]:
+    """The axes of each output in its order; each has all axes of the accumulator.
+
+    Where rows are reduced along ``column``, it may lack that.  The accumulator's own come last.
+    """
     found = [val_type(value).labels for value in kernel.yield_op.values]
     for name, labels in zip(kernel.res_names, found, strict=True):
-        if sorted(labels) != sorted(axes):
+        if sorted(labels) != sorted(axes) and (
+            column is None or sorted((*labels, column)) != sorted(axes)
+        ):
             raise unsupported(
                 kernel,
                 f"output {name.data} lies along [{', '.join(labels)}] and the product along "
@@ -277,4 +292,4 @@ def _outputs(kernel: KernelOp, axes: Sequence[str]) -> list[tuple[str, ...]]:
                 "make it an output of a graph of its own",
                 kernel.yield_op,
             )
-    return found
+    return [*(labels for labels in found if len(labels) == len(axes)), tuple(axes)]

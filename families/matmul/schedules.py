@@ -16,6 +16,7 @@ from polyc.dialects.region import ReadOp
 from polyc.dialects.region.types import val_type
 from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted
+from polyc.families.matmul.follow import MOST_HELD, WIDTHS, width_of
 from polyc.families.matmul.recognise import Contraction, find_contraction
 from polyc.families.matmul.split import facts as split_facts
 from polyc.families.matmul.split import named, splits
@@ -135,6 +136,37 @@ PAIRS: Mapping[str, tuple[MatmulVariant, ...]] = {
 """The variants of two products that share the operand of their rows."""
 
 
+def followed(columns: int, arch: str) -> tuple[MatmulVariant, ...]:
+    """The variants of a product whose rows of so many elements are reduced after it.
+
+    A warpgroup has its rows whole where these are short; the CTAs of a cluster, which lie along
+    them, or the warps beside each other exchange what they reduce where not.
+    """
+    if ARCHS[arch].wgmma:
+        wide = min(columns, MOST_HELD)
+        tma: Fields = {**_WGMMA, "stages": 6, "warp_tile": [64, wide]}
+        if columns > wide:
+            tma |= {"persistent": False, "registers": [], "cluster": [1, columns // wide]}
+        high = {**tma, "tile": [128, wide, 64]}
+        low = {**tma, "tile": [64, wide, 64], "consumers": 1, "registers": []}
+        first = (
+            MatmulVariant("tma_low", 8, low, needs_k=True, larger=(128, wide)),
+            MatmulVariant("tma", 8, high, needs_k=True),
+        )
+        others = VARIANTS[arch][2:]
+    else:
+        first, others = (), VARIANTS[arch][1:]
+    rows = 64 if columns == WIDTHS[-1] else 128
+    own: Fields = {"warp_tile": [32, min(columns, 64)], "fragment_buffers": 1}
+
+    def whole(variant: MatmulVariant) -> MatmulVariant:
+        _, _, depth = cast("list[int]", variant.fields["tile"])
+        fields = {**variant.fields, **own, "tile": [rows, columns, depth]}
+        return replace(variant, fields=fields, in_batches={})
+
+    return (*first, *map(whole, others))
+
+
 def fills_better(
     gemm: Contraction, small: tuple[int, int], large: tuple[int, int], arch: Arch
 ) -> Assumption:
@@ -164,12 +196,16 @@ def conditions(
         return None
     facts: list[Assumption] = []
     if variant.multiple > 1:
-        outs = (out.shape[-1] for out in kernel.outs)
+        outs = (
+            out.shape[-1]
+            for out, axes in zip(kernel.outs, gemm.outputs, strict=True)
+            if gemm.n in axes
+        )
         for size in dict.fromkeys((*(side.contiguous for side in gemm.sides), *outs)):
             facts.append(Assumption(size.mod(variant.multiple), "=="))
     rows, columns, _ = cast("list[int]", variant.fields["tile"])
     if variant.tiles:
-        outputs = prod(map(gemm.size, gemm.outputs[0]), start=Dim.const(1))
+        outputs = prod(map(gemm.size, (*gemm.batch, gemm.m, gemm.n)), start=Dim.const(1))
         facts.append(Assumption(outputs - variant.tiles * rows * columns, ">="))
     if (parts := cast("int", variant.fields.get("split_k", 1))) > 1:
         tile = cast("list[int]", variant.fields["tile"])
@@ -257,6 +293,10 @@ def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     ]
     if gemm.beside:
         return [*few, *PAIRS[arch]]
+    if gemm.follow:
+        columns = width_of(gemm.kernel, gemm.size(gemm.n))
+        assert columns is not None, "a product whose rows are longer is refused"
+        return [*few, *followed(columns, arch)]
     found = VARIANTS[arch]
     if is_crowded(gemm, arch):
         found = [replace(v, larger=None) for v in found if v.crowded is not None]
@@ -284,9 +324,17 @@ def schedules(gemm: Contraction, arch: str) -> list[ScheduleOp]:
 
 
 def check(gemm: Contraction, plan: ScheduleOp) -> None:
-    """Refuse a user's schedule that loads by tma where K may be 0."""
+    """Refuse a user's schedule that loads by tma where K may be 0, or parts rows to reduce."""
     kernel = gemm.kernel
     known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
+    columns = plan.tile_sizes[1] * plan.integers("cluster")[1]
+    whole = Assumption(-gemm.size(gemm.n) + columns, ">=")
+    if gemm.follow and not holds_always(whole, known, kernel.symbol_names):
+        raise bad_plan(
+            plan,
+            f"has {columns} columns in a tile, with those beside it in its cluster, and rows of "
+            f"{gemm.size(gemm.n)} are reduced after the product; make either wider",
+        )
     filled = Assumption(gemm.size(gemm.k) - 1, ">=")
     if plan.loader.data == "tma" and not holds_always(filled, known, kernel.symbol_names):
         raise bad_plan(

@@ -15,6 +15,7 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan import OPERAND_BYTES
 from polyc.dialects.plan.resources import MBARRIER_BYTES, SHARED_ALIGN, SUM_BYTES
+from polyc.dialects.region import ReduceOp
 from polyc.families.facts import holds_always
 from polyc.families.family import Fields
 from polyc.families.matmul.recognise import Contraction
@@ -158,12 +159,16 @@ def _fitting(gemm: Contraction, arch: str, rows: int) -> list[Split]:
     some = gemm.size(gemm.m).constant()
     few = rows == LOW and (some is None or some <= FEW_ROWS)
     found: list[tuple[tuple[bool, int, int], Split]] = []
-    for columns in (64,) if at_most(gemm.n, 64) else (128, 64):
+    widths = (64,) if at_most(gemm.n, 64) else (128, 64)
+    if gemm.follow:
+        widths = [columns for columns in widths if at_most(gemm.n, columns)]
+    for columns in widths:
         *batch, high, wide = tiles_of(gemm, rows, columns)
         low = Dim.const(1) if rows == LOW else high
         least = prod(tiles.constant() or 1 for tiles in (*batch, low, wide))
-        stages = stages_of(len(gemm.parts), rows, columns, chip.shared_bytes)
         for parts in PARTS:
+            rest = reductions(gemm) * rows * parts * SUM_BYTES
+            stages = stages_of(len(gemm.parts), rows, columns, chip.shared_bytes - rest)
             deep = depth is None or depth >= least_steps(parts) * DEPTH
             if stages < STAGES[0] or least > clusters(arch, parts) or not deep:
                 continue
@@ -172,6 +177,11 @@ def _fitting(gemm: Contraction, arch: str, rows: int) -> list[Split]:
             order = (False, parts, by_width) if busy else (True, -least * parts, 0)
             found.append((order, Split(rows, columns, stages, parts)))
     return [split for _, split in sorted(found, key=lambda one: one[0])]
+
+
+def reductions(gemm: Contraction) -> int:
+    """How many numbers of each row the CTAs of a cluster give each other, after the sums."""
+    return sum(isinstance(op, ReduceOp) for one in gemm.follow for op in one.walk())
 
 
 def stages_of(products: int, rows: int, columns: int, shared: int) -> int:

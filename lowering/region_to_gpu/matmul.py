@@ -12,13 +12,15 @@ from typing import cast
 from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, SharedType
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import KernelOp
+from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.families.matmul.recognise import (
     Contraction,
     MatrixOperand,
@@ -35,6 +37,7 @@ from polyc.lowering.region_to_gpu.product import (
 from polyc.lowering.region_to_gpu.split import Split
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
+from polyc.rewriting.region.chunks import together
 
 
 @dataclass(frozen=True)
@@ -50,15 +53,22 @@ class GemmLowering:
     def check(self, plan: ScheduleOp) -> None:
         check_reduction(self.gemm.names, plan)
         Split.check(plan)
+        if (op := next(iter(together(self.kernel)), None)) is not None:
+            raise PolycError(
+                "UnsupportedPlan",
+                f"plan {plan.variant.data!r} takes the rows of a product whole, and this reduces "
+                "them in parts; run region-expand-together first",
+                op,
+            )
 
     def launch(self, plan: ScheduleOp) -> LaunchOp:
         gemm = self.gemm
         rows, columns, _ = plan.tile_sizes
-        together = plan.integers("cluster")[0]
+        high, wide = plan.integers("cluster")
         grid = [
             *map(gemm.size, gemm.batch),
-            gemm.size(gemm.m).ceildiv(rows * together) * together,
-            gemm.size(gemm.n).ceildiv(columns),
+            gemm.size(gemm.m).ceildiv(rows * high) * high,
+            gemm.size(gemm.n).ceildiv(columns * wide) * wide,
         ]
         if (split := Split.of(plan)) is not None:
             grid = split.grid(grid)
@@ -78,7 +88,11 @@ class GemmBuilder(ProductBuilder):
     def __init__(self, gemm: Contraction, plan: ScheduleOp) -> None:
         axes = (*gemm.batch, gemm.m, gemm.n)
         reduces = [part.reduce for part in gemm.parts]
-        super().__init__(gemm.kernel, reduces, plan, axes, staged_tile(gemm, plan))
+        follow = [op for op in gemm.follow if isinstance(op, ReduceOp)]
+        whole = plan.tile_sizes[1] * plan.integers("cluster")[1]
+        tail = gemm.size(gemm.n) != Dim.const(whole)
+        staged = staged_tile(gemm, plan)
+        super().__init__(gemm.kernel, reduces, plan, axes, staged, follow, tail)
         self.gemm = gemm
 
     def sizes(self) -> list[SSAValue]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -17,7 +18,7 @@ from xdsl.ir.affine import AffineExpr
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import SharedTileOp
+from polyc.dialects.gpu.hardware import ClusterRankOp, SharedTileOp
 from polyc.dialects.gpu.types import BindAttr, FragmentType, IntsAttr, SharedType, index_attr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp
@@ -60,6 +61,7 @@ class ProductBuilder(ABC):
     ``axes``    the axes of the output as the kernel sees it: a batch's, then rows and columns
     ``staged``  the part of the output that a persistent kernel stores at once by TMA, or None
     ``follow``  reductions along the columns that follow them, in the order of the text
+    ``has_tail``  whether a tile that is reduced may be wider than the output
     """
 
     def __init__(
@@ -70,10 +72,14 @@ class ProductBuilder(ABC):
         axes: Sequence[str],
         staged: tuple[int, int] | None,
         follow: Sequence[ReduceOp] = (),
+        has_tail: bool = True,
     ) -> None:
         self.kernel, self.reduces, self.plan = kernel, tuple(reduces), plan
         self.axes, self.staged, self.follow = tuple(axes), staged, tuple(follow)
+        self.has_tail = has_tail
         self.split = Split.of(plan)
+        self.beside = plan.integers("cluster")[1]
+        """CTAs of a cluster that have the columns of the output together."""
         self.frame = Frame(kernel)
         self.emit = self.frame.emit
         self.tile = [*(1 for _ in self.axes[:-2]), *plan.tile_sizes[:2]]
@@ -102,39 +108,52 @@ class ProductBuilder(ABC):
         return Point(self.frame, block, {}, axes, rank, origin, held)
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        plan, emit, frame = self.plan, self.emit, self.frame
+        plan, frame = self.plan, self.frame
         self.check_supported()
         sizes = self.sizes()
         self.height, self.width = sizes[-2:]
         if plan.flag("persistent"):
             self.tile_loop(sizes)
         else:
-            coordinates = tile.TileCoordinatesOp(
-                sizes,
-                self.tile,
-                plan.raster.data,
-                plan.integer("group"),
-                cluster=self.split is not None,
-            )
-            emit.op(coordinates)
-            self.compute(dict(zip(self.axes, coordinates.coordinates, strict=True)))
-        together = plan.integers("cluster")[0] * plan.integer("split_k")
+            self.compute(self.coordinates(sizes))
+        together = prod(plan.integers("cluster")) * plan.integer("split_k")
         kernel = frame.finish(plan, bindings, together)
         if split := plan.integers("registers"):
             kernel.registers = IntsAttr(tuple(split))
         return kernel
 
+    def coordinates(self, sizes: Sequence[SSAValue]) -> Coordinates:
+        """Where the only tile of a block begins, or its part of the tile of a cluster."""
+        plan, emit, beside = self.plan, self.emit, self.beside
+        place = tile.TileCoordinatesOp(
+            sizes,
+            [*self.tile[:-1], self.tile[-1] * beside],
+            plan.raster.data,
+            plan.integer("group"),
+            cluster=self.split is not None or beside > 1,
+        )
+        emit.op(place)
+        found: dict[str, SSAValue] = dict(zip(self.axes, place.coordinates, strict=True))
+        if beside > 1:
+            rank = emit.value(ClusterRankOp(), "rank")
+            own = affine_dim(0) + affine_dim(1) * self.tile[-1]
+            found[self.axes[-1]] = emit.apply(own, [found[self.axes[-1]], rank])
+        return found
+
     def check_supported(self) -> None:
         """Refuse, with its name, a choice of the plan that no lowering obeys yet."""
         plan = self.plan
         rows, columns = plan.integers("cluster")
-        roles = plan.flag("persistent") and plan.loader.data == "tma"
+        persistent = plan.flag("persistent")
+        roles = persistent and plan.loader.data == "tma"
         alone = "[1, 1], or a persistent kernel that loads by tma"
+        shared = rows == 1 and not persistent and self.split is None
         for field, taken, there in (
-            ("cluster", columns != 1, f"[{rows}, 1], neighbours along the rows"),
+            ("cluster", columns != 1 and not self.follow, f"[{rows}, 1], neighbours by rows"),
+            ("cluster", columns != 1 and not shared, f"[1, {columns}] and persistent false"),
             ("cluster", rows != 1 and not roles, alone),
             ("pingpong", plan.flag("pingpong"), "false"),
-            ("persistent", plan.flag("persistent") and plan.mma.data != "wgmma", "false"),
+            ("persistent", persistent and plan.mma.data != "wgmma", "false"),
             ("raster", plan.raster.data not in ("row", "grouped"), '"row" or "grouped"'),
         ):
             if taken:
@@ -207,7 +226,7 @@ class ProductBuilder(ABC):
             for value, target in zip(end.values, targets, strict=True)
         ]
         maps = RowMaps(self.frame, self.emit, self.span(at, accs), self.point, (ReduceOp,))
-        steps = RowSteps(maps, outputs, self.split is not None)
+        steps = RowSteps(maps, outputs, self.split is not None or self.beside > 1)
         over = Tile(held={op.result: acc for op, acc in zip(self.reduces, accs, strict=True)})
         steps.whole(over, self.follow)
         steps.write_statistics()
@@ -224,7 +243,7 @@ class ProductBuilder(ABC):
         places = {m: ROW + FIRST_ROW}
         places |= {axis: AffineExpr.symbol(i) for i, axis in enumerate(batch, 2)}
         origin = [at[axis] for axis in (m, n, *batch)]
-        length = self.width if self.follow else None
+        length = self.width if self.follow and self.has_tail else None
         return Span((rows, columns), n, COLUMN + FIRST_COLUMN, places, origin, length, 1)
 
     def stores(

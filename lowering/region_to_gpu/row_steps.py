@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import AnyFloat, f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.region import BinaryOp, ReadOp, ReduceOp, UnaryOp
 from polyc.dialects.region.scope import NEUTRAL
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Wanted, element_of
@@ -96,14 +98,42 @@ class RowSteps:
     def kept(
         self, over: Tile, now: Sequence[SSAValue], later: Sequence[SSAValue]
     ) -> list[SSAValue]:
-        """What a step computes or reads that a later step needs too, and that is not cheap."""
+        """What a step computes or reads for later steps too, in place of what these would need.
+
+        No later step computes again what is not cheap.  Of the ways to that, the one of which
+        fragments hold the fewest bytes until then: what is not cheap itself, beside what is held
+        and needed still, or one value that the rest goes through.
+        """
+        here = self.along_row(now, over.held)
         chosen: list[SSAValue] = []
         again = self.along_row(later, over.held)
-        for value in reversed(self.along_row(now, over.held)):
+        for value in reversed(here):
             if value in again and costs(value):
                 chosen.append(value)
                 again = self.along_row(later, {*over.held, *chosen})
+        best = self.bytes_held(over, chosen, later)
+        for value in here:
+            if not isinstance(element_of(value), AnyFloat):
+                continue
+            one = [value]
+            rest = self.along_row(later, {*over.held, value})
+            if any(v in here and costs(v) for v in rest) or value not in self.needed(later, one):
+                continue
+            held = self.bytes_held(over, one, later)
+            if held < best:
+                chosen, best = one, held
         return chosen
+
+    def needed(self, later: Sequence[SSAValue], held: Collection[SSAValue]) -> set[SSAValue]:
+        """Which of ``held`` later steps read, without what is behind others of them."""
+        computed = self.along_row(later, held)
+        read = {*later, *(v for value in computed for v in cast(Operation, value.owner).operands)}
+        return {value for value in held if value in read}
+
+    def bytes_held(self, over: Tile, kept: Sequence[SSAValue], later: Sequence[SSAValue]) -> int:
+        """Bytes of an element of all fragments that later steps read, if ``kept`` are some."""
+        found = self.needed(later, {*over.held, *kept})
+        return sum(element_bytes(element_of(value)) for value in found)
 
     def reduce(
         self, over: Tile, op: ReduceOp, later: Sequence[SSAValue], target: SSAValue, more: bool

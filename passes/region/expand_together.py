@@ -18,9 +18,10 @@ from polyc.dialects.region import ReduceTogetherOp
 from polyc.dialects.region.kernel import kernel_of
 from polyc.families.family import schedules_of
 from polyc.rewriting.driver import rewrite
+from polyc.rewriting.equal_ops import merge_equal
 from polyc.rewriting.region.chunks import chunk_ops
 
-WHOLE = {"loops": "serial", "rows": "resident"}
+WHOLE = {"loops": "serial", "matmul": "tiled", "rows": "resident"}
 """The choices of a plan that take a reduction over all of its points at once."""
 
 
@@ -45,6 +46,7 @@ class ExpandTogether(RewritePattern):
             return
         copies, chunk = chunk_ops(op)
         rewriter.replace(op, copies, chunk.states)
+        merge_equal(kernel.body)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ or is refused with the reason.  The axes decide which family it is of: a product
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -114,22 +114,39 @@ def find_products(
     most: int,
     outputs: int | None = None,
     accesses: Mapping[ReadOp, AffineMap] | None = None,
+    follow: Collection[Operation] = (),
 ) -> list[Product]:
     """The sums of products of a region, at most so many, in the order of the text.
 
-    The region has ``outputs`` outputs, any number where that is None, and holds nothing but sums of
-    products whose two factors are reads of f16 or bf16 tensors, moved and cast only; a read may be
-    guarded.  Raises PolycError ``UnsupportedProgram`` with the reason and the way out.
+    The region has ``outputs`` outputs, any number where that is None, and holds no reductions, but
+    for those that ``follow``, than sums of products whose two factors are reads of f16 or bf16
+    tensors, moved and cast only; a read may be guarded.  Raises PolycError ``UnsupportedProgram``
+    with the reason and the way out.
     """
     _check_tensors(kernel)
-    reductions = [op for op in kernel.body.block.ops if isinstance(op, ReduceOp)]
-    for op in kernel.body.block.ops:
+    ops = [op for op in kernel.body.block.ops if op not in follow]
+    reductions = [op for op in ops if isinstance(op, ReduceOp)]
+    for op in ops:
         if isinstance(op, ReduceTogetherOp):
             raise unsupported(kernel, "it has a softmax", WAY_OUT, op)
     if not 1 <= len(reductions) <= most:
         at = reductions[most] if reductions else kernel
         raise unsupported(kernel, f"it has {len(reductions)} reductions", WAY_OUT, at)
     return [_product(kernel, reduce, outputs, accesses or {}) for reduce in reductions]
+
+
+def following(kernel: KernelOp) -> list[ReduceOp | ReduceTogetherOp]:
+    """The reductions of a region that need the result of another one, in the order of the text."""
+    found: list[ReduceOp | ReduceTogetherOp] = []
+    reduced: set[SSAValue] = set()
+    for op in kernel.body.block.ops:
+        reduction = isinstance(op, ReduceOp | ReduceTogetherOp)
+        needs = any(operand in reduced for operand in op.operands)
+        if reduction and needs:
+            found.append(op)
+        if reduction or needs:
+            reduced.update(op.results)
+    return found
 
 
 def _product(
@@ -271,39 +288,59 @@ def _factor(kernel: KernelOp, value: SSAValue) -> Factor:
 
 
 def epilogue_steps(
-    kernel: KernelOp, *reduces: ReduceOp, transposed: bool = False
+    kernel: KernelOp,
+    *reduces: ReduceOp,
+    transposed: bool = False,
+    follow: Collection[Operation] = (),
 ) -> tuple[str, ...]:
     """What happens to the accumulators on their way to the output, in order.
 
     An added vector is ``bias``, a maximum with 0 is ``relu``; other steps have their function's
-    name.  With ``transposed`` its axes may change their order.  Raises PolycError when a step needs
-    more than the element's own value and reads.
+    name, and reductions that ``follow`` their kind's behind ``reduce_``.  With ``transposed`` its
+    axes may change their order.  Raises PolycError when a step needs more than the element's own
+    value, reads, and what those reductions give.
     """
     dependent: set[SSAValue] = {reduce.result for reduce in reduces}
     steps: list[str] = []
     for op in kernel.body.block.ops:
-        if op not in reduces and not isinstance(op, POINTWISE):
+        if op not in reduces and op not in follow and not isinstance(op, POINTWISE):
             why = f"it holds {op.name}, which does not run at one point of the output"
             raise unsupported(kernel, why, WAY_OUT, op)
         if not any(operand in dependent for operand in op.operands):
             continue
         dependent.update(op.results)
-        match op:
-            case BinaryOp():
-                other = op.rhs if op.lhs in dependent else op.lhs
-                steps.append(_step(op.fn.data, other))
-            case UnaryOp():
-                steps.append(op.fn.data)
-            case TransposeOp() if transposed:
-                pass
-            case BroadcastInDimOp() | TransposeOp():
-                why = f"its epilogue moves the accumulator by {op.name}"
-                raise unsupported(kernel, why, WAY_OUT, op)
-            case CastOp() if not all(u.operation is kernel.yield_op for u in op.result.uses):
-                steps.append("cast")
-            case _:
-                pass
+        if (isinstance(op, BroadcastInDimOp) and not follow) or (
+            isinstance(op, TransposeOp) and not transposed
+        ):
+            why = f"its epilogue moves the accumulator by {op.name}"
+            raise unsupported(kernel, why, WAY_OUT, op)
+        if isinstance(op, ReduceTogetherOp):
+            args = zip(op.chunk.block.args, op.operands, strict=True)
+            inside: set[SSAValue] = {arg for arg, operand in args if operand in dependent}
+            for inner in op.chunk.block.ops:
+                if any(operand in inside for operand in inner.operands):
+                    inside.update(inner.results)
+                    steps += _steps(inner, inside)
+        elif not isinstance(op, CastOp) or any(
+            use.operation is not kernel.yield_op for use in op.result.uses
+        ):
+            steps += _steps(op, dependent)
     return tuple(steps)
+
+
+def _steps(op: Operation, dependent: Collection[SSAValue]) -> list[str]:
+    """What an op does to what is ``dependent`` on the accumulators; nothing where it moves it."""
+    match op:
+        case BinaryOp():
+            return [_step(op.fn.data, op.rhs if op.lhs in dependent else op.lhs)]
+        case UnaryOp():
+            return [op.fn.data]
+        case ReduceOp():
+            return [f"reduce_{op.fn.data}"]
+        case CastOp():
+            return ["cast"]
+        case _:
+            return []
 
 
 def _step(fn: str, other: SSAValue) -> str:

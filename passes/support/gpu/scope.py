@@ -76,7 +76,7 @@ def in_loop(op: Operation) -> bool:
     """Whether an op of a kernel runs several times."""
     parent = op.parent_op()
     while parent is not None:
-        if isinstance(parent, scf.ForOp | scf.WhileOp | tile.TileLoopOp):
+        if isinstance(parent, scf.ForOp | scf.WhileOp | tile.TileLoopOp | tile.PipelineOp):
             return True
         parent = parent.parent_op()
     return False

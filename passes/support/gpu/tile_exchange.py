@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, memref, scf
+from xdsl.dialects import arith, memref
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -19,11 +19,11 @@ from xdsl.rewriter import InsertPoint
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import SharedType
+from polyc.passes.support.gpu.cluster_meeting import check_once, meet_once
 from polyc.passes.support.gpu.combine import CHAINS, combine, element_of, neutral
-from polyc.passes.support.gpu.scope import scope_barrier, scope_of, thread_in_scope
+from polyc.passes.support.gpu.scope import in_loop, scope_barrier, scope_of, thread_in_scope
 from polyc.passes.support.gpu.spread import Point, Spread
 from polyc.passes.support.gpu.symbols import enclosing_kernel
 from polyc.passes.support.gpu.tile_contracts import registers_of
@@ -101,14 +101,9 @@ def exchange_of(op: tile.ReduceOp) -> tuple[Spread, Spread, Exchange]:
         ) from None
 
 
-def in_loop(op: Operation) -> bool:
-    """Whether ``op`` runs again and again in its kernel."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, gpu.KernelOp):
-        if isinstance(parent, scf.ForOp | scf.WhileOp | tile.TileLoopOp | tile.PipelineOp):
-            return True
-        parent = parent.parent_op()
-    return False
+def in_role(op: Operation) -> bool:
+    """Whether some threads of the CTA do not come to ``op``, as they have another role."""
+    return scope_of(op).threads < enclosing_kernel(op).threads.value.data
 
 
 def meets_again(op: tile.ReduceOp) -> bool:
@@ -156,7 +151,8 @@ class LowerReduceAcross(RewritePattern):
 
     Legality: what a thread of the target holds is what it has after these steps, the image of
     the source's layout.  A scratch area that a loop uses again is guarded by a barrier, unless
-    the threads meet elsewhere in the loop.  Exact for max and min; a sum has the layout's order.
+    the threads meet elsewhere in the loop; a role's threads meet those of other CTAs once
+    (``DivergentBarrier``).  Exact for max and min; a sum has the layout's order.
     """
 
     @op_type_rewrite_pattern
@@ -185,6 +181,9 @@ class LowerReduceAcross(RewritePattern):
             values = [
                 combine(emit, kind, v, emit.value(hw.ShuffleOp("xor", v, distance))) for v in values
             ]
+        apart = cluster > 1 and in_role(op)
+        if apart:
+            check_once(op)
         guarded = in_loop(op) and (exchange.crosses_warps or cluster > 1) and not meets_again(op)
         if guarded and cluster > 1:
             emit.op(hw.ClusterBarrierOp())
@@ -193,8 +192,16 @@ class LowerReduceAcross(RewritePattern):
         if exchange.crosses_warps:
             values = self.across_warps(emit, op, exchange, values)
         if cluster > 1:
-            start_cluster(op, rewriter)
-            values = self.across_cluster(emit, op, exchange, values, cluster)
+            if not apart:
+                start_cluster(op, rewriter)
+
+            def meet() -> None:
+                if apart:
+                    meet_once(emit, op, cluster, rewriter)
+                else:
+                    emit.op(hw.ClusterBarrierOp())
+
+            values = self.across_cluster(emit, op, exchange, values, cluster, meet)
         registers = registers_of(emit, op.target)
         for place, value in zip(places, values, strict=True):
             at = emit.index(place)
@@ -347,8 +354,12 @@ class LowerReduceAcross(RewritePattern):
         exchange: Exchange,
         values: list[SSAValue],
         cluster: int,
+        meet: Callable[[], None],
     ) -> list[SSAValue]:
-        """Every CTA sends its results to all, itself included, and combines them by rank."""
+        """Every CTA sends its results to all, itself included, and combines them by rank.
+
+        In between they ``meet``.
+        """
         thread = thread_in_scope(emit, op)
         lane = emit.apply(affine_dim(0) % LANES, [thread], hint="lane")
         rank = emit.value(hw.ClusterRankOp(), "rank")
@@ -392,7 +403,7 @@ class LowerReduceAcross(RewritePattern):
             firsts = self.first_warps(emit, exchange, thread)
             both = firsts if speaks is None else emit.both(firsts, speaks)
             self.when(emit, both, send_all)
-        emit.op(hw.ClusterBarrierOp())
+        meet()
         kind = op.kind.data
         if one and cluster <= LANES and cluster & (cluster - 1) == 0:
             peer = emit.apply(affine_dim(0) % cluster, [lane])

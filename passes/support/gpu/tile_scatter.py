@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from xdsl.dialects import memref
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
-from xdsl.rewriter import InsertPoint
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import SharedType
+from polyc.passes.support.gpu.cluster_meeting import check_once, meet_once
 from polyc.passes.support.gpu.combine import combine, element_of, neutral
-from polyc.passes.support.gpu.scope import in_loop, scope_barrier, scope_of, thread_in_scope
+from polyc.passes.support.gpu.scope import scope_of, thread_in_scope
 from polyc.passes.support.gpu.spread import Spread
 from polyc.passes.support.gpu.symbols import enclosing_kernel
 from polyc.passes.support.gpu.tile_contracts import registers_of
@@ -29,7 +29,6 @@ from polyc.passes.support.gpu.tile_fragments import (
     when_needed,
     wide,
 )
-from polyc.passes.support.gpu.uniform import agrees, around
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit, affine_dim
 
@@ -41,10 +40,7 @@ class LowerReduceScatter(RewritePattern):
     """Push parts to the CTAs of a cluster, wait for theirs, and combine by rank.
 
     A thread sends the registers of part c to the thread of its number in CTA c, which holds the
-    same places of it, so that neighbours store and load neighbouring vectors.  Once the threads of
-    the scope have met, thread c of it arrives at the mbarrier of CTA c for all of them: the
-    barrier passes on what they wrote, and the arrival releases it to the cluster.  The CTAs meet
-    where the kernel begins, as nothing can be stored into one that has not started.
+    same places of it, so that neighbours store and load neighbouring vectors.
 
     Legality: each CTA of the cluster has a part (``BadScatter``), which lies alike in a thread's
     registers (``LayoutConflict``); all threads of the cluster's scopes come by, once
@@ -85,12 +81,7 @@ class LowerReduceScatter(RewritePattern):
 
         for members, inside in groups:
             when_needed(emit, inside, lambda inner, members=members: send(inner, members))
-        scope_barrier(emit, op)
-        barrier = self.barrier(op, count, rewriter)
-        tells = emit.compare("slt", thread, emit.index(count))
-        arrive = hw.MBarrierArriveClusterOp(barrier, zero, thread)
-        emit.when(tells, lambda then: then.ops.append(arrive))
-        emit.op(hw.MBarrierWaitOp(barrier, zero, zero, cluster=True))
+        meet_once(emit, op, count, rewriter)
 
         def receive(inner: Emit, members: Sequence[int]) -> None:
             kind = op.kind.data
@@ -145,25 +136,6 @@ class LowerReduceScatter(RewritePattern):
         for lane in range(width):
             yield value if width == 1 else emit.value(hw.UnpackOp(value, lane))
 
-    @staticmethod
-    def barrier(op: tile.ReduceScatterOp, count: int, rewriter: PatternRewriter) -> SSAValue:
-        """The mbarrier where each CTA arrives once, made ready where the kernel begins."""
-        start = Emit()
-        barrier = start.value(hw.MBarrierOp(1), "combined")
-        zero = start.index(0)
-        first = start.compare("eq", start.value(hw.ThreadIdOp(), "thread"), zero)
-
-        def initialise(inner: Emit) -> None:
-            inner.op(hw.MBarrierInitOp(barrier, zero, count))
-            inner.op(hw.FenceMBarrierInitOp())
-
-        start.when(first, initialise)
-        start.op(hw.ClusterBarrierOp())
-        for new in start.ops:
-            located(new, op)
-        rewriter.insert(start.ops, InsertPoint.at_start(enclosing_kernel(op).body.block))
-        return barrier
-
 
 def check_parts(op: tile.ReduceScatterOp) -> None:
     """Refuse other parts than one for each CTA; raises PolycError ``BadScatter``."""
@@ -196,22 +168,3 @@ def parts_of(op: tile.ReduceScatterOp) -> tuple[Spread, tuple[tuple[int, ...], .
             op,
         )
     return part, registers
-
-
-def check_once(op: tile.ReduceScatterOp) -> None:
-    """Refuse an op that some threads of the cluster do not come to, or come to again.
-
-    Raises PolycError ``DivergentBarrier``.
-    """
-    outer = next((o for o in around(op) if not agrees(o, cluster=True)), None)
-    if outer is None and not in_loop(op) and scope_of(op).number is None:
-        return
-    where = "independent consumers" if outer is None and not in_loop(op) else "a loop"
-    if outer is not None:
-        where = f"a {outer.name} that they do not take together"
-    raise PolycError(
-        "DivergentBarrier",
-        "gpu.reduce_scatter lets all CTAs of the cluster bring their parts together, once in a "
-        f"kernel, and it stands in {where}; move it out",
-        op,
-    )
