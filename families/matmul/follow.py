@@ -49,6 +49,11 @@ def find_following(kernel: KernelOp) -> tuple[ReduceOp | ReduceTogetherOp, ...]:
     return tuple(found)
 
 
+def steps_of(follow: Sequence[Operation]) -> int:
+    """How many numbers a row is reduced to, one after another."""
+    return sum(isinstance(op, ReduceOp) for one in follow for op in one.walk())
+
+
 def width_of(kernel: KernelOp, columns: Dim) -> int | None:
     """The columns of the narrowest tile that has rows of so many elements whole; None for none."""
     known, symbols = kernel.assumptions, kernel.symbol_names

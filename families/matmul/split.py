@@ -15,9 +15,9 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan import OPERAND_BYTES
 from polyc.dialects.plan.resources import MBARRIER_BYTES, SHARED_ALIGN, SUM_BYTES
-from polyc.dialects.region import ReduceOp
 from polyc.families.facts import holds_always
 from polyc.families.family import Fields
+from polyc.families.matmul.follow import steps_of
 from polyc.families.matmul.recognise import Contraction
 
 DEPTH = 64
@@ -167,7 +167,7 @@ def _fitting(gemm: Contraction, arch: str, rows: int) -> list[Split]:
         low = Dim.const(1) if rows == LOW else high
         least = prod(tiles.constant() or 1 for tiles in (*batch, low, wide))
         for parts in PARTS:
-            rest = reductions(gemm) * rows * parts * SUM_BYTES
+            rest = steps_of(gemm.follow) * (rows * parts * SUM_BYTES + MBARRIER_BYTES)
             stages = stages_of(len(gemm.parts), rows, columns, chip.shared_bytes - rest)
             deep = depth is None or depth >= least_steps(parts) * DEPTH
             if stages < STAGES[0] or least > clusters(arch, parts) or not deep:
@@ -177,11 +177,6 @@ def _fitting(gemm: Contraction, arch: str, rows: int) -> list[Split]:
             order = (False, parts, by_width) if busy else (True, -least * parts, 0)
             found.append((order, Split(rows, columns, stages, parts)))
     return [split for _, split in sorted(found, key=lambda one: one[0])]
-
-
-def reductions(gemm: Contraction) -> int:
-    """How many numbers of each row the CTAs of a cluster give each other, after the sums."""
-    return sum(isinstance(op, ReduceOp) for one in gemm.follow for op in one.walk())
 
 
 def stages_of(products: int, rows: int, columns: int, shared: int) -> int:

@@ -22,6 +22,7 @@ from polyc.families.matmul.recognise import (
     staged_tile,
 )
 from polyc.passes.gpu.layout_inference import widest_swizzle
+from polyc.passes.support.plan.followed import Followed
 
 MMA = (16, 8, 16)
 """Sizes m, n, k of one mma.sync."""
@@ -84,6 +85,8 @@ def estimate(
     # outside; what its CTAs share is read once for all of them.
     cluster = plan.integers("cluster")[0]
     tiles[gemm.m] = -(-tiles[gemm.m] // cluster) * cluster
+    beside = plan.integers("cluster")[1]
+    tiles[gemm.n] = -(-tiles[gemm.n] // beside) * beside
     sharing = cluster if plan.flag("multicast") else 1
     batch = prod(gemm.size(axis).evaluate(symbols) for axis in gemm.batch)
     outputs = batch * tiles[gemm.m] * tiles[gemm.n]
@@ -93,7 +96,8 @@ def estimate(
     split = plan.integer("split_k")
     ctas *= split
     sent = batch * tiles[gemm.n] * _sent_bytes(gemm, sizes[gemm.m], plan)
-    meetings = len(gemm.parts) if split > 1 else 0
+    followed = Followed.of(gemm, plan)
+    meetings = (len(gemm.parts) if split > 1 else 0) + followed.meetings
     steps = outputs * tiles[gemm.k]
     staged = staged_tile(gemm, plan)
     # Each operand is read whole by every tile along the axis that it does not have, and by each
@@ -117,15 +121,16 @@ def estimate(
         ctas=ctas,
         threads=ctas * plan.threads(),
         global_read_bytes=operands + batch * _epilogue_bytes(gemm, sizes, tile, tiles),
-        global_write_bytes=batch
-        * rows
-        * columns
-        * sum(element_bytes(out.element_type) for out in region.outs),
-        shared_read_bytes=sent if grouped else loads * warps * matrices * MATRICES_BYTES,
-        shared_write_bytes=_staged_bytes(plan, outputs, staged) + (sent if tma else steps * stage),
+        global_write_bytes=batch * rows * _row_bytes(gemm, columns),
+        shared_read_bytes=(sent if grouped else loads * warps * matrices * MATRICES_BYTES)
+        + ctas * followed.shared_read_bytes,
+        shared_write_bytes=_staged_bytes(plan, outputs, staged)
+        + (sent if tma else steps * stage)
+        + ctas * followed.shared_write_bytes,
         bank_conflicts=0,
         peak_shared_bytes=plan.ring_bytes()
         + plan.combined_bytes()
+        + followed.peak_shared_bytes
         + (0 if staged is None else plan.staged_bytes()),
         cp_async_bytes=operands if plan.loader.data == "cp_async" else 0,
         tma_loads=steps * boxes if tma else 0,
@@ -140,11 +145,21 @@ def estimate(
         # and consumers before they send word of their sums.
         barriers=warps * (ctas * (2 if sharing > 1 else 1) if tma else steps + ahead)
         + (0 if staged is None else outputs * (tile[gemm.n] // staged[1]) * 2 * 4 * consumers)
-        + meetings * ctas * (warps + 4 * consumers),
+        + meetings * ctas * (warps + 4 * consumers)
+        + ctas * followed.barriers,
         # Every consumer warp waits for a full stage, one producer warp for an empty one; and for
         # the sums of the others.
         mbarrier_waits=(steps * (4 * consumers + 1) if tma else 0)
         + meetings * ctas * 4 * consumers,
+    )
+
+
+def _row_bytes(gemm: Contraction, columns: int) -> int:
+    """What is written of each row of the product."""
+    outputs = zip(gemm.outputs, gemm.kernel.outs, strict=True)
+    return sum(
+        (columns if gemm.n in axes else 1) * element_bytes(out.element_type)
+        for axes, out in outputs
     )
 
 
