@@ -9,7 +9,9 @@ slower.  So the values around it are stored, the fewest first:
 - ``CORE_PLAIN``: the same, and what the two read lies in memory as they read it;
 - ``PAIR``: two products that share a factor and meet in elementwise ops stay together, with what
   follows them both;
-- ``ALONE``: each product has a kernel of its own, with the elementwise ops that follow it alone;
+- ``ROWS``: each product has a kernel of its own, with the ops that follow it alone, of which some
+  reduce its short rows;
+- ``ALONE``: the same, with the elementwise ops that follow it alone;
 - ``PLAIN``: its factors lie in memory as it reads them, no longer behind a movement;
 - ``BARE``: it is rounded and stored, with what repeats along its rows or columns, as a bias; what
   followed that is a kernel of its own;
@@ -30,7 +32,9 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from polyc.dialects import index, tiny
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.movements import MovementOp
+from polyc.families.matmul.follow import WIDTHS
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.fusion import Kernel, Settled
 from polyc.rewriting.postorder import reached
@@ -63,10 +67,11 @@ class Level(IntEnum):
     CORE_BARE = 2
     CORE_PLAIN = 3
     PAIR = 4
-    ALONE = 5
-    PLAIN = 6
-    BARE = 7
-    SPREAD = 8
+    ROWS = 5
+    ALONE = 6
+    PLAIN = 7
+    BARE = 8
+    SPREAD = 9
 
 
 @dataclass
@@ -87,6 +92,8 @@ class Products:
     """Products that no family takes, whatever is stored, as those of f32."""
     follows: dict[SSAValue, list[SSAValue]] = field(default_factory=dict[SSAValue, list[SSAValue]])
     """What elementwise ops make of each product, in the order of the program."""
+    rows: dict[SSAValue, list[SSAValue]] = field(default_factory=dict[SSAValue, list[SSAValue]])
+    """The same with reductions of its short rows, for products that have some."""
     weights: dict[tuple[SSAValue, SSAValue], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, SSAValue], SSAValue]
     )
@@ -104,6 +111,8 @@ class Products:
                 else:
                     self.given_up[op.results[0]] = None
         self.follows = {value: self._following(value) for value in self.levels}
+        rows = {value: self._following(value, rows=True) for value in self.levels}
+        self.rows = {value: found for value, found in rows.items() if any(map(_reduced, found))}
         for first, second in permutations(self.levels, 2):
             if Level.CORE in (self.levels[first], self.levels[second]):
                 continue
@@ -144,8 +153,8 @@ class Products:
                     # Nothing helps: what is stored for it would be stored for nothing.
                     self.levels[value] = Level.AS_IT_IS
                     self.given_up[value] = None
-                elif level in (Level.AS_IT_IS, Level.CORE_PLAIN):
-                    self.levels[value] = Level.ALONE
+                elif level in (Level.AS_IT_IS, Level.CORE_PLAIN, Level.PAIR):
+                    self.levels[value] = Level.ROWS if value in self.rows else Level.ALONE
                 else:
                     self.levels[value] = Level(level + 1)
         return changed
@@ -491,8 +500,12 @@ class Products:
         """Whether every output of the graph is a product, or follows it: one kernel writes them."""
         last = self.graph.body.block.last_op
         assert isinstance(last, tiny.OutputOp)
-        follow = {value, *self.follows[value]}
+        follow = {value, *self._behind_product(value)}
         return all(self.same.get(o, o) in follow for o in last.args)
+
+    def _behind_product(self, value: SSAValue) -> list[SSAValue]:
+        """What follows a product and may stay with it."""
+        return (self.rows if self.levels[value] is Level.ROWS else self.follows)[value]
 
     def _epilogue(self, value: SSAValue) -> tuple[SSAValue, list[SSAValue]]:
         """The last value of what follows a product alone, and what that reads of reductions."""
@@ -502,7 +515,7 @@ class Products:
             Level.BARE,
             Level.SPREAD,
         )
-        follow = self.follows[value]
+        follow = self._behind_product(value)
         inside: set[SSAValue] = {value}
         for first, second in self._pairs():
             if second is value:
@@ -540,12 +553,28 @@ class Products:
             for op in self.users.get(other, ())
         )
 
-    def _following(self, value: SSAValue) -> list[SSAValue]:
-        """What elementwise ops make of a value, in the order of the program."""
+    def _following(self, value: SSAValue, rows: bool = False) -> list[SSAValue]:
+        """What elementwise ops make of a value, in the order of the program.
+
+        With ``rows`` they may reduce it along a short axis, always the same one, and use what that
+        gives all along the axis again.
+        """
         inside: dict[SSAValue, None] = {value: None}
+        space = tiny.tensor_of(value).dims
+        along: set[int] = set()
         op = cast(Operation, value.owner).next_op
         while op is not None:
             skipped = isinstance(op, tiny.ReduceOp | MovementOp | index.ValueOp)
+            match op:
+                case tiny.ReduceOp() if rows and tiny.tensor_of(op.operand).dims == space:
+                    again = along | set(op.axes)
+                    skipped = not _is_short(space, again)
+                    if not skipped and self.same.get(op.operand, op.operand) in inside:
+                        along = again
+                case tiny.ExpandOp() if rows:
+                    skipped = tiny.tensor_of(op.result).dims != space
+                case _:
+                    pass
             new = op.results and not skipped and op.results[0] not in self.same
             if new and any(self.same.get(o, o) in inside for o in op.operands):
                 inside[op.results[0]] = None
@@ -568,6 +597,16 @@ def factors(value: SSAValue) -> tuple[SSAValue, SSAValue]:
     reduce = cast(tiny.ReduceOp, value.owner)
     product = cast(tiny.BinaryOp, reduce.operand.owner)
     return product.lhs, product.rhs
+
+
+def _reduced(value: SSAValue) -> bool:
+    return isinstance(value.owner, tiny.ReduceOp)
+
+
+def _is_short(space: Sequence[Dim], axes: set[int]) -> bool:
+    """Whether a product's tile has all of its points along ``axes``, which are one."""
+    sizes = [space[axis].constant() for axis in axes]
+    return len(sizes) == 1 and sizes[0] is not None and sizes[0] <= WIDTHS[-1]
 
 
 def _is_inner(value: SSAValue, axis: int) -> bool:
