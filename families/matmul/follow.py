@@ -61,16 +61,31 @@ def width_of(kernel: KernelOp, columns: Dim) -> int | None:
     return next(fitting, None)
 
 
-def check_following(
-    kernel: KernelOp,
-    follow: Sequence[Operation],
-    results: Sequence[SSAValue],
-    column: str,
-    size: Dim,
-) -> None:
-    """Refuse what follows a product with ``results`` and is not of its rows and columns.
+def check_axes(kernel: KernelOp, result: SSAValue) -> None:
+    """Refuse what is made of the result of a product and has axes beside its own.
 
-    The reductions go along its ``column`` axis, which has ``size`` points.  Raises PolycError
+    Raises PolycError ``UnsupportedProgram``.
+    """
+    own = set(cast(ValType, result.type).labels)
+    dependent = {result}
+    for op in kernel.body.block.ops:
+        if not any(operand in dependent for operand in op.operands):
+            continue
+        dependent.update(op.results)
+        for value in op.results:
+            strange = [axis for axis in cast(ValType, value.type).axes if axis.label not in own]
+            if strange and isinstance(op, ReduceTogetherOp):
+                why = f"it has a softmax that weighs values along {axes_text(strange)}"
+                raise unsupported(kernel, why, WAY_OUT, op)
+            if strange:
+                why = f"what follows its product has axes {axes_text(strange)} beside its own"
+                raise unsupported(kernel, why, WAY_OUT, op)
+
+
+def check_rows(kernel: KernelOp, follow: Sequence[Operation], column: str, size: Dim) -> None:
+    """Refuse reductions after a product that do not go along its columns, or along too many.
+
+    These are the axis ``column``, which has ``size`` points.  Raises PolycError
     ``UnsupportedProgram``.
     """
     first = cast("ReduceOp | ReduceTogetherOp", follow[0])
@@ -80,14 +95,3 @@ def check_following(
     if width_of(kernel, size) is None:
         why = f"what follows its product is reduced over {column}, which has {size} points"
         raise unsupported(kernel, why, WAY_OUT, first)
-    own = set(cast(ValType, results[0].type).labels)
-    dependent = set(results)
-    for op in kernel.body.block.ops:
-        if not any(operand in dependent for operand in op.operands):
-            continue
-        dependent.update(op.results)
-        for value in op.results:
-            strange = [axis for axis in cast(ValType, value.type).axes if axis.label not in own]
-            if strange:
-                why = f"what follows its product has axes {axes_text(strange)} beside its own"
-                raise unsupported(kernel, why, WAY_OUT, op)

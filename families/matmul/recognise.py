@@ -17,7 +17,7 @@ from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.types import MemRefType, val_type
-from polyc.families.matmul.follow import check_following, find_following
+from polyc.families.matmul.follow import check_axes, check_rows, find_following
 from polyc.poly.contraction import Operand as Read
 from polyc.rewriting.region.products import (
     WAY_OUT,
@@ -158,10 +158,12 @@ def find_contraction(kernel: KernelOp) -> Contraction:
     products = find_products(kernel, 1 if follow else MOST_PRODUCTS, follow=follow)
     reduces = [product.reduce for product in products]
     steps = epilogue_steps(kernel, *reduces, transposed=True, follow=follow)
+    if follow:
+        check_axes(kernel, reduces[0].result)
     column = follow[0].labels[0] if follow else None
     first, *others = (_contracted(kernel, product, steps, column) for product in products)
     if follow:
-        check_following(kernel, follow, [first.reduce.result], first.n, first.size(first.n))
+        check_rows(kernel, follow, first.n, first.size(first.n))
     for other in others:
         _check_beside(kernel, first, other)
     beside = tuple(Beside(o.reduce, o.lhs, o.rhs, o.k) for o in others)

@@ -146,10 +146,11 @@ class ProductBuilder(ABC):
         rows, columns = plan.integers("cluster")
         persistent = plan.flag("persistent")
         roles = persistent and plan.loader.data == "tma"
+        by_rows = f"[{rows}, 1], neighbours along the rows"
         alone = "[1, 1], or a persistent kernel that loads by tma"
         shared = rows == 1 and not persistent and self.split is None
         for field, taken, there in (
-            ("cluster", columns != 1 and not self.follow, f"[{rows}, 1], neighbours by rows"),
+            ("cluster", columns != 1 and not self.follow, by_rows),
             ("cluster", columns != 1 and not shared, f"[1, {columns}] and persistent false"),
             ("cluster", rows != 1 and not roles, alone),
             ("pingpong", plan.flag("pingpong"), "false"),

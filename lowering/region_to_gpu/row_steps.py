@@ -14,12 +14,14 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import ClusterRankOp
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.region import BinaryOp, ReadOp, ReduceOp, UnaryOp
 from polyc.dialects.region.scope import NEUTRAL
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Wanted, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Tile
 from polyc.rewriting.driver import located
+from polyc.rewriting.emit import Emit
 from polyc.rewriting.postorder import reached
 
 CHEAP = ("add", "sub", "mul", "max", "min", "neg", "abs")
@@ -174,13 +176,24 @@ class RowSteps:
         self.maps.over_tile(over, self.space(over, values, None), wanted)
 
     def write_statistics(self) -> None:
-        """Write the outputs of which each row has one."""
+        """Write the outputs of which each row has one.
+
+        Of the CTAs that have a tile's columns together, the first one does.
+        """
         maps = self.maps
         axes, _ = maps.axes(None)
-        for out in self.outputs:
-            if not maps.has_row(out.value):
-                space = maps.statistic(out.value) or maps.narrow()
-                maps.over_rows(maps.outer, space, maps.statistics, [out.wanted(axes)])
+        narrow = [out for out in self.outputs if not maps.has_row(out.value)]
+        spaces = [maps.statistic(out.value) or maps.narrow() for out in narrow]
+
+        def write(emit: Emit) -> None:
+            for out, space in zip(narrow, spaces, strict=True):
+                maps.over_rows(emit, space, maps.statistics, [out.wanted(axes)])
+
+        if self.cluster and narrow:
+            rank = maps.outer.value(ClusterRankOp(), "rank")
+            maps.outer.when(maps.outer.compare("eq", rank, maps.outer.index(0)), write)
+        else:
+            write(maps.outer)
 
 
 def costs(value: SSAValue) -> bool:
