@@ -30,6 +30,7 @@ from polyc.test.support.plans import step
 from polyc.test.support.root import ROOT
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
+from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context
 
 TOKEN = re.compile(r"\w+|[^\w\s]|\s+")
@@ -63,11 +64,11 @@ def texts() -> tuple[str, ...]:
             if arch == "sm_90a" and number:
                 break  # what lies above the plan is the same for every architecture
             module = parse_text(ctx, text, "x")
-            found.append(str(module))
+            found.append(module_text(module))
             try:
                 for name in ORDER:
                     step(module, name, arch)
-                    found.append(str(module))
+                    found.append(module_text(module))
             except PolycError:
                 continue
     return tuple(dict.fromkeys(found))
