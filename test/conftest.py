@@ -28,7 +28,12 @@ settings.load_profile(os.environ.get("POLYC_HYPOTHESIS", "polyc"))
 
 # IR is full of cycles, so the collector's default of a look at every 700 new objects would
 # walk all modules that the tests keep, over and over.
-gc.set_threshold(100_000, 20, 50)
+gc.set_threshold(400_000, 20, 50)
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded and collected stays: the collector need not look at it again."""
+    gc.freeze()
 
 
 @pytest.fixture

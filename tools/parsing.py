@@ -155,6 +155,7 @@ class LocatingParser(Parser):
             starts.append(at + 1)
             at = text.find("\n", at + 1)
         self._line_starts = starts
+        self._maps: dict[str, AffineMap] = {}
         # Empty first: making a state reads the first token, with upstream's lexer.
         super().__init__(ctx, "", name)
         self._resume_from(ParserState(LinearLexer(Input(text, name))))
@@ -191,9 +192,20 @@ class LocatingParser(Parser):
         return op
 
     def parse_affine_map(self) -> AffineMap:
-        start = self.pos
+        """A map; the same text in the same file is the same map, and is read once.
+
+        A map ends before a ``>``, and the only one in its text is that of its arrow.
+        """
+        start, content = self.pos, self.lexer.input.content
+        end = content.find(">", content.find("->", start) + 2)
+        known = self._maps.get(content[start:end])
+        if known is not None:
+            self._resume_from(end)
+            return known
         found = super().parse_affine_map()
         self._check_depth(found.results, start)
+        if self.pos == end:
+            self._maps[content[start:end]] = found
         return found
 
     def parse_affine_set(self) -> AffineSet:

@@ -14,11 +14,18 @@ from xdsl.utils.target import Target
 
 
 class LocatingPrinter(Printer):
-    """Prints each location once.
+    """Prints each location once, and writes to its stream without ``print``.
 
     xDSL's printer ends a custom assembly format that prints an operation's type with the
     location twice, and such a text does not parse.
     """
+
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        if self.stream is None or "\n" in text:
+            super().print_string(text, indent=indent)
+            return
+        self._current_column += len(text)
+        self.stream.write(text)
 
     def print_operation_type(self, op: Operation) -> None:
         custom = type(op).print is not Operation.print and not isinstance(op, UnregisteredOp)

@@ -10,7 +10,7 @@ from polyc.playback.gpu.clocks import NEVER, Conflict, repeated, rows_of
 from polyc.playback.gpu.core import WarpCore
 from polyc.playback.gpu.counters import wavefronts
 from polyc.playback.gpu.cta import Cta
-from polyc.playback.gpu.lanes import Array, Value, is_lanes, spread
+from polyc.playback.gpu.lanes import Array, Value, every, is_lanes, some, spread
 from polyc.playback.gpu.signals import Signals
 from polyc.playback.gpu.storage import WINDOW, GlobalTensor
 
@@ -29,7 +29,7 @@ def _sound(
 
     ``fault`` gives what a thread does at a place, and the address of that.
     """
-    if good.all():
+    if every(good):
         return lanes, places
     bad = np.nonzero(~good)[0]
     text, address = fault(int(places[bad[0]]))
@@ -151,7 +151,7 @@ class GlobalSpace:
         found = shadow.read(self.core.cta.cluster.number, now, readers, clocks, elements, number)
         if found is not None:
             self.conflict(number, tensor, found, lanes, False)
-        if tensor.is_undefined and (shadow.cluster[elements] == NEVER).any():
+        if tensor.is_undefined and some(shadow.cluster[elements] == NEVER):
             self.core.find(
                 number,
                 "Uninitialised",
@@ -223,7 +223,7 @@ class SharedSpace:
     def uninitialised(self, number: int, granules: Array, threads: Array, who: str) -> None:
         """Report what ``who`` reads among ``granules`` and nothing has written."""
         empty = self.shadow.unwritten(granules)
-        if empty.any():
+        if some(empty):
             relative = int(granules[empty].flat[0]) * self.shadow.granule
             self.core.find(
                 number,
@@ -267,7 +267,7 @@ class SharedSpace:
         granules = self.shadow.granules(relative, width)
         threads = core.threads[lanes]
         self.cta.record(number, threads, relative, writes=granules)
-        if self.shadow.has_barriers and self.shadow.barrier[granules].any():
+        if self.shadow.has_barriers and some(self.shadow.barrier[granules]):
             at = int(granules[self.shadow.barrier[granules]].flat[0]) * self.shadow.granule
             core.find(
                 number,

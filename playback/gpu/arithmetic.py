@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.hardware import scalar_type
 from polyc.playback import functions
-from polyc.playback.gpu.lanes import Array, Value, is_lanes
+from polyc.playback.gpu.lanes import Array, Value, is_lanes, some
 
 _INTEGERS: dict[int, type[np.generic]] = {
     1: np.bool_,
@@ -80,7 +80,7 @@ def split(m: Any, condition: Value) -> tuple[Any, Any]:
             return None, False
         return yes, ~condition
     no = m & ~condition
-    return (yes, no) if no.any() else (m, False)
+    return (yes, no) if some(no) else (m, False)
 
 
 def merge(yes: Any, no: Any, a: Value, b: Value) -> Value:

@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 
 from polyc.playback.gpu.clocks import Clocks
 from polyc.playback.gpu.findings import Report, threads_text
+from polyc.playback.gpu.lanes import every
 
 Array = NDArray[Any]
 
@@ -311,7 +312,7 @@ class NamedBarrier:
         if not self.before or int(threads[0]) in self.waited:
             return []
         known = clocks.now[threads].max(axis=0)
-        return [a for a in self.before if (known[a.threads] < a.clocks).all()]
+        return [a for a in self.before if every(known[a.threads] < a.clocks)]
 
     def arrive(self, clocks: Clocks, threads: Array, expected: int, op: Operation) -> bool:
         """A warp arrives and goes on; True when nobody is left to come."""

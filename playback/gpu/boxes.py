@@ -12,7 +12,7 @@ from polyc.playback.gpu.copies import TmaCopy
 from polyc.playback.gpu.core import WarpCore
 from polyc.playback.gpu.cta import Cta
 from polyc.playback.gpu.kernel import BarrierArray
-from polyc.playback.gpu.lanes import Array, Value, is_lanes
+from polyc.playback.gpu.lanes import Array, Value, is_lanes, some
 from polyc.playback.gpu.storage import PATTERN, WINDOW, GlobalTensor, TensorMap, swizzled
 from polyc.playback.gpu.sync import MBarriers
 
@@ -140,7 +140,7 @@ class BoxLoads:
         granules = np.arange(relative // granule, -(-(relative + size) // granule))
         places = np.array([*start, relative, barrier.component])
         cta.record(number, np.array([thread]), places, writes=granules)
-        if shadow.has_barriers and shadow.barrier[granules].any():
+        if shadow.has_barriers and some(shadow.barrier[granules]):
             core.find(
                 number,
                 "MBarrierOverwritten",

@@ -30,6 +30,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polyc.playback.gpu.lanes import every, some
+
 Array = NDArray[Any]
 
 
@@ -118,8 +120,8 @@ class Clocks:
 
     def meet(self, threads: Array) -> None:
         """A barrier of ``threads``: each learns what any of them knows."""
-        self.now[threads] = self.now[threads].max(axis=0)
-        self.proxied[threads] = self.proxied[threads].max(axis=0)
+        self.now[threads] = np.maximum.reduce(self.now[threads])
+        self.proxied[threads] = np.maximum.reduce(self.proxied[threads])
         self.tick(threads)
 
     def learn(self, threads: Array, now: Array, proxied: Array) -> None:
@@ -218,10 +220,10 @@ class Reads:
 
     def forget(self, granules: Array) -> None:
         """``granules`` are written."""
-        some = granules[self.seen[granules]]
-        if some.size:
-            self.clock[some] = 0
-            self.seen[some] = False
+        those = granules[self.seen[granules]]
+        if those.size:
+            self.clock[those] = 0
+            self.seen[those] = False
 
 
 class Shadow:
@@ -270,7 +272,7 @@ class Shadow:
         writers = self.writer[granules]
         known = now[np.arange(len(granules))[:, None], writers] >= self.written[granules]
         self.reads[0].note(granules, own[:, None], clocks[:, None], op)
-        if known.all():
+        if every(known):
             return self.atomics.unordered(0, now, granules)
         return self._writer_conflict(granules, ~known, False)
 
@@ -287,11 +289,11 @@ class Shadow:
         self, now: Array, proxied: Array, granules: Array, writers: Array, written: Array
     ) -> Conflict | None:
         known = now[writers] >= written
-        if not known.all():
+        if not every(known):
             return self._writer_conflict(granules[:, None], ~known[:, None], False)
         generic = writers < self.components.first_barrier
         visible = ~generic | (proxied[writers] >= written)
-        if not visible.all():
+        if not every(visible):
             return self._writer_conflict(granules[:, None], ~visible[:, None], True)
         return None
 
@@ -319,7 +321,7 @@ class Shadow:
         """
         rows = np.arange(len(granules))[:, None]
         known = now[rows, self.writer[granules]] >= self.written[granules]
-        conflict = None if known.all() else self._writer_conflict(granules, ~known, False)
+        conflict = None if every(known) else self._writer_conflict(granules, ~known, False)
         conflict = conflict or self.atomics.unordered(0, now, granules)
         self.atomics.clear(granules)
         conflict = conflict or self._readers(now, granules)
@@ -332,7 +334,7 @@ class Shadow:
 
     def _readers(self, now: Array, granules: Array) -> Conflict | None:
         late = self.reads[0].late(now, granules) | self.reads[1].late(now, granules)
-        return self._reader_conflict(granules, late, now) if late.any() else None
+        return self._reader_conflict(granules, late, now) if some(late) else None
 
     def update(
         self, now: Array, threads: Array, clocks: Array, granules: Array, op: int
@@ -340,7 +342,7 @@ class Shadow:
         """Atomic updates by threads: row ``i`` updates ``granules[i]``."""
         rows = np.arange(len(granules))[:, None]
         known = now[rows, self.writer[granules]] >= self.written[granules]
-        conflict = None if known.all() else self._writer_conflict(granules, ~known, False)
+        conflict = None if every(known) else self._writer_conflict(granules, ~known, False)
         conflict = conflict or self._readers(now, granules)
         self.atomics.add(0, threads, clocks, granules, op)
         return conflict
@@ -418,7 +420,7 @@ class GlobalShadow:
         writer, owner = self.thread[elements], self.cluster[elements]
         rows = np.arange(len(elements))[:, None]
         known = (owner < 0) | ((owner == cluster) & (now[rows, writer] >= self.written[elements]))
-        if known.all():
+        if every(known):
             return None
         at, column = np.nonzero(~known)
         element = int(elements[at[0], column[0]])
@@ -454,7 +456,7 @@ class GlobalShadow:
         of the async proxy orders shared memory only.
         """
         by_code = (self.cluster[elements] == cluster) & (self.thread[elements] < threads)
-        if by_code.any():
+        if some(by_code):
             element = int(elements[by_code][0])
             who, op = int(self.thread[element]), int(self.write_op[element])
             return Conflict(False, True, 0, element, who, op, 1, cluster)
@@ -518,7 +520,7 @@ def repeated(granules: Array) -> int | None:
         return None
     ordered = np.sort(flat)
     same = ordered[1:] == ordered[:-1]
-    return int(ordered[1:][same][0]) if same.any() else None
+    return int(ordered[1:][same][0]) if some(same) else None
 
 
 def rows_of(granules: Array, granule: int) -> Sequence[int]:

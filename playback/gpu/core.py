@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from polyc.playback.gpu.cta import Cta
-from polyc.playback.gpu.lanes import LANES, NOBODY, Array, Mask, Value, is_lanes
+from polyc.playback.gpu.lanes import LANES, NOBODY, Array, Mask, Value, every, is_lanes, some
 
 
 class WarpCore:
@@ -95,9 +95,9 @@ class WarpCore:
             running = at < high
             if m is not None:
                 running = running & m
-            if not running.any():
+            if not some(running):
                 return
-            yield at, None if running.all() else running
+            yield at, None if every(running) else running
             at = at + step
 
     def divided_by_zero(self, number: int, zero: Value, m: Mask) -> None:
@@ -119,7 +119,7 @@ class WarpCore:
             return int(value)
         lanes = self.active(m)
         first = int(value[lanes[0]])
-        if (value[lanes] != first).any():
+        if some(value[lanes] != first):
             self.find(
                 number,
                 "NotUniform",

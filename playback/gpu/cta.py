@@ -13,7 +13,7 @@ from polyc.playback.gpu.copies import Copy, CpAsync, TmaCopy, WgmmaCall
 from polyc.playback.gpu.counters import Counters
 from polyc.playback.gpu.findings import Report
 from polyc.playback.gpu.kernel import KernelInfo
-from polyc.playback.gpu.lanes import Array
+from polyc.playback.gpu.lanes import Array, some
 from polyc.playback.gpu.record import Timeline, Trace
 from polyc.playback.gpu.register_pool import RegisterPool
 from polyc.playback.gpu.signals import Signals
@@ -274,7 +274,7 @@ class Cta:
         for reach in self.reached:
             # The CTA's memory lives as long as its last thread; one must know of the access.
             known = self.clocks.now[self.threads][:, reach.threads].max(axis=0)
-            if (late := known < reach.clocks).any():
+            if some(late := known < reach.clocks):
                 self.report.add(
                     "PeerLifetime",
                     f"CTA {self.block} may end before CTA {reach.block} reaches its shared "

@@ -13,7 +13,7 @@ from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.clocks import NEVER, UPDATED
 from polyc.playback.gpu.core import WarpCore
 from polyc.playback.gpu.counters import sectors
-from polyc.playback.gpu.lanes import Array, Mask, Value, is_lanes
+from polyc.playback.gpu.lanes import Array, Mask, Value, is_lanes, some
 from polyc.playback.gpu.storage import GlobalTensor
 from polyc.playback.gpu.translator import Translator, simulates
 
@@ -67,7 +67,7 @@ class Exchange:
         assert shadow is not None
         threads = self.core.threads[lanes]
         self.core.cta.record(number, threads, offsets)
-        if tensor.is_undefined and (shadow.cluster[offsets] == NEVER).any():
+        if tensor.is_undefined and some(shadow.cluster[offsets] == NEVER):
             self.core.find(
                 number,
                 "Uninitialised",

@@ -15,7 +15,7 @@ from polyc.playback.gpu.accesses import GlobalSpace
 from polyc.playback.gpu.clocks import NEVER, UPDATED
 from polyc.playback.gpu.core import WarpCore
 from polyc.playback.gpu.kernel import Steps, Wait
-from polyc.playback.gpu.lanes import Array, Mask, Value
+from polyc.playback.gpu.lanes import Array, Mask, Value, some
 from polyc.playback.gpu.signals import Mistaken, Signals
 from polyc.playback.gpu.storage import GlobalTensor
 from polyc.playback.gpu.translator import Translator, simulates
@@ -37,7 +37,7 @@ class GridSignals:
         shadow = tensor.shadow
         assert shadow is not None
         unset = shadow.cluster[offsets] == NEVER
-        if tensor.is_undefined and unset.any():
+        if tensor.is_undefined and some(unset):
             self.core.find(
                 number,
                 "Uninitialised",

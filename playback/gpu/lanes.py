@@ -21,6 +21,16 @@ def is_lanes(value: Value) -> TypeGuard[Array]:
     return isinstance(value, np.ndarray)
 
 
+def every(flags: Array) -> bool:
+    """Whether all of some booleans hold; NumPy's ``all`` takes ten times as long for a warp's."""
+    return 0 not in flags.tobytes()
+
+
+def some(flags: Array) -> bool:
+    """Whether any of some booleans holds."""
+    return 1 in flags.tobytes()
+
+
 def spread(value: Value, lanes: Array) -> Array:
     """The value in each of ``lanes``, as i64."""
     if is_lanes(value):

@@ -17,7 +17,7 @@ from polyc.playback.gpu.copies import CpAsync, TmaStore
 from polyc.playback.gpu.core import WarpCore
 from polyc.playback.gpu.counters import sectors
 from polyc.playback.gpu.kernel import BarrierArray
-from polyc.playback.gpu.lanes import Array, Mask, Value, byte_rows, is_lanes, spread
+from polyc.playback.gpu.lanes import Array, Mask, Value, byte_rows, is_lanes, some, spread
 from polyc.playback.gpu.peers import Peers
 from polyc.playback.gpu.storage import WINDOW, GlobalTensor, TensorMap, swizzled
 from polyc.playback.gpu.sync import MBarriers
@@ -220,7 +220,7 @@ class CpAsyncGroups:
         waits[lanes] = True
         kept: list[CpAsync] = []
         for copy in self.pending:
-            if (waits[copy.lanes] & (copy.groups <= done[copy.lanes])).any():
+            if some(waits[copy.lanes] & (copy.groups <= done[copy.lanes])):
                 self.core.cta.arrive(copy)
                 if copy in self.core.cta.copying:
                     self.core.cta.copying.remove(copy)
@@ -300,10 +300,10 @@ class Tma:
                 continue
             # The peer waits for the bytes on its own barrier, so it outlives the copy.
             ranks = np.full(who.size, rank)
-            for peer, some in self.peers.reached(number, ranks, who, lasting=False):
+            for peer, few in self.peers.reached(number, ranks, who, lasting=False):
                 shared, mbarriers = SharedSpace(self.core, peer), MBarriers(self.core, peer)
                 there = BoxLoads(self.core, self.tensors, shared, mbarriers)
-                there.load(number, source, coordinates, address, array, index, some, counted)
+                there.load(number, source, coordinates, address, array, index, few, counted)
                 counted = False
 
     def store(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from polyc.playback.gpu.core import WarpCore
-from polyc.playback.gpu.lanes import LANES, Array, Mask, Value, is_lanes
+from polyc.playback.gpu.lanes import LANES, Array, Mask, Value, every, is_lanes, some
 from polyc.playback.gpu.storage import Registers
 
 
@@ -36,13 +36,13 @@ class RegisterFile:
         for index, extent in zip(at, registers.data.shape, strict=False):
             if is_lanes(index):
                 values = index if m is None else index[m]
-                if not values.size or (values.min() >= 0 and values.max() < extent):
+                if every((values >= 0) & (values < extent)):
                     continue
             else:
                 if 0 <= index < extent:
                     continue
                 values = np.array([index])
-            if ((values < 0) | (values >= extent)).any():
+            if some((values < 0) | (values >= extent)):
                 lanes = self.core.active(m)
                 bad = int(values[(values < 0) | (values >= extent)][0])
                 self.core.find(
@@ -75,8 +75,8 @@ class RegisterFile:
     def check_set(self, number: int, registers: Registers, initialised: Array, m: Mask) -> None:
         """Registers are read that are ``initialised``, or it is a finding."""
         ready = initialised if m is None else initialised | ~m
-        if ready.all():
-            if m is None and registers.initialised.all():
+        if every(ready):
+            if m is None and every(registers.initialised):
                 registers.full = True
             return
         lanes = np.nonzero(~ready.reshape(-1, 32).all(axis=0))[0]

@@ -11,7 +11,7 @@ from polyc.playback.gpu.core import WarpCore
 from polyc.playback.gpu.cta import Cta
 from polyc.playback.gpu.findings import threads_text
 from polyc.playback.gpu.kernel import BarrierArray, Steps, Wait
-from polyc.playback.gpu.lanes import Array, Mask, Value, is_lanes
+from polyc.playback.gpu.lanes import Array, Mask, Value, is_lanes, some
 from polyc.playback.gpu.storage import WINDOW
 from polyc.playback.gpu.translator import Translator, simulates
 
@@ -37,7 +37,7 @@ class Sync:
     def _named(self, number: int, which: Value, m: Mask) -> NamedBarrier:
         if is_lanes(which):
             ids = which[self.core.active(m)].ravel()
-            if (ids != ids[0]).any():
+            if some(ids != ids[0]):
                 warp = self.core.index
                 self.core.find(
                     number,

@@ -13,7 +13,7 @@ from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.copies import WgmmaCall
 from polyc.playback.gpu.core import WarpCore
 from polyc.playback.gpu.kernel import Steps, Wait
-from polyc.playback.gpu.lanes import LANES, Array, Mask, Value, is_lanes
+from polyc.playback.gpu.lanes import LANES, Array, Mask, Value, is_lanes, some
 from polyc.playback.gpu.registers import RegisterFile
 from polyc.playback.gpu.storage import WINDOW, Registers
 from polyc.playback.gpu.translator import TRACKED, Translator, simulates
@@ -230,7 +230,7 @@ class Wgmma:
                 address=descriptor.start,
             )
         found = fragments.operand_addresses(descriptor, rows, transpose) - WINDOW
-        if (found < 0).any() or (found > self.shared.memory.size - 16).any():
+        if some((found < 0) | (found > self.shared.memory.size - 16)):
             bad = int(found[(found < 0) | (found > self.shared.memory.size - 16)].flat[0])
             self.core.find(
                 number,

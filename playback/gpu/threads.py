@@ -10,7 +10,7 @@ from polyc.dialects.gpu.types import MBarrierType, SharedType
 from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.core import WarpCore
 from polyc.playback.gpu.kernel import BarrierArray, Tile
-from polyc.playback.gpu.lanes import Array, Mask, Value, is_lanes
+from polyc.playback.gpu.lanes import Array, Mask, Value, is_lanes, some
 from polyc.playback.gpu.storage import WINDOW
 from polyc.playback.gpu.translator import Translator, simulates
 
@@ -31,7 +31,7 @@ class Threads:
             lanes = self.core.active(m)
             return int(value[lanes[0]])
         first = int(value[0])
-        if (value != first).any():
+        if some(value != first):
             self.core.find(
                 number,
                 "NotUniform",

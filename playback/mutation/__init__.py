@@ -291,13 +291,16 @@ Rules = Sequence[Callable[[Operation], Iterator[Change]]]
 Site = tuple[KernelOp, int, Operation, str, Callable[[], None]]
 
 
-def _sites(module: ModuleOp, rules: Rules) -> Iterator[Site]:
+def _sites(module: ModuleOp, rules: Rules, of: Mutant | None = None) -> Iterator[Site]:
+    """Where something can be changed, and how; with ``of``, at the op of that mutant alone."""
     for kernel in module.kernels():
+        if of is not None and kernel.sym_name.data != of.kernel:
+            continue
         if CHANGES[0] in rules:
             for text, change in _tensor_maps(kernel):
                 yield kernel, 0, kernel, text, change
         for site, op in enumerate(kernel.walk()):
-            for rule in rules:
+            for rule in rules if of is None or site == of.site else ():
                 for text, change in rule(op):
                     yield kernel, site, op, text, change
 
@@ -326,7 +329,7 @@ def mutated(module: ModuleOp, mutant: Mutant) -> ModuleOp:
     copy = module.clone()
     for old, new in zip(module.walk(), copy.walk(), strict=True):
         new.location = old.location
-    for kernel, site, op, text, change in _sites(copy, (*CHANGES, *ARITHMETIC)):
+    for kernel, site, op, text, change in _sites(copy, (*CHANGES, *ARITHMETIC), mutant):
         key = (kernel.sym_name.data, site, text, op.name)
         if key == (mutant.kernel, mutant.site, mutant.change, mutant.op):
             change()

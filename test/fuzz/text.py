@@ -21,14 +21,16 @@ from pathlib import Path
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.passes.pipeline import ORDER, build
+from polyc.passes.pipeline import ORDER
 from polyc.rewriting.driver import verify
 from polyc.test.fuzz.random_programs import drawn
 from polyc.test.fuzz.search import parser, search
 from polyc.test.support.model_programs import FOLDER as MODELS
+from polyc.test.support.plans import step
 from polyc.test.support.root import ROOT
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
+from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context
 
 TOKEN = re.compile(r"\w+|[^\w\s]|\s+")
@@ -50,6 +52,7 @@ def texts() -> tuple[str, ...]:
 
     Not the blocks of models: one takes most of ``SECONDS`` as it is.
     Random programs, at every layer down to the regions, have what no example has.
+    Of the kernels of a plan there is one of each kind, so that a mutation meets each as often.
     """
     ctx = make_context()
     paths = sorted((ROOT / "examples").rglob("*.mlir"))
@@ -61,11 +64,11 @@ def texts() -> tuple[str, ...]:
             if arch == "sm_90a" and number:
                 break  # what lies above the plan is the same for every architecture
             module = parse_text(ctx, text, "x")
-            found.append(str(module))
+            found.append(module_text(module))
             try:
                 for name in ORDER:
-                    build(name, arch).apply(ctx, module)
-                    found.append(str(module))
+                    step(module, name, arch)
+                    found.append(module_text(module))
             except PolycError:
                 continue
     return tuple(dict.fromkeys(found))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from xdsl.dialects import affine
 from xdsl.utils.exceptions import ParseError
 
 from polyc.dialects.common.diagnostic import Place, PolycError, place_of
@@ -72,3 +73,14 @@ def test_a_container_whose_property_is_wrong_is_named(wrong: str) -> None:
     ) as caught:
         verify(parse_text(ctx, text, "x.mlir"))
     assert caught.value.place == Place("x.mlir", 1, 1)
+
+
+def test_a_map_that_is_written_again_is_read_once():
+    text = "".join(
+        f"%{i} = affine.apply affine_map<(d0)[s0] -> (d0 + s0 floordiv {2 + i % 2})> (%a)[%a]\n"
+        for i in range(4)
+    )
+    module = parse_text(make_context(), f"%a = arith.constant 8 : index\n{text}", "t.mlir")
+    maps = [op.map.data for op in module.ops if isinstance(op, affine.ApplyOp)]
+    assert [str(m.results[0]) for m in maps] == [f"(d0 + (s0 floordiv {d}))" for d in (2, 3, 2, 3)]
+    assert maps[0] is maps[2] and maps[1] is maps[3]

@@ -20,8 +20,9 @@ from polyc.passes.region.srnf import (
     normalise,
 )
 from polyc.passes.support.region.cost import points
+from polyc.playback.functions import Array
 from polyc.rewriting.changes import CLASSES
-from polyc.rewriting.driver import rewrite
+from polyc.rewriting.driver import rewrite, verify
 from polyc.rewriting.notes import Report
 from polyc.rewriting.region.building import ComposeBroadcasts, ComposeTransposes
 from polyc.test.support.region_expressions import Program, agree, of_type, programs, shaken, text
@@ -45,51 +46,54 @@ EXAMPLES = settings(max_examples=250, deadline=None, derandomize=True, database=
 ALLOWED = {c: CLASSES[: CLASSES.index(c) + 1] for c in CLASSES}
 
 
-@pytest.mark.parametrize("change", CLASSES)
-def test_rules_keep_values_within_their_class(change: str) -> None:
-    fired = Counter[str]()
-
-    @EXAMPLES
-    @given(programs(finite=change == "finite-only"))
-    def holds(program: Program) -> None:
-        before = program.play()
-        for name, rule in RULES.items():
-            module = program.module.clone()
-            if rewrite(module, [rule(ALLOWED[change], Report())], recursive=True):
-                fired[name] += 1
-                module.verify()
-                agree(change, before, program.play(module))
-
-    with shaken():
-        holds()
-    expected = {name for name in RULES if BY_CLASS.get(name, change) == change}
-    assert expected <= set(fired), fired
-
-
 def reduced(program: Program) -> int:
     """How many values the reductions of a program take."""
     found = of_type(program.module, region.ReduceOp)
     return sum(points(val_type(op.operands[0])) for op in found)
 
 
+def rules_keep_values(program: Program, change: str, before: Sequence[Array]) -> set[str]:
+    """Each rule alone keeps values within the class; the rules that fired."""
+    fired: set[str] = set()
+    for name, rule in RULES.items():
+        module = program.module.clone()
+        if rewrite(module, [rule(ALLOWED[change], Report())], recursive=True):
+            fired.add(name)
+            verify(module)
+            agree(change, before, program.play(module))
+    return fired
+
+
+def normal_form_keeps_values_and_is_one(
+    program: Program, change: str, before: Sequence[Array]
+) -> list[str]:
+    """All rules together do, and leave nothing for a second time; the classes that they used."""
+    work = reduced(program)
+    fired = [note.kind for note in normalise(program.module, ALLOWED[change]).fired]
+    verify(program.module)
+    agree(change, before, program.play())
+    assert set(fired) <= set(ALLOWED[change])
+    assert reduced(program) <= work, "nothing is reduced twice"
+    once = text(program.module)
+    assert not normalise(program.module, ALLOWED[change]).fired
+    assert text(program.module) == once
+    return fired
+
+
 @pytest.mark.parametrize("change", CLASSES)
-def test_normal_form_keeps_values_and_is_one(change: str) -> None:
-    seen = Counter[str]()
+def test_rules_and_their_normal_form_keep_values_within_their_class(change: str) -> None:
+    """Both of the same programs: to draw one takes as long as to check it."""
+    fired, seen = Counter[str](), Counter[str]()
 
     @EXAMPLES
     @given(programs(finite=change == "finite-only"))
     def holds(program: Program) -> None:
-        before, work = program.play(), reduced(program)
-        done = normalise(program.module, ALLOWED[change])
-        seen.update(note.kind for note in done.fired)
-        program.module.verify()
-        agree(change, before, program.play())
-        assert {note.kind for note in done.fired} <= set(ALLOWED[change])
-        assert reduced(program) <= work, "nothing is reduced twice"
-        once = text(program.module)
-        assert not normalise(program.module, ALLOWED[change]).fired
-        assert text(program.module) == once
+        before = program.play()
+        fired.update(rules_keep_values(program, change, before))
+        seen.update(normal_form_keeps_values_and_is_one(program, change, before))
 
     with shaken():
         holds()
+    expected = {name for name in RULES if BY_CLASS.get(name, change) == change}
+    assert expected <= set(fired), fired
     assert set(seen) == set(ALLOWED[change]), seen

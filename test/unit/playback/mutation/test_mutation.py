@@ -28,12 +28,17 @@ def module(arch: str) -> ModuleOp:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_each_mutant_is_its_own_and_leaves_the_module_alone(arch: str) -> None:
     before = str(module(arch))
+    texts = {kernel.sym_name.data: {str(kernel)} for kernel in module(arch).kernels()}
     found = mutants(module(arch))
     assert len(set(found)) == len(found)
-    texts = {before}
     for mutant in found[::21]:
-        texts.add(str(mutated(module(arch), mutant)))
-    assert len(texts) == 1 + len(found[::21])
+        (changed,) = (
+            kernel
+            for kernel in mutated(module(arch), mutant).kernels()
+            if kernel.sym_name.data == mutant.kernel
+        )
+        texts[mutant.kernel].add(str(changed))
+    assert sum(map(len, texts.values())) == len(texts) + len(found[::21])
     assert str(module(arch)) == before
 
 

@@ -1,0 +1,35 @@
+"""Fewer kernels of a module, for tests of what every kernel goes through."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects.plan import ScheduleOp
+from polyc.passes.pipeline import build
+from polyc.tools.registry import make_context
+
+
+def one_of_each(module: ModuleOp) -> None:
+    """Leave one schedule of each way to load operands, and one that splits the reduction too.
+
+    The others differ from these by their tiles' sizes: their kernels are more of the same ops.
+    """
+    kept: dict[tuple[object, ...], ScheduleOp] = {}
+    plans = [op for op in module.ops if isinstance(op, ScheduleOp)]
+    for plan in plans:
+        split = plan.fields()["split_k"] != 1
+        kind = (plan.region, plan.loader, plan.vectorize, split)
+        # The first that splits has the shortest text; the last that does not takes most sizes.
+        if not split or kind not in kept:
+            kept[kind] = plan
+    for plan in plans:
+        if plan not in kept.values():
+            plan.detach()
+            plan.erase()
+
+
+def step(module: ModuleOp, name: str, arch: str) -> None:
+    """The pass ``name``; after ``plan-select`` one schedule of each kind stays."""
+    build(name, arch).apply(make_context(), module)
+    if name == "plan-select":
+        one_of_each(module)
