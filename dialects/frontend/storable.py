@@ -55,7 +55,8 @@ class _Made:
 def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
     """The computed values that may be stored between two kernels in f16 or bf16, with that type.
 
-    They are of that type and made of a reduction, and, looking through movements and casts to f32,
+    They are of that type, made of a reduction or read at several places of which one is moved, and,
+    looking through movements and casts to f32,
 
     - more than one op reads them, or one at two places,
     - or an op reads them that is no function of the elements at one place,
@@ -70,6 +71,7 @@ def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
     made: dict[SSAValue, _Made] = {}
     places: dict[SSAValue, int] = {}
     found: set[SSAValue] = set()
+    moved: set[SSAValue] = set()
     seen: set[SSAValue] = set()
     for op in graph.body.block.ops:
         read = {o: made.get(o) or _Made(o) for o in op.operands}
@@ -79,6 +81,8 @@ def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
             continue
         for operand, one in read.items():
             places[one.source] = places.get(one.source, 0) + 1
+            if one.moved:
+                moved.add(one.source)
             joined = _joined(operand, one, op, list(read.values()))
             if places[one.source] > 1 or not isinstance(op, ELEMENTWISE) or joined:
                 found.add(one.source)
@@ -92,7 +96,7 @@ def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
         value: tensor_of(value).element_type
         for value, one in made.items()
         if one.source is value
-        and one.reduction
+        and (one.reduction or (places.get(value, 0) > 1 and value in moved))
         and _is_narrow(value)
         and (value in found or value not in seen)
     }

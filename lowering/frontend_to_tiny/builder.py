@@ -62,12 +62,23 @@ class Builder:
         made = self.cast(made, element)
         for move in reversed(moves):
             kind = tiny.tensor(move.result_type.dims, element)
-            made = self.add(
+            made = self._moved_before(made, move, kind) or self.add(
                 type(move).create(
                     operands=[made], result_types=[kind], properties=dict(move.properties)
                 )
             )
         return made
+
+    def _moved_before(self, value: SSAValue, move: MovementOp, kind: Attribute) -> SSAValue | None:
+        """``value`` moved as ``move`` does by an op that stands here by now, for another reader."""
+        here = self._at.insert_before
+        for use in value.uses:
+            op = use.operation
+            if type(op) is not type(move) or op.properties != move.properties:
+                continue
+            if op.results[0].type == kind and here is not None and op.is_before_in_block(here):
+                return op.results[0]
+        return None
 
     def splat(self, number: float, shape: Shape) -> SSAValue:
         """A constant of ``shape``."""

@@ -9,6 +9,7 @@ slower.  So the values around it are stored, the fewest first:
 - ``CORE_PLAIN``: the same, and what the two read lies in memory as they read it;
 - ``PAIR``: two products that share a factor and meet in elementwise ops stay together, with what
   follows them both;
+- ``PAIR_PLAIN``: the same, and what the two read lies in memory as they read it;
 - ``ROWS``: each product has a kernel of its own, with the ops that follow it alone, of which some
   reduce its short rows;
 - ``ALONE``: the same, with the elementwise ops that follow it alone;
@@ -67,11 +68,12 @@ class Level(IntEnum):
     CORE_BARE = 2
     CORE_PLAIN = 3
     PAIR = 4
-    ROWS = 5
-    ALONE = 6
-    PLAIN = 7
-    BARE = 8
-    SPREAD = 9
+    PAIR_PLAIN = 5
+    ROWS = 6
+    ALONE = 7
+    PLAIN = 8
+    BARE = 9
+    SPREAD = 10
 
 
 @dataclass
@@ -153,7 +155,7 @@ class Products:
                     # Nothing helps: what is stored for it would be stored for nothing.
                     self.levels[value] = Level.AS_IT_IS
                     self.given_up[value] = None
-                elif level in (Level.AS_IT_IS, Level.CORE_PLAIN, Level.PAIR):
+                elif level in (Level.AS_IT_IS, Level.CORE_PLAIN, Level.PAIR_PLAIN):
                     self.levels[value] = Level.ROWS if value in self.rows else Level.ALONE
                 else:
                     self.levels[value] = Level(level + 1)
@@ -178,7 +180,7 @@ class Products:
         for value, level in self.levels.items():
             if level > Level.CORE_PLAIN:
                 self._store(found, map(self.source, factors(value)), FACTOR, value)
-                if level >= Level.PLAIN:
+                if level >= Level.PLAIN or level is Level.PAIR_PLAIN:
                     spread = level is Level.SPREAD
                     read = (f for f in factors(value) if spread or self.source(f) not in orders)
                     plain = (self._plain(f, spread) for f in read)
@@ -222,7 +224,8 @@ class Products:
         return [
             (first, second)
             for first, second in self.partners.items()
-            if self.levels[first] is self.levels[second] is Level.PAIR
+            if self.levels[first] is self.levels[second]
+            and self.levels[first] in (Level.PAIR, Level.PAIR_PLAIN)
         ]
 
     def _kept(self) -> set[SSAValue]:

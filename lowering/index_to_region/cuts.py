@@ -235,14 +235,21 @@ def composed(
                 break
 
         def recompose(stored: Mapping[SSAValue, str], given: Settled = settled) -> Kernels:
-            return Composer(graph, fuse, split, given.also(stored)).run()
+            return _limited(graph, fuse, split, given.also(stored))[0]
 
         reductions = Reductions(recompose, built.walks, built.seconds)
         reductions.tried.update(key for key, is_well in well.items() if is_well)
-        kernels = reductions.run(kernels)
+        reductions.run(recompose({}))
         settled = settled.also(reductions.taken)
-    else:
-        kernels = Composer(graph, fuse, split).run()
+    kernels, cuts = _limited(graph, fuse, split, settled)
+    return kernels, [_said(graph, cuts)] if cuts else []
+
+
+def _limited(
+    graph: tiny.GraphOp, fuse: Fuse, split: Split, settled: Settled
+) -> tuple[Kernels, int]:
+    """The kernels of a graph, none of them too much, and how many values are cut for that."""
+    kernels = Composer(graph, fuse, split, settled).run()
     cuts: dict[SSAValue, str] = {}
     for _ in range(ROUNDS):
         more: dict[SSAValue, str] = {}
@@ -254,7 +261,7 @@ def composed(
             break
         cuts |= more
         kernels = Composer(graph, fuse, split, settled.also(cuts)).run()
-    return kernels, [_said(graph, len(cuts))] if cuts else []
+    return kernels, len(cuts)
 
 
 def _said(graph: tiny.GraphOp, cuts: int) -> Note:

@@ -1,4 +1,4 @@
-"""``index-to-region``: where a kernel is cut so that it reduces nothing again and again (S11.1).
+"""``index-to-region``: where a kernel is cut so that it computes less again and again (S11.1).
 
 A kernel whose rows no family of rows takes runs as loops, in which a reduction inside of another
 one, or of a row that several blocks hold a part of, is computed again in each of them.  So some of
@@ -8,11 +8,14 @@ its values are tried in memory, and the model of time says which way the graph t
 - the reductions that others need along other axes, as the pixels' mean that a norm is of;
 - all reductions;
 
-each alone, and the first together with either.
+each alone, and the first together with either.  Of every kernel but those of products, what is
+moved is tried where it is computed at several places, as what a rotation of features is of, or
+made of a reduction in memory, which might be its kernel's then.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
@@ -27,7 +30,13 @@ from polyc.lowering.index_to_region.fusion import Kernel, Kernels
 GAIN = 0.9
 """What a cut graph takes of the time of the graph as it is, at most, to be cut."""
 
-AGAIN = "reduced once: fused, it would be computed again where it is used"
+SHORT = 16
+"""Elements of a row from which on a number that it has is small beside it."""
+
+ALONE = 4
+"""Values of a kernel that are tried in memory one by one."""
+
+AGAIN = "computed once: fused, it would be computed again where it is used"
 
 KernelKey = tuple[object, frozenset[SSAValue]]
 
@@ -39,10 +48,10 @@ def key_of(kernel: Kernel) -> KernelKey:
 
 @dataclass
 class Reductions:
-    """Decides for a graph which of its reductions are stored beside what is stored anyway.
+    """Decides for a graph which values are stored beside what is stored anyway.
 
     ``recompose`` makes the kernels where some more values are stored, ``seconds`` says how long
-    each of some kernels takes, and ``again`` whether one computes a reduction again and again.
+    each of some kernels takes, and ``again`` whether one runs as loops.
     """
 
     recompose: Callable[[Mapping[SSAValue, str]], Kernels]
@@ -72,12 +81,12 @@ class Reductions:
         return kernels
 
     def _next(self, kernels: Kernels) -> Kernel | None:
-        """A kernel that computes a reduction again, and was not tried."""
+        """A kernel that may compute something again, and was not tried."""
         again = self.again(kernels)
         for kernel in kernels.kernels:
             if (key := key_of(kernel)) in self.tried:
                 continue
-            if any(isinstance(v.owner, tiny.ReduceOp) for v in computed(kernel)) and again(kernel):
+            if moved_again(kernel) or (_reduces(kernel) and again(kernel)):
                 return kernel
             self.tried.add(key)
         return None
@@ -97,8 +106,35 @@ def computed(kernel: Kernel) -> dict[SSAValue, None]:
     return dict.fromkeys(key[0] for key, form in kernel.held().items() if form is not None)
 
 
+def _reduces(kernel: Kernel) -> bool:
+    return any(isinstance(value.owner, tiny.ReduceOp) for value in computed(kernel))
+
+
+def moved_again(kernel: Kernel) -> list[SSAValue]:
+    """What a kernel computes and moves, at several places or of a number that rows have in memory.
+
+    Not what it writes.
+    """
+    inside = computed(kernel)
+    places = Counter(key[0] for key, form in kernel.held().items() if form is not None)
+    users = _users(inside, kernel)
+    roots = {root.value for root in kernel.roots}
+    sizes = [cost.points(tiny.tensor_of(v).dims) for v in kernel.reads if cost.is_computed(v)]
+    found: list[SSAValue] = []
+    for value in inside:
+        if value in roots or not cost.is_computed(value) or not _is_moved(value, users):
+            continue
+        narrow = cost.points(tiny.tensor_of(value).dims) / SHORT
+        if places[value] > 1 or any(size <= narrow for size in sizes):
+            found.append(value)
+    return found
+
+
 def candidates(kernel: Kernel) -> Iterator[list[SSAValue]]:
     """Values of a kernel that might be stored, a list a way; none of them is an output of it."""
+    if again := moved_again(kernel):
+        yield again
+        yield from ([value] for value in again[:ALONE] if len(again) > 1)
     inside = computed(kernel)
     found = [value for value in inside if isinstance(value.owner, tiny.ReduceOp)]
     users = _users(inside, kernel)
@@ -159,14 +195,13 @@ def _users(inside: Mapping[SSAValue, None], kernel: Kernel) -> Users:
 
 def _is_moved(value: SSAValue, users: Users) -> bool:
     """Whether a value is read in another shape, and not only repeated."""
-    for op in users[value]:
-        while isinstance(op, tiny.ExpandOp | tiny.CastOp):
-            readers = users[op.results[0]]
-            if len(readers) != 1:
-                break
-            op = readers[0]
-        if isinstance(op, MovementOp) and not isinstance(op, tiny.ExpandOp):
-            return True
+    work = [value]
+    while work:
+        for op in users[work.pop()]:
+            if isinstance(op, tiny.ExpandOp | tiny.CastOp):
+                work += op.results
+            elif isinstance(op, MovementOp):
+                return True
     return False
 
 

@@ -48,7 +48,7 @@ frontend.graph @narrow_f32(%A: !frontend.tensor<[M, K], f32>, %B: !frontend.tens
   frontend.output %1 : !frontend.tensor<[M, 64], f32>
 }
 // CHECK:       region.kernel @narrow_f32_0 iters [m: M, l: L]
-// CHECK:         boundary = "reduced once: fused, it would be computed again where it is used"
+// CHECK:         boundary = "computed once: fused, it would be computed again where it is used"
 // CHECK:         %acc = region.reduce sum
 // CHECK-NOT:     region.reduce
 // CHECK:       region.kernel @narrow_f32_1 iters [m: M, i1: 64]
