@@ -115,13 +115,23 @@ class Products:
         self.follows = {value: self._following(value) for value in self.levels}
         rows = {value: self._following(value, rows=True) for value in self.levels}
         self.rows = {value: found for value, found in rows.items() if any(map(_reduced, found))}
+        self._find_cores()
+        self._find_partners()
+
+    def _find_cores(self) -> None:
+        """Pair products of which one weighs by a softmax of the other, each with one at most.
+
+        First those that are seen to sum over what the softmax goes along, as another softmax, of
+        features say, may lie between a product and the scores that are made of it.
+        """
+        found: list[tuple[bool, SSAValue, SSAValue, SSAValue]] = []
         for first, second in permutations(self.levels, 2):
-            if Level.CORE in (self.levels[first], self.levels[second]):
-                continue
-            if (factor := self._softmax_of(first, second)) is not None:
+            if (weights := self._softmax_of(first, second)) is not None:
+                found.append((not self._goes_along(*weights, second), first, second, weights[0]))
+        for _, first, second, factor in sorted(found, key=lambda one: one[0]):
+            if Level.CORE not in (self.levels[first], self.levels[second]):
                 self.weights[first, second] = factor
                 self.levels[first] = self.levels[second] = Level.CORE
-        self._find_partners()
 
     def _is_large(self, value: SSAValue) -> bool:
         """Whether a value is a product that is worth a kernel of its own."""
@@ -424,8 +434,10 @@ class Products:
         levels = (Level.CORE, Level.CORE_BARE, Level.CORE_PLAIN)
         return [pair for pair in self.weights if all(self.levels[v] in levels for v in pair)]
 
-    def _softmax_of(self, first: SSAValue, second: SSAValue) -> SSAValue | None:
-        """The factor of ``second`` that is a softmax of ``first``, or None.
+    def _softmax_of(
+        self, first: SSAValue, second: SSAValue
+    ) -> tuple[SSAValue, list[tiny.ReduceOp]] | None:
+        """The factor of ``second`` that is a softmax of ``first``, and its maxima, or None.
 
         It is made of ``first`` and of a maximum of that, and of no product that needs ``first``, as
         what follows an attention is.
@@ -435,14 +447,28 @@ class Products:
             others = [v for v in behind if v is not first and cost.is_contraction(v)]
             if any(first in self._behind(f) for v in others for f in factors(v)):
                 continue
-            if first in behind and any(
-                isinstance(value.owner, tiny.ReduceOp)
+            maxima = [
+                value.owner
+                for value in behind
+                if isinstance(value.owner, tiny.ReduceOp)
                 and value.owner.function == "max"
                 and first in self._behind(value)
-                for value in behind
-            ):
-                return factor
+            ]
+            if first in behind and maxima:
+                return factor, maxima
         return None
+
+    def _goes_along(
+        self, factor: SSAValue, maxima: Sequence[tiny.ReduceOp], second: SSAValue
+    ) -> bool:
+        """Whether a product is seen to sum over what one of ``maxima`` behind a factor is of."""
+        summed = cast(tiny.ReduceOp, second.owner).axes
+        source = self.source(factor)
+        axes = {self._axis_below(factor, source, axis) for axis in summed}
+        dims = tiny.tensor_of(source).dims
+        return any(
+            set(op.axes) == axes and tiny.tensor_of(op.operand).dims == dims for op in maxima
+        )
 
     def _read_by(self, first: SSAValue, second: SSAValue) -> list[SSAValue]:
         """The factors of two products that stay together, but for the softmax between them."""

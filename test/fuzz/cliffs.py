@@ -65,9 +65,13 @@ def planned(text: str) -> Planned:
 
 
 def by_threads(kernel: KernelOp, sizes: Mapping[str, int] = SIZES) -> list[str]:
-    """The large contractions of a region whose schedule does not have them on tensor cores."""
+    """The large contractions of a region whose schedule does not have them on tensor cores.
+
+    A kernel of rows has none: it reads a tensor over all of its axes, so that a sum of products is
+    a matrix times a vector, which nothing does faster than memory is read.
+    """
     plan: ScheduleOp | None = chosen(schedules_of(kernel), sizes)
-    if plan is None or plan.mma.data != "none":
+    if plan is None or plan.mma.data != "none" or plan.pattern == "rows":
         return []
     values = Values(kernel, sizes)
     found = [(op, values.multiply_adds(op)) for op in values.contractions()]
