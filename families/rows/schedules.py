@@ -42,6 +42,8 @@ class RowsVariant:
         thread has a vector; a region without outer axes has one row.
         """
         columns, least = self.columns, self.warps_a_row * WARP * self.vector
+        if self.way == "resident" and (length := rows.length.constant()) is not None:
+            columns = min(columns, max(1, -(-length // least)) * least)
         while self.way == "resident" and columns > least and _at_most(rows, columns // 2):
             columns //= 2
         return {
