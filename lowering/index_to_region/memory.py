@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, i1
 from xdsl.ir import Attribute, SSAValue
 
 from polyc.cost.values import size_in_bytes
-from polyc.dialects import tiny
+from polyc.dialects import index, tiny
 from polyc.dialects.common.movements import MovementOp
 
 
@@ -16,7 +16,8 @@ def stored_type(value: SSAValue) -> Attribute:
     """The element type in which a value is stored between two kernels.
 
     It is the one that its op says to be its own, or that in which it is computed.  What is moved
-    has the type of what it is made of, where that holds the numbers that a pad or a mask adds.
+    has the type of what it is made of, or widened from, where that holds the numbers that a pad or
+    a mask adds.
     """
     moved, computed = value, tiny.tensor_of(value).element_type
     fills: list[float] = []
@@ -24,7 +25,14 @@ def stored_type(value: SSAValue) -> Attribute:
         if isinstance(op, tiny.PadOp | tiny.MaskOp):
             fills.append(op.number)
         moved = op.source
-    own = None if not isinstance(op, tiny.FunctionOp | tiny.SelectOp | tiny.ReduceOp) else op.own
+    match op:
+        case tiny.FunctionOp() | tiny.SelectOp() | tiny.ReduceOp():
+            own = op.own
+        case tiny.CastOp() if index.is_widening(moved):
+            before = tiny.tensor_of(op.operand).element_type
+            own = None if before == i1 else before
+        case _:
+            own = None
     if own is None or not all(holds(own, number) for number in fills):
         return computed
     return own

@@ -10,13 +10,14 @@ its values are tried in memory, and the model of time says which way the graph t
 
 each alone, and the first together with either.  Of every kernel but those of products, what is
 moved is tried where it is computed at several places, as what a rotation of features is of, or
-made of a reduction in memory, which might be its kernel's then.
+made of a reduction in memory, which might be its kernel's then; and so is what two of them compute.
+What a reduction reads moved is tried as it reads it, as heads that are merged before a norm.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -35,6 +36,9 @@ SHORT = 16
 
 ALONE = 4
 """Values of a kernel that are tried in memory one by one."""
+
+SEVERAL = 3
+"""Ops of a value that two kernels compute, from which on it is tried in memory."""
 
 AGAIN = "computed once: fused, it would be computed again where it is used"
 
@@ -61,6 +65,10 @@ class Reductions:
     """The values that are stored, with the reason."""
     known: dict[KernelKey, float] = field(default_factory=dict[KernelKey, float])
     tried: set[KernelKey] = field(default_factory=set[KernelKey])
+    inside: dict[KernelKey, dict[SSAValue, None]] = field(
+        default_factory=dict[KernelKey, dict[SSAValue, None]]
+    )
+    """What each kernel computes."""
 
     def run(self, kernels: Kernels) -> Kernels:
         """The kernels of the graph, cut where that takes less time."""
@@ -68,7 +76,7 @@ class Reductions:
             self.tried.add(key_of(kernel))
             whole = {key_of(k) for k in kernels.kernels}
             best: tuple[float, dict[SSAValue, str], Kernels] | None = None
-            for values in candidates(kernel):
+            for values in candidates(kernel, self._in_others(kernel, kernels)):
                 stored = {**self.taken, **dict.fromkeys(values, AGAIN)}
                 found = self.recompose(stored)
                 parts = {key_of(k) for k in found.kernels}
@@ -86,10 +94,26 @@ class Reductions:
         for kernel in kernels.kernels:
             if (key := key_of(kernel)) in self.tried:
                 continue
-            if moved_again(kernel) or (_reduces(kernel) and again(kernel)):
+            if moved_again(kernel) or self._in_others(kernel, kernels):
+                return kernel
+            if _reduces(kernel) and again(kernel):
                 return kernel
             self.tried.add(key)
         return None
+
+    def _in_others(self, kernel: Kernel, kernels: Kernels) -> list[SSAValue]:
+        """The last values that a kernel and another one compute, each of several ops."""
+        inside = computed(kernel)
+        others = {v for one in kernels.kernels if one is not kernel for v in self._inside(one)}
+        users = _users(inside, kernel)
+        both = {v for v in inside if v in others and cost.is_computed(v)}
+        last = [v for v in inside if v in both and not any(o.results[0] in both for o in users[v])]
+        return [v for v in last if _ops_behind(v, kernel, inside) >= SEVERAL]
+
+    def _inside(self, kernel: Kernel) -> dict[SSAValue, None]:
+        if (key := key_of(kernel)) not in self.inside:
+            self.inside[key] = computed(kernel)
+        return self.inside[key]
 
     def _total(self, kernels: Kernels, wanted: set[KernelKey]) -> float:
         """The time of some kernels."""
@@ -130,15 +154,37 @@ def moved_again(kernel: Kernel) -> list[SSAValue]:
     return found
 
 
-def candidates(kernel: Kernel) -> Iterator[list[SSAValue]]:
-    """Values of a kernel that might be stored, a list a way; none of them is an output of it."""
-    if again := moved_again(kernel):
-        yield again
-        yield from ([value] for value in again[:ALONE] if len(again) > 1)
+def _ops_behind(value: SSAValue, kernel: Kernel, inside: Mapping[SSAValue, None]) -> int:
+    """How many ops of a kernel compute something that a value is made of, with its own."""
+    found: set[SSAValue] = set()
+    work = [value]
+    while work:
+        here = work.pop()
+        if here in inside and here not in found:
+            found.add(here)
+            work += _operands(cast(Operation, here.owner), kernel)
+    return sum(_weight(value) for value in found if cost.is_computed(value))
+
+
+def _weight(value: SSAValue) -> int:
+    """What computing a value takes, of an op: a function is several."""
+    op = value.owner
+    return SEVERAL if isinstance(op, tiny.UnaryOp) and op.function not in ("neg", "abs") else 1
+
+
+def candidates(kernel: Kernel, again: Sequence[SSAValue] = ()) -> Iterator[list[SSAValue]]:
+    """Values of a kernel that might be stored, a list a way; none of them is an output of it.
+
+    ``again`` are some that another kernel computes too.
+    """
+    roots = {root.value for root in kernel.roots}
+    for one in (moved_again(kernel), [value for value in again if value not in roots]):
+        if one:
+            yield one
+        yield from ([value] for value in one[:ALONE] if len(one) > 1)
     inside = computed(kernel)
     found = [value for value in inside if isinstance(value.owner, tiny.ReduceOp)]
     users = _users(inside, kernel)
-    roots = {root.value for root in kernel.roots}
     behind = _reductions_behind(inside, kernel)
 
     def made(values: list[SSAValue]) -> list[SSAValue]:
@@ -153,7 +199,8 @@ def candidates(kernel: Kernel) -> Iterator[list[SSAValue]]:
     moved = [value for value in moved if value not in roots]
     inner = made([v for v in found if any(_is_under(v, other, behind) for other in found)])
     every = made(found)
-    ways = [moved, inner, [*moved, *inner], every, [*moved, *every]]
+    read = [value for value in inside if _ends_moves(value, users)] if found else []
+    ways = [moved, inner, [*moved, *inner], every, [*moved, *every], read]
     seen: set[frozenset[SSAValue]] = {frozenset()}
     for way in ways:
         if (values := frozenset(way)) not in seen:
@@ -203,6 +250,13 @@ def _is_moved(value: SSAValue, users: Users) -> bool:
             elif isinstance(op, MovementOp):
                 return True
     return False
+
+
+def _ends_moves(value: SSAValue, users: Users) -> bool:
+    """Whether a value is what the last of some movements gives, which something computes with."""
+    if not isinstance(value.owner, MovementOp) or isinstance(value.owner, tiny.ExpandOp):
+        return False
+    return any(not isinstance(op, MovementOp) for op in users[value])
 
 
 def _is_under(
