@@ -29,8 +29,7 @@ def stored_type(value: SSAValue) -> Attribute:
         case tiny.FunctionOp() | tiny.SelectOp() | tiny.ReduceOp():
             own = op.own
         case tiny.CastOp() if index.is_widening(moved):
-            before = tiny.tensor_of(op.operand).element_type
-            own = None if before == i1 else before
+            own = tiny.tensor_of(op.operand).element_type
         case _:
             own = None
     if own is None or not all(holds(own, number) for number in fills):

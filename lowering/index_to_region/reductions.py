@@ -76,8 +76,8 @@ class Reductions:
             self.tried.add(key_of(kernel))
             whole = {key_of(k) for k in kernels.kernels}
             best: tuple[float, dict[SSAValue, str], Kernels] | None = None
-            for values in candidates(kernel, self._in_others(kernel, kernels)):
-                stored = {**self.taken, **dict.fromkeys(values, AGAIN)}
+            ways = candidates(kernel, self._in_others(kernel, kernels))
+            for stored in (one for values in ways for one in self._with(values)):
                 found = self.recompose(stored)
                 parts = {key_of(k) for k in found.kernels}
                 before = self._total(kernels, whole - parts)
@@ -87,6 +87,24 @@ class Reductions:
             if best is not None:
                 _, self.taken, kernels = best
         return kernels
+
+    def _with(self, values: Sequence[SSAValue]) -> Iterator[dict[SSAValue, str]]:
+        """What is stored if ``values`` are too: beside all so far, or without what is behind them.
+
+        That may be computed on the way to them then, as a norm's numbers are.
+        """
+        stored = {**self.taken, **dict.fromkeys(values, AGAIN)}
+        yield stored
+        behind: set[SSAValue] = set()
+        work = list(values)
+        while work:
+            op = work.pop().owner
+            read = op.operands if isinstance(op, Operation) else ()
+            work += [v for v in read if v not in behind]
+            behind.update(read)
+        rest = {v: why for v, why in stored.items() if v not in behind or v in values}
+        if len(rest) < len(stored):
+            yield rest
 
     def _next(self, kernels: Kernels) -> Kernel | None:
         """A kernel that may compute something again, and was not tried."""

@@ -34,6 +34,8 @@ def takes_whole(plan: ScheduleOp) -> bool:
 class ExpandTogether(RewritePattern):
     """``region.reduce_together`` becomes the reductions of its chunk, over all points.
 
+    What the chunk computes and the kernel too, as a softmax's exponentials, is computed once then.
+
     Legality: every schedule of the region, if it has any, takes the reduction whole; one that
     streams keeps it.  Exact on what one chunk of all points gives, which is one of the orders that
     the op leaves open.

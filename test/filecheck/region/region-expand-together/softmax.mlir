@@ -5,7 +5,10 @@
 // Without a schedule the maximum and the sum are a reduction each.
 // WHOLE-NOT: region.reduce_together
 // WHOLE: region.reduce max
-// WHOLE: region.reduce sum
+// WHOLE: region.unary exp
+// WHOLE-NEXT: region.reduce sum
+// The exponentials are computed once.
+// WHOLE-NOT: region.unary exp
 // WHOLE-NOT: region.reduce_together
 
 // A schedule that walks rows in chunks keeps them together.

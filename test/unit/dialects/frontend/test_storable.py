@@ -44,6 +44,18 @@ def two_places(s: Sketch) -> SSAValue:
     return s.fn("add", h, s.permute(h, 1, 0))
 
 
+def turned_by(s: Sketch) -> SSAValue:
+    """No reduction is behind it: it is read where it is and moved, as by a rotation."""
+    h = named("h", s.fn("gelu", s.input("x", 64, 64)))
+    return s.fn("add", h, named("o", s.permute(h, 1, 0)))
+
+
+def moved_once(s: Sketch) -> SSAValue:
+    """The same, read moved alone."""
+    h = named("h", s.fn("gelu", s.input("x", 64, 64)))
+    return s.fn("neg", s.permute(h, 1, 0))
+
+
 def squared(s: Sketch) -> SSAValue:
     h = named("h", s.linear(s.input("x", "T", 64), "w", 64))
     return s.fn("mul", h, h)
@@ -119,6 +131,8 @@ def of_f32(s: Sketch) -> SSAValue:
         (one_kernel, {"relu"}),
         (twice, {"h"}),
         (two_places, {"h"}),
+        (turned_by, {"h"}),
+        (moved_once, set[str]()),
         (squared, set[str]()),
         (mean, {"h"}),
         (wide_scores, {"h"}),

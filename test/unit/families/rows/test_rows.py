@@ -20,6 +20,8 @@ from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.rewriting.driver import verify
 from polyc.test.support.gpu_text import find, only, parsed
 from polyc.test.support.row_programs import PROGRAMS
+from polyc.test.support.sketch import Sketch
+from polyc.test.support.split_programs import run
 from polyc.tools.registry import make_context
 
 X = "!region.memref<[M, N], f16, align 16>"
@@ -242,3 +244,14 @@ def test_a_plan_that_does_not_hold_the_row_is_refused(
     with pytest.raises(PolycError) as caught:
         select(tmp_path, name, **fields)
     assert caught.value.kind == "BadPlan" and reason in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("length", "columns"),
+    # A warp's threads take 256 elements in vectors, and a block's 2048.
+    [(40, 256), (768, 768), (776, 1024), (3136, 4096), (4112, 6144), (5120, 6144), (8192, 8192)],
+)
+def test_a_tile_is_as_wide_as_rows_of_a_known_length(length: int, columns: int) -> None:
+    s = Sketch("rows")
+    module = s.done(y=s.softmax(s.input("x", "M", length)))
+    assert find(run(module, "plan"), ScheduleOp)[0].tile_sizes[1] == columns

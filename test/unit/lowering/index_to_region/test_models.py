@@ -239,7 +239,24 @@ def after_attention() -> ModuleOp:
     return s.done(y=s.fn("add", s.fn("mul", made, s.input("cos", "T", 64)), turned))
 
 
+def softmax_before_attention() -> ModuleOp:
+    """What an attention asks of is a softmax of features, of a product."""
+    s = Sketch("softmax_before")
+    q = s.softmax(s.linear(s.input("x", "T", 64), "w", 128))
+    q = s.permute(s.reshape(q, "T", 2, 64), 1, 0, 2)
+    return s.done(y=s.add(AttentionOp(q, *(s.input(name, 2, "U", 64) for name in "kv"))))
+
+
+def gated_pixels() -> ModuleOp:
+    """Two products that share pixels, which lie outside of their channels."""
+    s = Sketch("gated_pixels")
+    x = s.reshape(s.permute(s.input("x", 2, 64, 5, 7), 0, 2, 3, 1), 70, 64)
+    return s.done(y=s.fn("mul", s.fn("silu", s.linear(x, "a", 264)), s.linear(x, "b", 264)))
+
+
 OTHERS = (
+    softmax_before_attention,
+    gated_pixels,
     two_outputs,
     shared_product,
     normed_both_ways,
@@ -263,6 +280,19 @@ def test_other_compositions_reach_the_tensor_cores(make: Callable[[], ModuleOp],
     wanted = sum(str(module).count(f"frontend.{op} ") * count for op, count in counts.items())
     assert on_tensor_cores(plans) == wanted
     check_simulated(module, {"T": 3 if "conv2d" in str(module) else 37, "U": 50}, arch, 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "count"),
+    [(softmax_before_attention, 2), (gated_pixels, 2)],
+    ids=lambda f: getattr(f, "__name__", None),
+)
+def test_products_that_belong_together_are_one_kernel(
+    make: Callable[[], ModuleOp], count: int
+) -> None:
+    """An attention beside another softmax; a pair, with one copy of what both read."""
+    plans = lowered(make(), "sm_90a", TO_PLAN)
+    assert sum(isinstance(op, KernelOp) for op in plans.walk()) == count
 
 
 def packed_heads(width: int, own: bool) -> ModuleOp:

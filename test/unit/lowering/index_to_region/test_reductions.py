@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from polyc.cost.time import times_of
 from polyc.dialects import frontend
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import KernelOp, ReduceOp, ReduceTogetherOp
 from polyc.families.loops.recognise import find_loops, steps_of
 from polyc.lowering.index_to_region import IndexToRegion
@@ -100,3 +102,96 @@ def test_what_is_computed_once_stays(make: Callable[[], ModuleOp]) -> None:
     found = planned(make())
     (kernel,) = kernels(found)
     assert any(isinstance(op, ReduceOp | ReduceTogetherOp) for op in kernel.walk())
+
+
+# What is moved, and what several kernels compute ----------------------------------------
+
+
+def rotated(s: Sketch, x: SSAValue) -> SSAValue:
+    """The halves of the features change places."""
+    return s.fn("add", x, s.concat(2, s.cut(x, 2, 32, 64), s.cut(x, 2, 0, 32)))
+
+
+def gelu_rotated() -> ModuleOp:
+    s = Sketch("gelu_rotated")
+    return s.done(y=rotated(s, s.fn("gelu_tanh", s.input("x", 64, "T", 64))))
+
+
+def norm_padded() -> ModuleOp:
+    s = Sketch("norm_padded")
+    normed = s.layer_norm(s.input("x", "T", 2048), "n")
+    return s.done(y=s.concat(1, normed, s.input("more", "T", 8)))
+
+
+def heads_merged() -> ModuleOp:
+    s = Sketch("heads_merged")
+    x = s.permute(s.input("x", 64, "T", 64), 1, 0, 2)
+    return s.done(y=s.layer_norm(s.reshape(x, "T", 4096), "n"))
+
+
+def mean_of_norm() -> ModuleOp:
+    """The norm is one kernel's, and the mean and what it is taken from read it."""
+    s = Sketch("mean_of_norm")
+    normed = s.layer_norm(s.input("x", "T", 2048), "n")
+    return s.done(y=s.fn("sub", normed, s.reduce("mean", normed, 0, keep=True)))
+
+
+def excited() -> ModuleOp:
+    """Three reductions inside of each other, of which a kernel may hold two."""
+    s = Sketch("excited")
+    x = s.input("x", 32, 56, 56, 64)
+    mean = s.reduce("mean", x, 1, 2)
+    gate = s.fn("sigmoid", s.linear(s.fn("relu", s.linear(mean, "a", 16)), "b", 64))
+    return s.done(y=s.fn("mul", x, s.reshape(gate, 32, 1, 1, 64)))
+
+
+@pytest.mark.parametrize(
+    ("make", "count"),
+    [
+        (gelu_rotated, 2),
+        (norm_padded, 2),
+        (heads_merged, 2),
+        (mean_of_norm, 3),
+        (excited, 3),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_what_is_read_at_several_places_is_stored(make: Callable[[], ModuleOp], count: int) -> None:
+    """Where the model has the graph take less time so; in the values' own type."""
+    module = make()
+    cut, whole = planned(module), planned(module, "legal")
+    assert AGAIN in str(cut) and len(kernels(cut)) == count
+    assert sum(t.seconds for t in times_of(cut, {"T": 4096})) < 0.9 * sum(
+        t.seconds for t in times_of(whole, {"T": 4096})
+    )
+    for kernel in kernels(cut):
+        stored = [o for o in kernel.outs if len(o.shape) == 3 or o.shape[-1] == Dim.const(4096)]
+        assert {str(o.element_type) for o in stored} <= {"f16"}
+
+
+@pytest.mark.parametrize("make", [gelu_rotated, norm_padded, heads_merged, mean_of_norm])
+def test_what_is_moved_is_what_was_computed(make: Callable[[], ModuleOp]) -> None:
+    module, sizes = make(), {"T": 5}
+    graph = only(module, frontend.GraphOp)
+    inputs = make_inputs(graph, sizes, 3)
+    played = play(planned(module, until="region"), graph.sym_name.data, inputs, sizes)
+    assert played is not None
+    assert_agree(played, meant(module, inputs, sizes))
+
+
+def relu_rotated() -> ModuleOp:
+    """What is cheap is computed again."""
+    s = Sketch("relu_rotated")
+    return s.done(y=rotated(s, s.fn("relu", s.input("x", 64, "T", 64))))
+
+
+def sums_of_scaled() -> ModuleOp:
+    """Two kernels scale it each, which takes less than memory does."""
+    s = Sketch("sums_of_scaled")
+    x = s.fn("mul", s.input("x", "T", 256), s.input("w", 256))
+    return s.done(rows=s.reduce("sum", x, 1), columns=s.reduce("sum", x, 0))
+
+
+@pytest.mark.parametrize("make", [relu_rotated, sums_of_scaled], ids=lambda f: f.__name__)
+def test_what_is_cheap_is_computed_where_it_is_read(make: Callable[[], ModuleOp]) -> None:
+    assert AGAIN not in str(planned(make()))
