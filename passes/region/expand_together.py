@@ -14,12 +14,12 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import ReduceTogetherOp
+from polyc.dialects.region import KernelOp, ReduceTogetherOp
 from polyc.dialects.region.kernel import kernel_of
 from polyc.families.family import schedules_of
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.equal_ops import merge_equal
-from polyc.rewriting.region.chunks import chunk_ops
+from polyc.rewriting.region.chunks import chunk_ops, together
 
 WHOLE = {"loops": "serial", "matmul": "tiled", "rows": "resident"}
 """The choices of a plan that take a reduction over all of its points at once."""
@@ -34,8 +34,6 @@ def takes_whole(plan: ScheduleOp) -> bool:
 class ExpandTogether(RewritePattern):
     """``region.reduce_together`` becomes the reductions of its chunk, over all points.
 
-    What the chunk computes and the kernel too, as a softmax's exponentials, is computed once then.
-
     Legality: every schedule of the region, if it has any, takes the reduction whole; one that
     streams keeps it.  Exact on what one chunk of all points gives, which is one of the orders that
     the op leaves open.
@@ -48,14 +46,20 @@ class ExpandTogether(RewritePattern):
             return
         copies, chunk = chunk_ops(op)
         rewriter.replace(op, copies, chunk.states)
-        merge_equal(kernel.body)
 
 
 @dataclass(frozen=True)
 class RegionExpandTogether(ModulePass):
-    """Expand reductions of several states where no schedule streams them."""
+    """Expand reductions of several states where no schedule streams them.
+
+    What a chunk computes and its kernel too, as a softmax's exponentials, is computed once then.
+    """
 
     name = "region-expand-together"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        kernels = [k for k in op.walk() if isinstance(k, KernelOp) and together(k)]
         rewrite(op, [ExpandTogether()])
+        for kernel in kernels:
+            if not together(kernel):
+                merge_equal(kernel.body)
