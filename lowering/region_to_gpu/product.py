@@ -152,6 +152,7 @@ class ProductBuilder(ABC):
         for field, taken, there in (
             ("cluster", columns != 1 and not self.follow, by_rows),
             ("cluster", columns != 1 and not shared, f"[1, {columns}] and persistent false"),
+            ("multicast", columns != 1 and plan.flag("multicast"), "false"),
             ("cluster", rows != 1 and not roles, alone),
             ("pingpong", plan.flag("pingpong"), "false"),
             ("persistent", persistent and plan.mma.data != "wgmma", "false"),

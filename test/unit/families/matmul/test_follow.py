@@ -21,7 +21,7 @@ from polyc.runtime import nvrtc
 from polyc.test.support.follow_programs import PROGRAMS, gate, heads
 from polyc.test.support.gpu_text import find, only
 from polyc.test.support.sketch import Sketch
-from polyc.test.support.split_programs import run, split, written
+from polyc.test.support.split_programs import plain, run, split, written
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
@@ -184,15 +184,25 @@ def test_a_plan_that_parts_the_rows_is_refused(tmp_path: Path) -> None:
     assert "has 32 columns in a tile" in caught.value.message
 
 
-def test_a_cluster_along_the_columns_is_for_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("make", "fields", "there"),
+    [
+        (lambda: plain("M", 256), {"variant": "tma"}, "use [1, 1], neighbours along the rows"),
+        (lambda: gate(256), {"persistent": True}, "use [1, 2] and persistent false"),
+        (lambda: gate(256), {"multicast": True}, "use false"),
+    ],
+    ids=["nothing reduces", "persistent", "multicast"],
+)
+def test_a_cluster_along_the_columns_is_for_rows(
+    make: Callable[[], ModuleOp], fields: dict[str, object], there: str, tmp_path: Path
+) -> None:
     """A product whose rows nothing reduces has tiles of its own beside each other."""
-    s = Sketch("plain")
-    plain = s.done(y=s.linear(s.input("x", "M", "K"), "w", 256))
-    fields = split(1, cluster=[1, 2], persistent=False, registers=[], when=DEEP)
+    beside = {"variant": "tma_low", "cluster": [1, 2], "persistent": False, "registers": []}
+    chosen = {**split(1, when=DEEP), **beside, **fields}
     with pytest.raises(PolycError) as caught:
-        run(plain, "gpu", written(tmp_path, fields))
+        run(make(), "gpu", written(tmp_path, chosen))
     assert caught.value.kind == "UnsupportedPlan"
-    assert "use [1, 1], neighbours along the rows" in caught.value.message
+    assert there in caught.value.message
 
 
 def test_rows_in_parts_are_not_built() -> None:
