@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from xdsl.dialects import arith
@@ -29,7 +30,7 @@ from polyc.dialects.region.types import MemRefType
 from polyc.families.conv.recognise import Convolution, reads_pixels
 from polyc.families.conv.schedules import PIXELS, fault
 from polyc.lowering.region_to_gpu.frame import Frame, alignments, refuse_choice
-from polyc.lowering.region_to_gpu.point import Held, Point
+from polyc.lowering.region_to_gpu.point import Held, MakePoint, Point
 from polyc.lowering.region_to_gpu.product import (
     Coordinates,
     ProductBuilder,
@@ -81,12 +82,13 @@ class PixelPoint(Point):
         conv: Convolution,
         frame: Frame,
         block: Block,
+        known: Mapping[SSAValue, SSAValue],
         axes: Mapping[str, AffineExpr],
         rank: int,
         origin: Sequence[SSAValue],
         held: Callable[[SSAValue], Held | None],
     ) -> None:
-        super().__init__(frame, block, {}, axes, rank, origin, held)
+        super().__init__(frame, block, known, axes, rank, origin, held)
         self.conv = conv
 
     def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
@@ -132,15 +134,9 @@ class ConvBuilder(ProductBuilder):
         view = self.frame.view(len(self.kernel.arg_names), self.conv.matrix_dims)
         return [Target(view, self.axes)]
 
-    def point(
-        self,
-        block: Block,
-        axes: Mapping[str, AffineExpr],
-        rank: int,
-        origin: Sequence[SSAValue],
-        held: Callable[[SSAValue], Held | None],
-    ) -> Point:
-        return PixelPoint(self.conv, self.frame, block, axes, rank, origin, held)
+    @property
+    def point(self) -> MakePoint:
+        return partial(PixelPoint, self.conv)
 
     def contract(self, at: Coordinates, accs: Sequence[SSAValue]) -> None:
         conv, plan = self.conv, self.plan

@@ -122,6 +122,21 @@ def element_of(value: SSAValue) -> Attribute:
     return cast("ValType | FragmentType | GlobalType", value.type).element_type
 
 
+MakePoint: TypeAlias = Callable[
+    [
+        Frame,
+        Block,
+        Mapping[SSAValue, SSAValue],
+        Mapping[str, AffineExpr],
+        int,
+        Sequence[SSAValue],
+        Callable[[SSAValue], Held | None],
+    ],
+    "Point",
+]
+"""Makes a point; the arguments are those of ``Point``."""
+
+
 class Point:
     """The scalars of region values at one point of a tile.
 

@@ -7,7 +7,7 @@ point of those before them.  The accumulator is a fragment; what follows the sum
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -23,7 +23,7 @@ from polyc.dialects.gpu.types import BindAttr, FragmentType, IntsAttr, SharedTyp
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.lowering.region_to_gpu.frame import Frame, refuse_choice
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, element_of
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, MakePoint, Point, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
 from polyc.lowering.region_to_gpu.row_steps import Output, RowSteps
 from polyc.lowering.region_to_gpu.split import Split
@@ -96,16 +96,10 @@ class ProductBuilder(ABC):
     def targets(self) -> list[Target]:
         """The outputs."""
 
-    def point(
-        self,
-        block: Block,
-        axes: Mapping[str, AffineExpr],
-        rank: int,
-        origin: Sequence[SSAValue],
-        held: Callable[[SSAValue], Held | None],
-    ) -> Point:
+    @property
+    def point(self) -> MakePoint:
         """The scalars of the epilogue at one point of the tile, or of one of its rows."""
-        return Point(self.frame, block, {}, axes, rank, origin, held)
+        return Point
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         plan, frame = self.plan, self.frame

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
@@ -20,7 +19,15 @@ from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.region import ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.types import ValType
 from polyc.lowering.region_to_gpu.frame import Frame
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted, element_of
+from polyc.lowering.region_to_gpu.point import (
+    COLUMN,
+    ROW,
+    Held,
+    MakePoint,
+    Point,
+    Wanted,
+    element_of,
+)
 from polyc.rewriting.emit import Emit
 
 
@@ -34,21 +41,6 @@ class Tile:
 
     start: SSAValue | None = None
     held: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-
-
-class MakePoint(Protocol):
-    """Makes the point that a map is written at."""
-
-    def __call__(
-        self,
-        block: Block,
-        axes: Mapping[str, AffineExpr],
-        rank: int,
-        origin: Sequence[SSAValue],
-        held: Callable[[SSAValue], Held | None],
-    ) -> Point:
-        """A point of ``rank`` dimensions; the arguments are those of ``Point``."""
-        ...
 
 
 @dataclass
@@ -89,27 +81,16 @@ class RowMaps:
         frame: Frame,
         outer: Emit,
         span: Span,
-        point: MakePoint | None = None,
+        point: MakePoint = Point,
         keeps: tuple[type[Operation], ...] = (ReadOp, ReduceOp, ReduceTogetherOp),
     ) -> None:
         self.frame = frame
         self.outer = self.emit = outer
         self.span = span
-        self.point = point or self.plain_point
+        self.point = point
         self.keeps = keeps
         self.statistics: dict[SSAValue, SSAValue] = {}
         self.passing: set[SSAValue] = set()
-
-    def plain_point(
-        self,
-        block: Block,
-        axes: Mapping[str, AffineExpr],
-        rank: int,
-        origin: Sequence[SSAValue],
-        held: Callable[[SSAValue], Held | None],
-    ) -> Point:
-        """A point that reads tensors as the region does."""
-        return Point(self.frame, block, {}, axes, rank, origin, held)
 
     def has_row(self, value: SSAValue) -> bool:
         """Whether a value lies along the columns; a tensor does not."""
@@ -222,7 +203,7 @@ class RowMaps:
     ) -> None:
         block = Block(arg_types=[element_of(space)])
         axes, origin = self.axes(over)
-        point = self.point(block, axes, 1 if over is None else 2, origin, held)
+        point = self.point(self.frame, block, {}, axes, 1 if over is None else 2, origin, held)
         if known is not None:
             point.take(known, block.args[0])
         source = wanted[0].value.owner
