@@ -217,7 +217,6 @@ def composed(
 
     Raises PolycError where a value has no form in a kernel.
     """
-    settled = Settled()
     if fuse == "cost" and split == "none":
         products = Products(graph, equal_casts(graph))
         well: dict[KernelKey, bool] = {}
@@ -234,14 +233,19 @@ def composed(
             if not products.store_more(kernels.kernels, taken):
                 break
 
+        made: dict[frozenset[SSAValue], tuple[Kernels, int]] = {}
+
         def recompose(stored: Mapping[SSAValue, str], given: Settled = settled) -> Kernels:
-            return _limited(graph, fuse, split, given.also(stored))[0]
+            if (key := frozenset(stored)) not in made:
+                made[key] = _limited(graph, fuse, split, given.also(stored))
+            return made[key][0]
 
         reductions = Reductions(recompose, built.walks, built.seconds)
         reductions.tried.update(key for key, is_well in well.items() if is_well)
         reductions.run(recompose({}))
-        settled = settled.also(reductions.taken)
-    kernels, cuts = _limited(graph, fuse, split, settled)
+        kernels, cuts = made[frozenset(reductions.taken)]
+    else:
+        kernels, cuts = _limited(graph, fuse, split, Settled())
     return kernels, [_said(graph, cuts)] if cuts else []
 
 

@@ -17,7 +17,7 @@ What a reduction reads moved is tried as it reads it, as heads that are merged b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -76,7 +76,7 @@ class Reductions:
             self.tried.add(key_of(kernel))
             whole = {key_of(k) for k in kernels.kernels}
             best: tuple[float, dict[SSAValue, str], Kernels] | None = None
-            ways = candidates(kernel, self._in_others(kernel, kernels))
+            ways = candidates(kernel, self._in_others(kernel, self._shared(kernels)))
             for stored in (one for values in ways for one in self._with(values)):
                 found = self.recompose(stored)
                 parts = {key_of(k) for k in found.kernels}
@@ -108,23 +108,27 @@ class Reductions:
 
     def _next(self, kernels: Kernels) -> Kernel | None:
         """A kernel that may compute something again, and was not tried."""
-        again = self.again(kernels)
+        again, shared = self.again(kernels), self._shared(kernels)
         for kernel in kernels.kernels:
             if (key := key_of(kernel)) in self.tried:
                 continue
-            if moved_again(kernel) or self._in_others(kernel, kernels):
+            if moved_again(kernel) or self._in_others(kernel, shared):
                 return kernel
             if _reduces(kernel) and again(kernel):
                 return kernel
             self.tried.add(key)
         return None
 
-    def _in_others(self, kernel: Kernel, kernels: Kernels) -> list[SSAValue]:
-        """The last values that a kernel and another one compute, each of several ops."""
-        inside = computed(kernel)
-        others = {v for one in kernels.kernels if one is not kernel for v in self._inside(one)}
+    def _shared(self, kernels: Kernels) -> set[SSAValue]:
+        """The values that several kernels compute."""
+        counts = Counter(value for kernel in kernels.kernels for value in self._inside(kernel))
+        return {value for value, count in counts.items() if count > 1 and cost.is_computed(value)}
+
+    def _in_others(self, kernel: Kernel, shared: Collection[SSAValue]) -> list[SSAValue]:
+        """The last values of a kernel that another one computes too, each of several ops."""
+        inside = self._inside(kernel)
         users = _users(inside, kernel)
-        both = {v for v in inside if v in others and cost.is_computed(v)}
+        both = {v for v in inside if v in shared}
         last = [v for v in inside if v in both and not any(o.results[0] in both for o in users[v])]
         return [v for v in last if _ops_behind(v, kernel, inside) >= SEVERAL]
 
@@ -157,8 +161,8 @@ def moved_again(kernel: Kernel) -> list[SSAValue]:
 
     Not what it writes.
     """
-    inside = computed(kernel)
     places = Counter(key[0] for key, form in kernel.held().items() if form is not None)
+    inside = dict.fromkeys(places)
     users = _users(inside, kernel)
     roots = {root.value for root in kernel.roots}
     sizes = [cost.points(tiny.tensor_of(v).dims) for v in kernel.reads if cost.is_computed(v)]
