@@ -76,16 +76,6 @@ def test_what_would_be_computed_again_is_stored(make: Callable[[], ModuleOp]) ->
         assert steps_of(find_loops(kernel).expanded).nested is None
 
 
-@pytest.mark.parametrize("make", AGAIN_AND_AGAIN, ids=lambda f: f.__name__)
-def test_what_is_stored_is_what_was_computed(make: Callable[[], ModuleOp]) -> None:
-    module, sizes = make(), {"T": 5, "N": 3}
-    graph = only(module, frontend.GraphOp)
-    inputs = make_inputs(graph, sizes, 3)
-    played = play(planned(module, until="region"), graph.sym_name.data, inputs, sizes)
-    assert played is not None
-    assert_agree(played, meant(module, inputs, sizes))
-
-
 def rows() -> ModuleOp:
     s = Sketch("rows")
     return s.done(y=s.softmax(s.layer_norm(s.input("x", "T", 256), "n")))
@@ -169,9 +159,13 @@ def test_what_is_read_at_several_places_is_stored(make: Callable[[], ModuleOp], 
         assert {str(o.element_type) for o in stored} <= {"f16"}
 
 
-@pytest.mark.parametrize("make", [gelu_rotated, norm_padded, heads_merged, mean_of_norm])
-def test_what_is_moved_is_what_was_computed(make: Callable[[], ModuleOp]) -> None:
-    module, sizes = make(), {"T": 5}
+@pytest.mark.parametrize(
+    "make",
+    [*AGAIN_AND_AGAIN, gelu_rotated, norm_padded, heads_merged, mean_of_norm],
+    ids=lambda f: f.__name__,
+)
+def test_what_is_stored_is_what_was_computed(make: Callable[[], ModuleOp]) -> None:
+    module, sizes = make(), {"T": 5, "N": 3}
     graph = only(module, frontend.GraphOp)
     inputs = make_inputs(graph, sizes, 3)
     played = play(planned(module, until="region"), graph.sym_name.data, inputs, sizes)
