@@ -244,7 +244,8 @@ def softmax_before_attention() -> ModuleOp:
     s = Sketch("softmax_before")
     q = s.softmax(s.linear(s.input("x", "T", 64), "w", 128))
     q = s.permute(s.reshape(q, "T", 2, 64), 1, 0, 2)
-    return s.done(y=s.add(AttentionOp(q, *(s.input(name, 2, "U", 64) for name in "kv"))))
+    k, v = (s.input(name, 2, "U", 64) for name in "kv")
+    return s.done(y=s.add(AttentionOp(q, k, v)))
 
 
 def gated_pixels() -> ModuleOp:
