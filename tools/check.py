@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.tools.forms import with_forms
 from polyc.tools.play import Arrays, Signature, estimated, play, programs
 
 if TYPE_CHECKING:
@@ -129,12 +130,19 @@ class Expected:
         return play(module, self.name, self.inputs, self.symbols)
 
     def check(self, module: ModuleOp, layer: str) -> float | None:
-        """Play ``module`` back and compare; None where its layer has no playback."""
+        """Play ``module`` back and compare, and once more with each form of a region.
+
+        None where its layer has no playback.
+        """
         outputs = self.play(module)
         if outputs is None:
             return None
         notes = [] if self.difference(outputs) is None else self.wrong_entry(module)
-        return self.compare(layer, outputs, notes)
+        errors = [self.compare(layer, outputs, notes)]
+        for what, formed in with_forms(module):
+            if (outputs := self.play(formed)) is not None:
+                errors.append(self.compare(f"{layer}, as {what} computes it,", outputs))
+        return max(errors)
 
     def wrong_entry(self, module: ModuleOp) -> list[str]:
         """Which value of an index book is the first that is not what its op computes."""

@@ -12,6 +12,10 @@ plan.schedule @gemm variant "tma" when (K mod 8 == 0, N mod 8 == 0) {
 }
 ```
 
+A schedule may have a ``form`` of the region: the same outputs of the same inputs, computed by other
+ops, from which its kernel is built.  ``plan.schedule @softmax variant "warp" {…} form {…}`` holds
+one ``region.kernel`` of the region's name and signature.
+
 Axis names in ``bind``, ``cache``, ``vectorize_axis`` and ``predicate_tail`` follow the
 specification's section 8: ``m.o`` walks the blocks' tiles, ``m.i`` lies inside a tile,
 ``m.i.o`` walks the warp tiles and ``m.i.i`` lies inside one.
@@ -24,10 +28,11 @@ from typing import TYPE_CHECKING, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
-from xdsl.ir import Attribute, Dialect
-from xdsl.irdl import irdl_op_definition
+from xdsl.ir import Attribute, Dialect, Region
+from xdsl.irdl import irdl_op_definition, opt_region_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from polyc.dialects.common.arch import ARCHS, arch_names
@@ -57,6 +62,7 @@ from polyc.dialects.plan.fields import (
     to_attr,
 )
 from polyc.dialects.plan.resources import OPERAND_BYTES, ScheduleResources
+from polyc.dialects.region import KernelOp
 
 if TYPE_CHECKING:
     from typing import Self
@@ -84,14 +90,22 @@ class ScheduleOp(ScheduleResources):
 
     name = "plan.schedule"
 
+    forms = opt_region_def("single_block")
+
+    traits = traits_def(NoTerminator())
+
     def __init__(
         self,
         region: str | SymbolRefAttr,
         variant: str,
         fields: Mapping[str, Value],
         when: Sequence[Assumption] = (),
+        form: Region | None = None,
     ) -> None:
-        """Raises ValueError for an unknown field, one left out, or one of a wrong kind."""
+        """``form`` holds the region's kernel as this schedule computes it, where that differs.
+
+        Raises ValueError for an unknown field, one left out, or one of a wrong kind.
+        """
         props: dict[str, Attribute] = {
             "region": SymbolRefAttr(region) if isinstance(region, str) else region,
             "variant": StringAttr(variant),
@@ -110,7 +124,13 @@ class ScheduleOp(ScheduleResources):
                 props[field.name] = to_attr(value, field.kind)
             except (ValueError, VerifyException) as error:
                 raise ValueError(f"field {field.name!r}: {error}") from None
-        super().__init__(properties=props)
+        super().__init__(properties=props, regions=[[] if form is None else [form]])
+
+    @property
+    def form(self) -> KernelOp | None:
+        """The region as this schedule computes it; None where that is what the region says."""
+        kernel = None if self.forms is None else self.forms.block.first_op
+        return kernel if isinstance(kernel, KernelOp) else None
 
     def verify_(self) -> None:
         """Raises VerifyException; a resource that is exceeded says ``ResourceExceeded``."""
@@ -122,6 +142,28 @@ class ScheduleOp(ScheduleResources):
             if field.name in self.properties:
                 check_kind(self.properties[field.name], field)
         check_schedule(self)
+        if self.forms is not None:
+            self._verify_form()
+
+    def _verify_form(self) -> None:
+        """One kernel of the region's name, and of its signature where the region is there."""
+        assert self.forms is not None
+        form, name = self.form, self.region.string_value()
+        if form is None or form.next_op is not None or form.sym_name.data != name:
+            raise VerifyException(f"the form of a schedule of @{name} is one region.kernel @{name}")
+        block = self.parent_block()
+        for op in () if block is None else block.ops:
+            if isinstance(op, KernelOp) and op.sym_name == form.sym_name:
+                differ = [
+                    key
+                    for key in {**op.properties, **form.properties}
+                    if op.properties.get(key) != form.properties.get(key)
+                ]
+                if differ:
+                    raise VerifyException(
+                        f"the form of a schedule of @{name} has its signature; "
+                        f"{', '.join(differ)} differ"
+                    )
 
     # Text
 
@@ -142,8 +184,11 @@ class ScheduleOp(ScheduleResources):
             if name in fields:
                 parser.raise_error(f"the field {name!r} is given twice", start)
             fields[name] = value
+        form = None
+        if parser.parse_optional_keyword("form") is not None:
+            form = parser.parse_region()
         try:
-            op = cls(region, variant, fields, when)
+            op = cls(region, variant, fields, when, form)
         except ValueError as error:
             parser.raise_error(str(error), start)
         extra = parser.parse_optional_attr_dict_with_keyword()
@@ -166,6 +211,9 @@ class ScheduleOp(ScheduleResources):
                 printer.print_string(f"{name} = ")
                 print_value(printer, value)
         printer.print_string("\n}")
+        if self.forms is not None:
+            printer.print_string(" form ")
+            printer.print_region(self.forms)
         printer.print_op_attributes(self.attributes, print_keyword=True)
 
     # JSON

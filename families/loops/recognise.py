@@ -26,7 +26,7 @@ PARTS = 16
 
 @dataclass(frozen=True)
 class Loops:
-    """Any region; ``expanded`` is it without ``region.reduce_together``."""
+    """Any region; ``expanded`` is it as its schedules will have it, without reductions in parts."""
 
     kernel: KernelOp
     expanded: KernelOp

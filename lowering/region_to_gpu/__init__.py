@@ -34,7 +34,7 @@ from polyc.dialects.region import (
     KernelOp,
 )
 from polyc.dialects.region.graph import ends, source
-from polyc.families.family import Family, schedules_of
+from polyc.families.family import Family, is_form, schedules_of
 from polyc.families.registry import BY_NAME
 from polyc.lowering.region_to_gpu.frame import Lowering, global_type
 from polyc.lowering.region_to_gpu.sequences import together
@@ -88,7 +88,7 @@ class Scheduled:
             for fact in plan.when.data:
                 if (fault := unknown_symbol(fact, op.symbol_names)) is not None:
                     raise PolycError("BadPlan", f"{fault} of region @{name}", plan)
-            lowering.check(plan)
+            _built_from(plan, lowering).check(plan)
         return Scheduled(lowering, plans)
 
     @property
@@ -100,12 +100,17 @@ class Scheduled:
         return self.plans[0].arch.data
 
     def kernels(self, bindings: Sequence[BindAttr]) -> list[Operation]:
-        """A kernel a schedule."""
-        return [self.lowering.build(p, bindings) for p in self.plans]
+        """A kernel a schedule, of its form of the region where it has one."""
+        return [_built_from(p, self.lowering).build(p, bindings) for p in self.plans]
 
     def launches(self) -> list[LaunchOp]:
         """The launch of each of them."""
         return [located(self.lowering.launch(p), p) for p in self.plans]
+
+
+def _built_from(plan: ScheduleOp, region: Lowering) -> Lowering:
+    """The form that a schedule has of its region, or the region."""
+    return region if plan.form is None else lowering_of(BY_NAME[_pattern(plan)], plan.form)
 
 
 def _pattern(plan: ScheduleOp) -> str:
@@ -131,6 +136,8 @@ class LowerRegion(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
+        if is_form(op):
+            return
         scheduled = Scheduled.of(op)
         tensors = op.tensors
         dispatch = gpu.DispatchOp(

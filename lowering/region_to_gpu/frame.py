@@ -22,6 +22,7 @@ from polyc.dialects.region import KernelOp
 from polyc.dialects.region.types import MemRefType
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit
+from polyc.rewriting.region.chunks import together
 
 
 class Lowering(Protocol):
@@ -118,6 +119,17 @@ class Frame:
             cluster=cluster,
         )
         return located(kernel, self.kernel)
+
+
+def check_whole(kernel: KernelOp, plan: ScheduleOp) -> None:
+    """Raises PolycError where a schedule that takes reductions whole has one in parts before it."""
+    if (op := next(iter(together(kernel)), None)) is not None:
+        raise PolycError(
+            "UnsupportedPlan",
+            f"plan {plan.variant.data!r} takes the reductions of @{kernel.sym_name.data} whole, "
+            "and this one goes in parts; run region-expand-together first",
+            op,
+        )
 
 
 def refuse_choice(plan: ScheduleOp, field: str, why: str, there: str) -> NoReturn:

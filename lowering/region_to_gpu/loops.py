@@ -34,7 +34,7 @@ from polyc.families.loops.recognise import (
     spaces_of,
     type_of,
 )
-from polyc.lowering.region_to_gpu.frame import Frame, alignments, refuse_choice
+from polyc.lowering.region_to_gpu.frame import Frame, alignments, check_whole, refuse_choice
 from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW, Held, Point, Wanted
 from polyc.passes.support.gpu.free_layouts import row_layout
 from polyc.passes.support.gpu.spread import Spread
@@ -57,6 +57,7 @@ class LoopsLowering:
 
     def check(self, plan: ScheduleOp) -> None:
         """Refuse what loops do not have; PolycError ``UnsupportedPlan``."""
+        check_whole(self.kernel, plan)
         for name, taken, there in (
             ("cluster", max(plan.integers("cluster")) > 1, "[1, 1]"),
             ("raster", plan.raster.data not in ("row", "grouped"), '"row" or "grouped"'),
@@ -66,13 +67,13 @@ class LoopsLowering:
 
     def launch(self, plan: ScheduleOp) -> LaunchOp:
         """A block a tile, of all spaces together."""
-        grid = sum((_tiles(space, plan) for space in spaces_of(self.loops.expanded)), Dim.const(0))
+        grid = sum((_tiles(space, plan) for space in spaces_of(self.kernel)), Dim.const(0))
         align = alignments(self.kernel, plan)
         persistent = plan.flag("persistent")
         return LaunchOp(plan.kernel_name, plan.when, align, [grid], persistent)
 
     def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        return Builder(self.loops.expanded, plan).build(bindings)
+        return Builder(self.kernel, plan).build(bindings)
 
 
 LOWERING = LoopsLowering

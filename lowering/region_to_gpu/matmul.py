@@ -12,7 +12,6 @@ from typing import cast
 from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
@@ -26,7 +25,7 @@ from polyc.families.matmul.recognise import (
     MatrixOperand,
     staged_tile,
 )
-from polyc.lowering.region_to_gpu.frame import alignments
+from polyc.lowering.region_to_gpu.frame import alignments, check_whole
 from polyc.lowering.region_to_gpu.product import (
     Coordinates,
     ProductBuilder,
@@ -37,7 +36,6 @@ from polyc.lowering.region_to_gpu.product import (
 from polyc.lowering.region_to_gpu.split import Split
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
-from polyc.rewriting.region.chunks import together
 
 
 @dataclass(frozen=True)
@@ -53,13 +51,7 @@ class GemmLowering:
     def check(self, plan: ScheduleOp) -> None:
         check_reduction(self.gemm.names, plan)
         Split.check(plan)
-        if (op := next(iter(together(self.kernel)), None)) is not None:
-            raise PolycError(
-                "UnsupportedPlan",
-                f"plan {plan.variant.data!r} takes the rows of a product whole, and this reduces "
-                "them in parts; run region-expand-together first",
-                op,
-            )
+        check_whole(self.kernel, plan)
 
     def launch(self, plan: ScheduleOp) -> LaunchOp:
         gemm = self.gemm

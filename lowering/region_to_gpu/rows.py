@@ -31,7 +31,7 @@ from polyc.dialects.region.types import ValType
 from polyc.families.facts import holds_always
 from polyc.families.rows.recognise import Rows
 from polyc.families.rows.schedules import known_sizes
-from polyc.lowering.region_to_gpu.frame import Frame, alignments, refuse_choice
+from polyc.lowering.region_to_gpu.frame import Frame, alignments, check_whole, refuse_choice
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Wanted, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
 from polyc.lowering.region_to_gpu.row_steps import Output, RowSteps
@@ -52,7 +52,8 @@ class RowsLowering:
         return self.rows.kernel
 
     def check(self, plan: ScheduleOp) -> None:
-        """Every schedule that the verifier takes speaks of what rows have."""
+        if _is_resident(plan):
+            check_whole(self.kernel, plan)
 
     def launch(self, plan: ScheduleOp) -> LaunchOp:
         blocks = Dim.const(1)
@@ -68,12 +69,15 @@ class RowsLowering:
         ):
             if taken:
                 refuse_choice(plan, field, "region-to-gpu does not build for rows", there)
-        resident = plan.algo_choice.data["rows"] == StringAttr("resident")
-        builder = Resident(self.rows, plan) if resident else Streaming(self.rows, plan)
-        return builder.build(bindings)
+        builder = Resident if _is_resident(plan) else Streaming
+        return builder(self.rows, plan).build(bindings)
 
 
 LOWERING = RowsLowering
+
+
+def _is_resident(plan: ScheduleOp) -> bool:
+    return plan.algo_choice.data["rows"] == StringAttr("resident")
 
 
 def block_counts(rows: Rows, plan: ScheduleOp) -> list[Dim]:
@@ -87,14 +91,13 @@ def block_counts(rows: Rows, plan: ScheduleOp) -> list[Dim]:
 class Builder(ABC):
     """Builds the kernel of one schedule."""
 
-    def __init__(self, rows: Rows, plan: ScheduleOp, whole: bool) -> None:
+    def __init__(self, rows: Rows, plan: ScheduleOp) -> None:
         self.plan = plan
-        self.flat = flattened(rows.kernel, whole)
-        self.rows = Rows(self.flat.kernel, rows.outer, rows.row)
-        self.frame = Frame(self.flat.kernel)
+        self.rows = rows
+        self.frame = Frame(rows.kernel)
         self.length = self.frame.size(rows.length)
         self.maps = RowMaps(self.frame, self.frame.emit, self.span())
-        values = self.flat.kernel.yield_op.values
+        values = rows.kernel.yield_op.values
         outputs = [
             Output(value, out, cast(ValType, value.type).labels)
             for value, out in zip(values, self.frame.outputs, strict=True)
@@ -138,7 +141,7 @@ class Builder(ABC):
     def has_tail(self) -> bool:
         """Whether a tile may go beyond the end of a row."""
         width = self.plan.tile_sizes[1]
-        if self.plan.algo_choice.data["rows"] == StringAttr("streaming"):
+        if not _is_resident(self.plan):
             return not self.multiple_of(width)
         facts, symbols = known_sizes(self.rows, self.plan), self.rows.kernel.symbol_names
         return not holds_always(Assumption(self.rows.length - width, "=="), facts, symbols)
@@ -168,7 +171,7 @@ class Builder(ABC):
         """Copy what the first step or several steps read into fragments, each tensor once."""
         emit = self.maps.emit
         reached = [self.steps.along_row(roots, ()) for roots in steps]
-        for op in self.flat.kernel.body.block.ops:
+        for op in self.rows.kernel.body.block.ops:
             if not isinstance(op, ReadOp) or not self.rows.copied(op, self.maps.span.sizes[0]):
                 continue
             users = [i for i, values in enumerate(reached) if op.result in values]
@@ -191,9 +194,6 @@ class Builder(ABC):
 class Resident(Builder):
     """Whole rows in registers."""
 
-    def __init__(self, rows: Rows, plan: ScheduleOp) -> None:
-        super().__init__(rows, plan, whole=True)
-
     def compute(self) -> None:
         reductions = [op for op in self.rows.reductions if isinstance(op, ReduceOp)]
         over = Tile()
@@ -205,7 +205,8 @@ class Streaming(Builder):
     """Rows in chunks."""
 
     def __init__(self, rows: Rows, plan: ScheduleOp) -> None:
-        super().__init__(rows, plan, whole=False)
+        self.flat = flattened(rows.kernel)
+        super().__init__(Rows(self.flat.kernel, rows.outer, rows.row), plan)
         self.chunks = {chunk.op: chunk for chunk in self.flat.chunks}
 
     def compute(self) -> None:

@@ -1,4 +1,4 @@
-"""``region-to-gpu``: a region of rows as one list of ops, with its reductions as they are run.
+"""``region-to-gpu``: a region of rows that are streamed as one list of ops.
 
 What ``region.reduce_together`` does with a part of the row stands in its chunk.  Here it stands
 among the region's other ops, so that one walk over these finds what a kernel computes of a tile.
@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation
 
 from polyc.dialects.region import KernelOp, ReduceOp, ReduceTogetherOp
-from polyc.rewriting.equal_ops import merge_equal
-from polyc.rewriting.region.chunks import Chunk, chunk_ops, copy_of, expand, together
+from polyc.rewriting.region.chunks import Chunk, chunk_ops, copy_of, together
 
 
 @dataclass(frozen=True)
@@ -34,21 +33,12 @@ class Flat:
         return found
 
 
-def flattened(kernel: KernelOp, whole: bool) -> Flat:
-    """The ops of each chunk in front of its reduction, on the reduction's operands.
-
-    With ``whole`` the chunk is the row: its states are the reduction's results, and the reduction
-    is gone.  Equal ops are one.
-    """
+def flattened(kernel: KernelOp) -> Flat:
+    """The ops of each chunk in front of its reduction, on the reduction's operands."""
     copy = copy_of(kernel)
     chunks: list[Chunk] = []
     for op in together(copy):
-        if whole:
-            expand(op)
-            continue
         copies, chunk = chunk_ops(op)
         copy.body.block.insert_ops_before(copies, op)
         chunks.append(chunk)
-    if whole:
-        merge_equal(copy.body)
     return Flat(copy, tuple(chunks))

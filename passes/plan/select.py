@@ -26,7 +26,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import GraphOp, KernelOp
 from polyc.dialects.region.graph import ends, source
 from polyc.dialects.region.types import MemRefType
-from polyc.families.family import Family, Recognised, bad_plan, schedules_of
+from polyc.families.family import Family, Recognised, bad_plan, is_form, schedules_of
 from polyc.families.loops.schedules import LOOPS, remarks
 from polyc.families.registry import FAMILIES
 from polyc.passes.region.merge_axes import MergeAxes
@@ -65,7 +65,7 @@ class SelectPlan(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
         name = op.sym_name.data
-        if schedules_of(op):
+        if is_form(op) or schedules_of(op):
             return
         family, schedules, refused = propose(op, self.arch)
         if family is LOOPS:

@@ -2,6 +2,8 @@
 
 A streaming softmax is one walk over a row.  Where the row is held whole, or each element is
 computed by loops of its own, the maximum and the sum after it are reductions like any other.
+Where one schedule of a region holds rows whole and another one streams them, the first gets a form
+of the region that is expanded.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Block, Region
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -19,7 +22,7 @@ from polyc.dialects.region.kernel import kernel_of
 from polyc.families.family import schedules_of
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.equal_ops import merge_equal
-from polyc.rewriting.region.chunks import chunk_ops, together
+from polyc.rewriting.region.chunks import chunk_ops, copy_of, together
 
 WHOLE = {"loops": "serial", "matmul": "tiled", "rows": "resident"}
 """The choices of a plan that take a reduction over all of its points at once."""
@@ -31,26 +34,50 @@ def takes_whole(plan: ScheduleOp) -> bool:
     return pattern in WHOLE and plan.algo_choice.data[pattern] == StringAttr(WHOLE[pattern])
 
 
+class GiveForm(RewritePattern):
+    """A schedule that takes reductions whole has a form of its region beside one that streams.
+
+    The form is a copy.  Legality: it changes no value.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
+        plans = schedules_of(op)
+        whole = [plan for plan in plans if takes_whole(plan)]
+        if not together(op) or len(whole) == len(plans):
+            return
+        for plan in whole:
+            if plan.form is None:
+                plan.add_region(Region(Block([copy_of(op)])))
+                rewriter.notify_op_modified(plan)
+
+
 class ExpandTogether(RewritePattern):
     """``region.reduce_together`` becomes the reductions of its chunk, over all points.
 
-    Legality: every schedule of the region, if it has any, takes the reduction whole; one that
-    streams keeps it.  Exact on what one chunk of all points gives, which is one of the orders that
-    the op leaves open.
+    Legality: the kernel is the form of a schedule that takes the reduction whole, or every schedule
+    of the region, if it has any, does; one that streams keeps it.  Exact on what one chunk of all
+    points gives, which is one of the orders that the op leaves open.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ReduceTogetherOp, rewriter: PatternRewriter, /) -> None:
         kernel = kernel_of(op)
-        if kernel is None or not all(takes_whole(plan) for plan in schedules_of(kernel)):
+        if kernel is None or not all(takes_whole(plan) for plan in _schedules_that_build(kernel)):
             return
         copies, chunk = chunk_ops(op)
         rewriter.replace(op, copies, chunk.states)
 
 
+def _schedules_that_build(kernel: KernelOp) -> list[ScheduleOp]:
+    """The schedules whose kernels are built from ``kernel``."""
+    around = kernel.parent_op()
+    return [around] if isinstance(around, ScheduleOp) else schedules_of(kernel)
+
+
 @dataclass(frozen=True)
 class RegionExpandTogether(ModulePass):
-    """Expand reductions of several states where no schedule streams them.
+    """Expand reductions of several states for the schedules that do not stream them.
 
     What a chunk computes and its kernel too, as a softmax's exponentials, is computed once then.
     """
@@ -58,6 +85,7 @@ class RegionExpandTogether(ModulePass):
     name = "region-expand-together"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [GiveForm()])
         kernels = [k for k in op.walk() if isinstance(k, KernelOp) and together(k)]
         rewrite(op, [ExpandTogether()])
         for kernel in kernels:

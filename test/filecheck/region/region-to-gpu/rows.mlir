@@ -2,8 +2,8 @@
 // RUN: polyc-opt %examples/layer_norm.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_80},region-to-gpu' | polyc-opt | filecheck %s --check-prefix=LN
 // RUN: polyc-opt %examples/rms_norm.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_90a},region-to-gpu' | filecheck %s --check-prefix=RMS
 // RUN: polyc-opt %examples/rms_norm.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_80},region-to-gpu' | polyc-opt | filecheck %s --check-prefix=RMS
-// RUN: polyc-opt %examples/softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_90a},region-to-gpu' | filecheck %s --check-prefix=SOFT
-// RUN: polyc-opt %examples/softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_80},region-to-gpu' | polyc-opt | filecheck %s --check-prefix=SOFT
+// RUN: polyc-opt %examples/softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_90a},region-expand-together,region-to-gpu' | filecheck %s --check-prefix=SOFT
+// RUN: polyc-opt %examples/softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_80},region-expand-together,region-to-gpu' | polyc-opt | filecheck %s --check-prefix=SOFT
 
 // A row a warp: X is copied once, reduced twice, and mapped into Y with what the columns have.
 // LN-NOT:   region.

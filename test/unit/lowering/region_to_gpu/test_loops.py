@@ -49,7 +49,8 @@ def no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def planned(module: ModuleOp, arch: str = "sm_80") -> ModuleOp:
-    run_pass(make_context(), build("plan-select", arch), module)
+    for name in ("plan-select", "region-expand-together"):
+        run_pass(make_context(), build(name, arch), module)
     return module
 
 

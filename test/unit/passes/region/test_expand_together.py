@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import KernelOp, ReduceTogetherOp
+from polyc.dialects.region import BinaryOp, KernelOp, ReduceTogetherOp
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.passes.pipeline import build
 from polyc.passes.region.expand_together import RegionExpandTogether, takes_whole
@@ -20,7 +21,10 @@ from polyc.playback import region
 from polyc.rewriting.driver import verify
 from polyc.test.support.gpu_text import only
 from polyc.test.support.root import ROOT
+from polyc.tools.check import Expected
+from polyc.tools.forms import with_forms
 from polyc.tools.parsing import parse_text
+from polyc.tools.play import programs
 from polyc.tools.registry import make_context
 
 STREAMED = ("frontend-to-tiny", "tiny-to-index", "index-to-region", "region-streaming-softmax")
@@ -39,6 +43,10 @@ def streamed(example: str, *more: str) -> ModuleOp:
 
 def together_in(module: ModuleOp) -> int:
     return sum(isinstance(op, ReduceTogetherOp) for op in module.walk())
+
+
+def together_in_kernel(kernel: KernelOp) -> int:
+    return sum(isinstance(op, ReduceTogetherOp) for op in kernel.walk())
 
 
 def expand(module: ModuleOp) -> None:
@@ -61,6 +69,75 @@ def test_a_schedule_that_streams_keeps_it(example: str, kept: int) -> None:
     assert all(map(takes_whole, plans)) == (not kept)
     expand(module)
     assert together_in(module) == kept
+    for plan in plans:
+        assert (plan.form is not None) == bool(kept and takes_whole(plan))
+    text = str(module)
+    expand(module)
+    assert str(module) == text
+
+
+def formed() -> ModuleOp:
+    """Rows of any length: two schedules hold them, two stream them."""
+    module = streamed("softmax", "plan-select")
+    expand(module)
+    return module
+
+
+def test_schedules_that_hold_rows_compute_the_same_by_their_form() -> None:
+    module = formed()
+    x = np.random.default_rng(0).standard_normal((3, 100)).astype(np.float16)
+    sizes = {"M": 3, "N": 100}
+    kernel = next(op for op in module.ops if isinstance(op, KernelOp))
+    (expected,) = region.run(kernel, [x], sizes, chunk=100)
+    found = list(with_forms(module))
+    assert [what for what, _ in found] == ["variant 'warp' of @softmax"]
+    for _, copy in found:
+        one = next(op for op in copy.ops if isinstance(op, KernelOp))
+        assert together_in_kernel(one) == 0
+        np.testing.assert_array_equal(region.run(one, [x], sizes)[0], expected)
+    assert together_in(module) == 1
+
+
+def test_a_wrong_form_is_found() -> None:
+    """``--check-each`` runs each schedule's own form, not the region alone."""
+    module = formed()
+    (program,) = programs(module)
+    expected = Expected.of(program, {"M": 3, "N": 100})
+    expected.check(module, "after it")
+    plan = next(op for op in module.ops if isinstance(op, ScheduleOp))
+    assert plan.form is not None
+    shifted = next(op for op in plan.form.walk() if isinstance(op, BinaryOp))
+    shifted.fn = StringAttr("max")
+    with pytest.raises(PolycError, match="after it, as variant 'warp' of @softmax computes it,"):
+        expected.check(module, "after it")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("region.kernel @softmax", "region.kernel @other", "is one region.kernel @softmax"),
+        ("outs(Y:", "outs(Z:", "has its signature; res_names differ"),
+    ],
+)
+def test_a_form_has_the_signature_of_its_region(old: str, new: str, why: str) -> None:
+    before, form = str(formed()).split("} form {", 1)
+    wrong = "} form {".join([before, form.replace(old, new, 1)])
+    with pytest.raises(PolycError, match=why):
+        verify(parse_text(make_context(), wrong, "x.mlir"))
+
+
+def test_a_schedule_that_holds_rows_is_not_built_from_parts() -> None:
+    module = streamed("softmax", "plan-select")
+    with pytest.raises(PolycError, match="run region-expand-together first") as caught:
+        build("region-to-gpu", "sm_90a").apply(make_context(), module)
+    assert caught.value.kind == "UnsupportedPlan"
+
+
+def test_schedules_are_not_chosen_for_a_form() -> None:
+    module = formed()
+    text = str(module)
+    build("plan-select", "sm_90a").apply(make_context(), module)
+    assert str(module) == text
 
 
 def test_short_rows_of_known_length_are_expanded() -> None:
