@@ -16,14 +16,17 @@ DEMO := examples/gemm_bias_relu.mlir --set M=512 --set N=768 --set K=320
 demo: $(STAMP)
 	@$(BIN)/polyc run $(DEMO)
 
-# Every check runs, also after one failed; pytest is last, so that its summary closes.
+# Every check runs, also after one failed; pytest is last, so that its summary closes.  The check
+# of types uses little more than one processor, and runs beside lit's tests.
 test: $(STAMP)
 	@failed=""; \
 	step() { echo "== $$1"; shift; "$$@"; }; \
+	$(BIN)/pyright --pythonpath $(BIN)/python > $(VENV)/pyright.txt 2>&1 & types=$$!; \
 	step "ruff check" $(BIN)/ruff check --quiet . || failed="$$failed ruff-check"; \
 	step "ruff format" $(BIN)/ruff format --check --quiet . || failed="$$failed ruff-format"; \
-	step "pyright" $(BIN)/pyright --pythonpath $(BIN)/python || failed="$$failed pyright"; \
 	step "lit" $(BIN)/lit -q test/filecheck || failed="$$failed lit"; \
+	step "pyright" wait $$types || failed="$$failed pyright"; \
+	cat $(VENV)/pyright.txt; \
 	step "pytest" $(BIN)/pytest -q -n $(JOBS) test/unit test/docs || failed="$$failed pytest"; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 

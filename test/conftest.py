@@ -18,8 +18,8 @@ from polyc.test.support.root import ROOT
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
-# A test must give the same verdict on a slow machine and on every run.
-settings.register_profile("polyc", deadline=None, derandomize=True)
+# A test must give the same verdict on a slow machine and on every run; `make fuzz` goes on longer.
+settings.register_profile("polyc", deadline=None, derandomize=True, max_examples=50)
 # Where only the verdict matters, as for faults put in on purpose, failures are not made smaller.
 settings.register_profile(
     "verdict", deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate]

@@ -193,7 +193,7 @@ def programs(draw: st.DrawFn) -> ModuleOp:
     return closed(inputs, make)
 
 
-@settings(max_examples=70)
+@settings(max_examples=25)
 @given(programs(), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
 def test_random_programs(module: ModuleOp, m: int, n: int, k: int, seed: int) -> None:
     sizes = {"M": m, "N": n, "K": k}
@@ -238,7 +238,7 @@ def test_gemms(
     agree(closed(inputs, make), sizes, seed)
 
 
-@settings(max_examples=60)
+@settings(max_examples=35)
 @given(
     st.sampled_from(frontend.LAYOUTS),
     st.sampled_from([f16, f32]),
@@ -307,7 +307,7 @@ MASKS: list[tuple[int | str, ...]] = [
 ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     st.sampled_from([f16, f32]),
     st.sampled_from(["same", "shared", "one"]),
@@ -359,7 +359,7 @@ def test_attentions(
     agree(closed(inputs, make), sizes, seed)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.data(), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
 def test_norms_with_parameters(data: st.DataObject, m: int, n: int, k: int) -> None:
     axes = sorted(data.draw(st.sets(st.integers(0, 2), min_size=1)))
@@ -377,7 +377,7 @@ def test_norms_with_parameters(data: st.DataObject, m: int, n: int, k: int) -> N
     agree(closed(inputs, make), {"M": m, "N": n, "K": k}, 0)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.data(), st.integers(0, 3), st.integers(0, 3))
 def test_conditions(data: st.DataObject, m: int, n: int) -> None:
     """Compares of inputs, selects, casts, concats and movements of conditions."""

@@ -80,11 +80,21 @@ CASES: Mapping[str, Case] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize(("make", "sizes"), CASES.values(), ids=CASES)
-def test_no_pass_is_blamed(
-    make: Callable[[], ModuleOp], sizes: Mapping[str, int], arch: str
-) -> None:
+OF_TENSOR_CORES = ("gemm", "gemm with loose rows", "conv", "attention")
+"""Programs whose kernels are others on each architecture; of rows and loops they are the same."""
+
+
+@pytest.mark.parametrize(
+    ("name", "arch"),
+    [
+        (name, arch)
+        for i, name in enumerate(CASES)
+        for j, arch in enumerate(("sm_80", "sm_90a"))
+        if name in OF_TENSOR_CORES or i % 2 == j
+    ],
+)
+def test_no_pass_is_blamed(name: str, arch: str) -> None:
+    make, sizes = CASES[name]
     module = make()
     check = EachPass.of_module(module, given=sizes)
     for name in ORDER:

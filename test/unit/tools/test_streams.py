@@ -16,8 +16,8 @@ from polyc.test.support.root import ROOT
 from polyc.tools import polyc, polyc_opt, streams
 from polyc.tools.errors import ENDED_BY_PIPE
 
-EXAMPLE = str(ROOT / "examples" / "gemm_bias_relu.mlir")
-SIZES = ("--set", "M=8", "--set", "N=8", "--set", "K=8")
+EXAMPLE = str(ROOT / "examples" / "rms_norm.mlir")
+SIZES = ("--set", "M=8", "--set", "N=8")
 COMPILE = ("compile", EXAMPLE, "--arch", "sm_80")
 
 
