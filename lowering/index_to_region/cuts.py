@@ -219,10 +219,11 @@ def composed(
     """
     if fuse == "cost" and split == "none":
         products = Products(graph, equal_casts(graph))
+        composing = Composing(graph, fuse, split)
         well: dict[KernelKey, bool] = {}
         while True:
             settled = products.settled()
-            kernels = Composer(graph, fuse, split, settled).run()
+            kernels = composing.kernels(settled)
             contracts = built.contracts(kernels)
 
             def taken(kernel: Kernel, ask: Callable[[Kernel], bool] = contracts) -> bool:
@@ -237,7 +238,7 @@ def composed(
 
         def recompose(stored: Mapping[SSAValue, str], given: Settled = settled) -> Kernels:
             if (key := frozenset(stored)) not in made:
-                made[key] = _limited(graph, fuse, split, given.also(stored))
+                made[key] = composing.limited(given.also(stored))
             return made[key][0]
 
         reductions = Reductions(recompose, built.walks, built.seconds)
@@ -245,27 +246,49 @@ def composed(
         reductions.run(recompose({}))
         kernels, cuts = made[frozenset(reductions.taken)]
     else:
-        kernels, cuts = _limited(graph, fuse, split, Settled())
+        kernels, cuts = Composing(graph, fuse, split).limited(Settled())
     return kernels, [_said(graph, cuts)] if cuts else []
 
 
-def _limited(
-    graph: tiny.GraphOp, fuse: Fuse, split: Split, settled: Settled
-) -> tuple[Kernels, int]:
-    """The kernels of a graph, none of them too much, and how many values are cut for that."""
-    kernels = Composer(graph, fuse, split, settled).run()
-    cuts: dict[SSAValue, str] = {}
-    for _ in range(ROUNDS):
-        more: dict[SSAValue, str] = {}
-        for kernel in kernels.kernels:
-            roots = [(root.value, root.point) for root in kernel.roots]
-            more |= Cutter(kernel.forms, kernel.reads).run(roots)
-        more = {value: why for value, why in more.items() if value not in cuts}
-        if not more:
-            break
-        cuts |= more
-        kernels = Composer(graph, fuse, split, settled.also(cuts)).run()
-    return kernels, len(cuts)
+@dataclass
+class Composing:
+    """The kernels of one graph for several choices of what is stored.
+
+    Most kernels are the same ones from choice to choice, and what is known of one is kept.
+    """
+
+    graph: tiny.GraphOp
+    fuse: Fuse
+    split: Split
+    forms: dict[Key, Form] = field(default_factory=dict[Key, Form])
+    chosen: dict[KernelKey, dict[SSAValue, str]] = field(
+        default_factory=dict[KernelKey, dict[SSAValue, str]]
+    )
+    """What is cut out of each kernel."""
+
+    def kernels(self, settled: Settled) -> Kernels:
+        """The kernels, however much they are."""
+        return Composer(self.graph, self.fuse, self.split, settled, self.forms).run()
+
+    def limited(self, settled: Settled) -> tuple[Kernels, int]:
+        """The kernels, none of them too much, and how many values are cut for that."""
+        kernels = self.kernels(settled)
+        cuts: dict[SSAValue, str] = {}
+        for _ in range(ROUNDS):
+            more: dict[SSAValue, str] = {}
+            for kernel in kernels.kernels:
+                more |= self._cut_of(kernel)
+            more = {value: why for value, why in more.items() if value not in cuts}
+            if not more:
+                break
+            cuts |= more
+            kernels = self.kernels(settled.also(cuts))
+        return kernels, len(cuts)
+
+    def _cut_of(self, kernel: Kernel) -> Mapping[SSAValue, str]:
+        if (key := key_of(kernel)) not in self.chosen:
+            self.chosen[key] = Cutter(kernel.forms, kernel.reads).run(key[0])
+        return self.chosen[key]
 
 
 def _said(graph: tiny.GraphOp, cuts: int) -> Note:

@@ -117,7 +117,8 @@ class Forms:
     """The forms of the values of one kernel; each is worked out once.
 
     ``same`` are values that another one stands for (``equal_casts``), ``memory`` those that are
-    known to be read from there.
+    known to be read from there.  ``everywhere`` are the forms that do not depend on the kernel;
+    those of all kernels of a graph may share them.
     """
 
     graph: tiny.GraphOp
@@ -125,6 +126,7 @@ class Forms:
     memory: Collection[SSAValue] = ()
     names: AxisNames = field(default_factory=AxisNames)
     known: dict[Key, Form] = field(default_factory=dict[Key, Form])
+    everywhere: dict[Key, Form] = field(default_factory=dict[Key, Form])
 
     @property
     def symbols(self) -> int:
@@ -138,7 +140,10 @@ class Forms:
         key = (value, point)
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = self._form(value, point)
+            found = self.known[key] = self.everywhere.get(key) or self._form(value, point)
+            # A reduction names axes of its kernel, and a mask asks what lies in memory.
+            if not isinstance(value.owner, tiny.ReduceOp | tiny.MaskOp):
+                self.everywhere[key] = found
         return found
 
     def held(

@@ -166,8 +166,11 @@ class Composer:
         fuse: Fuse = "cost",
         split: Split = "none",
         settled: Settled | None = None,
+        forms: dict[Key, Form] | None = None,
     ) -> None:
+        """``forms`` are those that other partitions of the graph had everywhere; it learns more."""
         self.graph = graph
+        self.forms = {} if forms is None else forms
         self.fuse = fuse
         self.split = split
         settled = settled or Settled()
@@ -294,7 +297,7 @@ class Composer:
         return found
 
     def _kernel(self, sizes: Sequence[Dim]) -> Kernel:
-        forms = Forms(self.graph, self.same, self.cuts)
+        forms = Forms(self.graph, self.same, self.cuts, everywhere=self.forms)
         return Kernel(forms, forms.names.iters(sizes))
 
     # One value

@@ -26,6 +26,7 @@ from xdsl.ir import Operation, SSAValue
 from polyc.dialects import tiny
 from polyc.dialects.common.movements import MovementOp
 from polyc.lowering.index_to_region import cost
+from polyc.lowering.index_to_region.forms import Key
 from polyc.lowering.index_to_region.fusion import Kernel, Kernels
 
 GAIN = 0.9
@@ -42,7 +43,7 @@ SEVERAL = 3
 
 AGAIN = "computed once: fused, it would be computed again where it is used"
 
-KernelKey = tuple[object, frozenset[SSAValue]]
+KernelKey = tuple[tuple[Key, ...], frozenset[SSAValue]]
 
 
 def key_of(kernel: Kernel) -> KernelKey:

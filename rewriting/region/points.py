@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from xdsl.ir.affine import (
     AffineConstantExpr,
@@ -32,6 +32,14 @@ class Point:
     map: AffineMap
     guard: AffineSet | None = None
     fill: float | None = None
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Points are keys of all that a kernel holds, and maps and sets hash as trees.
+        object.__setattr__(self, "_hash", hash((self.axes, self.map, self.guard, self.fill)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @staticmethod
     def of(
