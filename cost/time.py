@@ -197,11 +197,11 @@ def times_of(
     ``sizes`` has the symbols of all of them; ``device`` is as in ``modelled``.
     """
     plans: dict[str, list[ScheduleOp]] = {}
-    for op in module.walk():
+    for op in module.ops:
         if isinstance(op, ScheduleOp):
             plans.setdefault(op.region.string_value(), []).append(op)
     found: list[Time] = []
-    for op in module.walk():
+    for op in module.ops:
         if isinstance(op, KernelOp):
             plan = chosen(plans.get(op.sym_name.data, ()), sizes)
             if plan is not None:

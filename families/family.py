@@ -87,11 +87,6 @@ def schedules_of(kernel: KernelOp) -> list[ScheduleOp]:
     ]
 
 
-def is_form(kernel: KernelOp) -> bool:
-    """Whether this is no region of the module but a schedule's form of one."""
-    return isinstance(kernel.parent_op(), ScheduleOp)
-
-
 def bad_plan(plan: ScheduleOp, why: str) -> PolycError:
     """The refusal of a schedule, as ``BadPlan``."""
     return PolycError("BadPlan", f"plan {plan.variant.data!r} {why}")

@@ -76,6 +76,7 @@ __all__ = [
     "RASTERS",
     "Plan",
     "ScheduleOp",
+    "is_form",
 ]
 
 # The op -----------------------------------------------------------------------------------
@@ -261,6 +262,11 @@ class ScheduleOp(ScheduleResources):
         if not isinstance(name, str) or not isinstance(variant, str):
             raise ValueError("a plan names its region and variant by strings")
         return cls(name, variant, fields, when)
+
+
+def is_form(kernel: KernelOp) -> bool:
+    """Whether this is no region of the module but a schedule's form of one."""
+    return isinstance(kernel.parent_op(), ScheduleOp)
 
 
 def plain_field(name: str, value: object) -> dict[str, Value]:

@@ -28,13 +28,13 @@ from polyc.dialects.gpu.types import (
     BindAttr,
     GlobalType,
 )
-from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan import ScheduleOp, is_form
 from polyc.dialects.region import (
     GraphOp,
     KernelOp,
 )
 from polyc.dialects.region.graph import ends, source
-from polyc.families.family import Family, is_form, schedules_of
+from polyc.families.family import Family, schedules_of
 from polyc.families.registry import BY_NAME
 from polyc.lowering.region_to_gpu.frame import Lowering, global_type
 from polyc.lowering.region_to_gpu.sequences import together

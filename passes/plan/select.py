@@ -22,11 +22,11 @@ from polyc.dialects.common.arch import ARCHS, arch_names
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import shape_text, unknown_symbol
 from polyc.dialects.common.views import is_view
-from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan import ScheduleOp, is_form
 from polyc.dialects.region import GraphOp, KernelOp
 from polyc.dialects.region.graph import ends, source
 from polyc.dialects.region.types import MemRefType
-from polyc.families.family import Family, Recognised, bad_plan, is_form, schedules_of
+from polyc.families.family import Family, Recognised, bad_plan, schedules_of
 from polyc.families.loops.schedules import LOOPS, remarks
 from polyc.families.registry import FAMILIES
 from polyc.passes.region.merge_axes import MergeAxes

@@ -60,7 +60,7 @@ def planned(text: str) -> Planned:
     ctx = make_context()
     job = Compilation(ctx, parse_text(ctx, text, "cliffs.mlir"), ARCH).run("plan")
     times = tuple(times_of(job.module, SIZES))
-    slow = [name for op in job.module.walk() if isinstance(op, KernelOp) for name in by_threads(op)]
+    slow = [name for op in job.module.ops if isinstance(op, KernelOp) for name in by_threads(op)]
     return Planned(times, tuple(slow))
 
 

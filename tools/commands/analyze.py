@@ -156,7 +156,7 @@ def lowered_json(source: Compilation, settings: Sequence[str] = ()) -> Json:
     except PolycError as error:
         refused = {"refused": error.as_dict()}
     for module in job.kept.values():
-        ops = list(module.walk())
+        ops = list(module.ops)  # not the forms that schedules have of regions
         kernels = [op for op in ops if isinstance(op, KernelOp)]
         out["regions"] = [region_json(op) for op in kernels]
         out["region_dependences"] = region_dependences(kernels)

@@ -17,6 +17,8 @@ from polyc.tools import polyc, polyc_opt, streams
 from polyc.tools.errors import ENDED_BY_PIPE
 
 EXAMPLE = str(ROOT / "examples" / "rms_norm.mlir")
+LONG = str(ROOT / "examples" / "gemm_bias_relu.mlir")
+"""An example whose kernels are more than a pipe holds."""
 SIZES = ("--set", "M=8", "--set", "N=8")
 COMPILE = ("compile", EXAMPLE, "--arch", "sm_80")
 
@@ -123,7 +125,7 @@ def test_a_pipe_whose_reader_leaves(here: Path, capsys: pytest.CaptureFixture[st
 
     reader = threading.Thread(target=read)
     reader.start()
-    assert polyc_opt.main([EXAMPLE, "-p", "lower-to-gpu", "-o", "pipe"]) == 1
+    assert polyc_opt.main([LONG, "-p", "lower-to-gpu", "-o", "pipe"]) == 1
     reader.join()
     assert capsys.readouterr().err == "pipe: error[InputOutput]: Broken pipe\n"
 

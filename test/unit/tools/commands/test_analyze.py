@@ -41,6 +41,15 @@ def report(reports: Any, name: str, root: Path, capsys: pytest.CaptureFixture[st
     return reports[name]
 
 
+def test_a_form_of_a_region_is_no_region(
+    reports: Any, root: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Of rows of any length some schedules have a form of their own."""
+    found = report(reports, "softmax", root, capsys)
+    assert [region["region"] for region in found["regions"]] == ["softmax"]
+    assert len(found["schedules"]) == 4
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_schema(name: str, reports: Any, root: Path, capsys: pytest.CaptureFixture[str]):
     """The names of the specification's sections 5 and 7, in every block."""
