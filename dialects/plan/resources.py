@@ -70,6 +70,12 @@ class ScheduleResources(Schedule):
         staged = self.staged_tile
         return 0 if staged is None else staged[0] * staged[1] * OPERAND_BYTES
 
+    def turned_bytes(self) -> int:
+        """Bytes of the tiles in which threads that compute alone turn tensors, of 4 an element at
+        most, each line with a word more than its elements."""
+        m, n, _ = self.tile_sizes
+        return len(self.cache) * n * (m + 1) * SUM_BYTES if self.mma.data == "none" else 0
+
     def combined_bytes(self) -> int:
         """Bytes into which the blocks that share a tile's steps put their sums of it in f32, and
         an mbarrier for each product; 0 where no others do."""
@@ -81,9 +87,10 @@ class ScheduleResources(Schedule):
 
     def shared_bytes(self) -> int:
         """What a block's shared memory takes at most: the ring, the output's part, what other
-        blocks put in, and room to align them."""
+        blocks put in, what is turned, and room to align them."""
         room = SHARED_ALIGN if self.loader.data == "tma" else 0
-        return self.ring_bytes() + self.staged_bytes() + self.combined_bytes() + room
+        parts = (self.ring_bytes(), self.staged_bytes(), self.combined_bytes(), self.turned_bytes())
+        return sum(parts) + room
 
     def accumulator_registers(self) -> int:
         """32-bit registers of a thread that hold its accumulators."""

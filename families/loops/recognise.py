@@ -7,11 +7,11 @@ axes, that one is a loop inside.  What does not depend on them is computed befor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from polyc.affine.expressions import linear_of
@@ -22,6 +22,12 @@ from polyc.rewriting.region.chunks import expanded
 
 PARTS = 16
 """Points of a reduced axis from which on the lanes of a warp part them."""
+
+TURNED = 16
+"""Points of two axes from which on a tile of both is turned in shared memory: half a sector."""
+
+MOST_TURNED = 2
+"""Tensors that a kernel turns, each with a tile in shared memory."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +67,19 @@ def neighbours_of(values: Sequence[SSAValue]) -> set[str]:
 
     Other axes may go by steps beside, as heads do over their features.
     """
-    found: set[str] = set()
-    for op in made_by(values, into=True):
-        if isinstance(op, ReadOp) and op.map.data.results:
-            match [a for a, times in linear_of(op.map.data.results[-1]).terms if times == 1]:
-                case [("d", int(position))]:
-                    found.add(op.result.type.labels[position])
-                case _:
-                    pass
-    return found
+    reads = (op for op in made_by(values, into=True) if isinstance(op, ReadOp))
+    return {label for op in reads if (label := neighbour_of(op)) is not None}
+
+
+def neighbour_of(op: ReadOp) -> str | None:
+    """The axis whose neighbours are the neighbours in memory of what is read, where it is one."""
+    if not op.map.data.results:
+        return None
+    match [a for a, times in linear_of(op.map.data.results[-1]).terms if times == 1]:
+        case [("d", int(position))]:
+            return op.result.type.labels[position]
+        case _:
+            return None
 
 
 def windows_of(values: Sequence[SSAValue]) -> set[str]:
@@ -206,7 +216,8 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     else:
         # Windows of neighbours overlap.  An open size may be large; of known ones the largest is.
         slid = [label for label in leading if label in windows_of(values)]
-        for label in slid[-1:] or leading:
+        across = [] if needed else _turned_axes(values, sizes)
+        for label in across[:1] or slid[-1:] or leading:
             if row is None or _extent(sizes[label]) >= _extent(sizes[row]):
                 row = label
     outer = tuple(label for label in leading if label != row)
@@ -216,6 +227,47 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     walked = reduced.intersection(kind.labels) - kept
     whole = (*(sizes[a] for a in outer), *ends)
     return Space(tuple(outputs), outer, row, column, whole, frozenset(walked))
+
+
+def _turned_axes(values: Sequence[SSAValue], sizes: Mapping[str, Dim]) -> list[str]:
+    """The axes that lie innermost in what values are read from, and not in the values."""
+    column = next(iter(type_of(values[0]).labels[-1:]), None)
+    if column is None or _extent(sizes[column]) < TURNED:
+        return []
+    found: dict[str, None] = {}
+    for op in made_by(values):
+        if isinstance(op, ReadOp) and column in op.result.type.labels:
+            label = neighbour_of(op)
+            size = None if label is None or label == column else sizes.get(label)
+            if label is not None and size is not None and _extent(size) >= TURNED:
+                found[label] = None
+    return list(found)
+
+
+def turned_reads(kernel: KernelOp, spaces: Sequence[Space]) -> list[ReadOp]:
+    """The reads of tensors that lie along the rows of a tile, where outputs lie along its columns.
+
+    Threads that have neighbours of an output would each read a cache line of their own, so a tile
+    of the tensor goes through shared memory, read and written along the lines of memory.
+    """
+    values = list(kernel.yield_op.values)
+    if len(spaces) != 1 or reductions_in(values):
+        return []
+    (space,) = spaces
+    if space.row is None or space.row not in _turned_axes(values, _sizes_of(space)):
+        return []
+    reads = [op for op in made_by(values) if isinstance(op, ReadOp)]
+    ours = [op for op in reads if neighbour_of(op) == space.row]
+    return [op for op in ours if space.column in op.result.type.labels][:MOST_TURNED]
+
+
+def tensor_of(kernel: KernelOp, read: ReadOp) -> str:
+    """The name of the tensor that an op reads."""
+    return kernel.arg_names.data[cast(BlockArgument, read.tensor).index].data
+
+
+def _sizes_of(space: Space) -> dict[str, Dim]:
+    return {a: n for a, n in zip(space.labels, space.sizes, strict=True) if a is not None}
 
 
 def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[ReduceOp]) -> bool:

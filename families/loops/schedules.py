@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
+from typing import cast
 
 from xdsl.ir import SSAValue
 
@@ -26,6 +27,7 @@ from polyc.dialects.region import (
     ReduceOp,
     TransposeOp,
 )
+from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import holds_always, left_open
 from polyc.families.family import Family, Fields, bad_plan, check_schedule
 from polyc.families.loops.recognise import (
@@ -37,6 +39,8 @@ from polyc.families.loops.recognise import (
     reductions_in,
     spaces_of,
     steps_of,
+    tensor_of,
+    turned_reads,
     type_of,
 )
 from polyc.rewriting.notes import Note
@@ -53,14 +57,28 @@ VECTOR = 8
 """Elements of the widest access."""
 
 
-def tile_of(spaces: Sequence[Space], arch: str, parts: bool, vector: int) -> tuple[int, int]:
+LINE_BYTES = 128
+"""Of a cache line: what a turned tile has of one at least, in memory and turned."""
+TURNED_SIDE = 64
+"""Rows and columns of a turned tile at most."""
+
+
+def tile_of(
+    spaces: Sequence[Space], arch: str, parts: bool, vector: int, turned: int | None = None
+) -> tuple[int, int]:
     """Rows and columns of a tile; known sizes bound it.
+
+    ``turned`` are the bytes of the narrowest element that a tile turns in shared memory.
 
     Where its threads part reductions (``parts``), a tile has all of its rows and columns: those
     that no output runs along part the points.
     """
     warp = ARCHS[arch].warp
     elements = WARPS * warp * max(REGISTERS, vector)
+    if turned is not None:
+        side = min(LINE_BYTES // turned, TURNED_SIDE)
+        (space,) = spaces
+        return _power(space.sizes[-2], side), _power(space.sizes[-1], side)
     space = max(spaces, key=lambda s: len(s.sizes) * (s.column is not None) + (s.row is not None))
     *_, rows, columns = space.sizes
     if space.row is None:
@@ -102,7 +120,7 @@ def vector_of(kernel: KernelOp, spaces: Sequence[Space]) -> int:
     if not parted and not reduces_alone(kernel, spaces):
         return 1
     reads = any(isinstance(op, ReadOp) for op in made_by(values))
-    if reads and not columns & neighbours_of(values):
+    if reads and not columns & neighbours_of(values) and not turned_reads(kernel, spaces):
         return 1
     widest = max(element_bytes(t.element_type) for t in kernel.seen)
     return min(VECTOR, MAX_VECTOR_BYTES // widest)
@@ -123,7 +141,10 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     reduces = bool(reductions_in(list(loops.expanded.yield_op.values)))
     alone = reduces_alone(loops.expanded, spaces)
     found: list[ScheduleOp] = []
-    rows = dict.fromkeys(out.shape[-1] for out in kernel.outs if out.shape)
+    turned = turned_reads(loops.expanded, spaces)
+    tensors = [out.shape for out in kernel.outs if out.shape]
+    tensors += [cast("MemRefType", op.tensor.type).shape for op in turned]
+    rows = dict.fromkeys(shape[-1] for shape in tensors)
     # Every vector divides a row of 0 elements, and a tile of that has no room for one.
     empty = any(row.constant() == 0 for row in rows)
     if not empty and (vector := vector_of(loops.expanded, spaces)) > 1:
@@ -134,13 +155,13 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
             facts.append(Assumption(points - threads * vector, ">="))
         when = left_open(kernel, facts)
         if when is not None:
-            found.append(_schedule(kernel, arch, spaces, not alone, "vector", vector, when))
-    found.append(_schedule(kernel, arch, spaces, not alone, "scalar", 1, ()))
+            found.append(_schedule(loops, arch, spaces, not alone, "vector", vector, when))
+    found.append(_schedule(loops, arch, spaces, not alone, "scalar", 1, ()))
     return found
 
 
 def _schedule(
-    kernel: KernelOp,
+    loops: Loops,
     arch: str,
     spaces: Sequence[Space],
     parts: bool,
@@ -148,7 +169,9 @@ def _schedule(
     vector: int,
     when: Sequence[Assumption],
 ) -> ScheduleOp:
-    tile = tile_of(spaces, arch, parts, vector)
+    kernel, turned = loops.kernel, turned_reads(loops.expanded, spaces)
+    widths = [element_bytes(op.result.type.element_type) for op in turned]
+    tile = tile_of(spaces, arch, parts, vector, min(widths, default=None))
     bind: Record = {}
     tails: dict[str, None] = {}
     for space in spaces:
@@ -176,12 +199,37 @@ def _schedule(
         "vectorize": vector,
         "vectorize_axis": "" if column is None else f"{column}.i.i",
         "bind": bind,
+        "cache": [
+            {"tensor": name, "where": "smem", "at": f"{spaces[0].row}.i", "pingpong": False}
+            for name in turned_names(loops)
+        ],
         "predicate_tail": list(tails),
         "algo_choice": {"loops": "serial"},
     }
     op = ScheduleOp(kernel.sym_name.data, variant, fields, when)
     check_schedule(op)
     return op
+
+
+def turned_names(loops: Loops) -> list[str]:
+    """The tensors that a kernel turns in shared memory."""
+    kernel = loops.expanded
+    reads = turned_reads(kernel, spaces_of(kernel))
+    return list(dict.fromkeys(tensor_of(kernel, op) for op in reads))
+
+
+def cached(plan: ScheduleOp) -> list[str]:
+    """The tensors that a schedule keeps in shared memory."""
+    return [cast(str, entry["tensor"]) for entry in cast("list[Record]", plan.fields()["cache"])]
+
+
+def check_cached(loops: Loops, plan: ScheduleOp) -> None:
+    """Refuse a schedule that keeps a tensor in shared memory that is not turned."""
+    names = turned_names(loops)
+    for name in cached(plan):
+        if name not in names:
+            turned = f"only {', '.join(names)}" if names else "nothing"
+            raise bad_plan(plan, f"keeps {name} in shared memory, where loops turn {turned}")
 
 
 def check(loops: Loops, plan: ScheduleOp) -> None:
@@ -193,6 +241,7 @@ def check(loops: Loops, plan: ScheduleOp) -> None:
             f"has tiles of {columns} columns, no multiple of its vectors of "
             f"{plan.integer('vectorize')}",
         )
+    check_cached(loops, plan)
     if depth != 1:
         raise bad_plan(plan, f"has a tile of depth {depth}, and loops go step by step; make it 1")
 

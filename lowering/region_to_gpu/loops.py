@@ -21,10 +21,11 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr, FragmentType, element_bytes
+from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType, element_bytes
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import KernelOp, ReduceOp
+from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
 from polyc.families.loops.recognise import (
     Loops,
     Space,
@@ -32,14 +33,20 @@ from polyc.families.loops.recognise import (
     reductions_in,
     size_of,
     spaces_of,
+    tensor_of,
+    turned_reads,
     type_of,
 )
+from polyc.families.loops.schedules import cached, check_cached
 from polyc.lowering.region_to_gpu.frame import Frame, alignments, check_whole, refuse_choice
 from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW, Held, Point, Wanted
 from polyc.passes.support.gpu.free_layouts import row_layout
 from polyc.passes.support.gpu.spread import Spread
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit
+
+BANK_BYTES = 4
+"""A word of shared memory, which a bank gives at once."""
 
 COMBINE = {"sum": "add", "max": "max", "min": "min"}
 """The binary function of each reduction."""
@@ -58,6 +65,7 @@ class LoopsLowering:
     def check(self, plan: ScheduleOp) -> None:
         """Refuse what loops do not have; PolycError ``UnsupportedPlan``."""
         check_whole(self.kernel, plan)
+        check_cached(self.loops, plan)
         for name, taken, there in (
             ("cluster", max(plan.integers("cluster")) > 1, "[1, 1]"),
             ("raster", plan.raster.data not in ("row", "grouped"), '"row" or "grouped"'),
@@ -133,6 +141,27 @@ class Scope:
         return 0 in used, 1 in used
 
 
+class LoopPoint(Point):
+    """A point of a tile, some of whose tensors are ``turned``: in shared memory, columns first."""
+
+    def __init__(
+        self,
+        frame: Frame,
+        block: Block,
+        axes: Mapping[str, AffineExpr],
+        origin: Sequence[SSAValue],
+        held: Mapping[SSAValue, Held],
+        turned: Mapping[Operation, SSAValue],
+    ) -> None:
+        super().__init__(frame, block, {}, axes, 2, origin, held.get)
+        self.turned = turned
+
+    def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
+        if op in self.turned:
+            return self.turned[op], (COLUMN, ROW)
+        return super().source(op)
+
+
 class Builder:
     """Builds the kernel of one schedule."""
 
@@ -144,6 +173,21 @@ class Builder:
             *self.tile, plan.integer("vectorize"), element_bytes(f32), plan.threads()
         )
         self.spread = Spread.of(layout)
+        names, self.turned = cached(plan), dict[Operation, SSAValue]()
+        """What is read of tensors that lie along the rows, in shared memory as they lie there."""
+        for read in turned_reads(kernel, spaces_of(kernel)):
+            if tensor_of(kernel, read) in names:
+                self.turned[read] = self.tile_of(read)
+
+    def tile_of(self, read: ReadOp) -> SSAValue:
+        """A tile in shared memory for what is read; its lines end in a word more than they need.
+
+        Threads that have neighbouring columns then read words of unlike banks.
+        """
+        kind, (rows, columns) = read.result.type.element_type, self.tile
+        line = rows + -(-BANK_BYTES // element_bytes(kind))
+        shared = located(SharedTileOp(SharedType.of([columns, line], kind, 0)), read)
+        return self.frame.emit.value(shared, f"{tensor_of(self.kernel, read)}_turned")
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         for space in spaces_of(self.kernel):
@@ -195,6 +239,8 @@ class Builder:
 
         It runs over a fragment that holds nothing, and says how the tile is spread over threads.
         """
+        for read, shared in self.turned.items():
+            self.turn(scope, cast(ReadOp, read), shared)
         end = self.kernel.yield_op
         values = [end.values[i] for i in space.outputs]
         labels = [type_of(v).labels for v in values]
@@ -207,6 +253,30 @@ class Builder:
 
         fragment = self.fragment(scope, scope.along(every), "out")
         self.map(scope, fragment, every, wanted, end, values)
+
+    def turn(self, scope: Scope, read: ReadOp, shared: SSAValue) -> None:
+        """Bring a tile of what is read into shared memory: neighbours of its rows by neighbours."""
+        kind, (rows, columns) = read.result.type.element_type, self.tile
+        vector, size = self.plan.integer("vectorize"), element_bytes(kind)
+        layout, _ = row_layout(columns, rows, vector, size, self.plan.threads())
+        held = scope.emit.value(tile.FragmentOp(FragmentType.of((columns, rows), kind, layout)))
+        origin: list[SSAValue] = []
+        axes: dict[str, AffineExpr] = {}
+        for label in read.result.type.labels:
+            place = scope.places[label]
+            along = None if place.along is None else 1 - place.along
+            axes[label] = _expr(AxisPlace(along, place.start), origin)
+        point = Point(self.frame, Block(arg_types=[kind]), {}, axes, 2, origin)
+        tensor, place = point.source(read)
+        element = point.block.insert_arg(kind, 1)
+        element.name_hint = read.tensor.name_hint
+        point.block.add_op(tile.YieldOp([element]))
+        maps = [point.map(place), point.map((ROW, COLUMN))]
+        body = Region(point.block)
+        load = tile.MapOp(held, point.origin, [tensor], [held], maps, body)
+        store = tile.CopyOp(tile.CopyEnd(held), tile.CopyEnd(shared), tile.CopyView((0, 0)))
+        for op in (load, store):
+            scope.emit.op(located(op, read))
 
     def fragment(self, scope: Scope, along: tuple[bool, bool], hint: str | None) -> SSAValue:
         """A fragment that differs along some axes of the tile.
@@ -239,7 +309,7 @@ class Builder:
         for label, place in scope.places.items():
             if label in used:
                 axes[label] = _expr(place, origin)
-        point = Point(self.frame, Block(arg_types=[f32]), {}, axes, 2, origin, held.get)
+        point = LoopPoint(self.frame, Block(arg_types=[f32]), axes, origin, held, self.turned)
         point.block.args[0].name_hint = space.name_hint
         for value in held:
             point.known(value)

@@ -28,12 +28,13 @@ class VectorizeLoop(RewritePattern):
     """Run an unrolled loop ``width`` iterations at a time, with one access for neighbours.
 
     Legality: isl proves that each store of the loop (and each load that becomes a vector, of
-    which a loop that accumulates in registers has one) touches consecutive elements that start
+    which a loop that only writes registers has one) touches consecutive elements that start
     at a multiple of ``width``, and rows hold whole vectors (the tensor type's alignment), so that
     the first element's guard holds for all.
     Iterations are independent: the body has no other effect than these accesses and
     registers addressed by the loop's variable (or only read), it reads no tensor that it stores
-    to, and an access is guarded by nothing but its own coordinates' bounds.
+    to and writes no shared memory, and an access is guarded by nothing but its own coordinates'
+    bounds.
     """
 
     @op_type_rewrite_pattern
@@ -45,7 +46,7 @@ class VectorizeLoop(RewritePattern):
             return
         stores = [o for o in op.body.block.ops if isinstance(o, hw.StoreGlobalOp)]
         loads = [o for o in op.body.block.ops if isinstance(o, hw.LoadGlobalOp)]
-        if not (stores or self.accumulates(op)) or any(o.regions for o in op.body.block.ops):
+        if not (stores or self.fills(op)) or any(o.regions for o in op.body.block.ops):
             return
         variable = op.body.block.args[0]
         if not self.independent(op, stores):
@@ -68,11 +69,9 @@ class VectorizeLoop(RewritePattern):
                 return
 
     @staticmethod
-    def accumulates(op: scf.ForOp) -> bool:
-        """Whether a loop writes registers that it reads, as one that sums what it loads does."""
-        ops = op.body.block.ops
-        read = {o.memref for o in ops if isinstance(o, memref.LoadOp)}
-        return any(isinstance(o, memref.StoreOp) and o.memref in read for o in ops)
+    def fills(op: scf.ForOp) -> bool:
+        """Whether a loop writes registers, as one that sums what it loads, or holds it, does."""
+        return any(isinstance(o, memref.StoreOp) for o in op.body.block.ops)
 
     @staticmethod
     def independent(op: scf.ForOp, stores: list[hw.StoreGlobalOp]) -> bool:
@@ -86,6 +85,8 @@ class VectorizeLoop(RewritePattern):
                 case hw.StoreGlobalOp():
                     fine = guards_bounds(inner)
                 case memref.LoadOp() if inner.memref not in written:
+                    fine = True
+                case hw.LoadSharedOp():  # an op that writes there is not fine
                     fine = True
                 case memref.LoadOp() | memref.StoreOp():
                     fine = list(inner.indices) == [variable]

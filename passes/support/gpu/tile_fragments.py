@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -48,6 +48,11 @@ def spread_of(fragment: SSAValue, op: Operation) -> tuple[FragmentLayoutAttr, Sp
         return layout, Spread.of(layout)
     except ValueError as error:
         raise PolycError("LayoutConflict", f"in {layout}, {error}", op) from None
+
+
+def most_at_once(element: Attribute) -> int:
+    """Elements of the widest access: conditions, which lie in bytes of their own, go one by one."""
+    return 1 if element == i1 else ACCESS_BYTES // element_bytes(element)
 
 
 def vector_width(spread: Spread, limit: int) -> int:
@@ -154,7 +159,7 @@ class _GlobalAccess(RewritePattern):
         size, axes = element_bytes(tensor.element_type), op.tile_axes
         if not axes or axes[-1] != len(op.indices) - 1:
             return 1
-        limit = min(ACCESS_BYTES, max(tensor.align.data, size)) // size
+        limit = min(most_at_once(tensor.element_type), max(tensor.align.data, size) // size)
         while limit > 1 and divisor(op.indices[-1]) % limit:
             limit //= 2
         return vector_width(spread, limit)
@@ -265,8 +270,7 @@ class LowerSharedFragment(RewritePattern):
         )
         # The shared coordinates are the fragment's less the window's start, or plus it.
         shift = start if partial else [-s for s in start]
-        size = element_bytes(kind.element_type)
-        limit = ACCESS_BYTES // size
+        limit = most_at_once(kind.element_type)
         while kind.sizes[-1] % limit or start[-1] % limit:
             limit //= 2
         width = vector_width(spread, limit)
