@@ -41,6 +41,7 @@ class _Space:
         self, values: Values, plan: ScheduleOp, outputs: Sequence[int], work: Work
     ) -> None:
         self.values, self.work = values, work
+        self.turned = plan.cached
         self.roots = [values.kernel.yield_op.values[i] for i in outputs]
         self.kinds = [values.kernel.outs.data[i] for i in outputs]
         self.labels = val_type(self.roots[0]).labels
@@ -151,6 +152,8 @@ class _Space:
                 continue
             if isinstance(op, ReadOp):
                 price, over = load_cost(op, column, lies)
+                if values.kernel.name_of(op.tensor) in self.turned and price > TURNED:
+                    price, over = TURNED, 1.0
                 cost += price
                 unique = prod(
                     min(self.whole[axis], values.extents[a])
@@ -163,6 +166,9 @@ class _Space:
                 cost += operations(op)
         work.operations += self.blocks * times * max(points, work.threads) * cost
 
+
+TURNED = 10.0
+"""Instructions of an element that goes through shared memory: read there, stored and read back."""
 
 LOAD_STORE = 5.0
 """Instructions of a store, and of where an element lies."""

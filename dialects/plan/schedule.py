@@ -18,7 +18,7 @@ from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def
 
 from polyc.dialects.common.arch import ARCHS, Arch
 from polyc.dialects.common.dim import AssumptionsAttr
-from polyc.dialects.plan.fields import FIELDS, Value, from_attr
+from polyc.dialects.plan.fields import FIELDS, Record, Value, from_attr
 
 
 class Schedule(IRDLOperation):
@@ -125,6 +125,13 @@ class Schedule(IRDLOperation):
         """What ``algo_choice`` says that the region is; None where it does not name one thing."""
         named = list(self.algo_choice.data)
         return named[0] if len(named) == 1 else None
+
+    @property
+    def cached(self) -> list[str]:
+        """The tensors that are kept in shared memory."""
+        return [
+            cast(str, entry["tensor"]) for entry in cast("list[Record]", self.fields()["cache"])
+        ]
 
     @property
     def kernel_name(self) -> str:

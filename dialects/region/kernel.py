@@ -164,6 +164,10 @@ class KernelOp(KernelScope):
         rows = zip(self.res_names, self.outs, self.res_attrs, self.materialize, strict=True)
         return tuple(KernelTensor(n.data, kind, attrs, to.data) for n, kind, attrs, to in rows)
 
+    def name_of(self, tensor: SSAValue) -> str:
+        """The name of an input, which is an argument of the body."""
+        return self.arg_names.data[cast(BlockArgument, tensor).index].data
+
     @property
     def seen(self) -> tuple[MemRefType, ...]:
         """The tensors as the kernel sees them, inputs and then outputs."""

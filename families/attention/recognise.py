@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSet
 
 from polyc.affine import isl
@@ -310,8 +310,7 @@ class _Search:
         self, read: region.ReadOp, walks: tuple[str, str], batch: Sequence[str], summed: bool
     ) -> HeadOperand:
         """How a factor lies in its tensor; ``summed`` are products over its features."""
-        assert isinstance(read.tensor, BlockArgument)
-        name = self.kernel.arg_names.data[read.tensor.index].data
+        name = self.kernel.name_of(read.tensor)
         labels = read.result.type.labels
         places: list[AffineExpr] = [
             AffineDimExpr(batch.index(x)) if x in batch else AffineDimExpr(len(batch))

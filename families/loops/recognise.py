@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from polyc.affine.expressions import linear_of
@@ -259,11 +259,6 @@ def turned_reads(kernel: KernelOp, spaces: Sequence[Space]) -> list[ReadOp]:
     reads = [op for op in made_by(values) if isinstance(op, ReadOp)]
     ours = [op for op in reads if neighbour_of(op) == space.row]
     return [op for op in ours if space.column in op.result.type.labels][:MOST_TURNED]
-
-
-def tensor_of(kernel: KernelOp, read: ReadOp) -> str:
-    """The name of the tensor that an op reads."""
-    return kernel.arg_names.data[cast(BlockArgument, read.tensor).index].data
 
 
 def _sizes_of(space: Space) -> dict[str, Dim]:

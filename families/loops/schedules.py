@@ -39,7 +39,6 @@ from polyc.families.loops.recognise import (
     reductions_in,
     spaces_of,
     steps_of,
-    tensor_of,
     turned_reads,
     type_of,
 )
@@ -215,18 +214,13 @@ def turned_names(loops: Loops) -> list[str]:
     """The tensors that a kernel turns in shared memory."""
     kernel = loops.expanded
     reads = turned_reads(kernel, spaces_of(kernel))
-    return list(dict.fromkeys(tensor_of(kernel, op) for op in reads))
-
-
-def cached(plan: ScheduleOp) -> list[str]:
-    """The tensors that a schedule keeps in shared memory."""
-    return [cast(str, entry["tensor"]) for entry in cast("list[Record]", plan.fields()["cache"])]
+    return list(dict.fromkeys(kernel.name_of(op.tensor) for op in reads))
 
 
 def check_cached(loops: Loops, plan: ScheduleOp) -> None:
     """Refuse a schedule that keeps a tensor in shared memory that is not turned."""
     names = turned_names(loops)
-    for name in cached(plan):
+    for name in plan.cached:
         if name not in names:
             turned = f"only {', '.join(names)}" if names else "nothing"
             raise bad_plan(plan, f"keeps {name} in shared memory, where loops turn {turned}")

@@ -33,11 +33,10 @@ from polyc.families.loops.recognise import (
     reductions_in,
     size_of,
     spaces_of,
-    tensor_of,
     turned_reads,
     type_of,
 )
-from polyc.families.loops.schedules import cached, check_cached
+from polyc.families.loops.schedules import check_cached
 from polyc.lowering.region_to_gpu.frame import Frame, alignments, check_whole, refuse_choice
 from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW, Held, Point, Wanted
 from polyc.passes.support.gpu.free_layouts import row_layout
@@ -173,10 +172,10 @@ class Builder:
             *self.tile, plan.integer("vectorize"), element_bytes(f32), plan.threads()
         )
         self.spread = Spread.of(layout)
-        names, self.turned = cached(plan), dict[Operation, SSAValue]()
+        self.turned: dict[Operation, SSAValue] = {}
         """What is read of tensors that lie along the rows, in shared memory as they lie there."""
         for read in turned_reads(kernel, spaces_of(kernel)):
-            if tensor_of(kernel, read) in names:
+            if kernel.name_of(read.tensor) in plan.cached:
                 self.turned[read] = self.tile_of(read)
 
     def tile_of(self, read: ReadOp) -> SSAValue:
@@ -187,7 +186,7 @@ class Builder:
         kind, (rows, columns) = read.result.type.element_type, self.tile
         line = rows + -(-BANK_BYTES // element_bytes(kind))
         shared = located(SharedTileOp(SharedType.of([columns, line], kind, 0)), read)
-        return self.frame.emit.value(shared, f"{tensor_of(self.kernel, read)}_turned")
+        return self.frame.emit.value(shared, f"{self.kernel.name_of(read.tensor)}_turned")
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         for space in spaces_of(self.kernel):

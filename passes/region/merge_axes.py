@@ -14,6 +14,8 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.region import KernelOp, ReduceOp
+from polyc.families.loops.recognise import find_loops
+from polyc.families.loops.schedules import turned_names
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
 from polyc.rewriting.driver import rewrite
@@ -28,10 +30,13 @@ def reduced(kernel: KernelOp) -> int:
 class MergeAxes(RewritePattern):
     """A region over the fewest axes, where that makes it a product or merges what is reduced.
 
+    Where nothing is reduced axes merge if loops turn a tensor: a tile's rows are pixels of an image
+    then, not of a line.
+
     Legality: axes merge where every read and output that has one of them has both, one right
     inside the other, and no guard goes by them (``rewriting/region/merge_axes.py``); no output is
-    ``deferred``.  A convolution, whose taps tell rows and columns apart, keeps its axes, and so do
-    regions in which nothing is reduced.  Exact: each element is what it was, and lies where it lay.
+    ``deferred``.  A convolution, whose taps tell rows and columns apart, keeps its axes.  Exact:
+    each element is what it was, and lies where it lay.
     """
 
     @op_type_rewrite_pattern
@@ -41,9 +46,13 @@ class MergeAxes(RewritePattern):
         found = merged(op)
         if found is op:
             return
-        if GEMM.takes(found) or (
-            reduced(found) < reduced(op)
-            and not any(family.contracts and family.takes(op) for family in FAMILIES)
+        if (
+            GEMM.takes(found)
+            or (
+                reduced(found) < reduced(op)
+                and not any(family.contracts and family.takes(op) for family in FAMILIES)
+            )
+            or (not reduced(op) and turned_names(find_loops(found)))
         ):
             rewriter.replace(op, found, [])
 

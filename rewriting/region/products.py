@@ -267,7 +267,7 @@ def _factor(kernel: KernelOp, value: SSAValue) -> Factor:
             "make that value an output of a graph of its own",
             owner if isinstance(owner, Operation) else None,
         )
-    name = kernel.arg_names.data[owner.tensor.index].data
+    name = kernel.name_of(owner.tensor)
     found = Factor(name, owner)
     if not isinstance(found.element, Float16Type | BFloat16Type):
         raise unsupported(

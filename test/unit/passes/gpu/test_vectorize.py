@@ -152,7 +152,28 @@ def test_what_is_computed_from_the_tiles_place_is_a_multiple_too(access: str, wi
     assert widths(run(loop(column + STORE, before=before), PASS)) == [width]
 
 
+ADDRESS = """%tile = gpu.shared_tile at 0 : !gpu.shared<[1, 4], f32, swizzle 0>
+    %zero = arith.constant 0 : index
+    %address = gpu.shared_address %tile[%zero] : !gpu.shared<[1, 4], f32, swizzle 0>"""
+FILL = f"""{COLUMN}%y = gpu.load_global %A[%M, %c : index, index] : {C} -> f32
+        memref.store %y, %registers[%r] : memref<16xf32, #gpu<space register>>"""
+
+
+def test_a_loop_that_only_fills_registers_loads_vectors() -> None:
+    assert widths(run(loop(FILL), PASS)) == [4]
+
+
+def test_shared_memory_is_read_one_by_one_beside_vectors() -> None:
+    body = f"{COLUMN}%y = gpu.load_shared %address : f32\n{STORE.replace('%x', '%y')}"
+    module = run(loop(body, before=ADDRESS), PASS)
+    assert widths(module) == [4]
+    assert len(find(module, hw.LoadSharedOp)) == 4
+
+
 LEFT_ALONE = {
+    "shared memory that every iteration writes": loop(
+        f"{COLUMN}gpu.store_shared %x, %address : f32\n{STORE}", before=ADDRESS
+    ),
     "not unrolled": loop(COLUMN + STORE, attributes=""),
     "a step of 2": loop(COLUMN + STORE, step=2),
     "an odd number of iterations": loop(COLUMN + STORE, bound=15),
