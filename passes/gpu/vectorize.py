@@ -28,7 +28,7 @@ class VectorizeLoop(RewritePattern):
     """Run an unrolled loop ``width`` iterations at a time, with one access for neighbours.
 
     Legality: isl proves that each store of the loop (and each load that becomes a vector, of
-    which a loop that only writes registers has one) touches consecutive elements that start
+    which a loop that only fills registers has one) touches consecutive elements that start
     at a multiple of ``width``, and rows hold whole vectors (the tensor type's alignment), so that
     the first element's guard holds for all.
     Iterations are independent: the body has no other effect than these accesses and
@@ -70,8 +70,14 @@ class VectorizeLoop(RewritePattern):
 
     @staticmethod
     def fills(op: scf.ForOp) -> bool:
-        """Whether a loop writes registers, as one that sums what it loads, or holds it, does."""
-        return any(isinstance(o, memref.StoreOp) for o in op.body.block.ops)
+        """Whether a loop writes registers that it reads, as one that sums what it loads does, or
+        holds what it loads and nothing else."""
+        ops = op.body.block.ops
+        read = {o.memref for o in ops if isinstance(o, memref.LoadOp)}
+        written = [o for o in ops if isinstance(o, memref.StoreOp)]
+        if any(o.memref in read for o in written):
+            return True
+        return bool(written) and all(isinstance(o.value.owner, hw.LoadGlobalOp) for o in written)
 
     @staticmethod
     def independent(op: scf.ForOp, stores: list[hw.StoreGlobalOp]) -> bool:
