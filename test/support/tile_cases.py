@@ -340,7 +340,7 @@ CASES: Mapping[str, TileCase] = {
                     (70, 999),
                 ),
                 fill=normal,
-                also=[(f"{name}_grid", {"M": 9, "N": 9000})],
+                also=[(f"{name}_grid", {"M": 5, "N": 5200})],
                 mutants=2,
                 mutant_shapes=sizes_of("M N", (2, 1032)),
             )

@@ -307,7 +307,7 @@ MASKS: list[tuple[int | str, ...]] = [
 ]
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     st.sampled_from([f16, f32]),
     st.sampled_from(["same", "shared", "one"]),
@@ -377,7 +377,7 @@ def test_norms_with_parameters(data: st.DataObject, m: int, n: int, k: int) -> N
     agree(closed(inputs, make), {"M": m, "N": n, "K": k}, 0)
 
 
-@settings(max_examples=25)
+@settings(max_examples=18)
 @given(st.data(), st.integers(0, 3), st.integers(0, 3))
 def test_conditions(data: st.DataObject, m: int, n: int) -> None:
     """Compares of inputs, selects, casts, concats and movements of conditions."""

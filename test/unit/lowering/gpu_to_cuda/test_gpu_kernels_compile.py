@@ -98,10 +98,11 @@ def runs(op: Operation) -> int:
 @pytest.mark.parametrize(
     ("arch", "element", "order"),
     [
-        *((arch, "f16", order) for arch in KERNELS for order in ("nn", "tt")),
+        # Each factor both ways; the element types differ in a word.
+        ("sm_90a", "f16", "nn"),
+        ("sm_90a", "bf16", "tt"),
         ("sm_80", "f16", "nt"),
-        ("sm_90a", "f16", "tn"),
-        ("sm_90a", "bf16", "nn"),
+        ("sm_80", "f16", "tn"),
     ],
 )
 def test_kernels_compile(
