@@ -146,7 +146,8 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     rows = dict.fromkeys(shape[-1] for shape in tensors)
     # Every vector divides a row of 0 elements, and a tile of that has no room for one.
     empty = any(row.constant() == 0 for row in rows)
-    if not empty and (vector := vector_of(loops.expanded, spaces)) > 1:
+    vector = 1 if empty else vector_of(loops.expanded, spaces)
+    while vector > 1:
         facts = [Assumption(row.mod(vector), "==") for row in rows]
         if reduces and alone:
             threads = ARCHS[arch].multiprocessors * WARPS * ARCHS[arch].warp
@@ -155,6 +156,8 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
         when = left_open(kernel, facts)
         if when is not None:
             found.append(_schedule(loops, arch, spaces, not alone, "vector", vector, when))
+            break
+        vector //= 2  # known rows may be multiples of fewer
     found.append(_schedule(loops, arch, spaces, not alone, "scalar", 1, ()))
     return found
 

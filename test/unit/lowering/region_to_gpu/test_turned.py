@@ -214,6 +214,15 @@ NOT_TURNED: Mapping[str, Program] = {
 }
 
 
+def test_known_sizes_take_the_vectors_that_divide_them() -> None:
+    """Lines of 100 and of 20 halves: 8 bytes at once."""
+    plans = [op for op in planned(PROGRAMS["known sizes"]).ops if isinstance(op, ScheduleOp)]
+    assert [(p.variant.data, p.integer("vectorize")) for p in plans] == [
+        ("vector", 4),
+        ("scalar", 1),
+    ]
+
+
 @pytest.mark.parametrize("name", NOT_TURNED)
 def test_what_is_not_turned(name: str) -> None:
     assert not any(cached(planned(NOT_TURNED[name])))
