@@ -221,8 +221,15 @@ def turned_names(loops: Loops) -> list[str]:
 
 
 def check_cached(loops: Loops, plan: ScheduleOp) -> None:
-    """Refuse a schedule that keeps a tensor in shared memory that is not turned."""
-    names = turned_names(loops)
+    """Refuse a schedule that keeps a tensor in shared memory that is not turned, or whose tile's
+    rows, along which that is read, do not split into its vectors."""
+    names, rows = turned_names(loops), plan.tile_sizes[0]
+    if plan.cached and rows % plan.integer("vectorize"):
+        raise bad_plan(
+            plan,
+            f"turns tiles of {rows} rows, no multiple of its vectors of "
+            f"{plan.integer('vectorize')}",
+        )
     for name in plan.cached:
         if name not in names:
             turned = f"only {', '.join(names)}" if names else "nothing"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -250,6 +251,14 @@ def test_the_plan_says_what_is_turned() -> None:
     result = simulate(only(module, gpu.ModuleOp), [x], {"M": 70, "N": 33})
     result.check()
     assert np.array_equal(result.outputs[0], x.T)
+
+
+def test_a_tile_whose_rows_are_no_vectors_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text('{"variant": "vector", "tile": [4, 256, 1], "warp_tile": [1, 128]}')
+    module = PROGRAMS["a matrix"].regions()
+    with pytest.raises(PolycError, match="turns tiles of 4 rows, no multiple of its vectors of 8"):
+        run_pass(make_context(), build("plan-select", "sm_90a", str(path)), module)
 
 
 def test_a_plan_that_turns_something_else_is_refused() -> None:
