@@ -1,0 +1,237 @@
+"""A graph raced beside PyTorch, eager and compiled, in one process.
+
+``bench/race.py`` says how it is timed: every contestant inside of a CUDA graph of several launches,
+which walk over as many copies of the data as exceed the L2 cache; weights are one copy.  What
+PyTorch runs is ``bench/in_torch.py``.  Each result is compared with PyTorch's in f32.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.bench import in_torch, race
+from polyc.bench.race import Contestant
+from polyc.dialects.frontend import GraphOp, tensor_of
+from polyc.runtime import driver
+from polyc.runtime.program import Program
+from polyc.tools.load import load
+
+ARCH = "sm_90a"
+DATA = ("q", "k", "v", "a", "keys", "values", "targets", "mask", "cos", "sin")
+"""Inputs that are data, of which each launch has its own copy where the cache would hold one."""
+
+
+def is_data(name: str) -> bool:
+    """Whether an input of this name is data, and not a weight."""
+    return name in DATA or re.fullmatch(r"x\d*", name) is not None
+
+
+def flops(graph: GraphOp, sizes: Mapping[str, int]) -> float:
+    """Multiply-adds of the products, counted twice; all of attention's scores."""
+    total = 0.0
+    for op in graph.walk():
+        out = [d.evaluate(sizes) for r in op.results[:1] for d in tensor_of(r).dims]
+        points = 1.0
+        for n in out:
+            points *= n
+        match op.name:
+            case "frontend.gemm":
+                inner = tensor_of(op.operands[0]).dims[-1].evaluate(sizes)
+                total += 2 * points * inner
+            case "frontend.conv2d":
+                taps = 1.0
+                for d in tensor_of(op.operands[1]).dims[1:]:
+                    taps *= d.evaluate(sizes)
+                total += 2 * points * taps
+            case "frontend.attention":
+                keys = tensor_of(op.operands[1]).dims[-2].evaluate(sizes)
+                both = 4 * points * keys
+                total += both / 2 if "causal" in op.properties else both
+            case _:
+                pass
+    return total
+
+
+def made_inputs(torch: Any, graph: GraphOp, sizes: Mapping[str, int], seed: int) -> list[Any]:
+    """Random inputs: data of variance 1, weights that keep it so."""
+    torch.manual_seed(seed)
+    found: list[Any] = []
+    for spec, arg in zip(graph.inputs, graph.body.block.args, strict=True):
+        shape = [d.evaluate(sizes) for d in spec.type.dims]
+        kind = in_torch.element(torch, arg)
+        made = torch.randn(shape, device="cuda", dtype=torch.float32)
+        name = spec.name
+        if name.startswith("norm") or name.endswith("scale") or name == "scales":
+            made = 1 + made / 10
+        elif name == "targets":
+            words = torch.randint(shape[-1], (shape[0],), device="cuda")
+            made = torch.nn.functional.one_hot(words, shape[-1]).float()
+        elif not is_data(name):
+            inner = 1
+            for n in shape[1:]:
+                inner *= n
+            made = made / max(1.0, inner) ** 0.5
+        found.append(made.to(kind))
+    return found
+
+
+def in_graph(
+    torch: Any, name: str, run: Callable[[int], object], several: int, peer: bool
+) -> Contestant:
+    """``run`` on copies 0, 1, … captured into one CUDA graph."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for i in range(several):
+            run(i)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for i in range(several):
+            run(i)
+
+    def replay(i: int) -> None:
+        if i % several == 0:
+            graph.replay()
+
+    return Contestant(name, replay, peer, {"graph": True}, several=several)
+
+
+def error_of(
+    torch: Any, found: Sequence[Any], wanted: Sequence[Any], plain: Sequence[Any]
+) -> float:
+    """The largest error by root mean square, in parts of four times eager PyTorch's own.
+
+    Over 1 is wrong.
+    """
+    worst = 0.0
+    for mine, right, theirs in zip(found, wanted, plain, strict=True):
+        if not bool(torch.isfinite(mine).all()):
+            return float("inf")
+        scale = right.float().pow(2).mean().sqrt().item() or 1.0
+
+        def off(x: Any, right: Any = right, scale: float = scale) -> float:
+            return (x.float() - right.float()).pow(2).mean().sqrt().item() / scale
+
+        worst = max(worst, off(mine) / (4 * max(off(theirs), 2.0**-11)))
+    return worst
+
+
+def raced(
+    torch: Any,
+    name: str,
+    module: ModuleOp,
+    sizes: Mapping[str, int],
+    rounds: int,
+    compile_mode: str | None,
+    moved: int | None = None,
+) -> list[dict[str, Any]]:
+    """The report's rows of one graph at these sizes, over so many rounds.
+
+    ``compile_mode`` is the mode of ``torch.compile``, or None to race eager PyTorch alone.  Rates
+    are of ``moved`` bytes where that is given, else of the operations of the products; what is
+    moved lies densely in the end, where PyTorch's result would be a view.  Our row
+    says what each kernel takes beside the others, as the driver's trace has it.
+    """
+    graph = next(op for op in module.ops if isinstance(op, GraphOp))
+    start = time.perf_counter()
+    program: Program = load(str(module), ARCH)
+    seconds = time.perf_counter() - start
+    chosen = program.chosen(sizes)
+    spills = [k for k, info in program.kernels.items() if info.spill_bytes]
+    print(
+        f"{name}: {seconds:.1f} s to a cubin, runs {chosen}, spills {spills or 'none'}", flush=True
+    )
+    first = made_inputs(torch, graph, sizes, 0)
+    data = [is_data(spec.name) for spec in graph.inputs]
+    bytes_of = sum(x.numel() * x.element_size() for x, d in zip(first, data, strict=True) if d)
+    count = max(2, min(8, race.copies_for(2 * bytes_of, driver.device().l2_bytes)))
+    sets = [first]
+    for i in range(1, count):
+        fresh = made_inputs(torch, graph, sizes, i)
+        sets.append([b if d else a for a, b, d in zip(first, fresh, data, strict=True)])
+    eager = in_torch.function(torch, graph, sizes)
+    if moved is not None:
+        eager = dense(eager)
+    plain = eager(*first)
+    outs = [[torch.empty_like(o).contiguous() for o in plain] for _ in sets]
+    launches = [program.launch(s, o, sizes) for s, o in zip(sets, outs, strict=True)]
+
+    def polyc(i: int) -> None:
+        launches[i % count].run(torch.cuda.current_stream().cuda_stream)
+
+    def run_eager(i: int) -> None:
+        eager(*sets[i % count])
+
+    polyc(0)
+    torch.cuda.synchronize()
+    with torch.no_grad():
+        exact = wide_outputs(torch, eager, first)
+    error = error_of(torch, outs[0], exact, plain)
+    del exact
+    racers = [
+        in_graph(torch, "polyc", polyc, count, False),
+        in_graph(torch, "eager", run_eager, count, True),
+    ]
+    if compile_mode is not None:
+        # Else the programs of one process count as recompilations of one function.
+        torch._dynamo.reset()
+        compiled = torch.compile(eager, mode=compile_mode)
+
+        def run_compiled(i: int) -> None:
+            compiled(*sets[i % count])
+
+        start = time.perf_counter()
+        said = "torch.compile max-autotune" if "max" in compile_mode else "torch.compile"
+        racers.append(in_graph(torch, said, run_compiled, count, True))
+        print(f"  torch.compile took {time.perf_counter() - start:.1f} s", flush=True)
+    race.measure(torch, racers, rounds)
+    work, unit = (flops(graph, sizes) or 1.0, "TFLOP/s") if moved is None else (moved, "TB/s")
+    rows = race.result_rows(name, racers, work, unit, {"polyc": error})
+    for row in rows:
+        row["sizes"] = sizes
+        row["seconds_to_cubin"] = round(seconds, 2)
+    rows[0]["kernels_us"] = kernel_times(torch, polyc, count)
+    race.print_rows(rows)
+    return rows
+
+
+def dense(run: in_torch.Run) -> in_torch.Run:
+    """A function of tensors with each output in its own memory, axis after axis."""
+
+    def made(*inputs: Any) -> Any:
+        return tuple(out.contiguous() for out in run(*inputs))
+
+    return made
+
+
+def kernel_times(torch: Any, run: Callable[[int], object], several: int) -> list[list[object]]:
+    """The kernels of a launch in their order, each with its mean microseconds."""
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as trace:
+        for i in range(4 * several):
+            run(i)
+        torch.cuda.synchronize()
+    ran = sorted((e for e in trace.events() if e.device_time), key=lambda e: e.time_range.start)
+    count = len(ran) // (4 * several)
+    if not count or len(ran) % count:
+        return []
+    return [
+        [ran[i].name, round(sum(e.device_time for e in ran[i::count]) / (4 * several), 2)]
+        for i in range(count)
+    ]
+
+
+def wide_outputs(torch: Any, run: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    """The outputs in f32, of inputs that are widened first."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        return run(*(x.float() for x in inputs))
+    finally:
+        torch.backends.cudnn.allow_tf32 = True
