@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log2
+
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 
@@ -14,6 +16,8 @@ from polyc.dialects.region.types import val_type
 CONVERT = 1
 """Instructions of a vector's element around its load."""
 
+EXCHANGE = 2
+"""Instructions of a lane that combines its part of a result with another's."""
 
 MASKED = 3.5
 """What an element of a vector beyond the row's end takes, where one of the row takes 1: rows of
@@ -32,7 +36,9 @@ def rows_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     length = values.extents.get(row, 1)
     chunks = -(-length // columns)
     # Threads without a vector of the row idle beside the others; their further ones are masked.
-    sweep = plan.threads() // height * max(1, plan.integer("vectorize"))
+    lanes = max(1, plan.threads() // height)
+    meetings = log2(min(plan.target.warp, lanes))
+    sweep = lanes * max(1, plan.integer("vectorize"))
     swept = min(chunks * columns, -(-length // sweep) * sweep)
     padded = (swept + MASKED * (chunks * columns - swept)) / max(1, length)
     work = Work(blocks, plan.threads(), there)
@@ -49,6 +55,7 @@ def rows_work(values: Values, plan: ScheduleOp, there: int) -> Work:
             work.cache += passes * values.points(labels) * bytes_of
         elif isinstance(op, ReduceOp):
             work.operations += values.points(val_type(op.operand).labels) * padded
+            work.operations += values.points(labels) * EXCHANGE * lanes * meetings
         else:
             work.operations += passes * operations(op) * values.points(labels) * here
     for kind, value in zip(values.kernel.outs, values.kernel.yield_op.values, strict=True):

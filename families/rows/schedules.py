@@ -1,14 +1,14 @@
 """The schedules of a region of rows: what holds a row while it is reduced (S8, S9.3).
 
-A short row is held by a warp and a longer one by a block, in registers, so that each element is
-read once.  Rows of any length are walked in chunks, once for each reduction that needs another
-one's result, and once for the output.
+A short row is held by some lanes of a warp, a longer one by a warp or a block, in registers, so
+that each element is read once.  Rows of any length are walked in chunks, once for each reduction
+that needs another one's result, and once for the output.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.dialects.builtin import StringAttr
@@ -26,6 +26,7 @@ class RowsVariant:
     """A way to hold a row.
 
     ``vector`` elements of it are read at once, so that all rows in memory are multiples of these.
+    ``rows`` are those of a tile, where a warp does not take several.
     """
 
     name: str
@@ -39,22 +40,44 @@ class RowsVariant:
         """What a schedule says of the tile.
 
         A tile that has a row whole is no wider than the region's rows can be, as long as every
-        thread has a vector; a region without outer axes has one row.
+        thread has a vector; a warp takes several rows that are shorter.  A region without outer
+        axes has one row.
         """
         columns, least = self.columns, self.warps_a_row * WARP * self.vector
+        height = taken = 1
         if self.way == "resident" and (length := rows.length.constant()) is not None:
             columns = min(columns, max(1, -(-length // least)) * least)
+            if self.warps_a_row == 1:
+                whole = self.vector * _power_of_two(-(-length // self.vector))
+                columns = min(columns, whole if rows.outer else max(whole, WARP))
         while self.way == "resident" and columns > least and _at_most(rows, columns // 2):
             columns //= 2
+        if rows.outer:
+            taken = max(1, WARP * HELD // columns) if self.warps_a_row == 1 else 1
+            if (count := rows.outer[-1].size.constant()) is not None:
+                taken = min(taken, _power_of_two(-(-count // self.rows)))
+            taken = max(taken, WARP // columns)
+            height = self.rows * taken
         return {
-            "tile": [self.rows if rows.outer else 1, columns, 1],
-            "warp_tile": [1, columns // self.warps_a_row],
+            "tile": [height, columns, 1],
+            "warp_tile": [taken, columns // self.warps_a_row],
             "vectorize": self.vector,
         }
 
 
+def _power_of_two(least: int) -> int:
+    """The smallest power of two that is as large."""
+    return 1 << max(0, least - 1).bit_length()
+
+
 WARP = 32
 """Threads of a warp."""
+
+HELD = 8
+"""Elements that a thread has at least, of several rows where these are short."""
+
+SHORTEST = 8
+"""Elements of a row that is worth a kernel of rows; shorter ones are a thread's."""
 
 VARIANTS = (
     RowsVariant("warp", "resident", 4, 1024, 1, 8),
@@ -63,6 +86,15 @@ VARIANTS = (
     RowsVariant("any", "streaming", 1, 1024, 8, 1),
 )
 """The variants of every architecture, in the order of dispatch; the last one takes every shape."""
+
+
+def variants(rows: Rows) -> tuple[RowsVariant, ...]:
+    """The variants for a region, with the widest vectors that divide rows of known lengths."""
+    lengths = [length.constant() for length in row_lengths(rows)]
+    width = next(w for w in (8, 4, 2, 1) if all(n is None or n % w == 0 for n in lengths))
+    if None in lengths:
+        return VARIANTS if width == 8 else VARIANTS[-1:]
+    return tuple(replace(v, vector=min(v.vector, width)) for v in VARIANTS)
 
 
 def conditions(rows: Rows, variant: RowsVariant) -> tuple[Assumption, ...] | None:
@@ -131,11 +163,11 @@ def schedules(rows: Rows, arch: str) -> list[ScheduleOp]:
     ``UnsupportedProgram`` where the region is not one of rows.
     """
     kernel = rows.kernel
-    if _at_most(rows, WARP - 1):
-        why = f"its rows have {rows.length} elements, which leaves most threads of a warp idle"
+    if _at_most(rows, SHORTEST - 1):
+        why = f"its rows have {rows.length} elements, fewer than the {SHORTEST} that threads share"
         raise rows.refused(why, kernel)
     found: list[ScheduleOp] = []
-    for variant in VARIANTS:
+    for variant in variants(rows):
         when = conditions(rows, variant)
         if when is None:
             continue

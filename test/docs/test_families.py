@@ -9,7 +9,7 @@ import pytest
 from polyc.dialects.plan.fields import ALGORITHMS
 from polyc.families.loops.schedules import PARTED
 from polyc.families.registry import FAMILIES
-from polyc.families.rows.schedules import VARIANTS, WARP
+from polyc.families.rows.schedules import SHORTEST, VARIANTS, WARP
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
@@ -50,7 +50,7 @@ def test_the_variants_of_rows_are_those_of_the_rule() -> None:
     for (_, row), variant in zip(shown, VARIANTS, strict=True):
         assert str(variant.columns) in row and ("vectors of 8" in row) == (variant.vector == 8)
         assert variant.rows == 4 or f"{WARP * variant.warps_a_row} threads" in row
-    assert f"fewer than {WARP} elements" in table
+    assert f"fewer than {SHORTEST} elements" in table
 
 
 @pytest.mark.parametrize(("command", "shown"), blocks(DOC, "shows"))

@@ -44,8 +44,9 @@ def row_layout(
 
     ``across`` threads share a row, neighbours with neighbouring vectors; the others take the next
     rows.  Of the choices with the fewest registers it is the one with the fewest threads a row
-    that still cover a cache line, so that a row's reduction meets few threads; with ``along``, for
-    reductions of columns, the one with the most.  Threads that are left over repeat the others.
+    that still cover a cache line, or are a warp, so that a row's reduction meets few threads; with
+    ``along``, for reductions of columns, the one with the most.  Threads that are left over repeat
+    the others.
     """
     chunks = columns // vector
     best: tuple[tuple[int, int], int, int] | None = None
@@ -58,7 +59,7 @@ def row_layout(
             if rows % d == 0 and (threads // across) % d == 0 and _whole_lanes(across * d)
         )
         registers = (chunks // across) * (rows // down) * vector
-        short = across * vector * size < min(LINE_BYTES, columns * size)
+        short = across < WARP and across * vector * size < min(LINE_BYTES, columns * size)
         preference = -across if along else across + (threads if short else 0)
         if best is None or (registers, preference) < best[0]:
             best = (registers, preference), across, down

@@ -201,11 +201,11 @@ def test_tiles_fit_known_rows(facts: str, tiles: list[tuple[int, int]]) -> None:
 
 
 def test_the_shortest_rows_are_left_to_loops() -> None:
-    op = kernel(f"{READ}\n  {SUM}", facts=" assuming (N <= 31)")
+    op = kernel(f"{READ}\n  {SUM}", facts=" assuming (N <= 7)")
     with pytest.raises(PolycError) as caught:
         ROWS.schedules(op, "sm_80")
     assert caught.value.kind == "UnsupportedProgram"
-    assert "leaves most threads of a warp idle" in caught.value.message
+    assert "its rows have N elements, fewer than the 8 that threads share" in caught.value.message
 
 
 def test_rows_in_memory_are_multiples_too() -> None:
@@ -246,12 +246,55 @@ def test_a_plan_that_does_not_hold_the_row_is_refused(
     assert caught.value.kind == "BadPlan" and reason in caught.value.message
 
 
+def known(*shape: int | str) -> list[ScheduleOp]:
+    """The schedules of a softmax over the last axis."""
+    s = Sketch("rows")
+    return find(run(s.done(y=s.softmax(s.input("x", *shape))), "plan"), ScheduleOp)
+
+
 @pytest.mark.parametrize(
     ("length", "columns"),
     # A warp's threads take 256 elements in vectors, and a block's 2048.
-    [(40, 256), (768, 768), (776, 1024), (3136, 4096), (4112, 6144), (5120, 6144), (8192, 8192)],
+    [(40, 64), (200, 256), (768, 768), (776, 1024), (3136, 4096), (4112, 6144), (5120, 6144)],
 )
 def test_a_tile_is_as_wide_as_rows_of_a_known_length(length: int, columns: int) -> None:
-    s = Sketch("rows")
-    module = s.done(y=s.softmax(s.input("x", "M", length)))
-    assert find(run(module, "plan"), ScheduleOp)[0].tile_sizes[1] == columns
+    assert known("M", length)[0].tile_sizes[1] == columns
+
+
+@pytest.mark.parametrize(
+    ("shape", "tile", "warp_tile"),
+    [
+        (("M", 64), (16, 64), (4, 64)),
+        (("M", 8), (128, 8), (32, 8)),
+        (("M", 300), (4, 384), (1, 384)),
+        ((7, 64), (8, 64), (2, 64)),
+        ((1, 64), (4, 64), (1, 64)),
+        (("B", 3, 16), (8, 16), (2, 16)),
+        (("B", 3, "M", 16), (64, 16), (16, 16)),
+        ((64,), (1, 64), (1, 64)),
+        ((16,), (1, 32), (1, 32)),
+    ],
+)
+def test_a_warp_takes_several_short_rows(
+    shape: tuple[int | str, ...], tile: tuple[int, int], warp_tile: tuple[int, int]
+) -> None:
+    """So many that each thread has 8 elements, and no more than there are."""
+    first = known(*shape)[0]
+    assert first.tile_sizes[:2] == tile and first.warp_tile_sizes == warp_tile
+    assert first.threads() == (128 if len(shape) > 1 else 32)
+
+
+@pytest.mark.parametrize(
+    ("length", "vector", "variant"),
+    [
+        (49, 1, "warp"),
+        (50, 2, "warp"),
+        (1004, 4, "warp"),
+        (4095, 1, "block"),
+        (8200, 8, "chunks"),
+        (9001, 1, "chunks"),
+    ],
+)
+def test_vectors_divide_rows_of_a_known_length(length: int, vector: int, variant: str) -> None:
+    (plan,) = known("M", length)
+    assert plan.integer("vectorize") == vector and plan.variant.data == variant

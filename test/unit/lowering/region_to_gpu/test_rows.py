@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import ModuleOp
 
+from polyc.dialects import frontend
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile as tiles
@@ -29,6 +30,7 @@ from polyc.rewriting.driver import verify
 from polyc.runtime import nvrtc
 from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed
 from polyc.test.support.row_programs import PRODUCT_AND_NORM, PROGRAMS, RowProgram, graph
+from polyc.test.support.sketch import Sketch
 from polyc.tools.registry import make_context
 
 ARCHS = ("sm_80", "sm_90a")
@@ -299,6 +301,46 @@ def test_kernels_compile(arch: str, name: str) -> None:
     for kernel, info in result.kernels.items():
         assert (info.spill_bytes, info.stack) == (0, 0), kernel
         assert info.registers <= 128, kernel
+
+
+@cache
+def known(*shape: int | str) -> str:
+    """A norm, its softmax and its largest elements over rows of a known length."""
+    s = Sketch("known")
+    x, scale = s.input("x", *shape), s.input("scale", shape[-1])
+    normed = s.add(frontend.LayerNormOp(x, [len(shape) - 1], 1e-5, weight=scale))
+    return str(s.done(y=s.softmax(normed), most=s.reduce("max", x, len(shape) - 1)))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [("M", 8), ("M", 12), ("M", 49), ("M", 64), (3, "M", 40), (2, 100), (16,), ("M", 1001)],
+    ids=str,
+)
+def test_rows_of_a_known_length_share_a_warp_and_widen_vectors(shape: Sequence[int | str]) -> None:
+    """Eight lanes have a row of 64, and no vector goes beyond one of 49: as tiles and as threads."""
+    text, sizes = known(*shape), {"M": 21} if "M" in shape else {}
+    source = graph_of(text)
+    inputs = make_inputs(source, sizes)
+    compare(text, sizes, inputs, lambda variant: tile.run(tiled(text), inputs, sizes, variant))
+
+    def run(variant: str) -> Arrays:
+        result = simulate(threads(text), inputs, sizes, variant, schedule="random", seed=1)
+        result.check()
+        return result.outputs
+
+    compare(text, sizes, inputs, run)
+    for arch in ARCHS:
+        done = nvrtc.compile_cuda(cuda_source(threads(text, arch)), arch)
+        assert not done.warnings()
+        assert all((info.spill_bytes, info.stack) == (0, 0) for info in done.kernels.values())
+
+
+def test_a_short_row_meets_few_lanes() -> None:
+    """Three shuffles combine eight lanes; one variant is there, as no vector crosses a row's end."""
+    s = Sketch("short")
+    text = cuda_source(threads(str(s.done(y=s.reduce("sum", s.input("x", "M", 64), 1)))))
+    assert text.count("__shfl_xor_sync") == 3 and text.count("__global__") == 1
 
 
 # Refusals ------------------------------------------------------------------------------------
