@@ -33,19 +33,41 @@ BINARY = {
 }
 
 
-def function(torch: Any, graph: GraphOp, sizes: Mapping[str, int]) -> Run:
-    """``graph`` as a function of its inputs, at these sizes; it returns a tuple of its outputs."""
+def function(torch: Any, graph: GraphOp, sizes: Mapping[str, int], wide: bool = False) -> Run:
+    """``graph`` as a function of its inputs, at these sizes; it returns a tuple of its outputs.
+
+    With ``wide`` no value is narrower than f32, as its inputs are.
+    """
     steps = [op for op in graph.body.block.ops if not isinstance(op, frontend.OutputOp)]
     last = graph.body.block.last_op
     assert last is not None
     arguments = list(graph.body.block.args)
     made = [(op, _step(torch, op, sizes)) for op in steps]
+    if wide:
+        made = [(op, _widened(torch, op, step)) for op, step in made]
 
     def run(*inputs: Any) -> Any:
         values: dict[SSAValue, Any] = dict(zip(arguments, inputs, strict=True))
         for op, step in made:
             values[op.results[0]] = step(*(values[o] for o in op.operands))
         return tuple(values[o] for o in last.operands)
+
+    return run
+
+
+def _widened(torch: Any, op: Operation, step: Run) -> Run:
+    """A step without narrowing casts, whose results are f32 where they are floats."""
+    if isinstance(op, frontend.CastOp) and element(torch, op.result).is_floating_point:
+
+        def cast(x: Any) -> Any:
+            return x.float()
+
+        return cast
+
+    def run(*operands: Any) -> Any:
+        made = step(*operands)
+        narrow = torch.is_tensor(made) and made.is_floating_point()
+        return made.float() if narrow else made
 
     return run
 
@@ -183,9 +205,9 @@ def _conv(f: Any, op: frontend.Conv2dOp) -> Run:
 
 def _attention(torch: Any, op: frontend.AttentionOp, sizes: Mapping[str, int]) -> Run:
     scale = None if op.scale_attr is None else op.scale_attr.value.data
+    causal = op.causal is not None
     queries, keys = tensor_of(op.q).dims[-3], tensor_of(op.k).dims[-3]
     how = {
-        "is_causal": op.causal is not None,
         "scale": scale,
         "enable_gqa": queries.evaluate(sizes) != keys.evaluate(sizes),
     }
@@ -194,7 +216,12 @@ def _attention(torch: Any, op: frontend.AttentionOp, sizes: Mapping[str, int]) -
     def run(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
         if mask is not None:
             mask = mask.expand(q.shape[-2], k.shape[-2])
-        return attend(q[None], k[None], v[None], attn_mask=mask, **how)[0]
+        if mask is not None and causal:
+            # PyTorch takes either; a user adds both up.
+            later = torch.full_like(mask, float("-inf")).triu(1)
+            mask = mask + later
+        only = causal and mask is None
+        return attend(q[None], k[None], v[None], attn_mask=mask, is_causal=only, **how)[0]
 
     return run
 
