@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
@@ -24,6 +25,19 @@ are one vector."""
 
 GROUP = 16
 """Filters and channels of a group are multiples of it where an implicit GEMM has tiles inside."""
+
+WIDEST = 64
+"""Elements of a window's line, up to which lines of few channels are stored as channels."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How windows walk over an image: of rows, then of columns."""
+
+    stride: Sequence[int]
+    dilation: Sequence[int]
+    padding: Sequence[int]
+    """Rows above and below, columns left and right."""
 
 
 class LowerGemm(RewritePattern):
@@ -61,8 +75,8 @@ class LowerConv2d(RewritePattern):
     Legal when both operands are lowered.  The image is read as [N, H, W, C] and the filter as
     [F, R, S, C] in both layouts, and the products' space is that of the result with [R, S, C]
     after it; groups split F and C, by a reshape, with their own axis before F.  Windows that
-    lie side by side, as those of patches, are a reshape.  A computed operand is rounded to
-    the operand type (S0.6).
+    lie side by side, as those of patches, are a reshape, and the lines of those of few channels
+    are channels.  A computed operand is rounded to the operand type (S0.6).
     """
 
     @op_type_rewrite_pattern
@@ -75,7 +89,14 @@ class LowerConv2d(RewritePattern):
         if first:
             operands = [build.permute(v, (0, 2, 3, 1)) for v in operands]
         element = frontend.tensor_of(op.image).element_type
-        x, w = (build.rounded(v, element) for v in _even(op, build, operands))
+        geometry = Geometry(op.stride, op.dilation, op.padding)
+        lines = _lines(op, build, *operands)
+        if lines is not None:
+            (top, bottom), *operands = op.padding[:2], *lines
+            geometry = Geometry((op.stride[0], 1), (op.dilation[0], 1), (top, bottom, 0, 0))
+        else:
+            operands = _even(op, build, operands)
+        x, w = (build.rounded(v, element) for v in operands)
         shape = frontend.tensor_of(op.result).dims
         pixels = shape[2:] if first else shape[1:3]
         value = _in_groups(op, build, x, w, pixels)
@@ -83,7 +104,8 @@ class LowerConv2d(RewritePattern):
             taps = tiny.tensor_of(w).dims[1:3]
             image = _patches(op, build, x, taps, pixels)
             if image is None:
-                image = build.permute(_windows(op, build, x, (1, 2), taps), (0, 1, 2, 4, 5, 3))
+                windows = _windows(build, x, taps, geometry)
+                image = build.permute(windows, (0, 1, 2, 4, 5, 3))
             n, f, c = tiny.tensor_of(x).dims[0], *(tiny.tensor_of(w).dims[i] for i in (0, 3))
             kept, image_axes, filters = (
                 ((n, f, *pixels), (0, 2, 3), 1) if first else ((n, *pixels, f), (0, 1, 2), 3)
@@ -92,6 +114,51 @@ class LowerConv2d(RewritePattern):
             right = build.expand(w, (filters, 4, 5, 6), (*kept, *taps, c))
             value = build.reduce("sum", build.binary("mul", left, right), (4, 5, 6))
         replace(op, value, rewriter)
+
+
+def _lines(
+    op: frontend.Conv2dOp, build: Builder, x: SSAValue, w: SSAValue
+) -> tuple[SSAValue, SSAValue] | None:
+    """Image and filter of few channels, in which each line of a window is one pixel's channels.
+
+    An image [N, H, W, C] becomes [N, H, Wo, S C] with zeros up to whole steps of tensor cores, and
+    a filter [F, R, S, C] becomes [F, R, 1, S C].  Exact: the same products are summed, and 0 · 0.
+    A copy of 16 bytes takes a line's neighbours then, where it takes one tap of a pixel before, of
+    which most is filled up.  None where channels are many, where a window has one column or lies
+    beside the next, and for f32, which tensor cores do not take.
+    """
+    f, rows, columns, c = tiny.tensor_of(w).dims
+    count, width = c.constant(), columns.constant()
+    element = frontend.tensor_of(op.image).element_type
+    if element == f32 or op.groups.constant() != 1 or count is None or width in (None, 1):
+        return None
+    if not 0 < count < GROUP or count * width > WIDEST or _lies_beside(op, w):
+        return None
+    n, height, *_ = tiny.tensor_of(x).dims
+    # A line has its elements in the order that memory has them in.
+    channels_first = op.layout == "nchw"
+    (left, right), x = op.padding[2:], build.cast(x, f32)
+    if left or right:
+        x = build.add(tiny.PadOp(x, [0, 0, left, 0], [0, 0, right, 0], 0.0))
+    x = build.add(tiny.WindowOp(x, (2,), (columns,), op.stride[1:], op.dilation[1:]))
+    across = tiny.tensor_of(x).dims[2]
+    if not channels_first:
+        x = build.permute(x, (0, 1, 2, 4, 3))
+    else:
+        w = build.permute(w, (0, 1, 3, 2))
+    line, missing = c * columns, -(count * width) % GROUP
+    x = build.reshape(x, (n, height, across, line))
+    w = build.reshape(w, (f, rows, Dim.const(1), line))
+    if missing:
+        room = [0, 0, 0, missing]
+        x = build.add(tiny.PadOp(x, [0] * 4, room, 0.0))
+        w = build.add(tiny.PadOp(build.cast(w, f32), [0] * 4, room, 0.0))
+    return x, w
+
+
+def _lies_beside(op: frontend.Conv2dOp, w: SSAValue) -> bool:
+    """Whether windows of a filter [F, R, S, C] are as high as their step, with no room around."""
+    return tiny.tensor_of(w).dims[1].constant() == op.stride[0] and not any(op.padding)
 
 
 def _even(
@@ -104,10 +171,9 @@ def _even(
     by side, which make rows of all that they hold, are left as they are.
     """
     element = frontend.tensor_of(op.image).element_type
-    channels, taps = (tiny.tensor_of(operands[1]).dims[i] for i in (3, 1))
-    count = channels.constant() or 0
-    beside = taps.constant() == op.stride[0] and not any(op.padding)
-    if element == f32 or count % 2 == 0 or op.groups.constant() != 1 or beside:
+    count = tiny.tensor_of(operands[1]).dims[3].constant() or 0
+    even = element == f32 or count % 2 == 0 or op.groups.constant() != 1
+    if even or _lies_beside(op, operands[1]):
         return operands
     missing = -count % TILE
     return [
@@ -130,7 +196,7 @@ def _in_groups(
     x = build.reshape(x, (n, height, width, g, inner))
     element = frontend.tensor_of(op.image).element_type
     w = build.rounded(build.reshape(w, (g, each, *taps, inner)), element)
-    windows = _windows(op, build, x, (1, 2), taps)
+    windows = _windows(build, x, taps, Geometry(op.stride, op.dilation, op.padding))
     if op.layout == "nchw":
         windows = build.permute(windows, (0, 3, 1, 2, 5, 6, 4))
         space = (n, g, each, *pixels, *taps, inner)
@@ -166,13 +232,10 @@ def _patches(
     return build.rounded(build.permute(parts, (0, 1, 3, 2, 4, 5)), element)
 
 
-def _windows(
-    op: frontend.Conv2dOp, build: Builder, x: SSAValue, axes: tuple[int, int], taps: Sequence[Dim]
-) -> SSAValue:
-    """The image padded with zeros, its windows along ``axes``."""
-    if any(op.padding):
+def _windows(build: Builder, x: SSAValue, taps: Sequence[Dim], geometry: Geometry) -> SSAValue:
+    """The image [N, H, W, ...] padded with zeros, its windows over rows and columns."""
+    if any(geometry.padding):
         low, high = ([0] * tiny.tensor_of(x).rank for _ in range(2))
-        for axis, a, b in zip(axes, op.padding[::2], op.padding[1::2], strict=True):
-            low[axis], high[axis] = a, b
+        low[1:3], high[1:3] = geometry.padding[::2], geometry.padding[1::2]
         x = build.add(tiny.PadOp(x, low, high, 0.0))
-    return build.add(tiny.WindowOp(x, axes, taps, op.stride, op.dilation))
+    return build.add(tiny.WindowOp(x, (1, 2), taps, geometry.stride, geometry.dilation))
