@@ -240,7 +240,10 @@ def _image_axes(product: Product, image: Factor, read: Operand) -> tuple[Window,
 def _check_filter(
     product: Product, filter: Factor, read: Operand, axes: tuple[Window, Window, int]
 ) -> None:
-    """Refuse a filter that is not [F, R, S, C]: each coordinate one axis, in that order."""
+    """Refuse a filter that is not [F, R, S, C]: each coordinate one axis, in that order, whole."""
+    if filter.read.guard is not None:
+        why = f"it reads its filter {filter.name} under a guard, so that it is not read whole"
+        raise _refused(product, why, filter.read)
     rows, columns, channels = axes
     wanted = (product.names.index(labels_of(product.kernel)[3]), rows.tap, columns.tap, channels)
     if not read.plain or read.axes != wanted:

@@ -3,7 +3,8 @@
 A number gives two to six pieces of models at a model's sizes (``compositions.py``).  The modelled
 time of the graph of them all, with the regions and plans that it is compiled to, is compared with
 the sum of the pieces' own, each compiled alone.  A ratio over 1.15 is a find, and so is a
-contraction of more than 10⁶ multiply-adds that threads compute without tensor cores.
+contraction of more than 10⁶ multiply-adds that threads compute without tensor cores.  With
+``--kernels`` each whole is compiled to its CUDA too, whose faults are finds.
 
     python test/fuzz/cliffs.py --runs 200 --seed 0
     python test/fuzz/cliffs.py --first 17 --runs 1
@@ -23,9 +24,12 @@ from functools import cache, partial
 from polyc.cost.time import Time, chosen, times_of
 from polyc.cost.values import Values
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.family import schedules_of
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.passes.finish import finished
 from polyc.test.fuzz.compositions import SIZES, Composition, composed
 from polyc.test.fuzz.layers import REFUSED
 from polyc.test.fuzz.search import parser, search
@@ -64,6 +68,15 @@ def planned(text: str) -> Planned:
     return Planned(times, tuple(slow))
 
 
+def built(text: str) -> None:
+    """Compile a graph's text to CUDA.  Raises PolycError where a pass refuses it."""
+    ctx = make_context()
+    job = Compilation(ctx, parse_text(ctx, text, "cliffs.mlir"), ARCH).run()
+    for op in job.module.ops:
+        if isinstance(op, GpuModuleOp):
+            cuda_source(finished(op.clone()))
+
+
 def by_threads(kernel: KernelOp, sizes: Mapping[str, int] = SIZES) -> list[str]:
     """The large contractions of a region whose schedule does not have them on tensor cores.
 
@@ -79,12 +92,16 @@ def by_threads(kernel: KernelOp, sizes: Mapping[str, int] = SIZES) -> list[str]:
     return [f"{count:.2g} multiply-adds in @{name}" for _, count in found if count > LARGE]
 
 
-def failure(composition: Composition, counts: Counter[str] | None = None) -> str | None:
-    """What is wrong with a composition, or None."""
+def failure(
+    composition: Composition, counts: Counter[str] | None = None, kernels: bool = False
+) -> str | None:
+    """What is wrong with a composition, with ``kernels`` with its CUDA too, or None."""
     reached = Counter[str]() if counts is None else counts
     try:
         whole = planned(module_text(composition.whole()))
         pieces = [planned(module_text(module)) for module in composition.alone()]
+        if kernels:
+            built(module_text(composition.whole()))
     except PolycError as error:
         if error.kind not in REFUSED:
             return f"{composition.title}: {error.format()}"
@@ -122,12 +139,14 @@ def least(composition: Composition) -> Composition:
     return composition
 
 
-def attempt(number: int, seed: int, show: bool = True) -> tuple[str | None, Counter[str]]:
+def attempt(
+    number: int, seed: int, show: bool = True, kernels: bool = False
+) -> tuple[str | None, Counter[str]]:
     """The composition of a number, and what is counted of it."""
     counts = Counter[str]()
     composition = composed(random.Random(f"{seed} {number}"))
     try:
-        why = failure(composition, counts)
+        why = failure(composition, counts, kernels)
         if why is not None and (part := least(composition)) is not composition:
             why += f"\n  of which {failure(part)}"
     except Exception as error:
@@ -140,8 +159,10 @@ def attempt(number: int, seed: int, show: bool = True) -> tuple[str | None, Coun
 def main() -> int:
     options = parser(__doc__ or "", 200)
     options.add_argument("--brief", action="store_true", help="do not print the programs")
+    options.add_argument("--kernels", action="store_true", help="compile the whole to CUDA too")
     args = options.parse_args()
-    return search("composition", partial(attempt, show=not args.brief), args, every=50)
+    trial = partial(attempt, show=not args.brief, kernels=args.kernels)
+    return search("composition", trial, args, every=50)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
+from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu import module as gpu
@@ -41,6 +42,8 @@ from polyc.test.support.gemm_programs import (
 )
 from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed
 from polyc.test.support.im2col_programs import GEOMETRIES
+from polyc.test.support.sketch import Sketch
+from polyc.test.support.split_programs import run
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
 from polyc.tools.registry import make_context
@@ -178,6 +181,22 @@ def test_windows_begin_at_the_edge() -> None:
 def test_the_filter_lies_tap_by_tap() -> None:
     turned = edited(("-> (d0, d1, d2, d3)>", "-> (d0, d2, d1, d3)>"))
     assert "its filter G is read as [f, r1, r0, c]" in refusal(turned)
+
+
+def test_the_filter_is_read_whole() -> None:
+    """What pads or joins filters reads this one under a guard: the kernel would see more of it."""
+    s = Sketch("joined")
+    x, w = s.input("x", "N", 9, 9, 64), s.input("w", 64, 3, 3, 64)
+    y = s.add(frontend.Conv2dOp(x, w, layout="nhwc"))
+    module = run(s.done(y=s.concat(3, y, s.input("z", "N", 7, 7, 64))), "region")
+    first, second = find(module, KernelOp)
+    assert find_convolution(first).filter_dims[0] == Dim.const(64) == first.outs.data[0].shape[3]
+    assert second.outs.data[0].shape[3] == Dim.const(128)
+    whole = "affine_map<(d0, d1, d2, d3)[s0, s1, s2, s3, s4] -> (d0, d1, d2, d3)> :"
+    some = "where affine_set<(d0, d1, d2, d3)[s0, s1, s2, s3, s4] : (d0 >= 0)> else 0.0 :"
+    assert "it reads its filter G under a guard" in refusal(
+        edited((whole, whole.replace(" :", f" {some}")))
+    )
 
 
 def test_an_epilogue_goes_pixel_by_pixel() -> None:
