@@ -68,7 +68,9 @@ class _Space:
             # A block that walks an axis goes by the rows of its tile: along the longest.
             longest = max(reversed(along), key=lambda a: values.extents[a])
             self.tile[longest], self.along[longest] = rows, 0
-        self.blocks = prod(-(-values.extents[a] // self.tile[a]) for a in grid)
+        self.parts = plan.integer("split_k")
+        """Blocks that share the reductions of a tile, by its rows."""
+        self.blocks = self.parts * prod(-(-values.extents[a] // self.tile[a]) for a in grid)
         self.steps = 0.0
         """Of a block, one after another."""
         self.done: set[tuple[SSAValue, tuple[tuple[str, int | None], ...]]] = set()
@@ -114,7 +116,10 @@ class _Space:
 
     def trips(self, label: str, apart: Mapping[str, int]) -> int:
         extent = self.values.extents[label]
-        return -(-extent // self.whole[apart[label]]) if label in apart else extent
+        if label not in apart:
+            return extent
+        sharing = self.parts if apart[label] == 0 else 1
+        return -(-extent // (self.whole[apart[label]] * sharing))
 
     def before(
         self,

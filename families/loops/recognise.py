@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import cast
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
@@ -281,6 +282,40 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
     reads = (op for op in made_by(values, into=True) if isinstance(op, ReadOp))
     labels = [set(op.result.type.labels) for op in reads]
     return all(found.issuperset(own) for found in labels if found & summed)
+
+
+def parted(reduce: ReduceOp, along: tuple[bool, bool], tile: tuple[int, int]) -> dict[str, int]:
+    """The reduced axes whose points the threads along an axis of a tile part, with that axis.
+
+    ``along`` says whether results differ between a tile's rows, and its columns.  Parts are brought
+    together in f32; a sum in a narrower type keeps its order.
+    """
+    if reduce.fn.data == "sum" and reduce.accumulator != f32:
+        return {}
+    free = [axis for axis in (1, 0) if not along[axis] and tile[axis] > 1]
+    innermost = [a for a in reversed(type_of(reduce.operand).labels) if a in reduce.labels]
+    return dict(zip(innermost, free, strict=False))
+
+
+def split_size(kernel: KernelOp, tile: tuple[int, int]) -> Dim | None:
+    """The points of the reductions that the blocks of a cluster may share, or None.
+
+    All reductions are parted by a tile's rows, over axes of the same size, and none needs another
+    one's result; the outputs are over the same axes, and no block walks one.
+    """
+    spaces = spaces_of(kernel)
+    needed = reductions_in(list(kernel.yield_op.values))
+    if len(spaces) != 1 or spaces[0].row is not None or spaces[0].walked or not needed:
+        return None
+    column = spaces[0].column
+    sizes: set[Dim] = set()
+    for reduce in needed:
+        apart = parted(reduce, (False, column in type_of(reduce.result).labels), tile)
+        label = next((a for a, axis in apart.items() if axis == 0), None)
+        if label is None or reductions_in([reduce.operand]):
+            return None
+        sizes.add(size_of(reduce, label))
+    return sizes.pop() if len(sizes) == 1 else None
 
 
 def _is_far(size: Dim) -> bool:

@@ -38,6 +38,7 @@ from polyc.families.loops.recognise import (
     neighbours_of,
     reductions_in,
     spaces_of,
+    split_size,
     steps_of,
     turned_reads,
     type_of,
@@ -60,6 +61,10 @@ LINE_BYTES = 128
 """Of a cache line: what a turned tile has of one at least, in memory and turned."""
 TURNED_SIDE = 64
 """Rows and columns of a turned tile at most."""
+SPLIT = 8
+"""Blocks of a cluster that share the reductions of a tile, where there are few tiles."""
+LONG = 4
+"""Steps that each of them has at least."""
 
 
 def tile_of(
@@ -155,11 +160,29 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
             facts.append(Assumption(points - threads * vector, ">="))
         when = left_open(kernel, facts)
         if when is not None:
-            found.append(_schedule(loops, arch, spaces, not alone, "vector", vector, when))
+            whole = _schedule(loops, arch, spaces, not alone, "vector", vector, when)
+            found += [*_split(loops, whole, facts), whole]
             break
         vector //= 2  # known rows may be multiples of fewer
     found.append(_schedule(loops, arch, spaces, not alone, "scalar", 1, ()))
     return found
+
+
+def _split(loops: Loops, whole: ScheduleOp, facts: Sequence[Assumption]) -> Iterator[ScheduleOp]:
+    """A schedule's like whose clusters share each tile's reductions, for few tiles of long ones."""
+    kernel, chip = loops.kernel, ARCHS[whole.arch.data]
+    rows, columns, _ = whole.tile_sizes
+    size = split_size(loops.expanded, (rows, columns))
+    if chip.cluster < SPLIT or size is None:
+        return
+    (space,) = spaces_of(loops.expanded)
+    tiles = prod(space.sizes[:-1], start=space.sizes[-1].ceildiv(columns))
+    few = Assumption(Dim.const(2 * chip.multiprocessors) - tiles, ">=")
+    long = Assumption(size - SPLIT * LONG * rows, ">=")
+    when = left_open(kernel, [*facts, few, long])
+    if when is not None:
+        fields = {**whole.fields(), "split_k": SPLIT}
+        yield ScheduleOp(kernel.sym_name.data, f"{whole.variant.data}_split{SPLIT}", fields, when)
 
 
 def _schedule(

@@ -21,7 +21,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import SharedTileOp
+from polyc.dialects.gpu.hardware import ClusterRankOp, SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType, element_bytes
 from polyc.dialects.plan import ScheduleOp
@@ -30,9 +30,11 @@ from polyc.families.loops.recognise import (
     Loops,
     Space,
     axes_in,
+    parted,
     reductions_in,
     size_of,
     spaces_of,
+    split_size,
     turned_reads,
     type_of,
 )
@@ -42,7 +44,7 @@ from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW, Held, Point,
 from polyc.passes.support.gpu.free_layouts import row_layout
 from polyc.passes.support.gpu.spread import Spread
 from polyc.rewriting.driver import located
-from polyc.rewriting.emit import INDEX, Emit
+from polyc.rewriting.emit import INDEX, Emit, affine_dim
 
 BANK_BYTES = 4
 """A word of shared memory, which a bank gives at once."""
@@ -65,6 +67,13 @@ class LoopsLowering:
         """Refuse what loops do not have; PolycError ``UnsupportedPlan``."""
         check_whole(self.kernel, plan)
         check_cached(self.loops, plan)
+        rows, columns, _ = plan.tile_sizes
+        if plan.integer("split_k") > 1:
+            if split_size(self.kernel, (rows, columns)) is None:
+                why = "shares reductions that the rows of a tile do not part alike"
+                refuse_choice(plan, "split_k", why, "1")
+            if plan.flag("persistent"):
+                refuse_choice(plan, "split_k", "a persistent kernel does not have", "1")
         for name, taken, there in (
             ("cluster", max(plan.integers("cluster")) > 1, "[1, 1]"),
             ("raster", plan.raster.data not in ("row", "grouped"), '"row" or "grouped"'),
@@ -75,6 +84,7 @@ class LoopsLowering:
     def launch(self, plan: ScheduleOp) -> LaunchOp:
         """A block a tile, of all spaces together."""
         grid = sum((_tiles(space, plan) for space in spaces_of(self.kernel)), Dim.const(0))
+        grid = grid * plan.integer("split_k")
         align = alignments(self.kernel, plan)
         persistent = plan.flag("persistent")
         return LaunchOp(plan.kernel_name, plan.when, align, [grid], persistent)
@@ -168,10 +178,14 @@ class Builder:
         self.kernel, self.plan = kernel, plan
         self.frame = Frame(kernel)
         self.tile = plan.tile_sizes[:2]
+        self.parts = plan.integer("split_k")
+        """Blocks of a cluster, which share the points of each reduction."""
         layout, _ = row_layout(
             *self.tile, plan.integer("vectorize"), element_bytes(f32), plan.threads()
         )
         self.spread = Spread.of(layout)
+        self.rank: SSAValue | None = None
+        """Which block of its cluster this one is, where a cluster has a tile."""
         self.turned: dict[Operation, SSAValue] = {}
         """What is read of tensors that lie along the rows, in shared memory as they lie there."""
         for read in turned_reads(kernel, spaces_of(kernel)):
@@ -190,8 +204,35 @@ class Builder:
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         for space in spaces_of(self.kernel):
-            self.compute(space)
-        return self.frame.finish(self.plan, bindings)
+            if self.parts > 1:
+                self.share(space)
+            else:
+                self.compute(space)
+        return self.frame.finish(self.plan, bindings, self.parts)
+
+    def share(self, space: Space) -> None:
+        """The outputs of a space, by clusters of blocks that have a tile together.
+
+        Each of them reduces the points of its own, and the first one writes.
+        """
+        emit = self.frame.emit
+        whole = [self.frame.size(size) for size in space.sizes]
+        raster, group = self.plan.raster.data, self.plan.integer("group")
+        tile_sizes = _tile_sizes(space, self.plan)
+        place = tile.TileCoordinatesOp(whole, tile_sizes, raster, group, cluster=True)
+        emit.op(located(place, self.kernel.yield_op))
+        places: dict[str, AxisPlace] = {}
+        for i, (label, start) in enumerate(zip(space.labels, place.coordinates, strict=True)):
+            if label is not None:
+                along = i - len(space.outer) if i >= len(space.outer) else None
+                places[label] = AxisPlace(along, start)
+                start.name_hint = f"{label}0"
+        scope = Scope(emit, places)
+        self.rank = emit.value(ClusterRankOp(), "rank")
+        for reduce in reductions_in(list(self.kernel.yield_op.values)):
+            self.reduction(scope, reduce)
+        first = emit.compare("eq", self.rank, emit.index(0))
+        emit.when(first, lambda inner: self.store(Scope(inner, places, scope.made), space))
 
     def compute(self, space: Space) -> None:
         """The outputs of a space, over the block's tiles of it."""
@@ -326,7 +367,7 @@ class Builder:
 
     def reduce(self, scope: Scope, reduce: ReduceOp, along: tuple[bool, bool]) -> SSAValue:
         hint = reduce.label or reduce.result.name_hint
-        apart = self.parted(reduce, along)
+        apart = parted(reduce, along, self.tile)
         held = tuple(here or axis in apart.values() for axis, here in enumerate(along))
         emit = scope.emit
         start = len(emit.ops)
@@ -338,22 +379,12 @@ class Builder:
         self.loop(scope, reduce, order, apart, acc)
         if apart:
             whole = self.fragment(scope, along, hint)
-            emit.op(tile.ReduceOp(reduce.fn.data, acc, _projection(along), whole))
+            over, shared = _projection(along), self.parts > 1
+            emit.op(tile.ReduceOp(reduce.fn.data, acc, over, whole, cluster=shared))
             acc = whole
         for op in emit.ops[start:]:
             located(op, reduce)
         return acc
-
-    def parted(self, reduce: ReduceOp, along: tuple[bool, bool]) -> dict[str, int]:
-        """The reduced axes whose points the threads along an axis of the tile part.
-
-        Parts are brought together in f32; a sum in a narrower type keeps its order.
-        """
-        if reduce.fn.data == "sum" and reduce.accumulator != f32:
-            return {}
-        free = [axis for axis in (1, 0) if not along[axis] and self.tile[axis] > 1]
-        innermost = [a for a in reversed(type_of(reduce.operand).labels) if a in reduce.labels]
-        return dict(zip(innermost, free, strict=False))
 
     def loop(
         self,
@@ -371,12 +402,17 @@ class Builder:
         label, *rest = labels
         along = apart.get(label)
         size = self.frame.size(size_of(reduce, label))
+        step = 1 if along is None else self.tile[along]
+        shared = along == 0 and self.rank is not None
 
         def body(inner: Emit, at: SSAValue) -> None:
+            if shared and self.rank is not None:
+                own = affine_dim(0) + affine_dim(1) * step
+                at = inner.apply(own, [at, self.rank])
             self.loop(scope.inside(inner, label, AxisPlace(along, at)), reduce, rest, apart, acc)
 
-        step = 1 if along is None else self.tile[along]
-        scope.emit.loop(size, body, step=step, hint=label if along is None else f"{label}0")
+        hint = label if along is None else f"{label}0"
+        scope.emit.loop(size, body, step=step * self.parts if shared else step, hint=hint)
 
     def before(self, scope: Scope, value: SSAValue, bound: Set[str]) -> None:
         """The reductions that ``value`` needs and that depend on none of ``bound``."""
