@@ -4,7 +4,8 @@ A kernel whose rows no family of rows takes runs as loops, in which a reduction 
 one, or of a row that several blocks hold a part of, is computed again in each of them.  So some of
 its values are tried in memory, and the model of time says which way the graph takes least:
 
-- what is made of a reduction and is then moved, as a softmax before its heads are split;
+- what is made of a reduction and is then moved, as a softmax before its heads are split, of
+  kernels of rows too, whose rows would be stored turned;
 - the reductions that others need along other axes, as the pixels' mean that a norm is of;
 - all reductions;
 
@@ -115,7 +116,7 @@ class Reductions:
                 continue
             if moved_again(kernel) or self._in_others(kernel, shared):
                 return kernel
-            if _reduces(kernel) and again(kernel):
+            if _reduces(kernel) and (again(kernel) or _moves_reduced(kernel)):
                 return kernel
             self.tried.add(key)
         return None
@@ -155,6 +156,32 @@ def computed(kernel: Kernel) -> dict[SSAValue, None]:
 
 def _reduces(kernel: Kernel) -> bool:
     return any(isinstance(value.owner, tiny.ReduceOp) for value in computed(kernel))
+
+
+def _moves_reduced(kernel: Kernel) -> bool:
+    """Whether a kernel without products turns what is made of a reduction, not what it writes.
+
+    A kernel of rows would write its rows apart then.
+    """
+    inside = computed(kernel)
+    if any(cost.is_contraction(value) for value in inside):
+        return False
+    return bool(_made_and_moved(inside, kernel))
+
+
+def _made_and_moved(inside: Mapping[SSAValue, None], kernel: Kernel) -> list[SSAValue]:
+    """What a kernel computes of a reduction and then moves: rounded, where it is."""
+    users, behind = _users(inside, kernel), _reductions_behind(inside, kernel)
+    roots = {root.value for root in kernel.roots}
+    found = {
+        value
+        for value in inside
+        if cost.is_computed(value)
+        and behind[value]
+        and _is_moved(value, users)
+        and value not in roots
+    }
+    return [v for v in inside if v in found and not any(o.results[0] in found for o in users[v])]
 
 
 def moved_again(kernel: Kernel) -> list[SSAValue]:
@@ -214,12 +241,7 @@ def candidates(kernel: Kernel, again: Sequence[SSAValue] = ()) -> Iterator[list[
         ends = dict.fromkeys(_end(value, users) for value in values)
         return [value for value in ends if value not in roots]
 
-    moved = [
-        value
-        for value in inside
-        if cost.is_computed(value) and behind[value] and _is_moved(value, users)
-    ]
-    moved = [value for value in moved if value not in roots]
+    moved = _made_and_moved(inside, kernel)
     inner = made([v for v in found if any(_is_under(v, other, behind) for other in found)])
     every = made(found)
     read = [value for value in inside if _ends_moves(value, users)] if found else []

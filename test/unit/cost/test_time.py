@@ -269,6 +269,18 @@ def test_a_short_row_is_read_once_and_a_long_one_again() -> None:
     assert long.cache > 1.4 * short.cache
 
 
+def test_rows_that_are_stored_apart_take_longer() -> None:
+    """Each element is a store of part of a sector where the row's neighbours lie apart."""
+
+    def seconds(turned: bool) -> float:
+        s = Sketch("rows")
+        y = s.softmax(s.input("x", 4096, 1024))
+        module = s.done(y=s.permute(y, 1, 0) if turned else y)
+        return total(planned(module, fuse="legal"))
+
+    assert seconds(True) > 3 * seconds(False)
+
+
 def test_what_the_kernel_before_wrote_is_in_the_cache() -> None:
     def mlp(tokens: int) -> float:
         s = Sketch("mlp")

@@ -59,7 +59,13 @@ def columns_of_norm() -> ModuleOp:
     return s.done(y=s.fn("sub", normed, s.reduce("mean", normed, 0, keep=True)))
 
 
-AGAIN_AND_AGAIN = (heads_of_rows, norm_of_pixels, columns_of_norm)
+def turned_rows() -> ModuleOp:
+    """A kernel of rows would store each of them apart."""
+    s = Sketch("turned_rows")
+    return s.done(y=s.permute(s.softmax(s.input("x", "N", "T", 1024)), 0, 2, 1))
+
+
+AGAIN_AND_AGAIN = (heads_of_rows, norm_of_pixels, columns_of_norm, turned_rows)
 
 
 @pytest.mark.parametrize("make", AGAIN_AND_AGAIN, ids=lambda f: f.__name__)
@@ -74,6 +80,13 @@ def test_what_would_be_computed_again_is_stored(make: Callable[[], ModuleOp]) ->
     )
     for kernel in kernels(cut):
         assert steps_of(find_loops(kernel).expanded).nested is None
+
+
+def test_rows_that_are_stored_first_are_stored_rounded() -> None:
+    """The kernel of rows ends with them, and a copy turns halves in shared memory."""
+    first, second = kernels(planned(turned_rows()))
+    assert str(first.outs.data[0].element_type) == "f16"
+    assert not any(isinstance(op, ReduceOp | ReduceTogetherOp) for op in second.walk())
 
 
 def rows() -> ModuleOp:
