@@ -37,6 +37,7 @@ from polyc.families.loops.recognise import (
     made_by,
     neighbours_of,
     reductions_in,
+    size_of,
     spaces_of,
     split_size,
     steps_of,
@@ -53,6 +54,8 @@ COLUMNS = 128
 """Of a tile with rows.  A warp then has whole rows, and a row's reduction stays in it."""
 PARTED = 32
 """Of one whose rows are parts of a reduction, so that there are more blocks: a warp's."""
+DEEP = 4
+"""Vectors that a thread of such a tile has: their loads do not wait for each other."""
 VECTOR = 8
 """Elements of the widest access."""
 
@@ -63,12 +66,26 @@ TURNED_SIDE = 64
 """Rows and columns of a turned tile at most."""
 SPLIT = 8
 """Blocks of a cluster that share the reductions of a tile, where there are few tiles."""
-LONG = 4
+LONG = 2
 """Steps that each of them has at least."""
 
 
+def deepest(kernel: KernelOp) -> Dim:
+    """The size of the innermost reduced axis: the largest, or one that is not known."""
+    sizes: list[Dim] = []
+    for reduce in reductions_in(list(kernel.yield_op.values)):
+        inner = next(a for a in reversed(type_of(reduce.operand).labels) if a in reduce.labels)
+        sizes.append(size_of(reduce, inner))
+    return max(sizes, key=lambda size: size.constant() or float("inf"), default=Dim.const(1))
+
+
 def tile_of(
-    spaces: Sequence[Space], arch: str, parts: bool, vector: int, turned: int | None = None
+    kernel: KernelOp,
+    spaces: Sequence[Space],
+    arch: str,
+    parts: bool,
+    vector: int,
+    turned: int | None = None,
 ) -> tuple[int, int]:
     """Rows and columns of a tile; known sizes bound it.
 
@@ -78,7 +95,7 @@ def tile_of(
     that no output runs along part the points.
     """
     warp = ARCHS[arch].warp
-    elements = WARPS * warp * max(REGISTERS, vector)
+    elements = WARPS * warp * max(REGISTERS, vector * (DEEP if parts else 1))
     if turned is not None:
         side = min(LINE_BYTES // turned, TURNED_SIDE)
         (space,) = spaces
@@ -94,6 +111,9 @@ def tile_of(
     high = elements // wide
     if not parts:
         high = _power(rows, high)
+    elif vector > 1:
+        # All threads have a vector, and rows beyond the longest reduction are nobody's.
+        high = max(_power(deepest(kernel), high), WARPS * warp * vector // wide)
     # A warp has an element each at least.
     return (high, wide) if high * wide >= warp else (high, warp // high)
 
@@ -177,7 +197,7 @@ def _split(loops: Loops, whole: ScheduleOp, facts: Sequence[Assumption]) -> Iter
         return
     (space,) = spaces_of(loops.expanded)
     tiles = prod(space.sizes[:-1], start=space.sizes[-1].ceildiv(columns))
-    few = Assumption(Dim.const(2 * chip.multiprocessors) - tiles, ">=")
+    few = Assumption(Dim.const(chip.multiprocessors // 2) - tiles, ">=")
     long = Assumption(size - SPLIT * LONG * rows, ">=")
     when = left_open(kernel, [*facts, few, long])
     if when is not None:
@@ -196,7 +216,7 @@ def _schedule(
 ) -> ScheduleOp:
     kernel, turned = loops.kernel, turned_reads(loops.expanded, spaces)
     widths = [element_bytes(op.result.type.element_type) for op in turned]
-    tile = tile_of(spaces, arch, parts, vector, min(widths, default=None))
+    tile = tile_of(loops.expanded, spaces, arch, parts, vector, min(widths, default=None))
     bind: Record = {}
     tails: dict[str, None] = {}
     for space in spaces:

@@ -43,24 +43,28 @@ class RowsVariant:
         thread has a vector; a warp takes several rows that are shorter.  A region without outer
         axes has one row.
         """
-        columns, least = self.columns, self.warps_a_row * WARP * self.vector
+        columns, warps = self.columns, self.warps_a_row
         height = taken = 1
-        if self.way == "resident" and (length := rows.length.constant()) is not None:
-            columns = min(columns, max(1, -(-length // least)) * least)
-            if self.warps_a_row == 1:
-                whole = self.vector * _power_of_two(-(-length // self.vector))
+        known = rows.length.constant() if self.way == "resident" else None
+        while known is not None and warps > 1 and 2 * known <= BUSY * WARP * warps:
+            warps //= 2
+        least = warps * WARP * self.vector
+        if known is not None:
+            columns = min(columns, max(1, -(-known // least)) * least)
+            if warps == 1:
+                whole = self.vector * _power_of_two(-(-known // self.vector))
                 columns = min(columns, whole if rows.outer else max(whole, WARP))
         while self.way == "resident" and columns > least and _at_most(rows, columns // 2):
             columns //= 2
         if rows.outer:
-            taken = max(1, WARP * HELD // columns) if self.warps_a_row == 1 else 1
+            taken = max(1, WARP * HELD // columns) if warps == 1 else 1
             if (count := rows.outer[-1].size.constant()) is not None:
                 taken = min(taken, _power_of_two(-(-count // self.rows)))
             taken = max(taken, WARP // columns)
             height = self.rows * taken
         return {
             "tile": [height, columns, 1],
-            "warp_tile": [taken, columns // self.warps_a_row],
+            "warp_tile": [taken, columns // warps],
             "vectorize": self.vector,
         }
 
@@ -75,6 +79,10 @@ WARP = 32
 
 HELD = 8
 """Elements that a thread has at least, of several rows where these are short."""
+
+BUSY = 16
+"""Elements of a row that a thread of several warps has: fewer threads then meet for a row of 2048,
+which takes 35 us instead of 38 in a LayerNorm of 128 MB, and 91 instead of 105 in three norms."""
 
 SHORTEST = 8
 """Elements of a row that is worth a kernel of rows; shorter ones are a thread's."""

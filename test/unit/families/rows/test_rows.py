@@ -298,3 +298,11 @@ def test_a_warp_takes_several_short_rows(
 def test_vectors_divide_rows_of_a_known_length(length: int, vector: int, variant: str) -> None:
     (plan,) = known("M", length)
     assert plan.integer("vectorize") == vector and plan.variant.data == variant
+
+
+@pytest.mark.parametrize(
+    ("length", "threads"), [(1032, 128), (2048, 128), (2056, 256), (8192, 256)]
+)
+def test_a_longer_row_has_threads_of_16_elements(length: int, threads: int) -> None:
+    """At most 256 of them: fewer threads then meet in each reduction."""
+    assert known("M", length)[0].threads() == threads

@@ -47,7 +47,7 @@ PROGRAMS: Mapping[str, Program] = {
     "a mean of pixels": Program(
         [(IMAGE, f16)],
         lambda g: [g.fn("relu", g.reduce("mean", g.ins[0], 1, 2))],
-        ({"N": 2, "H": 71, "W": 45, "C": 40}, {"N": 1, "H": 2048, "W": 1, "C": 8}),
+        ({"N": 2, "H": 71, "W": 61, "C": 40}, {"N": 1, "H": 4096, "W": 1, "C": 8}),
     ),
     "a maximum beside a sum": Program(
         [(("R", "C"), f32)],
@@ -55,11 +55,11 @@ PROGRAMS: Mapping[str, Program] = {
         ({"R": 4200, "C": 36},),
     ),
     "of two tensors": Program(
-        [(("R", "C"), bf16), (("R", 1), bf16), (("C",), bf16)], _product, ({"R": 2300, "C": 72},)
+        [(("R", "C"), bf16), (("R", 1), bf16), (("C",), bf16)], _product, ({"R": 4300, "C": 72},)
     ),
-    "under a guard": Program([(("R", "C"), f16)], _padded, ({"R": 2111, "C": 16},)),
+    "under a guard": Program([(("R", "C"), f16)], _padded, ({"R": 4111, "C": 16},)),
     "known sizes": Program(
-        [((2, 3000, 64), f16)], lambda g: [g.reduce("mean", g.ins[0], 1)], ({},)
+        [((2, 5000, 64), f16)], lambda g: [g.reduce("mean", g.ins[0], 1)], ({},)
     ),
 }
 
@@ -101,11 +101,11 @@ def test_blocks_of_a_cluster_compute_the_graph(name: str) -> None:
 
 
 def test_few_tiles_of_long_columns_are_split() -> None:
-    """At most two tiles a multiprocessor, and four steps of each block; Ampere has no clusters."""
+    """At most a tile for two multiprocessors, and two steps a block; Ampere has no clusters."""
     program = PROGRAMS["a mean of pixels"]
     (plan,) = [p for p in find(planned(program), ScheduleOp) if p.integer("split_k") > 1]
     facts = [str(fact) for fact in plan.when.data]
-    assert facts == ["C mod 8 == 0", "-((C + 31) floordiv 32) * N >= -264", "H * W >= 2048"]
+    assert facts == ["C mod 8 == 0", "-((C + 31) floordiv 32) * N >= -66", "H * W >= 4096"]
     assert not split(planned(program, "sm_80"))
 
 
@@ -116,12 +116,22 @@ def _nested(g: Graph) -> list[SSAValue]:
     return [g.reduce("sum", g.fn("exp", g.fn("sub", x, most)), 0)]
 
 
+def test_a_thread_has_several_vectors_of_a_column() -> None:
+    """Their loads do not wait for each other; columns of few rows have no more than they need."""
+
+    def rows(size: int | str) -> int:
+        sums = Program([(("N", size, 64), f16)], lambda g: [g.reduce("sum", g.ins[0], 1)], ())
+        return find(planned(sums), ScheduleOp)[-2].tile_sizes[0]
+
+    assert [rows(size) for size in ("R", 3136, 100, 49, 7)] == [256, 256, 128, 64, 64]
+
+
 NOT_SPLIT: Mapping[str, Program] = {
     "a softmax of columns": Program(
         [(("R", "C"), f16)], lambda g: [g.add(frontend.SoftmaxOp(g.ins[0], [0]))], ()
     ),
     "one reduction of another": Program([(("R", "C"), f16)], _nested, ()),
-    "short columns": Program([((1000, "C"), f16)], lambda g: [g.reduce("sum", g.ins[0], 0)], ()),
+    "short columns": Program([((4000, "C"), f16)], lambda g: [g.reduce("sum", g.ins[0], 0)], ()),
     "many tiles": Program([(("R", 16384), f16)], lambda g: [g.reduce("sum", g.ins[0], 0)], ()),
     "nothing reduced": Program([(("R", "C"), f16)], lambda g: [g.fn("neg", g.ins[0])], ()),
 }
