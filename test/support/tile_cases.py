@@ -152,7 +152,7 @@ class TileCase:
     elements: Sequence[str] = ("f16", "bf16")
     variant: str | None = None
     also: Sequence[tuple[str, Sizes]] = ()
-    mutants: int = 3
+    mutants: int = 2
     mutant_shapes: Sequence[Sizes] = ()
     plays: bool = True
     deterministic: bool = True
@@ -200,7 +200,7 @@ CASES: Mapping[str, TileCase] = {
                 small=sizes_of("BH SQ SK", *shapes),
                 large=sizes_of("BH SQ SK", (16, 1024, 1024), (3, 1000, 1500), (5, 700, 300)),
                 fill=half_normal,
-                mutants=2,
+                mutants=1,
                 mutant_shapes=sizes_of("BH SQ SK", (1, 70, 260)),
             )
             for size in (64, 128)
@@ -216,7 +216,7 @@ CASES: Mapping[str, TileCase] = {
                 small=sizes_of("BH SQ SK", *shapes),
                 large=sizes_of("BH SQ SK", (16, 1024, 1024), (3, 1000, 1500), (5, 700, 300)),
                 fill=half_normal,
-                mutants=2,
+                mutants=1,
                 mutant_shapes=sizes_of("BH SQ SK", (1, 8, 140)),
             )
             for size in (64, 128)
@@ -230,7 +230,7 @@ CASES: Mapping[str, TileCase] = {
             convolution(1),
             small=sizes_of("N H W C K", (3, 9, 7, 72, 320), (1, 7, 9, 8, 24)),
             large=sizes_of("N H W C K", (32, 28, 28, 128, 128), (16, 56, 56, 64, 256)),
-            mutants=2,
+            mutants=1,
             mutant_shapes=sizes_of("N H W C K", (1, 7, 9, 8, 24), (3, 9, 7, 72, 136)),
         ),
         TileCase(
@@ -238,7 +238,7 @@ CASES: Mapping[str, TileCase] = {
             convolution(2),
             small=sizes_of("N H W C K", (3, 17, 13, 72, 136), (1, 5, 6, 8, 24)),
             large=sizes_of("N H W C K", (32, 56, 56, 128, 128), (7, 33, 28, 136, 200)),
-            mutants=2,
+            mutants=1,
             mutant_shapes=sizes_of("N H W C K", (1, 5, 6, 8, 24), (3, 17, 13, 72, 136)),
         ),
         TileCase(
@@ -246,7 +246,7 @@ CASES: Mapping[str, TileCase] = {
             convolution(1),
             small=sizes_of("N H W C K", (3, 5, 7, 40, 136), (1, 7, 9, 38, 24), (1, 4, 5, 35, 9)),
             large=sizes_of("N H W C K", (8, 28, 28, 132, 128), (4, 33, 17, 68, 200)),
-            mutants=2,
+            mutants=1,
             mutant_shapes=sizes_of("N H W C K", (1, 5, 6, 6, 8), (3, 6, 7, 38, 24)),
         ),
         TileCase(
@@ -260,7 +260,7 @@ CASES: Mapping[str, TileCase] = {
             product,
             small=sizes_of("M N K", (136, 264, 328), (33, 8, 8)),
             large=sizes_of("M N K", (1000, 520, 4096), (4104, 4104, 136), (4096, 4096, 4096)),
-            mutants=2,
+            mutants=1,
             mutant_shapes=sizes_of("M N K", (264, 8, 264)),
         ),
         TileCase(
@@ -268,7 +268,7 @@ CASES: Mapping[str, TileCase] = {
             product,
             small=sizes_of("M N K", (136, 264, 328), (33, 8, 8)),
             large=sizes_of("M N K", (1000, 520, 4096), (4104, 4104, 136), (4096, 4096, 4096)),
-            mutants=2,
+            mutants=1,
             mutant_shapes=sizes_of("M N K", (136, 264, 264)),
         ),
         TileCase(
@@ -276,7 +276,7 @@ CASES: Mapping[str, TileCase] = {
             product,
             small=sizes_of("M N K", (136, 264, 328), (33, 8, 8)),
             large=sizes_of("M N K", (1000, 520, 4096), (4104, 4104, 136), (4096, 4096, 4096)),
-            mutants=2,
+            mutants=1,
             mutant_shapes=sizes_of("M N K", (200, 8, 264), (392, 8, 8)),
         ),
         TileCase(
@@ -284,14 +284,14 @@ CASES: Mapping[str, TileCase] = {
             product,
             small=sizes_of("M N K", (5, 264, 328), (33, 136, 72), (130, 8, 8)),
             large=sizes_of("M N K", (16, 14336, 4096), (1, 1000, 4096), (128, 14336, 4096)),
-            mutants=2,
+            mutants=1,
         ),
         TileCase(
             "gemm_sm80",
             product,
             small=sizes_of("M N K", (136, 136, 200), (33, 8, 8), (5, 70, 102), (130, 9, 35)),
             large=sizes_of("M N K", (1000, 520, 4096), (2056, 2056, 136), (4096, 4096, 4096)),
-            mutants=4,
+            mutants=2,
             mutant_shapes=sizes_of("M N K", (8, 8, 200)),
         ),
         TileCase(
@@ -305,7 +305,7 @@ CASES: Mapping[str, TileCase] = {
                 ("gemm_split_k_few", {"M": 70, "N": 72, "K": 584}),
                 ("gemm_split_k_many", {"M": 3, "N": 136, "K": 2056}),
             ],
-            mutants=4,
+            mutants=2,
             mutant_shapes=sizes_of("M N K", (5, 40, 1152)),
         ),
         TileCase(
@@ -320,7 +320,7 @@ CASES: Mapping[str, TileCase] = {
             column_sum,
             small=sizes_of("M N", (300, 1032), (130, 131), (1, 8)),
             large=sizes_of("M N", (4097, 8200), (1000, 4099), (16384, 4096)),
-            mutants=2,
+            mutants=1,
             mutant_shapes=sizes_of("M N", (130, 136)),
             deterministic=False,
         ),
@@ -341,7 +341,7 @@ CASES: Mapping[str, TileCase] = {
                 ),
                 fill=normal,
                 also=[(f"{name}_grid", {"M": 5, "N": 5200})],
-                mutants=2,
+                mutants=1,
                 mutant_shapes=sizes_of("M N", (2, 1032)),
             )
             for name, reference in (
@@ -356,7 +356,7 @@ CASES: Mapping[str, TileCase] = {
             small=sizes_of("M N", (3, 2200), (2, 1031)),
             large=sizes_of("M N", (33, 4096), (9, 32768), (70, 999)),
             fill=normal,
-            mutants=2,
+            mutants=1,
             mutant_shapes=sizes_of("M N", (2, 2056)),
         ),
     ]

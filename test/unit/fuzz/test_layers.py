@@ -14,7 +14,7 @@ from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import Maker, RandomProgram, drawn
 from polyc.tools.parsing import parse_text
 
-PARTS, EACH = 6, 25
+PARTS, EACH = 3, 25
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -79,8 +79,11 @@ def check(name: str, outputs: Sequence[Array], inputs: Sequence[Array]) -> None:
     assert (mismatch := tolerance_check(outputs[0], want, kind.element_type)) is None, mismatch
 
 
-@pytest.mark.parametrize("schedule", ["round-robin", "random"])
-@pytest.mark.parametrize("name", NORMS)
+IN_TURN = [(name, ("round-robin", "random")[i % 2]) for i, name in enumerate(NORMS)]
+"""The norms walk over rows in the same way: a schedule each."""
+
+
+@pytest.mark.parametrize(("name", "schedule"), IN_TURN)
 def test_a_row_a_cluster(name: str, schedule: str) -> None:
     """Three clusters walk over seven rows, so that the ring of chunks goes round."""
     sizes = {"M": 7, "N": 9000}
@@ -143,8 +146,7 @@ def test_mutants_of_a_grid_are_caught(name: str) -> None:
         assert result.findings or not np.array_equal(result.outputs[0], right), mutant
 
 
-@pytest.mark.parametrize("schedule", ["round-robin", "random"])
-@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize(("name", "schedule"), IN_TURN)
 @pytest.mark.parametrize("columns", [2600])
 def test_a_row_in_shared_memory(name: str, columns: int, schedule: str) -> None:
     sizes = {"M": 3, "N": columns}

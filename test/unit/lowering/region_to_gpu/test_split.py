@@ -69,12 +69,16 @@ COUNTED = (
 """What a plan foretells, and the simulator counts."""
 
 
+INTERLEAVED = ("tails", "fewer steps than parts", "two warpgroups", "two products")
+"""Cases that run twice: parts with and without steps, warpgroups, and several accumulators."""
+
+
 # What they compute ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_split_product_computes_what_it_means(name: str, tmp_path: Path) -> None:
-    """With no race, with what its plan foretells, and the same bits in another interleaving."""
+    """With no race, and what its plan foretells; some the same bits in another interleaving."""
     make, fields, sizes = CASES[name]
     module, plan = make(), written(tmp_path, fields)
     inputs, wanted = wanted_of(module, sizes)
@@ -89,6 +93,8 @@ def test_a_split_product_computes_what_it_means(name: str, tmp_path: Path) -> No
     foretold = estimate(only(planned, KernelOp), schedule, sizes, MULTIPROCESSORS).as_dict()
     counted = {field: getattr(first.counters, field) for field in COUNTED}
     assert counted == {field: foretold[field] for field in COUNTED}
+    if name not in INTERLEAVED:
+        return
     second = simulate(kernels, inputs, sizes, schedule="random", seed=3, completion="random")
     assert not second.findings
     assert [a.tobytes() for a in first.outputs] == [b.tobytes() for b in second.outputs]

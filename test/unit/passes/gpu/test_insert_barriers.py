@@ -51,10 +51,10 @@ def barriers(module: Any) -> int:
 
 @pytest.mark.parametrize("case", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_program_without_its_barriers_is_right(case: Unordered) -> None:
-    """In all schedules and completions, and the tiles played one after another say the same.
+    """In several schedules and completions, and the tiles played one after another say the same.
 
-    Who goes on and when copies arrive are drawn apart, so each size takes a completion with each
-    schedule, and the next size another one.
+    Who goes on and when copies arrive are drawn apart, so each size takes two or three schedules,
+    with a completion each, and the next size the others.
     """
     module = lowered(case.program)
     assert barriers(module) == case.barriers
@@ -64,7 +64,7 @@ def test_a_program_without_its_barriers_is_right(case: Unordered) -> None:
         if case.in_tiles:
             played = tiles.run(gpu_module_of(fresh(case.program)), inputs, sizes)[0]
             np.testing.assert_array_equal(played.astype(np.float32), expected)
-        for number, schedule in enumerate(SCHEDULES, turn):
+        for number, schedule in [*enumerate(SCHEDULES, turn)][turn % 2 :: 2]:
             completion = ("late", "early", "random")[number % 3]
             result = simulate(
                 module, inputs, sizes, schedule=schedule, completion=completion, seed=5

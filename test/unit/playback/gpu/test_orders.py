@@ -230,7 +230,7 @@ def test_a_finding_names_both_groups() -> None:
 def test_warpgroups_of_a_real_kernel_that_share_a_barrier(name: str) -> None:
     """A barrier's number shifted by one: a warpgroup then meets at its neighbour's."""
     case, right = CASES[name], lowered(name)
-    sizes = case.small[0]
+    sizes = case.mutant_shapes[-1]
     inputs = case.inputs(sizes)
     launched = simulate(right, inputs, sizes).launches[0][0]
     wrong = right.clone()

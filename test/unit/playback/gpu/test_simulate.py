@@ -180,8 +180,8 @@ def test_an_op_above_the_hardware_level_is_refused() -> None:
 @pytest.mark.parametrize(
     ("arch", "loader", "shapes", "every"),
     [
-        ("sm_90a", "tma", [(24, 520, 584), (24, 40, 40)], 26),
-        ("sm_80", "cp_async16", [(24, 72, 232), (24, 72, 40)], 18),
+        ("sm_90a", "tma", [(24, 520, 584), (24, 40, 40)], 52),
+        ("sm_80", "cp_async16", [(24, 72, 232), (24, 72, 40)], 36),
     ],
 )
 def test_a_sample_of_mutants_is_caught(

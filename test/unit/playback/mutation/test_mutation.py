@@ -31,14 +31,14 @@ def test_each_mutant_is_its_own_and_leaves_the_module_alone(arch: str) -> None:
     texts = {kernel.sym_name.data: {str(kernel)} for kernel in module(arch).kernels()}
     found = mutants(module(arch))
     assert len(set(found)) == len(found)
-    for mutant in found[::21]:
+    for mutant in found[::42]:
         (changed,) = (
             kernel
             for kernel in mutated(module(arch), mutant).kernels()
             if kernel.sym_name.data == mutant.kernel
         )
         texts[mutant.kernel].add(str(changed))
-    assert sum(map(len, texts.values())) == len(texts) + len(found[::21])
+    assert sum(map(len, texts.values())) == len(texts) + len(found[::42])
     assert str(module(arch)) == before
 
 

@@ -156,7 +156,7 @@ def assert_same(kernel: KernelOp, sizes: Mapping[str, int]) -> bool:
 def test_random_programs_compute_the_same(ctx: Context) -> None:
     """Every region of random graphs, whose slices, pads, windows and splits keep axes apart."""
     joined = 0
-    for number in range(120):
+    for number in range(60):
         program = drawn(random.Random(f"merge {number}"))
         module = program.module
         for name in ABOVE:
@@ -165,4 +165,4 @@ def test_random_programs_compute_the_same(ctx: Context) -> None:
             if isinstance(op, KernelOp):
                 op.detach()
                 joined += assert_same(op, program.sizes)
-    assert joined >= 20
+    assert joined >= 10
