@@ -45,6 +45,8 @@ def rows(report: dict[str, Any]) -> list[str]:
     """
     if all("needed" in row for row in report["rows"]):
         return agreement_rows(report)
+    if any("of_model" in row for row in report["rows"]):
+        return composition_rows(report)
     if all("modelled_us" in row for row in report["rows"]):
         return modelled_rows(report)
     if all("mutants" in row for row in report["rows"]):
@@ -78,6 +80,18 @@ def modelled_rows(report: dict[str, Any]) -> list[str]:
         figures = [f"{row[key]:.0f}" for key in ("modelled_us", "measured_us")]
         cells = [row["case"], str(row["kernels"]), row["bound"], *figures, f"{row['ratio']:.2f}"]
         lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def composition_rows(report: dict[str, Any]) -> list[str]:
+    """Our time of each composition, in parts of the model's and of PyTorch's, as they were run."""
+    head = "| | µs | measured / modelled | PyTorch / polyc |"
+    lines = [head, "|---|---:|---:|---:|"]
+    for row in report["rows"]:
+        if "of_model" in row:
+            time, parts = row["milliseconds"] * 1e3, (row["of_model"], row["ratio"])
+            cells = [row["case"], f"{time:.0f}", *(f"{part:.2f}" for part in parts)]
+            lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 

@@ -45,6 +45,13 @@ def test_another_figure_is_another_table() -> None:
     assert lines[-1] == "| 1x2x3 | 1.0 |  |  | 4.0 |  | 0.25 |"
 
 
+def test_a_composition_is_beside_the_model_and_pytorch() -> None:
+    ours = {"case": "0 1: conv", "contestant": "polyc", "milliseconds": 0.0421, "ratio": 1.5}
+    peer = {**ours, "contestant": "eager"}
+    lines = table.rows({"rows": [{**ours, "of_model": 0.984, "modelled_us": []}, peer]})
+    assert lines[2:] == ["| 0 1: conv | 42 | 0.98 | 1.50 |"]
+
+
 def test_a_report_of_limits_shows_each_figure_beside_its_limit() -> None:
     runs: dict[str, object] = {"runs": [98.0, 120.2], "cpu": 97.2}
     rows = [

@@ -318,7 +318,10 @@ def test_any_region_has_a_time(number: int) -> None:
 # What was measured ---------------------------------------------------------------------
 
 
-STABLE = ("norm_gemm", "gelu_mlp", "mlp_residual", "dequant_gemm", "basic_down", "bottleneck_down")
+STABLE = (
+    *("norm_gemm", "gelu_mlp", "mlp_residual", "dequant_gemm", "basic_down", "preact"),
+    *("lora", "classifier", "vit", "decoder"),
+)
 KERNELS = (
     "gemm 4096x4096x4096",
     "gemm 4096x14336x4096",
