@@ -330,11 +330,13 @@ class Products:
         image, filters = (_axes_of(f) for f in (given if windowed[0] else given[::-1]))
         if image is None or filters is None:
             return None
-        gone = cast(tiny.ReduceOp, value.owner).axes
-        kept = sorted((image | filters).difference(gone))
+        reduce = cast(tiny.ReduceOp, value.owner)
+        rank = tiny.tensor_of(reduce.operand).rank
+        kept = [axis for axis in range(rank) if axis not in reduce.axes]
         if image & filters & set(kept):
             return None
-        return tuple(sorted(range(len(kept)), key=lambda axis: kept[axis] not in image))
+        # An axis of one point may be neither's: one image may be read without its number.
+        return tuple(sorted(range(len(kept)), key=lambda axis: kept[axis] in filters))
 
     def _is_turned(self, value: SSAValue) -> bool:
         """Whether a product is stored with its axes in another order than it has."""

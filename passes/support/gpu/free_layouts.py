@@ -38,15 +38,21 @@ LINE_BYTES = 128
 
 
 def row_layout(
-    rows: int, columns: int, vector: int, size: int, threads: int, along: bool = False
+    rows: int,
+    columns: int,
+    vector: int,
+    size: int,
+    threads: int,
+    along: bool = False,
+    meets: bool = False,
 ) -> tuple[FragmentLayoutAttr, int]:
     """Vectors of ``vector`` elements of ``size`` bytes along the rows, and registers a thread.
 
     ``across`` threads share a row, neighbours with neighbouring vectors; the others take the next
     rows.  Of the choices with the fewest registers it is the one with the fewest threads a row
-    that still cover a cache line, or are a warp, so that a row's reduction meets few threads; with
-    ``along``, for reductions of columns, the one with the most.  Threads that are left over repeat
-    the others.
+    that still cover a cache line, or, where rows are reduced (``meets``), are a warp, so that a
+    row's reduction meets few threads; with ``along``, for reductions of columns, the one with the
+    most.  Threads that are left over repeat the others.
     """
     chunks = columns // vector
     best: tuple[tuple[int, int], int, int] | None = None
@@ -59,7 +65,8 @@ def row_layout(
             if rows % d == 0 and (threads // across) % d == 0 and _whole_lanes(across * d)
         )
         registers = (chunks // across) * (rows // down) * vector
-        short = across < WARP and across * vector * size < min(LINE_BYTES, columns * size)
+        short = across * vector * size < min(LINE_BYTES, columns * size)
+        short = short and not (meets and across >= WARP)
         preference = -across if along else across + (threads if short else 0)
         if best is None or (registers, preference) < best[0]:
             best = (registers, preference), across, down
@@ -278,6 +285,10 @@ class Group:
             return ACCESS_BYTES // min(sizes), min(sizes)
         return min(v for v, _ in copied), min(size for _, size in copied)
 
+    def is_reduced(self) -> bool:
+        """Whether elements of a fragment are brought together."""
+        return any(isinstance(op, tile.ReduceOp) and op.source is v for v, op in self.users())
+
     def reduces_columns(self) -> bool:
         """Whether a reduction runs down the columns: its result keeps only the last axis."""
         for value, op in self.users():
@@ -354,6 +365,7 @@ class LayOutFree(RewritePattern):
             size,
             scope_of(user).threads,
             group.reduces_columns(),
+            group.is_reduced(),
         )
         row, column = layout.map.data.results
         zero = AffineExpr.constant(0)

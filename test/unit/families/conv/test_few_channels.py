@@ -81,6 +81,7 @@ CONVOLUTIONS = {
     "first of a ResNet": conv(("N", 9, "W", 3), (7, 7), (2, 2), (3, 3, 3, 3)),
     "gray": conv(("N", 9, "W", 1), (5, 5), (1, 2), (2, 1, 2, 1), "nchw"),
     "a line": conv(("N", 9, "W", 8), (1, 3)),
+    "one image": conv((1, 9, "W", 3), (3, 3), (1, 1), (1, 1, 1, 1), "nchw"),
     "dilated": conv(("N", 9, "W", 3), (3, 3), (2, 1), (0, 2, 1, 1), "nchw", (1, 2)),
 }
 

@@ -22,9 +22,9 @@ from polyc.tools.registry import make_context
 
 
 def conv(layout: str, numbers: str, groups: int = 1, relu: bool = False) -> str:
-    """A convolution of 4 channels to 6 by 3 x 2 taps, on images of 7 x 6."""
+    """A convolution of 16 channels to 6 by 3 x 2 taps, on images of 7 x 6."""
     stride, padding, dilation = (eval(n) for n in numbers.split("; "))
-    channels = 4 // groups
+    channels = 16 // groups
     out = [
         (size + low + high - d * (taps - 1) - 1) // s + 1
         for size, taps, s, d, low, high in zip(
@@ -32,9 +32,9 @@ def conv(layout: str, numbers: str, groups: int = 1, relu: bool = False) -> str:
         )
     ]
     image, weight, result = (
-        ("N, 4, 7, 6", f"6, {channels}, 3, 2", f"N, 6, {out[0]}, {out[1]}")
+        ("N, 16, 7, 6", f"6, {channels}, 3, 2", f"N, 6, {out[0]}, {out[1]}")
         if layout == "nchw"
-        else ("N, 7, 6, 4", f"6, 3, 2, {channels}", f"N, {out[0]}, {out[1]}, 6")
+        else ("N, 7, 6, 16", f"6, 3, 2, {channels}", f"N, {out[0]}, {out[1]}, 6")
     )
     types = [f"!frontend.tensor<[{shape}], f16>" for shape in (image, weight, result)]
     options = f"stride {stride} padding {padding} dilation {dilation} groups {groups}"
