@@ -11,6 +11,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.polyc-installed
 DEMO := examples/gemm_bias_relu.mlir --set M=512 --set N=768 --set K=320
 
+# The suite starts many processes: the first one's bytecode is for all of them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test check test-gpu fuzz bench format clean
 
 demo: $(STAMP)

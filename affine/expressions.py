@@ -115,46 +115,46 @@ def linear_of(expr: AffineExpr) -> Linear:
 
 def _add_terms(expr: AffineExpr, factor: int, terms: list[tuple[Atom, int]]) -> int:
     """Append the terms of ``factor * expr`` and return its constant."""
-    match expr:
-        case AffineConstantExpr(value):
-            return factor * value
-        case AffineDimExpr(position):
-            terms.append((("d", position), factor))
-            return 0
-        case AffineSymExpr(position):
-            terms.append((("s", position), factor))
-            return 0
-        case AffineBinaryOpExpr(AffineBinaryOpKind.Add, lhs, rhs):
-            return _add_terms(lhs, factor, terms) + _add_terms(rhs, factor, terms)
-        case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, lhs, rhs):
-            if (times := _constant(rhs)) is not None:
-                return _add_terms(lhs, factor * times, terms)
-            if (times := _constant(lhs)) is not None:
-                return _add_terms(rhs, factor * times, terms)
-            raise NotAffine(f"{expr} multiplies two variables and is not affine")
-        case AffineBinaryOpExpr(kind, lhs, rhs):
-            divisor = _constant(rhs)
-            if divisor is None or divisor <= 0:
-                raise NotAffine(f"the divisor of {expr} is not a positive integer constant")
-            whole = linear_of(lhs)
-            if kind is AffineBinaryOpKind.CeilDiv:
-                whole = Linear(whole.terms, whole.constant + divisor - 1)
-            quotient = whole.floordiv(divisor)
-            if kind is not AffineBinaryOpKind.Mod:
-                terms += [(atom, coef * factor) for atom, coef in quotient.terms]
-                return factor * quotient.constant
-            terms += [(atom, coef * factor) for atom, coef in whole.terms]
-            terms += [(atom, -coef * factor * divisor) for atom, coef in quotient.terms]
-            return factor * (whole.constant - divisor * quotient.constant)
-        case _:
-            raise NotAffine(f"{expr} is not an affine expression")
+    # By type and not by ``match``, which asks abstract classes three times for most nodes.
+    if type(expr) is AffineConstantExpr:
+        return factor * expr.value
+    if type(expr) is AffineDimExpr:
+        terms.append((("d", expr.position), factor))
+        return 0
+    if type(expr) is AffineSymExpr:
+        terms.append((("s", expr.position), factor))
+        return 0
+    if not isinstance(expr, AffineBinaryOpExpr):
+        raise NotAffine(f"{expr} is not an affine expression")
+    kind, lhs, rhs = expr.kind, expr.lhs, expr.rhs
+    if kind is AffineBinaryOpKind.Add:
+        return _add_terms(lhs, factor, terms) + _add_terms(rhs, factor, terms)
+    if kind is AffineBinaryOpKind.Mul:
+        if (times := _constant(rhs)) is not None:
+            return _add_terms(lhs, factor * times, terms)
+        if (times := _constant(lhs)) is not None:
+            return _add_terms(rhs, factor * times, terms)
+        raise NotAffine(f"{expr} multiplies two variables and is not affine")
+    divisor = _constant(rhs)
+    if divisor is None or divisor <= 0:
+        raise NotAffine(f"the divisor of {expr} is not a positive integer constant")
+    whole = linear_of(lhs)
+    if kind is AffineBinaryOpKind.CeilDiv:
+        whole = Linear(whole.terms, whole.constant + divisor - 1)
+    quotient = whole.floordiv(divisor)
+    if kind is not AffineBinaryOpKind.Mod:
+        terms += [(atom, coef * factor) for atom, coef in quotient.terms]
+        return factor * quotient.constant
+    terms += [(atom, coef * factor) for atom, coef in whole.terms]
+    terms += [(atom, -coef * factor * divisor) for atom, coef in quotient.terms]
+    return factor * (whole.constant - divisor * quotient.constant)
 
 
 def _constant(expr: AffineExpr) -> int | None:
     """The value of ``expr`` where no variable is left in it."""
-    if isinstance(expr, AffineConstantExpr):
+    if type(expr) is AffineConstantExpr:
         return expr.value
-    if isinstance(expr, AffineDimExpr | AffineSymExpr):
+    if type(expr) is AffineDimExpr or type(expr) is AffineSymExpr:
         return None
     whole = linear_of(expr)
     return None if whole.terms else whole.constant

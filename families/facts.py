@@ -45,3 +45,8 @@ def pointers_promised(kernel: KernelOp, width: int) -> bool:
     return all(
         t.align >= min(width * element_bytes(t.element_type), MAX_VECTOR_BYTES) for t in kernel.seen
     )
+
+
+def power_of_two(least: int) -> int:
+    """The smallest power of two that is at least ``least``."""
+    return 1 << max(0, least - 1).bit_length()

@@ -125,19 +125,23 @@ class _Walker(PatternRewriteWalker):
 
     def _collect(self, region: Region, types: tuple[type, ...], found: list[Operation]) -> None:
         """Append the ops in ``region`` that are of ``types``, in the order of the walk."""
-        for block in region.blocks:
+        known, inner_first = self._wanted, self.walk_regions_first
+        block = region.first_block
+        while block is not None:
             op = block.first_op
             while op is not None:
                 kind = type(op)
-                if (wanted := self._wanted.get(kind)) is None:
-                    wanted = self._wanted[kind] = issubclass(kind, types)
-                if wanted and not self.walk_regions_first:
+                if (wanted := known.get(kind)) is None:
+                    wanted = known[kind] = issubclass(kind, types)
+                if wanted and not inner_first:
                     found.append(op)
-                for inner in op.regions:
-                    self._collect(inner, types, found)
-                if wanted and self.walk_regions_first:
+                if op.regions:
+                    for inner in op.regions:
+                        self._collect(inner, types, found)
+                if wanted and inner_first:
                     found.append(op)
                 op = op.next_op
+            block = block.next_block
 
 
 def rewrite(

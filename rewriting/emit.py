@@ -9,14 +9,15 @@ constructors look for optional and variadic ones, and take three times as long.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
 
 from xdsl.dialects import affine, arith, memref, scf
 from xdsl.dialects.arith import CMPI_COMPARISON_OPERATIONS as PREDICATES
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     FloatAttr,
-    IndexType,
     IntegerAttr,
+    IntegerType,
     f32,
     i1,
     i32,
@@ -28,9 +29,18 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, Affine
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.loops import mark_unrolled
-from polyc.dialects.gpu.types import register_memref
+from polyc.dialects.gpu.types import INDEX, index_attr, register_memref
 
-INDEX = IndexType()
+
+@lru_cache(maxsize=4096)
+def _map_attr(dims: int, symbols: int, expr: AffineExpr) -> AffineMapAttr:
+    """A map of one result.  What is written alike is one object, and is verified once."""
+    return AffineMapAttr(AffineMap(dims, symbols, (expr,)))
+
+
+@cache
+def _predicate(name: str) -> IntegerAttr[IntegerType]:
+    return IntegerAttr(PREDICATES.index(name), i64)
 
 
 class Emit:
@@ -56,7 +66,7 @@ class Emit:
         """A constant of type index."""
         if (known := self._constants.get(value)) is None or hint is not None:
             new = arith.ConstantOp.create(
-                result_types=[INDEX], properties={"value": IntegerAttr(value, INDEX)}
+                result_types=[INDEX], properties={"value": index_attr(value)}
             )
             known = self._constants[value] = self.value(new, hint)
         return known
@@ -98,9 +108,10 @@ class Emit:
                 [AffineSymExpr(symbol_place.get(i, 0)) for i in range(len(symbols))],
             )
         operands = [*(dims[i] for i in kept_dims), *(symbols[i] for i in kept_symbols)]
-        map_attr = AffineMapAttr(AffineMap(len(kept_dims), len(kept_symbols), (expr,)))
         new = affine.ApplyOp.create(
-            operands=operands, result_types=[INDEX], properties={"map": map_attr}
+            operands=operands,
+            result_types=[INDEX],
+            properties={"map": _map_attr(len(kept_dims), len(kept_symbols), expr)},
         )
         return self.value(new, hint)
 
@@ -128,7 +139,7 @@ class Emit:
             arith.CmpiOp.create(
                 operands=[lhs, rhs],
                 result_types=[i1],
-                properties={"predicate": IntegerAttr(PREDICATES.index(predicate), i64)},
+                properties={"predicate": _predicate(predicate)},
             )
         )
 

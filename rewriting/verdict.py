@@ -19,7 +19,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, OpTrait
 
 OpCheck = Callable[[Operation], None]
 
-_MOST = 20_000
+_MOST = 50_000
 """How many ops' texts are remembered; they keep their attributes alive."""
 
 _NOTHING = OpTrait.verify
@@ -94,8 +94,10 @@ def _regions(op: Operation, kind: _Class, outer: set[SSAValue]) -> bool:
         if first is None:
             continue
         if first.next_block is None:
-            if first.parent is not region or not _block(first, kind, set(outer), False):
+            own: list[SSAValue] = []
+            if first.parent is not region or not _block(first, kind, outer, own, False):
                 return False
+            outer.difference_update(own)
             continue
         dominance = DominanceInfo(region)
         for block in region.blocks:
@@ -105,17 +107,21 @@ def _regions(op: Operation, kind: _Class, outer: set[SSAValue]) -> bool:
                     seen.update(other.args)
                     for inner in other.ops:
                         seen.update(inner.results)
-            if block.parent is not region or not _block(block, kind, seen, True):
+            if block.parent is not region or not _block(block, kind, seen, [], True):
                 return False
     return True
 
 
-def _block(block: Block, around: _Class, seen: set[SSAValue], flow: bool) -> bool:
+def _block(
+    block: Block, around: _Class, seen: set[SSAValue], own: list[SSAValue], flow: bool
+) -> bool:
     """Whether the ops of ``block`` verify, given the values defined before it.
 
-    ``around`` is the op that holds it, ``flow`` whether there are other blocks beside it.
+    ``seen`` learns what the block defines, and so does ``own``.  ``around`` is the op that holds
+    it, ``flow`` whether there are other blocks beside it.
     """
     seen.update(block.args)
+    own += block.args
     op, last = block.first_op, block.last_op
     if op is None and not flow and not around.unterminated:
         return False
@@ -136,6 +142,7 @@ def _block(block: Block, around: _Class, seen: set[SSAValue], flow: bool) -> boo
         if not _written_well(op, kind):
             return False
         seen.update(op.results)
+        own += op.results
         op = op.next_op
     return True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from polyc.tools.garbage import collect_rarely
 from polyc.tools.interrupt import watch
 
 TYPE_CHECKING = False
@@ -16,6 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = sys.argv[1:] if argv is None else list(argv)
     if argv is None:
         watch(args)
+        collect_rarely()
     # Imported late, for Ctrl-C to be watched meanwhile.
     from polyc.tools.commands.command_line import run
 

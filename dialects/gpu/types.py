@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from functools import lru_cache
 from math import prod
 from typing import cast
 
@@ -24,6 +25,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     NoneAttr,
     StringAttr,
+    VectorType,
 )
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import (
@@ -93,8 +95,19 @@ IndexAttr = IntegerAttr[IndexType]
 """An integer property, printed as the bare number."""
 
 
+INDEX = IndexType()
+
+
+@lru_cache(maxsize=4096)
 def index_attr(value: int) -> IndexAttr:
-    return IntegerAttr.from_index_int_value(value)
+    """``value`` of type index.  Equal ones are one object, and are verified once."""
+    return IntegerAttr(value, INDEX)
+
+
+@lru_cache(maxsize=256)
+def vector_of(element: Attribute, count: int) -> VectorType[Attribute]:
+    """The type of ``count`` elements in one register or access.  Equal ones are one object."""
+    return VectorType(element, [count])
 
 
 @irdl_attr_definition

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -37,7 +38,12 @@ Value = bool | int | str | list[int] | list[str] | Record | list[Record]
 def _scalar_attr(value: Scalar) -> Attribute:
     if isinstance(value, bool):
         return BoolAttr.from_bool(value)
-    return IntegerAttr(value, i64) if isinstance(value, int) else StringAttr(value)
+    return _int_attr(value) if isinstance(value, int) else StringAttr(value)
+
+
+@lru_cache(maxsize=1024)
+def _int_attr(value: int) -> IntegerAttr[IntegerType]:
+    return IntegerAttr(value, i64)
 
 
 def _scalar_of(attr: Attribute) -> Scalar:
@@ -70,7 +76,7 @@ def to_attr(value: Value, kind: str) -> Attribute:
         case "bool", bool():
             return BoolAttr.from_bool(value)
         case "int", int() if not isinstance(value, bool):
-            return IntegerAttr(value, i64)
+            return _int_attr(value)
         case "str", str():
             return StringAttr(value)
         case "ints", list() if all(type(v) is int for v in value):

@@ -17,7 +17,7 @@ from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.families.conv.recognise import Convolution, find_convolution
-from polyc.families.facts import holds_always, left_open, pointers_promised
+from polyc.families.facts import holds_always, left_open, pointers_promised, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, fitted
 
 PIXELS = "pixels"
@@ -204,7 +204,7 @@ def _tile(conv: Convolution, fields: Mapping[str, Value]) -> Fields:
     channels = conv.size(conv.channels).constant()
     wide, deep = columns, depth
     if channels and channels <= depth // 2:
-        deep = max(MMA_DEPTH, 1 << (channels - 1).bit_length())
+        deep = max(MMA_DEPTH, power_of_two(channels))
     if conv.groups.filters:
         wide, deep = conv.groups.tile(columns, deep)
     if (wide, deep) == (columns, depth):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 from xdsl.dialects.builtin import f32
@@ -37,6 +38,26 @@ class Loops:
 
     kernel: KernelOp
     expanded: KernelOp
+
+    @property
+    def values(self) -> list[SSAValue]:
+        """The outputs."""
+        return list(self.expanded.yield_op.values)
+
+    @cached_property
+    def reductions(self) -> list[ReduceOp]:
+        """The reductions that the outputs need first."""
+        return reductions_in(self.values)
+
+    @cached_property
+    def spaces(self) -> list[Space]:
+        """The spaces of the outputs."""
+        return spaces_of(self.expanded)
+
+    @cached_property
+    def turned(self) -> list[ReadOp]:
+        """The reads that go through shared memory, turned there."""
+        return turned_reads(self.expanded, self.spaces)
 
 
 def find_loops(kernel: KernelOp) -> Loops:
@@ -191,6 +212,10 @@ class Space:
         """The axes in the order of ``sizes``."""
         return (*self.outer, self.row, self.column)
 
+    def along(self, place: int) -> int | None:
+        """The axis of a tile, 0 its rows or 1 its columns, that one of ``labels`` runs along."""
+        return place - len(self.outer) if place >= len(self.outer) else None
+
 
 def spaces_of(kernel: KernelOp) -> list[Space]:
     """The spaces of a kernel's outputs."""
@@ -293,8 +318,12 @@ def parted(reduce: ReduceOp, along: tuple[bool, bool], tile: tuple[int, int]) ->
     if reduce.fn.data == "sum" and reduce.accumulator != f32:
         return {}
     free = [axis for axis in (1, 0) if not along[axis] and tile[axis] > 1]
-    innermost = [a for a in reversed(type_of(reduce.operand).labels) if a in reduce.labels]
-    return dict(zip(innermost, free, strict=False))
+    return dict(zip(innermost_first(reduce), free, strict=False))
+
+
+def innermost_first(reduce: ReduceOp) -> list[str]:
+    """The axes of a reduction, from its operand's innermost one on."""
+    return [a for a in reversed(type_of(reduce.operand).labels) if a in reduce.labels]
 
 
 def split_size(kernel: KernelOp, tile: tuple[int, int]) -> Dim | None:

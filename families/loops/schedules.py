@@ -28,20 +28,17 @@ from polyc.dialects.region import (
     TransposeOp,
 )
 from polyc.dialects.region.types import MemRefType
-from polyc.families.facts import holds_always, left_open
+from polyc.families.facts import holds_always, left_open, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule
 from polyc.families.loops.recognise import (
     Loops,
-    Space,
     find_loops,
+    innermost_first,
     made_by,
     neighbours_of,
-    reductions_in,
     size_of,
-    spaces_of,
     split_size,
     steps_of,
-    turned_reads,
     type_of,
 )
 from polyc.rewriting.notes import Note
@@ -70,37 +67,28 @@ LONG = 2
 """Steps that each of them has at least."""
 
 
-def deepest(kernel: KernelOp) -> Dim:
+def deepest(loops: Loops) -> Dim:
     """The size of the innermost reduced axis: the largest, or one that is not known."""
-    sizes: list[Dim] = []
-    for reduce in reductions_in(list(kernel.yield_op.values)):
-        inner = next(a for a in reversed(type_of(reduce.operand).labels) if a in reduce.labels)
-        sizes.append(size_of(reduce, inner))
+    sizes = [size_of(reduce, innermost_first(reduce)[0]) for reduce in loops.reductions]
     return max(sizes, key=lambda size: size.constant() or float("inf"), default=Dim.const(1))
 
 
-def tile_of(
-    kernel: KernelOp,
-    spaces: Sequence[Space],
-    arch: str,
-    parts: bool,
-    vector: int,
-    turned: int | None = None,
-) -> tuple[int, int]:
+def tile_of(loops: Loops, arch: str, parts: bool, vector: int) -> tuple[int, int]:
     """Rows and columns of a tile; known sizes bound it.
-
-    ``turned`` are the bytes of the narrowest element that a tile turns in shared memory.
 
     Where its threads part reductions (``parts``), a tile has all of its rows and columns: those
     that no output runs along part the points.
     """
     warp = ARCHS[arch].warp
     elements = WARPS * warp * max(REGISTERS, vector * (DEEP if parts else 1))
-    if turned is not None:
-        side = min(LINE_BYTES // turned, TURNED_SIDE)
-        (space,) = spaces
+    if loops.turned:
+        narrowest = min(element_bytes(op.result.type.element_type) for op in loops.turned)
+        side = min(LINE_BYTES // narrowest, TURNED_SIDE)
+        (space,) = loops.spaces
         return _power(space.sizes[-2], side), _power(space.sizes[-1], side)
-    space = max(spaces, key=lambda s: len(s.sizes) * (s.column is not None) + (s.row is not None))
+    space = max(
+        loops.spaces, key=lambda s: len(s.sizes) * (s.column is not None) + (s.row is not None)
+    )
     *_, rows, columns = space.sizes
     if space.row is None:
         wide = elements if parts else 1
@@ -113,7 +101,7 @@ def tile_of(
         high = _power(rows, high)
     elif vector > 1:
         # All threads have a vector, and rows beyond the longest reduction are nobody's.
-        high = max(_power(deepest(kernel), high), WARPS * warp * vector // wide)
+        high = max(_power(deepest(loops), high), WARPS * warp * vector // wide)
     # A warp has an element each at least.
     return (high, wide) if high * wide >= warp else (high, warp // high)
 
@@ -121,7 +109,7 @@ def tile_of(
 def _power(size: Dim, limit: int) -> int:
     """The least power of two that a known size does not exceed, or ``limit``, a power of two."""
     known = size.constant()
-    return limit if known is None else min(limit, 1 << max(known - 1, 0).bit_length())
+    return limit if known is None else min(limit, power_of_two(known))
 
 
 def warp_tile_of(tile: tuple[int, int], warp: int) -> list[int]:
@@ -132,28 +120,27 @@ def warp_tile_of(tile: tuple[int, int], warp: int) -> list[int]:
     return [rows // down, columns * down // warps]
 
 
-def vector_of(kernel: KernelOp, spaces: Sequence[Space]) -> int:
+def vector_of(loops: Loops) -> int:
     """Elements that one access can take at most: 1 where none lie side by side for a thread."""
-    columns = {s.column for s in spaces}
+    columns = {s.column for s in loops.spaces}
     if len(columns) > 1 or None in columns:
         return 1
-    values = list(kernel.yield_op.values)
     # A thread has vectors where it reduces alone, and where rows of threads part a reduction, each
     # with columns of its own; not where a row's threads share one.
-    parted = all(s.row is None and not s.walked for s in spaces)
-    if not parted and not reduces_alone(kernel, spaces):
+    parted = all(s.row is None and not s.walked for s in loops.spaces)
+    if not parted and not reduces_alone(loops):
         return 1
-    reads = any(isinstance(op, ReadOp) for op in made_by(values))
-    if reads and not columns & neighbours_of(values) and not turned_reads(kernel, spaces):
+    reads = any(isinstance(op, ReadOp) for op in made_by(loops.values))
+    if reads and not columns & neighbours_of(loops.values) and not loops.turned:
         return 1
-    widest = max(element_bytes(t.element_type) for t in kernel.seen)
+    widest = max(element_bytes(t.element_type) for t in loops.kernel.seen)
     return min(VECTOR, MAX_VECTOR_BYTES // widest)
 
 
-def reduces_alone(kernel: KernelOp, spaces: Sequence[Space]) -> bool:
+def reduces_alone(loops: Loops) -> bool:
     """Whether each point of a tile has reductions of its own, so that no threads part them."""
-    own = [set(type_of(r.result).labels) for r in reductions_in(list(kernel.yield_op.values))]
-    return all({s.row, s.column} <= labels and not s.walked for labels in own for s in spaces)
+    own = [set(type_of(reduce.result).labels) for reduce in loops.reductions]
+    return all({s.row, s.column} <= labels and not s.walked for labels in own for s in loops.spaces)
 
 
 def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
@@ -161,30 +148,27 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
 
     A thread that reduces alone has more to do with a vector: there are to be enough of them.
     """
-    kernel, spaces = loops.kernel, spaces_of(loops.expanded)
-    reduces = bool(reductions_in(list(loops.expanded.yield_op.values)))
-    alone = reduces_alone(loops.expanded, spaces)
+    kernel, alone = loops.kernel, reduces_alone(loops)
     found: list[ScheduleOp] = []
-    turned = turned_reads(loops.expanded, spaces)
     tensors = [out.shape for out in kernel.outs if out.shape]
-    tensors += [cast("MemRefType", op.tensor.type).shape for op in turned]
+    tensors += [cast("MemRefType", op.tensor.type).shape for op in loops.turned]
     rows = dict.fromkeys(shape[-1] for shape in tensors)
     # Every vector divides a row of 0 elements, and a tile of that has no room for one.
     empty = any(row.constant() == 0 for row in rows)
-    vector = 1 if empty else vector_of(loops.expanded, spaces)
+    vector = 1 if empty else vector_of(loops)
     while vector > 1:
         facts = [Assumption(row.mod(vector), "==") for row in rows]
-        if reduces and alone:
+        if loops.reductions and alone:
             threads = ARCHS[arch].multiprocessors * WARPS * ARCHS[arch].warp
-            points = prod(spaces[0].sizes, start=Dim.const(1))
+            points = prod(loops.spaces[0].sizes, start=Dim.const(1))
             facts.append(Assumption(points - threads * vector, ">="))
         when = left_open(kernel, facts)
         if when is not None:
-            whole = _schedule(loops, arch, spaces, not alone, "vector", vector, when)
+            whole = _schedule(loops, arch, not alone, "vector", vector, when)
             found += [*_split(loops, whole, facts), whole]
             break
         vector //= 2  # known rows may be multiples of fewer
-    found.append(_schedule(loops, arch, spaces, not alone, "scalar", 1, ()))
+    found.append(_schedule(loops, arch, not alone, "scalar", 1, ()))
     return found
 
 
@@ -195,7 +179,7 @@ def _split(loops: Loops, whole: ScheduleOp, facts: Sequence[Assumption]) -> Iter
     size = split_size(loops.expanded, (rows, columns))
     if chip.cluster < SPLIT or size is None:
         return
-    (space,) = spaces_of(loops.expanded)
+    (space,) = loops.spaces
     tiles = prod(space.sizes[:-1], start=space.sizes[-1].ceildiv(columns))
     few = Assumption(Dim.const(chip.multiprocessors // 2) - tiles, ">=")
     long = Assumption(size - SPLIT * LONG * rows, ">=")
@@ -208,15 +192,13 @@ def _split(loops: Loops, whole: ScheduleOp, facts: Sequence[Assumption]) -> Iter
 def _schedule(
     loops: Loops,
     arch: str,
-    spaces: Sequence[Space],
     parts: bool,
     variant: str,
     vector: int,
     when: Sequence[Assumption],
 ) -> ScheduleOp:
-    kernel, turned = loops.kernel, turned_reads(loops.expanded, spaces)
-    widths = [element_bytes(op.result.type.element_type) for op in turned]
-    tile = tile_of(loops.expanded, spaces, arch, parts, vector, min(widths, default=None))
+    kernel, spaces = loops.kernel, loops.spaces
+    tile = tile_of(loops, arch, parts, vector)
     bind: Record = {}
     tails: dict[str, None] = {}
     for space in spaces:
@@ -258,9 +240,7 @@ def _schedule(
 
 def turned_names(loops: Loops) -> list[str]:
     """The tensors that a kernel turns in shared memory."""
-    kernel = loops.expanded
-    reads = turned_reads(kernel, spaces_of(kernel))
-    return list(dict.fromkeys(kernel.name_of(op.tensor) for op in reads))
+    return list(dict.fromkeys(loops.expanded.name_of(op.tensor) for op in loops.turned))
 
 
 def check_cached(loops: Loops, plan: ScheduleOp) -> None:

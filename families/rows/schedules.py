@@ -16,7 +16,12 @@ from xdsl.dialects.builtin import StringAttr
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import Value
-from polyc.families.facts import holds_always, left_open, pointers_promised
+from polyc.families.facts import (
+    holds_always,
+    left_open,
+    pointers_promised,
+    power_of_two,
+)
 from polyc.families.family import Family, Fields, bad_plan, fitted
 from polyc.families.rows.recognise import Rows, find_rows, row_lengths
 
@@ -52,14 +57,14 @@ class RowsVariant:
         if known is not None:
             columns = min(columns, max(1, -(-known // least)) * least)
             if warps == 1:
-                whole = self.vector * _power_of_two(-(-known // self.vector))
+                whole = self.vector * power_of_two(-(-known // self.vector))
                 columns = min(columns, whole if rows.outer else max(whole, WARP))
         while self.way == "resident" and columns > least and _at_most(rows, columns // 2):
             columns //= 2
         if rows.outer:
             taken = max(1, WARP * HELD // columns) if warps == 1 else 1
             if (count := rows.outer[-1].size.constant()) is not None:
-                taken = min(taken, _power_of_two(-(-count // self.rows)))
+                taken = min(taken, power_of_two(-(-count // self.rows)))
             taken = max(taken, WARP // columns)
             height = self.rows * taken
         return {
@@ -67,11 +72,6 @@ class RowsVariant:
             "warp_tile": [taken, columns // warps],
             "vectorize": self.vector,
         }
-
-
-def _power_of_two(least: int) -> int:
-    """The smallest power of two that is as large."""
-    return 1 << max(0, least - 1).bit_length()
 
 
 WARP = 32

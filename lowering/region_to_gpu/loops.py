@@ -221,12 +221,7 @@ class Builder:
         tile_sizes = _tile_sizes(space, self.plan)
         place = tile.TileCoordinatesOp(whole, tile_sizes, raster, group, cluster=True)
         emit.op(located(place, self.kernel.yield_op))
-        places: dict[str, AxisPlace] = {}
-        for i, (label, start) in enumerate(zip(space.labels, place.coordinates, strict=True)):
-            if label is not None:
-                along = i - len(space.outer) if i >= len(space.outer) else None
-                places[label] = AxisPlace(along, start)
-                start.name_hint = f"{label}0"
+        places = _places(space, place.coordinates)
         scope = Scope(emit, places)
         self.rank = emit.value(ClusterRankOp(), "rank")
         for reduce in reductions_in(list(self.kernel.yield_op.values)):
@@ -240,18 +235,13 @@ class Builder:
         body = Block(arg_types=[INDEX] * (len(steps) + 1))
         *starts, ordinal = body.args
         ordinal.name_hint = "tile"
-        places: dict[str, AxisPlace] = {}
         walks: list[Walk] = []
         sizes, tiles = list(space.sizes), list(steps)
-        for i, (label, start) in enumerate(zip(space.labels, starts, strict=True)):
-            along = i - len(space.outer) if i >= len(space.outer) else None
-            if label in space.walked:
-                walks.append(Walk(label, along, sizes[i], steps[i]))
+        for i, label in enumerate(space.labels):
+            if label is not None and label in space.walked:
+                walks.append(Walk(label, space.along(i), sizes[i], steps[i]))
                 sizes[i], tiles[i] = Dim.const(1), 1
-            elif label is not None:
-                places[label] = AxisPlace(along, start)
-                start.name_hint = f"{label}0"
-        scope = Scope(Emit(), places)
+        scope = Scope(Emit(), _places(space, starts))
         for reduce in reductions_in([self.kernel.yield_op.values[i] for i in space.outputs]):
             self.reduction(scope, reduce)
         self.walk(scope, space, walks)
@@ -403,16 +393,16 @@ class Builder:
         along = apart.get(label)
         size = self.frame.size(size_of(reduce, label))
         step = 1 if along is None else self.tile[along]
-        shared = along == 0 and self.rank is not None
+        rank = self.rank if along == 0 else None
 
         def body(inner: Emit, at: SSAValue) -> None:
-            if shared and self.rank is not None:
+            if rank is not None:
                 own = affine_dim(0) + affine_dim(1) * step
-                at = inner.apply(own, [at, self.rank])
+                at = inner.apply(own, [at, rank])
             self.loop(scope.inside(inner, label, AxisPlace(along, at)), reduce, rest, apart, acc)
 
         hint = label if along is None else f"{label}0"
-        scope.emit.loop(size, body, step=step * self.parts if shared else step, hint=hint)
+        scope.emit.loop(size, body, step=step if rank is None else step * self.parts, hint=hint)
 
     def before(self, scope: Scope, value: SSAValue, bound: Set[str]) -> None:
         """The reductions that ``value`` needs and that depend on none of ``bound``."""
@@ -441,6 +431,16 @@ class Builder:
 
         wanted = [Wanted(reduce.operand, acc, (ROW, COLUMN), combined)]
         self.map(scope, acc, list(tails), lambda _: wanted, reduce, [reduce.operand])
+
+
+def _places(space: Space, starts: Sequence[SSAValue]) -> dict[str, AxisPlace]:
+    """Where a tile stands along the axes of a space that no block walks."""
+    places: dict[str, AxisPlace] = {}
+    for i, (label, start) in enumerate(zip(space.labels, starts, strict=True)):
+        if label is not None and label not in space.walked:
+            places[label] = AxisPlace(space.along(i), start)
+            start.name_hint = f"{label}0"
+    return places
 
 
 def _rounded(emit: Emit, value: SSAValue, reduce: ReduceOp) -> SSAValue:

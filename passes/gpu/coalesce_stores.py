@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, memref, scf, vector
-from xdsl.dialects.builtin import ModuleOp, VectorType, i32
+from xdsl.dialects.builtin import ModuleOp, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import (
     AffineConstraintExpr,
@@ -28,7 +28,7 @@ from xdsl.transforms.loop_invariant_code_motion import move_loop_invariant_code
 from polyc.affine import isl
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.loops import is_unrolled
-from polyc.dialects.gpu.types import GlobalType, element_bytes
+from polyc.dialects.gpu.types import GlobalType, element_bytes, vector_of
 from polyc.passes.support.gpu.symbols import constant_of
 from polyc.passes.support.gpu.vectors import Access, guards_bounds
 from polyc.rewriting.driver import rewrite
@@ -140,11 +140,11 @@ class TransposeQuads(RewritePattern):
                 values: dict[SSAValue, SSAValue] = {variable: r}
                 clone_into(body, values, inner)
                 pair = values.get(store.value, store.value)
-                one = inner.value(vector.BitcastOp(pair, VectorType(i32, [1])))
+                one = inner.value(vector.BitcastOp(pair, vector_of(i32, 1)))
                 words.append(inner.value(hw.UnpackOp(one, 0)))
             words = transposed(inner, words, lane)
             packed = inner.value(hw.PackOp(words))
-            line = inner.value(vector.BitcastOp(packed, VectorType(element, [PAIR * QUAD])))
+            line = inner.value(vector.BitcastOp(packed, vector_of(element, PAIR * QUAD)))
             first = inner.apply(start, [g])
             operands = [first, *access.values[1:]]
             at = [inner.apply(e, operands) for e in access.exprs]

@@ -36,6 +36,7 @@ from polyc.dialects.gpu.types import (
     MBarrierType,
     SharedType,
     index_attr,
+    vector_of,
 )
 
 
@@ -174,7 +175,7 @@ class PackOp(IRDLOperation):
     assembly_format = "$values attr-dict `:` type($values) `->` type($result)"
 
     def __init__(self, values: Sequence[SSAValue], result_type: Attribute | None = None) -> None:
-        vector = result_type or VectorType(values[0].type, [len(values)])
+        vector = result_type or vector_of(values[0].type, len(values))
         super().__init__(operands=[list(values)], result_types=[vector])
 
     def verify_(self) -> None:

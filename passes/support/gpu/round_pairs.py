@@ -7,14 +7,14 @@ registers next (stmatrix, a left operand of wgmma, a store) wants them as words.
 from __future__ import annotations
 
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import VectorType, f32
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.traits import is_side_effect_free
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.loops import is_unrolled
-from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.gpu.types import element_bytes, vector_of
 from polyc.passes.support.gpu.symbols import constant_of
 from polyc.passes.support.gpu.vectors import clone_lanes, guards_bounds, is_vector
 from polyc.rewriting.emit import Emit, affine_dim, clone_into
@@ -73,7 +73,7 @@ class RoundPairs(RewritePattern):
         owner = op.value.owner
         assert isinstance(owner, arith.TruncFOp)
         wide = emit.value(hw.PackOp([m.get(owner.input, owner.input) for m in maps]))
-        narrow = VectorType(owner.result.type, [PAIR])
+        narrow = vector_of(owner.result.type, PAIR)
         rounded = emit.value(arith.TruncFOp(wide, narrow), op.value.name_hint)
         for lane, values in enumerate(maps):
             element = emit.value(hw.UnpackOp(rounded, lane))

@@ -6,7 +6,7 @@ layouts, before its tile ops are lowered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
@@ -27,7 +27,7 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.passes.support.gpu.free_layouts import layout_of
 from polyc.passes.support.gpu.scope import WARPGROUP, Scope, scope_of
-from polyc.passes.support.gpu.spread import Spread, function_of
+from polyc.passes.support.gpu.spread import Point, Spread, function_of
 from polyc.passes.support.gpu.tile_copies import CHUNK_BYTES, widest
 from polyc.passes.support.gpu.tile_stores import WARP, LowerStmatrix, Writers
 
@@ -35,48 +35,48 @@ How = Literal["threads", "atomic", "cp_async", "tma", "wgmma", "bulk"]
 """Who touches the bytes.  Of threads, an access is done when the next op begins; the others are
 asynchronous: cp.async, TMA loads, wgmma, TMA stores."""
 
-Span = tuple[int, int]
-"""The first and the last thread of a scope that touch an element."""
-
 
 def unknown() -> None:
     """Nothing is known of who touches what."""
 
 
-Touch = tuple[int, tuple[int, ...]]
-"""A thread of a scope, and the coordinates of an element that it touches."""
+NOBODY = -1
+"""Stands for the thread that touches an element where none does."""
 
 
 @dataclass(frozen=True, eq=False)
 class Holders:
-    """The threads of a scope that touch each element of a tile, the first and the last one;
-    elements that none touches are left out."""
+    """The threads of a scope that touch each element of a tile, row after row: the first one and
+    the last one, or ``NOBODY`` twice."""
 
-    spans: dict[int, Span]
+    first: Sequence[int]
+    last: Sequence[int]
 
     @staticmethod
-    def of(touches: Iterable[Touch], sizes: Sequence[int], first: bool = False) -> Holders:
-        """From who touches what; with ``first``, of several threads only the first one does."""
-        spans: dict[int, Span] = {}
-        for thread, place in touches:
-            if any(not 0 <= p < n for p, n in zip(place, sizes, strict=True)):
-                continue
-            element = 0
-            for p, n in zip(place, sizes, strict=True):
-                element = element * n + p
-            low, high = spans.get(element, (thread, thread))
-            low, high = min(low, thread), max(high, thread)
-            spans[element] = (low, low if first else high)
-        return Holders(spans)
+    def of(touched: Sequence[Sequence[int]], count: int, first: bool = False) -> Holders:
+        """From the elements that each thread touches, of ``count``.
+
+        With ``first``, of several threads only the first one touches an element.
+        """
+        low, high = [NOBODY] * count, [NOBODY] * count
+        for thread in reversed(range(len(touched))):
+            for element in touched[thread]:
+                low[element] = thread
+        if first:
+            return Holders(low, low)
+        for thread, elements in enumerate(touched):
+            for element in elements:
+                high[element] = thread
+        return Holders(low, high)
 
     @lru_cache(maxsize=4096)  # noqa: B019  Holders are few, and are kept anyway.
     def apart(self, other: Holders, group: int = 1) -> bool:
         """Whether some element is touched by threads of two groups of ``group`` neighbours."""
-        for element, (first, last) in self.spans.items():
-            if (span := other.spans.get(element)) is not None:
-                low, high = min(first, span[0]), max(last, span[1])
-                if low // group != high // group:
-                    return True
+        ours, others = (self.first, self.last), (other.first, other.last)
+        for one, last, two, end in zip(*ours, *others, strict=True):
+            low, high = min(one, two), max(last, end)
+            if low != high and low != NOBODY and low // group != high // group:
+                return True
         return False
 
 
@@ -171,14 +171,16 @@ def _copy(op: tile.CopyOp) -> Iterator[Access]:
 @lru_cache(maxsize=256)
 def chunks(sizes: tuple[int, ...], width: int, threads: int) -> Holders:
     """Neighbouring threads have neighbouring chunks of ``width`` elements, row after row."""
-    return Holders({e: ((t := e // width % threads), t) for e in range(prod(sizes))})
+    held = [e // width % threads for e in range(prod(sizes))]
+    return Holders(held, held)
 
 
 @lru_cache(maxsize=256)
 def leaders(sizes: tuple[int, ...], groups: int) -> Holders:
     """The first thread of each of ``groups`` warpgroups has the rows of its own."""
     share = prod(sizes) // groups
-    return Holders({e: ((t := e // share * WARPGROUP), t) for e in range(prod(sizes))})
+    held = [e // share * WARPGROUP for e in range(prod(sizes))]
+    return Holders(held, held)
 
 
 def _moved(op: tile.CopyOp, fragment: SSAValue, shared: SharedType, first: bool) -> Holders | None:
@@ -204,12 +206,24 @@ def _placed(
         spread = Spread.of(layout)
     except ValueError:
         return None
-    touches = (
-        (t, tuple(a + b + s for a, b, s in zip(start, move, shift, strict=True)))
-        for t, start in enumerate(spread.threads)
-        for move in spread.registers
-    )
-    return Holders.of(touches, sizes, first)
+    starts = [_plus(start, shift) for start in spread.threads]
+    steps = [_element(move, sizes) for move in spread.registers]
+    if all(
+        min(s[axis] for s in starts) + min(m[axis] for m in spread.registers) >= 0
+        and max(s[axis] for s in starts) + max(m[axis] for m in spread.registers) < n
+        for axis, n in enumerate(sizes)
+    ):  # Nothing lies outside of the tile.
+        touched = [[at + step for step in steps] for at in (_element(s, sizes) for s in starts)]
+    else:
+        touched = [
+            [
+                _element(start, sizes) + step
+                for move, step in zip(spread.registers, steps, strict=True)
+                if _is_inside(_plus(start, move), sizes)
+            ]
+            for start in starts
+        ]
+    return Holders.of(touched, prod(sizes), first)
 
 
 def _mapped(op: tile.MapOp, access: AffineMap, shared: SharedType) -> Holders | None:
@@ -227,12 +241,25 @@ def _read(layout: FragmentLayoutAttr, access: AffineMap, sizes: tuple[int, ...])
     except ValueError:
         return None
     place = function_of(access)
-    touches = (
-        (t, place([a + b for a, b in zip(start, move, strict=True)]))
-        for t, start in enumerate(spread.threads)
-        for move in spread.registers
-    )
-    return Holders.of(touches, sizes)
+    read = [[place(_plus(start, move)) for move in spread.registers] for start in spread.threads]
+    touched = [[_element(p, sizes) for p in places if _is_inside(p, sizes)] for places in read]
+    return Holders.of(touched, prod(sizes))
+
+
+def _plus(place: Point, move: Point) -> Point:
+    return tuple([a + b for a, b in zip(place, move, strict=True)])
+
+
+def _is_inside(place: Point, sizes: Sequence[int]) -> bool:
+    return all(0 <= p < n for p, n in zip(place, sizes, strict=True))
+
+
+def _element(place: Point, sizes: Sequence[int]) -> int:
+    """The number of the element at a place, row after row; a sum's is the sum of the numbers."""
+    element = 0
+    for p, n in zip(place, sizes, strict=True):
+        element = element * n + p
+    return element
 
 
 def names_symbols(expr: AffineExpr) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects import arith, memref, vector
-from xdsl.dialects.builtin import UnitAttr, UnrealizedConversionCastOp, VectorType, i32
+from xdsl.dialects.builtin import UnitAttr, UnrealizedConversionCastOp, i32
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -17,6 +17,7 @@ from polyc.dialects.gpu.types import (
     SharedType,
     element_bytes,
     register_count,
+    vector_of,
 )
 from polyc.passes.support.gpu.mma_steps import (
     K_STEP,
@@ -50,8 +51,8 @@ def words_of(emit: Emit, fragment: SSAValue) -> SSAValue:
             for lane in (0, 1)
         ]
         packed = inner.value(hw.PackOp(pair))
-        assert packed.type == VectorType(element, [2])
-        word = inner.value(vector.BitcastOp(packed, VectorType(i32, [1])))
+        assert packed.type == vector_of(element, 2)
+        word = inner.value(vector.BitcastOp(packed, vector_of(i32, 1)))
         inner.op(memref.StoreOp.get(inner.value(hw.UnpackOp(word, 0)), words, [r]))
 
     emit.loop(count // 2, pack, unroll=True, hint="r")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import VectorType, i32
+from xdsl.dialects.builtin import i32
 from xdsl.ir import BlockArgument, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -20,6 +20,7 @@ from polyc.dialects.gpu.types import (
     SharedType,
     TensorMapType,
     element_bytes,
+    vector_of,
 )
 from polyc.passes.support.gpu.scope import scope_barrier, scope_of, thread_in_scope
 from polyc.passes.support.gpu.symbols import bound_memory, enclosing_kernel
@@ -272,7 +273,7 @@ class LowerRegisterStore(_ThreadCopy):
     ) -> None:
         assert isinstance(op.target.type, GlobalType)
         element = op.target.type.element_type
-        kind = element if elements == 1 else VectorType(element, [elements])
+        kind = element if elements == 1 else vector_of(element, elements)
         value = emit.value(hw.LoadSharedOp(address, kind))
         emit.op(hw.StoreGlobalOp(value, op.target, at))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import VectorType, i1
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -22,6 +22,7 @@ from polyc.dialects.gpu.types import (
     GlobalType,
     SharedType,
     element_bytes,
+    vector_of,
 )
 from polyc.passes.support.gpu.free_layouts import ACCESS_BYTES, layout_of
 from polyc.passes.support.gpu.scope import scope_of, thread_in_scope
@@ -103,7 +104,7 @@ def when_needed(emit: Emit, condition: SSAValue | None, body: Callable[[Emit], N
 
 def wide(element: Attribute, width: int) -> Attribute:
     """The type of ``width`` elements in one access."""
-    return VectorType(element, [width]) if width > 1 else element
+    return vector_of(element, width) if width > 1 else element
 
 
 def load_registers(emit: Emit, registers: SSAValue, r: SSAValue, width: int) -> SSAValue:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import memref, vector
-from xdsl.dialects.builtin import VectorType, i32
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -19,6 +19,7 @@ from polyc.dialects.gpu.types import (
     FragmentType,
     GlobalType,
     SharedType,
+    vector_of,
 )
 from polyc.passes.support.gpu.mma_steps import is_packed
 from polyc.passes.support.gpu.scope import thread_in_scope
@@ -153,7 +154,7 @@ class ThreadMap:
         for value, target in zip(self.end.values, self.op.outputs, strict=True):
             if is_packed(target):
                 halves = [values.get(value, value) for values in both]
-                bits = VectorType(i32, [1])
+                bits = vector_of(i32, 1)
                 found = vector.BitcastOp(emit.value(hw.PackOp(halves)), bits)
                 whole = emit.value(hw.UnpackOp(emit.value(found), 0), value.name_hint)
                 emit.op(memref.StoreOp.get(whole, self.registers[target], [word]))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, memref, vector
-from xdsl.dialects.builtin import VectorType, i32
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -22,6 +22,7 @@ from polyc.dialects.gpu.types import (
     SharedType,
     TensorMapType,
     element_bytes,
+    vector_of,
 )
 from polyc.passes.support.gpu.free_layouts import layout_of
 from polyc.passes.support.gpu.scope import (
@@ -89,7 +90,7 @@ class LowerStmatrix(RewritePattern):
                     for i in (0, 1)
                 ]
                 packed = inner.value(hw.PackOp(pair))
-                bits = inner.value(vector.BitcastOp(packed, VectorType(i32, [1])))
+                bits = inner.value(vector.BitcastOp(packed, vector_of(i32, 1)))
                 value = inner.value(hw.UnpackOp(bits, 0))
                 inner.op(memref.StoreOp.get(value, word, [inner.index(q)]))
             inner.op(hw.StmatrixOp(word, inner.index(0), address))

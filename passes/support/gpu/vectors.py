@@ -23,7 +23,7 @@ from xdsl.ir.affine import (
 from polyc.affine import isl
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import GlobalType, element_bytes
+from polyc.dialects.gpu.types import GlobalType, element_bytes, vector_of
 from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel, is_size
 from polyc.rewriting.emit import Emit, affine_dim, clone_into
 from polyc.rewriting.postorder import computed
@@ -229,7 +229,7 @@ def clone_lanes(
         return None if value is None else at(value, 0)
 
     if isinstance(op, hw.LoadGlobalOp) and wide:
-        vector = VectorType(op.result.type, [len(maps)])
+        vector = vector_of(op.result.type, len(maps))
         load = hw.LoadGlobalOp(
             op.tensor, [at(i, 0) for i in op.indices], vector, first(op.predicate)
         )

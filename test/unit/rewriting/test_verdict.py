@@ -133,6 +133,11 @@ def moves_a_definition(m: ModuleOp) -> None:
 
 
 @fault
+def asks_the_other_branch(m: ModuleOp) -> None:
+    op(m, scf.YieldOp, 1).operands = [op(m, arith.MuliOp).results[0]]
+
+
+@fault
 def leaves_a_branch(m: ModuleOp) -> None:
     inner = op(m, arith.MuliOp).results[0]
     op(m, func.ReturnOp).operands = [inner]
