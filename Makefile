@@ -19,8 +19,8 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(STAMP)
 	@$(BIN)/polyc run $(DEMO)
 
-# Every check runs, also after one failed; pytest is last, so that its summary closes.  The check
-# of types uses little more than one processor, and runs beside lit's tests.
+# Every check runs, also after one failed.  The check of types uses little more than one processor,
+# and runs beside the tests.
 test: $(STAMP)
 	@failed=""; \
 	step() { echo "== $$1"; shift; "$$@"; }; \
@@ -28,9 +28,9 @@ test: $(STAMP)
 	step "ruff check" $(BIN)/ruff check --quiet . || failed="$$failed ruff-check"; \
 	step "ruff format" $(BIN)/ruff format --check --quiet . || failed="$$failed ruff-format"; \
 	step "lit" $(BIN)/lit -q test/filecheck || failed="$$failed lit"; \
+	step "pytest" $(BIN)/pytest -q -n $(JOBS) test/unit test/docs || failed="$$failed pytest"; \
 	step "pyright" wait $$types || failed="$$failed pyright"; \
 	cat $(VENV)/pyright.txt; \
-	step "pytest" $(BIN)/pytest -q -n $(JOBS) test/unit test/docs || failed="$$failed pytest"; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 # What differs from a commit: lint, types, and the texts and unit tests that are about it.

@@ -74,7 +74,8 @@ def test_a_size_of_0_is_a_symbol_that_is_0(name: str, size: str) -> None:
     arch = arch_of(name)  # one of the program with symbols serves all of its sizes
     number = text(name, {size: "0"})
     found = played(number, arch, set())
-    assert compile_cuda(lowered(number, arch).cuda(), arch).image
+    if size == sizes_of(name)[-1]:  # what is printed where one or another is 0 differs little
+        assert compile_cuda(lowered(number, arch).cuda(), arch).image
     if name != "reshape_view":  # of symbols a view of memory that no kernel takes, see below
         assert same(found, played(text(name, {}), arch, {size}))
 
@@ -92,8 +93,16 @@ def test_numbers_beside_a_0(name: str) -> None:
     played(text(name, {**numbers, sizes[-1]: "0"}), arch_of(name), set())
 
 
-@pytest.mark.parametrize("size", ["0 * Z", "(Z - Z)", "(8 floordiv 9)", "(6 mod 3)"])
-@pytest.mark.parametrize("name", ["relu", "gemm", "softmax", "concat", "pad", "reshape_flat"])
+ARITHMETIC = ("0 * Z", "(Z - Z)", "(8 floordiv 9)", "(6 mod 3)")
+"""Spellings of 0."""
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("relu", size) for size in ARITHMETIC]
+    + list(zip(("gemm", "softmax", "concat", "pad"), ARITHMETIC, strict=True))
+    + [("gemm", "(Z - Z)"), ("reshape_flat", "0 * Z")],
+)
 def test_a_0_of_arithmetic(name: str, size: str) -> None:
     for open_size in sizes_of(name):
         found = played(text(name, {open_size: size}), arch_of(name), set())
@@ -125,9 +134,8 @@ def test_a_view_of_what_has_no_element() -> None:
     ],
 )
 def test_what_nothing_gives(name: str, size: str, wanted: float) -> None:
-    for arch in ARCHS:
-        out = played(text(name, {size: "0"}), arch, set())[0].astype(np.float32)
-        assert out.size and np.array_equal(out, np.full(out.shape, wanted), equal_nan=True)
+    out = played(text(name, {size: "0"}), arch_of(name), set())[0].astype(np.float32)
+    assert out.size and np.array_equal(out, np.full(out.shape, wanted), equal_nan=True)
 
 
 @pytest.mark.parametrize("name", ["relu", "concat", "pad_by_size", "softmax", "gemm"])

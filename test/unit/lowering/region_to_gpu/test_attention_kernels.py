@@ -182,8 +182,12 @@ HEADS = (8, 24, 40, 72, 88, 120, 136, 248)
 """Heads that no step of tensor cores has."""
 
 
-@pytest.mark.parametrize("features", HEADS)
-@pytest.mark.parametrize(("arch", "variant"), [("sm_80", "cp_async"), ("sm_90a", "tma")])
+@pytest.mark.parametrize(
+    ("arch", "variant", "features"),
+    # In turn, and the widest on both.
+    [(*(("sm_80", "cp_async"), ("sm_90a", "tma"))[i % 2], n) for i, n in enumerate(HEADS)]
+    + [("sm_80", "cp_async", HEADS[-1])],
+)
 def test_heads_that_no_step_of_tensor_cores_has_compile_without_a_spill(
     arch: str, variant: str, features: int
 ) -> None:

@@ -42,7 +42,7 @@ RULES: dict[str, Rule] = {
 BY_CLASS = {"R2 split": "finite-only", "R2 join": "finite-only"}
 """Rules that random kernels give no use of a smaller class to."""
 
-EXAMPLES = settings(max_examples=250, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=160, deadline=None, derandomize=True, database=None)
 ALLOWED = {c: CLASSES[: CLASSES.index(c) + 1] for c in CLASSES}
 
 
