@@ -328,7 +328,8 @@ def _image(spread: Spread, by: AffineMap) -> tuple[Spread, tuple[int, ...]]:
             distinct = list(dict.fromkeys(places))
             origin = distinct[0]
             moves = tuple(tuple(a - b for a, b in zip(p, origin, strict=True)) for p in distinct)
-            known[start] = origin, moves, tuple(distinct.index(p) for p in places)
+            number = {p: i for i, p in enumerate(distinct)}
+            known[start] = origin, moves, tuple(number[p] for p in places)
         origin, moves, which = known[start]
         if first is None:
             first, order = moves, which
