@@ -185,7 +185,7 @@ def compile_program(stride: int, dtype: str) -> Program:
     finish(module)
     program = Program.compile(module)
     print(f"compiled {path.name} in {time.perf_counter() - start:.2f} s")
-    for line in program.result.warnings():
+    for line in program.warnings():
         print(f"  {line}")
     return program
 

@@ -191,7 +191,7 @@ def compile_programs(args: argparse.Namespace) -> dict[str, Program]:
         start = time.perf_counter()
         program = Program.compile(job.run().module)
         print(f"compiled for {arch} in {time.perf_counter() - start:.2f} s")
-        for line in program.result.warnings():
+        for line in program.warnings():
             print(f"  {line}")
         found[arch] = program
     return found

@@ -138,7 +138,7 @@ def compile_programs(op: str, dtype: str) -> list[tuple[str, Program]]:
         start = time.perf_counter()
         program = load(text, ARCH if kind == "polyc graph" else None)
         print(f"compiled {file} in {time.perf_counter() - start:.2f} s", flush=True)
-        for line in program.result.warnings():
+        for line in program.warnings():
             print(f"  {line}")
         found.append((kind, program))
     return found

@@ -9,8 +9,7 @@ the next call with PyTorch tensors of the same kind looks at their addresses alo
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm
 from typing import Any, TypeVar, cast
@@ -52,23 +51,24 @@ class _Call:
 class Program:
     """One graph compiled for one architecture.
 
-    Make one with ``Program.compile``.  ``result`` is the cubin with the compiler's log,
-    ``seconds`` the time that NVRTC took.
+    Make one with ``Program.compile``.  ``sources`` are CUDA C that is compiled side by side, and
+    ``results`` the cubin of each with the compiler's log.
 
     Any number of threads may use it at once.  What it holds on GPUs, code and workspaces, goes
     with it or at ``close``; a CUDA graph that was captured from its calls needs both.
     """
 
-    def __init__(self, module: GpuModuleOp, source: str) -> None:
+    def __init__(self, module: GpuModuleOp, sources: Iterable[str]) -> None:
         self.module = module
-        self.source = source
+        self.sources: list[str] = []
         self.arch = module.arch.data
         self.name = module.sym_name.data
         self.symbols = module.symbol_names
         self.facts = module.assumptions.data
-        start = time.perf_counter()
-        self.result: CompileResult = nvrtc.compile_cuda(source, self.arch, name=f"{self.name}.cu")
-        self.seconds = time.perf_counter() - start
+        # What is printed is kept, and goes on to the compiler.
+        kept = (self.sources.append(source) or source for source in sources)
+        self.results: list[CompileResult] = nvrtc.compile_each(kept, self.arch, f"{self.name}.cu")
+        self._unit = {k: i for i, result in enumerate(self.results) for k in result.kernels}
         dispatch: DispatchOp = module.dispatch()
         count = dispatch.num_inputs.value.data
         self.names = [n.data for n in dispatch.arg_names]
@@ -77,7 +77,7 @@ class Program:
         self._align = [_promised(attrs.data.get("align")) for attrs in dispatch.arg_attrs]
         kernels = {k.sym_name.data: k for k in module.kernels()}
         self._variants = [Variant(op, kernels) for op in dispatch.variants()]
-        self._modules: dict[int, driver.Module] = {}
+        self._modules: dict[tuple[int, int], driver.Module] = {}
         self._plans: dict[object, Plan] = {}
         self._calls: dict[object, _Call] = {}
         self._arenas = Arenas()
@@ -93,11 +93,11 @@ class Program:
         A module at tile level is lowered first, in a copy.  ``name`` picks one of several.
         Needs no GPU.  Raises PolycError.
         """
-        from polyc.lowering.gpu_to_cuda import cuda_source
+        from polyc.lowering.gpu_to_cuda import cuda_units
         from polyc.passes.finish import finished
 
         found = finished(gpu_module(module, name))
-        return cls(found, cuda_source(found))
+        return cls(found, cuda_units(found))
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -107,7 +107,11 @@ class Program:
     @property
     def kernels(self) -> Mapping[str, KernelInfo]:
         """Registers, spills and static shared memory of each kernel."""
-        return self.result.kernels
+        return {name: info for r in self.results for name, info in r.kernels.items()}
+
+    def warnings(self) -> tuple[str, ...]:
+        """Lines of the compiler's logs that speak of lost performance or are warnings."""
+        return tuple(line for result in self.results for line in result.warnings())
 
     def close(self) -> None:
         """Free what it holds on GPUs, after the calls that are under way.
@@ -300,7 +304,7 @@ class Program:
         with driver.current(home):
             streams.check_places(self._named(every), home)
             plan = self._choose(home, every, values, variant).plan(
-                every, values, driver.device(home), self._loaded(home).function
+                every, values, driver.device(home), self._functions(home)
             )
         return Bound(plan, home, [view.pointer for view in every])
 
@@ -425,7 +429,7 @@ class Program:
         key = (index, chosen.name, tuple(values.items()), shapes, residues)
         if (known := self._plans.get(key)) is not None:
             return known
-        plan = chosen.plan(views, values, driver.device(index), self._loaded(index).function)
+        plan = chosen.plan(views, values, driver.device(index), self._functions(index))
         with self._lock:
             _keep(self._plans, key, plan)
         return plan
@@ -444,7 +448,7 @@ class Program:
                 continue
             reason = found.refuses(values, views)
             if reason is None:
-                reason = found.crowded(values, driver.device(index), self._loaded(index).function)
+                reason = found.crowded(values, driver.device(index), self._functions(index))
             if reason is None:
                 return found
             reasons.append(f"{found.name}: {reason}")
@@ -458,21 +462,28 @@ class Program:
             "NoVariant", f"no kernel of {self.name} takes {values_text(values)}", notes=reasons
         )
 
-    def _loaded(self, index: int) -> driver.Module:
-        """The code on GPU ``index``, loaded once."""
-        with self._lock:
-            if index not in self._modules:
-                self._modules[index] = driver.Module(self._image(driver.device(index)), index)
-            return self._modules[index]
+    def _functions(self, index: int) -> Callable[[str], driver.Function]:
+        """The kernels on GPU ``index`` by name; code is loaded once, when it is first asked for."""
 
-    def _image(self, device: driver.Device) -> bytes:
-        """Code that ``device`` runs.
+        def function(name: str) -> driver.Function:
+            unit = self._unit.get(name, 0)
+            with self._lock:
+                if (index, unit) not in self._modules:
+                    image = self._image(driver.device(index), unit)
+                    self._modules[index, unit] = driver.Module(image, index)
+                module = self._modules[index, unit]
+            return module.function(name)
+
+        return function
+
+    def _image(self, device: driver.Device, unit: int) -> bytes:
+        """Code of one of ``sources`` that ``device`` runs.
 
         A chip later than the target runs the target's source compiled for itself, or PTX
         where NVRTC does not know it (S0.1); the ``a`` of ``sm_90a`` excludes that.
         """
         if device.runs(self.arch):
-            return self.result.image
+            return self.results[unit].image
         major, minor = device.capability
         number = self.arch.removeprefix("sm_")
         if number.endswith("a") or (major, minor) < (int(number[:-1]), int(number[-1])):
@@ -482,9 +493,9 @@ class Program:
                 f"({device.name}) is sm_{major}{minor}; compile for an architecture that it runs",
             )
         try:
-            return nvrtc.compile_cuda(self.source, f"sm_{major}{minor}").image
+            return nvrtc.compile_cuda(self.sources[unit], f"sm_{major}{minor}").image
         except PolycError:
-            return nvrtc.compile_cuda(self.source, self.arch, "ptx").image
+            return nvrtc.compile_cuda(self.sources[unit], self.arch, "ptx").image
 
 
 def gpu_module(module: Operation, name: str | None = None) -> GpuModuleOp:

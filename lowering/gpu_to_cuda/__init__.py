@@ -9,7 +9,7 @@ header, and the same IR gives the same bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
@@ -207,12 +207,16 @@ def _prelude(text: str, functions: dict[str, DeviceFunction], types: dict[str, C
 
 
 def _source(modules: Sequence[ModuleOp]) -> str:
+    head = "".join(f"// {m.sym_name.data} for {m.arch.data}\n" for m in modules)
+    return f"{head}\n{_text([kernel for m in modules for kernel in m.kernels()])}"
+
+
+def _text(kernels: Sequence[KernelOp]) -> str:
+    """Kernels behind the types and functions that they use."""
     functions: dict[str, DeviceFunction] = {}
     types: dict[str, CType] = {}
-    kernels = [kernel_text(k, functions, types) for m in modules for k in m.kernels()]
-    head = "".join(f"// {m.sym_name.data} for {m.arch.data}\n" for m in modules)
-    text = "\n".join(kernels)
-    return f"{head}\n{_prelude(text, functions, types)}{text}"
+    text = "\n".join([kernel_text(kernel, functions, types) for kernel in kernels])
+    return f"{_prelude(text, functions, types)}{text}"
 
 
 def cuda_source(gpu_module: ModuleOp) -> str:
@@ -222,6 +226,16 @@ def cuda_source(gpu_module: ModuleOp) -> str:
     lowers it, and ``BadName`` for a kernel whose name C cannot have.
     """
     return _source([gpu_module])
+
+
+def cuda_units(gpu_module: ModuleOp) -> Iterator[str]:
+    """The CUDA C of each kernel of one ``gpu.module`` by itself, to be compiled side by side.
+
+    Raises PolycError as ``cuda_source``.
+    """
+    head = f"// {gpu_module.sym_name.data} for {gpu_module.arch.data}\n"
+    for kernel in gpu_module.kernels():
+        yield f"{head}\n{_text([kernel])}"
 
 
 def print_cuda(module: BuiltinModuleOp, output: IO[str]) -> None:

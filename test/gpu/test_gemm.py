@@ -197,7 +197,7 @@ def test_no_kernel_spills(build: Build, gemm: Any, arch: str, element: str) -> N
     assert set(program.kernels) == set(program.variants)
     for name, info in program.kernels.items():
         assert info.spill_bytes == 0, f"{name} spills {info.spill_bytes} bytes"
-    assert not program.result.warnings()
+    assert not program.warnings()
 
 
 def test_the_device_is_described() -> None:

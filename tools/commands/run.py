@@ -150,8 +150,9 @@ def _compile(job: Compilation, steps: Steps) -> Program:
         kernels = program.kernels
         spilled = [name for name, info in kernels.items() if info.spill_bytes]
         plural = "" if len(kernels) == 1 else "s"
-        step.note = f"{len(kernels)} kernel{plural}, {len(program.result.image) // 1024} KiB"
-        if program.result.cached:
+        size = sum(len(result.image) for result in program.results)
+        step.note = f"{len(kernels)} kernel{plural}, {size // 1024} KiB"
+        if all(result.cached for result in program.results):
             step.note += ", from the cache"
         if spilled:
             step.note += f", spills in {', '.join(spilled)}"

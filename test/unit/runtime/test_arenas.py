@@ -229,7 +229,7 @@ def test_a_tensor_that_could_not_be_set_is_set_again(
 ) -> None:
     """It is an argument twice, and the call failed between the two."""
     source = 'extern "C" __global__ void k() {}'
-    job = Program(gpu_module(parse_text(ctx, TWICE, "t.mlir")), source)
+    job = Program(gpu_module(parse_text(ctx, TWICE, "t.mlir")), [source])
     first, second, y = torch.zeros(4), torch.zeros(4), torch.zeros(4)
     for x in (first, second, first):
         job.run([x], out=[y])

@@ -166,7 +166,7 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
 
 def program(ctx: Context, arch: str = "sm_90a", slow: str = "N >= 0") -> Program:
     text = MODULE.format(arch=arch, slow=slow)
-    return Program(gpu_module(parse_text(ctx, text, "m.mlir")), SOURCE)
+    return Program(gpu_module(parse_text(ctx, text, "m.mlir")), [SOURCE])
 
 
 def halves(*shape: int) -> np.ndarray[Any, Any]:
@@ -276,14 +276,14 @@ def test_which_chip_runs_a_cubin(arch: str, runs: list[str], does_not: list[str]
 def test_a_later_chip_gets_the_source_compiled_for_itself(ctx: Context, log: list[Any]) -> None:
     """The sm_80 kernels run on sm_90; the sm_90a ones run nowhere else (S0.1)."""
     job = program(ctx, "sm_80")
-    image = job._image(device("sm_90"))  # pyright: ignore[reportPrivateUsage]
+    image = job._image(device("sm_90"), 0)  # pyright: ignore[reportPrivateUsage]
     assert image[:4] == b"\x7fELF"
-    assert image != job.result.image
+    assert image != job.results[0].image
     # NVRTC knows no sm_30; PTX is for the driver to translate.
-    unknown = job._image(device("sm_199"))  # pyright: ignore[reportPrivateUsage]
+    unknown = job._image(device("sm_199"), 0)  # pyright: ignore[reportPrivateUsage]
     assert b".target sm_80" in unknown
     error = refused(
-        lambda: program(ctx)._image(device("sm_100"))  # pyright: ignore[reportPrivateUsage]
+        lambda: program(ctx)._image(device("sm_100"), 0)  # pyright: ignore[reportPrivateUsage]
     )
     assert error.kind == "ArchMismatch"
     assert "compiled for sm_90a, and GPU 0 (stand-in) is sm_100" in error.message
@@ -357,7 +357,7 @@ extern "C" __global__ void empty() {}
 
 
 def sequence(ctx: Context) -> Program:
-    return Program(gpu_module(parse_text(ctx, SEQUENCE, "s.mlir")), SEQUENCE_SOURCE)
+    return Program(gpu_module(parse_text(ctx, SEQUENCE, "s.mlir")), [SEQUENCE_SOURCE])
 
 
 def test_a_sequence_runs_in_order_with_its_workspaces(ctx: Context, log: list[Any]) -> None:
@@ -435,13 +435,13 @@ extern "C" __global__ void alone() {}
 def test_a_cooperative_grid_fits_on_the_chip(
     ctx: Context, log: list[Any], m: int, n: int, launched: tuple[str, tuple[int]]
 ) -> None:
-    job = Program(gpu_module(parse_text(ctx, COOPERATIVE, "c.mlir")), COOPERATIVE_SOURCE)
+    job = Program(gpu_module(parse_text(ctx, COOPERATIVE, "c.mlir")), [COOPERATIVE_SOURCE])
     job.run([np.zeros((m, n), np.float32)])
     assert [entry[:2] for entry in log] == [launched]
 
 
 def test_a_cooperative_grid_that_does_not_fit_says_so(ctx: Context, log: list[Any]) -> None:
-    job = Program(gpu_module(parse_text(ctx, COOPERATIVE, "c.mlir")), COOPERATIVE_SOURCE)
+    job = Program(gpu_module(parse_text(ctx, COOPERATIVE, "c.mlir")), [COOPERATIVE_SOURCE])
     error = refused(lambda: job.run([np.zeros((19, 7), np.float32)], variant="whole"))
     assert error.kind == "NoVariant"
     assert error.notes == (

@@ -83,7 +83,7 @@ gpu.module @views arch "sm_90a" symbols [N, H, F] {
 
 def viewed(ctx: Context) -> Program:
     source = 'extern "C" __global__ void views() {}'
-    return Program(gpu_module(parse_text(ctx, MODULE, "m.mlir")), source)
+    return Program(gpu_module(parse_text(ctx, MODULE, "m.mlir")), [source])
 
 
 def test_the_host_passes_the_address_and_the_sizes_of_the_view(

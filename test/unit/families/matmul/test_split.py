@@ -143,7 +143,7 @@ def test_splits_spill_nothing() -> None:
         found = {k: info for k, info in program.kernels.items() if "split" in k}
         assert len(found) == 3
         assert {k: i.spill_bytes for k, i in found.items() if i.spill_bytes} == {}, nvrtc.version()
-        assert not program.result.warnings()
+        assert not program.warnings()
 
 
 def test_sums_that_do_not_fit_are_refused(tmp_path: Path) -> None:
