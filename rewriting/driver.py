@@ -123,6 +123,21 @@ class _Walker(PatternRewriteWalker):
         for inner in reversed(found):  # The worklist is a stack.
             self._worklist.push(inner)
 
+    def _handle_operation_replacement(
+        self, op: Operation, new_results: Sequence[SSAValue | None]
+    ) -> None:
+        for result in op.results:
+            for use in result.uses:
+                self._handle_operation_modification(use.operation)
+
+    def _handle_operation_modification(self, op: Operation) -> None:
+        """Visit ``op`` again, unless it stands nowhere.
+
+        What makes an op and leaves it out lets it use its operands all the same.
+        """
+        if op.parent is not None:
+            super()._handle_operation_modification(op)
+
     def _collect(self, region: Region, types: tuple[type, ...], found: list[Operation]) -> None:
         """Append the ops in ``region`` that are of ``types``, in the order of the walk."""
         known, inner_first = self._wanted, self.walk_regions_first

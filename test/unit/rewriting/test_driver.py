@@ -82,6 +82,16 @@ def test_recursive_repeats_and_plain_does_not(ctx: Context):
     assert value(often) == builtin.IntegerAttr(0, i32)
 
 
+def test_a_user_that_stands_nowhere_is_not_visited(ctx: Context):
+    """An op that was made and left out uses its operands, and has no place to insert anything."""
+    module = parse_text(ctx, TEXT, "t.mlir")
+    first = next(iter(module.ops))
+    assert isinstance(first, arith.ConstantOp)
+    lost = arith.AddiOp(first, first)
+    assert rewrite(module, [CountDown(), AddToMul()], recursive=True)
+    assert lost.parent is None and lost.lhs is not first.result
+
+
 def test_unused_pure_ops_stay(ctx: Context):
     module = parse_text(ctx, "%0 = arith.constant 0 : i32", "t.mlir")
     assert not rewrite(module, [CountDown()], recursive=True)
