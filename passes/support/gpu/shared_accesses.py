@@ -207,23 +207,21 @@ def _placed(
     except ValueError:
         return None
     starts = [_plus(start, shift) for start in spread.threads]
-    steps = [_element(move, sizes) for move in spread.registers]
-    if all(
-        min(s[axis] for s in starts) + min(m[axis] for m in spread.registers) >= 0
-        and max(s[axis] for s in starts) + max(m[axis] for m in spread.registers) < n
-        for axis, n in enumerate(sizes)
-    ):  # Nothing lies outside of the tile.
-        touched = [[at + step for step in steps] for at in (_element(s, sizes) for s in starts)]
-    else:
-        touched = [
-            [
-                _element(start, sizes) + step
-                for move, step in zip(spread.registers, steps, strict=True)
-                if _is_inside(_plus(start, move), sizes)
-            ]
-            for start in starts
-        ]
-    return Holders.of(touched, prod(sizes), first)
+    moves = spread.registers
+    steps = [_element(move, sizes) for move in moves]
+    low, high = [tuple(map(end, zip(*moves, strict=True))) for end in (min, max)]
+
+    def touched(start: Point) -> list[int]:
+        """The elements of a thread, whose registers mostly are all in the tile or all outside."""
+        at = _element(start, sizes)
+        if _is_inside(_plus(start, low), sizes) and _is_inside(_plus(start, high), sizes):
+            return [at + step for step in steps]
+        if any(s + b < 0 or s + a >= n for s, a, b, n in zip(start, low, high, sizes, strict=True)):
+            return []
+        inside = [_is_inside(_plus(start, move), sizes) for move in moves]
+        return [at + step for step, here in zip(steps, inside, strict=True) if here]
+
+    return Holders.of([touched(start) for start in starts], prod(sizes), first)
 
 
 def _mapped(op: tile.MapOp, access: AffineMap, shared: SharedType) -> Holders | None:

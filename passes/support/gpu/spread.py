@@ -105,11 +105,13 @@ def _divisors(n: int) -> list[int]:
 
 
 def _runs(points: Sequence[Point], count: int, step: Point) -> bool:
-    return all(
-        points[i]
-        == tuple(a + i % count * s for a, s in zip(points[i - i % count], step, strict=True))
-        for i in range(len(points))
-    )
+    for first in range(0, len(points), count):
+        place = points[first]
+        for point in points[first : first + count]:
+            if point != place:
+                return False
+            place = tuple([a + s for a, s in zip(place, step, strict=True)])
+    return True
 
 
 def _expr(parts: Sequence[Digit], axis: int, variable: AffineExpr, total: int) -> AffineExpr:
