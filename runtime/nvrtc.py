@@ -26,11 +26,12 @@ from polyc.dialects.common.diagnostic import PolycError
 
 Emit = Literal["cubin", "ptx"]
 
-OPTIONS = ("-std=c++17", "-default-device", "--fmad=false", "--ptxas-options=-v")
+OPTIONS = ("-std=c++17", "-default-device", "--fmad=false", "--ptxas-options=-v", "--no-cache")
 """Options of every compilation.
 
 ``-v`` makes ptxas report registers and spills; without ``fmad`` a product and a sum that the
-IR rounds one by one are not fused (S0.6).
+IR rounds one by one are not fused (S0.6).  NVRTC's own cache, which it keeps beside a driver's,
+answers with an image and an empty log.
 """
 
 _FORMAT = 2

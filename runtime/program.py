@@ -76,6 +76,12 @@ class Program:
         self.num_inputs = count
         self._align = [_promised(attrs.data.get("align")) for attrs in dispatch.arg_attrs]
         kernels = {k.sym_name.data: k for k in module.kernels()}
+        if unknown := [name for name in kernels if name not in self._unit]:
+            raise PolycError(
+                "CompilerFailed",
+                f"ptxas says nothing of {', '.join(unknown)}, so that its registers and spills "
+                f"are not known; it speaks of {', '.join(self._unit) or 'no kernel'}",
+            )
         self._variants = [Variant(op, kernels) for op in dispatch.variants()]
         self._modules: dict[tuple[int, int], driver.Module] = {}
         self._plans: dict[object, Plan] = {}
@@ -466,7 +472,7 @@ class Program:
         """The kernels on GPU ``index`` by name; code is loaded once, when it is first asked for."""
 
         def function(name: str) -> driver.Function:
-            unit = self._unit.get(name, 0)
+            unit = self._unit[name]
             with self._lock:
                 if (index, unit) not in self._modules:
                     image = self._image(driver.device(index), unit)

@@ -179,6 +179,18 @@ def refused(call: Callable[[], object]) -> PolycError:
     return caught.value
 
 
+def test_a_kernel_that_the_compiler_did_not_speak_of_is_refused(ctx: Context) -> None:
+    """Its registers and spills would be unknown, and its code in no image."""
+    module = gpu_module(parse_text(ctx, MODULE.format(arch="sm_90a", slow="N >= 0"), "m.mlir"))
+    alone = SOURCE.strip().splitlines()[0]
+    error = refused(lambda: Program(module, [alone]))
+    assert error.kind == "CompilerFailed"
+    assert error.message == (
+        "ptxas says nothing of slow, so that its registers and spills are not known; it speaks of "
+        "fast"
+    )
+
+
 def test_the_first_launch_that_holds_runs(ctx: Context, log: list[Any]) -> None:
     """Sizes come from the shapes; arguments are bound as the kernel says."""
     (out,) = program(ctx).run([halves(300, 64), halves(64, 5)])
