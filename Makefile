@@ -20,7 +20,8 @@ demo: $(STAMP)
 	@$(BIN)/polyc run $(DEMO)
 
 # Every check runs, also after one failed.  The check of types uses little more than one processor,
-# and runs beside the tests.
+# and runs beside the tests.  A process begins with tests that are neighbors, which share what they
+# compile.
 test: $(STAMP)
 	@failed=""; \
 	step() { echo "== $$1"; shift; "$$@"; }; \
@@ -28,7 +29,7 @@ test: $(STAMP)
 	step "ruff check" $(BIN)/ruff check --quiet . || failed="$$failed ruff-check"; \
 	step "ruff format" $(BIN)/ruff format --check --quiet . || failed="$$failed ruff-format"; \
 	step "lit" $(BIN)/lit -q test/filecheck || failed="$$failed lit"; \
-	step "pytest" $(BIN)/pytest -q -n $(JOBS) test/unit test/docs || failed="$$failed pytest"; \
+	step "pytest" $(BIN)/pytest -q -n $(JOBS) --dist worksteal test/unit test/docs || failed="$$failed pytest"; \
 	step "pyright" wait $$types || failed="$$failed pyright"; \
 	cat $(VENV)/pyright.txt; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
