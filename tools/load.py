@@ -13,12 +13,14 @@ from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.rewriting.driver import verify
 from polyc.runtime.program import Program
 from polyc.tools.errors import as_polyc_error
+from polyc.tools.garbage import rarely
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation, read_text
 from polyc.tools.python_file import is_python, module_of
 from polyc.tools.registry import make_context
 
 
+@rarely()
 def load(
     source: str | Path | Operation, arch: str | None = None, name: str | None = None
 ) -> Program:

@@ -24,6 +24,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.passes.pipeline import STAGES, build
 from polyc.rewriting.driver import verify
 from polyc.rewriting.outside import left_broken, outside_error
+from polyc.tools.garbage import rarely
 from polyc.tools.parsing import decode, parse_text
 from polyc.tools.printing import module_text
 from polyc.tools.python_file import is_python, module_of
@@ -138,6 +139,7 @@ class Compilation:
         """The module as it is now, on a way of its own for ``arch``."""
         return Compilation(self.ctx, self.module.clone(), check_arch(arch), steps=steps or quiet())
 
+    @rarely()
     def run(self, until: str = "gpu") -> Compilation:
         """Run the stages up to and with ``until``; each one is a step."""
         self._keep("frontend")
@@ -159,6 +161,7 @@ class Compilation:
         if stage in self.keep:
             self.kept[stage] = self.module.clone()
 
+    @rarely()
     def cuda(self) -> str:
         """The CUDA C of the module, which is at the hardware level of ``gpu``."""
         from polyc.lowering.gpu_to_cuda import print_cuda

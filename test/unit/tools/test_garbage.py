@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 from polyc.test.support.root import ROOT
 from polyc.tools import polyc, polyc_opt
-from polyc.tools.garbage import collect_rarely
+from polyc.tools.garbage import OBJECTS, collect_rarely, rarely
+from polyc.tools.pipeline import Compilation
 
 FILE = str(ROOT / "examples" / "gemm_bias_relu.mlir")
 
@@ -26,6 +29,51 @@ def thresholds() -> Iterator[None]:
 def test_rarely() -> None:
     collect_rarely()
     assert gc.isenabled() and gc.get_threshold()[0] >= 100_000
+
+
+def test_work_collects_rarely_and_leaves_the_process_as_it_was() -> None:
+    seen: list[int] = []
+
+    def look(module: ModuleOp, name: str) -> None:
+        seen.append(gc.get_threshold()[0])
+
+    job = Compilation.of_file(FILE, "sm_80")
+    job.after = look
+    job.run()
+    assert set(seen) == {OBJECTS}
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+def test_the_last_thread_that_is_out_restores_the_process() -> None:
+    inside, out = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with rarely():
+            inside.set()
+            out.wait()
+
+    other = threading.Thread(target=work)
+    with rarely():
+        other.start()
+        inside.wait()
+    assert gc.get_threshold()[0] == OBJECTS
+    out.set()
+    other.join()
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+@pytest.mark.parametrize("own", [(0, 10, 10), (1_000_000, 10, 10)])
+def test_a_process_that_collects_more_rarely_goes_on_so(own: tuple[int, int, int]) -> None:
+    gc.set_threshold(*own)
+    with rarely():
+        assert gc.get_threshold() == own
+    assert gc.get_threshold() == own
+
+
+def test_an_error_restores_the_process() -> None:
+    with pytest.raises(ValueError), rarely():
+        raise ValueError
+    assert gc.get_threshold() == (700, 10, 10)
 
 
 def test_a_call_from_python_leaves_the_process_as_it_is() -> None:
