@@ -8,6 +8,7 @@ converted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import affine, arith, math, memref, scf, vector
@@ -359,25 +360,36 @@ def affine_text(
     w: KernelWriter, expr: AffineExpr, dims: Sequence[str], symbols: Sequence[str]
 ) -> str:
     """``expr`` as C; floordiv, ceildiv and mod are exact for any sign."""
+    return _AffineText(w, dims, symbols).show(expr)[0]
 
-    def wrap(e: AffineExpr, least: int) -> str:
-        text, level = show(e)
+
+@dataclass(frozen=True)
+class _AffineText:
+    """Affine expressions as C, each with how tightly it binds."""
+
+    w: KernelWriter
+    dims: Sequence[str]
+    symbols: Sequence[str]
+
+    def wrap(self, e: AffineExpr, least: int) -> str:
+        text, level = self.show(e)
         return text if level >= least else f"({text})"
 
-    def show(e: AffineExpr) -> tuple[str, int]:
+    def show(self, e: AffineExpr) -> tuple[str, int]:
         match e:
             case AffineConstantExpr(value):
                 return str(value), _ATOM if value >= 0 else _MUL
             case AffineDimExpr(position):
-                return dims[position], _ATOM
+                return self.dims[position], _ATOM
             case AffineSymExpr(position):
-                return symbols[position], _ATOM
+                return self.symbols[position], _ATOM
             case AffineBinaryOpExpr(kind, lhs, rhs):
-                return binary(kind, lhs, rhs)
+                return self.binary(kind, lhs, rhs)
             case _:
                 raise AssertionError(e)
 
-    def binary(kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> tuple[str, int]:
+    def binary(self, kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> tuple[str, int]:
+        wrap = self.wrap
         constant = rhs.value if isinstance(rhs, AffineConstantExpr) else None
         if kind is AffineBinaryOpKind.Add:
             match rhs:
@@ -395,7 +407,7 @@ def affine_text(
                 return f"-{wrap(lhs, _ATOM)}", _MUL
             return f"{wrap(lhs, _MUL)} * {wrap(rhs, _ATOM)}", _MUL
         if constant == 1 and kind is not AffineBinaryOpKind.Mod:
-            return show(lhs)
+            return self.show(lhs)
         power = constant is not None and constant > 0 and constant & (constant - 1) == 0
         shift = constant.bit_length() - 1 if constant is not None else 0
         if kind is AffineBinaryOpKind.Mod:
@@ -403,16 +415,14 @@ def affine_text(
                 return "0", _ATOM
             if power:
                 return f"{wrap(lhs, _ATOM)} & {cast(int, constant) - 1}", _AND
-            return w.call("floor_mod", show(lhs)[0], show(rhs)[0]), _ATOM
+            return self.w.call("floor_mod", self.show(lhs)[0], self.show(rhs)[0]), _ATOM
         if kind is AffineBinaryOpKind.FloorDiv:
             if power:
                 return f"{wrap(lhs, _ATOM)} >> {shift}", _SHIFT
-            return w.call("floor_div", show(lhs)[0], show(rhs)[0]), _ATOM
+            return self.w.call("floor_div", self.show(lhs)[0], self.show(rhs)[0]), _ATOM
         if power:
             return f"-(-{wrap(lhs, _ATOM)} >> {shift})", _MUL
-        return w.call("ceil_div", show(lhs)[0], show(rhs)[0]), _ATOM
-
-    return show(expr)[0]
+        return self.w.call("ceil_div", self.show(lhs)[0], self.show(rhs)[0]), _ATOM
 
 
 @prints(affine.ApplyOp, "index")

@@ -7,7 +7,8 @@ what has none.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
@@ -37,24 +38,35 @@ def check_roles(kernel: KernelOp) -> None:
     Raises PolycError ``RolesUnordered``.
     """
     for roles in [op for op in kernel.walk() if isinstance(op, tile.RolesOp)]:
-        sides = [(side, touches(side)) for side in (roles.producer, roles.consumer)]
-        for (one, ones), (other, others) in (sides, sides[::-1]):
-            for write in ones:
-                for access in others:
+        sides = [Role.of(side) for side in (roles.producer, roles.consumer)]
+        for one, other in (sides, sides[::-1]):
+            for write in one.touches:
+                for access in other.touches:
                     if write.by_hand and access.by_hand:
                         continue  # Its author orders code on addresses.
                     if write.writes and write.tile is access.tile:
                         _check_pair(one, write, other, access)
         if roles.independent is not None and roles.consumers.value.data > 1:
-            _check_consumers(roles, sides[1][1])
+            _check_consumers(roles, sides[1].touches)
 
 
-def touches(side: Region) -> list[Access]:
-    """What a role does to shared tiles."""
-    return [access for op in side.walk() for access in accesses(op)]
+@dataclass(frozen=True)
+class Role:
+    """What a role does to shared tiles, and the barriers, mbarriers and rings that its threads (or
+    their copies) arrive at and wait at, each with the op."""
+
+    touches: list[Access]
+    arrivals: list[tuple[Operation, Hashable]]
+    waits: list[tuple[Operation, Hashable]]
+
+    @staticmethod
+    def of(side: Region) -> Role:
+        ops = list(side.walk())
+        touches = [access for op in ops for access in accesses(op)]
+        return Role(touches, list(arrivals(ops)), list(waits(ops)))
 
 
-def _check_pair(one: Region, write: Access, other: Region, access: Access) -> None:
+def _check_pair(one: Role, write: Access, other: Role, access: Access) -> None:
     """``write`` in one role and ``access`` in the other are ordered by something."""
     there = flows(one, write.op, other, access.op, write.signal)
     back = flows(other, access.op, one, write.op)
@@ -72,7 +84,7 @@ def _check_pair(one: Region, write: Access, other: Region, access: Access) -> No
 
 
 def flows(
-    one: Region, first: Operation, other: Region, then: Operation, signal: SSAValue | None = None
+    one: Role, first: Operation, other: Role, then: Operation, signal: SSAValue | None = None
 ) -> bool:
     """Whether something that a role arrives at after ``first`` is waited for before ``then``.
 
@@ -81,9 +93,9 @@ def flows(
     came = (
         {signal}
         if signal is not None
-        else {what for op, what in arrivals(one) if op is first or follows(first, op)}
+        else {what for op, what in one.arrivals if op is first or follows(first, op)}
     )
-    return any(what in came and follows(op, then) for op, what in waits(other))
+    return any(what in came and follows(op, then) for op, what in other.waits)
 
 
 def follows(first: Operation, then: Operation) -> bool:
@@ -99,9 +111,9 @@ def follows(first: Operation, then: Operation) -> bool:
     return False
 
 
-def arrivals(side: Region) -> Iterator[tuple[Operation, Hashable]]:
-    """The barriers, mbarriers and rings that threads of a role arrive at, or their copies do."""
-    for op in side.walk():
+def arrivals(ops: Iterable[Operation]) -> Iterator[tuple[Operation, Hashable]]:
+    """What threads that run ``ops`` arrive at, or their copies do."""
+    for op in ops:
         match op:
             case tile.CopyOp() if op.signal is not None:
                 yield op, op.signal
@@ -123,9 +135,9 @@ def arrivals(side: Region) -> Iterator[tuple[Operation, Hashable]]:
                 pass
 
 
-def waits(side: Region) -> Iterator[tuple[Operation, Hashable]]:
-    """The barriers, mbarriers and rings that threads of a role wait at."""
-    for op in side.walk():
+def waits(ops: Iterable[Operation]) -> Iterator[tuple[Operation, Hashable]]:
+    """What threads that run ``ops`` wait at."""
+    for op in ops:
         match op:
             case tile.RingWaitOp() | tile.RingAcquireOp():
                 yield op, op.ring

@@ -6,11 +6,11 @@ layouts, before its tile ops are lowered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
@@ -113,23 +113,24 @@ class Access:
 
 def accesses(op: Operation) -> Iterator[Access]:
     """The accesses of an op itself, not of those in its regions."""
-    match op:
-        case tile.CopyOp():
-            yield from _copy(op)
-        case tile.MapOp():
-            scope = scope_of(op)
-            for source, access in zip(op.inputs, op.input_maps, strict=True):
-                if isinstance(source.type, SharedType):
-                    held = partial(_mapped, op, access, source.type)
-                    yield Access(op, source, False, "threads", scope, holders=held)
-        case tile.ContractOp() | tile.LoadOperandsOp():
-            wgmma = isinstance(op, tile.ContractOp) and op.mma.data == "wgmma"
-            for operand, slot in ((op.lhs, op.lhs_slot), (op.rhs, op.rhs_slot)):
-                if isinstance(operand.type, SharedType):
-                    how = "wgmma" if wgmma else "threads"
-                    yield Access(op, operand, False, how, scope_of(op), slot)
-        case _:
-            yield from _by_hand(op)
+    made = _ACCESSES.get(type(op))
+    return iter(()) if made is None else made(op)
+
+
+def _map(op: tile.MapOp) -> Iterator[Access]:
+    scope = scope_of(op)
+    for source, access in zip(op.inputs, op.input_maps, strict=True):
+        if isinstance(source.type, SharedType):
+            held = partial(_mapped, op, access, source.type)
+            yield Access(op, source, False, "threads", scope, holders=held)
+
+
+def _operands(op: tile.ContractOp | tile.LoadOperandsOp) -> Iterator[Access]:
+    wgmma = isinstance(op, tile.ContractOp) and op.mma.data == "wgmma"
+    for operand, slot in ((op.lhs, op.lhs_slot), (op.rhs, op.rhs_slot)):
+        if isinstance(operand.type, SharedType):
+            how = "wgmma" if wgmma else "threads"
+            yield Access(op, operand, False, how, scope_of(op), slot)
 
 
 def _copy(op: tile.CopyOp) -> Iterator[Access]:
@@ -209,7 +210,8 @@ def _placed(
     starts = [_plus(start, shift) for start in spread.threads]
     moves = spread.registers
     steps = [_element(move, sizes) for move in moves]
-    low, high = [tuple(map(end, zip(*moves, strict=True))) for end in (min, max)]
+    axes = list(zip(*moves, strict=True))
+    low, high = [tuple(map(end, axes)) for end in (min, max)]
 
     def touched(start: Point) -> list[int]:
         """The elements of a thread, whose registers mostly are all in the tile or all outside."""
@@ -218,8 +220,10 @@ def _placed(
             return [at + step for step in steps]
         if any(s + b < 0 or s + a >= n for s, a, b, n in zip(start, low, high, sizes, strict=True)):
             return []
-        inside = [_is_inside(_plus(start, move), sizes) for move in moves]
-        return [at + step for step, here in zip(steps, inside, strict=True) if here]
+        inside: Iterable[int] = range(len(moves))
+        for s, along, n in zip(start, axes, sizes, strict=True):
+            inside = [i for i in inside if 0 <= s + along[i] < n]
+        return [at + steps[i] for i in inside]
 
     return Holders.of([touched(start) for start in starts], prod(sizes), first)
 
@@ -268,10 +272,31 @@ def names_symbols(expr: AffineExpr) -> bool:
 # By hand ----------------------------------------------------------------------------------
 
 
+_Addressed = tuple[str, bool, How, bool]
+"""The operand that is an address, whether it is written at, how, and whether in a peer's memory."""
+
+_ADDRESSED: dict[type[Operation], tuple[_Addressed, ...]] = {
+    hw.LoadSharedOp: (("address", False, "threads", False),),
+    hw.LdmatrixOp: (("address", False, "threads", False),),
+    hw.StoreSharedOp: (("address", True, "threads", False),),
+    hw.StmatrixOp: (("address", True, "threads", False),),
+    hw.AtomicSharedOp: (("address", True, "atomic", False),),
+    hw.CpAsyncOp: (("address", True, "cp_async", False),),
+    hw.TmaLoadOp: (("address", True, "tma", False),),
+    hw.TmaLoadIm2colOp: (("address", True, "tma", False),),
+    hw.TmaStoreOp: (("address", False, "bulk", False),),
+    hw.LoadClusterOp: (("address", False, "threads", True),),
+    hw.StoreClusterOp: (("address", True, "threads", True),),
+    hw.WgmmaOp: (("a", False, "wgmma", False), ("b", False, "wgmma", False)),
+    hw.WgmmaRegistersOp: (("b", False, "wgmma", False),),
+}
+
+
 def _by_hand(op: Operation) -> Iterator[Access]:
     """The accesses of an op that works on addresses of tiles."""
     scope: Scope | None = None
-    for address, writes, how, remote in _addresses(op):
+    for operand, writes, how, remote in _ADDRESSED[type(op)]:
+        address: SSAValue = getattr(op, operand)
         for root in roots_of(address):
             scope = scope or scope_of(op)
             place, width = None, _width(op, root)
@@ -292,32 +317,13 @@ def _by_hand(op: Operation) -> Iterator[Access]:
             )
 
 
-def _addresses(op: Operation) -> Iterator[tuple[SSAValue, bool, How, bool]]:
-    """The addresses that an op reads (or writes) at, how, and whether in a peer's memory."""
-    match op:
-        case hw.LoadSharedOp() | hw.LdmatrixOp():
-            yield op.address, False, "threads", False
-        case hw.StoreSharedOp() | hw.StmatrixOp():
-            yield op.address, True, "threads", False
-        case hw.AtomicSharedOp():
-            yield op.address, True, "atomic", False
-        case hw.CpAsyncOp():
-            yield op.address, True, "cp_async", False
-        case hw.TmaLoadOp() | hw.TmaLoadIm2colOp():
-            yield op.address, True, "tma", False
-        case hw.TmaStoreOp():
-            yield op.address, False, "bulk", False
-        case hw.LoadClusterOp():
-            yield op.address, False, "threads", True
-        case hw.StoreClusterOp():
-            yield op.address, True, "threads", True
-        case hw.WgmmaOp():
-            yield op.a, False, "wgmma", False
-            yield op.b, False, "wgmma", False
-        case hw.WgmmaRegistersOp():
-            yield op.b, False, "wgmma", False
-        case _:
-            pass
+_ACCESSES: dict[type[Operation], Callable[[Any], Iterator[Access]]] = {
+    tile.CopyOp: _copy,
+    tile.MapOp: _map,
+    tile.ContractOp: _operands,
+    tile.LoadOperandsOp: _operands,
+    **dict.fromkeys(_ADDRESSED, _by_hand),
+}
 
 
 def roots_of(address: SSAValue) -> list[tile.ElementAddressOp | hw.SharedAddressOp]:

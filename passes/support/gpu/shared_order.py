@@ -11,9 +11,10 @@ its steady state.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
@@ -144,41 +145,12 @@ class Order(ABC):
     def op(self, op: Operation, state: State) -> State:
         if (planned := self.planned.get(op)) is not None:
             state = after(state, planned, who_meets(op))
-        match op:
-            case tile.RolesOp():
-                return joined([self.block(r.block, state) for r in (op.producer, op.consumer)])
-            case scf.ForOp() | tile.TileLoopOp() | tile.PipelineOp():
-                return self.loop(op, state)
-            case scf.WhileOp():
-                return self.repeated(op, state)
-            case scf.IfOp():
-                return self.branch(op, state)
-            case hw.BarrierOp():
-                return met(state, None)
-            case hw.ClusterBarrierOp():
-                return met(state, None, cluster=True)
-            case hw.NamedBarrierOp():
-                return self.named(op, state)
-            case hw.CpAsyncCommitOp():
-                return aged(state, "cp_async")
-            case hw.CpAsyncWaitOp():
-                return waited(state, "cp_async", op.pending.value.data)
-            case tile.AwaitOp() if not op.tokens:
-                return waited(state, "wgmma", op.depth)
-            case hw.WgmmaWaitOp():
-                return waited(state, "wgmma")
-            case hw.BulkWaitOp():
-                return waited(state, "bulk", op.pending.value.data)
-            case hw.FenceProxyAsyncOp():
-                return fenced(state)
-            case hw.MBarrierWaitOp():
-                return arrived(state, op.barrier)
-            case tile.RingWaitOp():
-                return arrived(state, op.ring)
-            case tile.ReduceOp():
-                return self.reduced(op, state)
-            case _:
-                return self.accessed(op, state)
+        step = _STEPS.get(type(op))
+        return self.accessed(op, state) if step is None else step(self, op, state)
+
+    def roles(self, op: tile.RolesOp, state: State) -> State:
+        """Roles run at the same time, each from what was before."""
+        return joined([self.block(r.block, state) for r in (op.producer, op.consumer)])
 
     def accessed(self, op: Operation, state: State) -> State:
         """After an op's accesses, which are checked against those before."""
@@ -484,3 +456,30 @@ def who_meets(op: Operation) -> Scope | None:
     """The scope of an op, None for all threads of the CTA."""
     scope = scope_of(op)
     return None if scope.barrier == 0 else scope
+
+
+def _tokens(order: Order, op: tile.AwaitOp, state: State) -> State:
+    return state if op.tokens else waited(state, "wgmma", op.depth)
+
+
+_STEPS: dict[type[Operation], Callable[[Order, Any, State], State]] = {
+    tile.RolesOp: Order.roles,
+    scf.ForOp: Order.loop,
+    tile.TileLoopOp: Order.loop,
+    tile.PipelineOp: Order.loop,
+    scf.WhileOp: Order.repeated,
+    scf.IfOp: Order.branch,
+    hw.BarrierOp: lambda order, op, state: met(state, None),
+    hw.ClusterBarrierOp: lambda order, op, state: met(state, None, cluster=True),
+    hw.NamedBarrierOp: Order.named,
+    hw.CpAsyncCommitOp: lambda order, op, state: aged(state, "cp_async"),
+    hw.CpAsyncWaitOp: lambda order, op, state: waited(state, "cp_async", op.pending.value.data),
+    tile.AwaitOp: _tokens,
+    hw.WgmmaWaitOp: lambda order, op, state: waited(state, "wgmma"),
+    hw.BulkWaitOp: lambda order, op, state: waited(state, "bulk", op.pending.value.data),
+    hw.FenceProxyAsyncOp: lambda order, op, state: fenced(state),
+    hw.MBarrierWaitOp: lambda order, op, state: arrived(state, op.barrier),
+    tile.RingWaitOp: lambda order, op, state: arrived(state, op.ring),
+    tile.ReduceOp: Order.reduced,
+}
+"""What an op does to a state; every other one makes its accesses."""
