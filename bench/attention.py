@@ -101,18 +101,13 @@ def contestants(
     torch: Any, programs: Mapping[str, Program], sets: Sequence[Tensors], causal: bool
 ) -> list[Contestant]:
     """polyc's kernels and PyTorch's; those of examples/tile have one axis of batches and heads."""
-    stream = torch.cuda.current_stream().cuda_stream
     flat = [tuple(t.flatten(0, 1) for t in tensors) for tensors in sets]
     count = len(sets)
     found: list[Contestant] = []
     for name, program in programs.items():
         own = flat if name == "polyc" else sets
         launches = [program.launch([q, k, v], [out]) for q, k, v, out in own]
-
-        def polyc(i: int, launches: Any = launches) -> None:
-            launches[i % count].run(stream)
-
-        found.append(Contestant(name, polyc, False))
+        found.append(Contestant(name, race.in_turns(torch, launches), False))
     attention = torch.nn.functional.scaled_dot_product_attention
     for name, backend in PEERS.items():
         kind = getattr(torch.nn.attention.SDPBackend, backend)
@@ -174,7 +169,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             own = [racer for racer in racers if not racer.peer]
             errors = {racer.name: check(torch, sets[0], racer, causal) for racer in own}
             wrong |= max(errors.values()) > 1
-            race.measure(torch, racers, options.rounds)
+            race.measure(torch, racers, options.rounds, len(sets))
             case = f"d{size} {'causal' if causal else 'full'} {length}"
             work = 4.0 * length * POSITIONS * FEATURES / (2 if causal else 1)
             rows = race.result_rows(case, racers, work, "TFLOP/s", errors)

@@ -3,8 +3,7 @@
 ``bench/race.py`` says how it is timed.  The kernels are those of examples/tile, each with its
 own tile; ``chosen`` marks the one that the dispatch takes.  ``polyc graph`` is what the compiler
 makes of the convolution as a graph, by its own plan.  cuDNN runs in benchmark mode on
-channels-last tensors, which it reads as they are; it is timed as PyTorch calls it, and with
-its launches in a CUDA graph, which leaves the host's time for a call out.
+channels-last tensors, which it reads as they are.
 
     python bench/conv.py [--shapes 32x128x28 128x256x56x256] [--dtype f16]
 
@@ -120,10 +119,9 @@ def contestants(
     shape: Shape,
     stride: int,
 ) -> list[Contestant]:
-    """polyc's kernels, and cuDNN called by PyTorch and from a graph, for one shape."""
+    """polyc's kernels and cuDNN's for one shape."""
     found: list[Contestant] = []
     count = len(sets)
-    stream = torch.cuda.current_stream().cuda_stream
     images, channels, height, filters = shape
     sizes = {"N": images, "H": height, "W": height, "C": channels, "K": filters}
     chosen = program.chosen(sizes)
@@ -133,11 +131,8 @@ def contestants(
             launches = [program.launch([x, f], [out], sizes, name) for x, f, out in sets]
         except PolycError:
             continue  # The kernel does not take this shape.
-
-        def polyc(i: int, launches: Any = launches) -> None:
-            launches[i % count].run(stream)
-
-        found.append(Contestant(f"polyc {name}", polyc, False, {"chosen": name == chosen}))
+        run = race.in_turns(torch, launches)
+        found.append(Contestant(f"polyc {name}", run, False, {"chosen": name == chosen}))
 
     of_graph = [
         graph_program.launch(
@@ -145,36 +140,15 @@ def contestants(
         )
         for x, f, out in sets
     ]
-
-    def compiled(i: int) -> None:
-        of_graph[i % count].run(stream)
-
-    found.append(
-        Contestant("polyc graph", compiled, False, {"chosen": graph_program.chosen(sizes)})
-    )
+    run, taken = race.in_turns(torch, of_graph), graph_program.chosen(sizes)
+    found.append(Contestant("polyc graph", run, False, {"chosen": taken}))
 
     def eager(i: int) -> None:
         x, f, _ = sets[i % count]
         convolve(torch, x, f, stride)
 
-    found.append(Contestant("cuDNN", eager, True, {"graph": False}))
-    eager(0)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for i in range(GRAPH):
-            eager(i)
-
-    def replayed(i: int) -> None:
-        if i % GRAPH == 0:
-            graph.replay()
-
-    found.append(Contestant("cuDNN in a graph", replayed, True, {"graph": True}, several=GRAPH))
+    found.append(Contestant("cuDNN", eager))
     return found
-
-
-GRAPH = 10
-"""Convolutions of a graph."""
 
 
 def compile_program(stride: int, dtype: str) -> Program:
@@ -247,7 +221,7 @@ def run(torch: Any, args: argparse.Namespace) -> int:
         racers = contestants(torch, program, graph_program, sets, shape, args.stride)
         errors = {r.name: check(torch, sets[0], args.stride, r) for r in racers if not r.peer}
         wrong |= any(error > 1 for error in errors.values())
-        race.measure(torch, racers, args.rounds)
+        race.measure(torch, racers, args.rounds, len(sets))
         pixels = images * output_size(height, args.stride) ** 2
         case = f"{images}x{channels}x{height}x{filters} stride {args.stride}"
         found = race.result_rows(

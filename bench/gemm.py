@@ -102,13 +102,8 @@ def contestants(
     count = len(sets)
     for arch, program in programs.items():
         launches = [program.launch([a, b, bias], [out]) for a, b, bias, out in sets]
-        stream = torch.cuda.current_stream().cuda_stream
-
-        def polyc(i: int, launches: Any = launches, stream: int = stream) -> None:
-            launches[i % count].run(stream)
-
-        name = launches[0].name
-        found.append(Contestant(f"polyc {arch} {name}", polyc, False, FUSED))
+        name = f"polyc {arch} {launches[0].name}"
+        found.append(Contestant(name, race.in_turns(torch, launches), False, FUSED))
 
     def plain(i: int) -> None:
         a, b, _, out = sets[i % count]
@@ -237,7 +232,7 @@ def run(torch: Any, args: argparse.Namespace) -> int:
         sets = make_inputs(torch, shape, dtype, report["l2_bytes"])
         racers = contestants(torch, programs, sets)
         errors = {r.name: check(torch, sets[0], r.run, bool(r.traits["fused"])) for r in racers}
-        race.measure(torch, racers, args.rounds)
+        race.measure(torch, racers, args.rounds, len(sets))
         print(f"{m}x{n}x{k}, {len(sets)} copies")
         for racer in racers:
             middle = racer.median

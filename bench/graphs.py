@@ -80,28 +80,6 @@ def made_inputs(torch: Any, graph: GraphOp, sizes: Mapping[str, int], seed: int)
     return found
 
 
-def in_graph(
-    torch: Any, name: str, run: Callable[[int], object], several: int, peer: bool
-) -> Contestant:
-    """``run`` on copies 0, 1, … captured into one CUDA graph."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for i in range(several):
-            run(i)
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for i in range(several):
-            run(i)
-
-    def replay(i: int) -> None:
-        if i % several == 0:
-            graph.replay()
-
-    return Contestant(name, replay, peer, {"graph": True}, several=several)
-
-
 def error_of(
     torch: Any, found: Sequence[Any], wanted: Sequence[Any], plain: Sequence[Any]
 ) -> float:
@@ -150,7 +128,7 @@ def raced(
     first = made_inputs(torch, graph, sizes, 0)
     data = [is_data(spec.name) for spec in graph.inputs]
     bytes_of = sum(x.numel() * x.element_size() for x, d in zip(first, data, strict=True) if d)
-    count = max(2, min(8, race.copies_for(2 * bytes_of, driver.device().l2_bytes)))
+    count = race.copies_for(2 * bytes_of, driver.device().l2_bytes, most=8)
     sets = [first]
     for i in range(1, count):
         fresh = made_inputs(torch, graph, sizes, i)
@@ -162,8 +140,7 @@ def raced(
     outs = [[torch.empty_like(o).contiguous() for o in plain] for _ in sets]
     launches = [program.launch(s, o, sizes) for s, o in zip(sets, outs, strict=True)]
 
-    def polyc(i: int) -> None:
-        launches[i % count].run(torch.cuda.current_stream().cuda_stream)
+    polyc = race.in_turns(torch, launches)
 
     def run_eager(i: int) -> None:
         eager(*sets[i % count])
@@ -176,8 +153,8 @@ def raced(
     error = error_of(torch, outs[0], exact, plain)
     del exact
     racers = [
-        in_graph(torch, "polyc", polyc, count, False),
-        in_graph(torch, "eager", run_eager, count, True),
+        Contestant("polyc", polyc, False),
+        Contestant("eager", run_eager),
     ]
     if compile_mode is not None:
         # Else the programs of one process count as recompilations of one function.
@@ -188,10 +165,11 @@ def raced(
             compiled(*sets[i % count])
 
         start = time.perf_counter()
+        run_compiled(0)
         said = "torch.compile max-autotune" if "max" in compile_mode else "torch.compile"
-        racers.append(in_graph(torch, said, run_compiled, count, True))
+        racers.append(Contestant(said, run_compiled))
         print(f"  torch.compile took {time.perf_counter() - start:.1f} s", flush=True)
-    race.measure(torch, racers, rounds)
+    race.measure(torch, racers, rounds, count)
     work, unit = (flops(graph, sizes) or 1.0, "TFLOP/s") if moved is None else (moved, "TB/s")
     rows = race.result_rows(name, racers, work, unit, {"polyc": error})
     for row in rows:

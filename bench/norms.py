@@ -153,7 +153,6 @@ def contestants(
 ) -> list[Contestant]:
     """The copy, polyc's kernels and PyTorch's for one function and shape."""
     norm, count = NORMS[op], len(sets)
-    stream = torch.cuda.current_stream().cuda_stream
     rows, columns = sets[0].x.shape
     sizes = {"M": rows, "N": columns}
 
@@ -176,12 +175,9 @@ def contestants(
                 ]
             except PolycError:
                 continue  # The kernel does not take this shape.
-
-            def polyc(i: int, launches: Any = launches) -> None:
-                launches[i % count].run(stream)
-
             traits = {"chosen": name == chosen and first}
-            found.append(Contestant(f"{kind} {name}", polyc, False, traits))
+            run = race.in_turns(torch, launches)
+            found.append(Contestant(f"{kind} {name}", run, False, traits))
 
     def own(i: int) -> None:
         norm.own(torch.nn.functional, sets[i % count].x, sets[i % count].vectors)
@@ -238,7 +234,7 @@ def run(torch: Any, args: argparse.Namespace) -> int:
                 if r.name.startswith("polyc")
             }
             wrong |= any(error > 1 for error in errors.values())
-            race.measure(torch, racers, args.rounds)
+            race.measure(torch, racers, args.rounds, len(sets))
             case = f"{op} {shape[0]}x{shape[1]}"
             found = race.result_rows(case, racers, 4 * shape[0] * shape[1], "TB/s", errors)
             race.print_rows(found)

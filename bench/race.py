@@ -1,10 +1,11 @@
 """What the benchmarks share: kernels race in one process, in turns, and a report is kept.
 
-In every round each contestant is timed once, over a batch of launches between two CUDA
+Each contestant is captured into a CUDA graph of several launches, so that no figure holds a
+host's time.  In every round each graph is timed once, over a batch of replays between two CUDA
 events, and the order rotates from round to round, so that clock and temperature are the same
 for all.  Inputs are random, and launches walk over as many copies of them as exceed the L2
-cache.  A figure is the median over the rounds.  Before it is timed, each result is compared
-with an FP32 reference.
+cache, two at least.  A figure is the median over the rounds.  Before it is timed, each result is
+compared with an FP32 reference.
 """
 
 from __future__ import annotations
@@ -21,19 +22,22 @@ from pathlib import Path
 from typing import Any
 
 from polyc.runtime import driver, nvrtc
+from polyc.runtime.variants import Bound
 
 ROOT = Path(__file__).resolve().parent.parent
 
 BATCH_SECONDS = 0.01
-"""A batch has as many launches as take about this long."""
+"""A batch has as many replays as take about this long, and one at least."""
+
+GRAPH_LAUNCHES = 16
+"""A graph has at least as many launches, and as many for each copy of the inputs."""
 
 
 @dataclass
 class Contestant:
-    """``run(i)`` launches once, on copy ``i`` of the inputs.
+    """``run(i)`` launches once on PyTorch's current stream, on copy ``i`` of the inputs.
 
-    Where launches come ``several`` at a time, as in a CUDA graph, every ``several``-th call makes
-    them all.  ``peer`` marks what polyc is measured against; ``traits`` are facts for the report.
+    ``peer`` marks what polyc is measured against; ``traits`` are facts for the report.
     """
 
     name: str
@@ -41,7 +45,6 @@ class Contestant:
     peer: bool = True
     traits: Mapping[str, object] = field(default_factory=dict[str, object])
     milliseconds: list[float] = field(default_factory=list[float])
-    several: int = 1
 
     @property
     def median(self) -> float:
@@ -61,33 +64,59 @@ def load_torch(script: str) -> Any:
 
 
 def copies_for(one: int, l2_bytes: int, most: int = 32) -> int:
-    """How many copies of ``one`` bytes of tensors make four times the L2 cache."""
-    return max(1, min(most, -(-4 * l2_bytes // max(1, one))))
+    """How many copies of ``one`` bytes of tensors make four times the L2 cache; two at least."""
+    return max(2, min(most, -(-4 * l2_bytes // max(1, one))))
 
 
-def time_batch(torch: Any, contestant: Contestant, launches: int) -> float:
-    """Milliseconds a launch."""
+def in_turns(torch: Any, launches: Sequence[Bound]) -> Callable[[int], None]:
+    """A contestant's ``run`` of these launches, one for each copy of the inputs."""
+
+    def run(i: int) -> None:
+        launches[i % len(launches)].run(torch.cuda.current_stream().cuda_stream)
+
+    return run
+
+
+def captured(torch: Any, run: Callable[[int], object], several: int) -> Any:
+    """A CUDA graph of ``run(0)`` … ``run(several - 1)``, each of which runs before it once."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for i in range(several):
+            run(i)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for i in range(several):
+            run(i)
+    return graph
+
+
+def time_batch(torch: Any, graph: Any, replays: int) -> float:
+    """Milliseconds a replay."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
-    for i in range(launches):
-        contestant.run(i)
+    for _ in range(replays):
+        graph.replay()
     end.record()
     end.synchronize()
-    return start.elapsed_time(end) / launches
+    return start.elapsed_time(end) / replays
 
 
-def measure(torch: Any, racers: Sequence[Contestant], rounds: int) -> None:
-    """Time every contestant ``rounds`` times, in turns."""
-    launches: dict[str, int] = {}
-    for racer in racers:
-        time_batch(torch, racer, 5 * racer.several)
-        milliseconds = time_batch(torch, racer, 10 * racer.several)
-        batch = max(3, min(1000, int(BATCH_SECONDS * 1e3 / milliseconds)))
-        launches[racer.name] = -(-batch // racer.several) * racer.several
+def measure(torch: Any, racers: Sequence[Contestant], rounds: int, copies: int) -> None:
+    """Time every contestant ``rounds`` times, in turns, each on ``copies`` of the inputs."""
+    launches = -(-GRAPH_LAUNCHES // copies) * copies
+    graphs = [captured(torch, racer.run, launches) for racer in racers]
+    replays: list[int] = []
+    for graph in graphs:
+        time_batch(torch, graph, 2)
+        milliseconds = time_batch(torch, graph, 3)
+        replays.append(max(1, round(BATCH_SECONDS * 1e3 / milliseconds)))
     for turn in range(rounds):
         for i in range(len(racers)):
-            racer = racers[(turn + i) % len(racers)]
-            racer.milliseconds.append(time_batch(torch, racer, launches[racer.name]))
+            at = (turn + i) % len(racers)
+            milliseconds = time_batch(torch, graphs[at], replays[at])
+            racers[at].milliseconds.append(milliseconds / launches)
 
 
 def best_peer(racers: Sequence[Contestant]) -> Contestant:

@@ -94,16 +94,11 @@ def contestants(
     """The kernels that are meant for a shape, and cuBLAS."""
     found: list[Contestant] = []
     count = len(sets)
-    stream = torch.cuda.current_stream().cuda_stream
     for name, program in programs.items():
         if not suits(name, shape):
             continue
         launches = [program.launch([a, b], [out]) for a, b, out in sets]
-
-        def polyc(i: int, launches: Any = launches) -> None:
-            launches[i % count].run(stream)
-
-        found.append(Contestant(name, polyc, False))
+        found.append(Contestant(name, race.in_turns(torch, launches), False))
 
     def cublas(i: int) -> None:
         a, b, out = sets[i % count]
@@ -152,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         racers = contestants(torch, programs, sets, shape)
         errors = {r.name: check(torch, sets[0], r) for r in racers}
         wrong |= any(errors[r.name] > 1 for r in racers if not r.peer)
-        race.measure(torch, racers, options.rounds)
+        race.measure(torch, racers, options.rounds, len(sets))
         m, n, k = shape
         rows = race.result_rows(f"{m}x{n}x{k}", racers, 2.0 * m * n * k, "TFLOP/s", errors)
         own = [row for row in rows if not row["peer"]]
