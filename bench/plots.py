@@ -2,15 +2,16 @@
 
     python bench/plots.py
 
-writes ``docs/figures/KERNEL.svg`` for the newest report of every benchmark that
-``bench/race.py`` wrote: bars of polyc's best kernel and of each peer, a group a case.  Needs
-matplotlib (``pip install polyc[bench]``).
+writes ``docs/figures/KERNEL.svg`` for each figure of that page, from the newest report of its
+benchmark: bars of polyc's best kernel and of each peer, a group a case.  Needs matplotlib
+(``pip install polyc[bench]``).
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
 FIGURES = ROOT / "docs" / "figures"
+PAGE = ROOT / "docs" / "performance.md"
 
 
 def newest_reports(folder: Path) -> dict[str, Path]:
@@ -27,7 +29,7 @@ def newest_reports(folder: Path) -> dict[str, Path]:
     for path in sorted(folder.glob("*.json")):
         report = json.loads(path.read_text())
         rows = report.get("rows")
-        if not rows or "case" not in rows[0]:
+        if not rows or "case" not in rows[0] or "date" not in report:
             continue
         name = path.stem.split("-sm_")[0]
         if name not in found or found[name][0] < report["date"]:
@@ -77,7 +79,9 @@ def main() -> int:
     matplotlib.rcParams["svg.hashsalt"] = "polyc"
     plt = importlib.import_module("matplotlib.pyplot")
     FIGURES.mkdir(parents=True, exist_ok=True)
-    for name, path in newest_reports(RESULTS).items():
+    newest = newest_reports(RESULTS)
+    for name in re.findall(r"figures/(\S+)\.svg", PAGE.read_text("utf-8")):
+        path = newest[name]
         target = FIGURES / f"{name}.svg"
         draw(plt, name, json.loads(path.read_text()), target)
         print(f"{target.relative_to(ROOT)} from {path.name}")

@@ -93,6 +93,7 @@ def test_plots_take_the_newest_report_and_the_best_kernel(tmp_path: Path) -> Non
         report = {"date": day, "rows": rows}
         (tmp_path / f"norms-sm_90-{day}.json").write_text(json.dumps(report))
     (tmp_path / "other.json").write_text('{"rows": [{"m": 1}]}')
+    (tmp_path / "modelled.json").write_text('{"rows": [{"case": "vit"}]}')
     found = plots.newest_reports(tmp_path)
     assert {name: path.stem for name, path in found.items()} == {"norms": "norms-sm_90-20260102"}
     assert plots.series(rows) == (["1x2"], {"polyc": [1.8], "copy": [2]})
