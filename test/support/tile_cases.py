@@ -152,7 +152,7 @@ class TileCase:
     elements: Sequence[str] = ("f16", "bf16")
     variant: str | None = None
     also: Sequence[tuple[str, Sizes]] = ()
-    mutants: int = 2
+    mutants: int = 1
     mutant_shapes: Sequence[Sizes] = ()
     plays: bool = True
     deterministic: bool = True
@@ -200,7 +200,6 @@ CASES: Mapping[str, TileCase] = {
                 small=sizes_of("BH SQ SK", *shapes),
                 large=sizes_of("BH SQ SK", (16, 1024, 1024), (3, 1000, 1500), (5, 700, 300)),
                 fill=half_normal,
-                mutants=1,
                 mutant_shapes=sizes_of("BH SQ SK", (1, 70, 260)),
             )
             for size in (64, 128)
@@ -216,7 +215,6 @@ CASES: Mapping[str, TileCase] = {
                 small=sizes_of("BH SQ SK", *shapes),
                 large=sizes_of("BH SQ SK", (16, 1024, 1024), (3, 1000, 1500), (5, 700, 300)),
                 fill=half_normal,
-                mutants=1,
                 mutant_shapes=sizes_of("BH SQ SK", (1, 8, 140)),
             )
             for size in (64, 128)
@@ -230,7 +228,6 @@ CASES: Mapping[str, TileCase] = {
             convolution(1),
             small=sizes_of("N H W C K", (3, 9, 7, 72, 320), (1, 7, 9, 8, 24)),
             large=sizes_of("N H W C K", (32, 28, 28, 128, 128), (16, 56, 56, 64, 256)),
-            mutants=1,
             mutant_shapes=sizes_of("N H W C K", (1, 7, 9, 8, 24), (3, 9, 7, 72, 136)),
         ),
         TileCase(
@@ -238,7 +235,6 @@ CASES: Mapping[str, TileCase] = {
             convolution(2),
             small=sizes_of("N H W C K", (3, 17, 13, 72, 136), (1, 5, 6, 8, 24)),
             large=sizes_of("N H W C K", (32, 56, 56, 128, 128), (7, 33, 28, 136, 200)),
-            mutants=1,
             mutant_shapes=sizes_of("N H W C K", (1, 5, 6, 8, 24), (3, 17, 13, 72, 136)),
         ),
         TileCase(
@@ -246,7 +242,6 @@ CASES: Mapping[str, TileCase] = {
             convolution(1),
             small=sizes_of("N H W C K", (3, 5, 7, 40, 136), (1, 7, 9, 38, 24), (1, 4, 5, 35, 9)),
             large=sizes_of("N H W C K", (8, 28, 28, 132, 128), (4, 33, 17, 68, 200)),
-            mutants=1,
             mutant_shapes=sizes_of("N H W C K", (1, 5, 6, 6, 8), (3, 6, 7, 38, 24)),
         ),
         TileCase(
@@ -260,7 +255,6 @@ CASES: Mapping[str, TileCase] = {
             product,
             small=sizes_of("M N K", (136, 264, 328), (33, 8, 8)),
             large=sizes_of("M N K", (1000, 520, 4096), (4104, 4104, 136), (4096, 4096, 4096)),
-            mutants=1,
             mutant_shapes=sizes_of("M N K", (264, 8, 264)),
         ),
         TileCase(
@@ -268,7 +262,6 @@ CASES: Mapping[str, TileCase] = {
             product,
             small=sizes_of("M N K", (136, 264, 328), (33, 8, 8)),
             large=sizes_of("M N K", (1000, 520, 4096), (4104, 4104, 136), (4096, 4096, 4096)),
-            mutants=1,
             mutant_shapes=sizes_of("M N K", (136, 264, 264)),
         ),
         TileCase(
@@ -276,7 +269,6 @@ CASES: Mapping[str, TileCase] = {
             product,
             small=sizes_of("M N K", (136, 264, 328), (33, 8, 8)),
             large=sizes_of("M N K", (1000, 520, 4096), (4104, 4104, 136), (4096, 4096, 4096)),
-            mutants=1,
             mutant_shapes=sizes_of("M N K", (200, 8, 264), (392, 8, 8)),
         ),
         TileCase(
@@ -284,7 +276,6 @@ CASES: Mapping[str, TileCase] = {
             product,
             small=sizes_of("M N K", (5, 264, 328), (33, 136, 72), (130, 8, 8)),
             large=sizes_of("M N K", (16, 14336, 4096), (1, 1000, 4096), (128, 14336, 4096)),
-            mutants=1,
         ),
         TileCase(
             "gemm_sm80",
@@ -320,7 +311,6 @@ CASES: Mapping[str, TileCase] = {
             column_sum,
             small=sizes_of("M N", (300, 1032), (130, 131), (1, 8)),
             large=sizes_of("M N", (4097, 8200), (1000, 4099), (16384, 4096)),
-            mutants=1,
             mutant_shapes=sizes_of("M N", (130, 136)),
             deterministic=False,
         ),
@@ -341,7 +331,6 @@ CASES: Mapping[str, TileCase] = {
                 ),
                 fill=normal,
                 also=[(f"{name}_grid", {"M": 5, "N": 5200})],
-                mutants=1,
                 mutant_shapes=sizes_of("M N", (2, 1032)),
             )
             for name, reference in (
@@ -356,7 +345,6 @@ CASES: Mapping[str, TileCase] = {
             small=sizes_of("M N", (3, 2200), (2, 1031)),
             large=sizes_of("M N", (33, 4096), (9, 32768), (70, 999)),
             fill=normal,
-            mutants=1,
             mutant_shapes=sizes_of("M N", (2, 2056)),
         ),
     ]

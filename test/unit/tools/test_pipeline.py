@@ -56,12 +56,12 @@ def test_every_text_reads_back_and_carries_everything(example: Path, arch: str):
         module = back.clone()
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-def test_text_with_locations_between_passes_changes_nothing(arch: str):
+def test_text_with_locations_between_passes_changes_nothing():
     """All passes on one module in memory give in the end what they give one by one over text.
 
     The text reads back to the same bytes, the places of ops and arguments in it too.
     """
+    arch = "sm_90a"  # what a location is does not depend on it; this one has more ops
     ctx = make_context()
     memory = parse_text(ctx, BF16.read_text(), "x.mlir")
     back, last = memory.clone(), ""

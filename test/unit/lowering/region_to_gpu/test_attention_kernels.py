@@ -62,7 +62,7 @@ NARROW_SWIZZLE = ("heads of 48 and 80", "heads of 72 and 40, masked")
 
 COMPILED = [
     *(("sm_80", name) for name in ("full", "causal from the end", "window to both sides")),
-    *(("sm_80", name) for name in ("additive mask", "both masks", "log-sum-exp", "bf16")),
+    *(("sm_80", name) for name in ("additive mask", "both masks", "log-sum-exp")),
     *(("sm_80", name) for name in ("batches and heads of 128", "heads of 64 and 256")),
     ("sm_90a", "causal from the end"),
     ("sm_90a", "batches and heads of 128"),
@@ -108,6 +108,7 @@ def wanted(name: str, inputs: list[Array], sizes: dict[str, int]) -> list[Estima
         kind
         for i, name in enumerate(PROGRAMS)
         for kind in (("sm_80", NAMES[i % 2], name), ("sm_90a", "tma", name))
+        if kind[0] == "sm_90a" or name not in SIMULATED  # there threads play the tiles
     ],
 )
 def test_tiles_of_every_variant_give_what_the_region_does(
