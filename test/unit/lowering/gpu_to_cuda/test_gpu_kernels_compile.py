@@ -101,7 +101,6 @@ def runs(op: Operation) -> int:
         # Each factor both ways; the element types differ in a word.
         ("sm_90a", "f16", "nn"),
         ("sm_90a", "bf16", "tt"),
-        ("sm_80", "f16", "nt"),
         ("sm_80", "f16", "tn"),
     ],
 )

@@ -290,8 +290,9 @@ def test_threads_agree_and_have_no_findings(name: str, lengths: tuple[int, ...])
         compare(program.text, sizes, inputs, run)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(
+    ("name", "arch"), [(name, list(ARCHS)[i % 2]) for i, name in enumerate(PROGRAMS)]
+)
 def test_kernels_compile(arch: str, name: str) -> None:
     """No spill, no stack, no complaint; registers leave room for two blocks a multiprocessor."""
     result = nvrtc.compile_cuda(cuda_source(threads(PROGRAMS[name].text, arch)), arch)
