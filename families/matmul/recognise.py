@@ -40,6 +40,8 @@ class MatrixOperand:
     """The axis that walks each dimension of the tensor, outermost first, or the one place on it."""
     along: tuple[int, int]
     """The dimensions of the product's two axes; the tile's rows go along the second."""
+    factor: Factor
+    """What is multiplied of it."""
 
     @property
     def contiguous(self) -> Dim:
@@ -53,6 +55,8 @@ class MatrixOperand:
         assert isinstance(first, str) and isinstance(second, str)
         return first, second
 
+
+COMPUTED = "make what is computed an output of a graph of its own"
 
 MOST_PRODUCTS = 2
 """Products whose accumulators a tile's threads hold beside each other."""
@@ -72,8 +76,10 @@ class Beside:
 class Contraction:
     """``C[b..., m, n] = epilogue(sum over k of A[b..., m, k] * B[b..., k, n])`` in a region.
 
-    ``lhs`` carries m and ``rhs`` carries n, where n comes after m in the first output.  The axes
-    ``batch`` are those of the outputs beside these two: an operand has all, some or none of them.
+    ``lhs`` carries m and ``rhs`` carries n, where n comes after m in the first output, or where
+    elementwise ops compute ``lhs`` of what is read: threads do that in the registers from which
+    tensor cores take the rows.  The axes ``batch`` are those of the outputs beside these two: an
+    operand has all, some or none of them.
     """
 
     kernel: KernelOp
@@ -103,7 +109,12 @@ class Contraction:
     @property
     def reads(self) -> set[ReadOp]:
         """The reads of the operands."""
-        return {side.read for part in self.parts for side in (part.lhs, part.rhs)}
+        return {
+            read
+            for part in self.parts
+            for side in (part.lhs, part.rhs)
+            for read in side.factor.reads()
+        }
 
     @property
     def names(self) -> str:
@@ -149,13 +160,13 @@ def find_contraction(kernel: KernelOp) -> Contraction:
     """The contraction of a region.
 
     The region holds one sum of products, or two that share the operand of their rows, whose
-    factors are reads of f16 or bf16 tensors, moved and cast only.  Its rows may be reduced after
-    it, where they are short.  Axes that no tensor tells apart are one axis by now
-    (``region-merge-axes``).  Raises PolycError ``UnsupportedProgram`` with the reason and the way
-    out.
+    factors are reads of f16 or bf16 tensors, moved and cast only; of one product alone, one factor
+    may be computed of what is read.  Its rows may be reduced after it, where they are short.  Axes
+    that no tensor tells apart are one axis by now (``region-merge-axes``).  Raises PolycError
+    ``UnsupportedProgram`` with the reason and the way out.
     """
     follow = find_following(kernel)
-    products = find_products(kernel, 1 if follow else MOST_PRODUCTS, follow=follow)
+    products = find_products(kernel, 1 if follow else MOST_PRODUCTS, follow=follow, computed=True)
     reduces = [product.reduce for product in products]
     steps = epilogue_steps(kernel, *reduces, transposed=True, follow=follow)
     if follow:
@@ -164,10 +175,23 @@ def find_contraction(kernel: KernelOp) -> Contraction:
     first, *others = (_contracted(kernel, product, steps, column) for product in products)
     if follow:
         check_rows(kernel, follow, first.n, first.size(first.n))
+    if others:
+        for contraction in (first, *others):
+            _check_as_read(kernel, contraction.sides, "which two products have", contraction)
     for other in others:
         _check_beside(kernel, first, other)
     beside = tuple(Beside(o.reduce, o.lhs, o.rhs, o.k) for o in others)
     return replace(first, beside=beside, follow=follow)
+
+
+def _check_as_read(
+    kernel: KernelOp, sides: Sequence[MatrixOperand], whose: str, at: Contraction
+) -> None:
+    """Refuse operands that are computed of what is read."""
+    for side in sides:
+        if side.factor.is_computed:
+            why = f"it computes an operand of {side.name}, {whose}"
+            raise unsupported(kernel, why, COMPUTED, at.reduce)
 
 
 def _check_beside(kernel: KernelOp, one: Contraction, other: Contraction) -> None:
@@ -214,10 +238,18 @@ def _contracted(
     k = reduce.labels[0]
     own = ([names[a] for a in axes] for axes in (pattern.lhs_axes, pattern.rhs_axes))
     sides = [_operand(kernel, *side, order, k) for side in zip(factors, walked, own, strict=True)]
-    # The later axis of the output is n, whichever factor carries it.
-    (lhs, m), (rhs, n) = sorted(sides, key=lambda side: (side[1] == column, order.index(side[1])))
+    # The later axis of the output is n, whichever factor carries it, but for a computed one's.
+    (lhs, m), (rhs, n) = sorted(
+        sides,
+        key=lambda side: (side[1] == column, not side[0].factor.is_computed, order.index(side[1])),
+    )
     batch = tuple(axis for axis in order if axis not in (m, n))
-    return Contraction(kernel, reduce, lhs, rhs, batch, m, n, k, steps)
+    found = Contraction(kernel, reduce, lhs, rhs, batch, m, n, k, steps)
+    _check_as_read(kernel, [rhs], "whose axis is that of the columns", found)
+    if lhs.factor.is_computed and lhs.tile_axes != (m, k):
+        why = f"it computes an operand of {lhs.name}, which does not lie along {k}"
+        raise unsupported(kernel, why, f"store {lhs.name} with {k} last", lhs.read)
+    return found
 
 
 def _walked(
@@ -274,7 +306,7 @@ def _operand(
         )
     tiled = next((a for a in own if a == last), None) or max(own, key=order.index)
     first, second = sorted((walked.index(tiled), walked.index(k)))
-    return MatrixOperand(side.name, side.read, tuple(walked), (first, second)), tiled
+    return MatrixOperand(side.name, side.read, tuple(walked), (first, second), side), tiled
 
 
 def _outputs(kernel: KernelOp, axes: Sequence[str], column: str | None) -> list[tuple[str, ...]]:

@@ -88,6 +88,9 @@ _SCALAR = MatmulVariant(
     in_batches=_NARROW,
 )
 
+ROWS_OF_REGISTERS = 16
+"""Rows of a warp that multiplies what it computes in registers: with all columns of the tile."""
+
 VARIANTS: Mapping[str, tuple[MatmulVariant, ...]] = {
     "sm_90a": (
         MatmulVariant("tma_small", 8, _WGMMA_SMALL, needs_k=True, larger=(128, 256)),
@@ -224,6 +227,9 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
         **(variant.in_batches if gemm.counts_more else {}),
         **(variant.crowded or {} if is_crowded(gemm, arch) else {}),
     }
+    if gemm.lhs.factor.is_computed and chosen["mma"] == "mma.sync":
+        columns = cast("list[int]", chosen["tile"])[1]
+        chosen |= {"warp_tile": [ROWS_OF_REGISTERS, columns], "fragment_buffers": 1}
     m, n, k = gemm.m, gemm.n, gemm.k
     grouped = chosen["mma"] == "wgmma"
     steps = gemm.epilogue

@@ -12,27 +12,31 @@ from typing import cast
 from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr, GlobalType, SharedType
+from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType, SharedType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp
+from polyc.families.facts import holds_always
 from polyc.families.matmul.recognise import (
     Contraction,
     MatrixOperand,
     staged_tile,
 )
 from polyc.lowering.region_to_gpu.frame import alignments, check_whole
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Wanted, element_of
 from polyc.lowering.region_to_gpu.product import (
+    FIRST_ROW,
     Coordinates,
     ProductBuilder,
     Target,
     along,
     check_reduction,
 )
+from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
 from polyc.lowering.region_to_gpu.split import Split
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
@@ -130,9 +134,12 @@ class GemmBuilder(ProductBuilder):
                 tile.CopyTravel(plan.loader.data, multicast),
             )
             body.add_op(located(copy, side.read))
+        rows_tile = shared[0]
+        if gemm.lhs.factor.is_computed:
+            rows_tile = self.computed(body, start, rows_tile)
         contracts = [
             tile.ContractOp(
-                tile.ContractSide(shared[0], self.operand_map(gemm.lhs, gemm.k)),
+                tile.ContractSide(rows_tile, self.operand_map(gemm.lhs, gemm.k)),
                 tile.ContractSide(columns_tile, self.operand_map(part.rhs, part.k)),
                 acc,
                 plan.mma.data,
@@ -141,6 +148,40 @@ class GemmBuilder(ProductBuilder):
             for part, columns_tile, acc in zip(gemm.parts, shared[1:], accs, strict=True)
         ]
         self.pipeline(bound, depth, body, *contracts)
+
+    def computed(self, body: Block, start: Coordinates, shared: SSAValue) -> SSAValue:
+        """The operand of the rows, computed in ``body`` of what its shared tile has.
+
+        What is beyond the end of k becomes 0, as it would be if it were read: elementwise ops make
+        other numbers of the zeros there.  What each row has one of is computed before the loop.
+        """
+        gemm, factor = self.gemm, self.gemm.lhs.factor
+        rows, _, depth = self.plan.tile_sizes
+        emit, name = self.emit, gemm.lhs.name
+        raw, left = (
+            emit.value(tile.FragmentOp(FragmentType.of([rows, depth], element_of(value))), hint)
+            for value, hint in ((factor.read.result, name), (factor.value, f"{name}_computed"))
+        )
+        places = {gemm.m: ROW + FIRST_ROW}
+        places |= {axis: AffineExpr.symbol(i) for i, axis in enumerate(gemm.batch, 1)}
+        origin = [start[axis] for axis in (gemm.m, *gemm.batch)]
+        length = None if self.has_whole_steps() else self.depth
+        span = Span((rows, depth), gemm.k, COLUMN, places, origin, length, 1)
+        maps = RowMaps(self.frame, emit, span)
+        maps.emit = inner = Emit()
+        take = tile.CopyOp(tile.CopyEnd(shared), tile.CopyEnd(raw))
+        inner.op(located(take, factor.read))
+        over = Tile(start[gemm.k], {factor.read.result: raw})
+        inside = maps.inside(over, maps.number(0.0))
+        maps.over_tile(over, raw, [Wanted(factor.value, left, (ROW, COLUMN), inside)])
+        body.add_ops(inner.ops)
+        return left
+
+    def has_whole_steps(self) -> bool:
+        """Whether no step over k goes beyond its end."""
+        fact = Assumption(self.gemm.size(self.gemm.k).mod(self.plan.tile_sizes[2]), "==")
+        known = AssumptionsAttr((*self.kernel.assumptions.data, *self.plan.when.data))
+        return holds_always(fact, known, self.kernel.symbol_names)
 
     def operand_map(self, side: MatrixOperand, k: str) -> AffineMap:
         order = (self.gemm.m, self.gemm.n, k)

@@ -78,6 +78,8 @@ class VersionTiles(RewritePattern):
         for inner in list(op.body.walk()):
             if isinstance(inner, tile.CopyOp) and inner.target in versioned:
                 rewriter.replace(inner, inner.like(slot=slot))
+            elif isinstance(inner, tile.CopyOp) and inner.source in versioned:
+                rewriter.replace(inner, inner.like(source_slot=slot))
             elif isinstance(inner, tile.ContractOp):
                 self.set_contract_slots(inner, slot, versioned, rewriter)
 

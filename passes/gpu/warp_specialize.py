@@ -17,6 +17,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import FragmentType
 from polyc.passes.support.gpu.guards import guards_of
 from polyc.passes.support.gpu.pipeline_parts import (
     check_stages,
@@ -225,7 +226,7 @@ class SpecializeWarps(RewritePattern):
             inner.op(tile.RingWaitOp(ring, number))
             computed = Emit()
             clone_iteration(op, part, i, computed, number)
-            inner.ops += computed.ops
+            inner.ops += settled_operands(computed.ops)
             settle_before(computed.ops, inner)
             late = inner.compare("sgt", i, inner.index(0))
             inner.when(
@@ -241,6 +242,23 @@ class SpecializeWarps(RewritePattern):
                 lambda then: then.ops.append(tile.RingReleaseOp(ring, of_ring(then, count, -1))),
             )
         return emit
+
+
+def settled_operands(iteration: Sequence[Operation]) -> list[Operation]:
+    """An iteration that waits before it writes what a contract of the one before may still read.
+
+    These are the fragments on the left of its contracts, which the instruction reads in registers.
+    """
+    contracts = [c for o in iteration for c in o.walk() if isinstance(c, tile.ContractOp)]
+    held = {c.lhs for c in contracts if isinstance(c.lhs.type, FragmentType)}
+    found: list[Operation] = []
+    waits = bool(held)
+    for op in iteration:
+        if waits and any(v in held for o in op.walk() for v in o.operands):
+            found.append(tile.AwaitOp(0))
+            waits = False
+        found.append(op)
+    return found
 
 
 def settle_before(iteration: Sequence[Operation], emit: Emit) -> None:

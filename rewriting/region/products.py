@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, i1
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, f32, i1
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineConstantExpr,
@@ -44,6 +44,7 @@ from polyc.dialects.region import (
 )
 from polyc.dialects.region.types import ValType
 from polyc.poly.contraction import ContractionPattern, Refusal, classify
+from polyc.rewriting.postorder import reached
 
 POINTWISE = (
     BinaryOp,
@@ -115,13 +116,15 @@ def find_products(
     outputs: int | None = None,
     accesses: Mapping[ReadOp, AffineMap] | None = None,
     follow: Collection[Operation] = (),
+    computed: bool = False,
 ) -> list[Product]:
     """The sums of products of a region, at most so many, in the order of the text.
 
     The region has ``outputs`` outputs, any number where that is None, and holds no reductions, but
     for those that ``follow``, than sums of products whose two factors are reads of f16 or bf16
-    tensors, moved and cast only; a read may be guarded.  Raises PolycError ``UnsupportedProgram``
-    with the reason and the way out.
+    tensors, moved and cast only; a read may be guarded.  With ``computed`` a factor may be what
+    elementwise ops make of one such read.  Raises PolycError ``UnsupportedProgram`` with the reason
+    and the way out.
     """
     _check_tensors(kernel)
     ops = [op for op in kernel.body.block.ops if op not in follow]
@@ -132,7 +135,7 @@ def find_products(
     if not 1 <= len(reductions) <= most:
         at = reductions[most] if reductions else kernel
         raise unsupported(kernel, f"it has {len(reductions)} reductions", WAY_OUT, at)
-    return [_product(kernel, reduce, outputs, accesses or {}) for reduce in reductions]
+    return [_product(kernel, reduce, outputs, accesses or {}, computed) for reduce in reductions]
 
 
 def following(kernel: KernelOp) -> list[ReduceOp | ReduceTogetherOp]:
@@ -154,6 +157,7 @@ def _product(
     reduce: ReduceOp,
     outputs: int | None,
     accesses: Mapping[ReadOp, AffineMap],
+    computed: bool,
 ) -> Product:
     product = reduce.operand.owner
     if reduce.fn.data != "sum" or not isinstance(product, BinaryOp) or product.fn.data != "mul":
@@ -176,7 +180,7 @@ def _product(
             "cast the factors to f32",
             product,
         )
-    left, right = (_factor(kernel, value) for value in (product.lhs, product.rhs))
+    left, right = (_factor(kernel, value, computed) for value in (product.lhs, product.rhs))
     if left.element != right.element:
         raise unsupported(
             kernel,
@@ -201,12 +205,35 @@ def _product(
 
 @dataclass(frozen=True)
 class Factor:
+    """One side of a sum of products: a tensor of name ``name``, and the read of it.
+
+    ``value`` is what is multiplied: what is read, or what elementwise ops make of that at the same
+    point and round to 16 bits.
+    """
+
     name: str
     read: ReadOp
+    value: SSAValue
 
     @property
     def element(self) -> Attribute:
-        return self.read.result.type.element_type
+        """The type in which tensor cores take it."""
+        return cast("ValType", self.value.type).element_type
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether something is computed between memory and the product."""
+        return self.value is not self.read.result
+
+    def reads(self) -> list[ReadOp]:
+        """All that is read for it, ``read`` among them."""
+        return [op for op in _behind(self.value) if isinstance(op, ReadOp)]
+
+
+def _behind(value: SSAValue) -> list[Operation]:
+    """The ops that a value is made by, operands before users."""
+    found = reached([value], lambda v: v.owner.operands if isinstance(v.owner, Operation) else ())
+    return [v.owner for v in found if isinstance(v.owner, Operation)]
 
 
 def access_of(read: ReadOp, names: Sequence[str], access: AffineMap | None = None) -> AffineMap:
@@ -250,9 +277,9 @@ def _check_tensors(kernel: KernelOp) -> None:
             )
 
 
-def _factor(kernel: KernelOp, value: SSAValue) -> Factor:
+def _factor(kernel: KernelOp, value: SSAValue, computed: bool) -> Factor:
     """Follow a factor to its read; axis names are the same all along (S6.2)."""
-    owner = value.owner
+    whole, owner = value, value.owner
     rounded: set[Attribute] = set()
     while isinstance(owner, CastOp | BroadcastInDimOp | TransposeOp):
         if isinstance(owner, CastOp):
@@ -260,6 +287,8 @@ def _factor(kernel: KernelOp, value: SSAValue) -> Factor:
         value = owner.operand
         owner = value.owner
     if not isinstance(owner, ReadOp) or not isinstance(owner.tensor, BlockArgument):
+        if computed and isinstance(owner, POINTWISE):
+            return _computed_factor(kernel, whole)
         what = getattr(owner, "name", "a block argument")
         raise unsupported(
             kernel,
@@ -268,7 +297,7 @@ def _factor(kernel: KernelOp, value: SSAValue) -> Factor:
             owner if isinstance(owner, Operation) else None,
         )
     name = kernel.name_of(owner.tensor)
-    found = Factor(name, owner)
+    found = Factor(name, owner, owner.result)
     if not isinstance(found.element, Float16Type | BFloat16Type):
         raise unsupported(
             kernel,
@@ -284,6 +313,34 @@ def _factor(kernel: KernelOp, value: SSAValue) -> Factor:
                 f"store it as {element}",
                 owner,
             )
+    return found
+
+
+def _computed_factor(kernel: KernelOp, value: SSAValue) -> Factor:
+    """A factor that is computed of one tensor as large as it is, and of smaller ones."""
+    while isinstance(op := value.owner, BroadcastInDimOp | TransposeOp) or (
+        isinstance(op, CastOp) and op.result.type.element_type == f32
+    ):
+        value = op.operand
+    way_out = "make that value an output of a graph of its own"
+    kind, at = cast("ValType", value.type), cast(Operation, value.owner)
+    if not isinstance(kind.element_type, Float16Type | BFloat16Type):
+        why = f"a factor of its sum is {kind.element_type}, which tensor cores would round"
+        raise unsupported(kernel, why, "cast it to f16 or bf16", at)
+    for op in _behind(value):
+        if not isinstance(op, POINTWISE):
+            why = f"a factor of its sum is computed by {op.name}, and tensor cores read memory"
+            raise unsupported(kernel, why, way_out, op)
+    reads = [op for op in _behind(value) if isinstance(op, ReadOp)]
+    whole = [op for op in reads if set(op.result.type.labels) == set(kind.labels)]
+    if len(whole) != 1 or not isinstance(whole[0].tensor, BlockArgument):
+        why = f"a factor of its sum is computed of {len(whole)} tensors as large as it is"
+        raise unsupported(kernel, why, way_out, at)
+    found = Factor(kernel.name_of(whole[0].tensor), whole[0], value)
+    held = whole[0].result.type.element_type
+    if not isinstance(held, Float16Type | BFloat16Type):
+        why = f"{found.name}, of which a factor of its sum is computed, holds {held}"
+        raise unsupported(kernel, why, "store it as f16 or bf16", whole[0])
     return found
 
 

@@ -292,6 +292,7 @@ class CopyOp(IRDLOperation):
         self,
         *,
         slot: SSAValue | None = None,
+        source_slot: SSAValue | None = None,
         signal: CopySignal | None = None,
         loader: str | None = None,
     ) -> CopyOp:
@@ -301,7 +302,7 @@ class CopyOp(IRDLOperation):
         """
         source, target = self.ends
         new = CopyOp(
-            source,
+            source if source_slot is None else replace(source, slot=source_slot),
             target if slot is None else replace(target, slot=slot),
             self.view,
             self.travel if loader is None else replace(self.travel, loader=loader),

@@ -390,8 +390,8 @@ def widest_swizzle(tile_type: SharedType) -> int:
 class LayOutShared(RewritePattern):
     """A tile that no tensor core reads, and that nothing else laid out, is row-major.
 
-    One that the copy engine stores is swizzled as wide as its rows allow, so that rows of a
-    fragment fall into different banks.
+    One that the copy engine stores, or that a fragment takes what was loaded into it from, is
+    swizzled as wide as its rows allow, so that rows of the fragment fall into different banks.
     """
 
     @op_type_rewrite_pattern
@@ -402,13 +402,13 @@ class LayOutShared(RewritePattern):
         if kind.swizzle_bytes is not None or not users:
             return
         if all(isinstance(u, tile.CopyOp | tile.MapOp) for u in users):
+            copies = [u for u in users if isinstance(u, tile.CopyOp)]
             stored = any(
-                isinstance(u, tile.CopyOp)
-                and u.is_store
-                and u.loader is not None
-                and u.loader.data == "tma"
-                for u in users
+                u.is_store and u.loader is not None and u.loader.data == "tma" for u in copies
             )
-            span = widest_swizzle(kind) if stored else 0
+            passed = any(u.is_load for u in copies) and any(
+                isinstance(u.target.type, FragmentType) for u in copies
+            )
+            span = widest_swizzle(kind) if stored or passed else 0
             laid = SharedType.of(kind.sizes, kind.element_type, span, kind.ring.data)
             rewriter.replace_value_with_new_type(op.tile, laid)
