@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
 from polyc.affine.expressions import Floor, linear_of
 from polyc.cost.values import MOVES, Values, operations, size_in_bytes
-from polyc.cost.work import COPY, LOAD, STORE, Work
+from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.resources import SUM_BYTES
 from polyc.dialects.region import CastOp, ReadOp, ReduceOp
@@ -32,6 +32,10 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         if not attention and reduce.label not in named:
             continue
         free |= _operand_ops(values, reduce)
+        if not attention:
+            computed, beside = _computed_operands(values, reduce, tile)
+            free |= computed
+            work.beside += beside
         padded = _padding(values, reduce, {**tile, **_heads(values, plan, reduce)})
         padded *= _uneven(values, reduce, plan)
         if parts > 1:
@@ -157,6 +161,38 @@ def _operand_ops(values: Values, reduce: ReduceOp) -> set[Operation]:
     return free
 
 
+def _computed_operands(
+    values: Values, reduce: ReduceOp, tile: Mapping[str, int]
+) -> tuple[set[Operation], float]:
+    """The ops that compute factors of a product, and the instructions of all blocks for them.
+
+    Each tile of the other factor's axis computes them again.
+    """
+    factors = values.factors(reduce)
+    assert factors is not None
+    plain = _operand_ops(values, reduce)
+    found: set[Operation] = set()
+    count = 0.0
+    for factor in factors:
+        behind = list(values.behind([factor]))
+        if all(op in plain or isinstance(op, MOVES) for op in behind):
+            continue
+        own = values.own(factor)
+        again = prod(-(-_extent(values, a, tile) // n) for a, n in tile.items() if a not in own)
+        whole = next(op for op in behind if isinstance(op, ReadOp) and _lies_along(values, op, own))
+        for op in behind:
+            points = values.points(values.own(op.results[0]))
+            each = LOAD if isinstance(op, ReadOp) else operations(op)
+            count += again * points * (TAKE if op is whole else each)
+        found.update(behind)
+    return found, count
+
+
+def _lies_along(values: Values, read: ReadOp, axes: Collection[str]) -> bool:
+    """Whether a read has all of some axes."""
+    return set(axes) <= values.own(read.result)
+
+
 def _operand_bytes(
     values: Values, reduce: ReduceOp, tile: Mapping[str, int], attention: bool
 ) -> dict[SSAValue, float]:
@@ -173,6 +209,7 @@ def _operand_bytes(
             continue  # The weights stay in registers.
         pixels = any(_is_pixel(values, a, tile) for a in own)
         reads = [op for op in values.behind([factor]) if isinstance(op, ReadOp)]
+        reads.sort(key=lambda read: not _lies_along(values, read, own))
         again = 1.0
         for label, step in tile.items():
             if any(_is_grouped(read, label) for read in reads):

@@ -151,7 +151,9 @@ def _time(work: Work, device: Device, name: str, variant: str, mma: str) -> Time
     tensor = work.flops / rate
     together = min(work.at_once, ceil(work.blocks / chip))
     busy_warps = together * work.threads / 32
-    threads = work.operations / (device.operations * waves * min(1.0, busy_warps / WARPS))
+    issued = device.operations * waves * min(1.0, busy_warps / WARPS)
+    threads = work.operations / issued
+    tensor = max(tensor, work.beside / issued)
     drawn = min(1.0, busy * (RING if work.ring else SHARE))
     turns = ceil(work.blocks / (chip * work.at_once))
     # What is brought more than once comes from L2 the second time.

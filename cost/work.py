@@ -22,6 +22,9 @@ LOAD = 4.0
 COPY = 10.0
 """Instructions by which a thread brings one vector of an operand's tile, where TMA does not."""
 
+TAKE = 2.0
+"""Instructions by which an element of a shared tile gets to a fragment: two come in one load."""
+
 STORE = 4.0
 """Instructions by which an element of a fragment gets to memory."""
 
@@ -36,6 +39,7 @@ class Work:
 
     ``flops``       of tensor cores, two a multiply-add, whole tiles
     ``operations``  instructions of threads, those of idle threads of a busy warp too
+    ``beside``      those by which threads compute what tensor cores read, beside these
     ``memory``      bytes of global memory
     ``cache``       bytes between L2 and SMs
     ``reads``       bytes that an epilogue reads beside the accumulator
@@ -50,6 +54,7 @@ class Work:
     at_once: int
     flops: float = 0.0
     operations: float = 0.0
+    beside: float = 0.0
     memory: float = 0.0
     cache: float = 0.0
     reads: float = 0.0

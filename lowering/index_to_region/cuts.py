@@ -26,7 +26,12 @@ from polyc.lowering.index_to_region.fusion import (
     Settled,
     Split,
 )
-from polyc.lowering.index_to_region.reductions import KernelKey, Reductions, key_of
+from polyc.lowering.index_to_region.reductions import (
+    KernelKey,
+    Reductions,
+    computed_factors,
+    key_of,
+)
 from polyc.rewriting.notes import Note
 
 EPILOGUE = 3
@@ -242,8 +247,10 @@ def composed(
             return made[key][0]
 
         reductions = Reductions(recompose, built.walks, built.seconds)
-        reductions.tried.update(key for key, is_well in well.items() if is_well)
-        reductions.run(recompose({}))
+        found = recompose({})
+        settling = {key_of(kernel) for kernel in found.kernels if not computed_factors(kernel)}
+        reductions.tried.update(key for key in settling if well.get(key))
+        reductions.run(found)
         kernels, cuts = made[frozenset(reductions.taken)]
     else:
         kernels, cuts = Composing(graph, fuse, split).limited(Settled())

@@ -13,6 +13,9 @@ each alone, and the first together with either.  Of every kernel but those of pr
 moved is tried where it is computed at several places, as what a rotation of features is of, or
 made of a reduction in memory, which might be its kernel's then; and so is what two of them compute.
 What a reduction reads moved is tried as it reads it, as heads that are merged before a norm.
+
+Of a kernel of products, the factors are tried that it computes on their way to tensor cores: each
+tile of the other factor's axis computes them again.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from xdsl.ir import Operation, SSAValue
 from polyc.dialects import tiny
 from polyc.dialects.common.movements import MovementOp
 from polyc.lowering.index_to_region import cost
+from polyc.lowering.index_to_region.contractions import factors
 from polyc.lowering.index_to_region.forms import Key
 from polyc.lowering.index_to_region.fusion import Kernel, Kernels
 
@@ -78,13 +82,15 @@ class Reductions:
             self.tried.add(key_of(kernel))
             whole = {key_of(k) for k in kernels.kernels}
             best: tuple[float, dict[SSAValue, str], Kernels] | None = None
-            ways = candidates(kernel, self._in_others(kernel, self._shared(kernels)))
+            gain, ways = GAIN, candidates(kernel, self._in_others(kernel, self._shared(kernels)))
+            if computing := computed_factors(kernel):
+                gain, ways = 1.0, iter([computing])
             for stored in (one for values in ways for one in self._with(values)):
                 found = self.recompose(stored)
                 parts = {key_of(k) for k in found.kernels}
                 before = self._total(kernels, whole - parts)
                 after = self._total(found, parts - whole)
-                if after < GAIN * before and (best is None or after - before < best[0]):
+                if after < gain * before and (best is None or after - before < best[0]):
                     best = after - before, stored, found
             if best is not None:
                 _, self.taken, kernels = best
@@ -114,6 +120,8 @@ class Reductions:
         for kernel in kernels.kernels:
             if (key := key_of(kernel)) in self.tried:
                 continue
+            if computed_factors(kernel):
+                return kernel
             if moved_again(kernel) or self._in_others(kernel, shared):
                 return kernel
             if _reduces(kernel) and (again(kernel) or _moves_reduced(kernel)):
@@ -152,6 +160,25 @@ class Reductions:
 def computed(kernel: Kernel) -> dict[SSAValue, None]:
     """The values that a kernel computes, operands first."""
     return dict.fromkeys(key[0] for key, form in kernel.held().items() if form is not None)
+
+
+def computed_factors(kernel: Kernel) -> list[SSAValue]:
+    """The factors of a kernel's products that it computes of no reduction, before they are moved.
+
+    None where another factor is made of one: attention's weights stay where they are.
+    """
+    inside = computed(kernel)
+    behind = _reductions_behind(inside, kernel)
+    found: dict[SSAValue, None] = {}
+    for factor in (f for v in inside if cost.is_contraction(v) for f in factors(v)):
+        value = kernel.forms.same.get(factor, factor)
+        while value in inside and not cost.is_computed(value):
+            value, *_ = _operands(cast(Operation, value.owner), kernel)
+        if behind.get(value):
+            return []
+        if value in inside:
+            found[value] = None
+    return list(found)
 
 
 def _reduces(kernel: Kernel) -> bool:
