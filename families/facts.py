@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from polyc.affine import isl
-from polyc.dialects.common.dim import Assumption, AssumptionsAttr
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
-from polyc.dialects.region import KernelOp
+from polyc.dialects.region import KernelOp, ReadOp
+from polyc.dialects.region.types import MemRefType
 
 
 def holds_always(fact: Assumption, known: AssumptionsAttr, symbols: Sequence[str]) -> bool:
@@ -21,6 +23,29 @@ def holds_always(fact: Assumption, known: AssumptionsAttr, symbols: Sequence[str
         return False
     conclusion = AssumptionsAttr((fact,)).as_affine_set(symbols)
     return isl.implies(known.as_affine_set(symbols), conclusion)
+
+
+def same_size(kernel: KernelOp, one: Dim, other: Dim) -> bool:
+    """Whether two sizes are equal for all symbols that a region's assumptions allow."""
+    return holds_always(Assumption(one - other, "=="), kernel.assumptions, kernel.symbol_names)
+
+
+DEPTH = 64
+"""Points of a summed axis that a step of tensor cores has at most; those of any step divide it."""
+
+
+def ends_cleanly(kernel: KernelOp, read: ReadOp, axis: int, size: Dim, first: Dim) -> bool:
+    """Whether a product's last step finds nothing beyond ``size`` points of a dimension but zeros.
+
+    The read goes along dimension ``axis`` of its tensor from ``first`` on.  What follows there in
+    the tensor is not what is summed: zeros of the other factor would not take it out of the sum
+    where it is infinite.
+    """
+    whole = cast("MemRefType", read.tensor.type).shape[axis]
+    steps = Assumption(size.mod(DEPTH), "==")
+    return same_size(kernel, whole, first + size) or holds_always(
+        steps, kernel.assumptions, kernel.symbol_names
+    )
 
 
 def never_holds(fact: Assumption, known: AssumptionsAttr, symbols: Sequence[str]) -> bool:

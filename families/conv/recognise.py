@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import cast
 
@@ -31,6 +32,7 @@ from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.families.conv.groups import Groups, groups_of
+from polyc.families.facts import ends_cleanly, same_size
 from polyc.families.family import Recognised
 from polyc.poly.contraction import Operand, Window
 from polyc.rewriting.region.points import moved_set
@@ -234,6 +236,10 @@ def _image_axes(product: Product, image: Factor, read: Operand) -> tuple[Window,
         raise _refused(product, f"{how}, whose last axis is not summed", image.read)
     if any(linear_of(c.offset).terms or linear_of(c.offset).constant for c in (first, channels)):
         raise _refused(product, f"{how}, a part of its images or channels", image.read)
+    size = _size(product, depth)
+    if not ends_cleanly(product.kernel, image.read, 3, size, Dim.const(0)):
+        why = f"{how}, and {size} of its channels, with others behind them"
+        raise _refused(product, why, image.read)
     return rows, columns, depth
 
 
@@ -246,6 +252,12 @@ def _check_filter(
         raise _refused(product, why, filter.read)
     rows, columns, channels = axes
     wanted = (product.names.index(labels_of(product.kernel)[3]), rows.tap, columns.tap, channels)
+    shape = cast("MemRefType", filter.read.tensor.type).shape
+    if read.axes == wanted:
+        sizes = [Dim.const(1) if a is None else _size(product, a) for a in wanted]
+        if not all(map(partial(same_size, product.kernel), shape, sizes)):
+            whole = f"{shape_text(sizes)} of its filter {filter.name}, which is {shape_text(shape)}"
+            raise _refused(product, f"it reads {whole}", filter.read)
     if not read.plain or read.axes != wanted:
         found = ", ".join("?" if a is None else product.names[a] for a in read.axes)
         why = (
@@ -278,7 +290,7 @@ def _geometry(product: Product, image: Factor, rows: Window, columns: Window) ->
         reach = (count - 1) * window.dilation + 1
         for padding in (before[-1], *range(MAX_PADDING + 1)):
             found = (extent + (before[-1] + padding - reach)).floordiv(window.stride) + 1
-            if _same_size(product.kernel, found, wanted):
+            if same_size(product.kernel, found, wanted):
                 after.append(padding)
                 break
         else:
@@ -297,18 +309,6 @@ def _size(product: Product, axis: int) -> Dim:
     found = cast("ValType", product.reduce.operand.type).axis(product.names[axis])
     assert found is not None
     return found.size
-
-
-def _same_size(kernel: KernelOp, one: Dim, other: Dim) -> bool:
-    """Whether two sizes are equal for all symbols that the assumptions allow."""
-    if one == other:
-        return True
-    symbols = kernel.symbol_names
-    sides = one.as_affine(symbols), other.as_affine(symbols)
-    if sides[0] is None or sides[1] is None:
-        return False
-    known = kernel.assumptions.as_affine_set(symbols)
-    return isl.dims_equal(sides[0], sides[1], len(symbols), known)
 
 
 def _check_guard(product: Product, read: ReadOp) -> None:

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from xdsl.ir.affine import AffineConstantExpr
-
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.types import MemRefType, val_type
+from polyc.families.facts import DEPTH, ends_cleanly
 from polyc.families.matmul.follow import check_axes, check_rows, find_following
 from polyc.poly.contraction import Operand as Read
 from polyc.rewriting.region.products import (
@@ -36,8 +35,10 @@ class MatrixOperand:
 
     name: str
     read: ReadOp
-    axes: tuple[str | int, ...]
-    """The axis that walks each dimension of the tensor, outermost first, or the one place on it."""
+    axes: tuple[str | None, ...]
+    """The axis that walks each dimension of the tensor, outermost first; None for one place."""
+    first: tuple[Dim, ...]
+    """Where on each dimension it begins, or that place."""
     along: tuple[int, int]
     """The dimensions of the product's two axes; the tile's rows go along the second."""
     factor: Factor
@@ -52,7 +53,7 @@ class MatrixOperand:
     def tile_axes(self) -> tuple[str, str]:
         """The axes of a tile of it: m or n, and k, as they are stored."""
         first, second = (self.axes[i] for i in self.along)
-        assert isinstance(first, str) and isinstance(second, str)
+        assert first is not None and second is not None
         return first, second
 
 
@@ -196,16 +197,15 @@ def _check_as_read(
 
 def _check_beside(kernel: KernelOp, one: Contraction, other: Contraction) -> None:
     """Refuse two products that do not go over the same tiles by the same rows."""
-    rows, others = one.lhs, other.lhs
     same = (one.batch, one.m, one.n) == (other.batch, other.m, other.n)
+    rows, others = (
+        (c.lhs.read.tensor, ["k" if a == c.k else (a,) for a in c.lhs.axes], c.lhs.first)
+        for c in (one, other)
+    )
     if not same or one.size(one.k) != other.size(other.k):
         why = "it has two products over unlike axes"
-    elif (rows.read.tensor, rows.tile_axes.index(one.m), len(rows.axes)) != (
-        others.read.tensor,
-        others.tile_axes.index(other.m),
-        len(others.axes),
-    ) or [a for a in rows.axes if a != one.k] != [a for a in others.axes if a != other.k]:
-        why = f"it has two products, and {rows.name} and {others.name} are not one operand"
+    elif rows != others:
+        why = f"it has two products, and {one.lhs.name} and {other.lhs.name} are not one operand"
     else:
         return
     raise unsupported(kernel, why, WAY_OUT, other.reduce)
@@ -222,7 +222,7 @@ def _contracted(
             why = f"it reads {side.name} under a guard"
             raise unsupported(kernel, why, "pad the tensor outside", side.read)
     names, out = product.names, reduce.result.type.labels
-    walked = [
+    walks = [
         _walked(kernel, side, found, names)
         for side, found in zip(factors, (pattern.lhs, pattern.rhs), strict=True)
     ]
@@ -237,7 +237,12 @@ def _contracted(
     order = _outputs(kernel, out, column)[0]
     k = reduce.labels[0]
     own = ([names[a] for a in axes] for axes in (pattern.lhs_axes, pattern.rhs_axes))
-    sides = [_operand(kernel, *side, order, k) for side in zip(factors, walked, own, strict=True)]
+    sides = [_operand(kernel, *side, order, k) for side in zip(factors, walks, own, strict=True)]
+    for side, _ in sides:
+        at, depth = side.axes.index(k), axis_size(reduce, k)
+        if not ends_cleanly(kernel, side.read, at, depth, side.first[at]):
+            why = f"it reads {depth} points of {side.name} along {k}, with others behind them"
+            raise unsupported(kernel, why, f"take a multiple of {DEPTH}, or copy them", side.read)
     # The later axis of the output is n, whichever factor carries it, but for a computed one's.
     (lhs, m), (rhs, n) = sorted(
         sides,
@@ -252,31 +257,30 @@ def _contracted(
     return found
 
 
-def _walked(
-    kernel: KernelOp, side: Factor, found: Read, names: Sequence[str]
-) -> tuple[str | int, ...]:
+Walk = tuple[tuple[str | None, Dim], ...]
+"""What walks each dimension of a tensor, and from where on."""
+
+
+def _walked(kernel: KernelOp, side: Factor, found: Read, names: Sequence[str]) -> Walk:
     """What walks each dimension of a factor: an axis, or nothing where it is read at one place."""
-    places: list[str | int] = []
-    zero = AffineConstantExpr(0)
+    walk: list[tuple[str | None, Dim]] = []
     for coordinate in found.coordinates:
-        if coordinate.axis is not None and coordinate.offset == zero:
-            places.append(names[coordinate.axis])
-        elif not coordinate.terms and isinstance(coordinate.offset, AffineConstantExpr):
-            places.append(coordinate.offset.value)
-        else:
+        if coordinate.axis is None and coordinate.terms:
             raise unsupported(
                 kernel,
                 f"it reads {side.name} at {side.read.map.data}, not along its axes",
                 WAY_OUT,
                 side.read,
             )
-    return tuple(places)
+        axis = None if coordinate.axis is None else names[coordinate.axis]
+        walk.append((axis, Dim.from_affine(coordinate.offset, kernel.symbol_names)))
+    return tuple(walk)
 
 
 def _operand(
     kernel: KernelOp,
     side: Factor,
-    walked: Sequence[str | int],
+    walk: Walk,
     own: Sequence[str],
     order: Sequence[str],
     k: str,
@@ -294,9 +298,10 @@ def _operand(
             WAY_OUT,
             side.read,
         )
+    walked, first = (tuple(part) for part in zip(*walk, strict=True))
     last = walked[-1]
     if last != k and last not in own:
-        where = f"along {last}" if isinstance(last, str) else f"at {last}"
+        where = f"at {first[-1]}" if last is None else f"along {last}"
         raise unsupported(
             kernel,
             f"it reads rows of {side.name} {where}, and a tile's rows lie along an axis of the "
@@ -305,8 +310,8 @@ def _operand(
             side.read,
         )
     tiled = next((a for a in own if a == last), None) or max(own, key=order.index)
-    first, second = sorted((walked.index(tiled), walked.index(k)))
-    return MatrixOperand(side.name, side.read, tuple(walked), (first, second), side), tiled
+    high, wide = sorted((walked.index(tiled), walked.index(k)))
+    return MatrixOperand(side.name, side.read, walked, first, (high, wide), side), tiled
 
 
 def _outputs(kernel: KernelOp, axes: Sequence[str], column: str | None) -> list[tuple[str, ...]]:

@@ -204,7 +204,8 @@ def conditions(
             for out, axes in zip(kernel.outs, gemm.outputs, strict=True)
             if gemm.n in axes
         )
-        for size in dict.fromkeys((*(side.contiguous for side in gemm.sides), *outs)):
+        rows = (size for side in gemm.sides for size in (side.contiguous, side.first[-1]))
+        for size in dict.fromkeys((*rows, *outs)):
             facts.append(Assumption(size.mod(variant.multiple), "=="))
     rows, columns, _ = cast("list[int]", variant.fields["tile"])
     if variant.tiles:
@@ -277,14 +278,16 @@ def _tails(gemm: Contraction, tile: Sequence[int]) -> list[str]:
 def is_crowded(gemm: Contraction, arch: str) -> bool:
     """Whether an epilogue reads two tensors or more that move with the rows, as residuals do.
 
-    Where warps load the operands into registers too, one of 32 bits counts as two.
+    Where warps load the operands into registers too, one of 32 bits counts as two.  An operand that
+    is computed counts as one.
     """
     reads = [op for op in gemm.kernel.body.block.ops if isinstance(op, ReadOp)]
     epilogue = [op for op in reads if op not in gemm.reads]
     by_rows = [op for op in epilogue if val_type(op.result).axis(gemm.m) is not None]
     wide = 1 if ARCHS[arch].wgmma else 2
     bits = (element_bytes(op.result.type.element_type) for op in by_rows)
-    return sum(wide if size > OPERAND_BYTES else 1 for size in bits) > 1
+    held = sum(wide if size > OPERAND_BYTES else 1 for size in bits)
+    return held + gemm.lhs.factor.is_computed > 1
 
 
 def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:

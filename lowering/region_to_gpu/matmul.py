@@ -125,7 +125,10 @@ class GemmBuilder(ProductBuilder):
         start = {**at, **dict.fromkeys(ks, position)}
         for side, target in zip(gemm.sides, shared, strict=True):
             # The CTAs of a cluster lie along the rows, and share what has none.
-            place = [start[a] if isinstance(a, str) else emit.index(a) for a in side.axes]
+            place = [
+                self.coordinate(body, start, *one)
+                for one in zip(side.axes, side.first, strict=True)
+            ]
             multicast = plan.flag("multicast") and gemm.m not in side.axes
             copy = tile.CopyOp(
                 tile.CopyEnd(self.frame.argument(side.read.tensor), place),
@@ -148,6 +151,22 @@ class GemmBuilder(ProductBuilder):
             for part, columns_tile, acc in zip(gemm.parts, shared[1:], accs, strict=True)
         ]
         self.pipeline(bound, depth, body, *contracts)
+
+    def coordinate(self, body: Block, start: Coordinates, axis: str | None, first: Dim) -> SSAValue:
+        """Where a tile begins on a dimension that ``axis`` walks from ``first`` on, in ``body``."""
+        if axis is None:
+            return self.frame.size(first)
+        if first == Dim.const(0):
+            return start[axis]
+        inner = Emit()
+        if (number := first.constant()) is not None:
+            found = inner.apply(affine_dim(0) + number, [start[axis]])
+        else:
+            found = inner.apply(
+                affine_dim(0) + affine_dim(1), [start[axis], self.frame.size(first)]
+            )
+        body.add_ops(inner.ops)
+        return found
 
     def computed(self, body: Block, start: Coordinates, shared: SSAValue) -> SSAValue:
         """The operand of the rows, computed in ``body`` of what its shared tile has.

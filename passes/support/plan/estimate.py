@@ -30,6 +30,9 @@ MMA = (16, 8, 16)
 WGMMA = (64, 16)
 """Sizes m and k of one wgmma; its n is the warp tile's."""
 
+LANES_OF_ROW = 4
+"""Threads that hold elements of one row of a fragment of tensor cores."""
+
 FRAGMENT_ROWS = 16
 """Rows of an accumulator that a warp holds, each thread two of them, half as many apart."""
 
@@ -120,9 +123,12 @@ def estimate(
     return Estimate(
         ctas=ctas,
         threads=ctas * plan.threads(),
-        global_read_bytes=operands + batch * _epilogue_bytes(gemm, sizes, tile, tiles),
+        global_read_bytes=operands
+        + batch * _epilogue_bytes(gemm, sizes, tile, tiles)
+        + batch * _computing_bytes(gemm, sizes, tile, tiles),
         global_write_bytes=batch * rows * _row_bytes(gemm, columns),
         shared_read_bytes=(sent if grouped else loads * warps * matrices * MATRICES_BYTES)
+        + (_taken_bytes(gemm, tile) * steps if grouped else 0)
         + ctas * followed.shared_read_bytes,
         shared_write_bytes=_staged_bytes(plan, outputs, staged)
         + (sent if tma else steps * stage)
@@ -196,6 +202,34 @@ def _boxes(side: MatrixOperand, tile: Mapping[str, int]) -> int:
 def _share(boxes: int, sharing: int) -> int:
     """The boxes that one CTA of a cluster brings of a tile that all get: whole panels, or rows."""
     return boxes // sharing if boxes % sharing == 0 else boxes
+
+
+def _taken_bytes(gemm: Contraction, tile: Mapping[str, int]) -> int:
+    """What threads take out of a step's tile of the rows, where they compute with it.
+
+    What ``ldmatrix`` would load otherwise is as much.
+    """
+    factor = gemm.lhs.factor
+    whole = tile[gemm.m] * tile[gemm.k] * OPERAND_BYTES
+    return whole if factor.is_computed else 0
+
+
+def _computing_bytes(
+    gemm: Contraction,
+    sizes: Mapping[str, int],
+    tile: Mapping[str, int],
+    tiles: Mapping[str, int],
+) -> int:
+    """What threads read from global memory to compute an operand, beside its tiles."""
+    total = 0
+    for op in gemm.lhs.factor.reads():
+        if op is gemm.lhs.read:
+            continue
+        own = op.result.type.labels
+        points = sizes[gemm.m] if gemm.m in own else tiles[gemm.m] * tile[gemm.m]
+        points *= tiles[gemm.n] * (sizes[gemm.k] if gemm.k in own else LANES_OF_ROW)
+        total += points * element_bytes(op.result.type.element_type)
+    return total
 
 
 def _epilogue_bytes(
