@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
@@ -42,6 +43,9 @@ class SpecializeWarps(RewritePattern):
     A ring carries the flow: the producer acquires a slot, copies into it and thereby fills
     it; a consumer waits for it, issues the contract, and once the contract of the iteration
     before has finished (at most one stays pending) releases that one's slot.
+
+    An operand that an iteration computes in registers has two fragments, in turn: what the pending
+    contract reads stays, and the next operand is computed while it runs.
 
     Guarded statements keep their guards, which each role asks for itself.  The ring goes round all
     the same: an iteration whose copies are skipped fills its slot with nothing, and one whose
@@ -221,19 +225,34 @@ class SpecializeWarps(RewritePattern):
             whole = affine_dim(0) + affine_dim(1) + shift
             return inner.apply(whole, [first, i], hint="previous" if shift else "number")
 
-        def step(inner: Emit, i: SSAValue) -> None:
+        def step(inner: Emit, i: SSAValue, twins: Mapping[SSAValue, SSAValue]) -> None:
             number = of_ring(inner, i)
             inner.op(tile.RingWaitOp(ring, number))
             computed = Emit()
-            clone_iteration(op, part, i, computed, number)
-            inner.ops += settled_operands(computed.ops)
+            clone_iteration(op, part, i, computed, number, twins)
+            inner.ops += computed.ops
             settle_before(computed.ops, inner)
             late = inner.compare("sgt", i, inner.index(0))
             inner.when(
                 late, lambda then: then.ops.append(tile.RingReleaseOp(ring, of_ring(then, i, -1)))
             )
 
-        emit.loop(count, step, hint="i")
+        twins = {
+            value: emit.value(tile.FragmentOp(cast(FragmentType, value.type)), value.name_hint)
+            for value in computed_operands(part)
+        }
+        if not twins:
+            emit.loop(count, lambda inner, i: step(inner, i, {}), hint="i")
+        else:
+
+            def pair(inner: Emit, at: SSAValue) -> None:
+                step(inner, inner.apply(affine_dim(0) * 2, [at], hint="i"), {})
+                step(inner, inner.apply(affine_dim(0) * 2 + 1, [at], hint="i"), twins)
+
+            emit.loop(emit.apply(affine_dim(0) // 2, [count], hint="pairs"), pair, hint="pair")
+            odd = emit.compare("eq", emit.apply(affine_dim(0) % 2, [count]), emit.index(1))
+            last = emit.apply(affine_dim(0) - 1, [count], hint="i")
+            emit.when(odd, lambda then: step(then, last, {}))
         emit.op(tile.AwaitOp(0))
         if first is not None:
             some = emit.compare("sgt", count, emit.index(0))
@@ -244,21 +263,19 @@ class SpecializeWarps(RewritePattern):
         return emit
 
 
-def settled_operands(iteration: Sequence[Operation]) -> list[Operation]:
-    """An iteration that waits before it writes what a contract of the one before may still read.
+def computed_operands(part: Sequence[Operation]) -> list[SSAValue]:
+    """The fragments that contracts of an iteration read in registers and that it writes itself."""
+    contracts = [c for o in part for c in o.walk() if isinstance(c, tile.ContractOp)]
+    held = dict.fromkeys(c.lhs for c in contracts if isinstance(c.lhs.type, FragmentType))
+    return [
+        value
+        for value in held
+        if any(use.operation not in contracts for use in value.uses if _is_in(use.operation, part))
+    ]
 
-    These are the fragments on the left of its contracts, which the instruction reads in registers.
-    """
-    contracts = [c for o in iteration for c in o.walk() if isinstance(c, tile.ContractOp)]
-    held = {c.lhs for c in contracts if isinstance(c.lhs.type, FragmentType)}
-    found: list[Operation] = []
-    waits = bool(held)
-    for op in iteration:
-        if waits and any(v in held for o in op.walk() for v in o.operands):
-            found.append(tile.AwaitOp(0))
-            waits = False
-        found.append(op)
-    return found
+
+def _is_in(op: Operation, part: Sequence[Operation]) -> bool:
+    return any(one.is_ancestor(op) for one in part)
 
 
 def settle_before(iteration: Sequence[Operation], emit: Emit) -> None:
