@@ -33,9 +33,12 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
             continue
         free |= _operand_ops(values, reduce)
         if not attention:
-            computed, beside = _computed_operands(values, reduce, tile)
+            computed, beside, waits = _computed_operands(values, reduce, tile)
             free |= computed
             work.beside += beside
+            if waits:
+                depth = plan.tile_sizes[2] * parts
+                work.steps += -(-prod(values.extents[a] for a in reduce.labels) // depth)
         padded = _padding(values, reduce, {**tile, **_heads(values, plan, reduce)})
         padded *= _uneven(values, reduce, plan)
         if parts > 1:
@@ -163,16 +166,17 @@ def _operand_ops(values: Values, reduce: ReduceOp) -> set[Operation]:
 
 def _computed_operands(
     values: Values, reduce: ReduceOp, tile: Mapping[str, int]
-) -> tuple[set[Operation], float]:
+) -> tuple[set[Operation], float, bool]:
     """The ops that compute factors of a product, and the instructions of all blocks for them.
 
-    Each tile of the other factor's axis computes them again.
+    Each tile of the other factor's axis computes them again.  And whether each step over the summed
+    axes waits for loads of threads, which no ring brings.
     """
     factors = values.factors(reduce)
     assert factors is not None
     plain = _operand_ops(values, reduce)
     found: set[Operation] = set()
-    count = 0.0
+    count, waits = 0.0, False
     for factor in factors:
         behind = list(values.behind([factor]))
         if all(op in plain or isinstance(op, MOVES) for op in behind):
@@ -184,8 +188,10 @@ def _computed_operands(
             points = values.points(values.own(op.results[0]))
             each = LOAD if isinstance(op, ReadOp) else operations(op)
             count += again * points * (TAKE if op is whole else each)
+            along = values.own(op.results[0]) & set(reduce.labels)
+            waits |= isinstance(op, ReadOp) and op is not whole and bool(along)
         found.update(behind)
-    return found, count
+    return found, count, waits
 
 
 def _lies_along(values: Values, read: ReadOp, axes: Collection[str]) -> bool:

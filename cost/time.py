@@ -36,6 +36,10 @@ RING = 1 / 25
 WARPS = 16
 """Of an SM, that keep it busy; fewer wait for each other's results."""
 
+DELAY = 0.2
+"""By how much of its time what threads compute beside tensor cores delays these: products of 4096
+by 4096 by 4096 with a weight times its scales take 213 us for 192, with numbers along k 236."""
+
 AGAIN = 4
 """How often tiles bring what memory gave once, from where on loads wait for L2 alone."""
 
@@ -153,7 +157,8 @@ def _time(work: Work, device: Device, name: str, variant: str, mma: str) -> Time
     busy_warps = together * work.threads / 32
     issued = device.operations * waves * min(1.0, busy_warps / WARPS)
     threads = work.operations / issued
-    tensor = max(tensor, work.beside / issued)
+    beside = work.beside / issued
+    tensor = max(tensor, beside) + DELAY * min(tensor, beside)
     drawn = min(1.0, busy * (RING if work.ring else SHARE))
     turns = ceil(work.blocks / (chip * work.at_once))
     # What is brought more than once comes from L2 the second time.
