@@ -186,10 +186,13 @@ def _computed_operands(
         whole = next(op for op in behind if isinstance(op, ReadOp) and _lies_along(values, op, own))
         for op in behind:
             points = values.points(values.own(op.results[0]))
-            each = LOAD if isinstance(op, ReadOp) else operations(op)
-            count += again * points * (TAKE if op is whole else each)
-            along = values.own(op.results[0]) & set(reduce.labels)
-            waits |= isinstance(op, ReadOp) and op is not whole and bool(along)
+            each = TAKE if op is whole else operations(op)
+            if isinstance(op, ReadOp) and op is not whole:
+                # What each row has one of is read once a tile.
+                again_in_steps = not values.own(op.result).isdisjoint(reduce.labels)
+                points = values.points(own) if again_in_steps else points
+                each, waits = LOAD, waits or again_in_steps
+            count += again * points * each
         found.update(behind)
     return found, count, waits
 

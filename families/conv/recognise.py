@@ -139,6 +139,10 @@ def find_convolution(kernel: KernelOp) -> Convolution:
     image, filter = (product.lhs, product.rhs)[:: -1 if swapped else 1]
     windowed, plain = (product.pattern.lhs, product.pattern.rhs)[:: -1 if swapped else 1]
     rows, columns, channels = _image_axes(product, image, windowed)
+    size = _size(product, channels)
+    if not groups.filters and not ends_cleanly(kernel, image.read, 3, size, Dim.const(0)):
+        why = f"it reads {size} channels of {image.name}, with others behind them"
+        raise _refused(product, why, image.read)
     _check_filter(product, filter, plain, (rows, columns, channels))
     geometry = _geometry(product, image, rows, columns)
     _check_guard(product, image.read)
@@ -236,10 +240,6 @@ def _image_axes(product: Product, image: Factor, read: Operand) -> tuple[Window,
         raise _refused(product, f"{how}, whose last axis is not summed", image.read)
     if any(linear_of(c.offset).terms or linear_of(c.offset).constant for c in (first, channels)):
         raise _refused(product, f"{how}, a part of its images or channels", image.read)
-    size = _size(product, depth)
-    if not ends_cleanly(product.kernel, image.read, 3, size, Dim.const(0)):
-        why = f"{how}, and {size} of its channels, with others behind them"
-        raise _refused(product, why, image.read)
     return rows, columns, depth
 
 

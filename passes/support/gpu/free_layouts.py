@@ -387,10 +387,23 @@ def widest_swizzle(tile_type: SharedType) -> int:
     return next((span for span in (128, 64, 32) if row % span == 0), 0)
 
 
+def feeds_contract(value: SSAValue) -> bool:
+    """Whether a fragment is the left operand of a contract, or a map computes that of it."""
+    for user in (use.operation for use in value.uses):
+        if isinstance(user, tile.ContractOp) and user.lhs is value:
+            return True
+        if isinstance(user, tile.MapOp) and value not in user.outputs:
+            readers = [use.operation for out in user.outputs for use in out.uses]
+            lefts = [op.lhs for op in readers if isinstance(op, tile.ContractOp)]
+            if any(left in user.outputs for left in lefts):
+                return True
+    return False
+
+
 class LayOutShared(RewritePattern):
     """A tile that no tensor core reads, and that nothing else laid out, is row-major.
 
-    One that the copy engine stores, or that a fragment takes what was loaded into it from, is
+    One that the copy engine stores, or from which threads compute what tensor cores read, is
     swizzled as wide as its rows allow, so that rows of the fragment fall into different banks.
     """
 
@@ -406,9 +419,7 @@ class LayOutShared(RewritePattern):
             stored = any(
                 u.is_store and u.loader is not None and u.loader.data == "tma" for u in copies
             )
-            passed = any(u.is_load for u in copies) and any(
-                isinstance(u.target.type, FragmentType) for u in copies
-            )
+            passed = any(feeds_contract(u.target) for u in copies)
             span = widest_swizzle(kind) if stored or passed else 0
             laid = SharedType.of(kind.sizes, kind.element_type, span, kind.ring.data)
             rewriter.replace_value_with_new_type(op.tile, laid)

@@ -142,8 +142,8 @@ def unlike() -> ModuleOp:
 def deeper() -> ModuleOp:
     """Two products of one factor's parts of unlike depth."""
     s = Sketch("deeper")
-    x = s.input("x", "T", 64)
-    return s.done(y=s.fn("mul", s.linear(x, "a", 88), s.linear(s.cut(x, 1, 0, 32), "b", 88)))
+    x = s.input("x", "T", 128)
+    return s.done(y=s.fn("mul", s.linear(x, "a", 88), s.linear(s.cut(x, 1, 0, 64), "b", 88)))
 
 
 @pytest.mark.parametrize(
