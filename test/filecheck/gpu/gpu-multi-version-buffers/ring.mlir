@@ -25,6 +25,26 @@ gpu.module @m arch "sm_80" symbols [M, K] {
     gpu.return
   }
 
+  // What the loop takes out of such a tile, it takes out of the iteration's slot.
+  // CHECK-LABEL: gpu.kernel @taken
+  gpu.kernel @taken(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 32 {
+    // CHECK: gpu.pipeline %k, %i = to %M step 64 stages 3 {
+    // CHECK-NEXT:   %slot = affine.apply affine_map<(d0) -> ((d0 mod 3))> (%i)
+    // CHECK-NEXT:   gpu.copy %A[%M, %k] to %a slot %slot
+    // CHECK-NEXT:   gpu.copy %a slot %slot to %held :
+    // CHECK-NEXT:   gpu.contract %held affine_map
+    %a = gpu.shared_tile : !gpu.shared<[16, 64], f16, swizzle 128>
+    %b = gpu.shared_tile : !gpu.shared<[64, 16], f16>
+    %held = gpu.fragment : !gpu.fragment<[16, 64], f16>
+    %acc = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.pipeline %k, %i = to %M step 64 stages 3 {
+      gpu.copy %A[%M, %k] to %a loader "cp_async" stage 0 : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[16, 64], f16, swizzle 128>
+      gpu.copy %a to %held : !gpu.shared<[16, 64], f16, swizzle 128>, !gpu.fragment<[16, 64], f16>
+      gpu.contract %held affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %acc mma "mma.sync" warp_tile <16, 16> stage 2 : !gpu.fragment<[16, 64], f16>, !gpu.shared<[64, 16], f16>, !gpu.fragment<[16, 16], f32>
+    }
+    gpu.return
+  }
+
   // CHECK-LABEL: gpu.kernel @one_stage
   gpu.kernel @one_stage(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 32 {
     // CHECK-NEXT: %a = gpu.shared_tile : !gpu.shared<[16, 64], f16>

@@ -29,8 +29,11 @@ from polyc.passes.pipeline import build
 from polyc.passes.region.im2col import MaterializeColumns
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
+from polyc.playback.gpu.simulate import gpu_module_of
+from polyc.playback.reference import make_inputs
 from polyc.rewriting.driver import rewrite
 from polyc.runtime import nvrtc
+from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.conv_programs import Conv, of
 from polyc.test.support.gemm_programs import (
     assert_tiles_agree,
@@ -197,6 +200,45 @@ def test_the_filter_is_read_whole() -> None:
     assert "it reads its filter G under a guard" in refusal(
         edited((whole, whole.replace(" :", f" {some}")))
     )
+
+
+PARTS = {
+    "channels of both": ((0, 40), (0, 3), (0, 40)),
+    "channels that a step ends with": ((0, 64), (0, 3), (0, 64)),
+    "channels of the image": ((0, 40), (0, 3), None),
+    "taps of the filter": (None, (1, 4), None),
+}
+"""Parts of the image's channels, of taps, and of the filter's channels."""
+
+
+@pytest.mark.parametrize(("channels", "taps", "own"), PARTS.values(), ids=PARTS)
+def test_what_is_beside_a_part_changes_nothing(
+    channels: tuple[int, int] | None,
+    taps: tuple[int, int],
+    own: tuple[int, int] | None,
+) -> None:
+    """An infinity beside a part stays out of its sum, and a filter's part is no view of it."""
+    size = 40 if channels is None else channels[1]
+    s = Sketch("parts")
+    x = s.input("x", "N", 6, 6, 80 if channels else size)
+    w = s.input("w", 24, 5, 3, 80 if own else size)
+    image = s.cut(x, 3, *channels) if channels else x
+    filter = s.cut(w, 1, *taps)
+    filter = s.cut(filter, 3, *own) if own else filter
+    module = s.done(y=s.add(frontend.Conv2dOp(image, filter, layout="nhwc")))
+    sizes = {"N": 1}
+    inputs = make_inputs(only(module, frontend.GraphOp), sizes, 4)
+    wanted = meant(module, inputs, sizes)
+    inputs[0][..., size:] = np.inf
+    beside = np.ones(5, bool)
+    beside[slice(*taps)] = False
+    inputs[1][:, beside] = np.inf
+    inputs[1][..., size:] = np.inf
+    for arch in ARCHS:
+        kernels = gpu_module_of(run(module, "gpu", arch=arch))
+        result = simulate(kernels, inputs, sizes)
+        assert not result.findings
+        assert_agree(result.outputs, wanted)
 
 
 def test_an_epilogue_goes_pixel_by_pixel() -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pytest
 from xdsl.dialects import affine, arith
 from xdsl.ir import Region
 
+from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.kernel import KernelOp
+from polyc.dialects.gpu.module import ModuleOp
+from polyc.passes.pipeline import GPU_PASSES
+from polyc.playback.gpu import simulate
 from polyc.test.support.gpu_programs import TENSOR, pipeline
 from polyc.test.support.gpu_text import assert_refused, find, only, run, unchanged
 
@@ -202,3 +207,91 @@ def test_copies_that_need_what_consumers_do_are_refused() -> None:
 
 def test_shared_tile_loops_are_their_authors() -> None:
     unchanged(persistent(share="share %M of 2"), PASS)
+
+
+COMPUTED = """
+!A = !gpu.global<[M, K], f16>
+!B = !gpu.global<[K, N], f16>
+!C = !gpu.global<[M, N], f16>
+!a = !gpu.shared<[128, 64], f16>
+!b = !gpu.shared<[64, 64], f16>
+!acc = !gpu.fragment<[128, 64], f32>
+!left = !gpu.fragment<[128, 64], f16>
+
+gpu.module @relu arch "sm_90a" symbols [M, K, N] assuming (K mod 8 == 0, N mod 8 == 0, K >= 1) {
+  gpu.kernel @relu(
+      %A: !A = tensor 0, %B: !B = tensor 1, %C: !C = tensor 2,
+      %M: index = symbol M, %N: index = symbol N, %K: index = symbol K) threads 384 {
+    %zero = arith.constant 0.0 : f32
+    %row, %column = gpu.tile_coordinates[%M, %N] tile <128, 64> raster "row" 1
+    %a = gpu.shared_tile : !a
+    %b = gpu.shared_tile : !b
+    %acc = gpu.fragment : !acc
+    %raw = gpu.fragment : !left
+    %left = gpu.fragment : !left
+    gpu.fill %zero, %acc : !acc
+    gpu.pipeline %k, %i = to %K step 64 stages 3 {
+      gpu.copy %A[%row, %k] to %a loader "tma" : !A, !a
+      gpu.copy %B[%k, %column] to %b loader "tma" : !B, !b
+      gpu.copy %a to %raw : !a, !left
+      gpu.map %raw : !left origin [] ins() outs(%left : !left affine_map<(i, j) -> (i, j)>) {
+      ^bb0(%x: f16):
+        %wide = arith.extf %x : f16 to f32
+        %none = arith.constant 0.0 : f32
+        %y = arith.maximumf %wide, %none : f32
+        %z = arith.truncf %y : f32 to f16
+        gpu.yield %z : f16
+      }
+      gpu.contract %left affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)>
+          into %acc mma "wgmma" warp_tile <64, 64> : !left, !b, !acc
+    }
+    gpu.map %acc : !acc origin [%row, %column] ins()
+        outs(%C : !C affine_map<(i, j)[r, c] -> (i + r, j + c)>) {
+    ^bb0(%x: f32):
+      %y = arith.truncf %x : f32 to f16
+      gpu.yield %y : f16
+    }
+    gpu.return
+  }
+  gpu.dispatch (A: !A, B: !B) -> (C: !C) {
+    gpu.launch @relu align [16, 16, 16] grid [M ceildiv 128, N ceildiv 64]
+  }
+}
+"""
+"""A product by hand whose left operand consumers compute in registers."""
+
+
+def test_what_consumers_compute_has_two_fragments() -> None:
+    """The one that the pending contract reads is not written: two steps an iteration, in turn."""
+    module = run(COMPUTED, *GPU_PASSES[: GPU_PASSES.index(PASS) + 1])
+    consumer = only(module, tile.RolesOp).consumer
+    contracts = [op for op in consumer.walk() if isinstance(op, tile.ContractOp)]
+    first, second, last = (op.lhs for op in contracts)
+    assert first is last and first is not second
+    for contract in contracts:
+        before = contract.prev_op
+        assert isinstance(before, tile.MapOp) and contract.lhs in before.outputs
+
+
+@pytest.mark.parametrize("k", [8, 64, 136, 320])
+def test_a_computed_operand_is_right(k: int) -> None:
+    """One step, an even and an odd number of them, and tails; no register is written too early."""
+    kernels = only(run(COMPUTED, *GPU_PASSES), ModuleOp)
+    sizes = {"M": 130, "K": k, "N": 72}
+    dice = np.random.default_rng(k)
+    a, b = (dice.integers(-3, 4, s).astype(np.float16) for s in ((130, k), (k, 72)))
+    result = simulate(kernels, [a, b], sizes, schedule="random", seed=k)
+    assert not result.findings, "\n".join(map(str, result.findings))
+    wanted = np.maximum(a, 0).astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(result.outputs[0].astype(np.float32), wanted)
+
+
+def test_one_fragment_is_written_too_early() -> None:
+    """What the two fragments are for: the simulator sees a register written that is read still."""
+    kernels = only(run(COMPUTED, *GPU_PASSES), ModuleOp)
+    products = find(kernels, hw.WgmmaRegistersOp)
+    first, second = dict.fromkeys(op.a for op in products)
+    second.replace_all_uses_with(first)
+    inputs = [np.ones((130, 320), np.float16), np.ones((320, 72), np.float16)]
+    found = simulate(kernels, inputs, {"M": 130, "K": 320, "N": 72}).findings
+    assert "AccumulatorRace" in {finding.kind for finding in found}
