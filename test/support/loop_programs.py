@@ -122,7 +122,7 @@ def _flat(g: Graph) -> list[SSAValue]:
 
 
 def _computed(g: Graph) -> list[SSAValue]:
-    return [g.add(frontend.GemmOp(g.fn("tanh", g.ins[0]), g.ins[1]))]
+    return [g.add(frontend.GemmOp(g.fn("tanh", g.ins[0]), g.fn("abs", g.ins[1])))]
 
 
 def _conv(g: Graph) -> list[SSAValue]:
@@ -194,7 +194,7 @@ PROGRAMS: Mapping[str, Program] = {
     "a product that is a vector in memory": Program(
         [(("M", "K"), f32), (("K", "N"), f32)], _flat, ({"M": 9, "N": 20, "K": 5},), "none"
     ),
-    "a product of what is computed": Program(
+    "a product of two computed factors": Program(
         [(("M", "K"), f16), (("K", "N"), f16)],
         _computed,
         ({"M": 9, "N": 20, "K": 5}, {"M": 3, "N": 24, "K": 5}),
