@@ -24,15 +24,29 @@ frontend.graph @cut(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K, 
 
 // -----
 
-// A factor that is computed is stored, and the product reads it from memory.
-// CHECK: outs(v0: !region.memref<[M, K], f16, align 16, noalias> gmem {boundary = "a product on tensor cores reads it from memory; storing it takes about {{.*}} us, and the product without tensor cores {{.*}} us (a size that is not known is taken as 1024)"})
-// CHECK: plan.schedule @computed_0 variant "{{.*}}"
-// CHECK: mma = "none"
-// CHECK: plan.schedule @computed_1 variant "tma"
+// A factor that is little to compute is computed in the registers that tensor cores read.
+// CHECK: region.kernel @computed iters
+// CHECK: region.binary max
+// CHECK: plan.schedule @computed variant "tma"
 // CHECK: mma = "wgmma"
 // REMARK-NOT: NoTensorCores
 frontend.graph @computed(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K, N], f16>) -> (C: !frontend.tensor<[M, N], f16>) {
   %0 = frontend.elementwise relu %A : !frontend.tensor<[M, K], f16>
+  %1 = frontend.gemm %0, %B {acc = f32} : (!frontend.tensor<[M, K], f16>, !frontend.tensor<[K, N], f16>) -> !frontend.tensor<[M, N], f16>
+  frontend.output %1 : !frontend.tensor<[M, N], f16>
+}
+
+// -----
+
+// Another one is stored, and the product reads it from memory.
+// CHECK: outs(v0: !region.memref<[M, K], f16, align 16, noalias> gmem {boundary = "computed once: fused, it would be computed again where it is used{{.*}}"})
+// CHECK: plan.schedule @stored_0 variant "{{.*}}"
+// CHECK: mma = "none"
+// CHECK: plan.schedule @stored_1 variant "tma"
+// CHECK: mma = "wgmma"
+// REMARK-NOT: NoTensorCores
+frontend.graph @stored(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K, N], f16>) -> (C: !frontend.tensor<[M, N], f16>) {
+  %0 = frontend.elementwise gelu %A : !frontend.tensor<[M, K], f16>
   %1 = frontend.gemm %0, %B {acc = f32} : (!frontend.tensor<[M, K], f16>, !frontend.tensor<[K, N], f16>) -> !frontend.tensor<[M, N], f16>
   frontend.output %1 : !frontend.tensor<[M, N], f16>
 }

@@ -40,7 +40,7 @@ region.kernel @gemm iters [m: M, n: N]
 // -----
 
 // PLAN: plan.schedule @gemm variant "scalar" {
-// CHECK: remark[NoTensorCores]: region @gemm holds a contraction and runs as loops without tensor cores, K steps an element of its output: a factor of its sum is computed by region.unary, and tensor cores read memory
+// CHECK: remark[NoTensorCores]: region @gemm holds a contraction and runs as loops without tensor cores, K steps an element of its output: a factor of its sum is f32, which tensor cores would round; cast it to f16 or bf16
 region.kernel @gemm iters [m: M, n: N]
     ins(%A: !region.memref<[M, K], f16, align 16>, %B: !region.memref<[K, N], f16, align 16>)
     outs(C: !region.memref<[M, N], f16, align 16> gmem) {
@@ -98,11 +98,11 @@ region.kernel @gemm iters [m: M, n: N]
 // -----
 
 // PLAN: plan.schedule @gemm variant "scalar" {
-// CHECK: remark[NoTensorCores]: region @gemm holds a contraction and runs as loops without tensor cores, K steps an element of its output: it reads A at (d0, d1)[s0, s1, s2] -> (d0, (d1 + 1)), not along its axes
+// CHECK: remark[NoTensorCores]: region @gemm holds a contraction and runs as loops without tensor cores, K steps an element of its output: it reads K points of A along k, with others behind them; take a multiple of 64, or copy them
 region.kernel @gemm iters [m: M, n: N]
-    ins(%A: !region.memref<[M, K + 1], f16, align 16>, %B: !region.memref<[K, N], f16, align 16>)
+    ins(%A: !region.memref<[M, K + 2], f16, align 16>, %B: !region.memref<[K, N], f16, align 16>)
     outs(C: !region.memref<[M, N], f16, align 16> gmem) {
-  %a = region.read %A affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1 + 1)> : !region.memref<[M, K + 1], f16, align 16> -> !region.val<[m: M, k: K], f16>
+  %a = region.read %A affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1 + 1)> : !region.memref<[M, K + 2], f16, align 16> -> !region.val<[m: M, k: K], f16>
   %af = region.cast %a : !region.val<[m: M, k: K], f16> -> !region.val<[m: M, k: K], f32>
   %ae = region.broadcast_in_dim %af dims [0, 1] : !region.val<[m: M, k: K], f32> -> !region.val<[m: M, k: K, n: N], f32>
   %b = region.read %B affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[K, N], f16, align 16> -> !region.val<[k: K, n: N], f16>
