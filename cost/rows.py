@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from math import log2
+from typing import cast
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from polyc.cost.values import Values, operations, size_in_bytes
 from polyc.cost.work import LOAD, SCATTERED, SECTOR, STORE, Work
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import ReadOp, ReduceOp
+from polyc.dialects.region import ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.types import val_type
 
 CONVERT = 1
@@ -80,13 +81,32 @@ def _passes(values: Values, row: str) -> int:
     """How often a row is walked: for reductions that need others', and for what is stored."""
     depth: dict[SSAValue, int] = {}
 
+    def seen_from(op: Operation | None, value: SSAValue) -> int:
+        # Reductions that one walk does together count once, where their results leave it.
+        chunk = _chunk(value.owner)
+        return depth[value] + (chunk is not None and chunk is not _chunk(op))
+
     def deep(value: SSAValue) -> int:
-        order = [*values.behind([value], into=True)]
-        for op in reversed(order):
-            below = [depth.get(v, 0) for v in values.operands(op)]
-            most = max(below, default=0)
-            depth[op.results[0]] = most + (isinstance(op, ReduceOp) and row in op.labels)
-        return depth.get(values.real(value), 0)
+        # A value is reached by several ways: what it needs comes first, whichever was walked first.
+        left = [values.real(value)]
+        while left:
+            here = left[-1]
+            op = here.owner
+            below = values.operands(op) if isinstance(op, Operation) else []
+            if missing := [v for v in below if v not in depth]:
+                left += missing
+                continue
+            left.pop()
+            most = max((seen_from(cast(Operation, op), v) for v in below), default=0)
+            alone = isinstance(op, ReduceOp) and row in op.labels and _chunk(op) is None
+            depth[here] = most + alone
+        return seen_from(None, values.real(value))
 
     outputs = [deep(v) + (row in val_type(v).labels) for v in values.kernel.yield_op.values]
     return max(1, *outputs)
+
+
+def _chunk(op: object) -> ReduceTogetherOp | None:
+    """The reductions of one walk that an op is part of."""
+    parent = op.parent_op() if isinstance(op, Operation) else None
+    return parent if isinstance(parent, ReduceTogetherOp) else None

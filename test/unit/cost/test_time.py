@@ -269,6 +269,20 @@ def test_a_short_row_is_read_once_and_a_long_one_again() -> None:
     assert long.cache > 1.4 * short.cache
 
 
+def test_a_long_row_is_walked_once_for_each_sum_that_needs_another() -> None:
+    """LayerNorm's mean, variance and output are three walks, RMSNorm's and softmax's two each."""
+
+    def walks(name: str) -> float:
+        s = Sketch("rows")
+        x = s.input("x", 64, 1 << 20)
+        y = s.softmax(x) if name == "softmax" else getattr(s, name)(x, "norm")
+        time = the_time(s.done(y=y))
+        return (time.cache * H200.cache - time.memory * H200.memory) / (64 * (1 << 20) * 2)
+
+    assert walks("layer_norm") > walks("rms_norm") + 0.9
+    assert walks("softmax") == pytest.approx(walks("rms_norm"), abs=0.05)
+
+
 def test_rows_that_are_stored_apart_take_longer() -> None:
     """Each element is a store of part of a sector where the row's neighbours lie apart."""
 
@@ -332,6 +346,8 @@ KERNELS = (
     "softmax 16384x4096",
     "softmax 16384x8192",
     "rms_norm 32x1048576",
+    "softmax 32x1048576",
+    "layer_norm 32x1048576",
 )
 
 
