@@ -36,6 +36,18 @@ def _conversions() -> list[DeviceFunction]:
     return found
 
 
+_QUOTIENT = """float quotient = (a == 0.0f ? 0x1p-30f : a) / b;
+return a == 0.0f ? a * quotient : quotient;"""
+"""``a / b``, the same bits for every ``a`` and ``b``, without a numerator of 0.
+
+Where one lane divides 0, as what a softmax masks or pads its rows with, ``div.rn.f32`` leaves its
+short way, and the warp waits for a subroutine.  2**-30 stands in for 0: over every ``b`` but 0 and
+NaN its quotient is finite (2**119 over the least denormal) and has the sign of ``b``, so that 0
+times it is the 0 that 0 / b is.  Over 0 it is infinite and over NaN it is NaN, and 0 times these is
+NaN, as 0 / b is.
+"""
+
+
 def _arithmetic() -> list[DeviceFunction]:
     found = [
         device_function(
@@ -44,6 +56,7 @@ def _arithmetic() -> list[DeviceFunction]:
         )
         for name in ("max", "min")
     ]
+    found.append(device_function("float divide(float a, float b)", _QUOTIENT))
     found.append(
         device_function(
             "float exp2_approx(float x)",

@@ -275,6 +275,16 @@ for _op in _FLOAT:
     prints(_op, "x")(_float)
 
 
+@prints(arith.DivfOp, "x")
+def _divide(w: KernelWriter, op: arith.DivfOp) -> None:
+    """In a way that is as short for a numerator of 0, unless a constant says what is divided."""
+    if any(isinstance(value.owner, arith.ConstantOp) for value in op.operands):
+        _float(w, op)
+        return
+    _require_f32(op)
+    _elementwise(w, op, lambda row: w.call("divide", *row))
+
+
 @prints(math.Exp2Op, "x")
 def _exp2(w: KernelWriter, op: math.Exp2Op) -> None:
     """One instruction where the op allows an approximation (``fastmath<afn>``)."""

@@ -55,8 +55,9 @@ gpu.module @floats arch "sm_80" symbols [M] {
     %unsigned = arith.uitofp %bits : i32 to f32
     %sum = math.fma %signed, %unsigned, %log2 : f32
     %20 = arith.addf %back, %sum : f32
-    %r = arith.truncf %20 : f32 to bf16
-    gpu.store_global %20, %A[%c0 : index] : f32, !gpu.global<[M], f32>
+    %21 = arith.divf %20, %y : f32
+    %r = arith.truncf %21 : f32 to bf16
+    gpu.store_global %21, %A[%c0 : index] : f32, !gpu.global<[M], f32>
     gpu.store_global %r, %B[%c0 : index] : bf16, !gpu.global<[M], bf16>
     gpu.return
   }
@@ -75,6 +76,10 @@ gpu.module @floats arch "sm_80" symbols [M] {
 // CHECK-NEXT:       : "=f"(r)
 // CHECK-NEXT:       : "f"(a), "f"(b));
 // CHECK-NEXT:   return r;
+// CHECK-NEXT: }
+// CHECK: __device__ __forceinline__ float divide(float a, float b) {
+// CHECK-NEXT:   float quotient = (a == 0.0f ? 0x1p-30f : a) / b;
+// CHECK-NEXT:   return a == 0.0f ? a * quotient : quotient;
 // CHECK-NEXT: }
 // CHECK: __device__ __forceinline__ bf16 f32_to_bf16(float x) {
 // CHECK-NEXT:   bf16 r;
@@ -135,7 +140,8 @@ gpu.module @floats arch "sm_80" symbols [M] {
 // CHECK-NEXT:   float unsigned_ = (float)bits;
 // CHECK-NEXT:   float sum = fmaf(signed_, unsigned_, log2);
 // CHECK-NEXT:   float x_20 = back + sum;
-// CHECK-NEXT:   bf16 r = f32_to_bf16(x_20);
-// CHECK-NEXT:   store_global_f32(A, x_20);
+// CHECK-NEXT:   float x_21 = divide(x_20, y);
+// CHECK-NEXT:   bf16 r = f32_to_bf16(x_21);
+// CHECK-NEXT:   store_global_f32(A, x_21);
 // CHECK-NEXT:   store_global_bf16(B, r);
 // CHECK-NEXT: }

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects import affine, arith, math, memref, scf
 from xdsl.dialects.builtin import IndexType, ModuleOp
@@ -341,6 +342,33 @@ def test_affine_text_is_exact_for_any_sign(expr: AffineExpr, i: int, j: int, n: 
     text = affine_text(KernelWriter({}, {}), expr, ["i", "j"], ["n"])
     functions = {"floor_div": _floor_div, "ceil_div": _ceil_div, "floor_mod": _floor_mod}
     assert eval(text, {**functions, "i": i, "j": j, "n": n}) == expr.eval([i, j], [n]), text
+
+
+Floats = NDArray[np.float32]
+
+
+def _divide(a: Floats, b: Floats, stand_in: float) -> Floats:
+    quotient = np.where(a == 0, np.float32(stand_in), a) / b
+    return np.where(a == 0, a * quotient, quotient)
+
+
+def _apart(stand_in: float) -> int:
+    """How many pairs of f32 ``divide`` gives other bits than ``/``; a GPU has one NaN."""
+    steps = np.arange(0, 2**31, 2**21, dtype=np.uint32)  # four of each binade, 0, inf and NaN
+    bits = np.concatenate([steps, steps + 1, steps[1:] - 1, steps + 0x2AAAA])
+    values = np.concatenate([bits, bits | np.uint32(1 << 31)]).view(np.float32)
+    near = [0.0, -0.0, 1.0, -1.0, 3.0, 2**-149, -(2**-149), 2**-126, np.inf, -np.inf, np.nan]
+    numerators = np.array([*near, np.finfo(np.float32).max], np.float32)[:, None]
+    with np.errstate(all="ignore"):
+        wanted, found = numerators / values, _divide(numerators, values, stand_in)
+    same = wanted.view(np.uint32) == found.view(np.uint32)
+    return int((~same & ~(np.isnan(wanted) & np.isnan(found))).sum())
+
+
+def test_a_quotient_of_zero_has_the_bits_of_the_division() -> None:
+    """As the device function has it; a stand-in of 1 overflows over some denormals."""
+    assert _apart(2**-30) == 0
+    assert _apart(1.0) > 0
 
 
 # Names ----------------------------------------------------------------------------------
