@@ -87,8 +87,18 @@ which takes 35 us instead of 38 in a LayerNorm of 128 MB, and 91 instead of 105 
 SHORTEST = 8
 """Elements of a row that is worth a kernel of rows; shorter ones are a thread's."""
 
+NARROWER = (
+    RowsVariant("block_2048", "resident", 1, 2048, 4, 8),
+    RowsVariant("block_4096", "resident", 1, 4096, 8, 8),
+)
+"""Between ``warp`` and ``block``, for rows of open lengths: they then fill half of a tile at least.
+
+To rows of a known length ``block`` narrows its own tile.
+"""
+
 VARIANTS = (
     RowsVariant("warp", "resident", 4, 1024, 1, 8),
+    *NARROWER,
     RowsVariant("block", "resident", 1, 8192, 8, 8),
     RowsVariant("chunks", "streaming", 1, 8192, 16, 8),
     RowsVariant("any", "streaming", 1, 1024, 8, 1),
@@ -100,9 +110,12 @@ def variants(rows: Rows) -> tuple[RowsVariant, ...]:
     """The variants for a region, with the widest vectors that divide rows of known lengths."""
     lengths = [length.constant() for length in row_lengths(rows)]
     width = next(w for w in (8, 4, 2, 1) if all(n is None or n % w == 0 for n in lengths))
-    if None in lengths:
-        return VARIANTS if width == 8 else VARIANTS[-1:]
-    return tuple(replace(v, vector=min(v.vector, width)) for v in VARIANTS)
+    if None in lengths and width < 8:
+        return VARIANTS[-1:]
+    left = (
+        VARIANTS if rows.length.constant() is None else [v for v in VARIANTS if v not in NARROWER]
+    )
+    return tuple(replace(v, vector=min(v.vector, width)) for v in left)
 
 
 def conditions(rows: Rows, variant: RowsVariant) -> tuple[Assumption, ...] | None:
@@ -167,22 +180,26 @@ def schedules(rows: Rows, arch: str) -> list[ScheduleOp]:
     """The schedules of a region of rows, in order of dispatch.
 
     A condition that the assumptions imply is dropped; a variant that they exclude is not emitted,
-    nor is one after a variant without conditions on sizes or addresses.  Raises PolycError
-    ``UnsupportedProgram`` where the region is not one of rows.
+    nor is one of as wide vectors after a variant without conditions on sizes, nor any after one
+    that has none on addresses either.  Raises PolycError ``UnsupportedProgram`` where the region is
+    not one of rows.
     """
     kernel = rows.kernel
     if _at_most(rows, SHORTEST - 1):
         why = f"its rows have {rows.length} elements, fewer than the {SHORTEST} that threads share"
         raise rows.refused(why, kernel)
     found: list[ScheduleOp] = []
+    widest = VARIANTS[0].vector
     for variant in variants(rows):
         when = conditions(rows, variant)
-        if when is None:
+        if when is None or variant.vector > widest:
             continue
         fields = schedule_fields(rows, arch, variant)
         found.append(fitted(kernel.sym_name.data, variant.name, fields, when))
-        if not when and pointers_promised(kernel, variant.vector):
-            break
+        if not when:
+            if pointers_promised(kernel, variant.vector):
+                break
+            widest = variant.vector - 1
     return found
 
 

@@ -5,8 +5,8 @@
 // RUN: polyc-opt %examples/softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_90a}' | filecheck %s
 // RUN: polyc-opt %examples/softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_80}' | polyc-opt | filecheck %s
 
-// Four ways to hold a row, the same on both architectures: a warp, a block, chunks, and chunks of
-// single elements for rows of any length at any address.
+// Ways to hold a row, the same on both architectures: a warp, a block with tiles of three widths,
+// chunks, and chunks of single elements for rows of any length at any address.
 
 // CHECK:      plan.schedule @{{[a-z_]+}} variant "warp" when (N mod 8 == 0, -N >= -1024) {
 // CHECK:        tensorize = "",
@@ -20,6 +20,12 @@
 // CHECK-NEXT:   bind = {"m.o" = "block.x", "m.i" = "warp"},
 // CHECK:        predicate_tail = ["m", "n"],
 // CHECK:        algo_choice = {"rows" = "resident"},
+// CHECK:      plan.schedule @{{[a-z_]+}} variant "block_2048" when (N mod 8 == 0, -N >= -2048) {
+// CHECK:        tile = [1, 2048, 1],
+// CHECK:        warp_tile = [1, 512],
+// CHECK:      plan.schedule @{{[a-z_]+}} variant "block_4096" when (N mod 8 == 0, -N >= -4096) {
+// CHECK:        tile = [1, 4096, 1],
+// CHECK:        warp_tile = [1, 512],
 // CHECK:      plan.schedule @{{[a-z_]+}} variant "block" when (N mod 8 == 0, -N >= -8192) {
 // CHECK:        tile = [1, 8192, 1],
 // CHECK:        warp_tile = [1, 1024],

@@ -34,6 +34,8 @@
 // LN:         scf.for %{{.*}} = %{{.*}} to %N step
 // LN:           gpu.map {{.*}} outs(%Y : {{.*}} -> ((s0 + d0), (d1 + s1))>)
 // LN:       gpu.launch @layer_norm_warp when (N mod 8 == 0, -N >= -1024) align [16, 16, 16, 16] grid [(M + 3) floordiv 4]
+// LN-NEXT:  gpu.launch @layer_norm_block_2048 when (N mod 8 == 0, -N >= -2048) align [16, 16, 16, 16] grid [M]
+// LN-NEXT:  gpu.launch @layer_norm_block_4096 when (N mod 8 == 0, -N >= -4096) align [16, 16, 16, 16] grid [M]
 // LN-NEXT:  gpu.launch @layer_norm_block when (N mod 8 == 0, -N >= -8192) align [16, 16, 16, 16] grid [M]
 // LN-NEXT:  gpu.launch @layer_norm_chunks when (N mod 8 == 0) align [16, 16, 16, 16] grid [M]
 // LN-NEXT:  gpu.launch @layer_norm_any align [2, 2, 2, 2] grid [M]
@@ -46,12 +48,14 @@
 // RMS:        gpu.reduce sum
 // RMS:        math.rsqrt
 // RMS:        gpu.map {{.*}} outs(%Y
-// RMS:      gpu.kernel @rms_norm_block
+// RMS:      gpu.kernel @rms_norm_block_2048(
+// RMS:      gpu.kernel @rms_norm_block_4096(
+// RMS:      gpu.kernel @rms_norm_block(
 // RMS:      gpu.kernel @rms_norm_chunks
 // RMS:      gpu.kernel @rms_norm_any
 
 // What a block holds is the exponentials: the map that writes divides them.
-// SOFT:     gpu.kernel @softmax_block
+// SOFT:     gpu.kernel @softmax_block(
 // SOFT:       gpu.copy %X
 // SOFT:       gpu.reduce max %{{.*}} into %[[MAX:.*]] :
 // SOFT:       math.exp

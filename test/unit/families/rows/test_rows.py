@@ -158,11 +158,13 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
     found = ROWS.schedules(region_of("softmax"), arch)
     assert [(plan.variant.data, [str(f) for f in plan.when.data]) for plan in found] == [
         ("warp", ["N mod 8 == 0", "-N >= -1024"]),
+        ("block_2048", ["N mod 8 == 0", "-N >= -2048"]),
+        ("block_4096", ["N mod 8 == 0", "-N >= -4096"]),
         ("block", ["N mod 8 == 0", "-N >= -8192"]),
         ("chunks", ["N mod 8 == 0"]),
         ("any", []),
     ]
-    assert len(found) == len(VARIANTS) == 4
+    assert len(found) == len(VARIANTS)
     for plan in found:
         plan.verify()
         assert plan.pattern == "rows" and plan.mma.data == "none"
@@ -172,9 +174,10 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
 @pytest.mark.parametrize(
     ("facts", "variants"),
     [
-        ("N mod 8 == 0", ["warp", "block", "chunks"]),
+        ("N mod 8 == 0", ["warp", "block_2048", "block_4096", "block", "chunks"]),
         ("N mod 8 == 0, N <= 512", ["warp"]),
-        ("N mod 16 == 0, N >= 2000", ["block", "chunks"]),
+        ("N mod 16 == 0, N >= 2000", ["block_2048", "block_4096", "block", "chunks"]),
+        ("N mod 16 == 0, N >= 2000, N <= 4096", ["block_2048", "block_4096"]),
         ("N >= 9000", ["chunks", "any"]),
         ("N mod 8 == 1", ["any"]),
     ],
@@ -187,17 +190,24 @@ def test_facts_leave_variants_out(facts: str, variants: list[str]) -> None:
 @pytest.mark.parametrize(
     ("facts", "tiles"),
     [
-        ("N == 768", [(4, 1024), (1, 2048)]),
-        ("N == 200", [(4, 256), (1, 2048)]),
+        ("N == 768", [(4, 1024)]),
+        ("N == 200", [(4, 256)]),
         ("N == 2048", [(1, 2048)]),
-        ("N <= 4096, N mod 8 == 0", [(4, 1024), (1, 4096)]),
+        ("N <= 4096, N mod 8 == 0", [(4, 1024), (1, 2048), (1, 4096)]),
+        ("N <= 3000, N mod 8 == 0", [(4, 1024), (1, 2048), (1, 4096)]),
     ],
 )
 def test_tiles_fit_known_rows(facts: str, tiles: list[tuple[int, int]]) -> None:
     op = kernel(f"{READ}\n  {SUM}", facts=f" assuming ({facts})")
-    found = [p for p in ROWS.schedules(op, "sm_80") if p.variant.data in ("warp", "block")]
-    assert [plan.tile_sizes[:2] for plan in found] == tiles[: len(found)]
-    assert found[-1].tile_sizes[:2] == tiles[len(found) - 1]
+    assert [plan.tile_sizes[:2] for plan in ROWS.schedules(op, "sm_80")] == tiles
+
+
+def test_rows_at_any_address_take_no_variant_twice() -> None:
+    """One tile has every row of 512 in vectors; single elements are for other addresses."""
+    anywhere = X.replace("align 16", "align 2")
+    body = f"{READ}\n  {SUM}".replace(X, anywhere)
+    op = kernel(body, facts=" assuming (N == 512)", ins=f"%X: {anywhere}")
+    assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == ["warp", "any"]
 
 
 def test_the_shortest_rows_are_left_to_loops() -> None:
@@ -227,7 +237,8 @@ def test_a_plan_may_hold_longer_rows(tmp_path: Path) -> None:
     plans = select(
         tmp_path, "softmax", variant="block", when=["N mod 8 == 0", "N <= 16384"], **wide
     )
-    assert plans[1].tile_sizes == (1, 16384, 1) and plans[1].threads() == 512
+    (plan,) = [plan for plan in plans if plan.variant.data == "block"]
+    assert plan.tile_sizes == (1, 16384, 1) and plan.threads() == 512
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from polyc.dialects import frontend
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile as tiles
+from polyc.families.rows.schedules import VARIANTS
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finished
 from polyc.passes.pipeline import ABOVE_GPU, build
@@ -102,11 +103,8 @@ def test_every_variant_plays_as_the_graph(name: str, length: int) -> None:
 
 def test_variants_take_what_they_are_for() -> None:
     module = tiled(PROGRAMS["softmax"].text)
-    assert [variants(module, {"M": 1, "N": n}) for n in (8, 1032, 8200, 7)] == [
-        ["softmax_warp", "softmax_block", "softmax_chunks", "softmax_any"],
-        ["softmax_block", "softmax_chunks", "softmax_any"],
-        ["softmax_chunks", "softmax_any"],
-        ["softmax_any"],
+    assert [variants(module, {"M": 1, "N": n}) for n in (8, 1032, 2056, 4104, 8200, 7)] == [
+        [f"softmax_{variant.name}" for variant in VARIANTS[first:]] for first in (0, 1, 2, 3, 4, 5)
     ]
 
 
@@ -210,15 +208,20 @@ def test_random_rows(text: str, length: int) -> None:
 # What kernels do -----------------------------------------------------------------------------
 
 
+def kernel_of(name: str, variant: str) -> gpu.KernelOp:
+    """The kernel of a program's variant, at the tile level."""
+    kernels = tiled(PROGRAMS[name].text).kernels()
+    (found,) = [k for k in kernels if k.sym_name.data == f"{name}_{variant}"]
+    return found
+
+
 @pytest.mark.parametrize("name", ["softmax", "layer_norm", "rms_norm"])
 def test_a_resident_row_is_read_once(name: str) -> None:
     """One copy of X, and the vectors of the columns once, in the map that writes."""
-    for variant in ("warp", "block"):
-        (kernel,) = [
-            k
-            for k in tiled(PROGRAMS[name].text).kernels()
-            if k.sym_name.data == f"{name}_{variant}"
-        ]
+    for variant in VARIANTS:
+        if variant.way != "resident":
+            continue
+        kernel = kernel_of(name, variant.name)
         x = kernel.body.block.args[0]
         assert [type(use.operation) for use in x.uses] == [tiles.CopyOp]
         vectors = kernel.body.block.args[1:-3]  # before Y, M and N
@@ -227,15 +230,12 @@ def test_a_resident_row_is_read_once(name: str) -> None:
 
 def test_softmax_takes_one_exponential_of_an_element() -> None:
     """What the sum adds up is what the output divides."""
-    block = next(k for k in tiled(PROGRAMS["softmax"].text).kernels() if "block" in k.sym_name.data)
-    assert len(find(block, math.ExpOp)) == 1
+    assert len(find(kernel_of("softmax", "block"), math.ExpOp)) == 1
 
 
 def test_cheap_values_are_computed_again() -> None:
     """LayerNorm's differences are in no fragment: X and two sources of reductions are."""
-    block = next(
-        k for k in tiled(PROGRAMS["layer_norm"].text).kernels() if "block" in k.sym_name.data
-    )
+    block = kernel_of("layer_norm", "block")
     wide = [op for op in find(block, tiles.FragmentOp) if "8192" in str(op.fragment.type)]
     assert len(wide) == 3
 
@@ -297,7 +297,7 @@ def test_kernels_compile(arch: str, name: str) -> None:
     """No spill, no stack, no complaint; registers leave room for two blocks a multiprocessor."""
     result = nvrtc.compile_cuda(cuda_source(threads(PROGRAMS[name].text, arch)), arch)
     assert not result.warnings()
-    assert len(result.kernels) == 4
+    assert len(result.kernels) == len(VARIANTS)
     for kernel, info in result.kernels.items():
         assert (info.spill_bytes, info.stack) == (0, 0), kernel
         assert info.registers <= 128, kernel
