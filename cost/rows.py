@@ -37,6 +37,7 @@ def rows_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         label, _, rest = key.partition(".")
         if rest in ("", "o"):
             blocks *= -(-values.extents[label] // (height if rest else 1))
+    parts = plan.integer("split_k")  # blocks that take a row's chunks in turn
     row = plan.vectorize_axis.data.partition(".")[0]
     length = values.extents.get(row, 1)
     chunks = -(-length // columns)
@@ -46,7 +47,7 @@ def rows_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     sweep = lanes * max(1, plan.integer("vectorize"))
     swept = min(chunks * columns, -(-length // sweep) * sweep)
     padded = (swept + MASKED * (chunks * columns - swept)) / max(1, length)
-    work = Work(blocks, plan.threads(), there)
+    work = Work(blocks * parts, plan.threads(), there)
     streamed = plan.algo_choice.data["rows"] == StringAttr("streaming")
     passes = _passes(values, row) if streamed else 1
     for op in values.reached:
@@ -73,7 +74,7 @@ def rows_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         else:
             work.operations += STORE * points / max(1, plan.integer("vectorize"))
             work.cache += points * size_in_bytes(kind.element_type)
-    work.steps = passes * chunks + 3
+    work.steps = passes * -(-chunks // parts) + 3
     return work
 
 

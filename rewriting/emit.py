@@ -154,9 +154,10 @@ class Emit:
         step: int = 1,
         unroll: bool = False,
         hint: str | None = None,
+        start: SSAValue | int = 0,
     ) -> scf.ForOp:
-        """``scf.for`` from 0 to ``bound`` without carried values."""
-        low = self.index(0)
+        """``scf.for`` from ``start`` to ``bound`` without carried values."""
+        low = self.index(start) if isinstance(start, int) else start
         high = self.index(bound) if isinstance(bound, int) else bound
         stride = self.index(step)
         block = Block(arg_types=[INDEX])

@@ -83,7 +83,7 @@ def check_choices(op: ScheduleResources) -> None:
             f"ResourceExceeded: a cluster of {shape_text(blocks)} has "
             f"{blocks[0] * blocks[1]} blocks, {arch.name} allows {arch.cluster}"
         )
-    if op.pattern == "loops" and op.integer("split_k") > arch.cluster:
+    if op.pattern in ("loops", "rows") and op.integer("split_k") > arch.cluster:
         raise VerifyException(
             f"ResourceExceeded: split_k {op.integer('split_k')} is a cluster of as many blocks, "
             f"{arch.name} allows {arch.cluster}"
@@ -233,7 +233,7 @@ def check_no_mma(op: ScheduleResources) -> None:
         ("pingpong", op.flag("pingpong"), "false"),
         ("registers", op.integers("registers"), "empty"),
         ("multicast", op.flag("multicast"), "false"),
-        ("split_k", op.integer("split_k") != 1 and op.pattern != "loops", "1"),
+        ("split_k", op.integer("split_k") != 1 and op.pattern not in ("loops", "rows"), "1"),
     ):
         if taken:
             raise VerifyException(

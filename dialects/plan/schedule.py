@@ -46,7 +46,7 @@ class Schedule(IRDLOperation):
     ``cluster``         [m, n] tiles that the blocks of a cluster take together; ``multicast``
                         shares loads in it
     ``raster``          order of the tiles: ``row``, ``column``, ``grouped`` by ``group`` rows
-    ``split_k``         blocks that share one tile's reduction
+    ``split_k``         blocks that share one tile's reduction, or the chunks of one row
     ``persistent``      blocks loop over tiles
     ``vectorize``       elements of one global access, along ``vectorize_axis``
     ``bind``            axis to hardware index, such as ``m.o`` to ``block.y``

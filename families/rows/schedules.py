@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import StringAttr
 
+from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import Value
@@ -31,7 +33,8 @@ class RowsVariant:
     """A way to hold a row.
 
     ``vector`` elements of it are read at once, so that all rows in memory are multiples of these.
-    ``rows`` are those of a tile, where a warp does not take several.
+    ``rows`` are those of a tile, where a warp does not take several.  A cluster of ``parts`` blocks
+    takes the chunks of a row in turn.
     """
 
     name: str
@@ -40,6 +43,7 @@ class RowsVariant:
     columns: int
     warps_a_row: int
     vector: int
+    parts: int = 1
 
     def fields(self, rows: Rows) -> Mapping[str, Value]:
         """What a schedule says of the tile.
@@ -71,6 +75,7 @@ class RowsVariant:
             "tile": [height, columns, 1],
             "warp_tile": [taken, columns // warps],
             "vectorize": self.vector,
+            "split_k": self.parts,
         }
 
 
@@ -100,31 +105,43 @@ VARIANTS = (
     RowsVariant("warp", "resident", 4, 1024, 1, 8),
     *NARROWER,
     RowsVariant("block", "resident", 1, 8192, 8, 8),
+    RowsVariant("chunks_split8", "streaming", 1, 8192, 16, 8, parts=8),
     RowsVariant("chunks", "streaming", 1, 8192, 16, 8),
     RowsVariant("any", "streaming", 1, 1024, 8, 1),
 )
-"""The variants of every architecture, in the order of dispatch; the last one takes every shape."""
+"""The variants in the order of dispatch; the last one takes every shape.
+
+An architecture without clusters has those of one part.
+"""
+
+AT_ONCE = 2
+"""Blocks that walk rows and that a multiprocessor runs at once: so many rows fill the chip."""
 
 
-def variants(rows: Rows) -> tuple[RowsVariant, ...]:
+def variants(rows: Rows, arch: str) -> tuple[RowsVariant, ...]:
     """The variants for a region, with the widest vectors that divide rows of known lengths."""
     lengths = [length.constant() for length in row_lengths(rows)]
     width = next(w for w in (8, 4, 2, 1) if all(n is None or n % w == 0 for n in lengths))
     if None in lengths and width < 8:
         return VARIANTS[-1:]
-    left = (
-        VARIANTS if rows.length.constant() is None else [v for v in VARIANTS if v not in NARROWER]
-    )
+    left = [v for v in VARIANTS if v.parts <= ARCHS[arch].cluster]
+    if rows.length.constant() is not None:
+        left = [v for v in left if v not in NARROWER]
     return tuple(replace(v, vector=min(v.vector, width)) for v in left)
 
 
-def conditions(rows: Rows, variant: RowsVariant) -> tuple[Assumption, ...] | None:
+def conditions(rows: Rows, arch: str, variant: RowsVariant) -> tuple[Assumption, ...] | None:
     """What a variant needs beyond the assumptions, or None when it can never run."""
     facts: list[Assumption] = []
     if variant.vector > 1:
         facts += [Assumption(n.mod(variant.vector), "==") for n in row_lengths(rows)]
     if variant.way == "resident":
         facts.append(fits(rows, variant.columns))
+    if variant.parts > 1:
+        # Fewer rows than fill the chip, and a chunk for each block.
+        count = prod((axis.size for axis in rows.outer), start=Dim.const(1))
+        facts.append(Assumption(Dim.const(AT_ONCE * ARCHS[arch].multiprocessors) - count, ">="))
+        facts.append(Assumption(rows.length - variant.parts * variant.columns, ">="))
     return left_open(rows.kernel, list(dict.fromkeys(facts)))
 
 
@@ -190,8 +207,8 @@ def schedules(rows: Rows, arch: str) -> list[ScheduleOp]:
         raise rows.refused(why, kernel)
     found: list[ScheduleOp] = []
     widest = VARIANTS[0].vector
-    for variant in variants(rows):
-        when = conditions(rows, variant)
+    for variant in variants(rows, arch):
+        when = conditions(rows, arch, variant)
         if when is None or variant.vector > widest:
             continue
         fields = schedule_fields(rows, arch, variant)

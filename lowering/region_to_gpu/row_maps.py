@@ -156,13 +156,19 @@ class RowMaps:
         wanted: Sequence[Wanted],
     ) -> None:
         """Compute values of which each row has one, from those that fragments hold."""
-        known = next((v for v, fragment in held.items() if fragment is space), None)
+        here = {value: Held(fragment, (ROW,)) for value, fragment in held.items()}
+        self.over_places(emit, space, here, wanted)
 
-        def find(value: SSAValue) -> Held | None:
-            fragment = held.get(value)
-            return None if fragment is None else Held(fragment, (ROW,))
-
-        self._map(emit, space, known, None, find, wanted)
+    def over_places(
+        self,
+        emit: Emit,
+        space: SSAValue,
+        held: Mapping[SSAValue, Held],
+        wanted: Sequence[Wanted],
+    ) -> None:
+        """Compute values over the places of ``space``, from what is held where."""
+        known = next((v for v, found in held.items() if found == Held(space, (ROW,))), None)
+        self._map(emit, space, known, None, held.get, wanted)
 
     def statistic(self, value: SSAValue) -> SSAValue | None:
         """The fragment of a value that each row has one of, made when it is asked for first.

@@ -54,7 +54,7 @@ class RowSteps:
     """The steps of a kernel over its tiles.
 
     ``outputs``  what the kernel writes
-    ``cluster``  whether the CTAs of a cluster have the columns of a tile together
+    ``cluster``  whether the CTAs of a cluster have rows together: the columns of a tile, or chunks
     """
 
     def __init__(self, maps: RowMaps, outputs: Sequence[Output], cluster: bool = False) -> None:
@@ -142,7 +142,8 @@ class RowSteps:
     ) -> None:
         """Reduce a tile into one value a row, with ``more`` on top of what the target has.
 
-        Elements beyond the row's end become what changes no result (S6.4).
+        Elements beyond the row's end become what changes no result (S6.4).  A chunk is reduced by
+        the CTA that has it, a tile of the whole row by all that have its columns.
         """
         maps, kind = self.maps, op.fn.data
         beyond, own = maps.number(NEUTRAL[kind]), (ROW, COLUMN)
@@ -158,7 +159,8 @@ class RowSteps:
                 wanted.append(Wanted(value, made[value], own))
         maps.over_tile(over, self.space(over, [op.operand], source), wanted)
         over.held.update(made)
-        reduce = tile.ReduceOp(kind, source, ALONG, target, accumulate=more, cluster=self.cluster)
+        together = self.cluster and over.start is None
+        reduce = tile.ReduceOp(kind, source, ALONG, target, accumulate=more, cluster=together)
         maps.emit.op(located(reduce, op))
 
     def space(self, over: Tile, roots: Sequence[SSAValue], other: SSAValue | None) -> SSAValue:
@@ -178,7 +180,7 @@ class RowSteps:
     def write_statistics(self) -> None:
         """Write the outputs of which each row has one.
 
-        Of the CTAs that have a tile's columns together, the first one does.
+        Of the CTAs that have rows together, the first one does.
         """
         maps = self.maps
         axes, _ = maps.axes(None)

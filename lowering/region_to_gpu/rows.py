@@ -2,7 +2,9 @@
 
 A resident kernel has whole rows in registers: it reads a tile once, and reduces and maps that
 until the output is written.  A streaming kernel walks a row in chunks, once for the reductions
-that need no other one, once more for those that need these, and once for the output.
+that need no other one, once more for those that need these, and once for the output.  Where a
+cluster of blocks has a row, they take its chunks in turn, and their results are brought together
+after each walk.
 """
 
 from __future__ import annotations
@@ -13,16 +15,16 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import StringAttr, f32
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import BlockIdOp
+from polyc.dialects.gpu.hardware import BlockIdOp, ClusterRankOp
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr
+from polyc.dialects.gpu.types import BindAttr, FragmentLayoutAttr, FragmentType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.scope import NEUTRAL
@@ -32,13 +34,16 @@ from polyc.families.facts import holds_always
 from polyc.families.rows.recognise import Rows
 from polyc.families.rows.schedules import known_sizes
 from polyc.lowering.region_to_gpu.frame import Frame, alignments, check_whole, refuse_choice
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Wanted, element_of
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
 from polyc.lowering.region_to_gpu.row_steps import Output, RowSteps
 from polyc.lowering.region_to_gpu.rows_flat import flattened
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
 from polyc.rewriting.region.chunks import Chunk
+
+EACH = AffineMap(1, 0, (ROW,))
+"""A value of each row to the same row."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +57,17 @@ class RowsLowering:
         return self.rows.kernel
 
     def check(self, plan: ScheduleOp) -> None:
+        """Refuse what rows do not have; PolycError ``UnsupportedPlan``."""
         if _is_resident(plan):
             check_whole(self.kernel, plan)
+        if plan.integer("split_k") > 1:
+            if _is_resident(plan):
+                refuse_choice(plan, "split_k", "a kernel that keeps rows does not have", "1")
+            if plan.tile_sizes[0] > 1:
+                refuse_choice(plan, "split_k", "shares one row, and its tile has several", "1")
 
     def launch(self, plan: ScheduleOp) -> LaunchOp:
-        blocks = Dim.const(1)
+        blocks = Dim.const(plan.integer("split_k"))
         for size in block_counts(self.rows, plan):
             blocks = blocks * size
         return LaunchOp(plan.kernel_name, plan.when, alignments(self.kernel, plan), [blocks])
@@ -94,6 +105,8 @@ class Builder(ABC):
     def __init__(self, rows: Rows, plan: ScheduleOp) -> None:
         self.plan = plan
         self.rows = rows
+        self.parts = plan.integer("split_k")
+        """Blocks of a cluster, which take a row's chunks in turn."""
         self.frame = Frame(rows.kernel)
         self.length = self.frame.size(rows.length)
         self.maps = RowMaps(self.frame, self.frame.emit, self.span())
@@ -102,12 +115,12 @@ class Builder(ABC):
             Output(value, out, cast(ValType, value.type).labels)
             for value, out in zip(values, self.frame.outputs, strict=True)
         ]
-        self.steps = RowSteps(self.maps, outputs)
+        self.steps = RowSteps(self.maps, outputs, self.parts > 1)
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         self.compute()
         self.steps.write_statistics()
-        return self.frame.finish(self.plan, bindings)
+        return self.frame.finish(self.plan, bindings, self.parts)
 
     @abstractmethod
     def compute(self) -> None:
@@ -151,6 +164,8 @@ class Builder(ABC):
         emit, height = self.frame.emit, self.plan.tile_sizes[0]
         counts = block_counts(self.rows, self.plan)
         left = emit.value(BlockIdOp(), "block")
+        if self.parts > 1:
+            left = emit.apply(AffineExpr.dimension(0) // self.parts, [left], hint="cluster")
         found: list[SSAValue] = []
         for i in range(len(counts) - 1, -1, -1):
             place = left
@@ -208,8 +223,12 @@ class Streaming(Builder):
         self.flat = flattened(rows.kernel)
         super().__init__(Rows(self.flat.kernel, rows.outer, rows.row), plan)
         self.chunks = {chunk.op: chunk for chunk in self.flat.chunks}
+        self.rank: SSAValue | None = None
+        """Which block of its cluster this one is, where a cluster has a row."""
 
     def compute(self) -> None:
+        if self.parts > 1:
+            self.rank = self.frame.emit.value(ClusterRankOp(), "rank")
         levels = self.flat.levels()
         inner = {op for chunk in self.flat.chunks for op in chunk.reductions}
         whole = [op for op in self.rows.reductions if op not in inner]
@@ -224,9 +243,11 @@ class Streaming(Builder):
             self.walk(write)
 
     def walk(self, body: Callable[[Tile], None]) -> None:
-        """A loop over the chunks of the row."""
-        maps = self.maps
+        """A loop over the chunks of the row, or those of them that are the block's."""
+        maps, width = self.maps, self.maps.span.sizes[1]
         outer = maps.emit
+        own = AffineExpr.dimension(0) * width
+        start = 0 if self.rank is None else outer.apply(own, [self.rank])
 
         def chunk(inner: Emit, start: SSAValue) -> None:
             maps.emit = inner
@@ -235,7 +256,7 @@ class Streaming(Builder):
             maps.emit = outer
 
         hint = f"{self.rows.row.label}0"
-        outer.loop(self.length, chunk, step=maps.span.sizes[1], hint=hint)
+        outer.loop(self.length, chunk, step=width * self.parts, hint=hint, start=start)
 
     def reduce_all(self, ops: Sequence[ReduceOp | ReduceTogetherOp]) -> None:
         """Reductions that need none of each other, in one walk over the row."""
@@ -263,10 +284,56 @@ class Streaming(Builder):
                     maps.passing.add(op.result)
             for op in ops:
                 if isinstance(op, ReduceTogetherOp):
-                    self.combine(self.chunks[op], [totals[v] for v in op.states])
+                    chunk = self.chunks[op]
+                    here = [Held(self.state(v), (ROW,)) for v in chunk.states]
+                    self.combine(chunk, [totals[v] for v in op.states], here)
 
         self.walk(body)
+        if self.rank is not None:
+            for op in ops:
+                if isinstance(op, ReduceOp):
+                    totals[op.result] = self.over_cluster(op, totals[op.result])
+                else:
+                    self.combine_cluster(self.chunks[op], [totals[v] for v in op.states], self.rank)
         maps.statistics |= totals
+
+    def over_cluster(self, op: ReduceOp, total: SSAValue) -> SSAValue:
+        """What the blocks of the cluster have of a reduction, together."""
+        whole = self.maps.narrow(op.label)
+        reduce = tile.ReduceOp(op.fn.data, total, EACH, whole, cluster=True)
+        self.frame.emit.op(located(reduce, op))
+        return whole
+
+    def combine_cluster(self, chunk: Chunk, totals: Sequence[SSAValue], rank: SSAValue) -> None:
+        """Bring the states of the cluster's blocks together, by rank: every block all of them.
+
+        Each block puts its own states among places of -inf, one a rank, and the largest of what
+        the blocks have at a place is what the rank's block put there.
+        """
+        maps, emit, op = self.maps, self.frame.emit, chunk.op
+        layout = FragmentLayoutAttr.of(self.plan.threads(), self.parts, AffineMap(2, 0, (COLUMN,)))
+        kind = FragmentType.of([self.parts], f32, layout)
+        nothing = maps.number(NEUTRAL["max"])
+
+        def own(point: Point, scalar: SSAValue) -> SSAValue:
+            here = point.emit.compare("eq", point.index(ROW), rank)
+            return point.emit.value(arith.SelectOp(here, scalar, nothing))
+
+        heard: list[SSAValue] = []
+        for state, total in zip(op.states, totals, strict=True):
+            said, found = (emit.value(tile.FragmentOp(kind), state.name_hint) for _ in range(2))
+            held: dict[SSAValue, Held] = {state: Held(total, (AffineExpr.constant(0),))}
+            maps.over_places(emit, said, held, [Wanted(state, said, (ROW,), own)])
+            emit.op(located(tile.ReduceOp("max", said, EACH, found, cluster=True), op))
+            heard.append(found)
+        for part in range(self.parts):
+            there = [Held(found, (AffineExpr.constant(part),)) for found in heard]
+            if part:
+                self.combine(chunk, totals, there)
+                continue
+            first: dict[SSAValue, Held] = dict(zip(op.states, there, strict=True))
+            wanted = [Wanted(v, t, (ROW,)) for v, t in zip(op.states, totals, strict=True)]
+            maps.over_places(emit, totals[0], first, wanted)
 
     def states_of_nothing(self, chunk: Chunk) -> dict[SSAValue, SSAValue]:
         """Fragments for a reduction's states, with what they are over no element."""
@@ -290,15 +357,18 @@ class Streaming(Builder):
         value = self.maps.number(NEUTRAL[op.fn.data])
         self.frame.emit.op(located(tile.FillOp(value, fragment), op))
 
-    def combine(self, chunk: Chunk, totals: Sequence[SSAValue]) -> None:
-        """Bring the states of a chunk into those of what went before."""
+    def state(self, value: SSAValue) -> SSAValue:
+        """The fragment of a chunk's state."""
+        found = self.maps.statistic(value)
+        assert found is not None, "a state is reduced"
+        return found
+
+    def combine(self, chunk: Chunk, totals: Sequence[SSAValue], more: Sequence[Held]) -> None:
+        """Bring more states of a row into those of what went before."""
         maps, block = self.maps, chunk.op.combine.block
-        both: dict[SSAValue, SSAValue] = dict(zip(block.args, totals, strict=False))
-        for arg, state in zip(block.args[len(totals) :], chunk.states, strict=True):
-            here = maps.statistic(state)
-            assert here is not None, "a state is reduced"
-            both[arg] = here
+        held = [*(Held(total, (ROW,)) for total in totals), *more]
+        both: dict[SSAValue, Held] = dict(zip(block.args, held, strict=True))
         last = block.last_op
         assert isinstance(last, StateOp)
         wanted = [Wanted(v, t, (ROW,)) for v, t in zip(last.values, totals, strict=True)]
-        maps.over_rows(maps.emit, totals[0], both, wanted)
+        maps.over_places(maps.emit, totals[0], both, wanted)

@@ -3,10 +3,12 @@
 // RUN: polyc-opt %examples/rms_norm.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_90a}' | filecheck %s
 // RUN: polyc-opt %examples/rms_norm.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_80}' | filecheck %s
 // RUN: polyc-opt %examples/softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_90a}' | filecheck %s
+// RUN: polyc-opt %examples/softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_90a}' | filecheck %s --check-prefix=HOPPER
 // RUN: polyc-opt %examples/softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_80}' | polyc-opt | filecheck %s
 
 // Ways to hold a row, the same on both architectures: a warp, a block with tiles of three widths,
-// chunks, and chunks of single elements for rows of any length at any address.
+// chunks, and chunks of single elements for rows of any length at any address.  Hopper's clusters
+// take the chunks of long rows in turn where these are few.
 
 // CHECK:      plan.schedule @{{[a-z_]+}} variant "warp" when (N mod 8 == 0, -N >= -1024) {
 // CHECK:        tensorize = "",
@@ -42,3 +44,9 @@
 // CHECK:        vectorize = 1,
 // CHECK:        algo_choice = {"rows" = "streaming"},
 // CHECK-NOT:  plan.schedule
+
+// HOPPER:     plan.schedule @softmax variant "chunks_split8" when (N mod 8 == 0, -M >= -264, N >= 65536) {
+// HOPPER:       tile = [1, 8192, 1],
+// HOPPER:       split_k = 8,
+// HOPPER:     plan.schedule @softmax variant "chunks" when (N mod 8 == 0) {
+// HOPPER:       split_k = 1,

@@ -3,6 +3,7 @@
 // RUN: polyc-opt %examples/rms_norm.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_90a},region-to-gpu' | filecheck %s --check-prefix=RMS
 // RUN: polyc-opt %examples/rms_norm.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_80},region-to-gpu' | polyc-opt | filecheck %s --check-prefix=RMS
 // RUN: polyc-opt %examples/softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_90a},region-expand-together,region-to-gpu' | filecheck %s --check-prefix=SOFT
+// RUN: polyc-opt %examples/softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_90a},region-expand-together,region-to-gpu' | filecheck %s --check-prefix=SPLIT
 // RUN: polyc-opt %examples/softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,region-inline-deferred,region-streaming-softmax,plan-select{arch=sm_80},region-expand-together,region-to-gpu' | polyc-opt | filecheck %s --check-prefix=SOFT
 
 // A row a warp: X is copied once, reduced twice, and mapped into Y with what the columns have.
@@ -37,7 +38,7 @@
 // LN-NEXT:  gpu.launch @layer_norm_block_2048 when (N mod 8 == 0, -N >= -2048) align [16, 16, 16, 16] grid [M]
 // LN-NEXT:  gpu.launch @layer_norm_block_4096 when (N mod 8 == 0, -N >= -4096) align [16, 16, 16, 16] grid [M]
 // LN-NEXT:  gpu.launch @layer_norm_block when (N mod 8 == 0, -N >= -8192) align [16, 16, 16, 16] grid [M]
-// LN-NEXT:  gpu.launch @layer_norm_chunks when (N mod 8 == 0) align [16, 16, 16, 16] grid [M]
+// LN:       gpu.launch @layer_norm_chunks when (N mod 8 == 0) align [16, 16, 16, 16] grid [M]
 // LN-NEXT:  gpu.launch @layer_norm_any align [2, 2, 2, 2] grid [M]
 
 // The squares are in no fragment after their sum, and X is copied once.
@@ -64,8 +65,26 @@
 // SOFT:       gpu.map %[[E]] : {{.*}} ins(%[[SUM]] : {{.*}} outs(%Y
 // SOFT:         arith.divf
 
+// The blocks of a cluster take chunks in turn, tell each other their states, and combine all.
+// SPLIT:    gpu.kernel @softmax_chunks_split8({{.*}}) threads 512 cluster 8 {
+// SPLIT:      %m0 = affine.apply affine_map<(d0) -> ((d0 floordiv 8))> (%block)
+// SPLIT:      %rank = gpu.cluster_rank
+// SPLIT:      %[[FIRST:.*]] = affine.apply affine_map<(d0) -> ((d0 * 8192))> (%rank)
+// SPLIT:      %[[STEP:.*]] = arith.constant 65536 : index
+// SPLIT:      scf.for %{{.*}} = %[[FIRST]] to %N step %[[STEP]] {
+// SPLIT:        gpu.reduce max %{{.*}} : !gpu.fragment<[1, 8192], f32>, !gpu.fragment<[1], f32>
+// SPLIT:        gpu.reduce sum %{{.*}} : !gpu.fragment<[1, 8192], f32>, !gpu.fragment<[1], f32>
+// SPLIT:      gpu.reduce max %{{.*}} cluster : !gpu.fragment<[8], f32
+// SPLIT:      gpu.reduce max %{{.*}} into %[[SUMS:.*]] cluster : !gpu.fragment<[8], f32
+// SPLIT-COUNT-7: arith.maximumf
+// SPLIT-NOT:  arith.maximumf
+// SPLIT:      scf.for
+// SPLIT-NOT:  cluster
+// SPLIT:        gpu.map {{.*}} outs(%Y
+// SPLIT:    gpu.launch @softmax_chunks_split8 when (N mod 8 == 0, -M >= -264, N >= 65536) align [16, 16] grid [8 * M]
+
 // A chunk's maximum and sum are combined with those of the chunks before it.
-// SOFT:     gpu.kernel @softmax_chunks
+// SOFT:     gpu.kernel @softmax_chunks(
 // SOFT:       scf.for
 // SOFT:         gpu.reduce max %{{.*}} into %[[NEW:.*]] :
 // SOFT:         gpu.reduce sum %{{.*}} into %[[MORE:.*]] :

@@ -35,6 +35,7 @@ from polyc.test.support.sketch import Sketch
 from polyc.tools.registry import make_context
 
 ARCHS = ("sm_80", "sm_90a")
+ALONE = [variant for variant in VARIANTS if variant.parts == 1]
 Arrays = Sequence[Any]
 
 
@@ -104,7 +105,7 @@ def test_every_variant_plays_as_the_graph(name: str, length: int) -> None:
 def test_variants_take_what_they_are_for() -> None:
     module = tiled(PROGRAMS["softmax"].text)
     assert [variants(module, {"M": 1, "N": n}) for n in (8, 1032, 2056, 4104, 8200, 7)] == [
-        [f"softmax_{variant.name}" for variant in VARIANTS[first:]] for first in (0, 1, 2, 3, 4, 5)
+        [f"softmax_{variant.name}" for variant in ALONE[first:]] for first in range(len(ALONE))
     ]
 
 
@@ -297,7 +298,7 @@ def test_kernels_compile(arch: str, name: str) -> None:
     """No spill, no stack, no complaint; registers leave room for two blocks a multiprocessor."""
     result = nvrtc.compile_cuda(cuda_source(threads(PROGRAMS[name].text, arch)), arch)
     assert not result.warnings()
-    assert len(result.kernels) == len(VARIANTS)
+    assert len(result.kernels) == len(VARIANTS if arch == "sm_90a" else ALONE)
     for kernel, info in result.kernels.items():
         assert (info.spill_bytes, info.stack) == (0, 0), kernel
         assert info.registers <= 128, kernel
