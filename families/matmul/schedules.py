@@ -19,7 +19,7 @@ from polyc.families.family import Family, Fields, bad_plan, fitted
 from polyc.families.matmul.follow import MOST_HELD, WIDTHS, width_of
 from polyc.families.matmul.recognise import Contraction, find_contraction
 from polyc.families.matmul.split import facts as split_facts
-from polyc.families.matmul.split import named, splits
+from polyc.families.matmul.split import named, splits, tiles_of
 
 TMA_AXES = 5
 """The most dimensions of a tensor that TMA copies boxes of (CUDA driver API,
@@ -37,6 +37,8 @@ class MatmulVariant:
     """A tensor map has no empty axis: K is at least 1 (S9.3)."""
     tiles: int = 0
     """The least tiles of the output, taken for whole ones: fewer leave multiprocessors idle."""
+    at_once: bool = False
+    """Whether it is only for outputs whose tiles the multiprocessors take at once, one each."""
     larger: tuple[int, int] | None = None
     """The larger tile that it is taken in the place of where its own fill the chip better."""
     in_batches: Mapping[str, Value] = field(default_factory=dict[str, Value])
@@ -60,6 +62,18 @@ _WGMMA: Fields = {
     "vectorize": 8,
 }
 _WGMMA_SMALL: Fields = {**_WGMMA, "tile": [128, 128, 64], "stages": 6, "warp_tile": [64, 128]}
+_WGMMA_LOW: Fields = {
+    **_WGMMA,
+    "tile": [64, 128, 64],
+    "stages": 8,
+    "warp_tile": [64, 128],
+    "consumers": 1,
+    "registers": [],
+}
+"""Two thirds of the time of 128x128 a tile, as fills_better() reckons, at half of its products: it
+is faster as long as one wave of it is enough, and at no other number of waves.  Half as many
+columns instead would take as long, but two tiles of wgmma would share less of what they read from
+shared memory, and outputs of few rows would have twice as many tiles."""
 _MMA_SYNC: Fields = {
     "mma": "mma.sync",
     "tile": [128, 128, 32],
@@ -93,6 +107,7 @@ ROWS_OF_REGISTERS = 16
 
 VARIANTS: Mapping[str, tuple[MatmulVariant, ...]] = {
     "sm_90a": (
+        MatmulVariant("tma_low", 8, _WGMMA_LOW, needs_k=True, at_once=True),
         MatmulVariant("tma_small", 8, _WGMMA_SMALL, needs_k=True, larger=(128, 256)),
         MatmulVariant("tma", 8, _WGMMA, needs_k=True, crowded=None),
         MatmulVariant(
@@ -122,6 +137,8 @@ VARIANTS: Mapping[str, tuple[MatmulVariant, ...]] = {
 }
 """The variants of each architecture, fastest first; the last one takes every shape."""
 
+_TMA = sum(variant.fields.get("loader") == "tma" for variant in VARIANTS["sm_90a"])
+
 
 _BESIDE: Fields = {"tile": [128, 64, 32], "warp_tile": [64, 32], "fragment_buffers": 1}
 """Two accumulators take the registers of one that is twice as wide."""
@@ -129,7 +146,7 @@ _BESIDE: Fields = {"tile": [128, 64, 32], "warp_tile": [64, 32], "fragment_buffe
 PAIRS: Mapping[str, tuple[MatmulVariant, ...]] = {
     "sm_90a": (
         MatmulVariant("tma", 8, {**_WGMMA_SMALL, "stages": 4}, needs_k=True),
-        *(replace(v, fields={**v.fields, **_BESIDE}) for v in VARIANTS["sm_90a"][2:]),
+        *(replace(v, fields={**v.fields, **_BESIDE}) for v in VARIANTS["sm_90a"][_TMA:]),
     ),
     "sm_80": (
         MatmulVariant("cp_async16", 8, {**_MMA_SYNC_LARGE, **_BESIDE, "tile": [128, 64, 64]}),
@@ -156,7 +173,7 @@ def followed(columns: int, arch: str) -> tuple[MatmulVariant, ...]:
             MatmulVariant("tma_low", 8, low, needs_k=True, larger=(128, wide)),
             MatmulVariant("tma", 8, high, needs_k=True),
         )
-        others = VARIANTS[arch][2:]
+        others = VARIANTS[arch][_TMA:]
     else:
         first, others = (), VARIANTS[arch][1:]
     rows = 64 if columns == WIDTHS[-1] else 128
@@ -181,11 +198,7 @@ def fills_better(
     """
 
     def waves(tile: tuple[int, int]) -> Dim:
-        batch = prod(map(gemm.size, gemm.batch), start=Dim.const(1))
-        rows, columns = (
-            gemm.size(axis).ceildiv(step) for axis, step in zip((gemm.m, gemm.n), tile, strict=True)
-        )
-        return (batch * rows * columns).ceildiv(arch.multiprocessors)
+        return prod(tiles_of(gemm, *tile), start=Dim.const(1)).ceildiv(arch.multiprocessors)
 
     return Assumption(waves(large) * 5 - waves(small) * 3 - 1, ">=")
 
@@ -211,6 +224,9 @@ def conditions(
     if variant.tiles:
         outputs = prod(map(gemm.size, (*gemm.batch, gemm.m, gemm.n)), start=Dim.const(1))
         facts.append(Assumption(outputs - variant.tiles * rows * columns, ">="))
+    if variant.at_once:
+        tiles = prod(tiles_of(gemm, rows, columns), start=Dim.const(1))
+        facts.append(Assumption(-tiles + ARCHS[arch].multiprocessors, ">="))
     if (parts := cast("int", variant.fields.get("split_k", 1))) > 1:
         tile = cast("list[int]", variant.fields["tile"])
         facts += split_facts(gemm, tile, parts, arch)

@@ -54,6 +54,7 @@
 // CHECK-NEXT:   gpu.launch @gemm_tma_low_split8 when ({{.*}}, K >= 2048, -M >= -64) align [16, 16, 16, 16] grid [(M + 63) floordiv 64, 8 * ((N + 127) floordiv 128)]
 // CHECK-NEXT:   gpu.launch @gemm_tma_split8 when (K mod 8 == 0, N mod 8 == 0, -((M + 127) floordiv 128) * ((N + 127) floordiv 128) >= -15, K >= 2048) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, 8 * ((N + 127) floordiv 128)]
 // CHECK-NEXT:   gpu.launch @gemm_tma_split2 when (K mod 8 == 0, N mod 8 == 0, -((M + 127) floordiv 128) * ((N + 127) floordiv 128) >= -64, K >= 1536) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, 2 * ((N + 127) floordiv 128)]
+// CHECK-NEXT:   gpu.launch @gemm_tma_low when (K mod 8 == 0, N mod 8 == 0, -((M + 63) floordiv 64) * ((N + 127) floordiv 128) >= -132, K >= 1) align [16, 16, 16, 16] grid [(M + 63) floordiv 64, (N + 127) floordiv 128] persistent
 // CHECK-NEXT:   gpu.launch @gemm_tma_small when (K mod 8 == 0, N mod 8 == 0, -3 * ((((M + 127) floordiv 128) * ((N + 127) floordiv 128) + 131) floordiv 132) + 5 * ((((M + 127) floordiv 128) * ((N + 255) floordiv 256) + 131) floordiv 132) >= 1, K >= 1) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, (N + 127) floordiv 128] persistent
 // CHECK-NEXT:   gpu.launch @gemm_tma when (K mod 8 == 0, N mod 8 == 0, K >= 1) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, (N + 255) floordiv 256] persistent
 // CHECK-NEXT:   gpu.launch @gemm_cp_async when (K mod 2 == 0, N mod 2 == 0) align [4, 4, 4, 4] grid [(M + 127) floordiv 128, (N + 127) floordiv 128]

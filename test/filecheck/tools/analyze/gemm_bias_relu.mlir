@@ -23,6 +23,7 @@
 // CHECK-NEXT: kernel      @gemm_bias_relu tma_low_split8: matmul tiled, wgmma, loader tma, tile 64x128x64 of 8 blocks, 6 stages when {{.*}}, K >= 2048, -M >= -64
 // CHECK-NEXT: kernel      @gemm_bias_relu tma_split8: matmul tiled, wgmma, loader tma, tile 128x128x64 of 8 blocks, 5 stages when {{.*}}, K >= 2048
 // CHECK-NEXT: kernel      @gemm_bias_relu tma_split2: matmul tiled, wgmma, loader tma, tile 128x128x64 of 2 blocks, 5 stages when {{.*}}, K >= 1536
+// CHECK-NEXT: kernel      @gemm_bias_relu tma_low: matmul tiled, wgmma, loader tma, tile 64x128x64, 8 stages when {{.*}} >= -132, K >= 1
 // CHECK-NEXT: kernel      @gemm_bias_relu tma_small: matmul tiled, wgmma, loader tma, tile 128x128x64
 // CHECK-NEXT: kernel      @gemm_bias_relu tma: matmul tiled, wgmma, loader tma
 

@@ -48,12 +48,14 @@ def runs(m: int, n: Size, k: Size, sizes: Mapping[str, int]) -> tuple[str, tuple
         (1920, 64, 4096, "tma_split8"),
         (1921, 64, 4096, "tma_split2"),
         (8192, 64, 4096, "tma_split2"),
-        (8193, 64, 4096, "tma_small"),
+        (8193, 64, 4096, "tma_low"),
+        (8449, 64, 4096, "tma_small"),
         (1, 1024, 4096, "tma_low_split4"),
-        (1, 14336, 4096, "tma_small"),
+        (1, 14336, 4096, "tma_low"),
+        (65, 14336, 4096, "tma_small"),
         # One tile of 8 steps is not worth it, nor 16 steps of a tile that two CTAs share.
-        (1, 4096, 512, "tma_small"),
-        (256, 4096, 1024, "tma_small"),
+        (1, 4096, 512, "tma_low"),
+        (256, 4096, 1024, "tma_low"),
     ],
 )
 def test_sizes_decide_which_kernel_runs(m: int, n: int, k: int, variant: str) -> None:
@@ -74,7 +76,7 @@ def test_sizes_decide_which_kernel_runs(m: int, n: int, k: int, variant: str) ->
         (4096, 16, 4096, "tma_split2", (128, 64, 64)),
         (1, 4096, 14336, "tma_low_split2", (64, 128, 64)),
         (128, 128, 65536, "tma_split8", (128, 64, 64)),
-        (1024, 1024, 1024, "tma_small", (128, 128, 64)),
+        (1024, 1024, 1024, "tma_low", (64, 128, 64)),
     ],
 )
 def test_sizes_that_are_known_leave_one_plan(

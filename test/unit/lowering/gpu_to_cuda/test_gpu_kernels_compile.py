@@ -47,6 +47,7 @@ KERNELS = {
         "tma_low_split8": LOW_SPLIT,
         "tma_split8": SPLIT,
         "tma_split2": SPLIT,
+        "tma_low": Expected(256, 168, 8 * (64 + 128) * 64 * 2 + 2 * 8 * 8 + 64 * 128 * 2, wgmma=4),
         "tma_small": Expected(
             384, 168, 6 * (128 + 128) * 64 * 2 + 2 * 6 * 8 + 128 * 128 * 2, wgmma=4
         ),

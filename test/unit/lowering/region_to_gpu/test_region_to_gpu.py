@@ -84,10 +84,10 @@ def scheduled(text: str, arch: str = "sm_80") -> str:
 
 
 def persistent() -> str:
-    """The region and its schedules for sm_90a, without those that split k: tma_small is first."""
+    """The region and its schedules for sm_90a, from tma_small on, the first for any sizes."""
     module = planned(region(), "sm_90a")
     for plan in find(module, ScheduleOp):
-        if plan.integer("split_k") != 1:
+        if plan.integer("split_k") != 1 or plan.variant.data == "tma_low":
             plan.detach()
             plan.erase()
     return printed(module)
@@ -140,6 +140,7 @@ def test_lower_region_makes_a_kernel_a_schedule(arch: str) -> None:
             "tma_low_split8",
             "tma_split8",
             "tma_split2",
+            "tma_low",
             "tma_small",
             "tma",
             "cp_async",
@@ -476,7 +477,7 @@ def test_a_persistent_kernel_stores_by_tma() -> None:
     """Parts of 128 columns of the fragment go to one shared tile, and from there to the tensor."""
     half = MN.replace("f32", "f16")
     text = region(f"%y = region.cast %acc : {MN} -> {half}", "%y", result="f16")
-    kernel = only(lowered(text, "sm_90a"), gpu.ModuleOp).kernels()[4]
+    kernel = only(lowered(text, "sm_90a"), gpu.ModuleOp).kernels()[5]
     loop = only(kernel, tile.TileLoopOp)
     copies = find(loop, tile.CopyOp)
     windows = [c.window.data for c in copies if c.window is not None]
@@ -488,7 +489,7 @@ def test_a_persistent_kernel_stores_by_tma() -> None:
 
 
 def test_an_output_of_f32_is_stored_by_threads() -> None:
-    kernel = only(lowered(region(), "sm_90a"), gpu.ModuleOp).kernels()[3]
+    kernel = only(lowered(region(), "sm_90a"), gpu.ModuleOp).kernels()[4]
     assert find(kernel, tile.TileLoopOp)
     assert not [c for c in find(kernel, tile.CopyOp) if c.is_store]
 
