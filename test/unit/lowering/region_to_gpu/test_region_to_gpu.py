@@ -157,7 +157,7 @@ def test_lower_region_makes_a_kernel_a_schedule(arch: str) -> None:
             rows, columns = only(kernel, tile.TileLoopOp).tile.data
         else:
             rows, columns = only(kernel, tile.TileCoordinatesOp).tile_sizes
-        assert (launch.persistent is not None) == (arch == "sm_90a" and launch in launches[3:5])
+        assert (launch.persistent is not None) == (arch == "sm_90a" and launch in launches[3:6])
         for m, n in ((1, 1), (rows, columns), (rows + 1, 3 * columns - 1)):
             sizes = {"M": m, "N": n, "K": 7}
             grid = [dim.evaluate(sizes) for dim in launch.grid.data]
