@@ -345,9 +345,6 @@ KERNELS = (
     "conv 128x256x56x256",
     "softmax 16384x4096",
     "softmax 16384x8192",
-    "rms_norm 32x1048576",
-    "softmax 32x1048576",
-    "layer_norm 32x1048576",
 )
 
 

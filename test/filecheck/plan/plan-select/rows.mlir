@@ -45,7 +45,7 @@
 // CHECK:        algo_choice = {"rows" = "streaming"},
 // CHECK-NOT:  plan.schedule
 
-// HOPPER:     plan.schedule @softmax variant "chunks_split8" when (N mod 8 == 0, -M >= -264, N >= 65536) {
+// HOPPER:     plan.schedule @softmax variant "chunks_split8" when (N mod 8 == 0, -M >= -66, N >= 65536) {
 // HOPPER:       tile = [1, 8192, 1],
 // HOPPER:       split_k = 8,
 // HOPPER:     plan.schedule @softmax variant "chunks" when (N mod 8 == 0) {

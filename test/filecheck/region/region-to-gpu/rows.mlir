@@ -81,7 +81,7 @@
 // SPLIT:      scf.for
 // SPLIT-NOT:  cluster
 // SPLIT:        gpu.map {{.*}} outs(%Y
-// SPLIT:    gpu.launch @softmax_chunks_split8 when (N mod 8 == 0, -M >= -264, N >= 65536) align [16, 16] grid [8 * M]
+// SPLIT:    gpu.launch @softmax_chunks_split8 when (N mod 8 == 0, -M >= -66, N >= 65536) align [16, 16] grid [8 * M]
 
 // A chunk's maximum and sum are combined with those of the chunks before it.
 // SOFT:     gpu.kernel @softmax_chunks(

@@ -156,7 +156,7 @@ def test_other_regions_are_refused(op: Callable[[], KernelOp], reason: str) -> N
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_the_last_variant_takes_every_row(arch: str) -> None:
     found = ROWS.schedules(region_of("softmax"), arch)
-    shared = ("chunks_split8", ["N mod 8 == 0", "-M >= -264", "N >= 65536"])
+    shared = ("chunks_split8", ["N mod 8 == 0", "-M >= -66", "N >= 65536"])
     assert [(plan.variant.data, [str(f) for f in plan.when.data]) for plan in found] == [
         ("warp", ["N mod 8 == 0", "-N >= -1024"]),
         ("block_2048", ["N mod 8 == 0", "-N >= -2048"]),

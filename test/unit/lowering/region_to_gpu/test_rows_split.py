@@ -166,7 +166,7 @@ def proposed(arch: str, *shape: int | str) -> list[ScheduleOp]:
 def test_few_rows_that_are_long_are_shared() -> None:
     """Fewer than fill the chip, and a chunk for each block; Ampere has no clusters."""
     (plan,) = proposed("sm_90a", "B", "M", "N")
-    facts = ["N mod 8 == 0", "-B * M >= -264", "N >= 65536"]
+    facts = ["N mod 8 == 0", "-B * M >= -66", "N >= 65536"]
     assert [str(fact) for fact in plan.when.data] == facts
     assert not proposed("sm_80", "B", "M", "N")
 

@@ -244,7 +244,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     random = ["--schedule", "random", "--seed", "7", "--check"]
     assert command(str(EXAMPLE), "--arch", "sm_90a", *SIZES, *random, *options) == 0
     out = capsys.readouterr().out
-    assert "kernel gemm_bias_relu_tma_small, 1 CTA" in out
+    assert "kernel gemm_bias_relu_tma_low, 1 CTA" in out
     assert "agrees with the FP32 reference" in out
     data = json.loads(report.read_text())
     assert data["findings"] == [] and data["counters"]["tma_loads"] == 2 * 3
