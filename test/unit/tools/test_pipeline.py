@@ -69,6 +69,9 @@ def test_text_with_locations_between_passes_changes_nothing():
         texts = back.clone()
         step(memory, name, arch)
         step(texts, name, arch)
+        if name == "plan-select":
+            one_of_each(memory)
+            one_of_each(texts)
         text = module_text(texts, debuginfo=True)
         if text != last:
             back, last = parse_text(make_context(), text, "y.mlir"), text

@@ -70,7 +70,7 @@ COMPUTED: dict[str, tuple[Callable[[], ModuleOp], str]] = {
     "infinities beyond the end": (inverse, "x"),
     "a number for each of k": (dropped, "x"),
 }
-SIZES = ({"B": 2, "M": 70, "N": 40, "K": 72}, {"B": 1, "M": 5, "N": 9, "K": 37})
+SIZES = ({"B": 1, "M": 70, "N": 40, "K": 72}, {"B": 2, "M": 5, "N": 9, "K": 37})
 
 
 def lowered(module: ModuleOp, arch: str, last: str) -> ModuleOp:
@@ -126,6 +126,8 @@ def test_every_variant_computes_its_operand(name: str, arch: str) -> None:
             if not all(fact.holds(sizes) for fact in variant.facts.data):
                 continue
             plan = plans[variant.variant_name]
+            if plan.kernel_name in ran:
+                continue
             result = simulate(kernels, inputs, sizes, plan.kernel_name, schedule="random", seed=2)
             assert not result.findings, "\n".join(map(str, result.findings))
             assert_agree(result.outputs, wanted, plan.kernel_name)

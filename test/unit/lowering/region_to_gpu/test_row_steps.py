@@ -120,8 +120,7 @@ def test_the_ctas_of_a_split_reduce_what_they_have_of_a_row(name: str, variant: 
     check(name, 40, "sm_90a", 2056, variant)
 
 
-@pytest.mark.parametrize("n", [40, 200])
-@pytest.mark.parametrize("arch", ["sm_90a", "sm_80"])
+@pytest.mark.parametrize(("arch", "n"), [("sm_90a", 40), ("sm_80", 200)])
 def test_the_column_may_be_the_first_axis(arch: str, n: int) -> None:
     """The rows of a matrix that is stored along the other axis are no vectors."""
     check("turned", n, arch, 39, "scalar")

@@ -40,6 +40,7 @@ SMALL: dict[str, Any] = {
     "warp_tile": "1x256",
 }
 """The variant in chunks that the simulator walks quickly, for rows of every length."""
+LENGTHS = (8, 520, 4096, 4104, 9008)
 SPLIT_NAMES = ("softmax", "log_softmax", "layer_norm", "extremes", "one_row", "parts_of_a_sum")
 
 
@@ -86,8 +87,11 @@ def mismatch(source: GraphOp, sizes: dict[str, int], inputs: Any, found: Any) ->
     return None
 
 
-@pytest.mark.parametrize("name", SPLIT_NAMES)
-@pytest.mark.parametrize("length", [8, 520, 4096, 4104, 9008])
+@pytest.mark.parametrize(
+    ("name", "length"),
+    # In turn: each program at some lengths, each length of two programs at least.
+    [(n, LENGTHS[(2 * i + j) % 5]) for i, n in enumerate(SPLIT_NAMES) for j in (0, 1)],
+)
 def test_blocks_of_a_cluster_compute_the_graph(name: str, length: int, folder: Path) -> None:
     """One block has all there is, two have some, all have as much, one has more, and a tail."""
     tiles, threads = programs(name, folder)
