@@ -15,35 +15,38 @@ from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.ir import Block, BlockArgument, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import SharedTileOp
-from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr, SharedType, element_bytes
+from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region.types import MemRefType
 from polyc.families.conv.recognise import Convolution, reads_pixels
 from polyc.families.conv.schedules import PIXELS, fault
-from polyc.lowering.region_to_gpu.frame import Frame, alignments, refuse_choice
-from polyc.lowering.region_to_gpu.point import Held, MakePoint, Point
-from polyc.lowering.region_to_gpu.product import (
-    Coordinates,
-    ProductBuilder,
+from polyc.lowering.region_to_gpu.contracted import (
+    Contracted,
+    K,
+    M,
+    N,
+    Operand,
     Target,
     check_reduction,
+    check_structure,
 )
+from polyc.lowering.region_to_gpu.frame import Frame, refuse_choice
+from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
+from polyc.lowering.region_to_gpu.kernel import Walked
+from polyc.lowering.region_to_gpu.point import Held, MakePoint, Point
 from polyc.lowering.region_to_gpu.split import Split
 from polyc.rewriting.driver import located
-from polyc.rewriting.emit import INDEX, Emit, affine_dim, ceil_div
+from polyc.rewriting.emit import affine_dim, ceil_div
 
 
 @dataclass(frozen=True)
-class ConvLowering:
+class ConvLowering(Walked):
     """A region that is one convolution with an elementwise epilogue."""
 
     conv: Convolution
@@ -54,21 +57,23 @@ class ConvLowering:
 
     def check(self, plan: ScheduleOp) -> None:
         check_reduction(self.conv.reduce.label, plan)
+        check_structure(plan, follows=False)
+        Split.refuse(plan, "no convolution has, whose steps go over filters' taps too")
+        if plan.integers("cluster") != (1, 1):
+            why = "region-to-gpu does not build yet for a convolution"
+            refuse_choice(plan, "cluster", why, "[1, 1]")
         why = fault(self.conv, plan)
         if record_of(plan.algo_choice)["conv"] != "implicit_gemm":
             why = "stores the columns of the image; run region-im2col, and plan-select again"
         if why is not None:
             raise PolycError("UnsupportedPlan", f"plan {plan.variant.data!r} {why}", plan)
 
-    def launch(self, plan: ScheduleOp) -> LaunchOp:
-        rows, columns, _ = plan.tile_sizes
+    def grids(self, plan: ScheduleOp) -> list[Grid]:
         conv = self.conv
-        grid = [conv.pixels.ceildiv(rows), conv.size(conv.filters).ceildiv(columns)]
-        align = alignments(self.kernel, plan)
-        return LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))
+        return [Grid.of(plan, [], (PIXELS, conv.pixels), (conv.filters, conv.size(conv.filters)))]
 
-    def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        return ConvBuilder(self.conv, plan).build(bindings)
+    def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> Windows:
+        return Windows(self.conv, plan, grids)
 
 
 LOWERING = ConvLowering
@@ -101,34 +106,38 @@ class PixelPoint(Point):
         return view, (self.axes[PIXELS], *places)
 
 
-class ConvBuilder(ProductBuilder):
-    """Builds the kernel of one schedule."""
+class Windows(Contracted):
+    """Builds the kernel of one schedule: a step has some channels of one tap."""
 
-    def __init__(self, conv: Convolution, plan: ScheduleOp) -> None:
+    def __init__(self, conv: Convolution, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
         outs = conv.kernel.outs.data
         whole = element_bytes(outs[0].element_type) == OPERAND_BYTES
-        staged = plan.staged_tile if whole else None
-        super().__init__(conv.kernel, [conv.reduce], plan, (PIXELS, conv.filters), staged)
+        image, filter = conv.image, conv.filter
+        super().__init__(
+            conv.kernel,
+            plan,
+            grids,
+            reduces=[conv.reduce],
+            operands=[
+                Operand(image.name, image.read, (M, K)),
+                Operand(filter.name, filter.read, (N, K)),
+            ],
+            staged=plan.staged_tile if whole else None,
+        )
         self.conv = conv
 
-    def check_supported(self) -> None:
-        super().check_supported()
-        Split.refuse(self.plan, "no convolution has, whose steps go over filters' taps too")
-        if self.plan.integers("cluster") != (1, 1):
-            why = "region-to-gpu does not build yet for a convolution"
-            refuse_choice(self.plan, "cluster", why, "[1, 1]")
-
-    def sizes(self) -> list[SSAValue]:
+    def sizes(self, grid: Grid) -> list[SSAValue]:
         """The pixels and the filters; and how many steps there are."""
         frame, emit, conv = self.frame, self.emit, self.conv
         images, *self.output = (frame.size(size) for size in conv.output_dims[:3])
         lines = emit.value(arith.MuliOp(images, self.output[0]))
-        pixels = emit.value(arith.MuliOp(lines, self.output[1]), PIXELS)
-        depth = self.plan.tile_sizes[2]
+        self.height = emit.value(arith.MuliOp(lines, self.output[1]), PIXELS)
+        depth = self.plan.tile_sizes[K]
         channels = frame.size(conv.size(conv.channels))
         self.blocks = emit.apply(ceil_div(affine_dim(0), depth), [channels], hint="blocks")
-        self.steps = emit.apply(affine_dim(0) * conv.taps, [self.blocks], hint="steps")
-        return [pixels, frame.size(conv.size(conv.filters))]
+        self.count = emit.apply(affine_dim(0) * conv.taps, [self.blocks], hint="steps")
+        self.width = frame.size(conv.size(conv.filters))
+        return [self.height, self.width]
 
     def targets(self) -> list[Target]:
         view = self.frame.view(len(self.kernel.arg_names), self.conv.matrix_dims)
@@ -138,52 +147,38 @@ class ConvBuilder(ProductBuilder):
     def point(self) -> MakePoint:
         return partial(PixelPoint, self.conv)
 
-    def contract(self, at: Coordinates, accs: Sequence[SSAValue]) -> None:
-        conv, plan = self.conv, self.plan
-        rows, columns, depth = plan.tile_sizes
-        pixel = self.first_pixel(at[PIXELS])
-        group = self.first_channel(at[conv.filters])
-        image, filter = conv.image.read, conv.filter.read
-        tiles: list[SSAValue] = []
-        for side, size in ((conv.image, rows), (conv.filter, columns)):
-            made = located(SharedTileOp(SharedType.of([size, depth], side.element)), side.read)
-            tiles.append(self.emit.value(made, f"{side.name}_tile"))
-        body = Block(arg_types=[INDEX, INDEX])
-        position, step = body.args
-        position.name_hint, step.name_hint = "step", "i"
-        outer, self.emit = self.emit, Emit()
-        tap, row, column, channel = self.tap(step)
-        if group is not None:
+    def steps(self, at: Coordinates) -> tuple[SSAValue, int]:
+        self.pixel = self.first_pixel(at[PIXELS])
+        self.group = self.first_channel(at[self.conv.filters])
+        return self.count, 1
+
+    def step(self, at: Coordinates, body: Block, shared: Sequence[SSAValue]) -> SSAValue:
+        conv, travel = self.conv, tile.CopyTravel(self.plan.loader.data)
+        position, number = body.args
+        position.name_hint, number.name_hint = "step", "i"
+        tap, row, column, channel = self.tap(number)
+        first = channel
+        if self.group is not None:
             whole = affine_dim(0) + affine_dim(1)
-            first = self.emit.apply(whole, [group, channel], hint=f"{conv.channels}0")
-        else:
-            first = channel
+            first = self.emit.apply(whole, [self.group, channel], hint=f"{conv.channels}0")
+        image, filter = conv.image.read, conv.filter.read
         assert isinstance(filter.tensor, BlockArgument)
-        travel = tile.CopyTravel(plan.loader.data)
         taken = tile.CopyOp(
-            tile.CopyEnd(self.frame.argument(image.tensor), [*pixel, first]),
-            tile.CopyEnd(tiles[0]),
+            tile.CopyEnd(self.frame.argument(image.tensor), [*self.pixel, first]),
+            tile.CopyEnd(shared[0]),
             tile.CopyView(im2col=conv.geometry, tap=[row, column]),
             travel,
         )
         filters = self.frame.view(filter.tensor.index, conv.filter_dims)
         weights = tile.CopyOp(
             tile.CopyEnd(filters, [at[conv.filters], tap, channel]),
-            tile.CopyEnd(tiles[1]),
+            tile.CopyEnd(shared[1]),
             tile.CopyView(axes=(0, 2)),
             travel,
         )
-        inner, self.emit = self.emit, outer
-        body.add_ops([*inner.ops, located(taken, image), located(weights, filter)])
-        m, n, k = (AffineExpr.dimension(i) for i in range(3))
-        contract = tile.ContractOp(
-            tile.ContractSide(tiles[0], AffineMap(3, 0, (m, k))),
-            tile.ContractSide(tiles[1], AffineMap(3, 0, (n, k))),
-            accs[0],
-            plan.mma.data,
-            plan.warp_tile_sizes,
-        )
-        self.pipeline(self.steps, 1, body, contract)
+        self.emit.op(located(taken, image))
+        self.emit.op(located(weights, filter))
+        return shared[0]
 
     def first_pixel(self, number: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
         """Image, row and column of a pixel of the output by its number among all."""

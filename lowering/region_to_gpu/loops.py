@@ -19,11 +19,9 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import ClusterRankOp, SharedTileOp
-from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType, element_bytes
+from polyc.dialects.gpu.types import FragmentType, SharedType, element_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
 from polyc.families.loops.recognise import (
@@ -39,12 +37,14 @@ from polyc.families.loops.recognise import (
     type_of,
 )
 from polyc.families.loops.schedules import check_cached
-from polyc.lowering.region_to_gpu.frame import Frame, alignments, check_whole, refuse_choice
+from polyc.lowering.region_to_gpu.frame import Frame, check_whole, refuse_choice
+from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
+from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW, Held, Point, Wanted
 from polyc.passes.support.gpu.free_layouts import row_layout
 from polyc.passes.support.gpu.spread import Spread
 from polyc.rewriting.driver import located
-from polyc.rewriting.emit import INDEX, Emit, affine_dim
+from polyc.rewriting.emit import Emit, affine_dim
 
 BANK_BYTES = 4
 """A word of shared memory, which a bank gives at once."""
@@ -54,7 +54,7 @@ COMBINE = {"sum": "add", "max": "max", "min": "min"}
 
 
 @dataclass(frozen=True)
-class LoopsLowering:
+class LoopsLowering(Walked):
     """Any region."""
 
     loops: Loops
@@ -81,19 +81,26 @@ class LoopsLowering:
             if taken:
                 refuse_choice(plan, name, "loops do not have", there)
 
-    def launch(self, plan: ScheduleOp) -> LaunchOp:
-        """A block a tile, of all spaces together."""
-        grid = sum((_tiles(space, plan) for space in spaces_of(self.kernel)), Dim.const(0))
-        grid = grid * plan.integer("split_k")
-        align = alignments(self.kernel, plan)
-        persistent = plan.flag("persistent")
-        return LaunchOp(plan.kernel_name, plan.when, align, [grid], persistent)
+    def grids(self, plan: ScheduleOp) -> list[Grid]:
+        """A block has a tile of each space of outputs, and walks some axes of it."""
+        return [_grid(space, plan) for space in spaces_of(self.kernel)]
 
-    def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        return Builder(self.kernel, plan).build(bindings)
+    def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> LoopBuilder:
+        return LoopBuilder(self.kernel, plan, grids)
 
 
 LOWERING = LoopsLowering
+
+
+def _grid(space: Space, plan: ScheduleOp) -> Grid:
+    """A space in tiles; axes that it lacks, and those that a block walks, have one point."""
+    axes = [
+        Axis("", Dim.const(1)) if label in (None, *space.walked) else Axis(str(label), size, step)
+        for label, size, step in zip(
+            space.labels, space.sizes, _tile_sizes(space, plan), strict=True
+        )
+    ]
+    return Grid(tuple(axes), plan.integer("split_k"))
 
 
 def _tile_sizes(space: Space, plan: ScheduleOp) -> list[int]:
@@ -101,15 +108,6 @@ def _tile_sizes(space: Space, plan: ScheduleOp) -> list[int]:
     rows, columns, _ = plan.tile_sizes
     ends = [1 if space.row is None else rows, 1 if space.column is None else columns]
     return [*(1 for _ in space.outer), *ends]
-
-
-def _tiles(space: Space, plan: ScheduleOp) -> Dim:
-    """How many blocks part a space."""
-    tiles = Dim.const(1)
-    for label, size, step in zip(space.labels, space.sizes, _tile_sizes(space, plan), strict=True):
-        if label not in space.walked:
-            tiles = tiles * size.ceildiv(step)
-    return tiles
 
 
 @dataclass(frozen=True)
@@ -171,12 +169,12 @@ class LoopPoint(Point):
         return super().source(op)
 
 
-class Builder:
+class LoopBuilder(Builder):
     """Builds the kernel of one schedule."""
 
-    def __init__(self, kernel: KernelOp, plan: ScheduleOp) -> None:
-        self.kernel, self.plan = kernel, plan
-        self.frame = Frame(kernel)
+    def __init__(self, kernel: KernelOp, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
+        super().__init__(kernel, plan, grids)
+        self.spaces = spaces_of(kernel)
         self.tile = plan.tile_sizes[:2]
         self.parts = plan.integer("split_k")
         """Blocks of a cluster, which share the points of each reduction."""
@@ -188,7 +186,7 @@ class Builder:
         """Which block of its cluster this one is, where a cluster has a tile."""
         self.turned: dict[Operation, SSAValue] = {}
         """What is read of tensors that lie along the rows, in shared memory as they lie there."""
-        for read in turned_reads(kernel, spaces_of(kernel)):
+        for read in turned_reads(kernel, self.spaces):
             if kernel.name_of(read.tensor) in plan.cached:
                 self.turned[read] = self.tile_of(read)
 
@@ -202,54 +200,28 @@ class Builder:
         shared = located(SharedTileOp(SharedType.of([columns, line], kind, 0)), read)
         return self.frame.emit.value(shared, f"{self.kernel.name_of(read.tensor)}_turned")
 
-    def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        for space in spaces_of(self.kernel):
-            if self.parts > 1:
-                self.share(space)
-            else:
-                self.compute(space)
-        return self.frame.finish(self.plan, bindings, self.parts)
+    @property
+    def has_turns(self) -> bool:
+        return self.parts == 1
 
-    def share(self, space: Space) -> None:
-        """The outputs of a space, by clusters of blocks that have a tile together.
+    def compute(self, grid: Grid, at: Coordinates) -> None:
+        """The outputs of a space: its reductions, and a map of what is made of them.
 
-        Each of them reduces the points of its own, and the first one writes.
+        Where the blocks of a cluster have a tile together, each of them reduces points of its own,
+        and the first one writes.
         """
-        emit = self.frame.emit
-        whole = [self.frame.size(size) for size in space.sizes]
-        raster, group = self.plan.raster.data, self.plan.integer("group")
-        tile_sizes = _tile_sizes(space, self.plan)
-        place = tile.TileCoordinatesOp(whole, tile_sizes, raster, group, cluster=True)
-        emit.op(located(place, self.kernel.yield_op))
-        places = _places(space, place.coordinates)
-        scope = Scope(emit, places)
-        self.rank = emit.value(ClusterRankOp(), "rank")
-        for reduce in reductions_in(list(self.kernel.yield_op.values)):
-            self.reduction(scope, reduce)
-        first = emit.compare("eq", self.rank, emit.index(0))
-        emit.when(first, lambda inner: self.store(Scope(inner, places, scope.made), space))
-
-    def compute(self, space: Space) -> None:
-        """The outputs of a space, over the block's tiles of it."""
-        steps = _tile_sizes(space, self.plan)
-        body = Block(arg_types=[INDEX] * (len(steps) + 1))
-        *starts, ordinal = body.args
-        ordinal.name_hint = "tile"
-        walks: list[Walk] = []
-        sizes, tiles = list(space.sizes), list(steps)
-        for i, label in enumerate(space.labels):
-            if label is not None and label in space.walked:
-                walks.append(Walk(label, space.along(i), sizes[i], steps[i]))
-                sizes[i], tiles[i] = Dim.const(1), 1
-        scope = Scope(Emit(), _places(space, starts))
+        space = next(s for one, s in zip(self.grids, self.spaces, strict=True) if one is grid)
+        places = _places(space, at)
+        scope = Scope(self.emit, places)
+        if self.parts > 1:
+            self.rank = self.emit.value(ClusterRankOp(), "rank")
         for reduce in reductions_in([self.kernel.yield_op.values[i] for i in space.outputs]):
             self.reduction(scope, reduce)
-        self.walk(scope, space, walks)
-        body.add_ops(scope.emit.ops)
-        whole = [self.frame.size(size) for size in sizes]
-        order = self.plan.raster.data, self.plan.integer("group")
-        loop = tile.TileLoopOp(whole, tiles, Region(body), *order)
-        self.frame.emit.op(located(loop, self.kernel.yield_op))
+        if self.rank is None:
+            self.walk(scope, space, _walks(space, self.plan))
+            return
+        first = self.emit.compare("eq", self.rank, self.emit.index(0))
+        self.emit.when(first, lambda inner: self.store(Scope(inner, places, scope.made), space))
 
     def walk(self, scope: Scope, space: Space, walks: Sequence[Walk]) -> None:
         """The tiles of a block, along the axes that it walks."""
@@ -433,14 +405,24 @@ class Builder:
         self.map(scope, acc, list(tails), lambda _: wanted, reduce, [reduce.operand])
 
 
-def _places(space: Space, starts: Sequence[SSAValue]) -> dict[str, AxisPlace]:
+def _places(space: Space, at: Coordinates) -> dict[str, AxisPlace]:
     """Where a tile stands along the axes of a space that no block walks."""
     places: dict[str, AxisPlace] = {}
-    for i, (label, start) in enumerate(zip(space.labels, starts, strict=True)):
+    for i, label in enumerate(space.labels):
         if label is not None and label not in space.walked:
-            places[label] = AxisPlace(space.along(i), start)
-            start.name_hint = f"{label}0"
+            places[label] = AxisPlace(space.along(i), at[label])
+            at[label].name_hint = f"{label}0"
     return places
+
+
+def _walks(space: Space, plan: ScheduleOp) -> list[Walk]:
+    """The axes of a space that a block walks, in order."""
+    axes = zip(space.labels, space.sizes, _tile_sizes(space, plan), strict=True)
+    return [
+        Walk(label, space.along(i), size, step)
+        for i, (label, size, step) in enumerate(axes)
+        if label is not None and label in space.walked
+    ]
 
 
 def _rounded(emit: Emit, value: SSAValue, reduce: ReduceOp) -> SSAValue:

@@ -9,7 +9,7 @@ after each walk.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -19,12 +19,10 @@ from xdsl.dialects.builtin import StringAttr, f32
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from polyc.dialects.common.dim import Assumption, Dim
-from polyc.dialects.gpu import kernel as gpu
+from polyc.dialects.common.dim import Assumption
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import BlockIdOp, ClusterRankOp
-from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr, FragmentLayoutAttr, FragmentType
+from polyc.dialects.gpu.hardware import ClusterRankOp
+from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.scope import NEUTRAL
@@ -33,7 +31,9 @@ from polyc.dialects.region.types import ValType
 from polyc.families.facts import holds_always
 from polyc.families.rows.recognise import Rows
 from polyc.families.rows.schedules import known_sizes
-from polyc.lowering.region_to_gpu.frame import Frame, alignments, check_whole, refuse_choice
+from polyc.lowering.region_to_gpu.frame import check_whole, refuse_choice
+from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
+from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
 from polyc.lowering.region_to_gpu.row_steps import Output, RowSteps
@@ -47,7 +47,7 @@ EACH = AffineMap(1, 0, (ROW,))
 
 
 @dataclass(frozen=True)
-class RowsLowering:
+class RowsLowering(Walked):
     """A region whose reductions all run along one axis."""
 
     rows: Rows
@@ -58,6 +58,13 @@ class RowsLowering:
 
     def check(self, plan: ScheduleOp) -> None:
         """Refuse what rows do not have; PolycError ``UnsupportedPlan``."""
+        for field, taken, there in (
+            ("cluster", plan.integers("cluster") != (1, 1), "[1, 1]"),
+            ("persistent", plan.flag("persistent"), "false"),
+            ("raster", plan.raster.data != "row", '"row"'),
+        ):
+            if taken:
+                refuse_choice(plan, field, "region-to-gpu does not build for rows", there)
         if _is_resident(plan):
             check_whole(self.kernel, plan)
         if plan.integer("split_k") > 1:
@@ -66,22 +73,13 @@ class RowsLowering:
             if plan.tile_sizes[0] > 1:
                 refuse_choice(plan, "split_k", "shares one row, and its tile has several", "1")
 
-    def launch(self, plan: ScheduleOp) -> LaunchOp:
-        blocks = Dim.const(plan.integer("split_k"))
-        for size in block_counts(self.rows, plan):
-            blocks = blocks * size
-        return LaunchOp(plan.kernel_name, plan.when, alignments(self.kernel, plan), [blocks])
+    def grids(self, plan: ScheduleOp) -> list[Grid]:
+        """A block takes several rows of the innermost axis, and one point of the others."""
+        axes = [(axis.label, axis.size) for axis in self.rows.outer]
+        return [Grid.of(plan, axes[:-1], *axes[-1:])]
 
-    def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        for field, taken, there in (
-            ("cluster", plan.integers("cluster") != (1, 1), "[1, 1]"),
-            ("persistent", plan.flag("persistent"), "false"),
-            ("raster", plan.raster.data != "row", '"row"'),
-        ):
-            if taken:
-                refuse_choice(plan, field, "region-to-gpu does not build for rows", there)
-        builder = Resident if _is_resident(plan) else Streaming
-        return builder(self.rows, plan).build(bindings)
+    def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> RowBuilder:
+        return (Resident if _is_resident(plan) else Streaming)(self.rows, plan, grids)
 
 
 LOWERING = RowsLowering
@@ -91,55 +89,49 @@ def _is_resident(plan: ScheduleOp) -> bool:
     return plan.algo_choice.data["rows"] == StringAttr("resident")
 
 
-def block_counts(rows: Rows, plan: ScheduleOp) -> list[Dim]:
-    """How many blocks walk each outer axis: a block takes several rows of the innermost one."""
-    sizes = [axis.size for axis in rows.outer]
-    if sizes:
-        sizes[-1] = sizes[-1].ceildiv(plan.tile_sizes[0])
-    return sizes
-
-
-class Builder(ABC):
+class RowBuilder(Builder):
     """Builds the kernel of one schedule."""
 
-    def __init__(self, rows: Rows, plan: ScheduleOp) -> None:
-        self.plan = plan
+    def __init__(self, rows: Rows, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
+        super().__init__(rows.kernel, plan, grids)
         self.rows = rows
         self.parts = plan.integer("split_k")
         """Blocks of a cluster, which take a row's chunks in turn."""
-        self.frame = Frame(rows.kernel)
-        self.length = self.frame.size(rows.length)
-        self.maps = RowMaps(self.frame, self.frame.emit, self.span())
-        values = rows.kernel.yield_op.values
+
+    def sizes(self, grid: Grid) -> list[SSAValue]:
+        self.length = self.frame.size(self.rows.length)
+        return super().sizes(grid) if len(grid.axes) > 1 else []
+
+    def compute(self, grid: Grid, at: Coordinates) -> None:
+        self.maps = RowMaps(self.frame, self.emit, self.span(at))
+        values = self.rows.kernel.yield_op.values
         outputs = [
             Output(value, out, cast(ValType, value.type).labels)
             for value, out in zip(values, self.frame.outputs, strict=True)
         ]
         self.steps = RowSteps(self.maps, outputs, self.parts > 1)
-
-    def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        self.compute()
+        self.reduce()
         self.steps.write_statistics()
-        return self.frame.finish(self.plan, bindings, self.parts)
 
     @abstractmethod
-    def compute(self) -> None:
+    def reduce(self) -> None:
         """Reduce, and write what has the row's axis."""
 
     # Where the block works
 
-    def span(self) -> Span:
+    def span(self, at: Coordinates) -> Span:
         """The block's tile, the first one of its rows."""
         height, width, _ = self.plan.tile_sizes
-        places: dict[str, AffineExpr] = {
-            axis.label: AffineExpr.symbol(i) for i, axis in enumerate(self.rows.outer)
-        }
-        if self.rows.outer:
-            places[self.rows.outer[-1].label] += ROW
+        places: dict[str, AffineExpr] = {}
+        for i, (label, value) in enumerate(at.items()):
+            places[label], value.name_hint = AffineExpr.symbol(i), label
+        if at:
+            last = self.rows.outer[-1].label
+            places[last] += ROW
+            at[last].name_hint = f"{last}0"
         length, vector = self.length if self.has_tail() else None, self.vector()
-        corner = self.find_corner()
-        label = self.rows.row.label
-        return Span((height, width), label, COLUMN, places, corner, length, vector)
+        row = self.rows.row.label
+        return Span((height, width), row, COLUMN, places, list(at.values()), length, vector)
 
     def multiple_of(self, size: int) -> bool:
         """Whether every row is a multiple of so many elements."""
@@ -158,27 +150,6 @@ class Builder(ABC):
             return not self.multiple_of(width)
         facts, symbols = known_sizes(self.rows, self.plan), self.rows.kernel.symbol_names
         return not holds_always(Assumption(self.rows.length - width, "=="), facts, symbols)
-
-    def find_corner(self) -> list[SSAValue]:
-        """Where the block's first row is on each outer axis: the last axis goes fastest."""
-        emit, height = self.frame.emit, self.plan.tile_sizes[0]
-        counts = block_counts(self.rows, self.plan)
-        left = emit.value(BlockIdOp(), "block")
-        if self.parts > 1:
-            left = emit.apply(AffineExpr.dimension(0) // self.parts, [left], hint="cluster")
-        found: list[SSAValue] = []
-        for i in range(len(counts) - 1, -1, -1):
-            place = left
-            if i:
-                count = self.frame.size(counts[i])
-                place = emit.value(arith.RemUIOp(left, count))
-                left = emit.value(arith.DivUIOp(left, count))
-            if i == len(counts) - 1 and height > 1:
-                place = emit.apply(AffineExpr.dimension(0) * height, [place])
-            label = self.rows.outer[i].label
-            place.name_hint = f"{label}0" if i == len(counts) - 1 else label
-            found.insert(0, place)
-        return found
 
     # A tile
 
@@ -206,27 +177,27 @@ class Builder(ABC):
         return [emit.apply(c, where, symbols) for c in self.rows.coordinates(read)]
 
 
-class Resident(Builder):
+class Resident(RowBuilder):
     """Whole rows in registers."""
 
-    def compute(self) -> None:
+    def reduce(self) -> None:
         reductions = [op for op in self.rows.reductions if isinstance(op, ReduceOp)]
         over = Tile()
         self.load(over, self.steps.roots(reductions))
         self.steps.whole(over, reductions)
 
 
-class Streaming(Builder):
+class Streaming(RowBuilder):
     """Rows in chunks."""
 
-    def __init__(self, rows: Rows, plan: ScheduleOp) -> None:
+    def __init__(self, rows: Rows, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
         self.flat = flattened(rows.kernel)
-        super().__init__(Rows(self.flat.kernel, rows.outer, rows.row), plan)
+        super().__init__(Rows(self.flat.kernel, rows.outer, rows.row), plan, grids)
         self.chunks = {chunk.op: chunk for chunk in self.flat.chunks}
         self.rank: SSAValue | None = None
         """Which block of its cluster this one is, where a cluster has a row."""
 
-    def compute(self) -> None:
+    def reduce(self) -> None:
         if self.parts > 1:
             self.rank = self.frame.emit.value(ClusterRankOp(), "rank")
         levels = self.flat.levels()

@@ -333,8 +333,9 @@ def test_every_pass_says_what_holds() -> None:
     assert list(BREAKS) == ORDER
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("name", ["gemm_bias_relu.mlir", "gemm_bias_relu_bf16.mlir"])
+@pytest.mark.parametrize(
+    ("name", "arch"), [("gemm_bias_relu.mlir", "sm_80"), ("gemm_bias_relu_bf16.mlir", "sm_90a")]
+)
 def test_what_a_pass_promises_holds_from_then_on(root: Path, name: str, arch: str) -> None:
     ctx = make_context()
     module = parse_text(ctx, (root / "examples" / name).read_text(), name)

@@ -32,7 +32,7 @@ from polyc.test.support.region_expressions import shaken, text
 
 @pytest.mark.parametrize("row", TABLE, ids=named)
 def test_row_holds_its_class_on_random_values(row: Row) -> None:
-    @settings(max_examples=20, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=12, deadline=None, derandomize=True, database=None)
     @given(cases(row))
     def holds(case: Case) -> None:
         check(row, case)

@@ -1,0 +1,264 @@
+"""``region-to-gpu``: reductions that tensor cores contract, and what follows them (S9, T3).
+
+A tile has [BM, BN] of the last two axes of the output as the kernel sees it and one point of those
+before them.  A pipeline goes over the summed axes: a step copies a tile of each operand to shared
+memory, and adds their product to an accumulator, a fragment.  What follows the sum is mapped over
+it.  Products of matrices and convolutions differ in where a step's tiles lie.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import SharedTileOp
+from polyc.dialects.gpu.types import FragmentType, SharedType, index_attr
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
+from polyc.dialects.region.types import MemRefType
+from polyc.lowering.region_to_gpu.frame import refuse_choice
+from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
+from polyc.lowering.region_to_gpu.kernel import Builder
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, MakePoint, Point, element_of
+from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
+from polyc.lowering.region_to_gpu.row_steps import Output, RowSteps
+from polyc.lowering.region_to_gpu.split import Split
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import INDEX, affine_dim
+
+FIRST_ROW, FIRST_COLUMN = AffineExpr.symbol(0), AffineExpr.symbol(1)
+
+M, N, K = range(3)
+"""The axes of a product of tiles: rows, columns, depth."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What a step copies to shared memory: ``axes`` are those of the product that its tile has."""
+
+    name: str
+    read: ReadOp
+    axes: tuple[int, int]
+
+    @property
+    def map(self) -> AffineMap:
+        """From the product's axes to the tile's."""
+        return AffineMap(3, 0, tuple(AffineExpr.dimension(axis) for axis in self.axes))
+
+
+@dataclass(frozen=True)
+class Target:
+    """An output as the kernel sees it, and the axis that walks each dimension of it."""
+
+    tensor: SSAValue
+    axes: Sequence[str]
+
+
+def check_reduction(label: str | None, plan: ScheduleOp) -> None:
+    """Refuse a schedule that tensorizes other reductions than ``label``; raises PolycError."""
+    if plan.tensorize.data != label:
+        raise PolycError(
+            "UnsupportedPlan",
+            f"the plan tensorizes {plan.tensorize.data!r} and the region reduces {label!r}",
+            plan,
+        )
+
+
+def check_structure(plan: ScheduleOp, follows: bool) -> None:
+    """Refuse, with its name, a choice of the plan that no contraction's kernel obeys yet.
+
+    ``follows`` says whether rows are reduced after it.  Raises PolycError ``UnsupportedPlan``.
+    """
+    rows, columns = plan.integers("cluster")
+    persistent = plan.flag("persistent")
+    roles = persistent and plan.loader.data == "tma"
+    by_rows = f"[{rows}, 1], neighbours along the rows"
+    alone = "[1, 1], or a persistent kernel that loads by tma"
+    shared = rows == 1 and not persistent and plan.integer("split_k") == 1
+    for field, taken, there in (
+        ("cluster", columns != 1 and not follows, by_rows),
+        ("cluster", columns != 1 and not shared, f"[1, {columns}] and persistent false"),
+        ("multicast", columns != 1 and plan.flag("multicast"), "false"),
+        ("cluster", rows != 1 and not roles, alone),
+        ("pingpong", plan.flag("pingpong"), "false"),
+        ("persistent", persistent and plan.mma.data != "wgmma", "false"),
+        ("raster", plan.raster.data not in ("row", "grouped"), '"row" or "grouped"'),
+    ):
+        if taken:
+            refuse_choice(plan, field, "region-to-gpu does not build yet", there)
+
+
+class Contracted(Builder):
+    """Builds the kernel of one schedule.
+
+    ``reduces``  its sums of products, each with an accumulator
+    ``operands`` what they multiply, each once: that of the rows, then one of the columns each
+    ``staged``   the part of the output that a persistent kernel stores at once by TMA, or None
+    ``follow``   reductions along the columns that follow them, in the order of the text
+    ``has_tail`` whether a tile that is reduced may be wider than the output
+    """
+
+    def __init__(
+        self,
+        kernel: KernelOp,
+        plan: ScheduleOp,
+        grids: Sequence[Grid],
+        reduces: Sequence[ReduceOp],
+        operands: Sequence[Operand],
+        staged: tuple[int, int] | None = None,
+        follow: Sequence[ReduceOp] = (),
+        has_tail: bool = True,
+    ) -> None:
+        super().__init__(kernel, plan, grids)
+        self.reduces, self.operands = tuple(reduces), tuple(operands)
+        self.staged, self.follow, self.has_tail = staged, tuple(follow), has_tail
+        self.split = Split.of(plan)
+        self.together = self.split is not None or plan.integers("cluster")[1] > 1
+        """Whether the CTAs of a cluster have rows of the output together."""
+
+    # What products of matrices and convolutions differ in
+
+    @abstractmethod
+    def steps(self, at: Coordinates) -> tuple[SSAValue, int]:
+        """How far the steps over the summed axes go, and how long one is.
+
+        What a tile computes once for them may be emitted here.
+        """
+
+    @abstractmethod
+    def step(self, at: Coordinates, body: Block, shared: Sequence[SSAValue]) -> SSAValue:
+        """The copies of a step to shared tiles; returns the operand of the rows.
+
+        The arguments of ``body`` are where the step is, and its number.
+        """
+
+    @abstractmethod
+    def targets(self) -> list[Target]:
+        """The outputs."""
+
+    @property
+    def point(self) -> MakePoint:
+        """The scalars of the epilogue at one point of the tile, or of one of its rows."""
+        return Point
+
+    # The walk
+
+    def compute(self, grid: Grid, at: Coordinates) -> None:
+        """One tile of the output: contract, and hand on what comes out."""
+        self.scope = emit = self.emit
+        self.axes = [axis.label for axis in grid.axes]
+        for axis, value in at.items():
+            value.name_hint = axis if axis in self.axes[:-2] else f"{axis}0"
+        rows, columns, _ = self.plan.tile_sizes
+        zero = emit.zero_f32()
+        accs: list[SSAValue] = []
+        for _ in self.reduces:
+            accs.append(emit.value(tile.FragmentOp(FragmentType.of([rows, columns], f32)), "acc"))
+            emit.op(tile.FillOp(zero, accs[-1]))
+        self.contract(at, accs)
+        if self.split is not None:
+            at, accs = self.split.combine(
+                emit, at, (self.axes[-2], self.axes[-1]), self.height, accs
+            )
+        self.epilogue(at, accs)
+
+    def sizes(self, grid: Grid) -> list[SSAValue]:
+        found = super().sizes(grid)
+        self.height, self.width = found[-2:]
+        return found
+
+    def contract(self, at: Coordinates, accs: Sequence[SSAValue]) -> None:
+        """The pipeline over the summed axes: copy the operands' tiles, and contract them."""
+        plan = self.plan
+        bound, length = self.steps(at)
+        shared = [self.shared(operand) for operand in self.operands]
+        body = Block(arg_types=[INDEX, INDEX])
+        found: list[SSAValue] = []
+        body.add_ops(self.within(lambda: found.append(self.step(at, body, shared))))
+        rows = tile.ContractSide(found[0], self.operands[0].map)
+        columns = zip(self.operands[1:], shared[1:], strict=True)
+        for reduce, acc, (operand, held) in zip(self.reduces, accs, columns, strict=True):
+            side = tile.ContractSide(held, operand.map)
+            contract = tile.ContractOp(rows, side, acc, plan.mma.data, plan.warp_tile_sizes)
+            if (buffers := plan.integer("fragment_buffers")) > 1:
+                contract.fragment_buffers = index_attr(buffers)
+            body.add_op(located(contract, reduce))
+        made = tile.PipelineOp(bound, length, plan.integer("stages"), Region(body))
+        self.emit.op(located(made, self.reduces[0]))
+
+    def shared(self, operand: Operand) -> SSAValue:
+        """The tile of an operand in shared memory."""
+        element = cast("MemRefType", operand.read.tensor.type).element_type
+        kind = SharedType.of([self.plan.tile_sizes[axis] for axis in operand.axes], element)
+        return self.emit.value(located(SharedTileOp(kind), operand.read), f"{operand.name}_tile")
+
+    def epilogue(self, at: Coordinates, accs: Sequence[SSAValue]) -> None:
+        """What follows the contractions, computed of their accumulators, and written.
+
+        A persistent kernel maps into a fragment, and stores that by TMA, so that the stores go
+        on while the next tile is computed.
+        """
+        targets = self.targets()
+        out, whole = targets[0], None
+        if self.staged is not None:
+            element = element_of(out.tensor)
+            kind = FragmentType.of(self.plan.tile_sizes[:2], element)
+            whole = self.emit.value(tile.FragmentOp(kind), "out")
+        end = self.kernel.yield_op
+        outputs = [
+            Output(value, target.tensor, target.axes, whole)
+            for value, target in zip(end.values, targets, strict=True)
+        ]
+        maps = RowMaps(self.frame, self.emit, self.span(at, accs), self.point, (ReduceOp,))
+        steps = RowSteps(maps, outputs, self.together)
+        over = Tile(held={op.result: acc for op, acc in zip(self.reduces, accs, strict=True)})
+        steps.whole(over, self.follow)
+        steps.write_statistics()
+        if self.staged is not None:
+            assert whole is not None
+            for op in self.stores(at, whole, out, self.staged):
+                located(op, end)
+
+    def span(self, at: Coordinates, accs: Sequence[SSAValue]) -> Span:
+        """The tile of the accumulators, or this CTA's share of it."""
+        *batch, m, n = self.axes
+        assert isinstance(accs[0].type, FragmentType)
+        rows, columns = accs[0].type.sizes
+        places = {m: ROW + FIRST_ROW}
+        places |= {axis: AffineExpr.symbol(i) for i, axis in enumerate(batch, 2)}
+        origin = [at[axis] for axis in (m, n, *batch)]
+        length = self.width if self.follow and self.has_tail else None
+        return Span((rows, columns), n, COLUMN + FIRST_COLUMN, places, origin, length, 1)
+
+    def stores(
+        self, at: Coordinates, fragment: SSAValue, target: Target, staged: tuple[int, int]
+    ) -> list[Operation]:
+        """The fragment by parts into a shared tile, and from there to the tensor."""
+        emit, made = self.emit, len(self.emit.ops)
+        assert isinstance(fragment.type, FragmentType)
+        *_, m, n = self.axes
+        labels = list(target.axes)
+        axes = along((labels.index(m), labels.index(n)), len(labels))
+        kind = SharedType.of(staged, fragment.type.element_type)
+        shared = emit.value(SharedTileOp(kind), "out_tile")
+        for start in range(0, self.plan.tile_sizes[1], staged[1]):
+            part = tile.CopyView(None if fragment.type.sizes == staged else (0, start))
+            emit.op(tile.CopyOp(tile.CopyEnd(fragment), tile.CopyEnd(shared), part))
+            column = emit.apply(affine_dim(0) + start, [at[n]]) if start else at[n]
+            place = [column if label == n else at[label] for label in labels]
+            end, view = tile.CopyEnd(target.tensor, place), tile.CopyView(axes=axes)
+            emit.op(tile.CopyOp(tile.CopyEnd(shared), end, view, tile.CopyTravel("tma")))
+        return emit.ops[made:]
+
+
+def along(axes: tuple[int, int], rank: int) -> tuple[int, int] | None:
+    """The dimensions of a tensor that a tile lies in, as a copy says them: its last two are not."""
+    return None if axes == (rank - 2, rank - 1) else axes
