@@ -12,7 +12,7 @@
 // CHECK-NEXT:   %part = affine.apply affine_map<(d0) -> ((((d0 + 511) floordiv 512) * 64))> (%K)
 // CHECK-NEXT:   %first = arith.muli %rank, %part : index
 // CHECK:        %bound = arith.minsi %{{.*}}, %part : index
-// CHECK-NEXT:   gpu.pipeline %k0, %i = to %bound step 64 stages 5 {
+// CHECK:        gpu.pipeline %k0, %i = to %bound step 64 stages 5 {
 // CHECK-NEXT:     [[K:%.*]] = affine.apply affine_map<(d0, d1) -> ((d0 + d1))> (%first, %k0)
 // CHECK-NEXT:     gpu.copy %A[%m0, [[K]]] to %A_tile loader "tma"
 // CHECK:        %rows = affine.apply affine_map<(d0, d1) -> ((d0 + (d1 * -1)))> (%M, %m0)
