@@ -34,15 +34,19 @@ DEPTH = 64
 """Points of a summed axis that a step of tensor cores has at most; those of any step divide it."""
 
 
-def ends_cleanly(kernel: KernelOp, read: ReadOp, axis: int, size: Dim, first: Dim) -> bool:
+def ends_cleanly(
+    kernel: KernelOp, read: ReadOp, axis: int, size: Dim, first: Dim, depth: int = DEPTH
+) -> bool:
     """Whether a product's last step finds nothing beyond ``size`` points of a dimension but zeros.
+
+    A step has ``depth`` points, or as many as divide that.
 
     The read goes along dimension ``axis`` of its tensor from ``first`` on.  What follows there in
     the tensor is not what is summed: zeros of the other factor would not take it out of the sum
     where it is infinite.
     """
     whole = cast("MemRefType", read.tensor.type).shape[axis]
-    steps = Assumption(size.mod(DEPTH), "==")
+    steps = Assumption(size.mod(depth), "==")
     return same_size(kernel, whole, first + size) or holds_always(
         steps, kernel.assumptions, kernel.symbol_names
     )

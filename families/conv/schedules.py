@@ -12,12 +12,19 @@ from typing import cast
 
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.common.dim import Assumption, AssumptionsAttr
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.families.conv.recognise import Convolution, find_convolution
-from polyc.families.facts import holds_always, left_open, pointers_promised, power_of_two
+from polyc.families.facts import (
+    DEPTH,
+    ends_cleanly,
+    holds_always,
+    left_open,
+    pointers_promised,
+    power_of_two,
+)
 from polyc.families.family import Family, Fields, bad_plan, fitted
 
 PIXELS = "pixels"
@@ -278,6 +285,14 @@ def fault(conv: Convolution, plan: ScheduleOp) -> str | None:
         return (
             f"has tiles of {columns} filters and {depth} channels, and groups have "
             f"{conv.groups.filters} and {conv.groups.channels}; give both a part of a group"
+        )
+    image, channels = conv.image.read, conv.size(conv.channels)
+    if not conv.groups.filters and not ends_cleanly(
+        conv.kernel, image, 3, channels, Dim.const(0), depth
+    ):
+        return (
+            f"goes along {conv.channels} in steps of {depth}, and {conv.image.name} has others "
+            f"behind the {channels} channels that are multiplied; use a depth that divides {DEPTH}"
         )
     if plan.loader.data == "tma":
         why = why_no_descriptor(conv, plan.tile_sizes[0])

@@ -14,10 +14,16 @@ from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value
 from polyc.dialects.region import ReadOp
 from polyc.dialects.region.types import val_type
-from polyc.families.facts import holds_always, left_open, pointers_promised
+from polyc.families.facts import (
+    DEPTH,
+    ends_cleanly,
+    holds_always,
+    left_open,
+    pointers_promised,
+)
 from polyc.families.family import Family, Fields, bad_plan, fitted
 from polyc.families.matmul.follow import MOST_HELD, WIDTHS, width_of
-from polyc.families.matmul.recognise import Contraction, find_contraction
+from polyc.families.matmul.recognise import Contraction, MatrixOperand, find_contraction
 from polyc.families.matmul.split import facts as split_facts
 from polyc.families.matmul.split import named, splits, tiles_of
 
@@ -349,7 +355,11 @@ def schedules(gemm: Contraction, arch: str) -> list[ScheduleOp]:
 
 
 def check(gemm: Contraction, plan: ScheduleOp) -> None:
-    """Refuse a user's schedule that loads by tma where K may be 0, or parts rows to reduce."""
+    """Refuse a user's schedule that the product does not have.
+
+    It loads by tma where K may be 0, parts rows to reduce, goes beyond a part of a tensor, or has
+    warps that would compute an operand twice.
+    """
     kernel = gemm.kernel
     known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
     columns = plan.tile_sizes[1] * plan.integers("cluster")[1]
@@ -360,11 +370,41 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
             f"has {columns} columns in a tile, with those beside it in its cluster, and rows of "
             f"{gemm.size(gemm.n)} are reduced after the product; make either wider",
         )
+    for part in gemm.parts:
+        for side in (part.lhs, part.rhs):
+            _check_depth(gemm, side, part.k, plan)
+    _check_computed(gemm, plan)
     filled = Assumption(gemm.size(gemm.k) - 1, ">=")
     if plan.loader.data == "tma" and not holds_always(filled, known, kernel.symbol_names):
         raise bad_plan(
             plan,
             f'loads by tma, and a tensor map has no empty axis; add "{filled}" to its when',
+        )
+
+
+def _check_depth(gemm: Contraction, side: MatrixOperand, k: str, plan: ScheduleOp) -> None:
+    """Refuse steps over ``k`` that end behind the part of a tensor that is multiplied."""
+    at, size, depth = side.axes.index(k), gemm.size(k), plan.tile_sizes[2]
+    if not ends_cleanly(gemm.kernel, side.read, at, size, side.first[at], depth):
+        raise bad_plan(
+            plan,
+            f"goes along {k} in steps of {depth}, and {side.name} has others behind the {size} "
+            f"points that are multiplied; use a depth that divides {DEPTH}",
+        )
+
+
+def _check_computed(gemm: Contraction, plan: ScheduleOp) -> None:
+    """Refuse warps that do not have the rows that they compute to themselves."""
+    wanted = (ROWS_OF_REGISTERS, plan.tile_sizes[1])
+    if not gemm.lhs.factor.is_computed or plan.mma.data != "mma.sync":
+        return
+    if plan.warp_tile_sizes != wanted or plan.integer("fragment_buffers") > 1:
+        rows, columns = plan.warp_tile_sizes
+        raise bad_plan(
+            plan,
+            f"has warps of {rows}x{columns} and {plan.integer('fragment_buffers')} buffers of "
+            f"fragments, and a warp multiplies rows of {gemm.lhs.name} that it computes; use a "
+            f"warp_tile of {list(wanted)} and fragment_buffers 1",
         )
 
 

@@ -19,7 +19,7 @@ from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.conv.recognise import find_convolution
-from polyc.families.conv.schedules import schedules
+from polyc.families.conv.schedules import fault, schedules
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.index_to_region import IndexToRegion
@@ -27,6 +27,7 @@ from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.passes.finish import finished
 from polyc.passes.pipeline import build
 from polyc.passes.region.im2col import MaterializeColumns
+from polyc.passes.support.plan.given import user_schedule
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
@@ -209,6 +210,17 @@ PARTS = {
     "taps of the filter": (None, (1, 4), None),
 }
 """Parts of the image's channels, of taps, and of the filter's channels."""
+
+
+@pytest.mark.parametrize(("depth", "refused"), [(32, False), (128, True)])
+def test_steps_that_end_behind_a_part_are_refused(depth: int, refused: bool) -> None:
+    """64 channels with others behind them, in steps that divide them or do not."""
+    s = Sketch("part")
+    image = s.cut(s.input("x", "N", 6, 6, 80), 3, 0, 64)
+    made = s.done(y=s.add(frontend.Conv2dOp(image, s.input("w", 24, 3, 3, 64), layout="nhwc")))
+    conv = find_convolution(only(run(made, "region", arch="sm_80"), KernelOp))
+    plan = user_schedule(schedules(conv, "sm_80")[0], {"tile": [128, 64, depth], "stages": 2})
+    assert ("in steps of 128" in str(fault(conv, plan))) == refused
 
 
 @pytest.mark.parametrize(("channels", "taps", "own"), PARTS.values(), ids=PARTS)

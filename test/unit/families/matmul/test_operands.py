@@ -16,9 +16,11 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.matmul.recognise import find_contraction
+from polyc.families.matmul.schedules import GEMM
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.passes.pipeline import STAGES, build
 from polyc.passes.support.plan.estimate import estimate
+from polyc.passes.support.plan.given import user_schedule
 from polyc.playback.gpu.simulate import MULTIPROCESSORS, gpu_module_of, simulate
 from polyc.playback.reference import make_inputs
 from polyc.runtime import nvrtc
@@ -305,3 +307,43 @@ def test_a_tile_begins_where_the_part_does() -> None:
         (Dim.const(0), Dim.const(8)),
         (Dim.const(0), Dim.const(72)),
     ]
+
+
+# Plans of the user's own -----------------------------------------------------------------
+
+
+def asked(module: ModuleOp, arch: str, variant: str, **fields: object) -> PolycError | None:
+    """What a plan that differs from one of the compiler's is refused by."""
+    planned = lowered(module, arch, "plan")
+    (region,) = find(planned, KernelOp)
+    (base,) = [p for p in find(planned, ScheduleOp) if p.variant.data == variant]
+    GEMM.check(region, base)
+    try:
+        GEMM.check(region, user_schedule(base, fields))
+    except PolycError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize(
+    ("count", "depth", "refused"),
+    [(64, 32, False), (64, 48, True), (64, 128, True), (192, 48, False), (64, 16, False)],
+)
+def test_steps_that_end_behind_a_part_are_refused(count: int, depth: int, refused: bool) -> None:
+    """Of 64 points with others behind them: 48 do not divide them, and do 192."""
+    fields: dict[str, object] = {"tile": [128, 64, depth], "stages": 2, "fragment_buffers": 1}
+    error = asked(of_parts(0, 40, count)(), "sm_80", "cp_async16", **fields)
+    assert (error is not None) == refused
+    if error is not None:
+        assert error.kind == "BadPlan" and f"in steps of {depth}" in error.message
+
+
+@pytest.mark.parametrize(
+    "fields", [{"warp_tile": [32, 128]}, {"warp_tile": [16, 64]}, {"fragment_buffers": 2}], ids=str
+)
+def test_warps_have_the_rows_that_they_compute(fields: dict[str, object]) -> None:
+    wide: dict[str, object] = {"tile": [64, 128, 32], "warp_tile": [16, 128]}
+    assert asked(active(), "sm_80", "cp_async4", **wide) is None
+    error = asked(active(), "sm_80", "cp_async4", **{**wide, **fields})
+    assert error is not None and error.kind == "BadPlan"
+    assert "use a warp_tile of [16, 128]" in error.message
