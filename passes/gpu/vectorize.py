@@ -71,11 +71,11 @@ class VectorizeLoop(RewritePattern):
     @staticmethod
     def fills(op: scf.ForOp) -> bool:
         """Whether a loop writes registers that it reads, as one that sums what it loads does, or
-        holds what it loads and nothing else."""
+        holds what it loads, or what it computes of that alone."""
         ops = op.body.block.ops
         read = {o.memref for o in ops if isinstance(o, memref.LoadOp)}
         written = [o for o in ops if isinstance(o, memref.StoreOp)]
-        if any(o.memref in read for o in written):
+        if any(o.memref in read for o in written) or (written and not read):
             return True
         return bool(written) and all(isinstance(o.value.owner, hw.LoadGlobalOp) for o in written)
 

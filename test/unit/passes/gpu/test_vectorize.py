@@ -163,6 +163,11 @@ def test_a_loop_that_only_fills_registers_loads_vectors() -> None:
     assert widths(run(loop(FILL), PASS)) == [4]
 
 
+def test_a_loop_that_computes_of_what_it_loads_alone_loads_vectors() -> None:
+    made = FILL.replace("memref.store %y", "%z = arith.mulf %y, %x : f32\nmemref.store %z")
+    assert widths(run(loop(made), PASS)) == [4]
+
+
 def test_shared_memory_is_read_one_by_one_beside_vectors() -> None:
     body = f"{COLUMN}%y = gpu.load_shared %address : f32\n{STORE.replace('%x', '%y')}"
     module = run(loop(body, before=ADDRESS), PASS)
@@ -189,6 +194,14 @@ LEFT_ALONE = {
         %new = arith.addf %old, %x : f32
         memref.store %new, %registers[%low] : memref<16xf32, #gpu<space register>>
         {STORE.replace("%x", "%new")}"""
+    ),
+    "registers that it computes of others": loop(
+        FILL.replace(
+            "memref.store %y",
+            """%old = memref.load %more[%r] : memref<16xf32, #gpu<space register>>
+            %z = arith.mulf %y, %old : f32\nmemref.store %z""",
+        ),
+        before="%more = memref.alloca() : memref<16xf32, #gpu<space register>>",
     ),
     "a tensor that it stores to is read": loop(
         f"""{COLUMN}%y = gpu.load_global %C[%M, %c : index, index] : {C} -> f32

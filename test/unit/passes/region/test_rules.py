@@ -43,7 +43,7 @@ BY_CLASS = {"R2 split": "finite-only", "R2 join": "finite-only"}
 """Rules that random kernels give no use of a smaller class to."""
 
 EXAMPLES = settings(deadline=None, derandomize=True, database=None)
-MOST = {"exact": 150, "reassociating": 100, "finite-only": 100}
+MOST = {"exact": 150, "reassociating": 100, "finite-only": 160}
 """Programs that are drawn: until each rule of a class has fired."""
 
 ALLOWED = {c: CLASSES[: CLASSES.index(c) + 1] for c in CLASSES}
