@@ -29,6 +29,12 @@ SCHEDULES = {"f16": ("round-robin", "late"), "bf16": ("random", "random")}
 
 FILES = sorted(path.stem for path in FOLDER.glob("*.mlir"))
 EACH = [(case.name, element) for case in CASES.values() for element in case.elements]
+SIMULATED = [
+    (case.name, element)
+    for number, case in enumerate(CASES.values())
+    for element in (case.elements if number % 2 else case.elements[:1])
+]
+"""Every other kernel in both element types: their ops are the same."""
 COMPILED = [
     (case.name, case.elements[number % len(case.elements)])
     for number, case in enumerate(CASES.values())
@@ -60,7 +66,7 @@ def test_text_reads_back(name: str) -> None:
     assert module_text(parse_text(make_context(), text, "again.mlir")) == text
 
 
-@pytest.mark.parametrize(("name", "element"), EACH)
+@pytest.mark.parametrize(("name", "element"), SIMULATED)
 def test_threads_compute_what_the_reference_does(name: str, element: str) -> None:
     """Clean and right; of two element types the second at the first shape, f16 at the others.
 

@@ -85,12 +85,12 @@ def test_a_size_of_0_is_a_symbol_that_is_0(name: str, size: str) -> None:
         assert same(found, played(text(name, {}), arch, {size}))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [*PROGRAMS][::2])
 def test_every_size_is_0(name: str) -> None:
     played(text(name, dict.fromkeys(sizes_of(name), "0")), arch_of(name), set())
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [*PROGRAMS][1::2])
 def test_numbers_beside_a_0(name: str) -> None:
     """No size is open: what a schedule can divide by is known."""
     sizes = sizes_of(name)
