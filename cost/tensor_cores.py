@@ -14,6 +14,7 @@ from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.resources import SUM_BYTES
 from polyc.dialects.region import CastOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import val_type
+from polyc.poly.pieces import concat_of
 
 
 def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
@@ -144,7 +145,7 @@ def _steps(values: Values, reduce: ReduceOp, tile: Mapping[str, int], keys: int)
 def _operand_ops(values: Values, reduce: ReduceOp) -> set[Operation]:
     """The product, and the moves and casts by which its factors come from memory."""
     free: set[Operation] = {reduce}
-    factors = values.factors(reduce)
+    factors, symbols = values.factors(reduce), values.kernel.symbol_names
     assert factors is not None
     value = values.real(reduce.operand)
     while isinstance(value.owner, Operation) and value not in factors:
@@ -155,12 +156,17 @@ def _operand_ops(values: Values, reduce: ReduceOp) -> set[Operation]:
     for factor in factors:
         here: SSAValue = values.real(factor)
         while isinstance(op := here.owner, (CastOp, ReadOp, *MOVES)):
-            if isinstance(op, CastOp) and size_in_bytes(op.result.type.element_type) == 2:
+            if isinstance(op, ReadOp):
+                free.add(op)
+                break
+            below = values.real(op.operand)
+            narrows = isinstance(op, CastOp) and size_in_bytes(op.result.type.element_type) == 2
+            if narrows and concat_of(below, symbols) is None:
                 break
             free.add(op)
-            if isinstance(op, ReadOp):
-                break
-            here = values.real(op.operand)
+            here = below
+        if concat_of(here, symbols) is not None:
+            free.update(values.behind([here]))
     return free
 
 

@@ -15,38 +15,28 @@ from math import prod
 from typing import cast
 
 from xdsl.ir import Operation
-from xdsl.ir.affine import (
-    AffineConstantExpr,
-    AffineConstraintExpr,
-    AffineConstraintKind,
-    AffineDimExpr,
-    AffineExpr,
-    AffineSet,
-)
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSet
 
-from polyc.affine import isl
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import Dim, Shape, shape_text
+from polyc.dialects.common.dim import Assumption, Dim, Shape, shape_text
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.families.conv.groups import Groups, groups_of
-from polyc.families.facts import ends_cleanly, same_size
+from polyc.families.facts import DEPTH, ends_cleanly, holds_always, same_size
 from polyc.families.family import Recognised
 from polyc.poly.contraction import Operand, Window
-from polyc.rewriting.region.points import moved_set
+from polyc.poly.pieces import Concat, guard_of, is_within_bounds
 from polyc.rewriting.region.products import (
     Factor,
     Product,
-    access_of,
     axis_size,
     epilogue_steps,
     find_product,
     unsupported,
 )
 
-_ZERO = AffineConstantExpr(0)
 WAY_OUT = "an implicit GEMM takes an image [N, H, W, C] and a filter [F, R, S, C]"
 LEAST_TILE = 16
 """Filters and channels of a group are multiples of it: a step of tensor cores has 16 channels."""
@@ -84,8 +74,10 @@ class Convolution:
 
     @property
     def image_dims(self) -> Shape:
-        """The image's sizes: images, rows, columns, channels."""
-        return cast("MemRefType", self.image.read.tensor.type).shape
+        """The image's sizes: images, rows, columns, channels; those of pieces together."""
+        *first, channels = cast("MemRefType", self.image.read.tensor.type).shape
+        rest = (piece.size for piece in self.image.pieces[1:])
+        return (*first, sum(rest, channels))
 
     @property
     def output_dims(self) -> Shape:
@@ -102,7 +94,8 @@ class Convolution:
     def reads_by_pixels(self) -> bool:
         """Whether the epilogue reads a tensor that moves with the pixels, such as a residual."""
         reads = [op for op in self.kernel.body.block.ops if isinstance(op, ReadOp)]
-        return any(read is not self.image.read and reads_pixels(self, read) for read in reads)
+        image = self.image.reads()
+        return any(read not in image and reads_pixels(self, read) for read in reads)
 
     @property
     def matrix_dims(self) -> Shape:
@@ -140,12 +133,14 @@ def find_convolution(kernel: KernelOp) -> Convolution:
     windowed, plain = (product.pattern.lhs, product.pattern.rhs)[:: -1 if swapped else 1]
     rows, columns, channels = _image_axes(product, image, windowed)
     size = _size(product, channels)
-    if not groups.filters and not ends_cleanly(kernel, image.read, 3, size, Dim.const(0)):
+    if image.concat is not None:
+        _check_concat(product, image.concat, product.names[channels])
+    elif not groups.filters and not ends_cleanly(kernel, image.read, 3, size, Dim.const(0)):
         why = f"it reads {size} channels of {image.name}, with others behind them"
         raise _refused(product, why, image.read)
     _check_filter(product, filter, plain, (rows, columns, channels))
     geometry = _geometry(product, image, rows, columns)
-    _check_guard(product, image.read)
+    _check_guards(product, image)
     out = labels_of(kernel)
     found = Convolution(
         kernel,
@@ -162,8 +157,9 @@ def find_convolution(kernel: KernelOp) -> Convolution:
     if not groups.fits(LEAST_TILE, LEAST_TILE):
         why = f"groups of {groups.filters} filters and {groups.channels} channels are no tiles"
         raise _refused(product, why, product.reduce)
+    operands = {*image.operations(), *filter.operations()}
     for op in kernel.body.block.ops:
-        if op not in (image.read, filter.read) and (why := _why_not_by_pixels(found, op)):
+        if op not in operands and (why := _why_not_by_pixels(found, op)):
             raise _refused(product, why, op)
     return found
 
@@ -311,31 +307,38 @@ def _size(product: Product, axis: int) -> Dim:
     return found.size
 
 
-def _check_guard(product: Product, read: ReadOp) -> None:
-    """Refuse a guard that is not exactly the image's bounds, and what is outside but zeros."""
-    domain, names = product.domain, product.names
-    sizes = cast("MemRefType", read.tensor.type).shape
-    bounds: list[AffineConstraintExpr] = []
-    for at in (1, 2):
-        place = access_of(read, names).results[at]
-        extent = sizes[at].as_affine(product.kernel.symbol_names)
-        if extent is None:
-            why = f"whether its windows leave {shape_text(sizes)} is beyond isl"
-            raise _refused(product, why, read)
-        for row in (place, extent + place * -1 + -1):
-            bounds.append(AffineConstraintExpr(AffineConstraintKind.ge, row, _ZERO))
-    guard: Sequence[AffineConstraintExpr] = ()
-    if read.guard is not None:
-        into = [AffineDimExpr(names.index(label)) for label in read.result.type.labels]
-        guard = moved_set(read.guard.data, into, domain.num_dims).constraints
-    known = product.kernel.assumptions.as_affine_set(product.kernel.symbol_names).constraints
-    guarded, inside = (
-        AffineSet(domain.num_dims, domain.num_symbols, (*known, *domain.constraints, *rows))
-        for rows in (guard, bounds)
-    )
-    if not isl.set_equal(guarded, inside):
-        why = "the guard of its windows is not what lies in the image"
-        raise _refused(product, why, read)
-    if read.fill is not None and read.fill.value.data != 0.0:
+def _check_concat(product: Product, concat: Concat, channels: str) -> None:
+    """Refuse images that do not follow each other channel by channel, in whole steps."""
+    known, symbols = product.kernel.assumptions, product.kernel.symbol_names
+    for piece in concat.pieces:
+        whole = Assumption(piece.first.mod(DEPTH), "==")
+        if concat.axis != channels or not holds_always(whole, known, symbols):
+            name = product.kernel.name_of(piece.read.tensor)
+            where = f"along {concat.axis} from {piece.first}"
+            why = f"it reads {name} {where} on, and a step has {DEPTH} channels"
+            raise _refused(product, why, piece.read)
+
+
+def _check_guards(product: Product, image: Factor) -> None:
+    """Refuse guards that are not exactly the image's bounds, and what is outside but zeros."""
+    read, concat = image.read, image.concat
+    _check_guard(product, read, (1, 2), guard_of(read) if concat is None else concat.within)
+    for piece in image.pieces:
+        _check_guard(product, piece.read, (1, 2, 3), guard_of(piece.read))
+    if concat is None and read.fill is not None and read.fill.value.data != 0.0:
         why = f"outside of the image it reads {read.fill.value.data}, and loaders fill in zeros"
+        raise _refused(product, why, read)
+
+
+def _check_guard(
+    product: Product, read: ReadOp, dimensions: Sequence[int], guard: AffineSet | None
+) -> None:
+    """Refuse a guard that is not exactly the image's bounds on some dimensions."""
+    known, symbols = product.kernel.assumptions, product.kernel.symbol_names
+    exact = is_within_bounds(read, dimensions, guard, known, symbols)
+    if exact is None:
+        sizes = shape_text(cast("MemRefType", read.tensor.type).shape)
+        raise _refused(product, f"whether its windows leave {sizes} is beyond isl", read)
+    if not exact:
+        why = "the guard of its windows is not what lies in the image"
         raise _refused(product, why, read)

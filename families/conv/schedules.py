@@ -286,18 +286,30 @@ def fault(conv: Convolution, plan: ScheduleOp) -> str | None:
             f"has tiles of {columns} filters and {depth} channels, and groups have "
             f"{conv.groups.filters} and {conv.groups.channels}; give both a part of a group"
         )
-    image, channels = conv.image.read, conv.size(conv.channels)
-    if not conv.groups.filters and not ends_cleanly(
-        conv.kernel, image, 3, channels, Dim.const(0), depth
-    ):
-        return (
-            f"goes along {conv.channels} in steps of {depth}, and {conv.image.name} has others "
-            f"behind the {channels} channels that are multiplied; use a depth that divides {DEPTH}"
-        )
+    if (why := _behind(conv, depth)) is not None:
+        return f"goes along {conv.channels} in steps of {depth}, and {why}"
     if plan.loader.data == "tma":
         why = why_no_descriptor(conv, plan.tile_sizes[0])
         return None if why is None else f"loads by tma, and {why}"
     return _unsplit(plan)
+
+
+def _behind(conv: Convolution, depth: int) -> str | None:
+    """What steps of ``depth`` channels would find beside those that are multiplied, or None."""
+    kernel, image, channels = conv.kernel, conv.image, conv.size(conv.channels)
+    for piece in image.pieces:
+        whole = Assumption(piece.first.mod(depth), "==")
+        if not holds_always(whole, kernel.assumptions, kernel.symbol_names):
+            name = kernel.name_of(piece.read.tensor)
+            return f"{name} begins at {piece.first} there; use a depth that divides that"
+    if conv.groups.filters or image.pieces:
+        return None
+    if ends_cleanly(kernel, image.read, 3, channels, Dim.const(0), depth):
+        return None
+    return (
+        f"{image.name} has others behind the {channels} channels that are multiplied; use a depth "
+        f"that divides {DEPTH}"
+    )
 
 
 def _unsplit(plan: ScheduleOp) -> str | None:

@@ -10,14 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from polyc.dialects.common.dim import Dim
+from xdsl.ir import SSAValue
+
+from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.types import MemRefType, val_type
-from polyc.families.facts import DEPTH, ends_cleanly
+from polyc.families.facts import DEPTH, ends_cleanly, holds_always
 from polyc.families.matmul.follow import check_axes, check_rows, find_following
 from polyc.poly.contraction import Operand as Read
+from polyc.poly.pieces import Piece, guard_of, is_within_bounds
 from polyc.rewriting.region.products import (
     WAY_OUT,
     Factor,
@@ -45,9 +48,25 @@ class MatrixOperand:
     """What is multiplied of it."""
 
     @property
-    def contiguous(self) -> Dim:
-        """The size of the innermost dimension."""
-        return cast("MemRefType", self.read.tensor.type).shape[-1]
+    def pieces(self) -> tuple[Piece, ...]:
+        """The tensors that it has one after another along an axis; none where it is one tensor."""
+        return self.factor.pieces
+
+    @property
+    def tensors(self) -> tuple[SSAValue, ...]:
+        """What it is read from, in order."""
+        return tuple(piece.read.tensor for piece in self.pieces) or (self.read.tensor,)
+
+    def reads_along(self, axis: str) -> tuple[ReadOp, ...]:
+        """The reads that go along an axis in one tensor: none of pieces that lie along it."""
+        if not self.pieces:
+            return (self.read,)
+        return tuple(piece.read for piece in self.pieces if piece.axis != axis)
+
+    @property
+    def contiguous(self) -> tuple[Dim, ...]:
+        """The size of the innermost dimension, of each tensor."""
+        return tuple(cast("MemRefType", tensor.type).shape[-1] for tensor in self.tensors)
 
     @property
     def tile_axes(self) -> tuple[str, str]:
@@ -58,6 +77,12 @@ class MatrixOperand:
 
 
 COMPUTED = "make what is computed an output of a graph of its own"
+
+JOIN = "join them in a graph of their own"
+
+PIECE = 128
+"""Rows or columns of which the pieces of an operand begin at multiples: the tile that kernels for
+every shape have lies inside of one."""
 
 MOST_PRODUCTS = 2
 """Products whose accumulators a tile's threads hold beside each other."""
@@ -199,7 +224,7 @@ def _check_beside(kernel: KernelOp, one: Contraction, other: Contraction) -> Non
     """Refuse two products that do not go over the same tiles by the same rows."""
     same = (one.batch, one.m, one.n) == (other.batch, other.m, other.n)
     rows, others = (
-        (c.lhs.read.tensor, ["k" if a == c.k else (a,) for a in c.lhs.axes], c.lhs.first)
+        (c.lhs.tensors, ["k" if a == c.k else (a,) for a in c.lhs.axes], c.lhs.first)
         for c in (one, other)
     )
     if not same or one.size(one.k) != other.size(other.k):
@@ -218,7 +243,8 @@ def _contracted(
     reduce, pattern = product.reduce, product.pattern
     factors = (product.lhs, product.rhs)
     for side in factors:
-        if side.read.guard is not None:
+        whole = side.read.guard is None if side.concat is None else side.concat.within is None
+        if not whole:
             why = f"it reads {side.name} under a guard"
             raise unsupported(kernel, why, "pad the tensor outside", side.read)
     names, out = product.names, reduce.result.type.labels
@@ -240,9 +266,10 @@ def _contracted(
     sides = [_operand(kernel, *side, order, k) for side in zip(factors, walks, own, strict=True)]
     for side, _ in sides:
         at, depth = side.axes.index(k), axis_size(reduce, k)
-        if not ends_cleanly(kernel, side.read, at, depth, side.first[at]):
-            why = f"it reads {depth} points of {side.name} along {k}, with others behind them"
-            raise unsupported(kernel, why, f"take a multiple of {DEPTH}, or copy them", side.read)
+        for read in side.reads_along(k):
+            if not ends_cleanly(kernel, read, at, depth, side.first[at]):
+                why = f"it reads {depth} points of {side.name} along {k}, with others behind them"
+                raise unsupported(kernel, why, f"take a multiple of {DEPTH}, or copy them", read)
     # The later axis of the output is n, whichever factor carries it, but for a computed one's.
     (lhs, m), (rhs, n) = sorted(
         sides,
@@ -251,10 +278,33 @@ def _contracted(
     batch = tuple(axis for axis in order if axis not in (m, n))
     found = Contraction(kernel, reduce, lhs, rhs, batch, m, n, k, steps)
     _check_as_read(kernel, [rhs], "whose axis is that of the columns", found)
+    for side in (lhs, rhs):
+        if side.pieces:
+            _check_pieces(found, side, column)
     if lhs.factor.is_computed and lhs.tile_axes != (m, k):
         why = f"it computes an operand of {lhs.name}, which does not lie along {k}"
         raise unsupported(kernel, why, f"store {lhs.name} with {k} last", lhs.read)
     return found
+
+
+def _check_pieces(found: Contraction, side: MatrixOperand, column: str | None) -> None:
+    """Refuse an operand of pieces where tiles, or steps over k, may not lie inside of one."""
+    kernel, axis = found.kernel, side.pieces[0].axis
+    steps = {found.m: PIECE, found.n: PIECE, found.k: DEPTH}
+    known, symbols = kernel.assumptions, kernel.symbol_names
+    if axis == column:
+        why = f"{side.name} follow each other along {axis}, which is reduced after the product"
+        raise unsupported(kernel, why, JOIN, side.read)
+    for piece in side.pieces:
+        guard = guard_of(piece.read)
+        if not is_within_bounds(piece.read, [piece.dimension], guard, known, symbols):
+            why = f"it reads {kernel.name_of(piece.read.tensor)} under a guard"
+            raise unsupported(kernel, why, JOIN, piece.read)
+        step = steps.get(axis, 1)
+        if not holds_always(Assumption(piece.first.mod(step), "=="), known, symbols):
+            where = f"{axis} from {piece.first} on, which is no multiple of {step}"
+            why = f"it reads {kernel.name_of(piece.read.tensor)} along {where}"
+            raise unsupported(kernel, why, JOIN, piece.read)
 
 
 Walk = tuple[tuple[str | None, Dim], ...]

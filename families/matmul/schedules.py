@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import cast
@@ -26,6 +26,7 @@ from polyc.families.matmul.follow import MOST_HELD, WIDTHS, width_of
 from polyc.families.matmul.recognise import Contraction, MatrixOperand, find_contraction
 from polyc.families.matmul.split import facts as split_facts
 from polyc.families.matmul.split import named, splits, tiles_of
+from polyc.poly.pieces import Piece
 
 TMA_AXES = 5
 """The most dimensions of a tensor that TMA copies boxes of (CUDA driver API,
@@ -223,10 +224,12 @@ def conditions(
             for out, axes in zip(kernel.outs, gemm.outputs, strict=True)
             if gemm.n in axes
         )
-        rows = (size for side in gemm.sides for size in (side.contiguous, side.first[-1]))
+        rows = (size for side in gemm.sides for size in (*side.contiguous, side.first[-1]))
         for size in dict.fromkeys((*rows, *outs)):
             facts.append(Assumption(size.mod(variant.multiple), "=="))
-    rows, columns, _ = cast("list[int]", variant.fields["tile"])
+    tile = cast("list[int]", variant.fields["tile"])
+    facts += [starts_on(*one) for one in pieces_cut(gemm, tile)]
+    rows, columns, _ = tile
     if variant.tiles:
         outputs = prod(map(gemm.size, (*gemm.batch, gemm.m, gemm.n)), start=Dim.const(1))
         facts.append(Assumption(outputs - variant.tiles * rows * columns, ">="))
@@ -234,13 +237,31 @@ def conditions(
         tiles = prod(tiles_of(gemm, rows, columns), start=Dim.const(1))
         facts.append(Assumption(-tiles + ARCHS[arch].multiprocessors, ">="))
     if (parts := cast("int", variant.fields.get("split_k", 1))) > 1:
-        tile = cast("list[int]", variant.fields["tile"])
         facts += split_facts(gemm, tile, parts, arch)
     if variant.larger is not None:
         facts.append(fills_better(gemm, (rows, columns), variant.larger, ARCHS[arch]))
     if variant.needs_k:
-        facts.append(Assumption(gemm.size(gemm.k) - 1, ">="))
+        facts += filled_facts(gemm)
     return left_open(kernel, facts)
+
+
+def pieces_cut(gemm: Contraction, tile: Sequence[int]) -> Iterator[tuple[Piece, int]]:
+    """The pieces of each operand, with the points of its axis that a tile or a step has."""
+    steps = {gemm.m: tile[0], gemm.n: tile[1], **{part.k: tile[2] for part in gemm.parts}}
+    for side in gemm.sides:
+        for piece in side.pieces:
+            yield piece, steps.get(piece.axis, 1)
+
+
+def starts_on(piece: Piece, step: int) -> Assumption:
+    """That no tile of ``step`` points begins before a piece and ends in it."""
+    return Assumption(piece.first.mod(step), "==")
+
+
+def filled_facts(gemm: Contraction) -> list[Assumption]:
+    """That what TMA copies has no empty axis where blocks have tiles."""
+    pieces = (piece for side in gemm.sides for piece in side.pieces)
+    return [Assumption(size - 1, ">=") for size in (gemm.size(gemm.k), *(p.size for p in pieces))]
 
 
 def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fields:
@@ -357,8 +378,8 @@ def schedules(gemm: Contraction, arch: str) -> list[ScheduleOp]:
 def check(gemm: Contraction, plan: ScheduleOp) -> None:
     """Refuse a user's schedule that the product does not have.
 
-    It loads by tma where K may be 0, parts rows to reduce, goes beyond a part of a tensor, or has
-    warps that would compute an operand twice.
+    It loads by tma where K or a piece may be empty, parts rows to reduce, goes beyond a part or a
+    piece of an operand, or has warps that would compute one twice.
     """
     kernel = gemm.kernel
     known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
@@ -374,18 +395,29 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
         for side in (part.lhs, part.rhs):
             _check_depth(gemm, side, part.k, plan)
     _check_computed(gemm, plan)
-    filled = Assumption(gemm.size(gemm.k) - 1, ">=")
-    if plan.loader.data == "tma" and not holds_always(filled, known, kernel.symbol_names):
-        raise bad_plan(
-            plan,
-            f'loads by tma, and a tensor map has no empty axis; add "{filled}" to its when',
-        )
+    for piece, step in pieces_cut(gemm, plan.tile_sizes):
+        if not holds_always(starts_on(piece, step), known, kernel.symbol_names):
+            raise bad_plan(
+                plan,
+                f"goes along {piece.axis} by {step}, and {kernel.name_of(piece.read.tensor)} "
+                f"begins at {piece.first} there; use a tile that divides that",
+            )
+    if plan.loader.data != "tma":
+        return
+    for filled in filled_facts(gemm):
+        if not holds_always(filled, known, kernel.symbol_names):
+            raise bad_plan(
+                plan,
+                f'loads by tma, and a tensor map has no empty axis; add "{filled}" to its when',
+            )
 
 
 def _check_depth(gemm: Contraction, side: MatrixOperand, k: str, plan: ScheduleOp) -> None:
     """Refuse steps over ``k`` that end behind the part of a tensor that is multiplied."""
     at, size, depth = side.axes.index(k), gemm.size(k), plan.tile_sizes[2]
-    if not ends_cleanly(gemm.kernel, side.read, at, size, side.first[at], depth):
+    for read in side.reads_along(k):
+        if ends_cleanly(gemm.kernel, read, at, size, side.first[at], depth):
+            continue
         raise bad_plan(
             plan,
             f"goes along {k} in steps of {depth}, and {side.name} has others behind the {size} "

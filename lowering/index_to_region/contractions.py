@@ -27,6 +27,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import permutations
+from math import inf
 from typing import cast
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
@@ -189,7 +190,7 @@ class Products:
         first = {a for a, _ in self._pairs()}
         for value, level in self.levels.items():
             if level > Level.CORE_PLAIN:
-                self._store(found, map(self.source, factors(value)), FACTOR, value)
+                self._store(found, self._sources(value), FACTOR, value)
                 if level >= Level.PLAIN or level is Level.PAIR_PLAIN:
                     spread = level is Level.SPREAD
                     read = (f for f in factors(value) if spread or self.source(f) not in orders)
@@ -391,6 +392,19 @@ class Products:
         """What a value is read from: itself without movements and casts that widen."""
         *_, value = self._way(value)
         return value
+
+    def _sources(self, value: SSAValue) -> Iterator[SSAValue]:
+        """What the factors of a product are read from: of a concat its parts, if others make them.
+
+        Those are tensors, and what products end with.  What elementwise ops make is joined on its
+        way to memory.
+        """
+        made = {v for product in self.levels for v in (product, *self.follows[product])}
+        for factor in factors(value):
+            source = self.source(factor)
+            parts = [self.source(part) for part in joined(source, self.same)]
+            there = all(part in made or not cost.is_computed(part) for part in parts)
+            yield from parts if parts and there else [source]
 
     def _plain(self, factor: SSAValue, repeats: bool = False) -> SSAValue:
         """The outermost value on the way to a factor, which ``repeats`` or does not, as it is read.
@@ -628,6 +642,24 @@ def factors(value: SSAValue) -> tuple[SSAValue, SSAValue]:
     reduce = cast(tiny.ReduceOp, value.owner)
     product = cast(tiny.BinaryOp, reduce.operand.owner)
     return product.lhs, product.rhs
+
+
+def joined(value: SSAValue, same: Mapping[SSAValue, SSAValue]) -> list[SSAValue]:
+    """The parts of a concat, padded to the whole; none where a value is something else.
+
+    It is their maximum, rounded to their own type; ``same`` are equal values.
+    """
+    value = same.get(value, value)
+    match value.owner:
+        case tiny.CastOp() as op:
+            return joined(op.operand, same)
+        case tiny.BinaryOp() as op if op.function == "max":
+            left, right = joined(op.lhs, same), joined(op.rhs, same)
+            return [*left, *right] if left and right else []
+        case tiny.PadOp() as op if op.number == -inf:
+            return [value]
+        case _:
+            return []
 
 
 def _reduced(value: SSAValue) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
@@ -31,8 +32,10 @@ from polyc.lowering.region_to_gpu.point import COLUMN, ROW, MakePoint, Point, el
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
 from polyc.lowering.region_to_gpu.row_steps import Output, RowSteps
 from polyc.lowering.region_to_gpu.split import Split
+from polyc.poly.pieces import Piece
 from polyc.rewriting.driver import located
-from polyc.rewriting.emit import INDEX, affine_dim
+from polyc.rewriting.emit import INDEX, Emit, affine_dim
+from polyc.rewriting.region.products import Factor
 
 FIRST_ROW, FIRST_COLUMN = AffineExpr.symbol(0), AffineExpr.symbol(1)
 
@@ -199,6 +202,40 @@ class Contracted(Builder):
         element = cast("MemRefType", operand.read.tensor.type).element_type
         kind = SharedType.of([self.plan.tile_sizes[axis] for axis in operand.axes], element)
         return self.emit.value(located(SharedTileOp(kind), operand.read), f"{operand.name}_tile")
+
+    def take(
+        self,
+        factor: Factor,
+        place: Sequence[SSAValue],
+        target: SSAValue,
+        view: tile.CopyView,
+        travel: tile.CopyTravel,
+    ) -> None:
+        """The copy of an operand's tile at ``place``: of pieces, from the one that has it whole."""
+
+        def copy(emit: Emit, read: ReadOp, place: Sequence[SSAValue]) -> None:
+            source = tile.CopyEnd(self.frame.argument(read.tensor), place)
+            emit.op(located(tile.CopyOp(source, tile.CopyEnd(target), view, travel), read))
+
+        def choose(emit: Emit, pieces: Sequence[Piece]) -> None:
+            piece, *rest = pieces
+            at = place[piece.dimension]
+            if rest:
+                here, there = Emit(emit), Emit(emit)
+                choose(here, [piece])
+                choose(there, rest)
+                inside = emit.compare("slt", at, self.frame.size(rest[0].first))
+                own, others = ([*side.ops, scf.YieldOp()] for side in (here, there))
+                emit.op(scf.IfOp(inside, [], own, others))
+                return
+            moved = affine_dim(0) - affine_dim(1)
+            start = emit.apply(moved, [at, self.frame.size(piece.first)])
+            copy(emit, piece.read, [start if p is at else p for p in place])
+
+        if factor.pieces:
+            choose(self.emit, factor.pieces)
+        else:
+            copy(self.emit, factor.read, place)
 
     def epilogue(self, at: Coordinates, accs: Sequence[SSAValue]) -> None:
         """What follows the contractions, computed of their accumulators, and written.

@@ -161,14 +161,10 @@ class Windows(Contracted):
         if self.group is not None:
             whole = affine_dim(0) + affine_dim(1)
             first = self.emit.apply(whole, [self.group, channel], hint=f"{conv.channels}0")
-        image, filter = conv.image.read, conv.filter.read
+        filter = conv.filter.read
         assert isinstance(filter.tensor, BlockArgument)
-        taken = tile.CopyOp(
-            tile.CopyEnd(self.frame.argument(image.tensor), [*self.pixel, first]),
-            tile.CopyEnd(shared[0]),
-            tile.CopyView(im2col=conv.geometry, tap=[row, column]),
-            travel,
-        )
+        windows = tile.CopyView(im2col=conv.geometry, tap=[row, column])
+        self.take(conv.image, [*self.pixel, first], shared[0], windows, travel)
         filters = self.frame.view(filter.tensor.index, conv.filter_dims)
         weights = tile.CopyOp(
             tile.CopyEnd(filters, [at[conv.filters], tap, channel]),
@@ -176,7 +172,6 @@ class Windows(Contracted):
             tile.CopyView(axes=(0, 2)),
             travel,
         )
-        self.emit.op(located(taken, image))
         self.emit.op(located(weights, filter))
         return shared[0]
 

@@ -117,18 +117,14 @@ class Matrices(Contracted):
             along_k = self.emit.apply(shifted, [self.part.first, position], hint=f"{gemm.k}0")
         start = {**at, **{part.k: along_k for part in gemm.parts}}
         for side, target in zip(gemm.sides, shared, strict=True):
-            # The CTAs of a cluster lie along the rows, and share what has none.
             place = [
                 self.coordinate(start, *one) for one in zip(side.axes, side.first, strict=True)
             ]
+            # The CTAs of a cluster lie along the rows, and share what has none.
             multicast = plan.flag("multicast") and gemm.m not in side.axes
-            copy = tile.CopyOp(
-                tile.CopyEnd(self.frame.argument(side.read.tensor), place),
-                tile.CopyEnd(target),
-                tile.CopyView(axes=along(side.along, len(side.axes))),
-                tile.CopyTravel(plan.loader.data, multicast),
-            )
-            self.emit.op(located(copy, side.read))
+            view = tile.CopyView(axes=along(side.along, len(side.axes)))
+            travel = tile.CopyTravel(plan.loader.data, multicast)
+            self.take(side.factor, place, target, view, travel)
         return self.computed(start, shared[0]) if gemm.lhs.factor.is_computed else shared[0]
 
     def coordinate(self, start: Coordinates, axis: str | None, first: Dim) -> SSAValue:

@@ -44,6 +44,7 @@ from polyc.dialects.region import (
 )
 from polyc.dialects.region.types import ValType
 from polyc.poly.contraction import ContractionPattern, Refusal, classify
+from polyc.poly.pieces import Concat, Piece, concat_of
 from polyc.rewriting.postorder import reached
 
 POINTWISE = (
@@ -214,20 +215,32 @@ class Factor:
     name: str
     read: ReadOp
     value: SSAValue
+    concat: Concat | None = None
+    """Where several tensors are read one after another along an axis: ``read`` is the first's."""
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Those tensors; none where it is one."""
+        return () if self.concat is None else self.concat.pieces
 
     @property
     def element(self) -> Attribute:
         """The type in which tensor cores take it."""
-        return cast("ValType", self.value.type).element_type
+        taken = self.value if self.concat is None else self.read.result
+        return cast("ValType", taken.type).element_type
 
     @property
     def is_computed(self) -> bool:
         """Whether something is computed between memory and the product."""
-        return self.value is not self.read.result
+        return self.value is not self.read.result and self.concat is None
+
+    def operations(self) -> list[Operation]:
+        """The ops that it is made by, operands before users."""
+        return _behind(self.value)
 
     def reads(self) -> list[ReadOp]:
         """All that is read for it, ``read`` among them."""
-        return [op for op in _behind(self.value) if isinstance(op, ReadOp)]
+        return [op for op in self.operations() if isinstance(op, ReadOp)]
 
 
 def _behind(value: SSAValue) -> list[Operation]:
@@ -287,6 +300,10 @@ def _factor(kernel: KernelOp, value: SSAValue, computed: bool) -> Factor:
         value = owner.operand
         owner = value.owner
     if not isinstance(owner, ReadOp) or not isinstance(owner.tensor, BlockArgument):
+        if (concat := concat_of(value, kernel.symbol_names)) is not None:
+            reads = [piece.read for piece in concat.pieces]
+            name = "_".join(kernel.name_of(read.tensor) for read in reads)
+            return _read_factor(kernel, Factor(name, reads[0], value, concat), rounded)
         if computed and isinstance(owner, POINTWISE):
             return _computed_factor(kernel, whole)
         what = getattr(owner, "name", "a block argument")
@@ -296,14 +313,18 @@ def _factor(kernel: KernelOp, value: SSAValue, computed: bool) -> Factor:
             "make that value an output of a graph of its own",
             owner if isinstance(owner, Operation) else None,
         )
-    name = kernel.name_of(owner.tensor)
-    found = Factor(name, owner, owner.result)
+    return _read_factor(kernel, Factor(kernel.name_of(owner.tensor), owner, owner.result), rounded)
+
+
+def _read_factor(kernel: KernelOp, found: Factor, rounded: Collection[Attribute]) -> Factor:
+    """A factor as it is read, which is ``rounded`` to other types after that."""
+    name = found.name
     if not isinstance(found.element, Float16Type | BFloat16Type):
         raise unsupported(
             kernel,
             f"{name} holds {found.element}, and tensor cores take f16 or bf16",
             "store it as f16 or bf16",
-            owner,
+            found.read,
         )
     for element in rounded:
         if element != found.element and not isinstance(element, Float32Type):
@@ -311,7 +332,7 @@ def _factor(kernel: KernelOp, value: SSAValue, computed: bool) -> Factor:
                 kernel,
                 f"it rounds {name} from {found.element} to {element} on its way to the product",
                 f"store it as {element}",
-                owner,
+                found.read,
             )
     return found
 

@@ -72,6 +72,48 @@ class Estimate:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class _Blocks:
+    """The blocks of a launch, and which tiles they have.
+
+    ``tiles``    tiles along each axis of the product, whole clusters of them
+    ``batch``    matrices of the batch
+    ``outputs``  tiles of the output, of the whole batch
+    ``ctas``     blocks: with a persistent kernel fewer than tiles
+    ``sharing``  blocks of a cluster for which an operand is read once
+    """
+
+    tiles: Mapping[str, int]
+    batch: int
+    outputs: int
+    ctas: int
+    sharing: int
+
+    @staticmethod
+    def of(
+        gemm: Contraction,
+        plan: ScheduleOp,
+        sizes: Mapping[str, int],
+        symbols: Mapping[str, int],
+        multiprocessors: int,
+    ) -> _Blocks:
+        """Those of a launch at certain sizes."""
+        steps = zip(sizes.items(), plan.tile_sizes, strict=True)
+        tiles = {axis: -(-size // step) for (axis, size), step in steps}
+        # A cluster takes as many tiles at once, one below the other, also where the last ones are
+        # outside; what its CTAs share is read once for all of them.
+        cluster, beside = plan.integers("cluster")
+        tiles[gemm.m] = -(-tiles[gemm.m] // cluster) * cluster
+        tiles[gemm.n] = -(-tiles[gemm.n] // beside) * beside
+        batch = prod(gemm.size(axis).evaluate(symbols) for axis in gemm.batch)
+        outputs = batch * tiles[gemm.m] * tiles[gemm.n]
+        ctas = min(outputs, multiprocessors) if plan.flag("persistent") else outputs
+        ctas = max(cluster, ctas // cluster * cluster) if outputs else 0
+        # The CTAs that share a tile's steps send each other what they have of its rows.
+        ctas *= plan.integer("split_k")
+        return _Blocks(tiles, batch, outputs, ctas, cluster if plan.flag("multicast") else 1)
+
+
 def estimate(
     region: KernelOp, plan: ScheduleOp, symbols: Mapping[str, int], multiprocessors: int
 ) -> Estimate:
@@ -83,21 +125,9 @@ def estimate(
     gemm = find_contraction(region)
     sizes = {axis: gemm.size(axis).evaluate(symbols) for axis in (gemm.m, gemm.n, gemm.k)}
     tile = dict(zip(sizes, plan.tile_sizes, strict=True))
-    tiles = {axis: -(-size // tile[axis]) for axis, size in sizes.items()}
-    # A cluster takes as many tiles at once, one below the other, also where the last ones are
-    # outside; what its CTAs share is read once for all of them.
-    cluster = plan.integers("cluster")[0]
-    tiles[gemm.m] = -(-tiles[gemm.m] // cluster) * cluster
-    beside = plan.integers("cluster")[1]
-    tiles[gemm.n] = -(-tiles[gemm.n] // beside) * beside
-    sharing = cluster if plan.flag("multicast") else 1
-    batch = prod(gemm.size(axis).evaluate(symbols) for axis in gemm.batch)
-    outputs = batch * tiles[gemm.m] * tiles[gemm.n]
-    ctas = min(outputs, multiprocessors) if plan.flag("persistent") else outputs
-    ctas = max(cluster, ctas // cluster * cluster) if outputs else 0
-    # The CTAs that share a tile's steps send each other what they have of its rows.
-    split = plan.integer("split_k")
-    ctas *= split
+    blocks = _Blocks.of(gemm, plan, sizes, symbols, multiprocessors)
+    batch, tiles, sharing = blocks.batch, blocks.tiles, blocks.sharing
+    outputs, ctas, split = blocks.outputs, blocks.ctas, plan.integer("split_k")
     sent = batch * tiles[gemm.n] * _sent_bytes(gemm, sizes[gemm.m], plan)
     followed = Followed.of(gemm, plan)
     meetings = (len(gemm.parts) if split > 1 else 0) + followed.meetings

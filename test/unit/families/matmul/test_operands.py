@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,15 +11,13 @@ from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
 
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import AssumptionsAttr, Dim
-from polyc.dialects.gpu import module as gpu
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import tile
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.matmul.recognise import find_contraction
 from polyc.families.matmul.schedules import GEMM
-from polyc.lowering.index_to_region import IndexToRegion
-from polyc.passes.pipeline import STAGES, build
+from polyc.passes.pipeline import build
 from polyc.passes.support.plan.estimate import estimate
 from polyc.passes.support.plan.given import user_schedule
 from polyc.playback.gpu.simulate import MULTIPROCESSORS, gpu_module_of, simulate
@@ -26,6 +25,8 @@ from polyc.playback.reference import make_inputs
 from polyc.runtime import nvrtc
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gpu_text import find, only
+from polyc.test.support.lowered import lowered as by_stages
+from polyc.test.support.lowered import sizes_of, unbounded
 from polyc.test.support.sketch import Size, Sketch, dim
 from polyc.tools.load import load
 from polyc.tools.pipeline import run_pass
@@ -75,30 +76,8 @@ COMPUTED: dict[str, tuple[Callable[[], ModuleOp], str]] = {
 SIZES = ({"B": 1, "M": 70, "N": 40, "K": 72}, {"B": 2, "M": 5, "N": 9, "K": 37})
 
 
-def lowered(module: ModuleOp, arch: str, last: str) -> ModuleOp:
-    """A program after the stage ``last``, all that may be fused in one kernel."""
-    found, ctx = module.clone(), make_context()
-    for stage, names in STAGES.items():
-        for name in names:
-            fused = name == "index-to-region"
-            run_pass(ctx, IndexToRegion(fuse="legal") if fused else build(name, arch), found)
-        if stage == last:
-            break
-    return found
-
-
-def sizes_of(module: ModuleOp, sizes: dict[str, int]) -> dict[str, int]:
-    """The sizes of the symbols that a program has."""
-    symbols = only(module, frontend.GraphOp).symbol_names
-    return {name: size for name, size in sizes.items() if name in symbols}
-
-
-def unbounded(kernels: gpu.ModuleOp) -> gpu.ModuleOp:
-    """Kernels for few tiles too, for which they would be too large."""
-    for launch in kernels.dispatch().launches():
-        facts = [f for f in launch.when.data if f.kind == "==" or f.expr == Dim.sym("K") - 1]
-        launch.properties["when"] = AssumptionsAttr(tuple(facts))
-    return kernels
+lowered = partial(by_stages, fuse="legal")
+"""A program after a stage, all that may be fused in one kernel."""
 
 
 # What threads compute --------------------------------------------------------------------
@@ -218,10 +197,7 @@ def test_what_else_is_computed_is_refused(make: Callable[[], ModuleOp], why: str
 
 
 def kernels_of(module: ModuleOp) -> int:
-    found, ctx = module.clone(), make_context()
-    for name in (name for stage in ("tiny", "index", "region") for name in STAGES[stage]):
-        run_pass(ctx, build(name, "sm_90a"), found)
-    return len(find(found, KernelOp))
+    return len(find(by_stages(module, "sm_90a", "region"), KernelOp))
 
 
 def of_function(name: str) -> ModuleOp:
@@ -268,7 +244,7 @@ def test_what_is_beside_a_part_changes_nothing(name: str, arch: str) -> None:
     """An infinity beside a part stays out of its sum: zeros of the other side would not do that."""
     make, start, other, count, alone = PARTS[name]
     module = make()
-    found = gpu_module_of(lowered_by_cost(module, arch))
+    found = gpu_module_of(by_stages(module, arch, "gpu"))
     assert (len(found.kernels()) == len(found.dispatch().variants())) == alone
     sizes = sizes_of(module, {"M": 70, "N": 72, "S": other})
     inputs = make_inputs(only(module, frontend.GraphOp), sizes, 4)
@@ -280,13 +256,6 @@ def test_what_is_beside_a_part_changes_nothing(name: str, arch: str) -> None:
     result = simulate(found, inputs, sizes)
     assert not result.findings
     assert_agree(result.outputs, wanted, name)
-
-
-def lowered_by_cost(module: ModuleOp, arch: str) -> ModuleOp:
-    found, ctx = module.clone(), make_context()
-    for name in (name for names in STAGES.values() for name in names):
-        run_pass(ctx, build(name, arch), found)
-    return found
 
 
 def test_parts_of_one_tensor_are_two_operands() -> None:
