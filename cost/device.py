@@ -48,7 +48,7 @@ class Device:
     latency: float
     near: float
     launch: float
-    fill: float = 1.5e-6
+    fill: float = 1.0e-6
     exchange: float = 2.7e12
     threads: int = 2048
     registers: int = 65536

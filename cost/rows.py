@@ -8,6 +8,7 @@ from typing import cast
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
+from polyc.cost.device import Device
 from polyc.cost.values import Values, operations, size_in_bytes
 from polyc.cost.work import LOAD, SCATTERED, SECTOR, STORE, Work
 from polyc.dialects.plan import ScheduleOp
@@ -29,7 +30,7 @@ MASKED = 3.5
 4096 in tiles of 8192 take longer than whole ones (``bench/results/norms-*.json``)."""
 
 
-def rows_work(values: Values, plan: ScheduleOp, there: int) -> Work:
+def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> Work:
     """Rows that are reduced: read once where they are resident, else once for each pass."""
     height, columns, _ = plan.tile_sizes
     blocks = 1.0
@@ -75,6 +76,15 @@ def rows_work(values: Values, plan: ScheduleOp, there: int) -> Work:
             work.operations += STORE * points / max(1, plan.integer("vectorize"))
             work.cache += points * size_in_bytes(kind.element_type)
     work.steps = passes * -(-chunks // parts) + 3
+    # Rows that all blocks walk at the same time, and walk again, are not in L2 any more.
+    rows_read = sum(
+        values.points(values.own(op.result)) * size_in_bytes(op.result.type.element_type)
+        for op in values.reached
+        if isinstance(op, ReadOp) and row in values.own(op.result)
+    )
+    share = min(1.0, there * device.multiprocessors / max(1.0, work.blocks))
+    if rows_read * share > device.cache_bytes:
+        work.again = (passes - 1) * rows_read
     return work
 
 

@@ -29,6 +29,7 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     free: set[Operation] = set()
     brought: dict[SSAValue, float] = {}
     visible = 1.0
+    keys: Collection[str] = ()
     for reduce in values.contractions():
         if not attention and reduce.label not in named:
             continue
@@ -41,9 +42,11 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
                 depth = plan.tile_sizes[2] * parts
                 work.steps += -(-prod(values.extents[a] for a in reduce.labels) // depth)
         padded = _padding(values, reduce, {**tile, **_heads(values, plan, reduce)})
-        padded *= _uneven(values, reduce, plan)
+        padded *= _uneven(values, reduce, plan) * _channels(values, reduce, plan)
         if parts > 1:
             work.exchanged += parts * values.points(values.own(reduce.result)) * SUM_BYTES
+        if attention and reduce.label in named:
+            keys = values.own(reduce.result) - set(tile)
         if attention:
             visible = min(visible, values.visible(reduce, _steps(values, reduce, tile, columns)))
         work.flops += 2 * values.multiply_adds(reduce) * padded
@@ -57,7 +60,14 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     for op in values.reached:
         if op in free:
             continue
-        points = values.points(values.own(op.results[0]))
+        own = values.own(op.results[0])
+        points = values.points(own)
+        if isinstance(op, ReadOp) and not own.isdisjoint(keys):
+            # Each tile of queries reads it step by step, and waits for what it has read.
+            apart = prod(rows if a in own else 1 for a, rows in tile.items())
+            work.stalls = visible * -(-values.points(keys) // columns)
+            work.stalled += apart * columns * size_in_bytes(op.result.type.element_type)
+            points = visible * work.blocks * apart * values.points(keys)
         if isinstance(op, ReadOp):
             # An epilogue reads an element for each of the accumulator that it stands beside.
             work.operations += LOAD * points
@@ -126,6 +136,14 @@ def _padding(values: Values, reduce: ReduceOp, tile: Mapping[str, int]) -> float
             size = _extent(values, label, tile)
             more *= -(-size // step) * step / max(1, size)
     return more
+
+
+def _channels(values: Values, reduce: ReduceOp, plan: ScheduleOp) -> float:
+    """By how much whole steps over the channels of each tap are more than these."""
+    if plan.pattern != "conv":
+        return 1.0
+    size, step = values.extents[plan.vectorize_axis.data.partition(".")[0]], plan.tile_sizes[2]
+    return -(-size // step) * step / max(1, size)
 
 
 def _uneven(values: Values, reduce: ReduceOp, plan: ScheduleOp) -> float:

@@ -2,6 +2,8 @@
 
     time = launch + max(arithmetic, bytes / bandwidth, bytes / L2 bandwidth, waiting)
 
+or, without tensor cores, the fourth root of the sum of their fourth powers.
+
 Arithmetic is what the busiest SM has to do, so that the last wave of tiles counts whole; bytes are
 those that each tensor has, and through L2 those that tiles read again.
 docs/passes/model-of-time.md explains it, and compares it with what was measured.
@@ -43,8 +45,10 @@ by 4096 by 4096 with a weight times its scales take 213 us for 192, with numbers
 AGAIN = 4
 """How often tiles bring what memory gave once, from where on loads wait for L2 alone."""
 
-VECTOR = 16
-"""Bytes of a thread's widest load."""
+BESIDE = 4
+"""How well the parts of a kernel without tensor cores run beside each other: their sum is that of
+these powers.  Where one is much longer than the others, it is the time; softmax of 4096 columns,
+whose loads, arithmetic and waiting take 64, 75 and 58 us, takes 85."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,10 @@ class Time:
     @property
     def seconds(self) -> float:
         """The whole time."""
-        return self.launch + max(self.arithmetic, self.memory, self.cache, self.waiting)
+        parts = (self.arithmetic, self.memory, self.cache, self.waiting)
+        if self.tensor:
+            return self.launch + max(parts)
+        return self.launch + sum(part**BESIDE for part in parts) ** (1 / BESIDE)
 
     @property
     def bound(self) -> str:
@@ -131,10 +138,11 @@ def modelled(
     if plan.mma.data != "none":
         work = contracted_work(values, plan, there)
     elif plan.pattern == "rows":
-        work = rows_work(values, plan, there)
+        work = rows_work(values, plan, there, device)
     else:
         work = loops_work(values, plan, there)
-    work.memory, least = compulsory(values, device)
+    compulsory_bytes, least = compulsory(values, device)
+    work.memory = compulsory_bytes + work.again
     work.cache = max(work.cache, least)
     name = kernel.sym_name.data
     return _time(work, device, name, plan.variant.data, plan.mma.data)
@@ -166,8 +174,11 @@ def _time(work: Work, device: Device, name: str, variant: str, mma: str) -> Time
     waiting = work.steps * latency * turns
     # What runs beside nothing: the ends of each tile, and an epilogue's loads after its products, a
     # vector of each thread at a time; where an SM has one block, its other loads too.
-    reads = work.reads / (work.blocks * work.threads * VECTOR) * device.latency
-    after = turns * (reads + (device.fill * (2 if work.overlapped else 1) if work.flops else 0.0))
+    reads = 0.0
+    if work.reads:
+        reads = device.latency + work.reads / (work.blocks * device.memory * SHARE)
+    after = turns * (reads + (device.fill * (3 if work.overlapped else 1) if work.flops else 0.0))
+    after += turns * work.stalls * (device.near + work.stalled * chip / device.cache)
     if work.exchanged:
         # Sums go to the block that adds them up, and word of it follows them.
         after += work.exchanged / (device.exchange * waves) + 2 * device.latency

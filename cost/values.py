@@ -41,9 +41,9 @@ SLOW: Mapping[str, float] = {
     "sqrt": 10,
     "reciprocal": 8,
     "div": 8,
-    "sigmoid": 18,
-    "tanh": 16,
-    "erf": 16,
+    "sigmoid": 26,
+    "tanh": 24,
+    "erf": 24,
     "pow": 24,
 }
 """Instructions of a thread in the time that a function takes: a special function unit gives one

@@ -41,9 +41,11 @@ class Work:
     ``operations``  instructions of threads, those of idle threads of a busy warp too
     ``beside``      those by which threads compute what tensor cores read, beside these
     ``memory``      bytes of global memory
+    ``again``       bytes of global memory that are read once more, as L2 does not hold them
     ``cache``       bytes between L2 and SMs
     ``reads``       bytes that an epilogue reads beside the accumulator
     ``exchanged``   bytes that the blocks of clusters store into each other's shared memory
+    ``stalls``      steps of a block of which each waits for ``stalled`` bytes beside its products
     ``steps``       steps of a thread of which each waits for its loads, one after another
     ``blocks``      blocks that the plan has; ``threads`` of each
     ``at_once``     blocks that an SM holds
@@ -59,6 +61,9 @@ class Work:
     cache: float = 0.0
     reads: float = 0.0
     exchanged: float = 0.0
+    again: float = 0.0
+    stalls: float = 0.0
+    stalled: float = 0.0
     steps: float = 0.0
     ring: bool = False
     """Whether copies of the tiles of later steps are on their way while one is worked on."""

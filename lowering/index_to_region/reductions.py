@@ -48,6 +48,8 @@ SEVERAL = 3
 
 AGAIN = "computed once: fused, it would be computed again where it is used"
 
+KEPT = "a product on tensor cores ends with it"
+
 KernelKey = tuple[tuple[Key, ...], frozenset[SSAValue]]
 
 
@@ -83,9 +85,10 @@ class Reductions:
             whole = {key_of(k) for k in kernels.kernels}
             best: tuple[float, dict[SSAValue, str], Kernels] | None = None
             gain, ways = GAIN, candidates(kernel, self._in_others(kernel, self._shared(kernels)))
+            ends: Collection[SSAValue] = ()
             if computing := computed_factors(kernel):
-                gain, ways = 1.0, iter([computing])
-            for stored in (one for values in ways for one in self._with(values)):
+                gain, ways, ends = 1.0, iter([computing]), product_ends(kernels)
+            for stored in (one for values in ways for one in self._with(values, ends)):
                 found = self.recompose(stored)
                 parts = {key_of(k) for k in found.kernels}
                 before = self._total(kernels, whole - parts)
@@ -96,13 +99,18 @@ class Reductions:
                 _, self.taken, kernels = best
         return kernels
 
-    def _with(self, values: Sequence[SSAValue]) -> Iterator[dict[SSAValue, str]]:
+    def _with(
+        self, values: Sequence[SSAValue], ends: Collection[SSAValue] = ()
+    ) -> Iterator[dict[SSAValue, str]]:
         """What is stored if ``values`` are too: beside all so far, or without what is behind them.
 
-        That may be computed on the way to them then, as a norm's numbers are.
+        That may be computed on the way to them then, as a norm's numbers are.  ``ends`` of products
+        stay in memory, though nothing else may read them then.
         """
         stored = {**self.taken, **dict.fromkeys(values, AGAIN)}
         yield stored
+        if any(end not in stored for end in ends):
+            yield {**dict.fromkeys(ends, KEPT), **stored}
         behind: set[SSAValue] = set()
         work = list(values)
         while work:
@@ -160,6 +168,17 @@ class Reductions:
 def computed(kernel: Kernel) -> dict[SSAValue, None]:
     """The values that a kernel computes, operands first."""
     return dict.fromkeys(key[0] for key, form in kernel.held().items() if form is not None)
+
+
+def product_ends(kernels: Kernels) -> list[SSAValue]:
+    """The values between kernels that those with products make."""
+    return [
+        root.value
+        for kernel in kernels.kernels
+        if any(cost.is_contraction(value) for value in computed(kernel))
+        for root in kernel.roots
+        if root.output is None
+    ]
 
 
 def computed_factors(kernel: Kernel) -> list[SSAValue]:
