@@ -9,10 +9,11 @@ from typing import cast as typed
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, f32
-from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from polyc.dialects.gpu.scalars import APPROXIMATE
+from polyc.dialects.gpu.scalars import sigmoid as sigmoid_ops
 from polyc.tile.indices import Index, IndexLike, Size, apply_map, element, leaf, of_sizes, ssa_index
 from polyc.tile.scalars import (
     INTEGER_OPS,
@@ -176,7 +177,7 @@ def _function(name: str, kind: type[Operation], what: str) -> _Function:
         if approximate:
             owner = found.value.owner
             assert isinstance(owner, Operation)
-            owner.properties["fastmath"] = arith.FastMathFlagsAttr((FastMathFlag.APPROX_FUNC,))
+            owner.properties["fastmath"] = APPROXIMATE
         return found
 
     function.__name__ = function.__qualname__ = name
@@ -200,9 +201,10 @@ def sigmoid(x: Scalar) -> Scalar:
     """``1 / (1 + exp(-x))``."""
     if not isinstance(x.kind, AnyFloat):
         refuse("MixedNumbers", "sigmoid takes a float; T.cast makes one")
-    one = constant(1.0, f32)
-    power = value_of(math.ExpOp(value_of(arith.NegfOp(x.wide()))))
-    return scalar(value_of(arith.DivfOp(one, value_of(arith.AddfOp(power, one))), hinted()))
+    *ops, last = sigmoid_ops(x.wide(), constant(1.0, f32))
+    for op in ops:
+        value_of(op)
+    return scalar(value_of(last, hinted()))
 
 
 def affine_map(dims: int, function: Callable[..., Any], symbols: int = 0) -> AffineMap:

@@ -63,6 +63,12 @@ def _arithmetic() -> list[DeviceFunction]:
             _pure("float", "ex2.approx.ftz.f32 %0, %1;", _F, '"f"(x)'),
         )
     )
+    found.append(
+        device_function(
+            "float reciprocal_approx(float x)",
+            _pure("float", "rcp.approx.f32 %0, %1;", _F, '"f"(x)'),
+        )
+    )
     for t in ("int", "i64"):
         suffix = "" if t == "int" else "_i64"
         found += [

@@ -12,8 +12,14 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import affine, arith, math, memref, scf, vector
-from xdsl.dialects.builtin import Float32Type, IndexType, IntegerType, MemRefType, NoneAttr
-from xdsl.dialects.utils.fast_math import FastMathFlag
+from xdsl.dialects.builtin import (
+    Float32Type,
+    FloatAttr,
+    IndexType,
+    IntegerType,
+    MemRefType,
+    NoneAttr,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -26,6 +32,7 @@ from xdsl.ir.affine import (
 
 from polyc.dialects.gpu.hardware import scalar_type
 from polyc.dialects.gpu.loops import is_unrolled
+from polyc.dialects.gpu.scalars import is_approximate
 from polyc.dialects.gpu.types import REGISTER
 from polyc.lowering.gpu_to_cuda.writer import KernelWriter, not_lowered, prints
 from polyc.passes.support.gpu.symbols import constant_of
@@ -277,7 +284,14 @@ for _op in _FLOAT:
 
 @prints(arith.DivfOp, "x")
 def _divide(w: KernelWriter, op: arith.DivfOp) -> None:
-    """In a way that is as short for a numerator of 0, unless a constant says what is divided."""
+    """In a way that is as short for a numerator of 0, unless a constant says what is divided.
+
+    Where the op allows an approximation, one over a number is the device's own reciprocal.
+    """
+    if is_approximate(op) and _is_one(op.lhs):
+        _require_f32(op)
+        _elementwise(w, op, lambda row: w.call("reciprocal_approx", row[1]))
+        return
     if any(isinstance(value.owner, arith.ConstantOp) for value in op.operands):
         _float(w, op)
         return
@@ -285,10 +299,16 @@ def _divide(w: KernelWriter, op: arith.DivfOp) -> None:
     _elementwise(w, op, lambda row: w.call("divide", *row))
 
 
+def _is_one(value: SSAValue) -> bool:
+    op = value.owner
+    number = op.value if isinstance(op, arith.ConstantOp) else None
+    return isinstance(number, FloatAttr) and number.value.data == 1.0
+
+
 @prints(math.Exp2Op, "x")
 def _exp2(w: KernelWriter, op: math.Exp2Op) -> None:
     """One instruction where the op allows an approximation (``fastmath<afn>``)."""
-    if FastMathFlag.APPROX_FUNC not in op.fastmath.data:
+    if not is_approximate(op):
         _float(w, op)
         return
     _require_f32(op)

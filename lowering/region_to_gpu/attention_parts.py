@@ -26,9 +26,7 @@ from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_ops
-from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
-from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Block, BlockArgument, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
@@ -37,6 +35,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import BlockIdOp
+from polyc.dialects.gpu.scalars import APPROXIMATE
 from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN
@@ -379,8 +378,7 @@ class Parts:
             exponent = emit.value(math_ops.FmaOp(score, unit, base))
         else:
             exponent = emit.value(arith.MulfOp(emit.value(arith.SubfOp(score, base)), unit))
-        fast = FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
-        return emit.value(math_ops.Exp2Op(exponent, fast))
+        return emit.value(math_ops.Exp2Op(exponent, APPROXIMATE))
 
     def round(self, emit: Emit, weights: SSAValue, rounded: SSAValue) -> None:
         """Weights as an operand of the product with V."""

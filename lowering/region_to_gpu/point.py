@@ -25,6 +25,7 @@ from xdsl.ir.affine import (
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.scalars import sigmoid
 from polyc.dialects.gpu.types import FragmentType, GlobalType
 from polyc.dialects.region import (
     BinaryOp,
@@ -395,6 +396,7 @@ class Point:
         if fn == "reciprocal":
             return self.emit.value(arith.DivfOp(one, value))
         assert fn == "sigmoid", fn
-        # 1 / (1 + exp(-x)): exp overflows to infinity where the result is 0.
-        power = self.emit.value(math.ExpOp(self.emit.value(arith.NegfOp(value))))
-        return self.emit.value(arith.DivfOp(one, self.emit.value(arith.AddfOp(one, power))))
+        *ops, last = sigmoid(value, one)
+        for op in ops:
+            self.emit.op(op)
+        return self.emit.value(last)

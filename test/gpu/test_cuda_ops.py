@@ -22,6 +22,7 @@ FLOATS: dict[str, tuple[str, Callable[[Array, Array], Array], float]] = {
     "sub": ("arith.subf %x, %y", np.subtract, 0),
     "mul": ("arith.mulf %x, %y", np.multiply, 0),
     "div": ("arith.divf %x, %y", np.divide, 0),
+    "reciprocal": ("arith.divf %one, %x fastmath<afn>", lambda x, y: 1 / x.astype(float), 2e-7),
     "neg": ("arith.negf %x", lambda x, y: -x, 0),
     "maximum": ("arith.maximumf %x, %y", np.maximum, 0),
     "minimum": ("arith.minimumf %x, %y", np.minimum, 0),
@@ -122,6 +123,7 @@ def module_text() -> str:
     %j = gpu.load_global %J[%at : i64] : !gpu.global<[N], f32> -> f32
     %k = arith.bitcast %j : f32 to i32
     %i = arith.index_cast %k : i32 to index
+    %one = arith.constant 1.0 : f32
     {body}
     gpu.return
   }}

@@ -533,8 +533,8 @@ def test_scalars() -> None:
       %21 = arith.mulf %20, %at : f32
       %22 = arith.negf %x : f32
       %23 = math.exp %22 : f32
-      %24 = arith.addf %23, %11 : f32
-      %25 = arith.divf %11, %24 : f32
+      %24 = arith.addf %11, %23 : f32
+      %25 = arith.divf %11, %24 fastmath<afn> : f32
       %26 = arith.select %big, %21, %25 : f32
       gpu.yield %26 : f32
     }

@@ -1,0 +1,28 @@
+"""Scalar functions of a kernel that are several ops, and what they may be approximated by."""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.arith import FastMathFlagsAttr
+from xdsl.dialects.utils import FastMathFlag
+from xdsl.ir import Operation, SSAValue
+
+APPROXIMATE = FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
+"""Of an op whose function may be the device's own, an ulp or two from the true value."""
+
+
+def is_approximate(op: math.Exp2Op | arith.DivfOp) -> bool:
+    """Whether an op allows an approximation (``fastmath<afn>``)."""
+    return FastMathFlag.APPROX_FUNC in op.fastmath.data
+
+
+def sigmoid(value: SSAValue, one: SSAValue) -> list[Operation]:
+    """``1 / (1 + exp(-x))`` of an f32: the ops, of which the last one gives it.  ``one`` is 1.0.
+
+    What is divided by is at least 1, infinite or NaN.  The device's reciprocal of these is an ulp
+    off at most, and takes no branch, as a division does.
+    """
+    minus = arith.NegfOp(value)
+    power = math.ExpOp(minus)
+    total = arith.AddfOp(one, power)
+    return [minus, power, total, arith.DivfOp(one, total, APPROXIMATE)]
