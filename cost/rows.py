@@ -25,6 +25,9 @@ PART_OF_SECTOR = 2 * SECTOR
 """Bytes of L2's time that a store of part of a sector takes: 4096 rows of 2048 halves that were
 stored turned took 126 us."""
 
+MEETING = 0.5
+"""Of a load's latency, what the threads of a row wait for each other's parts of a result."""
+
 MASKED = 3.5
 """What an element of a vector beyond the row's end takes, where one of the row takes 1: rows of
 4096 in tiles of 8192 take longer than whole ones (``bench/results/norms-*.json``)."""
@@ -50,7 +53,8 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
     padded = (swept + MASKED * (chunks * columns - swept)) / max(1, length)
     work = Work(blocks * parts, plan.threads(), there)
     streamed = plan.algo_choice.data["rows"] == StringAttr("streaming")
-    passes = _passes(values, row) if streamed else 1
+    deep = _passes(values, row)
+    passes = deep if streamed else 1
     for op in values.reached:
         labels = val_type(op.results[0]).labels
         here = padded if row in labels else 1.0
@@ -75,7 +79,7 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
         else:
             work.operations += STORE * points / max(1, plan.integer("vectorize"))
             work.cache += points * size_in_bytes(kind.element_type)
-    work.steps = passes * -(-chunks // parts) + 3
+    work.steps = passes * -(-chunks // parts) + MEETING * deep
     # Rows that all blocks walk at the same time, and walk again, are not in L2 any more.
     rows_read = sum(
         values.points(values.own(op.result)) * size_in_bytes(op.result.type.element_type)

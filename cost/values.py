@@ -41,9 +41,9 @@ SLOW: Mapping[str, float] = {
     "sqrt": 10,
     "reciprocal": 8,
     "div": 8,
-    "sigmoid": 26,
-    "tanh": 24,
-    "erf": 24,
+    "sigmoid": 12,
+    "tanh": 12,
+    "erf": 28,
     "pow": 24,
 }
 """Instructions of a thread in the time that a function takes: a special function unit gives one
