@@ -17,7 +17,7 @@ def holds_always(fact: Assumption, known: AssumptionsAttr, symbols: Sequence[str
     """Whether ``known`` implies ``fact``; isl decides where both are affine."""
     if (value := fact.expr.constant()) is not None:
         return value == 0 if fact.kind == "==" else value >= 0
-    if fact in known.data:
+    if any(_says_more(one, fact) for one in known.data):
         return True
     if fact.expr.as_affine(symbols) is None:
         return False
@@ -28,6 +28,16 @@ def holds_always(fact: Assumption, known: AssumptionsAttr, symbols: Sequence[str
 def same_size(kernel: KernelOp, one: Dim, other: Dim) -> bool:
     """Whether two sizes are equal for all symbols that a region's assumptions allow."""
     return holds_always(Assumption(one - other, "=="), kernel.assumptions, kernel.symbol_names)
+
+
+def _says_more(known: Assumption, fact: Assumption) -> bool:
+    """Whether one condition is another one, or a stricter bound of the same expression."""
+    if known == fact:
+        return True
+    if (known.kind, fact.kind) != (">=", ">="):
+        return False
+    more = (fact.expr - known.expr).constant()
+    return more is not None and more >= 0
 
 
 DEPTH = 64

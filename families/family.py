@@ -7,16 +7,17 @@ that users write.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import Generic, NoReturn, TypeVar, cast
 
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.diagnostic import PolycError, from_text
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan.fields import Record, Value
+from polyc.dialects.plan.fields import BY_NAME, RESTATED, Record, Value
 from polyc.dialects.region import KernelOp
 
 Fields = dict[str, Value]
@@ -46,7 +47,11 @@ class Family(Generic[Found]):
     """The schedules for an architecture, in order of dispatch; the last takes every size.  Raises
     PolycError ``UnsupportedProgram`` where it has none after all."""
     check_plan: Callable[[Found, ScheduleOp], None]
-    """Refuses a user's schedule that does not suit the region; raises PolycError ``BadPlan``."""
+    """Refuses a schedule that does not suit the region, as PolycError ``BadPlan``, or asks for what
+    is not built, as ``UnsupportedPlan``."""
+    restate: Callable[[Found, Mapping[str, Value]], Fields]
+    """Those of the fields ``RESTATED`` that follow from the region and a schedule's other ones;
+    the rest of them have their defaults."""
     contracts: bool
     """Whether its kernels run sums of products on tensor cores."""
 
@@ -62,9 +67,42 @@ class Family(Generic[Found]):
         """Whether a region is one of this family's."""
         return not isinstance(or_refusal(lambda: self.recognise(kernel)), PolycError)
 
+    def restated(self, found: Found, plan: ScheduleOp) -> Fields:
+        """The values that the ``RESTATED`` fields of a schedule must have."""
+        return {**_UNSAID, **self.restate(found, plan.fields())}
+
+    def completed(self, kernel: KernelOp, plan: ScheduleOp, said: Container[str]) -> ScheduleOp:
+        """``plan`` with the fields that follow from others anew, but those that were ``said``."""
+        anew = self.restated(self.recognise(kernel), plan).items()
+        fields = {**plan.fields(), **{name: value for name, value in anew if name not in said}}
+        return ScheduleOp(plan.region, plan.variant.data, fields, plan.when.data)
+
     def check(self, kernel: KernelOp, plan: ScheduleOp) -> None:
-        """Refuse a user's schedule that does not suit ``kernel``; PolycError ``BadPlan``."""
-        self.check_plan(self.recognise(kernel), plan)
+        """``check_found`` of the parts of ``kernel``."""
+        self.check_found(self.recognise(kernel), plan)
+
+    def check_found(self, found: Found, plan: ScheduleOp) -> None:
+        """Refuse a schedule that does not suit the region, or says of it what is not so.
+
+        Raises PolycError ``BadPlan``, or ``UnsupportedPlan`` for what is not built.
+        """
+        if plan.pattern != self.name:
+            named = ", ".join(plan.algo_choice.data) or "nothing"
+            raise bad_plan(plan, f"chooses a way for {named}, and the region is {self.name}")
+        self.check_plan(found, plan)
+        for name, why in self.misstated(found, plan):
+            raise bad_plan(plan, f"says {name} {why}; leave {name} out")
+
+    def misstated(self, found: Found, plan: ScheduleOp) -> Iterator[tuple[str, str]]:
+        """The ``RESTATED`` fields that say otherwise than the region and the other fields do."""
+        said = plan.fields()
+        for name, value in self.restated(found, plan).items():
+            if said[name] != value:
+                there = json.dumps(value)
+                yield name, f"{json.dumps(said[name])}, and under its other fields it is {there}"
+
+
+_UNSAID: Fields = {name: cast("Value", BY_NAME[name].default) for name in RESTATED}
 
 
 def or_refusal(call: Callable[[], Result]) -> Result | PolycError:
@@ -85,6 +123,18 @@ def schedules_of(kernel: KernelOp) -> list[ScheduleOp]:
         for op in (() if block is None else block.ops)
         if isinstance(op, ScheduleOp) and op.region.string_value() == kernel.sym_name.data
     ]
+
+
+def refuse_choice(plan: ScheduleOp, field: str, why: str, there: str) -> NoReturn:
+    """Refuse a field of a plan that no kernel obeys; ``there`` is what to write instead.
+
+    Raises PolycError ``UnsupportedPlan``.
+    """
+    raise PolycError(
+        "UnsupportedPlan",
+        f"plan {plan.variant.data!r} asks for a {field} that {why}; use {there}",
+        plan,
+    )
 
 
 def bad_plan(plan: ScheduleOp, why: str) -> PolycError:

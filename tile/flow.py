@@ -227,6 +227,7 @@ class TileLoop(Region[tuple[Index, ...]]):
         group: int,
         backwards: bool,
         share: tuple[IndexLike, int] | None,
+        pingpong: bool,
     ) -> None:
         super().__init__()
         self.sizes = [ssa_index(s) for s in sizes]
@@ -234,6 +235,7 @@ class TileLoop(Region[tuple[Index, ...]]):
         self.raster, self.group, self.backwards = raster, group, backwards
         self.share = None if share is None else ssa_index(share[0])
         self.shares = None if share is None else share[1]
+        self.pingpong = pingpong
 
     def open(self) -> tuple[Block, tuple[Index, ...]]:
         block = Block(arg_types=[INDEX] * (len(self.sizes) + 1))
@@ -250,6 +252,7 @@ class TileLoop(Region[tuple[Index, ...]]):
                 self.backwards,
                 self.share,
                 self.shares,
+                self.pingpong,
             ),
             self.location,
         )
@@ -264,13 +267,15 @@ def tile_loop(
     group: int = 8,
     reversed: bool = False,
     share: tuple[IndexLike, int] | None = None,
+    pingpong: bool = False,
 ) -> TileLoop:
     """The output tiles of this CTA, in a persistent kernel.
 
     The body sees a tile's first coordinates and its ordinal in this CTA.  ``share=(w, 2)`` runs it
-    only for the ordinals that are ``w`` modulo 2.
+    only for the ordinals that are ``w`` modulo 2.  With ``pingpong`` the consumers of a pipeline in
+    it have tiles of their own, in turn.
     """
-    return TileLoop(sizes, tile, raster, group, reversed, share)
+    return TileLoop(sizes, tile, raster, group, reversed, share, pingpong)
 
 
 # Conditions ----------------------------------------------------------------------------

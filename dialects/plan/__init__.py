@@ -19,6 +19,10 @@ one ``region.kernel`` of the region's name and signature.
 Axis names in ``bind``, ``cache``, ``vectorize_axis`` and ``predicate_tail`` follow the
 specification's section 8: ``m.o`` walks the blocks' tiles, ``m.i`` lies inside a tile,
 ``m.i.o`` walks the warp tiles and ``m.i.i`` lies inside one.
+
+Every field changes the kernel or is refused.  ``RESTATED`` are those that say what the region and
+the other fields make so, for whoever reads the schedule; ``plan-select`` writes them where a user
+says nothing of them, and neither it nor ``region-to-gpu`` takes a schedule in which they are wrong.
 """
 
 from __future__ import annotations

@@ -77,6 +77,10 @@ def check_choices(op: ScheduleResources) -> None:
     stages = op.integer("stages")
     if not 2 <= stages <= 8 and (op.mma.data, stages) != ("none", 1):
         raise VerifyException(f"stages is {stages}; a ring has 2 to 8 stages")
+    if op.raster.data == "hilbert" and (side := op.integer("group")) & (side - 1):
+        raise VerifyException(
+            f"group is {side}; a Hilbert curve fills squares whose side is a power of two"
+        )
     blocks = op.integers("cluster")
     if blocks[0] * blocks[1] > arch.cluster:
         raise VerifyException(
@@ -136,6 +140,8 @@ def check_wgmma(op: ScheduleResources) -> None:
     if k % 16:
         raise VerifyException(f"BK is {k}; a wgmma step takes a multiple of 16")
     shared = {(wm * consumers, wn), (wm, wn * consumers)}
+    if op.flag("pingpong") and consumers < 2:
+        raise VerifyException("pingpong is of consumers that take turns, and there is 1; use 2")
     if (m, n) not in ({(wm, wn)} if op.flag("pingpong") else shared):
         raise VerifyException(f"{consumers} consumers of {wm}x{wn} do not make up the tile {m}x{n}")
     if op.warpgroup_threads > arch.threads:

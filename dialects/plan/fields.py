@@ -159,6 +159,20 @@ FIELDS: tuple[Field, ...] = (
 )
 """The fields in the order in which the text prints them."""
 
+RESTATED = (
+    "vectorize_axis",
+    "bind",
+    "cache",
+    "predicate_tail",
+    "epilogue",
+    "layout_hints",
+    "local_edges",
+)
+"""The fields that say of a region under a plan what the region and the plan's other fields make so.
+
+They are for whoever reads a plan.  One that says otherwise is refused (S8.1).
+"""
+
 BY_NAME = {f.name: f for f in FIELDS}
 
 

@@ -63,12 +63,20 @@ class ScheduleResources(Schedule):
             return None
         widths = [w for w in STAGED_COLUMNS if n % w == 0] or [n]
         room = self.target.shared_bytes - SHARED_ALIGN - self.ring_bytes()
-        return m, next((w for w in widths if m * w * OPERAND_BYTES <= room), widths[-1])
+        row = m * OPERAND_BYTES * self.tiles_at_once
+        return m, next((w for w in widths if row * w <= room), widths[-1])
+
+    @property
+    def tiles_at_once(self) -> int:
+        """Tiles of the output that a block has in hand: consumers that take turns have one each."""
+        return self.integer("consumers") if self.flag("pingpong") else 1
 
     def staged_bytes(self) -> int:
         """Bytes of ``staged_tile``, of elements of 16 bits."""
         staged = self.staged_tile
-        return 0 if staged is None else staged[0] * staged[1] * OPERAND_BYTES
+        if staged is None:
+            return 0
+        return self.tiles_at_once * staged[0] * staged[1] * OPERAND_BYTES
 
     def turned_bytes(self) -> int:
         """Bytes of the tiles in which threads that compute alone turn tensors, of 4 an element at

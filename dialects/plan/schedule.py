@@ -45,7 +45,8 @@ class Schedule(IRDLOperation):
     ``registers``       registers of a thread of [producer, consumer]; empty: no split
     ``cluster``         [m, n] tiles that the blocks of a cluster take together; ``multicast``
                         shares loads in it
-    ``raster``          order of the tiles: ``row``, ``column``, ``grouped`` by ``group`` rows
+    ``raster``          order of the tiles: ``row``, ``column``, ``grouped`` by ``group`` rows, and
+                        of persistent kernels ``shorter``, ``hilbert`` (``gpu.tile_loop``)
     ``split_k``         blocks that share one tile's reduction, or the chunks of one row
     ``persistent``      blocks loop over tiles
     ``vectorize``       elements of one global access, along ``vectorize_axis``

@@ -13,11 +13,12 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN
-from polyc.dialects.plan.fields import Value
+from polyc.dialects.plan.fields import Value, record_of
 from polyc.dialects.region.types import MemRefType
 from polyc.families.attention.recognise import Score, StreamingAttention, find_attention
 from polyc.families.facts import holds_always, left_open, pointers_promised
-from polyc.families.family import Family, Fields, bad_plan, fitted
+from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
+from polyc.families.structure import check_group, check_reduction
 from polyc.poly.why_not import TMA_RANK
 from polyc.rewriting.notes import Note, show
 
@@ -161,27 +162,35 @@ def conditions(attention: StreamingAttention, tma: bool) -> list[Assumption]:
 
 def schedule_fields(attention: StreamingAttention, arch: str, variant: AttentionVariant) -> Fields:
     """Every field of a variant's schedule for this attention."""
-    m, n = attention.m, attention.n
-    chosen = dict(variant.fields)
-    queries, keys = cast("list[int]", chosen["tile"])
-    rows = cast("list[int]", chosen["warp_tile"])[0]
-    scores = cast("str", attention.scores.label)
-    grouped = chosen["mma"] == "wgmma"
-    out = attention.kernel.res_names.data[0].data
-    sides = (attention.q, attention.k, attention.v)
+    queries, keys = cast("list[int]", variant.fields["tile"])
+    rows = cast("list[int]", variant.fields["warp_tile"])[0]
     depth, width = attention.tile_features
-    tiles = {m: queries, n: keys, attention.depth_axis: depth, attention.width_axis: width}
-    return {
-        **chosen,
-        **(_order(attention) if grouped else {}),
+    chosen: Fields = {
+        **variant.fields,
+        **(_order(attention) if variant.fields["mma"] == "wgmma" else {}),
         "arch": arch,
-        "tensorize": scores,
+        "tensorize": cast("str", attention.scores.label),
         "tile": [queries, keys, depth],
         "warp_tile": [rows, width],
+        "algo_choice": {PATTERN: "streaming_softmax"},
+    }
+    return {**chosen, **restated(attention, chosen)}
+
+
+def restated(attention: StreamingAttention, fields: Mapping[str, Value]) -> Fields:
+    """The fields that follow from the attention and a schedule's other ``fields``."""
+    m, n = attention.m, attention.n
+    queries, keys, depth = cast("list[int]", fields["tile"])
+    _, width = cast("list[int]", fields["warp_tile"])
+    scores = cast("str", attention.scores.label)
+    out = attention.kernel.res_names.data[0].data
+    sides = (attention.q, attention.k, attention.v)
+    tiles = {m: queries, n: keys, attention.depth_axis: depth, attention.width_axis: width}
+    return {
         "vectorize_axis": attention.width_axis,
         "bind": {
             **dict.fromkeys((*attention.batch, f"{m}.o"), "block.x"),
-            f"{m}.i.o": "warpgroup" if grouped else "warp",
+            f"{m}.i.o": "warpgroup" if fields["mma"] == "wgmma" else "warp",
         },
         "cache": [
             {"tensor": attention.q.name, "where": "smem", "at": f"{m}.o", "pingpong": False},
@@ -195,7 +204,6 @@ def schedule_fields(attention: StreamingAttention, arch: str, variant: Attention
             **{f"{side.name}_major": side.feature for side in sides},
             f"{out}_stride": "row",
         },
-        "algo_choice": {PATTERN: "streaming_softmax"},
         "local_edges": [{"from": scores, "to": out, "buffer": "reg"}],
     }
 
@@ -251,6 +259,8 @@ def _epilogue(attention: StreamingAttention) -> Sequence[str]:
 def check(attention: StreamingAttention, plan: ScheduleOp) -> None:
     """Refuse a user's schedule whose tiles are not the heads', or that loads empty axes by tma."""
     kernel = attention.kernel
+    check_reduction(attention.scores.label, plan)
+    _check_structure(attention, plan)
     if (misfit := attention.misfit((plan.tile_sizes[2], plan.warp_tile_sizes[1]))) is not None:
         raise bad_plan(plan, misfit)
     if plan.loader.data == "tma" and attention.rank > TMA_RANK:
@@ -268,5 +278,28 @@ def check(attention: StreamingAttention, plan: ScheduleOp) -> None:
             )
 
 
-ATTENTION = Family(PATTERN, find_attention, schedules, check, contracts=True)
+def _check_structure(attention: StreamingAttention, plan: ScheduleOp) -> None:
+    """Refuse, with its name, a choice of the plan that no kernel of attention obeys yet."""
+    way = str(record_of(plan.algo_choice)[PATTERN])
+    persistent, raster = plan.flag("persistent"), plan.raster.data
+    visible = attention.score.visible
+    varying = bool(visible.first_keys(1) or visible.end_keys(1))
+    grouped = plan.mma.data == "wgmma"
+    rasters = ("row", "grouped") if grouped and not persistent else ("row",)
+    for field, taken, why, there in (
+        (f"way of attention ({way})", way != "streaming_softmax", _UNBUILT, "streaming_softmax"),
+        ("cluster", plan.integers("cluster") != (1, 1), _UNBUILT, "[1, 1]"),
+        ("persistent", persistent and not grouped, "kernels of mma.sync do not have", "false"),
+        ("persistent", persistent and varying, "tiles that see other keys each lack", "false"),
+        ("raster", raster not in rasters, _UNBUILT, " or ".join(f'"{one}"' for one in rasters)),
+    ):
+        if taken:
+            refuse_choice(plan, field, why, there)
+    check_group(plan)
+
+
+_UNBUILT = f"region-to-gpu does not build yet for {PATTERN}"
+
+
+ATTENTION = Family(PATTERN, find_attention, schedules, check, restated, contracts=True)
 """Scores of queries and keys, a softmax over the keys, and the values weighted by it."""

@@ -25,7 +25,8 @@ from polyc.families.facts import (
     pointers_promised,
     power_of_two,
 )
-from polyc.families.family import Family, Fields, bad_plan, fitted
+from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
+from polyc.families.structure import check_reduction, check_structure
 
 PIXELS = "pixels"
 """The name of the axis that images, rows and columns of the output are together."""
@@ -165,7 +166,17 @@ def conditions(conv: Convolution, variant: ConvVariant) -> tuple[Assumption, ...
 def schedule_fields(conv: Convolution, arch: str, variant: ConvVariant) -> Fields:
     """Every field of a variant's schedule for this convolution."""
     chosen = {**variant.fields, **_tile(conv, variant.fields)}
-    grouped = chosen["mma"] == "wgmma"
+    chosen |= {
+        "arch": arch,
+        "tensorize": cast("str", conv.reduce.label),
+        "algo_choice": {"conv": "implicit_gemm"},
+    }
+    return {**chosen, **restated(conv, chosen)}
+
+
+def restated(conv: Convolution, fields: Mapping[str, Value]) -> Fields:
+    """The fields that follow from the convolution and a schedule's other ``fields``."""
+    grouped = fields["mma"] == "wgmma"
     out, acc = conv.kernel.res_names.data[0].data, cast("str", conv.reduce.label)
     f, c = conv.filters, conv.channels
     sides = (conv.image.name, conv.filter.name)
@@ -173,14 +184,11 @@ def schedule_fields(conv: Convolution, arch: str, variant: ConvVariant) -> Field
         {"tensor": side, "where": "smem", "at": f"{c}.i", "pingpong": True} for side in sides
     ]
     edges: list[Record] = [
-        {"from": side, "to": acc, "buffer": "smem_ring", "depth": cast("int", chosen["stages"])}
+        {"from": side, "to": acc, "buffer": "smem_ring", "depth": cast("int", fields["stages"])}
         for side in sides
     ]
     last = conv.epilogue[-1] if conv.epilogue else out
     return {
-        **chosen,
-        "arch": arch,
-        "tensorize": acc,
         "vectorize_axis": f"{c}.i",
         "bind": {
             f"{PIXELS}.o": "block.x",
@@ -189,14 +197,13 @@ def schedule_fields(conv: Convolution, arch: str, variant: ConvVariant) -> Field
             **({} if grouped else {f"{f}.i.o": "warp.x"}),
         },
         "cache": cache,
-        "predicate_tail": _tails(conv, cast("list[int]", chosen["tile"])),
+        "predicate_tail": _tails(conv, cast("list[int]", fields["tile"])),
         "epilogue": list(conv.epilogue),
         "layout_hints": {
             **{f"{side}_swizzle": True for side in sides},
             **{f"{side}_major": c for side in sides},
             f"{out}_stride": "row",
         },
-        "algo_choice": {"conv": "implicit_gemm"},
         "local_edges": [*edges, {"from": acc, "to": last, "buffer": "reg"}],
     }
 
@@ -260,26 +267,7 @@ def schedules(conv: Convolution, arch: str) -> list[ScheduleOp]:
 
 
 def fault(conv: Convolution, plan: ScheduleOp) -> str | None:
-    """What of a schedule does not suit the convolution, or None.
-
-    Operands' tiles go through rings of shared memory, as deep as there are stages: an edge that
-    says so is of an operand, and of that depth.
-    """
-    sides = (conv.image.name, conv.filter.name)
-    for edge in map(record_of, plan.local_edges.data):
-        if edge["buffer"] != "smem_ring":
-            continue
-        if edge["from"] not in sides or edge["to"] != conv.reduce.label:
-            return (
-                f"has an smem_ring from {edge['from']} to {edge['to']}; rings go from "
-                f"{' and '.join(sides)} to {conv.reduce.label}"
-            )
-        if edge["depth"] != plan.integer("stages"):
-            return (
-                f"has an smem_ring from {edge['from']} of depth {edge['depth']} and "
-                f"{plan.integer('stages')} stages; the ring is the pipeline's, so give both one "
-                "number"
-            )
+    """What of a schedule does not suit the convolution, or None."""
     _, columns, depth = plan.tile_sizes
     if not conv.groups.fits(columns, depth):
         return (
@@ -328,6 +316,17 @@ def _unsplit(plan: ScheduleOp) -> str | None:
 def check(conv: Convolution, plan: ScheduleOp) -> None:
     """Refuse a user's schedule that does not suit the convolution, or may meet an empty image."""
     kernel = conv.kernel
+    check_reduction(conv.reduce.label, plan)
+    check_structure(plan, follows=False)
+    if record_of(plan.algo_choice)["conv"] != "implicit_gemm":
+        why = "stores the columns of the image first; run region-im2col, and plan-select again"
+        raise bad_plan(plan, why)
+    if plan.integer("split_k") > 1:
+        why = "no convolution has, whose steps go over filters' taps too"
+        refuse_choice(plan, "split_k", why, "1")
+    if plan.integers("cluster") != (1, 1):
+        why = "region-to-gpu does not build yet for a convolution"
+        refuse_choice(plan, "cluster", why, "[1, 1]")
     if (why := fault(conv, plan)) is not None:
         raise bad_plan(plan, why)
     if plan.loader.data != "tma":
@@ -341,5 +340,5 @@ def check(conv: Convolution, plan: ScheduleOp) -> None:
             )
 
 
-CONV = Family("conv", find_convolution, schedules, check, contracts=True)
+CONV = Family("conv", find_convolution, schedules, check, restated, contracts=True)
 """One convolution with an elementwise epilogue."""

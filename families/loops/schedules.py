@@ -6,7 +6,7 @@ contraction that lands here, and what is computed again and again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import cast
 
@@ -17,7 +17,8 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
-from polyc.dialects.plan.fields import Record
+from polyc.dialects.plan.checks import shape_text
+from polyc.dialects.plan.fields import Record, Value
 from polyc.dialects.region import (
     BinaryOp,
     BroadcastInDimOp,
@@ -29,7 +30,7 @@ from polyc.dialects.region import (
 )
 from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import holds_always, left_open, power_of_two
-from polyc.families.family import Family, Fields, bad_plan, check_schedule
+from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
 from polyc.families.loops.recognise import (
     Loops,
     find_loops,
@@ -41,6 +42,7 @@ from polyc.families.loops.recognise import (
     steps_of,
     type_of,
 )
+from polyc.families.structure import check_raster
 from polyc.rewriting.notes import Note
 
 WARPS = 8
@@ -112,10 +114,9 @@ def _power(size: Dim, limit: int) -> int:
     return limit if known is None else min(limit, power_of_two(known))
 
 
-def warp_tile_of(tile: tuple[int, int], warp: int) -> list[int]:
-    """What a warp has of a tile: whole rows, or the same part of them."""
+def warp_tile_of(tile: tuple[int, int], warps: int) -> list[int]:
+    """What each of so many warps has of a tile: whole rows, or the same part of them."""
     rows, columns = tile
-    warps = min(WARPS, rows * columns // warp)
     down = min(rows, warps)
     return [rows // down, columns * down // warps]
 
@@ -197,15 +198,47 @@ def _schedule(
     vector: int,
     when: Sequence[Assumption],
 ) -> ScheduleOp:
-    kernel, spaces = loops.kernel, loops.spaces
     tile = tile_of(loops, arch, parts, vector)
+    chosen: Fields = {
+        "arch": arch,
+        "tensorize": "",
+        "mma": "none",
+        "loader": "register",
+        "tile": [*tile, 1],
+        "stages": 1,
+        "warp_tile": warp_tile_of(tile, min(WARPS, prod(tile) // ARCHS[arch].warp)),
+        "vectorize": vector,
+        "algo_choice": {"loops": "serial"},
+        "cache": _cached(loops, turned_names(loops)),
+    }
+    name = loops.kernel.sym_name.data
+    op = ScheduleOp(name, variant, {**chosen, **restated(loops, chosen)}, when)
+    check_schedule(op)
+    return op
+
+
+def _cached(loops: Loops, names: Sequence[str]) -> list[Record]:
+    """What ``cache`` says of tensors that are turned in shared memory."""
+    row = loops.spaces[0].row
+    return [
+        {"tensor": name, "where": "smem", "at": f"{row}.i", "pingpong": False} for name in names
+    ]
+
+
+def restated(loops: Loops, fields: Mapping[str, Value]) -> Fields:
+    """The fields that follow from the region and a schedule's other ``fields``.
+
+    Which tensors are turned in shared memory is chosen.
+    """
+    kernel, spaces = loops.kernel, loops.spaces
+    rows, columns, _ = cast("list[int]", fields["tile"])
     bind: Record = {}
     tails: dict[str, None] = {}
     for space in spaces:
         for label, size, step in zip(
             space.labels,
             space.sizes,
-            (*(1 for _ in space.outer), *tile),
+            (*(1 for _ in space.outer), rows, columns),
             strict=True,
         ):
             if label is not None:
@@ -215,27 +248,13 @@ def _schedule(
                 if not holds_always(whole, kernel.assumptions, kernel.symbol_names):
                     tails[label] = None
     column = spaces[0].column
-    fields: Fields = {
-        "arch": arch,
-        "tensorize": "",
-        "mma": "none",
-        "loader": "register",
-        "tile": [*tile, 1],
-        "stages": 1,
-        "warp_tile": warp_tile_of(tile, ARCHS[arch].warp),
-        "vectorize": vector,
+    kept = (str(e.get("tensor")) for e in cast("list[Record]", fields["cache"]))
+    return {
         "vectorize_axis": "" if column is None else f"{column}.i.i",
         "bind": bind,
-        "cache": [
-            {"tensor": name, "where": "smem", "at": f"{spaces[0].row}.i", "pingpong": False}
-            for name in turned_names(loops)
-        ],
+        "cache": _cached(loops, list(kept)),
         "predicate_tail": list(tails),
-        "algo_choice": {"loops": "serial"},
     }
-    op = ScheduleOp(kernel.sym_name.data, variant, fields, when)
-    check_schedule(op)
-    return op
 
 
 def turned_names(loops: Loops) -> list[str]:
@@ -271,9 +290,31 @@ def check(loops: Loops, plan: ScheduleOp) -> None:
     check_cached(loops, plan)
     if depth != 1:
         raise bad_plan(plan, f"has a tile of depth {depth}, and loops go step by step; make it 1")
+    _check_structure(loops, plan)
 
 
-LOOPS = Family("loops", find_loops, schedules, check, contracts=False)
+def _check_structure(loops: Loops, plan: ScheduleOp) -> None:
+    """Refuse what loops do not have; PolycError ``UnsupportedPlan``."""
+    rows, columns, _ = plan.tile_sizes
+    if plan.integer("split_k") > 1:
+        if split_size(loops.expanded, (rows, columns)) is None:
+            why = "shares reductions that the rows of a tile do not part alike"
+            refuse_choice(plan, "split_k", why, "1")
+        if plan.flag("persistent"):
+            refuse_choice(plan, "split_k", "a persistent kernel does not have", "1")
+    if max(plan.integers("cluster")) > 1:
+        refuse_choice(plan, "cluster", "loops do not have", "[1, 1]")
+    check_raster(plan)
+    threads = plan.threads() // plan.target.warp
+    if (wanted := warp_tile_of((rows, columns), threads)) != list(plan.warp_tile_sizes):
+        raise bad_plan(
+            plan,
+            f"gives each of {threads} warps {shape_text(plan.warp_tile_sizes)} elements of a tile "
+            f"of {rows}x{columns}, where they have {shape_text(wanted)}: whole rows, or like parts",
+        )
+
+
+LOOPS = Family("loops", find_loops, schedules, check, restated, contracts=False)
 """Any region: a thread computes its elements one by one, and loops over what they are sums of."""
 
 

@@ -11,7 +11,7 @@ from polyc.dialects.common.arch import ARCHS, Arch
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
-from polyc.dialects.plan.fields import Record, Value
+from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.dialects.region import ReadOp
 from polyc.dialects.region.types import val_type
 from polyc.families.facts import (
@@ -21,11 +21,12 @@ from polyc.families.facts import (
     left_open,
     pointers_promised,
 )
-from polyc.families.family import Family, Fields, bad_plan, fitted
+from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
 from polyc.families.matmul.follow import MOST_HELD, WIDTHS, width_of
 from polyc.families.matmul.recognise import Contraction, MatrixOperand, find_contraction
 from polyc.families.matmul.split import facts as split_facts
 from polyc.families.matmul.split import named, splits, tiles_of
+from polyc.families.structure import check_reduction, check_split, check_structure
 from polyc.poly.pieces import Piece
 
 TMA_AXES = 5
@@ -40,8 +41,6 @@ class MatmulVariant:
     name: str
     multiple: int
     fields: Mapping[str, Value]
-    needs_k: bool = False
-    """A tensor map has no empty axis: K is at least 1 (S9.3)."""
     tiles: int = 0
     """The least tiles of the output, taken for whole ones: fewer leave multiprocessors idle."""
     at_once: bool = False
@@ -114,9 +113,9 @@ ROWS_OF_REGISTERS = 16
 
 VARIANTS: Mapping[str, tuple[MatmulVariant, ...]] = {
     "sm_90a": (
-        MatmulVariant("tma_low", 8, _WGMMA_LOW, needs_k=True, at_once=True),
-        MatmulVariant("tma_small", 8, _WGMMA_SMALL, needs_k=True, larger=(128, 256)),
-        MatmulVariant("tma", 8, _WGMMA, needs_k=True, crowded=None),
+        MatmulVariant("tma_low", 8, _WGMMA_LOW, at_once=True),
+        MatmulVariant("tma_small", 8, _WGMMA_SMALL, larger=(128, 256)),
+        MatmulVariant("tma", 8, _WGMMA, crowded=None),
         MatmulVariant(
             "cp_async", 2, {**_MMA_SYNC, "loader": "cp_async", "stages": 3, "vectorize": 2}
         ),
@@ -152,7 +151,7 @@ _BESIDE: Fields = {"tile": [128, 64, 32], "warp_tile": [64, 32], "fragment_buffe
 
 PAIRS: Mapping[str, tuple[MatmulVariant, ...]] = {
     "sm_90a": (
-        MatmulVariant("tma", 8, {**_WGMMA_SMALL, "stages": 4}, needs_k=True),
+        MatmulVariant("tma", 8, {**_WGMMA_SMALL, "stages": 4}),
         *(replace(v, fields={**v.fields, **_BESIDE}) for v in VARIANTS["sm_90a"][_TMA:]),
     ),
     "sm_80": (
@@ -177,8 +176,8 @@ def followed(columns: int, arch: str) -> tuple[MatmulVariant, ...]:
         high = {**tma, "tile": [128, wide, 64]}
         low = {**tma, "tile": [64, wide, 64], "consumers": 1, "registers": []}
         first = (
-            MatmulVariant("tma_low", 8, low, needs_k=True, larger=(128, wide)),
-            MatmulVariant("tma", 8, high, needs_k=True),
+            MatmulVariant("tma_low", 8, low, larger=(128, wide)),
+            MatmulVariant("tma", 8, high),
         )
         others = VARIANTS[arch][_TMA:]
     else:
@@ -240,8 +239,9 @@ def conditions(
         facts += split_facts(gemm, tile, parts, arch)
     if variant.larger is not None:
         facts.append(fills_better(gemm, (rows, columns), variant.larger, ARCHS[arch]))
-    if variant.needs_k:
-        facts += filled_facts(gemm)
+    if variant.fields.get("loader") == "tma":
+        known = AssumptionsAttr((*kernel.assumptions.data, *facts))
+        facts += [f for f in filled_facts(gemm) if not holds_always(f, known, kernel.symbol_names)]
     return left_open(kernel, facts)
 
 
@@ -274,8 +274,14 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
     if gemm.lhs.factor.is_computed and chosen["mma"] == "mma.sync":
         columns = cast("list[int]", chosen["tile"])[1]
         chosen |= {"warp_tile": [ROWS_OF_REGISTERS, columns], "fragment_buffers": 1}
+    chosen |= {"arch": arch, "tensorize": gemm.names, "algo_choice": {"matmul": "tiled"}}
+    return {**chosen, **restated(gemm, chosen)}
+
+
+def restated(gemm: Contraction, fields: Mapping[str, Value]) -> Fields:
+    """The fields that follow from the product and a schedule's other ``fields``."""
     m, n, k = gemm.m, gemm.n, gemm.k
-    grouped = chosen["mma"] == "wgmma"
+    grouped = fields["mma"] == "wgmma"
     steps = gemm.epilogue
     target = steps[-1] if steps else gemm.kernel.res_names.data[0].data
     acc = cast("str", gemm.reduce.label)
@@ -284,9 +290,6 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
         {"tensor": name, "where": "smem", "at": f"{k}.i", "pingpong": True} for name in operands
     ]
     return {
-        **chosen,
-        "arch": arch,
-        "tensorize": gemm.names,
         "vectorize_axis": f"{n}.i.i",
         "bind": {
             **dict.fromkeys((*gemm.batch, f"{m}.o", f"{n}.o"), "block.x"),
@@ -294,14 +297,13 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
             **({} if grouped else {f"{n}.i.o": "warp.x"}),
         },
         "cache": cache,
-        "predicate_tail": _tails(gemm, cast("list[int]", chosen["tile"])),
+        "predicate_tail": _tails(gemm, cast("list[int]", fields["tile"])),
         "epilogue": list(steps),
         "layout_hints": {
             **{f"{name}_swizzle": True for name in operands},
             **{f"{side.name}_major": side.tile_axes[-1] for side in gemm.sides},
             **{f"{name.data}_stride": "row" for name in gemm.kernel.res_names},
         },
-        "algo_choice": {"matmul": "tiled"},
         "local_edges": [{"from": acc, "to": target, "buffer": "reg"}],
     }
 
@@ -382,6 +384,11 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     piece of an operand, or has warps that would compute one twice.
     """
     kernel = gemm.kernel
+    check_reduction(gemm.names, plan)
+    if (way := record_of(plan.algo_choice)["matmul"]) != "tiled":
+        refuse_choice(plan, f"way of matmul ({way})", "belongs to convolutions", '"tiled"')
+    check_split(plan)
+    check_structure(plan, bool(gemm.follow))
     known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
     columns = plan.tile_sizes[1] * plan.integers("cluster")[1]
     whole = Assumption(-gemm.size(gemm.n) + columns, ">=")
@@ -440,5 +447,5 @@ def _check_computed(gemm: Contraction, plan: ScheduleOp) -> None:
         )
 
 
-GEMM = Family("matmul", find_contraction, schedules, check, contracts=True)
+GEMM = Family("matmul", find_contraction, schedules, check, restated, contracts=True)
 """One product of matrices, or of as many as a batch has, with an elementwise epilogue."""

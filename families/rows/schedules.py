@@ -24,8 +24,9 @@ from polyc.families.facts import (
     pointers_promised,
     power_of_two,
 )
-from polyc.families.family import Family, Fields, bad_plan, fitted
+from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
 from polyc.families.rows.recognise import Rows, find_rows, row_lengths
+from polyc.families.structure import check_group
 
 
 @dataclass(frozen=True)
@@ -173,24 +174,32 @@ def _tails(rows: Rows, tile: Sequence[int]) -> list[str]:
 
 def schedule_fields(rows: Rows, arch: str, variant: RowsVariant) -> Fields:
     """Every field of a variant's schedule for these rows."""
-    label, chosen = rows.row.label, variant.fields(rows)
-    bind: dict[str, bool | int | str] = {axis.label: "block.x" for axis in rows.outer[:-1]}
-    if rows.outer:
-        inner = rows.outer[-1].label
-        bind[inner if variant.rows == 1 else f"{inner}.o"] = "block.x"
-        if variant.rows > 1:
-            bind[f"{inner}.i"] = "warp"
-    return {
-        **chosen,
+    chosen: Fields = {
+        **variant.fields(rows),
         "arch": arch,
         "tensorize": "",
         "mma": "none",
         "loader": "register",
         "stages": 1,
-        "vectorize_axis": f"{label}.i",
-        "bind": bind,
-        "predicate_tail": _tails(rows, cast("list[int]", chosen["tile"])),
         "algo_choice": {"rows": variant.way},
+    }
+    return {**chosen, **restated(rows, chosen)}
+
+
+def restated(rows: Rows, fields: Mapping[str, Value]) -> Fields:
+    """The fields that follow from the rows and a schedule's other ``fields``."""
+    tile, taken = (cast("list[int]", fields[name]) for name in ("tile", "warp_tile"))
+    bind: dict[str, bool | int | str] = {axis.label: "block.x" for axis in rows.outer[:-1]}
+    if rows.outer:
+        inner = rows.outer[-1].label
+        shared = tile[0] > taken[0]
+        bind[f"{inner}.o" if shared else inner] = "block.x"
+        if shared:
+            bind[f"{inner}.i"] = "warp"
+    return {
+        "vectorize_axis": f"{rows.row.label}.i",
+        "bind": bind,
+        "predicate_tail": _tails(rows, tile),
     }
 
 
@@ -229,14 +238,22 @@ def known_sizes(rows: Rows, plan: ScheduleOp) -> AssumptionsAttr:
 def check(rows: Rows, plan: ScheduleOp) -> None:
     """Refuse a user's schedule whose tile does not hold the row that it says it holds."""
     kernel = rows.kernel
-    if plan.pattern != "rows" or plan.mma.data != "none":
-        raise bad_plan(plan, "is for tensor cores, and rows have mma none and a choice of rows")
+    if plan.mma.data != "none":
+        raise bad_plan(plan, "is for tensor cores, and rows have mma none")
     if not rows.outer and plan.tile_sizes[0] > 1:
         raise bad_plan(plan, f"has a tile of {plan.tile_sizes[0]} rows, and the region has one")
+    if (depth := plan.tile_sizes[2]) != 1:
+        raise bad_plan(plan, f"has a tile of depth {depth}, and rows have none; make it 1")
+    (height, width, _), (high, wide) = plan.tile_sizes, plan.warp_tile_sizes
+    if wide < width and height > 1:
+        raise bad_plan(
+            plan,
+            f"gives a warp {high}x{wide} elements of a tile of {height}x{width}; a warp has whole "
+            "rows, or a part of a tile of one row",
+        )
+    _check_structure(plan)
     held = fits(rows, plan.tile_sizes[1])
-    if plan.algo_choice.data["rows"] == StringAttr("resident") and not holds_always(
-        held, known_sizes(rows, plan), kernel.symbol_names
-    ):
+    if is_resident(plan) and not holds_always(held, known_sizes(rows, plan), kernel.symbol_names):
         raise bad_plan(
             plan,
             f"keeps a row of {rows.length} in a tile of {plan.tile_sizes[1]} columns; add "
@@ -244,5 +261,27 @@ def check(rows: Rows, plan: ScheduleOp) -> None:
         )
 
 
-ROWS = Family("rows", find_rows, schedules, check, contracts=False)
+def is_resident(plan: ScheduleOp) -> bool:
+    """Whether a tile has rows whole."""
+    return plan.algo_choice.data["rows"] == StringAttr("resident")
+
+
+def _check_structure(plan: ScheduleOp) -> None:
+    """Refuse what kernels of rows do not have; PolycError ``UnsupportedPlan``."""
+    for field, taken, there in (
+        ("cluster", plan.integers("cluster") != (1, 1), "[1, 1]"),
+        ("persistent", plan.flag("persistent"), "false"),
+        ("raster", plan.raster.data != "row", '"row"'),
+    ):
+        if taken:
+            refuse_choice(plan, field, "region-to-gpu does not build for rows", there)
+    check_group(plan)
+    if plan.integer("split_k") > 1:
+        if is_resident(plan):
+            refuse_choice(plan, "split_k", "a kernel that keeps rows does not have", "1")
+        if plan.tile_sizes[0] > 1:
+            refuse_choice(plan, "split_k", "shares one row, and its tile has several", "1")
+
+
+ROWS = Family("rows", find_rows, schedules, check, restated, contracts=False)
 """Reductions along one innermost axis, with what is computed before, between and after them."""

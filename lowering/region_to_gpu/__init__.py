@@ -41,13 +41,10 @@ from polyc.lowering.region_to_gpu.sequences import together
 from polyc.rewriting.driver import located, rewrite
 
 
-def lowering_of(family: Family[Any], kernel: KernelOp) -> Lowering:
-    """A region on its way to kernels of ``family``, whose builder is in the file of its name.
-
-    Raises PolycError ``UnsupportedProgram`` where the region is of another one.
-    """
+def lowering_of(family: Family[Any], found: object) -> Lowering:
+    """A region of ``family`` on its way to kernels, whose builder is in the file of its name."""
     builder = cast(Any, import_module(f"polyc.lowering.region_to_gpu.{family.name}"))
-    return builder.LOWERING(family.recognise(kernel))
+    return builder.LOWERING(found)
 
 
 @dataclass(frozen=True)
@@ -83,12 +80,18 @@ class Scheduled:
                 f"the schedules of @{name} are for {' and '.join(patterns)}; a region is one",
                 plans[1],
             )
-        lowering = lowering_of(BY_NAME[patterns[0]], op)
+        family = BY_NAME[patterns[0]]
+        found = family.recognise(op)
+        lowering = lowering_of(family, found)
         for plan in plans:
             for fact in plan.when.data:
                 if (fault := unknown_symbol(fact, op.symbol_names)) is not None:
                     raise PolycError("BadPlan", f"{fault} of region @{name}", plan)
-            _built_from(plan, lowering).check(plan)
+            try:
+                family.check_found(found, plan)
+            except PolycError as error:
+                raise error.located(plan) from None
+            _built_from(plan, lowering).check_form(plan)
         return Scheduled(lowering, plans)
 
     @property
@@ -110,7 +113,10 @@ class Scheduled:
 
 def _built_from(plan: ScheduleOp, region: Lowering) -> Lowering:
     """The form that a schedule has of its region, or the region."""
-    return region if plan.form is None else lowering_of(BY_NAME[_pattern(plan)], plan.form)
+    if plan.form is None:
+        return region
+    family = BY_NAME[_pattern(plan)]
+    return lowering_of(family, family.recognise(plan.form))
 
 
 def _pattern(plan: ScheduleOp) -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
@@ -26,7 +25,6 @@ from polyc.lowering.region_to_gpu.attention_parts import (
     Parts,
     QueryTile,
     Rows,
-    check_choices,
 )
 from polyc.lowering.region_to_gpu.attention_sm90 import Sm90Builder, grid_of
 from polyc.lowering.region_to_gpu.frame import Frame, alignments
@@ -44,18 +42,8 @@ class AttentionLowering:
     def kernel(self) -> KernelOp:
         return self.attention.kernel
 
-    def check(self, plan: ScheduleOp) -> None:
-        attention = self.attention
-        if plan.tensorize.data != attention.scores.label:
-            raise PolycError(
-                "UnsupportedPlan",
-                f"the plan tensorizes {plan.tensorize.data!r} and the region's scores are "
-                f"{attention.scores.label!r}",
-                plan,
-            )
-        misfit = attention.misfit((plan.tile_sizes[2], plan.warp_tile_sizes[1]))
-        if misfit is not None:
-            raise PolycError("UnsupportedPlan", f"plan {plan.variant.data!r} {misfit}", plan)
+    def check_form(self, plan: ScheduleOp) -> None:
+        """A streaming softmax is built as it is."""
 
     def launch(self, plan: ScheduleOp) -> LaunchOp:
         attention = self.attention
@@ -84,20 +72,9 @@ class AttentionBuilder:
     plan: ScheduleOp
 
     def __post_init__(self) -> None:
-        self.check_supported()
         self.frame = Frame(self.attention.kernel)
         self.emit = self.frame.emit
         self.parts = Parts(self.attention, self.plan, self.frame)
-
-    def check_supported(self) -> None:
-        """Refuse, with its name, a choice of the plan that no lowering obeys yet."""
-        plan = self.plan
-        check_choices(
-            plan,
-            ("wgmma", plan.mma.data != "mma.sync", "mma.sync"),
-            ("a persistent kernel", plan.flag("persistent"), "false"),
-            (f"the raster {plan.raster.data!r}", plan.raster.data != "row", '"row"'),
-        )
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         parts, emit = self.parts, self.emit

@@ -31,15 +31,12 @@ from xdsl.ir import Block, BlockArgument, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
 from polyc.affine.expressions import canonical_expr
-from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import BlockIdOp
 from polyc.dialects.gpu.scalars import APPROXIMATE
 from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan.attention import PATTERN
-from polyc.dialects.plan.fields import record_of
 from polyc.families.attention.recognise import HeadOperand, StreamingAttention
 from polyc.families.facts import holds_always
 from polyc.lowering.region_to_gpu.frame import Frame
@@ -77,27 +74,6 @@ class Rows:
     """The maximum before the last tile of keys."""
     base: SSAValue
     alpha: SSAValue
-
-
-def check_choices(plan: ScheduleOp, *choices: tuple[str, bool, str]) -> None:
-    """Refuse, with its name, a choice of the plan that no lowering obeys yet.
-
-    ``choices`` are what it is, whether it is taken, and what there is instead; beside them are
-    those of every kernel of attention.
-    """
-    way = str(record_of(plan.algo_choice)[PATTERN])
-    for what, taken, there in (
-        ("two passes over the keys", way != "streaming_softmax", "streaming_softmax"),
-        ("a cluster", plan.integers("cluster") != (1, 1), "[1, 1]"),
-        *choices,
-    ):
-        if taken:
-            raise PolycError(
-                "UnsupportedPlan",
-                f"plan {plan.variant.data!r} asks for {what}, which region-to-gpu does not build "
-                f"yet for {PATTERN}; use {there}",
-                plan,
-            )
 
 
 class Parts:

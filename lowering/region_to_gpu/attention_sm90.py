@@ -33,7 +33,6 @@ from polyc.lowering.region_to_gpu.attention_parts import (
     Parts,
     QueryTile,
     Rows,
-    check_choices,
 )
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.rewriting.driver import located
@@ -72,7 +71,6 @@ class Sm90Builder:
     def __init__(self, attention: StreamingAttention, plan: ScheduleOp) -> None:
         self.attention = attention
         self.plan = plan
-        self.check_supported()
         self.frame = Frame(attention.kernel)
         self.emit = self.frame.emit
         self.parts = Parts(attention, plan, self.frame)
@@ -81,22 +79,6 @@ class Sm90Builder:
         self.consumers = plan.integer("consumers")
         self.stages = plan.integer("stages")
         self.heads = side_by_side(plan)
-
-    def check_supported(self) -> None:
-        """Refuse, with its name, a choice of the plan that no lowering obeys yet."""
-        persistent, raster = self.plan.flag("persistent"), self.plan.raster.data
-        visible = self.attention.score.visible
-        varying = bool(visible.first_keys(1) or visible.end_keys(1))
-        check_choices(
-            self.plan,
-            (
-                "a persistent kernel whose tiles see other keys each",
-                persistent and varying,
-                "false",
-            ),
-            (f"the raster {raster!r}", raster not in ("row", "grouped"), '"row" or "grouped"'),
-            ("a persistent kernel in groups", persistent and raster == "grouped", '"row"'),
-        )
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         self.allocate()

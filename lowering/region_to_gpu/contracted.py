@@ -18,14 +18,12 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.types import FragmentType, SharedType, index_attr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType
-from polyc.lowering.region_to_gpu.frame import refuse_choice
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, MakePoint, Point, element_of
@@ -63,40 +61,6 @@ class Target:
 
     tensor: SSAValue
     axes: Sequence[str]
-
-
-def check_reduction(label: str | None, plan: ScheduleOp) -> None:
-    """Refuse a schedule that tensorizes other reductions than ``label``; raises PolycError."""
-    if plan.tensorize.data != label:
-        raise PolycError(
-            "UnsupportedPlan",
-            f"the plan tensorizes {plan.tensorize.data!r} and the region reduces {label!r}",
-            plan,
-        )
-
-
-def check_structure(plan: ScheduleOp, follows: bool) -> None:
-    """Refuse, with its name, a choice of the plan that no contraction's kernel obeys yet.
-
-    ``follows`` says whether rows are reduced after it.  Raises PolycError ``UnsupportedPlan``.
-    """
-    rows, columns = plan.integers("cluster")
-    persistent = plan.flag("persistent")
-    roles = persistent and plan.loader.data == "tma"
-    by_rows = f"[{rows}, 1], neighbours along the rows"
-    alone = "[1, 1], or a persistent kernel that loads by tma"
-    shared = rows == 1 and not persistent and plan.integer("split_k") == 1
-    for field, taken, there in (
-        ("cluster", columns != 1 and not follows, by_rows),
-        ("cluster", columns != 1 and not shared, f"[1, {columns}] and persistent false"),
-        ("multicast", columns != 1 and plan.flag("multicast"), "false"),
-        ("cluster", rows != 1 and not roles, alone),
-        ("pingpong", plan.flag("pingpong"), "false"),
-        ("persistent", persistent and plan.mma.data != "wgmma", "false"),
-        ("raster", plan.raster.data not in ("row", "grouped"), '"row" or "grouped"'),
-    ):
-        if taken:
-            refuse_choice(plan, field, "region-to-gpu does not build yet", there)
 
 
 class Contracted(Builder):

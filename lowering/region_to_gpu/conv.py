@@ -17,15 +17,13 @@ from xdsl.dialects import arith
 from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
-from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region.types import MemRefType
 from polyc.families.conv.recognise import Convolution, reads_pixels
-from polyc.families.conv.schedules import PIXELS, fault
+from polyc.families.conv.schedules import PIXELS
 from polyc.lowering.region_to_gpu.contracted import (
     Contracted,
     K,
@@ -33,14 +31,11 @@ from polyc.lowering.region_to_gpu.contracted import (
     N,
     Operand,
     Target,
-    check_reduction,
-    check_structure,
 )
-from polyc.lowering.region_to_gpu.frame import Frame, refuse_choice
+from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Walked
 from polyc.lowering.region_to_gpu.point import Held, MakePoint, Point
-from polyc.lowering.region_to_gpu.split import Split
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import affine_dim, ceil_div
 
@@ -54,19 +49,6 @@ class ConvLowering(Walked):
     @property
     def kernel(self) -> KernelOp:
         return self.conv.kernel
-
-    def check(self, plan: ScheduleOp) -> None:
-        check_reduction(self.conv.reduce.label, plan)
-        check_structure(plan, follows=False)
-        Split.refuse(plan, "no convolution has, whose steps go over filters' taps too")
-        if plan.integers("cluster") != (1, 1):
-            why = "region-to-gpu does not build yet for a convolution"
-            refuse_choice(plan, "cluster", why, "[1, 1]")
-        why = fault(self.conv, plan)
-        if record_of(plan.algo_choice)["conv"] != "implicit_gemm":
-            why = "stores the columns of the image; run region-im2col, and plan-select again"
-        if why is not None:
-            raise PolycError("UnsupportedPlan", f"plan {plan.variant.data!r} {why}", plan)
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
         conv = self.conv

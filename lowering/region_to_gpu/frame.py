@@ -8,7 +8,7 @@ and the symbols of the region as arguments.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 from xdsl.ir import Block, BlockArgument, Region, SSAValue
 
@@ -33,8 +33,8 @@ class Lowering(Protocol):
         """The region."""
         ...
 
-    def check(self, plan: ScheduleOp) -> None:
-        """Raises PolycError where the schedule speaks of what the region does not have."""
+    def check_form(self, plan: ScheduleOp) -> None:
+        """Raises PolycError where the region does not have the form that the schedule builds of."""
         ...
 
     def launch(self, plan: ScheduleOp) -> LaunchOp:
@@ -130,18 +130,6 @@ def check_whole(kernel: KernelOp, plan: ScheduleOp) -> None:
             "and this one goes in parts; run region-expand-together first",
             op,
         )
-
-
-def refuse_choice(plan: ScheduleOp, field: str, why: str, there: str) -> NoReturn:
-    """Refuse a field of a plan that is not obeyed; ``there`` is what to write instead.
-
-    Raises PolycError ``UnsupportedPlan``.
-    """
-    raise PolycError(
-        "UnsupportedPlan",
-        f"plan {plan.variant.data!r} asks for a {field} that {why}; use {there}",
-        plan,
-    )
 
 
 def alignments(kernel: KernelOp, plan: ScheduleOp) -> list[int]:

@@ -21,7 +21,7 @@ from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr, IntsAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
-from polyc.lowering.region_to_gpu.frame import Frame, alignments
+from polyc.lowering.region_to_gpu.frame import Frame, alignments, check_whole
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid, blocks_of
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit
@@ -35,9 +35,9 @@ class Walked(ABC):
     def kernel(self) -> KernelOp:
         """The region."""
 
-    @abstractmethod
-    def check(self, plan: ScheduleOp) -> None:
-        """Raises PolycError where the schedule speaks of what the region does not have."""
+    def check_form(self, plan: ScheduleOp) -> None:
+        """Refuse a region whose reductions go in parts that the schedule takes whole."""
+        check_whole(self.kernel, plan)
 
     @abstractmethod
     def grids(self, plan: ScheduleOp) -> list[Grid]:
@@ -113,7 +113,8 @@ class Builder(ABC):
                 self.emit.op(op)
         body.add_ops([op for op in inner if not isinstance(op, SharedTileOp)])
         order = plan.raster.data, plan.integer("group")
-        loop = tile.TileLoopOp(sizes, grid.tile, Region(body), *order)
+        pingpong = plan.flag("pingpong")
+        loop = tile.TileLoopOp(sizes, grid.tile, Region(body), *order, pingpong=pingpong)
         self.emit.op(located(loop, self.kernel.yield_op))
 
     def within(self, scope: Callable[[], None]) -> list[Operation]:

@@ -32,12 +32,10 @@ from polyc.families.loops.recognise import (
     reductions_in,
     size_of,
     spaces_of,
-    split_size,
     turned_reads,
     type_of,
 )
-from polyc.families.loops.schedules import check_cached
-from polyc.lowering.region_to_gpu.frame import Frame, check_whole, refuse_choice
+from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW, Held, Point, Wanted
@@ -62,24 +60,6 @@ class LoopsLowering(Walked):
     @property
     def kernel(self) -> KernelOp:
         return self.loops.kernel
-
-    def check(self, plan: ScheduleOp) -> None:
-        """Refuse what loops do not have; PolycError ``UnsupportedPlan``."""
-        check_whole(self.kernel, plan)
-        check_cached(self.loops, plan)
-        rows, columns, _ = plan.tile_sizes
-        if plan.integer("split_k") > 1:
-            if split_size(self.kernel, (rows, columns)) is None:
-                why = "shares reductions that the rows of a tile do not part alike"
-                refuse_choice(plan, "split_k", why, "1")
-            if plan.flag("persistent"):
-                refuse_choice(plan, "split_k", "a persistent kernel does not have", "1")
-        for name, taken, there in (
-            ("cluster", max(plan.integers("cluster")) > 1, "[1, 1]"),
-            ("raster", plan.raster.data not in ("row", "grouped"), '"row" or "grouped"'),
-        ):
-            if taken:
-                refuse_choice(plan, name, "loops do not have", there)
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
         """A block has a tile of each space of outputs, and walks some axes of it."""

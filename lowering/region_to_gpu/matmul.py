@@ -27,15 +27,11 @@ from polyc.lowering.region_to_gpu.contracted import (
     Operand,
     Target,
     along,
-    check_reduction,
-    check_structure,
 )
-from polyc.lowering.region_to_gpu.frame import check_whole
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Walked
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Wanted, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
-from polyc.lowering.region_to_gpu.split import Split
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import affine_dim
 
@@ -49,12 +45,6 @@ class GemmLowering(Walked):
     @property
     def kernel(self) -> KernelOp:
         return self.gemm.kernel
-
-    def check(self, plan: ScheduleOp) -> None:
-        check_reduction(self.gemm.names, plan)
-        Split.check(plan)
-        check_structure(plan, bool(self.gemm.follow))
-        check_whole(self.kernel, plan)
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
         *batch, m, n = (

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import StringAttr, f32
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -30,8 +30,7 @@ from polyc.dialects.region.together import StateOp
 from polyc.dialects.region.types import ValType
 from polyc.families.facts import holds_always
 from polyc.families.rows.recognise import Rows
-from polyc.families.rows.schedules import known_sizes
-from polyc.lowering.region_to_gpu.frame import check_whole, refuse_choice
+from polyc.families.rows.schedules import is_resident, known_sizes
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted, element_of
@@ -56,22 +55,9 @@ class RowsLowering(Walked):
     def kernel(self) -> KernelOp:
         return self.rows.kernel
 
-    def check(self, plan: ScheduleOp) -> None:
-        """Refuse what rows do not have; PolycError ``UnsupportedPlan``."""
-        for field, taken, there in (
-            ("cluster", plan.integers("cluster") != (1, 1), "[1, 1]"),
-            ("persistent", plan.flag("persistent"), "false"),
-            ("raster", plan.raster.data != "row", '"row"'),
-        ):
-            if taken:
-                refuse_choice(plan, field, "region-to-gpu does not build for rows", there)
-        if _is_resident(plan):
-            check_whole(self.kernel, plan)
-        if plan.integer("split_k") > 1:
-            if _is_resident(plan):
-                refuse_choice(plan, "split_k", "a kernel that keeps rows does not have", "1")
-            if plan.tile_sizes[0] > 1:
-                refuse_choice(plan, "split_k", "shares one row, and its tile has several", "1")
+    def check_form(self, plan: ScheduleOp) -> None:
+        if is_resident(plan):
+            super().check_form(plan)
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
         """A block takes several rows of the innermost axis, and one point of the others."""
@@ -79,14 +65,10 @@ class RowsLowering(Walked):
         return [Grid.of(plan, axes[:-1], *axes[-1:])]
 
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> RowBuilder:
-        return (Resident if _is_resident(plan) else Streaming)(self.rows, plan, grids)
+        return (Resident if is_resident(plan) else Streaming)(self.rows, plan, grids)
 
 
 LOWERING = RowsLowering
-
-
-def _is_resident(plan: ScheduleOp) -> bool:
-    return plan.algo_choice.data["rows"] == StringAttr("resident")
 
 
 class RowBuilder(Builder):
@@ -146,7 +128,7 @@ class RowBuilder(Builder):
     def has_tail(self) -> bool:
         """Whether a tile may go beyond the end of a row."""
         width = self.plan.tile_sizes[1]
-        if not _is_resident(self.plan):
+        if not is_resident(self.plan):
             return not self.multiple_of(width)
         facts, symbols = known_sizes(self.rows, self.plan), self.rows.kernel.symbol_names
         return not holds_always(Assumption(self.rows.length - width, "=="), facts, symbols)

@@ -19,11 +19,7 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
-from polyc.lowering.region_to_gpu.frame import refuse_choice
 from polyc.rewriting.emit import Emit, affine_dim, ceil_div
-
-COLUMNS = 8
-"""Columns of an accumulator that four threads of a warp hold together: the least share."""
 
 
 @dataclass(frozen=True)
@@ -45,38 +41,6 @@ class Split:
         """None where each CTA has a tile of its own."""
         parts = plan.integer("split_k")
         return None if parts == 1 else Split(parts)
-
-    @staticmethod
-    def check(plan: ScheduleOp) -> None:
-        """Refuse a ``split_k`` that a product's kernel does not have.
-
-        Raises PolycError ``UnsupportedPlan``.
-        """
-        split = Split.of(plan)
-        if split is None:
-            return
-        columns = plan.tile_sizes[1]
-        if plan.mma.data != "wgmma":
-            refuse_choice(plan, "split_k", "only kernels of wgmma have", "1")
-        if plan.flag("persistent"):
-            refuse_choice(plan, "split_k", "a persistent kernel does not have", "persistent false")
-        if plan.integers("cluster") != (1, 1):
-            refuse_choice(
-                plan, "split_k", "takes the CTAs of a cluster for itself", "it with cluster [1, 1]"
-            )
-        if split.parts not in (2, 4, 8) or columns % (COLUMNS * split.parts):
-            refuse_choice(
-                plan,
-                "split_k",
-                f"does not share out {columns} columns by {COLUMNS}",
-                f"2, 4 or 8, of a tile of a multiple of {COLUMNS * split.parts} columns",
-            )
-
-    @staticmethod
-    def refuse(plan: ScheduleOp, why: str) -> None:
-        """Refuse every ``split_k`` but 1; raises PolycError ``UnsupportedPlan``."""
-        if Split.of(plan) is not None:
-            refuse_choice(plan, "split_k", why, "1")
 
     def grid(self, tiles: Sequence[Dim]) -> list[Dim]:
         """CTAs along each axis of the output, the cluster's neighbours innermost."""

@@ -22,8 +22,9 @@ from polyc.rewriting.emit import Emit, affine_dim, ceil_div
 class LowerTileCoordinates(RewritePattern):
     """Block ``b`` of a grid of ``R x C`` tiles, by the raster.
 
-    ``row``: tile (b / C, b mod C).  ``grouped`` by G: bands of G tile rows; within a band of
-    height h (G, or what is left), tile (band·G + b' mod h, b' / h) for the band's b'-th block.
+    ``row``: tile (b / C, b mod C).  ``column``: (b mod R, b / R).  ``grouped`` by G: bands of G
+    tile rows; within a band of height h (G, or what is left), tile (band·G + b' mod h, b' / h) for
+    the band's b'-th block.
     With axes before these two, the matrices of R·C tiles follow one another.
     With ``cluster`` neighbouring blocks share a tile, as many as a cluster has.
     Legality: the grid has exactly as many blocks (or clusters) as there are tiles, which the

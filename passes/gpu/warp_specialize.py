@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.context import Context
@@ -18,7 +18,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentType
+from polyc.dialects.gpu.types import FragmentType, SharedType
 from polyc.passes.support.gpu.guards import guards_of
 from polyc.passes.support.gpu.pipeline_parts import (
     check_stages,
@@ -54,7 +54,8 @@ class SpecializeWarps(RewritePattern):
     Of a pipeline in a tile loop each role runs the tile loop: the producer goes on to the next
     tile's copies while the consumers finish theirs.  The ring's iterations count on from tile to
     tile, and the last slot of a tile is released when its contracts are done.  Where a copy is
-    multicast the ring spans the cluster.
+    multicast the ring spans the cluster.  With ``pingpong`` a consumer computes whole tiles, every
+    one of so many, and a shared tile through which it stores them has a slot for each.
 
     Legality: all copies are ``loader "tma"`` and all contracts ``wgmma``; the pipeline stands
     in the kernel's own block, or in a tile loop there, and its bound is the same for all tiles;
@@ -77,11 +78,22 @@ class SpecializeWarps(RewritePattern):
                 "specialised kernel has 128 more than its consumers",
                 kernel,
             )
+        turns = tiles is not None and tiles.pingpong is not None
+        if turns and consumers < 2:
+            raise PolycError(
+                "NoTurns",
+                f"{consumers} consumer takes no turns; give a kernel with pingpong 384 threads",
+                kernel,
+            )
         check_stages(op)
-        check_threads(op, consumers * WARPGROUP)
+        together = 1 if turns else consumers
+        check_threads(op, together * WARPGROUP)
         emit = Emit()
         peers = kernel.cluster_size if any(c.multicast is not None for c in copies_of(op)) else 1
-        ring = emit.value(tile.RingOp(op.stages.value.data, consumers, peers), "ring")
+        ring = emit.value(tile.RingOp(op.stages.value.data, together, peers), "ring")
+        own: Turns | None = None
+        if turns:
+            own = Turns(emit.value(tile.OrderBarrierOp(consumers), "turns"), consumers)
         outer: Operation = op if tiles is None else tiles
         if tiles is not None and is_inside(op.bound, tiles):
             raise PolycError(
@@ -99,7 +111,7 @@ class SpecializeWarps(RewritePattern):
             )
         else:
             self.produce_tiles(op, tiles, loading, ring, count, producer)
-        consumer = self.consumer(op, tiles, computing, ring, count)
+        consumer = self.consumer(op, tiles, computing, ring, count, own)
         block = outer.parent_block()
         assert block is not None
         before = [o for o in block.ops if self.belongs_to_consumers(o, outer)]
@@ -113,12 +125,16 @@ class SpecializeWarps(RewritePattern):
         middle = consumer.ops if tiles is None else [tiles]
         for moved in (*before, *middle, *after):
             moved.detach()
+        if own is not None and tiles is not None:
+            middle = [own.shared_out(tiles, rewriter)]
         budget, kernel.registers = kernel.registers, None
+        computed = [*before, *middle, *after]
         roles = tile.RolesOp(
             consumers,
             budget.data if budget is not None else (0, 0),
             region_of([*producer.ops, tile.YieldOp()]),
-            region_of([*before, *middle, *after, tile.YieldOp()]),
+            region_of([*computed, tile.YieldOp()]) if own is None else own.body(computed),
+            independent=own is not None,
         )
         roles.location = op.location
         rewriter.insert(
@@ -212,8 +228,9 @@ class SpecializeWarps(RewritePattern):
         part: list[Operation],
         ring: SSAValue,
         count: SSAValue,
+        turns: Turns | None,
     ) -> Emit:
-        """The consumers' loop, in the pipeline's place."""
+        """The consumers' loop, in the pipeline's place; where they take turns, within one."""
         emit = Emit()
         first: SSAValue | None = None
         if tiles is not None:
@@ -241,6 +258,8 @@ class SpecializeWarps(RewritePattern):
             value: emit.value(tile.FragmentOp(cast(FragmentType, value.type)), value.name_hint)
             for value in computed_operands(part)
         }
+        if turns is not None:
+            emit.op(tile.OrderEnterOp(turns.order, turns.number))
         if not twins:
             emit.loop(count, lambda inner, i: step(inner, i, {}), hint="i")
         else:
@@ -253,6 +272,8 @@ class SpecializeWarps(RewritePattern):
             odd = emit.compare("eq", emit.apply(affine_dim(0) % 2, [count]), emit.index(1))
             last = emit.apply(affine_dim(0) - 1, [count], hint="i")
             emit.when(odd, lambda then: step(then, last, {}))
+        if turns is not None:
+            emit.op(tile.OrderLeaveOp(turns.order, turns.number))
         emit.op(tile.AwaitOp(0))
         if first is not None:
             some = emit.compare("sgt", count, emit.index(0))
@@ -261,6 +282,68 @@ class SpecializeWarps(RewritePattern):
                 lambda then: then.ops.append(tile.RingReleaseOp(ring, of_ring(then, count, -1))),
             )
         return emit
+
+
+@dataclass
+class Turns:
+    """Consumers that take turns: each has every ``count``-th tile of the CTA.
+
+    They issue their contracts one after another, in the ``order``, so that one's epilogue runs
+    beside another's.  ``number`` says which consumer it is.
+    """
+
+    order: SSAValue
+    count: int
+    block: Block = field(default_factory=lambda: Block(arg_types=[INDEX]))
+
+    @property
+    def number(self) -> SSAValue:
+        return self.block.args[0]
+
+    def shared_out(self, tiles: tile.TileLoopOp, rewriter: PatternRewriter) -> tile.TileLoopOp:
+        """The loop over a consumer's own tiles; each has a slot of the shared tiles that it fills.
+
+        Raises PolycError ``TileShared`` where something else than copies uses one of these.
+        """
+        copies = [op for op in tiles.body.block.ops if isinstance(op, tile.CopyOp)]
+        filled = dict.fromkeys(c.target for c in copies if isinstance(c.target.type, SharedType))
+        for held in filled:
+            kind = held.type
+            assert isinstance(kind, SharedType)
+            for use in held.uses:
+                if use.operation not in copies or kind.ring.data != 1:
+                    raise PolycError(
+                        "TileShared",
+                        f"{use.operation.name} uses a tile of which each consumer needs one; with "
+                        "pingpong only copies of a tile can",
+                        use.operation,
+                    )
+            ring = SharedType.of(kind.sizes, kind.element_type, kind.swizzle_bytes, self.count)
+            new = rewriter.replace_value_with_new_type(held, ring)
+            for copy in [op for op in tiles.body.block.ops if isinstance(op, tile.CopyOp)]:
+                if copy.target is new:
+                    Rewriter.replace_op(copy, copy.like(slot=self.number))
+                elif copy.source is new:
+                    Rewriter.replace_op(copy, copy.like(source_slot=self.number))
+        body = tiles.detach_region(tiles.body)
+        made = tile.TileLoopOp(
+            list(tiles.sizes),
+            tiles.tile.data,
+            body,
+            tiles.raster.data,
+            tiles.group.value.data,
+            tiles.reversed is not None,
+            self.number,
+            self.count,
+        )
+        made.attributes.update(tiles.attributes)
+        return located(made, tiles)
+
+    def body(self, ops: Sequence[Operation]) -> Region:
+        """What each of them does."""
+        self.number.name_hint = "w"
+        self.block.add_ops([*ops, tile.YieldOp()])
+        return Region(self.block)
 
 
 def computed_operands(part: Sequence[Operation]) -> list[SSAValue]:

@@ -29,6 +29,7 @@ from polyc.dialects.region.types import MemRefType
 from polyc.families.family import Family, Recognised, bad_plan, schedules_of
 from polyc.families.loops.schedules import LOOPS, remarks
 from polyc.families.registry import FAMILIES
+from polyc.passes.region.im2col import MaterializeColumns, stores_columns
 from polyc.passes.region.merge_axes import MergeAxes
 from polyc.passes.support.plan.given import GivenPlan, name_of, read_plan, user_schedule
 from polyc.rewriting.driver import rewrite
@@ -76,9 +77,7 @@ class SelectPlan(RewritePattern):
                 try:
                     self._apply(given, schedules, op, family, taken)
                 except PolycError as error:
-                    if error.kind == "BadPlan":
-                        error.located(given.place())
-                    raise
+                    raise error.located(given.place()) from None
         rewriter.insert(schedules, InsertPoint.after(op))
 
     def _apply(
@@ -98,11 +97,32 @@ class SelectPlan(RewritePattern):
                 f"the plan has two objects for variant {names[i]!r} of region "
                 f"@{kernel.sym_name.data}, the other at {taken[i].place()}; give one",
             )
-        schedules[i] = chosen = user_schedule(schedules[i], given.fields)
+        chosen = user_schedule(schedules[i], given.fields)
+        if stores_columns(chosen):
+            schedules[i] = self._stored(chosen, given)
+            return
+        schedules[i] = chosen = family.completed(kernel, chosen, given.said)
         for fact in chosen.when.data:
             if (fault := unknown_symbol(fact, kernel.symbol_names)) is not None:
                 raise bad_plan(chosen, f"is not for this region: {fault}")
-        family.check(kernel, chosen)
+        found = family.recognise(kernel)
+        try:
+            family.check_found(found, chosen)
+        except PolycError as error:
+            wrong = (name for name, _ in family.misstated(found, chosen) if name in given.said)
+            raise error.located(given.place(next(wrong, None))) from None
+
+    @staticmethod
+    def _stored(chosen: ScheduleOp, given: GivenPlan) -> ScheduleOp:
+        """The schedule that has a region taken apart; raises PolycError where it says more."""
+        if more := sorted(given.said - {"algo_choice"}):
+            raise PolycError(
+                "BadPlan",
+                f"the plan stores the columns of @{chosen.region.string_value()} and gives "
+                f"{', '.join(more)} too, which are a convolution's; give them of the product",
+                given.place(more[0]),
+            )
+        return chosen
 
 
 def _check_edges(graph: GraphOp) -> None:
@@ -140,7 +160,8 @@ class PlanSelectPass(ModulePass):
     Axes that ``region-merge-axes`` makes one are one first, where that pass has not run: without,
     a product of matrices would be loops.  ``plan`` names a JSON file with fields of the user's own
     (S8.1), laid over the variant that it names or over the first; a list of such objects is taken
-    one by one.
+    one by one.  A region whose plan chooses ``im2col`` is taken apart (``region-im2col``), and its
+    parts get schedules of their own, to which objects of the list may give fields.
     """
 
     name = "plan-select"
@@ -157,9 +178,19 @@ class PlanSelectPass(ModulePass):
             if isinstance(graph, GraphOp):
                 _check_edges(graph)
         given = [] if self.plan is None else read_plan(self.plan)
-        regions = [kernel.sym_name.data for kernel in op.ops if isinstance(kernel, KernelOp)]
-        for schedule in given:
-            if regions:
-                name_of(schedule, "region", regions[0], regions)
         rewrite(op, [MergeAxes()])
-        rewrite(op, [SelectPlan(self.arch, given)])
+        whole = _names(op)
+        first = [one for one in given if one.region is None or one.region in whole]
+        rewrite(op, [SelectPlan(self.arch, first)])
+        rewrite(op, [MaterializeColumns()])
+        parts = [name for name in _names(op) if name not in whole]
+        rest = [one for one in given if one not in first]
+        for one in rest:
+            name_of(one, "region", "", [*whole, *parts])
+        rewrite(op, [MergeAxes()])
+        rewrite(op, [SelectPlan(self.arch, rest)])
+
+
+def _names(module: ModuleOp) -> list[str]:
+    """The regions of a module."""
+    return [op.sym_name.data for op in module.ops if isinstance(op, KernelOp)]

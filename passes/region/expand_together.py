@@ -9,6 +9,7 @@ of the region that is expanded.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -17,9 +18,11 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.fields import RESTATED
 from polyc.dialects.region import KernelOp, ReduceTogetherOp
 from polyc.dialects.region.kernel import kernel_of
 from polyc.families.family import schedules_of
+from polyc.families.registry import BY_NAME
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.equal_ops import merge_equal
 from polyc.rewriting.region.chunks import chunk_ops, copy_of, together
@@ -91,3 +94,12 @@ class RegionExpandTogether(ModulePass):
         for kernel in kernels:
             if not together(kernel):
                 merge_equal(kernel.body)
+                for plan in schedules_of(kernel):
+                    _say_anew(plan, kernel)
+
+
+def _say_anew(plan: ScheduleOp, kernel: KernelOp) -> None:
+    """Give a schedule the fields that say what its region is now: its epilogue is another one."""
+    family = BY_NAME[cast("str", plan.pattern)]
+    anew = family.completed(kernel, plan, ()).properties
+    plan.properties.update((name, anew[name]) for name in RESTATED)

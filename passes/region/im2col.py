@@ -230,8 +230,12 @@ def _schedules(kernel: region.KernelOp) -> list[ScheduleOp]:
 
 
 def _planned(kernel: region.KernelOp) -> bool:
-    wanted = StringAttr("im2col")
-    return any(s.algo_choice.data.get("conv") == wanted for s in _schedules(kernel))
+    return any(map(stores_columns, _schedules(kernel)))
+
+
+def stores_columns(plan: ScheduleOp) -> bool:
+    """Whether a schedule has its region taken apart."""
+    return plan.algo_choice.data.get("conv") == StringAttr("im2col")
 
 
 def _reads_columns(kernel: region.KernelOp) -> bool:

@@ -27,7 +27,7 @@ def _coordinates(cta: Cta, op: tile.TileCoordinatesOp) -> None:
     """Walk the tiles in the raster's order until the block's own."""
     sizes = cta.numbers(op.sizes)
     *outer, rows, columns = (-(-n // s) for n, s in zip(sizes, op.tile_sizes, strict=True))
-    group = op.group.value.data if op.raster.data == "grouped" else 1
+    group = {"row": 1, "column": max(1, rows), "grouped": op.group.value.data}[op.raster.data]
     order = [
         (row, column)
         for first in range(0, rows, group)

@@ -26,9 +26,16 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.dialects.gpu.tile.flow import YieldOp
 from polyc.dialects.gpu.types import IndexAttr, IntsAttr, index_attr
 
-RASTERS = ("row", "grouped", "shorter", "hilbert")
-"""Orders of the tiles of a matrix: row by row; in bands of ``group`` rows, down each column;
-bands along the shorter side; along Hilbert curves through squares of ``group`` tiles."""
+RASTERS = ("row", "column", "grouped", "shorter", "hilbert")
+"""Orders of the tiles of a matrix: row by row; column by column; in bands of ``group`` rows, down
+each column; bands along the shorter side; along Hilbert curves through squares of ``group`` tiles.
+"""
+
+ONCE = RASTERS[:3]
+"""Those of CTAs that have one tile each."""
+
+BANDS = RASTERS[2:]
+"""Those to which ``group`` says something."""
 
 
 @irdl_op_definition
@@ -38,8 +45,9 @@ class TileCoordinatesOp(IRDLOperation):
     The grid is linear.  ``sizes`` are the output's, ``tile`` the tile's; axes before the last two,
     the row and the column, go outermost.  With ``raster "grouped"`` the CTAs walk ``group`` tile
     rows at a time, down a column of the group and then right, which keeps the operands of
-    neighbouring CTAs in the L2 cache; ``"row"`` walks row by row.  With ``cluster`` the CTAs of a
-    cluster have one tile together, and the grid has as many times more of them.
+    neighbouring CTAs in the L2 cache; ``"row"`` walks row by row, ``"column"`` column by column.
+    With ``cluster`` the CTAs of a cluster have one tile together, and the grid has as many times
+    more of them.
     """
 
     name = "gpu.tile_coordinates"
@@ -88,7 +96,7 @@ class TileCoordinatesOp(IRDLOperation):
         printer.print_op_attributes(self.attributes)
 
     def verify_(self) -> None:
-        _verify_tiles(self, ("grouped", "row"))
+        _verify_tiles(self, ONCE)
         if len(self.coordinates) != len(self.sizes):
             raise VerifyException(
                 f"a tile of {len(self.sizes)} axes has as many first coordinates, not "
@@ -140,7 +148,8 @@ class TileLoopOp(IRDLOperation):
     last two go outermost.  ``raster`` orders the last two axes (``RASTERS``), with ``group`` rows a
     band; ``reversed`` walks rows from the last to the first.  The body sees the tile's first
     coordinates and its ordinal in this CTA: 0, 1, 2, …  With ``share`` the body runs only for tiles
-    whose ordinal is ``share`` modulo ``shares``: independent consumers take turns.
+    whose ordinal is ``share`` modulo ``shares``: independent consumers take turns.  ``pingpong``
+    asks ``gpu-warp-specialize`` to make them, each with tiles of its own; it changes no result.
     """
 
     name = "gpu.tile_loop"
@@ -152,6 +161,7 @@ class TileLoopOp(IRDLOperation):
     group = prop_def(IndexAttr)
     reversed = opt_prop_def(UnitAttr)
     shares = opt_prop_def(IndexAttr)
+    pingpong = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     traits = traits_def(SingleBlockImplicitTerminator(YieldOp))
 
@@ -165,6 +175,7 @@ class TileLoopOp(IRDLOperation):
         reversed: bool = False,
         share: SSAValue | None = None,
         shares: int | None = None,
+        pingpong: bool = False,
     ) -> None:
         super().__init__(
             operands=[list(sizes), share],
@@ -174,6 +185,7 @@ class TileLoopOp(IRDLOperation):
                 "group": index_attr(group),
                 "reversed": UnitAttr() if reversed else None,
                 "shares": None if shares is None else index_attr(shares),
+                "pingpong": UnitAttr() if pingpong else None,
             },
             regions=[body],
         )
@@ -205,9 +217,10 @@ class TileLoopOp(IRDLOperation):
             share = parser.resolve_operand(parser.parse_unresolved_operand(), IndexType())
             parser.parse_keyword("of")
             shares = parser.parse_integer()
+        pingpong = parser.parse_optional_keyword("pingpong") is not None
         attributes = parser.parse_optional_attr_dict_with_keyword()
         body = parser.parse_region(args)
-        op = cls(sizes, tile, body, raster, group, backwards, share, shares)
+        op = cls(sizes, tile, body, raster, group, backwards, share, shares, pingpong)
         if attributes is not None:
             op.attributes.update(attributes.data)
         return op
@@ -223,6 +236,7 @@ class TileLoopOp(IRDLOperation):
             printer.print_ssa_value(self.share)
         if self.shares is not None:
             printer.print_string(f" of {self.shares.value.data}")
+        printer.print_string(" pingpong" if self.pingpong is not None else "")
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=False)
@@ -241,5 +255,7 @@ class TileLoopOp(IRDLOperation):
             )
         if (self.share is None) != (self.shares is None):
             raise VerifyException("a share is one of a number of them: give both")
+        if self.share is not None and self.pingpong is not None:
+            raise VerifyException("pingpong gives each consumer its share of the tiles: drop it")
         if self.shares is not None and self.shares.value.data < 1:
             raise VerifyException(f"tiles are not shared by {self.shares.value.data}")

@@ -9,6 +9,7 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.passes.support.gpu.symbols import enclosing_kernel
@@ -31,10 +32,10 @@ def chosen(emit: Emit, condition: SSAValue, then: SSAValue, other: SSAValue) -> 
 class Raster:
     """An order of the tiles of a grid of ``rows x columns``.
 
-    ``row``: row by row.  ``grouped``: bands of ``group`` rows, in each down a column and then
-    right.  ``shorter``: the same with bands along the shorter side.  ``hilbert``: bands of
-    ``group`` rows in squares of ``group x group``, in each along a Hilbert curve; what is left
-    over at the right and at the bottom goes down a column and then right.
+    ``row``: row by row.  ``column``: column by column.  ``grouped``: bands of ``group`` rows, in
+    each down a column and then right.  ``shorter``: the same with bands along the shorter side.
+    ``hilbert``: bands of ``group`` rows in squares of ``group x group``, in each along a Hilbert
+    curve; what is left over at the right and at the bottom goes down a column and then right.
     """
 
     kind: str
@@ -46,6 +47,8 @@ class Raster:
         """The row and column, in tiles, of tile ``number`` of the order."""
         if self.kind == "row":
             return divided(emit, number, columns), remainder(emit, number, columns)
+        if self.kind == "column":
+            return remainder(emit, number, rows), divided(emit, number, rows)
         if self.kind == "shorter":
             wide = emit.compare("ule", rows, columns)
             down = chosen(emit, wide, rows, columns)
@@ -139,6 +142,13 @@ class LowerTileLoop(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.TileLoopOp, rewriter: PatternRewriter) -> None:
+        if op.pingpong is not None:
+            raise PolycError(
+                "NoTurns",
+                "this loop asks for consumers that take turns, and gpu-warp-specialize made none: "
+                "it holds no pipeline of TMA copies and wgmma contracts; drop pingpong",
+                op,
+            )
         cluster = enclosing_kernel(op).cluster_size
         emit = Emit()
         counts = [

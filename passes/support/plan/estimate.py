@@ -140,7 +140,10 @@ def estimate(
     lines = rows * tiles[gemm.n] + parts * (columns * tiles[gemm.m] // sharing)
     operands = batch * lines * depth * OPERAND_BYTES
     stage = (tile[gemm.m] + parts * tile[gemm.n]) * tile[gemm.k] * OPERAND_BYTES
-    warps, consumers = plan.threads() // plan.target.warp, plan.integer("consumers")
+    warps = plan.threads() // plan.target.warp
+    consumers = plan.integer("consumers") // plan.tiles_at_once
+    # A consumer's warps wait for its turn at a tile, and tell the next one's; the last one's begin.
+    turns = 4 * (2 * outputs + ctas) if plan.tiles_at_once > 1 else 0
     grouped, tma = plan.mma.data == "wgmma", plan.loader.data == "tma"
     columns_of = [part.rhs for part in gemm.parts]
     boxes = _boxes(gemm.lhs, tile) + sum(_share(_boxes(s, tile), sharing) for s in columns_of)
@@ -182,7 +185,8 @@ def estimate(
         barriers=warps * (ctas * (2 if sharing > 1 else 1) if tma else steps + ahead)
         + (0 if staged is None else outputs * (tile[gemm.n] // staged[1]) * 2 * 4 * consumers)
         + meetings * ctas * (warps + 4 * consumers)
-        + ctas * followed.barriers,
+        + ctas * followed.barriers
+        + turns,
         # Every consumer warp waits for a full stage, one producer warp for an empty one; and for
         # the sums of the others.
         mbarrier_waits=(steps * (4 * consumers + 1) if tma else 0)

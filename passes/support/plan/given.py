@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import DictionaryAttr
-
 from polyc.dialects.common.diagnostic import Place, PolycError
 from polyc.dialects.plan import ScheduleOp, plain_field
-from polyc.dialects.plan.fields import record_of
-from polyc.families.family import check_schedule, rings_of
+from polyc.families.family import check_schedule
 from polyc.passes.support.json_text import JsonText, read_json
 
 
@@ -23,6 +20,20 @@ class GivenPlan:
     text: JsonText
     path: tuple[int, ...]
     """Where the object stands in the file: its position in the list, or nothing."""
+
+    @property
+    def region(self) -> object:
+        """What it names as its region, or None."""
+        return self.fields.get("region")
+
+    @property
+    def said(self) -> set[str]:
+        """The fields of a schedule that it gives."""
+        found: set[str] = set()
+        for name, value in self.fields.items():
+            if name not in ("region", "variant", "when") and value is not None:
+                found.update(plain_field(name, value))
+        return found
 
     def place(self, field: str | None = None) -> Place:
         """Where a field, or the object, stands in the file."""
@@ -68,15 +79,10 @@ def user_schedule(base: ScheduleOp, given: Mapping[str, object]) -> ScheduleOp:
     """``base`` with the fields that the user gave.
 
     Nothing is lowered to make it fit: a plan over a resource is refused with the numbers
-    (S8.2).  Rings of shared memory are as deep as the stages that the user gave, where the user
-    says no depth.  Raises PolycError.
+    (S8.2).  Raises PolycError.
     """
-    fields = {**base.to_json(), **given}
-    stages = fields["stages"]
-    if "local_edges" not in given and type(stages) is int:
-        fields["local_edges"] = rings_of([record_of(e) for e in base.local_edges.data], stages)
     try:
-        merged = ScheduleOp.from_json(fields)
+        merged = ScheduleOp.from_json({**base.to_json(), **given})
     except ValueError as error:
         raise PolycError("BadPlan", str(error)) from error
     if merged.arch != base.arch:
@@ -85,39 +91,7 @@ def user_schedule(base: ScheduleOp, given: Mapping[str, object]) -> ScheduleOp:
             f"the plan is for {merged.arch.data}, the pass for {base.arch.data}; give one of both",
         )
     check_schedule(merged)
-    _check_entries(base, merged)
     return merged
-
-
-ENTRIES = {
-    "cache": ("tensor", "where", "at", "pingpong"),
-    "local_edges": ("from", "to", "buffer", "depth"),
-}
-"""What each object in a list of objects says."""
-
-
-def _check_entries(base: ScheduleOp, given: ScheduleOp) -> None:
-    """Refuse an entry that no schedule of the region has: of another axis or tensor, or unknown."""
-    rows: list[tuple[str, Iterable[str], Iterable[str]]] = [
-        ("bind", _axes(given.bind), _axes(base.bind)),
-        ("layout_hints", given.layout_hints.data, base.layout_hints.data),
-        *(("cache", record.data, ENTRIES["cache"]) for record in given.cache),
-        *(("local_edges", record.data, ENTRIES["local_edges"]) for record in given.local_edges),
-    ]
-    for field, names, known in rows:
-        listed = list(dict.fromkeys(known))
-        for name in names:
-            if name not in listed:
-                raise PolycError(
-                    "BadPlan",
-                    f"field {field!r} has no entry for {name!r}; its entries are for "
-                    f"{', '.join(listed) or 'nothing'}",
-                )
-
-
-def _axes(bind: DictionaryAttr) -> list[str]:
-    """The axes whose parts are bound: ``m`` of ``m.i.o``."""
-    return [name.partition(".")[0] for name in bind.data]
 
 
 def name_of(plan: GivenPlan, key: str, default: str, known: Sequence[str]) -> str:

@@ -56,6 +56,10 @@ gpu.module @m arch "sm_90a" symbols [B, M, K, N] {
     gpu.tile_loop (%row, %column, %n) = [%M, %N] tile <128, 256> raster "grouped" 16 {
     // CHECK-NEXT: }
     }
+    // CHECK-NEXT: gpu.tile_loop (%u, %v, %x) = [%M, %N] tile <128, 256> raster "row" 1 pingpong {
+    gpu.tile_loop (%u, %v, %x) = [%M, %N] tile <128, 256> raster "row" 1 pingpong {
+    // CHECK-NEXT: }
+    }
     // CHECK-NEXT: gpu.roles consumers 2 independent registers [24, 240] single_thread producer {
     gpu.roles consumers 2 independent registers [24, 240] single_thread producer {
       // CHECK-NEXT: gpu.yield

@@ -396,7 +396,18 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
 
 // -----
 
-// CHECK: a raster is one of row, grouped, shorter, hilbert, not "zigzag"
+// CHECK: pingpong gives each consumer its share of the tiles: drop it
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%C: !gpu.global<[M, N], f16, align 16> = tensor 0, %M: index = symbol M) threads 384 {
+    gpu.tile_loop (%i, %j, %n) = [%M, %M] tile <64, 64> raster "row" 1 share %M of 2 pingpong {
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a raster is one of row, column, grouped, shorter, hilbert, not "zigzag"
 gpu.module @m arch "sm_90a" symbols [M, N] {
   gpu.kernel @k(%C: !gpu.global<[M, N], f16, align 16> = tensor 0, %M: index = symbol M) threads 384 {
     gpu.tile_loop (%i, %j, %n) = [%M, %M] tile <64, 64> raster "zigzag" 1 {

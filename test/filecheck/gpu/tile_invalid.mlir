@@ -20,10 +20,10 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
 
 // -----
 
-// CHECK: a raster is one of grouped, row, not "column"
+// CHECK: a raster is one of row, column, grouped, not "hilbert"
 gpu.module @m arch "sm_90a" symbols [M, K, N] {
   gpu.kernel @k(%M: index = symbol M) threads 128 {
-    %a, %b = gpu.tile_coordinates[%M, %M] tile <16, 16> raster "column" 8
+    %a, %b = gpu.tile_coordinates[%M, %M] tile <16, 16> raster "hilbert" 8
     gpu.return
   }
 }

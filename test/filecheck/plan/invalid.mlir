@@ -170,6 +170,12 @@ plan.schedule @g variant "v" {
 
 // -----
 
+// CHECK: group is 6; a Hilbert curve fills squares whose side is a power of two
+plan.schedule @g variant "v" {
+  arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [128, 128, 32], stages = 4, warp_tile = [64, 64], vectorize = 8, raster = "hilbert", group = 6}
+
+// -----
+
 // CHECK: an smem_ring has a depth of 2 to 8, got none
 plan.schedule @g variant "v" {
   arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [128, 128, 32], stages = 4, warp_tile = [64, 64], vectorize = 8, local_edges = [{"from" = "a", "to" = "b", "buffer" = "smem_ring"}]}

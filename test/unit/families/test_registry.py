@@ -61,7 +61,7 @@ def test_each_folder_of_rules_is_a_family() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_rules_of_a_family_are_in_the_folder_of_its_name(name: str) -> None:
     family = BY_NAME[name]
-    for rule in (family.recognise, family.propose, family.check_plan):
+    for rule in (family.recognise, family.propose, family.check_plan, family.restate):
         assert rule.__module__.startswith(f"polyc.families.{name}."), rule
 
 
@@ -69,7 +69,8 @@ def test_the_rules_of_a_family_are_in_the_folder_of_its_name(name: str) -> None:
 def test_the_builder_of_a_family_is_in_the_file_of_its_name(name: str) -> None:
     builder = import_module(f"polyc.lowering.region_to_gpu.{name}").LOWERING
     assert builder.__module__ == f"polyc.lowering.region_to_gpu.{name}"
-    made = lowering_of(BY_NAME[name], kernel := example(name))
+    kernel, family = example(name), BY_NAME[name]
+    made = lowering_of(family, family.recognise(kernel))
     assert type(made) is builder and made.kernel is kernel
 
 

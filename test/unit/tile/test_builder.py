@@ -747,6 +747,21 @@ def test_roles_rings_and_turns() -> None:
     )
 
 
+def test_a_tile_loop_whose_consumers_take_turns() -> None:
+    def body(A, X, C, Y) -> None:
+        with T.tile_loop((M, N), tile=(64, 256), raster="row", group=1, pingpong=True) as (i, j, n):
+            T.barrier()
+
+    same(
+        body,
+        """
+    gpu.tile_loop (%i, %j, %n) = [%M, %N] tile <64, 256> raster "row" 1 pingpong {
+      gpu.barrier
+    }
+""",
+    )
+
+
 def test_who_and_where() -> None:
     def body(A, X, C, Y) -> None:
         thread = T.thread_id()

@@ -214,7 +214,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         (
             "polyc compile ok.mlir --arch sm_90a --plan wide.json",
-            "ok.mlir:3:1: error[ResourceExceeded]: plan 'tma_split8' of region @gemm_bias_relu: ",
+            "wide.json:1:1: error[ResourceExceeded]: plan 'tma_split8' of region @gemm_bias_relu: ",
         ),
         ("polyc run ok.mlir", "ok.mlir:3:1: error[MissingSize]: "),
         ("polyc run ok.mlir --set M=-1", "error[BadSize]: --set M=-1: a size is 0 or more"),

@@ -50,7 +50,7 @@
 // TWO: stages = 2,
 // TWO: local_edges = [{"from" = "X", "to" = "acc", "buffer" = "smem_ring", "depth" = 2}, {"from" = "Wt", "to" = "acc", "buffer" = "smem_ring", "depth" = 2},
 
-// SHALLOW: error[BadPlan]: plan 'cp_async16' has an smem_ring from X of depth 2 and 3 stages; the ring is the pipeline's, so give both one number
-// OUTPUT: error[BadPlan]: plan 'cp_async16' has an smem_ring from acc to mul; rings go from X and Wt to acc
+// SHALLOW: error[BadPlan]: plan 'cp_async16' says local_edges [{"from": "X", "to": "acc", "buffer": "smem_ring", "depth": 2}
+// OUTPUT: error[BadPlan]: plan 'cp_async16' says local_edges [{"from": "acc", "to": "mul", "buffer": "smem_ring", "depth": 3}
 // ODD: error[BadPlan]: plan 'cp_async16' gathers 32x16 elements by 8 with 512 threads, which does not come out even; change the tile or the warp_tile
 // EMPTY: error[BadPlan]: plan 'tma' loads by tma, and a tensor map has no empty axis; add "C >= 1" to its when

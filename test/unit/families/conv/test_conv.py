@@ -45,6 +45,7 @@ from polyc.test.support.gemm_programs import (
     tiles,
 )
 from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed
+from polyc.test.support.gpu_text import refusal as refused
 from polyc.test.support.im2col_programs import GEOMETRIES
 from polyc.test.support.sketch import Sketch
 from polyc.test.support.split_programs import run
@@ -490,15 +491,9 @@ def scheduled(arch: str, *edits: tuple[str, str]) -> str:
     [
         (
             "sm_80",
-            [('"depth" = 3', '"depth" = 4')],
-            "plan 'cp_async16' has an smem_ring from X of depth 4 and 3 stages; the ring is the "
-            "pipeline's, so give both one number",
-        ),
-        (
-            "sm_80",
             [('"conv" = "implicit_gemm"', '"conv" = "im2col"')],
-            "plan 'cp_async16' stores the columns of the image; run region-im2col, and plan-select "
-            "again",
+            "plan 'cp_async16' stores the columns of the image first; run region-im2col, and "
+            "plan-select again",
         ),
         (
             "sm_90a",
@@ -512,13 +507,22 @@ def scheduled(arch: str, *edits: tuple[str, str]) -> str:
             "the plan tensorizes 'sum' and the region reduces 'acc'",
         ),
     ],
-    ids=["ring", "im2col", "cluster", "tensorize"],
+    ids=["im2col", "cluster", "tensorize"],
 )
 def test_plans_that_are_not_built_are_refused(
     arch: str, edits: Sequence[tuple[str, str]], message: str
 ) -> None:
     text = scheduled(arch, *edits)
-    assert_refused(text, "UnsupportedPlan", message, "plan.schedule", "region-to-gpu")
+    kind = "UnsupportedPlan" if "tensorize" in message or "asks for" in message else "BadPlan"
+    assert_refused(text, kind, message, "plan.schedule", "region-to-gpu")
+
+
+def test_a_ring_of_another_depth_is_refused() -> None:
+    error = refused(scheduled("sm_80", ('"depth" = 3', '"depth" = 4')), "region-to-gpu")
+    assert error.kind == "BadPlan" and error.message.startswith(
+        'plan \'cp_async16\' says local_edges [{"from": "X", "to": "acc", "buffer": "smem_ring", '
+        '"depth": 4}'
+    )
 
 
 # CUDA ------------------------------------------------------------------------------------

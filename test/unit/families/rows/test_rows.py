@@ -247,7 +247,7 @@ def test_a_plan_may_hold_longer_rows(tmp_path: Path) -> None:
     [
         ("softmax", {"when": []}, 'keeps a row of N in a tile of 1024 columns; add "-N >= -1024" to its when, or choose streaming'),
         ("one_row", {"tile": [4, 1024, 1]}, "has a tile of 4 rows, and the region has one"),
-        ("softmax", {"algo_choice": {"loops": "serial"}}, "rows have mma none and a choice of rows"),
+        ("softmax", {"algo_choice": {"loops": "serial"}}, "chooses a way for loops, and the region is rows"),
     ],
 )  # fmt: skip
 def test_a_plan_that_does_not_hold_the_row_is_refused(

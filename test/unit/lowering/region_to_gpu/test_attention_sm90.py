@@ -368,31 +368,28 @@ REFUSED = {
     "persistent": (
         "causal",
         ("persistent = false", "persistent = true"),
-        "a persistent kernel whose tiles see other keys each, which region-to-gpu does not build "
-        "yet for attention; use false",
+        "a persistent that tiles that see other keys each lack; use false",
     ),
     "hilbert": (
         "causal",
         ('raster = "grouped"', 'raster = "hilbert"'),
-        "the raster 'hilbert', which region-to-gpu does not build yet for attention; use "
-        '"row" or "grouped"',
+        'a raster that region-to-gpu does not build yet for attention; use "row" or "grouped"',
     ),
     "grouped": (
         "full",
         ('raster = "row"', 'raster = "grouped"'),
-        "a persistent kernel in groups, which region-to-gpu does not build yet for attention; use "
-        '"row"',
+        'a raster that region-to-gpu does not build yet for attention; use "row"',
     ),
     "cluster": (
         "causal",
         ("cluster = [1, 1]", "cluster = [2, 1]"),
-        "a cluster, which region-to-gpu does not build yet for attention; use [1, 1]",
+        "a cluster that region-to-gpu does not build yet for attention; use [1, 1]",
     ),
     "two passes": (
         "full",
         ('"attention" = "streaming_softmax"', '"attention" = "streaming_softmax_2pass"'),
-        "two passes over the keys, which region-to-gpu does not build yet for attention; use "
-        "streaming_softmax",
+        "a way of attention (streaming_softmax_2pass) that region-to-gpu does not build yet for "
+        "attention; use streaming_softmax",
     ),
 }
 

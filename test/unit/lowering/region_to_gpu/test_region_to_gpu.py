@@ -425,17 +425,12 @@ def test_a_condition_over_a_stranger_is_refused() -> None:
 
 NOT_BUILT = {
     "cluster": ("cluster = [1, 1]", "cluster = [1, 2]", "[1, 1], neighbours along the rows"),
-    "pingpong": ("pingpong = false", "pingpong = true", "false"),
-    "raster": ('raster = "grouped"', 'raster = "hilbert"', '"row" or "grouped"'),
 }
 
 
 @pytest.mark.parametrize(("said", "asked", "there"), NOT_BUILT.values(), ids=NOT_BUILT)
 def test_a_choice_that_is_not_built_is_refused(said: str, asked: str, there: str) -> None:
     text = persistent().replace(said, asked, 1)
-    if said.startswith("pingpong"):
-        # A consumer has a tile of its own then.
-        text = text.replace("tile = [128, 128, 64]", "tile = [64, 128, 64]", 1)
     message = (
         f"plan 'tma_small' asks for a {said.split()[0]} that region-to-gpu does not build yet; "
         f"use {there}"

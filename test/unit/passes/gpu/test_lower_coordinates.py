@@ -77,7 +77,7 @@ def test_lower_tile_coordinates_row_by_row(m: int, n: int, sizes: tuple[int, int
 @settings(max_examples=50)
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=3, max_size=5),
-    raster=st.sampled_from(["row", "grouped"]),
+    raster=st.sampled_from(["row", "column", "grouped"]),
     group=st.integers(1, 4),
 )
 def test_lower_tile_coordinates_takes_axes_before_the_last_two_outermost(
@@ -104,6 +104,8 @@ def test_lower_tile_coordinates_takes_axes_before_the_last_two_outermost(
     tiles_of = [(r, c) for r in range(rows) for c in range(columns)]
     if raster == "grouped":
         tiles_of = list(in_bands(rows, columns, group))
+    if raster == "column":
+        tiles_of = [(r, c) for c in range(columns) for r in range(rows)]
     wanted = [(*b, 2 * r, 3 * c) for b in np.ndindex(*outer) for r, c in tiles_of]
     machine = Machine(threads=len(wanted), block=np.arange(len(wanted)))
     for argument, size in zip(only(module, KernelOp).body.block.args[1:], sizes, strict=True):

@@ -158,6 +158,47 @@ def test_both_roles_walk_the_tiles() -> None:
     ]
 
 
+def test_consumers_take_turns_over_tiles_of_their_own() -> None:
+    text = persistent(share="pingpong").replace("threads 256", "threads 384")
+    module = run(text, PASS)
+    op = only(module, tile.RolesOp)
+    assert op.independent is not None and op.consumers.value.data == 2
+    assert only(module, tile.RingOp).consumers.value.data == 1
+    loads, computes = (loop_of(region) for region in (op.producer, op.consumer))
+    assert loads.share is None and computes.shares is not None
+    assert computes.share is op.consumer.block.args[0] and computes.shares.value.data == 2
+    assert computes.pingpong is None and loads.pingpong is None
+    names = [o.name for o in computes.walk() if o.name.startswith("gpu.")]
+    assert names == [
+        "gpu.tile_loop",
+        "gpu.fragment",
+        "gpu.fill",
+        "gpu.order_enter",
+        "gpu.ring_wait",
+        "gpu.contract",
+        "gpu.await",
+        "gpu.ring_release",
+        "gpu.order_leave",
+        "gpu.await",
+        "gpu.ring_release",
+        "gpu.yield",
+    ]
+
+
+def test_one_consumer_takes_no_turns() -> None:
+    message = "1 consumer takes no turns; give a kernel with pingpong 384 threads"
+    assert_refused(persistent(share="pingpong"), "NoTurns", message, "gpu.kernel", PASS)
+
+
+def test_turns_without_a_pipeline_are_refused() -> None:
+    text = persistent(share="pingpong").replace('loader "tma"', 'loader "cp_async"')
+    message = (
+        "this loop asks for consumers that take turns, and gpu-warp-specialize made none: it holds "
+        "no pipeline of TMA copies and wgmma contracts; drop pingpong"
+    )
+    assert_refused(text, "NoTurns", message, "gpu.tile_loop", PASS, "gpu-lower-coordinates")
+
+
 def test_iterations_count_on_from_tile_to_tile() -> None:
     """Iteration i of tile n is number n * iterations + i of the ring, in both roles."""
     op = only(run(persistent(), PASS), tile.RolesOp)

@@ -115,12 +115,20 @@ def _items(part: object) -> list[tuple[str | int, object]]:
             ":2:2: error[BadPlan]: the plan has two objects for variant 'tma_low_split8' of region "
             "@gemm_bias_relu, the other at {p}:1:2; give one",
         ),
-        ('{"bind": {"zz.o": "block.x"}}', ":1:1: error[BadPlan]: field 'bind' has no entry for 'z"),
-        ('{"layout_hints": {"Q_swizzle": true}}', ":1:1: error[BadPlan]: field 'layout_hints' has"),
-        ('{"cache": [{"tensr": "A"}]}', ":1:1: error[BadPlan]: field 'cache' has no entry for 'te"),
-        (
-            '{"local_edges": [{"from": "acc", "to": "out", "buffer": "reg", "dept": 2}]}',
-            ":1:1: error[BadPlan]: field 'local_edges' has no entry for 'dept'",
+        *(
+            (
+                f'{{"stages": 4,\n "{field}": {value}}}',
+                ":2:2: error[BadPlan]: plan 'tma_low_split8' says "
+                + f"{field} {value}".replace("{", "{{").replace("}", "}}"),
+            )
+            for field, value in (
+                ("bind", '{"zz.o": "block.x"}'),
+                ("layout_hints", '{"Q_swizzle": true}'),
+                ("cache", '[{"tensr": "A"}]'),
+                ("local_edges", '[{"from": "acc", "to": "x", "buffer": "reg", "dept": 2}]'),
+                ("predicate_tail", "[]"),
+                ("epilogue", '["tanh"]'),
+            )
         ),
     ],
 )

@@ -90,6 +90,8 @@ def expected(raster: str, rows: int, columns: int, group: int) -> list[tuple[int
     match raster:
         case "row":
             return list(np.ndindex(rows, columns))
+        case "column":
+            return [(r, c) for c, r in np.ndindex(columns, rows)]
         case "grouped":
             return list(in_bands(rows, columns, group))
         case "shorter" if rows <= columns:
@@ -111,7 +113,14 @@ def expected(raster: str, rows: int, columns: int, group: int) -> list[tuple[int
             return found
 
 
-RASTERS = [("row", 1), ("grouped", 3), ("shorter", 2), ("hilbert", 4), ("hilbert", 2)]
+RASTERS = [
+    ("row", 1),
+    ("column", 1),
+    ("grouped", 3),
+    ("shorter", 2),
+    ("hilbert", 4),
+    ("hilbert", 2),
+]
 
 
 @pytest.mark.parametrize(("raster", "group"), RASTERS)

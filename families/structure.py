@@ -1,0 +1,92 @@
+"""What a plan's structure may be for kernels whose contractions run on tensor cores (S8.1).
+
+One place refuses: ``plan-select`` asks here of a user's plan, and ``region-to-gpu`` of every one.
+"""
+
+from __future__ import annotations
+
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu.tile.schedule import BANDS, ONCE
+from polyc.dialects.plan import ScheduleOp
+from polyc.families.family import refuse_choice
+
+COLUMNS = 8
+"""Columns of an accumulator that four threads of a warp hold together: the least share of a CTA."""
+
+SPLITS = (2, 4, 8)
+"""CTAs of a cluster that may share the steps of a tile."""
+
+
+def check_reduction(label: str | None, plan: ScheduleOp) -> None:
+    """Refuse a schedule that tensorizes other reductions than ``label``; raises PolycError."""
+    if plan.tensorize.data != label:
+        raise PolycError(
+            "UnsupportedPlan",
+            f"the plan tensorizes {plan.tensorize.data!r} and the region reduces {label!r}",
+            plan,
+        )
+
+
+def check_raster(plan: ScheduleOp) -> None:
+    """Refuse an order that CTAs of one tile each do not have, or a group that says nothing."""
+    if not plan.flag("persistent") and plan.raster.data not in ONCE:
+        there = " or ".join(f'"{raster}"' for raster in ONCE)
+        refuse_choice(plan, "raster", "only persistent kernels have", there)
+    check_group(plan)
+
+
+def check_group(plan: ScheduleOp) -> None:
+    """Refuse a number of rows that go together where the raster has no groups."""
+    if plan.raster.data not in BANDS and (group := plan.integer("group")) != 1:
+        refuse_choice(plan, "group", f"is {group} for the raster {plan.raster.data!r}", "1")
+
+
+def check_structure(plan: ScheduleOp, follows: bool) -> None:
+    """Refuse, with its name, a choice of the plan that no contraction's kernel obeys yet.
+
+    ``follows`` says whether rows are reduced after it.  Raises PolycError ``UnsupportedPlan``.
+    """
+    rows, columns = plan.integers("cluster")
+    persistent, pingpong = plan.flag("persistent"), plan.flag("pingpong")
+    roles = persistent and plan.loader.data == "tma"
+    by_rows = f"[{rows}, 1], neighbours along the rows"
+    alone = "[1, 1], or a persistent kernel that loads by tma"
+    shared = rows == 1 and not persistent and plan.integer("split_k") == 1
+    for field, taken, there in (
+        ("cluster", columns != 1 and not follows, by_rows),
+        ("cluster", columns != 1 and not shared, f"[1, {columns}] and persistent false"),
+        ("multicast", columns != 1 and plan.flag("multicast"), "false"),
+        ("cluster", rows != 1 and not roles, alone),
+        ("pingpong", pingpong and not roles, "false, or a persistent kernel that loads by tma"),
+        ("pingpong", pingpong and (rows, columns) != (1, 1), "cluster [1, 1]"),
+        ("pingpong", pingpong and follows, "false: rows are reduced after the product"),
+        ("persistent", persistent and plan.mma.data != "wgmma", "false"),
+    ):
+        if taken:
+            refuse_choice(plan, field, "region-to-gpu does not build yet", there)
+    check_raster(plan)
+
+
+def check_split(plan: ScheduleOp) -> None:
+    """Refuse a ``split_k`` that a product's kernel does not have.
+
+    Raises PolycError ``UnsupportedPlan``.
+    """
+    parts, columns = plan.integer("split_k"), plan.tile_sizes[1]
+    if parts == 1:
+        return
+    if plan.mma.data != "wgmma":
+        refuse_choice(plan, "split_k", "only kernels of wgmma have", "1")
+    if plan.flag("persistent"):
+        refuse_choice(plan, "split_k", "a persistent kernel does not have", "persistent false")
+    if plan.integers("cluster") != (1, 1):
+        refuse_choice(
+            plan, "split_k", "takes the CTAs of a cluster for itself", "it with cluster [1, 1]"
+        )
+    if parts not in SPLITS or columns % (COLUMNS * parts):
+        refuse_choice(
+            plan,
+            "split_k",
+            f"does not share out {columns} columns by {COLUMNS}",
+            f"2, 4 or 8, of a tile of a multiple of {COLUMNS * parts} columns",
+        )

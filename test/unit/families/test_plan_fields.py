@@ -1,0 +1,193 @@
+"""Every field of a plan changes the kernel, or is refused before code is made (S8.1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.fields import FIELDS, RESTATED
+from polyc.dialects.region import KernelOp
+from polyc.families.registry import BY_NAME
+from polyc.passes.pipeline import ABOVE_GPU, build
+from polyc.test.support.gpu_text import find, parsed, printed, refusal
+from polyc.test.support.root import ROOT
+from polyc.tools.registry import make_context
+
+PLANS = (
+    ("gemm_bias_relu", "sm_90a", "tma"),
+    ("gemm_bias_relu", "sm_90a", "tma_split2"),
+    ("gemm_bias_relu", "sm_80", "cp_async16"),
+    ("conv_silu", "sm_90a", "tma_wide"),
+    ("conv_silu", "sm_80", "cp_async4"),
+    ("causal_attention", "sm_90a", "tma"),
+    ("causal_attention", "sm_80", "cp_async"),
+    ("softmax", "sm_90a", "warp"),
+    ("softmax", "sm_90a", "chunks"),
+    ("column_softmax", "sm_90a", "vector_split8"),
+)
+"""An example, an architecture, and a variant of its first region: every family, several ways."""
+
+Values = Callable[[Any], list[Any]]
+
+ALGORITHMS = [
+    {},
+    {"matmul": "implicit_gemm"},
+    {"attention": "streaming_softmax_2pass"},
+    {"rows": "resident"},
+    {"rows": "streaming"},
+    {"loops": "serial"},
+]
+
+OTHERS: dict[str, Values] = {
+    "arch": lambda v: ["sm_80" if v == "sm_90a" else "sm_90a"],
+    "tensorize": lambda v: [f"{v}x"],
+    "mma": lambda _: ["wgmma", "mma.sync", "none"],
+    "loader": lambda _: ["tma", "cp_async", "register"],
+    "tile": lambda v: [
+        [v[0] * 2, v[1], v[2]],
+        [max(1, v[0] // 2), v[1], v[2]],
+        [v[0], v[1] * 2, v[2]],
+        [v[0], v[1] // 2, v[2]],
+        [v[0], v[1], v[2] * 2],
+        [v[0], v[1], max(1, v[2] // 2)],
+    ],
+    "stages": lambda v: [max(1, v - 1), v + 1],
+    "warp_tile": lambda v: [
+        [v[0] * 2, v[1]],
+        [max(1, v[0] // 2), v[1]],
+        [v[0], v[1] // 2],
+        [v[0] * 2, v[1] // 2],
+        [max(1, v[0] // 2), v[1] * 2],
+    ],
+    "fragment_buffers": lambda v: [3 - v],
+    "consumers": lambda v: [v + 1, max(1, v - 1)],
+    "pingpong": lambda v: [not v],
+    "registers": lambda v: [[], [24, 240], [40, 216]],
+    "cluster": lambda _: [[2, 1], [1, 2], [2, 2]],
+    "multicast": lambda v: [not v],
+    "raster": lambda _: ["row", "column", "grouped", "shorter", "hilbert"],
+    "group": lambda v: [v + 1],
+    "split_k": lambda v: [1, 2, 4, 8],
+    "persistent": lambda v: [not v],
+    "vectorize": lambda v: [1, 2, 4, 8],
+    "vectorize_axis": lambda v: ["", f"{v}.i"],
+    "bind": lambda v: [{}, dict.fromkeys(v, "block.y"), {**v, "z": "block.x"}],
+    "cache": lambda v: [
+        [],
+        [{**e, "pingpong": not e["pingpong"]} for e in v],
+        [{**e, "at": "z"} for e in v],
+        [*v, {"tensor": "Z", "where": "smem", "at": "z", "pingpong": False}],
+    ],
+    "predicate_tail": lambda v: [[], v[1:], [*v, "z"]],
+    "epilogue": lambda v: [[], v[1:], [*v, "tanh"]],
+    "layout_hints": lambda v: [
+        {},
+        {k: not x if isinstance(x, bool) else x for k, x in v.items()},
+        {**v, "Z_stride": "row"},
+    ],
+    "algo_choice": lambda _: ALGORITHMS,
+    "local_edges": lambda v: [
+        [],
+        [*v, {"from": "a", "to": "b", "buffer": "reg"}],
+        [{**e, "buffer": "smem_ring", "depth": 7} for e in v],
+    ],
+}
+"""Other values of a field, some possible and some not; ``notes`` are the compiler's."""
+
+
+def test_every_field_has_others() -> None:
+    assert [*OTHERS, "notes"] == [field.name for field in FIELDS]
+
+
+@cache
+def regions(example: str, arch: str) -> str:
+    """The text of an example's regions."""
+    module = parsed((ROOT / "examples" / f"{example}.mlir").read_text("utf-8"))
+    for step in ABOVE_GPU[: ABOVE_GPU.index("plan-select")]:
+        build(step, arch).apply(make_context(), module)
+    return printed(module)
+
+
+def kernels(example: str, arch: str, plan: Path) -> str:
+    """The text of the kernels of an example under a plan; raises PolycError."""
+    module = parsed(regions(example, arch))
+    build("plan-select", arch, str(plan)).apply(make_context(), module)
+    for step in ("region-expand-together", "region-to-gpu"):
+        build(step, arch).apply(make_context(), module)
+    return printed(module)
+
+
+@cache
+def planned(example: str, arch: str) -> str:
+    """The text of an example's regions and the compiler's schedules."""
+    module = parsed(regions(example, arch))
+    build("plan-select", arch).apply(make_context(), module)
+    return printed(module)
+
+
+def schedule(text: str, variant: str) -> ScheduleOp:
+    return next(op for op in find(parsed(text), ScheduleOp) if op.variant.data == variant)
+
+
+@pytest.mark.parametrize("field", OTHERS)
+@pytest.mark.parametrize(("example", "arch", "variant"), PLANS)
+def test_a_field_acts_or_is_refused(
+    tmp_path: Path, example: str, arch: str, variant: str, field: str
+) -> None:
+    base = schedule(planned(example, arch), variant)
+    names: dict[str, object] = {"region": base.region.string_value(), "variant": variant}
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(names), "utf-8")
+    own, value = kernels(example, arch, plan), base.fields()[field]
+    for other in OTHERS[field](value):
+        if other == value:
+            continue
+        given = {field: other}
+        if field.startswith("vectorize"):
+            axis = base.vectorize_axis.data
+            width = {"axis": axis, "width": base.integer("vectorize"), field[10:] or "width": other}
+            given = {"vectorize": width}
+        plan.write_text(json.dumps({**names, **given}), "utf-8")
+        try:
+            made = kernels(example, arch, plan)
+        except PolycError as error:
+            assert error.kind in ("BadPlan", "UnsupportedPlan", "ResourceExceeded")
+            assert error.place is not None and error.place.file == str(plan)
+            assert field not in RESTATED or field == "cache" or f"says {field} " in error.message
+        else:
+            assert made != own, f"{field} = {other} does nothing"
+            assert field not in RESTATED or field == "cache", f"{field} = {other} is believed"
+
+
+@pytest.mark.parametrize("field", RESTATED)
+@pytest.mark.parametrize(("example", "arch", "variant"), PLANS)
+def test_a_schedule_in_the_text_is_asked_too(
+    example: str, arch: str, variant: str, field: str
+) -> None:
+    """No pass believes what a schedule says of its region; not even where it says nothing."""
+    module = parsed(planned(example, arch))
+    plan = next(op for op in find(module, ScheduleOp) if op.variant.data == variant)
+    if not plan.fields()[field] or (plan.pattern, field) == ("loops", "cache"):
+        return
+    emptied = {**plan.fields(), field: type(plan.fields()[field])()}
+    empty = ScheduleOp(plan.region, variant, emptied, plan.when.data)
+    plan.properties[field] = empty.properties[field]
+    error = refusal(printed(module), "region-expand-together", "region-to-gpu")
+    assert error.kind == "BadPlan" and f"plan {variant!r} says {field} " in error.message
+
+
+@pytest.mark.parametrize(("example", "arch"), sorted({plan[:2] for plan in PLANS}))
+def test_what_the_compiler_says_holds(example: str, arch: str) -> None:
+    """No field of any variant says otherwise than the region and its other fields do."""
+    module = parsed(planned(example, arch))
+    regions = {op.sym_name.data: op for op in find(module, KernelOp)}
+    for plan in find(module, ScheduleOp):
+        assert plan.pattern is not None
+        BY_NAME[plan.pattern].check(regions[plan.region.string_value()], plan)

@@ -1,0 +1,174 @@
+"""Kernels whose consumers take turns: what they compute and take, and which plans have none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp, bf16
+
+from polyc.dialects import frontend
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.frontend import GraphOp
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.module import ModuleOp as GpuModule
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.passes.pipeline import build
+from polyc.passes.support.plan.estimate import estimate
+from polyc.playback.gpu.simulate import MULTIPROCESSORS, gpu_module_of, simulate
+from polyc.playback.reference import make_inputs
+from polyc.runtime import nvrtc
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.gpu_text import find, only
+from polyc.test.support.sketch import Sketch
+from polyc.test.support.split_programs import (
+    across,
+    batched,
+    gated,
+    plain,
+    residual,
+    run,
+    written,
+)
+from polyc.tools.parsing import parse_text
+from polyc.tools.play import play
+from polyc.tools.registry import make_context
+
+
+def turns(columns: int = 128, consumers: int = 2, **more: Any) -> dict[str, Any]:
+    """A plan of two or three consumers, each with tiles of 64 rows of its own."""
+    return {
+        "variant": "tma",
+        "pingpong": True,
+        "tile": [64, columns, 64],
+        "warp_tile": [64, columns],
+        "consumers": consumers,
+        "registers": [40, 232] if consumers == 2 else [32, 160],
+        "stages": 3,
+        "when": ["K mod 8 == 0", "N mod 8 == 0", "K >= 1"],
+        **more,
+    }
+
+
+def convolution() -> ModuleOp:
+    s = Sketch("conv")
+    x, w = s.input("x", "N", 6, 6, "C"), s.input("w", "F", 3, 3, "C")
+    return s.done(
+        y=s.fn("relu", s.add(frontend.Conv2dOp(x, w, layout="nhwc", padding=[1, 1, 1, 1])))
+    )
+
+
+CASES: dict[str, tuple[Callable[[], ModuleOp], dict[str, Any], dict[str, int]]] = {
+    "one tile": (plain, turns(), {"M": 64, "N": 128, "K": 128}),
+    "an odd number of tiles": (plain, turns(), {"M": 300, "N": 136, "K": 200}),
+    "one step": (plain, turns(64), {"M": 200, "N": 200, "K": 8}),
+    "three consumers": (plain, turns(consumers=3), {"M": 460, "N": 136, "K": 72}),
+    "wide tiles": (plain, turns(256, stages=4), {"M": 200, "N": 520, "K": 72}),
+    "columns first": (plain, turns(raster="column", group=1), {"M": 200, "N": 264, "K": 72}),
+    "bf16": (lambda: plain(element=bf16), turns(), {"M": 200, "N": 136, "K": 72}),
+    "a residual": (residual, turns(), {"M": 200, "N": 136, "K": 72}),
+    "an output in f32": (across, turns(), {"M": 200, "N": 136, "K": 72}),
+    "a batch": (batched, turns(), {"B": 3, "M": 70, "N": 136, "K": 72}),
+    "two products": (gated, turns(64), {"M": 200, "N": 136, "K": 72}),
+    "a convolution": (
+        convolution,
+        turns(when=["C mod 8 == 0", "F mod 8 == 0", "C >= 1", "N >= 1", "F >= 1"]),
+        {"N": 5, "C": 16, "F": 136},
+    ),
+}
+"""Programs, plans and sizes, at which two CTAs have several tiles each."""
+
+COUNTED = (
+    *("ctas", "threads", "global_write_bytes", "shared_read_bytes", "shared_write_bytes"),
+    *("bank_conflicts", "peak_shared_bytes", "tma_loads", "tma_bytes", "wgmma", "barriers"),
+    "mbarrier_waits",
+)
+"""What a plan foretells, and the simulator counts."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_consumers_in_turns_compute_what_the_program_means(name: str, tmp_path: Path) -> None:
+    """With no race in two interleavings, to the same bits; and the tiles mean it too."""
+    make, fields, sizes = CASES[name]
+    module, plan = make(), written(tmp_path, fields)
+    parsed = parse_text(make_context(), str(module), "turns.mlir")
+    inputs = make_inputs(only(parsed, GraphOp), sizes, 4)
+    wanted = meant(parsed, inputs, sizes)
+    kernels = gpu_module_of(run(module, "gpu", plan))
+    names = [kernel.sym_name.data for kernel in kernels.kernels()]
+    kernel = next(one for one in names if one.endswith("_tma"))
+    first = simulate(kernels, inputs, sizes, variant=kernel)
+    assert not first.findings
+    assert_agree(first.outputs, wanted, name)
+    second = simulate(
+        kernels, inputs, sizes, variant=kernel, schedule="random", seed=3, completion="random"
+    )
+    assert not second.findings
+    assert [a.tobytes() for a in first.outputs] == [b.tobytes() for b in second.outputs]
+    planned = run(module, "plan", plan)
+    schedule = next(op for op in find(planned, ScheduleOp) if op.variant.data == "tma")
+    if schedule.pattern == "matmul":
+        foretold = estimate(only(planned, KernelOp), schedule, sizes, MULTIPROCESSORS).as_dict()
+        counted = {field: getattr(first.counters, field) for field in COUNTED}
+        assert counted == {field: foretold[field] for field in COUNTED}
+
+
+@pytest.mark.parametrize("name", ["an odd number of tiles", "a batch", "a convolution"])
+def test_the_tiles_mean_the_same(name: str, tmp_path: Path) -> None:
+    make, fields, sizes = CASES[name]
+    module = make()
+    parsed = parse_text(make_context(), str(module), "turns.mlir")
+    inputs = make_inputs(only(parsed, GraphOp), sizes, 4)
+    tiles = run(module, "plan", written(tmp_path, fields))
+    build("region-to-gpu", "sm_90a").apply(make_context(), tiles)
+    assert any(loop.pingpong is not None for loop in find(tiles, tile.TileLoopOp))
+    found = play(tiles, only(module, GraphOp).sym_name.data, inputs, sizes)
+    assert found is not None
+    assert_agree(list(found), meant(parsed, inputs, sizes), name)
+
+
+@pytest.mark.parametrize("name", ["three consumers", "wide tiles", "a residual", "two products"])
+def test_nothing_spills(name: str, tmp_path: Path) -> None:
+    make, fields, _ = CASES[name]
+    module = run(make(), "gpu", written(tmp_path, fields))
+    result = nvrtc.compile_cuda(cuda_source(only(module, GpuModule)), "sm_90a")
+    (found,) = (one for kernel, one in result.kernels.items() if kernel.endswith("_tma"))
+    assert not result.warnings() and not found.spill_bytes and not found.stack
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "one consumer": (
+        turns(consumers=1, registers=[]),
+        "BadPlan",
+        "pingpong is of consumers that take turns, and there is 1; use 2",
+    ),
+    "a tile for two": (
+        turns(tile=[128, 128, 64]),
+        "BadPlan",
+        "2 consumers of 64x128 do not make up the tile 128x128",
+    ),
+    "one tile a block": (
+        turns(persistent=False, raster="row", group=1),
+        "UnsupportedPlan",
+        "a pingpong that region-to-gpu does not build yet; use false, or a persistent kernel",
+    ),
+    "a cluster": (
+        turns(cluster=[2, 1]),
+        "UnsupportedPlan",
+        "a pingpong that region-to-gpu does not build yet; use cluster [1, 1]",
+    ),
+    "too much": (turns(256, stages=6), "ResourceExceeded", "bytes of shared memory"),
+}
+
+
+@pytest.mark.parametrize(("fields", "kind", "why"), REFUSED.values(), ids=REFUSED)
+def test_turns_that_no_kernel_has_are_refused(
+    fields: dict[str, Any], kind: str, why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(PolycError) as refused:
+        run(plain(), "gpu", written(tmp_path, fields))
+    assert refused.value.kind == kind and why in refused.value.message
