@@ -129,7 +129,8 @@ def test_a_resource_that_is_exceeded(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert polyc([*args, "--diagnostics=json"]) == 1
     (error,) = lines(capsys.readouterr().err)
     assert (error["kind"], error["layer"]) == ("ResourceExceeded", "plan-select")
-    assert error["line"] == 3 and {8, 232448} <= set(error["numbers"])
+    assert (error["file"], error["line"]) == (str(plan), 1)
+    assert {8, 232448} <= set(error["numbers"])
 
 
 def test_remarks_are_lines_of_json_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -273,7 +273,7 @@ def test_a_tile_that_loops_do_not_walk_is_refused(changed: Fields, message: str)
         (
             'raster = "row"',
             'raster = "hilbert"',
-            'a raster that loops do not have; use "row" or "grouped"',
+            'a raster that only persistent kernels have; use "row" or "column" or "grouped"',
         ),
     ],
 )

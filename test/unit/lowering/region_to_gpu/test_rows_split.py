@@ -192,7 +192,13 @@ def test_rows_of_known_lengths(shape: tuple[int | str, ...], shared: bool) -> No
     ("variant", "fields", "arch", "kind", "reason"),
     [
         ("block", {}, "sm_90a", "UnsupportedPlan", "a split_k that a kernel that keeps rows"),
-        ("chunks", {"tile": [2, 8192, 1]}, "sm_90a", "UnsupportedPlan", "its tile has several"),
+        (
+            "chunks",
+            {"tile": [2, 4096, 1], "warp_tile": [1, 4096]},
+            "sm_90a",
+            "UnsupportedPlan",
+            "its tile has several",
+        ),
         ("chunks", {}, "sm_80", "ResourceExceeded", "of as many blocks, sm_80 allows 1"),
     ],
 )
