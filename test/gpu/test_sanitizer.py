@@ -1,7 +1,7 @@
 """compute-sanitizer over the small shapes: no stray access, no race.
 
-Each tool runs the ``small`` tests of ``test_gemm.py``, and those of ``test_tile_kernels.py``, in a
-process of its own.
+Each tool runs the ``small`` tests of ``test_gemm.py``, those of ``test_tile_kernels.py`` and the
+small ones of ``test_pingpong.py``, in a process of its own.
 """
 
 from __future__ import annotations
@@ -30,6 +30,11 @@ def test_small_shapes_are_clean(root: Path, tool: str, arch: str) -> None:
 @pytest.mark.parametrize("tool", TOOLS)
 def test_kernels_written_in_tiles_are_clean(root: Path, tool: str) -> None:
     clean(root, tool, "test_tile_kernels.py", "test_kernel and small and not bf16")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_consumers_in_turns_are_clean(root: Path, tool: str) -> None:
+    clean(root, tool, "test_pingpong.py", "(one or odd or three or residual or batch) and not many")
 
 
 def clean(root: Path, tool: str, file: str, chosen: str) -> None:
