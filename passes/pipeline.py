@@ -20,6 +20,7 @@ GPU_PASSES: tuple[str, ...] = (
     "gpu-bind-target",
     "gpu-overlap-launches",
     "gpu-assumptions",
+    "gpu-split-steps",
     "gpu-inline-lets",
     "gpu-bind-ifs",
     "gpu-pipeline-planning",

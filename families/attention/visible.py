@@ -87,26 +87,6 @@ class Visible:
             return None
         return tuple(canonical_expr(row.least(queries, keys)) for row in rows if row is not None)
 
-    def uncut(
-        self, queries: int, keys: int
-    ) -> tuple[tuple[AffineExpr, ...], tuple[AffineExpr, ...]] | None:
-        """Where a tile of queries (d0) is cut nowhere, of blocks of so many keys: the numbers of
-        the first such blocks, and of those after the last.
-
-        None as for ``slack``.
-        """
-        firsts: list[AffineExpr] = []
-        ends: list[AffineExpr] = []
-        for row in self._rows():
-            if row is None or not row.by_key:
-                return None
-            part = row.at(queries - 1 if row.by_query < 0 else 0)
-            if row.by_key > 0:
-                firsts.append((part // (row.by_key * keys)) * -1)
-            else:
-                ends.append((part // -row.by_key + 1) // keys)
-        return tuple(map(canonical_expr, firsts)), tuple(map(canonical_expr, ends))
-
     def _rows(self) -> Iterator[_Row | None]:
         """The constraints; None for one that does not go by the positions' multiples alone."""
         for linear, equality in rows_of(self.points):

@@ -142,7 +142,7 @@ class AttentionBuilder:
         products = tile.ContractOp(q, k, self.scores, "mma.sync", scores, clear=True)
         inner.op(located(products, attention.scores))
         parts.score(inner, self.scores, at, key)
-        parts.mask(inner, self.scores, at, key)
+        parts.mask(inner, self.scores, at, key, at, parts.left(inner, key))
         inner.op(tile.ReduceOp("max", self.scores, BY_ROW, self.rows.maximum, accumulate=True))
         parts.rescale(inner, self.rows)
         parts.weights(inner, self.scores, self.rows)

@@ -226,24 +226,40 @@ class Parts:
             value = point.emit.value(arith.SelectOp(point.scalar(gate), value, self.none))
         self._close(emit, point, scores, value)
 
-    def mask(self, emit: Emit, scores: SSAValue, at: QueryTile, key: SSAValue) -> None:
+    def mask(
+        self,
+        emit: Emit,
+        scores: SSAValue,
+        at: QueryTile,
+        key: SSAValue,
+        block: QueryTile,
+        left: SSAValue | None,
+    ) -> None:
         """Scores of keys that a query does not see, or that are none, become -inf.
 
-        That is done in the tiles that have such keys.
+        That is done in the tiles that have such keys for some query of a CTA's ``block``, of which
+        ``at`` are all or a part; ``left`` as for ``hide``.
         """
-        visible = self.attention.score.visible
-        slack = visible.slack(self.queries, self.keys)
-        left = self.left(emit, key)
+        cut = self.cut(emit, block, key, left)
+        if cut is None:
+            self.hide(emit, scores, at, key, left)
+        else:
+            emit.when(cut, lambda inner: self.hide(inner, scores, at, key, left))
+
+    def cut(
+        self, emit: Emit, at: QueryTile, key: SSAValue, left: SSAValue | None
+    ) -> SSAValue | None:
+        """Whether a tile has a key that is none or that a query does not see; None: not known."""
+        slack = self.attention.score.visible.slack(self.queries, self.keys)
         least = None if left is None else emit.apply(affine_dim(0) - self.keys, [left])
         for expr in slack or ():
             value = emit.apply(expr, [at.row, key], self.symbols)
             least = value if least is None else emit.value(arith.MinSIOp(least, value))
         if slack is None or least is None:
-            self.hide(emit, scores, at, key, left)
-            return
+            return None
         cut = emit.compare("slt", least, self.zero_index)
         cut.name_hint = "cut"
-        emit.when(cut, lambda inner: self.hide(inner, scores, at, key, left))
+        return cut
 
     def left(self, emit: Emit, key: SSAValue) -> SSAValue | None:
         """How many keys there are from a tile's first one on; None where tiles have no tail."""

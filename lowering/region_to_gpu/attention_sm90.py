@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import kernel as gpu
@@ -267,10 +266,9 @@ class Consumer:
         emit.op(tile.RingWaitOp(b.k_ring, first))
         emit.op(tile.AwaitOp(tokens=[self.products(emit, first)]))
         emit.op(tile.RingReleaseOp(b.k_ring, first))
-        self.softmax(emit, work, emit.index(0), masked=True, first=True)
+        self.softmax(emit, work, emit.index(0), first=True)
         parts.round(emit, self.s, self.p)
-        for low, high, masked in self.stretches(emit, work):
-            self.loop(emit, work, low, high, masked)
+        self.loop(emit, work)
         last = emit.apply(affine_dim(0) - 1, [work.steps])
         last = work.iteration(emit, last)
         emit.op(tile.RingReleaseOp(b.q_ring, work.ordinal))
@@ -278,44 +276,17 @@ class Consumer:
         emit.op(tile.AwaitOp(tokens=[self.values(emit, last)]))
         emit.op(tile.RingReleaseOp(b.v_ring, last))
 
-    def stretches(self, emit: Emit, work: Work) -> list[tuple[SSAValue, SSAValue, bool]]:
-        """The steps after the first, from where to where, and whether the mask may cut them."""
-        b, one = self.builder, emit.index(1)
-        visible = b.attention.score.visible
-        if visible.everywhere:
-            return [(one, work.steps, False)]
-        bounds = visible.uncut(b.queries, b.keys)
-        if bounds is None:
-            return [(one, work.steps, True)]
-        # The number of a block is how far it is from the last, counted from the first.
-        number = affine_dim(0) // b.keys + affine_dim(1)
-        above = emit.apply(number, [work.keys.first, work.steps])
-
-        def step_of(block: AffineExpr) -> SSAValue:
-            place = emit.apply(block, [work.at.row], b.parts.symbols)
-            return emit.apply(affine_dim(0) - affine_dim(1), [above, place])
-
-        clear, dark = one, work.steps
-        firsts, ends = bounds
-        for end in ends:
-            clear = emit.value(arith.MaxSIOp(clear, step_of(end)))
-        clear = emit.value(arith.MinSIOp(clear, work.steps), "clear")
-        if not firsts:
-            return [(one, clear, True), (clear, work.steps, False)]
-        for first in firsts:
-            dark = emit.value(arith.MinSIOp(dark, step_of(first)))
-        dark = emit.value(arith.MaxSIOp(dark, clear), "dark")
-        return [(one, clear, True), (clear, dark, False), (dark, work.steps, True)]
-
-    def loop(self, emit: Emit, work: Work, low: SSAValue, high: SSAValue, masked: bool) -> None:
+    def loop(self, emit: Emit, work: Work) -> None:
+        """The steps after the first; ``gpu-split-steps`` parts those that the mask cuts."""
         body = Block(arg_types=[INDEX])
         body.args[0].name_hint = "i"
         inner = Emit(emit)
-        self.step(inner, work, body.args[0], masked)
+        self.step(inner, work, body.args[0])
         body.add_ops([*inner.ops, scf.YieldOp()])
-        emit.op(scf.ForOp(low, high, emit.index(1), [], body))
+        one = emit.index(1)
+        emit.op(scf.ForOp(one, work.steps, one, [], body))
 
-    def step(self, emit: Emit, work: Work, i: SSAValue, masked: bool) -> None:
+    def step(self, emit: Emit, work: Work, i: SSAValue) -> None:
         """The scores of a step and the values of the one before it."""
         b = self.builder
         it = work.iteration(emit, i)
@@ -330,7 +301,7 @@ class Consumer:
             emit.op(tile.OrderLeaveOp(b.turn, self.number))
         emit.op(tile.AwaitOp(tokens=[products]))
         emit.op(tile.RingReleaseOp(b.k_ring, it))
-        self.softmax(emit, work, i, masked)
+        self.softmax(emit, work, i)
         emit.op(tile.AwaitOp(tokens=[values]))
         emit.op(tile.RingReleaseOp(b.v_ring, before))
         self.parts.scaled(emit, self.o, self.rows)
@@ -353,17 +324,16 @@ class Consumer:
         contract = tile.ContractOp(p, v, self.o, "wgmma", shape, token=True)
         return emit.value(located(contract, b.attention.together))
 
-    def softmax(
-        self, emit: Emit, work: Work, i: SSAValue, masked: bool, first: bool = False
-    ) -> None:
+    def softmax(self, emit: Emit, work: Work, i: SSAValue, first: bool = False) -> None:
         """Products become scores and these weights; maxima and sums follow."""
         parts, rows = self.parts, self.rows
         key = self.builder.key(emit, work, i)
         parts.score(emit, self.s, self.at, key)
-        if masked:
-            # The keys that are none are the last ones, which the first step takes.
-            left = parts.left(emit, key) if first else None
-            parts.hide(emit, self.s, self.at, key, left)
+        if first:
+            # The keys that are none are the last ones.
+            parts.hide(emit, self.s, self.at, key, parts.left(emit, key))
+        else:
+            parts.mask(emit, self.s, self.at, key, work.at, None)
         emit.op(tile.ReduceOp("max", self.s, BY_ROW, rows.maximum, accumulate=True))
         parts.rescale(emit, rows)
         parts.weights(emit, self.s, rows)

@@ -13,7 +13,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
-from polyc.passes.support.gpu.guards import acting
+from polyc.passes.support.gpu.guards import acting, holds_tile_ops
 from polyc.passes.support.gpu.pipeline_parts import with_needs
 from polyc.passes.support.gpu.uniform import check_uniform
 from polyc.rewriting.driver import located, rewrite
@@ -75,11 +75,6 @@ class BindIf(RewritePattern):
         for new in emit.ops:
             located(new, op)
         rewriter.replace(op, emit.ops, [])
-
-
-def holds_tile_ops(op: Operation) -> bool:
-    """Whether something in a branch is of all threads together."""
-    return any(type(inner) in tile.TILE_OPS for inner in op.walk())
 
 
 def negated(emit: Emit, condition: SSAValue) -> SSAValue:

@@ -20,6 +20,7 @@ from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType, SharedType
 from polyc.passes.support.gpu.guards import guards_of
+from polyc.passes.support.gpu.loop_steps import is_inside
 from polyc.passes.support.gpu.pipeline_parts import (
     check_stages,
     check_threads,
@@ -393,15 +394,6 @@ def specializes(op: tile.PipelineOp) -> bool:
         and all(c.loader is not None and c.loader.data == "tma" for c in copies)
         and all(c.mma.data == "wgmma" for c in contracts)
     )
-
-
-def is_inside(value: SSAValue, loop: Operation) -> bool:
-    """Whether a value is made in a loop."""
-    owner = value.owner
-    if isinstance(owner, Block):
-        parent = owner.parent_op()
-        return parent is not None and loop.is_ancestor(parent)
-    return loop.is_ancestor(owner)
 
 
 @dataclass(frozen=True)

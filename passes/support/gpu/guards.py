@@ -17,6 +17,11 @@ from polyc.dialects.gpu import tile
 from polyc.passes.support.gpu.uniform import is_scalar, same_value
 
 
+def holds_tile_ops(op: Operation) -> bool:
+    """Whether something in a branch is of all threads together."""
+    return any(type(inner) in tile.TILE_OPS for inner in op.walk())
+
+
 def acting(block: Block) -> list[Operation]:
     """The ops of a block that do more than compute values."""
     return [op for op in block.ops if not is_scalar(op)]

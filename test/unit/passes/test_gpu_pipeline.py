@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from xdsl.dialects import affine, scf
 from xdsl.dialects.builtin import ModuleOp, UnrealizedConversionCastOp, i64
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, OpResult
 from xdsl.traits import IsTerminator, is_side_effect_free
 
 from polyc.dialects.gpu import hardware as hw
@@ -24,11 +24,10 @@ from polyc.dialects.gpu.types import (
     SharedType,
     TokenType,
 )
-from polyc.passes.gpu.bind_ifs import holds_tile_ops
 from polyc.passes.gpu.insert_barriers import planned
 from polyc.passes.pipeline import GPU_PASSES
 from polyc.passes.pipeline import ORDER as PIPELINE
-from polyc.passes.support.gpu.guards import acting
+from polyc.passes.support.gpu.guards import acting, holds_tile_ops
 from polyc.test.support.gpu_text import ORDER, find, printed, run
 from polyc.test.support.plans import step as apply
 from polyc.tools.parsing import parse_text
@@ -113,6 +112,15 @@ def split_ifs(module: Operation) -> Found:
             continue
         if following.cond == op.cond:
             yield op
+
+
+def by_steps(module: Operation) -> Found:
+    for loop in find(module, scf.ForOp):
+        for op in loop.body.block.ops:
+            if not isinstance(op, scf.IfOp) or not isinstance(op.cond, OpResult):
+                continue
+            if holds_tile_ops(op) and loop.body.block.args[0] in op.cond.op.operands:
+                yield op
 
 
 def unbound(module: Operation) -> Found:
@@ -263,6 +271,7 @@ BREAKS: dict[str, Callable[[Operation], Found]] = {
     "gpu-bind-target": without_target,
     "gpu-overlap-launches": alone,
     "gpu-assumptions": nothing,
+    "gpu-split-steps": by_steps,
     "gpu-inline-lets": named_parts,
     "gpu-bind-ifs": unbound,
     "gpu-pipeline-planning": not_planned,
@@ -302,7 +311,13 @@ BREAKS: dict[str, Callable[[Operation], Found]] = {
 }
 """What a module may not have after a pass and after all later ones."""
 
-LATER = {"gpu-inline-lets", "gpu-insert-barriers", "gpu-vectorize", "gpu-coalesce-stores"}
+LATER = {
+    "gpu-split-steps",
+    "gpu-inline-lets",
+    "gpu-insert-barriers",
+    "gpu-vectorize",
+    "gpu-coalesce-stores",
+}
 """Checked right after the pass alone: later passes take away what it decides by."""
 
 
@@ -323,6 +338,7 @@ IDLE = {
     "gpu-merge-ifs",
     "gpu-resolve-tokens",
     "gpu-set-max-registers",
+    "gpu-split-steps",
     "gpu-store-waits",
     "gpu-wgmma-sync",
 }

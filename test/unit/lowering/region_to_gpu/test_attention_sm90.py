@@ -8,16 +8,12 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir.affine import AffineConstraintExpr, AffineConstraintKind, AffineExpr, AffineSet
 
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.families.attention.visible import Visible
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
 from polyc.playback.estimate import Estimate
@@ -34,7 +30,7 @@ from polyc.test.support.attention_programs import (
     Attention,
     passed,
 )
-from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed
+from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed, run
 from polyc.tools.play import play
 
 H128, H192, H256 = (
@@ -260,7 +256,7 @@ def test_one_producer_feeds_consumers_by_rings() -> None:
         assert len(copies) == groups + 2
         assert all(c.loader and c.loader.data == "tma" for c in copies)
         assert {c.mma.data for c in find(kernel, tile.ContractOp)} == {"wgmma"}
-        assert len(find(kernel, tile.OrderEnterOp)) == len(find(kernel, tile.OrderLeaveOp)) == 2
+        assert len(find(kernel, tile.OrderEnterOp)) == len(find(kernel, tile.OrderLeaveOp)) == 1
 
 
 def test_a_scale_is_in_the_exponent() -> None:
@@ -289,7 +285,9 @@ def test_masks_are_applied_in_steps_that_they_may_cut() -> None:
     """Loops over steps with and without a mask; even sizes without a mask have none at all."""
     masked = {"full": [0], "causal": [1, 0], "window 128": [1, 0, 1], "even sizes": [0]}
     for name, expected in masked.items():
-        loops = [op for op in find(consumer(name), scf.ForOp) if find(op, tile.ContractOp)]
+        cut = run(tiles(name).clone(), "gpu-split-steps")
+        roles = only(cut, tile.RolesOp)
+        loops = [op for op in find(roles, scf.ForOp) if find(op, tile.ContractOp)]
         selects = [[m for m in find(o, tile.MapOp) if m.space is reduced(o)] for o in loops]
         found = [sum(len(find(m, arith.CmpiOp)) > 0 for m in some) for some in selects]
         assert found == expected, name
@@ -317,49 +315,6 @@ def test_tiles_of_the_same_keys_are_one_kernels_and_others_go_by_the_longest() -
     assert launch.persistent is None and not find(tiles("causal 128"), tile.TileLoopOp)
     grid = [d.evaluate({"H": 5, "M": 300, "N": 1}) for d in launch.grid.data]
     assert grid == [2, 3, 4]
-
-
-# Bounds of blocks --------------------------------------------------------------------------------
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.integers(-2, 2), st.sampled_from([-2, -1, 1, 2]), st.integers(-9, 9)),
-        max_size=3,
-    ),
-    st.integers(0, 20),
-    st.integers(1, 5),
-    st.integers(1, 5),
-)
-def test_uncut_blocks_are_those_without_a_masked_score(
-    rows: list[tuple[int, int, int]], first: int, queries: int, keys: int
-) -> None:
-    """A block is between the bounds where all of its positions satisfy the constraints."""
-    query, key = AffineExpr.dimension(0), AffineExpr.dimension(1)
-    points = AffineSet(
-        2,
-        0,
-        tuple(
-            AffineConstraintExpr(
-                AffineConstraintKind.ge, query * a + key * b + c, AffineExpr.constant(0)
-            )
-            for a, b, c in rows
-        ),
-    )
-    bounds = Visible(points).uncut(queries, keys)
-    assert bounds is not None
-    for block in range(-8, 12):
-        found = all(block >= e.eval([first], []) for e in bounds[0]) and all(
-            block < e.eval([first], []) for e in bounds[1]
-        )
-        right = all(
-            a * m + b * n + c >= 0
-            for a, b, c in rows
-            for m in range(first, first + queries)
-            for n in range(block * keys, (block + 1) * keys)
-        )
-        assert found == right
 
 
 # Refusals ----------------------------------------------------------------------------------------
