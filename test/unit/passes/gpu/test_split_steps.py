@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -182,6 +183,11 @@ SOME: dict[str, tuple[str, list[str]]] = {
         "%z = arith.minsi %x, %y : index\n%p = arith.cmpi slt, %z, %c0 : index",
         ["cut", "whole", "cut"],
     ),
+    "the greater of two": (
+        "%x = arith.addi %i, %a : index\n%z = arith.maxsi %i, %x : index\n"
+        "%p = arith.cmpi sgt, %b, %z : index",
+        ["cut", "whole"],
+    ),
     "one that is of no step too": (
         "%x = arith.subi %b, %a : index\n%y = arith.subi %b, %i : index\n"
         "%z = arith.minsi %x, %y : index\n%p = arith.cmpi slt, %z, %c0 : index",
@@ -198,6 +204,9 @@ def test_only_as_many_loops_as_the_signs_call_for(condition: str, wanted: list[s
     sides = [[str(f.fragment.name_hint) for f in find(one, tile.FillOp)] for one in loops]
     assert [side[1:] for side in sides] == [[name] for name in wanted]
     assert not any(find(one, arith.CmpiOp) for one in loops)
+    for a, b in product(range(-2, 7), repeat=2):
+        sizes = {"a": a, "b": b, "n": 5}
+        assert trace(module, sizes) == trace(run(loop(condition)), sizes)
 
 
 TWO = (
