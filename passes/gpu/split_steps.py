@@ -18,7 +18,8 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.affine.expressions import Linear, NotAffine, canonical_expr, expr_of, linear_of, uses_dim
-from polyc.passes.support.gpu.guards import holds_tile_ops
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import SharedType
 from polyc.passes.support.gpu.loop_steps import is_inside
 from polyc.passes.support.gpu.symbols import constant_of
 from polyc.rewriting.driver import located, rewrite
@@ -72,8 +73,8 @@ class SplitSteps(RewritePattern):
     Legality, exact: the steps keep their order, each does what it did, and what a step hands to the
     next goes from loop to loop.  The bounds are computed in front of the first loop, of values that
     the loop does not change.  Refused, and left as they are: loops with steps other than 1 or more
-    than ``MOST`` such branches; branches that give values or hold no tile op; conditions of another
-    form, of what the body reads, or of nothing that changes with the step.
+    than ``MOST`` such branches; branches that give values or do anything but compute on fragments;
+    conditions of another form, of what the body reads, or of nothing that changes with the step.
     """
 
     @op_type_rewrite_pattern
@@ -84,12 +85,27 @@ class SplitSteps(RewritePattern):
         found = [
             (guard, stretch)
             for guard in op.body.block.ops
-            if isinstance(guard, scf.IfOp) and not guard.results and holds_tile_ops(guard)
+            if isinstance(guard, scf.IfOp) and not guard.results and _computes(guard)
             if (stretch := forms.stretch(guard.cond)) is not None
             and any(bound.factor for bound in stretch.bounds)
         ]
         if 0 < len(found) <= MOST:
             rewriter.replace(op, *_cut(op, *found[0], forms))
+
+
+COMPUTING = (tile.FillOp, tile.MapOp, tile.ReduceOp)
+"""What a branch is cut away for: work on all elements of fragments.  A barrier's or a copy's own
+branch costs a comparison, and two loops around it cost all that the loop does once more."""
+
+
+def _computes(branch: scf.IfOp) -> bool:
+    """Whether the tile ops of a branch compute on fragments, and it has some."""
+    ops = [op for op in branch.walk() if type(op) in tile.TILE_OPS]
+    return any(isinstance(op, COMPUTING) for op in ops) and not any(
+        not isinstance(op, (*COMPUTING, tile.TileIndexOp, tile.YieldOp))
+        or any(isinstance(value.type, SharedType) for value in op.operands)
+        for op in ops
+    )
 
 
 def _cut(

@@ -31,7 +31,8 @@ def around(loop: str) -> str:
     )
     numbers = "\n".join(f"%c{i} = arith.constant {i} : index" for i in range(3))
     return kernel(
-        f"%zero = arith.constant 0.0 : f32\n{fragments}\n{numbers}\n{loop}",
+        f"%ring = gpu.ring consumers 1 : !gpu.ring<2>\n%zero = arith.constant 0.0 : f32\n"
+        f"{fragments}\n{numbers}\n{loop}",
         "%n: index = symbol N, %a: index = symbol A, %b: index = symbol B",
     )
 
@@ -269,7 +270,11 @@ STAYS: dict[str, str] = {
         "%p = arith.cmpi slt, %i, %a : index",
         "%v = scf.if %p -> (index) { scf.yield %i : index } else { scf.yield %a : index }",
     ),
-    "no tile op": loop("%p = arith.cmpi slt, %i, %a : index", "scf.if %p { gpu.barrier }"),
+    "a barrier": loop("%p = arith.cmpi slt, %i, %a : index", "scf.if %p { gpu.barrier }"),
+    "a release beside": loop(
+        "%p = arith.cmpi slt, %i, %a : index",
+        f"scf.if %p {{ {fill('cut')} gpu.ring_release %ring[%i] : !gpu.ring<2> }}",
+    ),
     "three branches": loop(
         f"{TWO[0]}\n%r = arith.cmpi sgt, %i, %c2 : index",
         f"{TWO[1]}\nscf.if %r {{ {fill('after')} }}",
