@@ -47,11 +47,11 @@ def body(Q, K, V, O, head: int, causal: bool, rows: int, keys: int) -> None:  # 
     block = T.block_id()
     tiles = (SQ + (rows - 1)) // rows
     bh = T.divide(block, tiles)
-    part = T.remainder(block, tiles)
-    tile, ends = part, SK
+    place = T.remainder(block, tiles)
+    tile, ends = place, SK
     if causal:
         # The last tiles of queries first; they see keys up to `ends`.
-        tile = T.apply(lambda i, n: n - i - 1, part, symbols=[tiles])
+        tile = T.apply(lambda i, n: n - i - 1, place, symbols=[tiles])
     q0 = tile * rows
     if causal:
         shift = T.subtract(SK, SQ)
@@ -68,8 +68,8 @@ def body(Q, K, V, O, head: int, causal: bool, rows: int, keys: int) -> None:  # 
     was = T.alloc_fragment((rows,), T.f32)
     base = T.alloc_fragment((rows,), T.f32)
     alpha = T.alloc_fragment((rows,), T.f32)
-    sums = T.alloc_fragment((rows, 4), T.f32)
-    l = T.alloc_fragment((rows, 4), T.f32)  # noqa: E741
+    part = T.alloc_fragment((rows,), T.f32)
+    l = T.alloc_fragment((rows,), T.f32)  # noqa: E741
     T.fill(o, zero)
     T.fill(l, zero)
     T.fill(m, none)
@@ -123,13 +123,13 @@ def body(Q, K, V, O, head: int, causal: bool, rows: int, keys: int) -> None:  # 
             y = T.fma(x, scale, down)
             e = T.exp2(y, approximate=True)
             s[i, j] = e
-        T.reduce("sum", s, sums, by=lambda i, j: (i, j // 2 % 4))
-        with T.parallel(l) as (i, j):
-            sum = l[i, j]
-            new = sums[i, j]
+        T.reduce("sum", s, part)
+        with T.parallel(l) as (i,):
+            sum = l[i]
+            new = part[i]
             ratio = alpha[i]
             y = T.fma(sum, ratio, new)
-            l[i, j] = y
+            l[i] = y
         with T.parallel(s) as (i, j):
             x = s[i, j]
             y = T.cast(x, T.f16)
@@ -140,9 +140,8 @@ def body(Q, K, V, O, head: int, causal: bool, rows: int, keys: int) -> None:  # 
             y = x * ratio
             o[i, j] = y
         T.gemm(p, v, o, warp_tile=(warp_rows, head))
-    T.reduce("sum", l, was)
-    with T.parallel(was) as (i,):
-        sum = was[i]
+    with T.parallel(l) as (i,):
+        sum = l[i]
         positive = sum > zero
         inverse = one / sum
         y = T.select(positive, inverse, zero)

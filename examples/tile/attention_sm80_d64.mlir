@@ -23,8 +23,8 @@ gpu.module @attention_sm80_d64 arch "sm_80" symbols [BH, SQ, SK] {
     %block = gpu.block_id
     %tiles = affine.apply affine_map<()[q] -> ((q + 127) floordiv 128)> ()[%SQ]
     %bh = arith.divui %block, %tiles : index
-    %part = arith.remui %block, %tiles : index
-    %q0 = affine.apply affine_map<(i) -> (i * 128)> (%part)
+    %place = arith.remui %block, %tiles : index
+    %q0 = affine.apply affine_map<(i) -> (i * 128)> (%place)
     %q = gpu.shared_tile : !gpu.shared<[128, 64], f16>
     %k = gpu.shared_tile : !gpu.shared<[128, 64], f16>
     %v = gpu.shared_tile : !gpu.shared<[128, 64], f16>
@@ -35,10 +35,10 @@ gpu.module @attention_sm80_d64 arch "sm_80" symbols [BH, SQ, SK] {
     %was = gpu.fragment : !gpu.fragment<[128], f32>
     %base = gpu.fragment : !gpu.fragment<[128], f32>
     %alpha = gpu.fragment : !gpu.fragment<[128], f32>
-    %sums = gpu.fragment : !gpu.fragment<[128, 4], f32>
-    %l = gpu.fragment : !gpu.fragment<[128, 4], f32>
+    %part = gpu.fragment : !gpu.fragment<[128], f32>
+    %l = gpu.fragment : !gpu.fragment<[128], f32>
     gpu.fill %zero, %o : !gpu.fragment<[128, 64], f32>
-    gpu.fill %zero, %l : !gpu.fragment<[128, 4], f32>
+    gpu.fill %zero, %l : !gpu.fragment<[128], f32>
     gpu.fill %none, %m : !gpu.fragment<[128], f32>
     gpu.fill %none, %was : !gpu.fragment<[128], f32>
     // It belongs to the first group of copies that the pipeline waits for.
@@ -89,12 +89,12 @@ gpu.module @attention_sm80_d64 arch "sm_80" symbols [BH, SQ, SK] {
         %e = math.exp2 %y fastmath<afn> : f32
         gpu.yield %e : f32
       }
-      gpu.reduce sum %s by affine_map<(i, j) -> (i, j floordiv 2 mod 4)> into %sums
-          : !gpu.fragment<[128, 128], f32>, !gpu.fragment<[128, 4], f32>
-      gpu.map %l : !gpu.fragment<[128, 4], f32> origin []
-          ins(%sums : !gpu.fragment<[128, 4], f32> affine_map<(i, j) -> (i, j)>,
-              %alpha : !gpu.fragment<[128], f32> affine_map<(i, j) -> (i)>)
-          outs(%l : !gpu.fragment<[128, 4], f32> affine_map<(i, j) -> (i, j)>) {
+      gpu.reduce sum %s by affine_map<(i, j) -> (i)> into %part
+          : !gpu.fragment<[128, 128], f32>, !gpu.fragment<[128], f32>
+      gpu.map %l : !gpu.fragment<[128], f32> origin []
+          ins(%part : !gpu.fragment<[128], f32> affine_map<(i) -> (i)>,
+              %alpha : !gpu.fragment<[128], f32> affine_map<(i) -> (i)>)
+          outs(%l : !gpu.fragment<[128], f32> affine_map<(i) -> (i)>) {
       ^bb0(%sum: f32, %new: f32, %ratio: f32):
         %y = math.fma %sum, %ratio, %new : f32
         gpu.yield %y : f32
@@ -116,9 +116,7 @@ gpu.module @attention_sm80_d64 arch "sm_80" symbols [BH, SQ, SK] {
           into %o mma "mma.sync" warp_tile <32, 64>
               : !gpu.fragment<[128, 128], f16>, !gpu.shared<[128, 64], f16>, !gpu.fragment<[128, 64], f32>
     }
-    gpu.reduce sum %l by affine_map<(i, j) -> (i)> into %was
-        : !gpu.fragment<[128, 4], f32>, !gpu.fragment<[128], f32>
-    gpu.map %was : !gpu.fragment<[128], f32> origin [] ins()
+    gpu.map %l : !gpu.fragment<[128], f32> origin [] ins()
         outs(%alpha : !gpu.fragment<[128], f32> affine_map<(i) -> (i)>) {
     ^bb0(%sum: f32):
       %positive = arith.cmpf ogt, %sum, %zero : f32

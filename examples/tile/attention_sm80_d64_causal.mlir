@@ -26,9 +26,9 @@ gpu.module @attention_sm80_d64_causal arch "sm_80" symbols [BH, SQ, SK] {
     %block = gpu.block_id
     %tiles = affine.apply affine_map<()[q] -> ((q + 127) floordiv 128)> ()[%SQ]
     %bh = arith.divui %block, %tiles : index
-    %part = arith.remui %block, %tiles : index
+    %place = arith.remui %block, %tiles : index
     // The last tiles of queries first; they see keys up to %ends.
-    %tile = affine.apply affine_map<(i)[n] -> (n - i - 1)> (%part)[%tiles]
+    %tile = affine.apply affine_map<(i)[n] -> (n - i - 1)> (%place)[%tiles]
     %q0 = affine.apply affine_map<(i) -> (i * 128)> (%tile)
     %shift = arith.subi %SK, %SQ : index
     %after = affine.apply affine_map<(q)[s] -> (q + s + 128)> (%q0)[%shift]
@@ -44,10 +44,10 @@ gpu.module @attention_sm80_d64_causal arch "sm_80" symbols [BH, SQ, SK] {
     %was = gpu.fragment : !gpu.fragment<[128], f32>
     %base = gpu.fragment : !gpu.fragment<[128], f32>
     %alpha = gpu.fragment : !gpu.fragment<[128], f32>
-    %sums = gpu.fragment : !gpu.fragment<[128, 4], f32>
-    %l = gpu.fragment : !gpu.fragment<[128, 4], f32>
+    %part = gpu.fragment : !gpu.fragment<[128], f32>
+    %l = gpu.fragment : !gpu.fragment<[128], f32>
     gpu.fill %zero, %o : !gpu.fragment<[128, 64], f32>
-    gpu.fill %zero, %l : !gpu.fragment<[128, 4], f32>
+    gpu.fill %zero, %l : !gpu.fragment<[128], f32>
     gpu.fill %none, %m : !gpu.fragment<[128], f32>
     gpu.fill %none, %was : !gpu.fragment<[128], f32>
     // It belongs to the first group of copies that the pipeline waits for.
@@ -106,12 +106,12 @@ gpu.module @attention_sm80_d64_causal arch "sm_80" symbols [BH, SQ, SK] {
         %e = math.exp2 %y fastmath<afn> : f32
         gpu.yield %e : f32
       }
-      gpu.reduce sum %s by affine_map<(i, j) -> (i, j floordiv 2 mod 4)> into %sums
-          : !gpu.fragment<[128, 128], f32>, !gpu.fragment<[128, 4], f32>
-      gpu.map %l : !gpu.fragment<[128, 4], f32> origin []
-          ins(%sums : !gpu.fragment<[128, 4], f32> affine_map<(i, j) -> (i, j)>,
-              %alpha : !gpu.fragment<[128], f32> affine_map<(i, j) -> (i)>)
-          outs(%l : !gpu.fragment<[128, 4], f32> affine_map<(i, j) -> (i, j)>) {
+      gpu.reduce sum %s by affine_map<(i, j) -> (i)> into %part
+          : !gpu.fragment<[128, 128], f32>, !gpu.fragment<[128], f32>
+      gpu.map %l : !gpu.fragment<[128], f32> origin []
+          ins(%part : !gpu.fragment<[128], f32> affine_map<(i) -> (i)>,
+              %alpha : !gpu.fragment<[128], f32> affine_map<(i) -> (i)>)
+          outs(%l : !gpu.fragment<[128], f32> affine_map<(i) -> (i)>) {
       ^bb0(%sum: f32, %new: f32, %ratio: f32):
         %y = math.fma %sum, %ratio, %new : f32
         gpu.yield %y : f32
@@ -133,9 +133,7 @@ gpu.module @attention_sm80_d64_causal arch "sm_80" symbols [BH, SQ, SK] {
           into %o mma "mma.sync" warp_tile <32, 64>
               : !gpu.fragment<[128, 128], f16>, !gpu.shared<[128, 64], f16>, !gpu.fragment<[128, 64], f32>
     }
-    gpu.reduce sum %l by affine_map<(i, j) -> (i)> into %was
-        : !gpu.fragment<[128, 4], f32>, !gpu.fragment<[128], f32>
-    gpu.map %was : !gpu.fragment<[128], f32> origin [] ins()
+    gpu.map %l : !gpu.fragment<[128], f32> origin [] ins()
         outs(%alpha : !gpu.fragment<[128], f32> affine_map<(i) -> (i)>) {
     ^bb0(%sum: f32):
       %positive = arith.cmpf ogt, %sum, %zero : f32

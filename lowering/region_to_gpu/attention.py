@@ -1,4 +1,9 @@
-"""``region-to-gpu``: the kernels of attention with a streaming softmax (S6.10, S9, T3)."""
+"""``region-to-gpu``: the kernels of attention with a streaming softmax (S6.10, S9, T3).
+
+A kernel is one loop over the keys in a CTA's tile of queries, for both architectures: scores, their
+softmax so far, and the weighted sum of values.  Rings, roles, the overlap of steps and turns are
+``gpu`` passes' work.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +25,15 @@ from polyc.families.attention.recognise import StreamingAttention
 from polyc.lowering.region_to_gpu.attention_end import End
 from polyc.lowering.region_to_gpu.attention_parts import (
     BY_ROW,
-    QUARTERS,
     Keys,
     Parts,
     QueryTile,
     Rows,
 )
-from polyc.lowering.region_to_gpu.attention_sm90 import Sm90Builder, grid_of
+from polyc.lowering.region_to_gpu.attention_tiles import Tiles
 from polyc.lowering.region_to_gpu.frame import Frame, alignments
 from polyc.rewriting.driver import located
-from polyc.rewriting.emit import INDEX, Emit
+from polyc.rewriting.emit import INDEX, Emit, affine_dim, ceil_div
 
 
 @dataclass(frozen=True)
@@ -46,18 +50,11 @@ class AttentionLowering:
         """A streaming softmax is built as it is."""
 
     def launch(self, plan: ScheduleOp) -> LaunchOp:
-        attention = self.attention
-        if plan.mma.data == "wgmma":
-            grid = grid_of(attention, plan)
-        else:
-            grid = [attention.size(label) for label in attention.batch]
-            grid.append(attention.size(attention.m).ceildiv(plan.tile_sizes[0]))
+        grid = Tiles(self.attention, plan).grid
         align = alignments(self.kernel, plan)
         return LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))
 
     def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        if plan.mma.data == "wgmma":
-            return Sm90Builder(self.attention, plan).build(bindings)
         return AttentionBuilder(self.attention, plan).build(bindings)
 
 
@@ -66,7 +63,12 @@ LOWERING = AttentionLowering
 
 @dataclass
 class AttentionBuilder:
-    """Builds the kernel of a schedule for ``mma.sync``: each warp has rows of the scores."""
+    """Builds the kernel of a schedule.
+
+    With ``mma.sync`` each warp has rows of the scores, with ``wgmma`` each warpgroup; then the walk
+    goes from the last keys to the first, so that the steps that a mask or the end of the keys cuts
+    come first.
+    """
 
     attention: StreamingAttention
     plan: ScheduleOp
@@ -75,20 +77,26 @@ class AttentionBuilder:
         self.frame = Frame(self.attention.kernel)
         self.emit = self.frame.emit
         self.parts = Parts(self.attention, self.plan, self.frame)
+        self.by_groups = self.plan.mma.data == "wgmma"
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        parts, emit = self.parts, self.emit
-        at = parts.place(emit)
-        keys = parts.visible_keys(emit, at)
-        self.allocate()
-        self.load_queries(at, keys)
-        self.walk(at, keys)
-        emit.op(tile.ReduceOp("sum", self.sums, BY_ROW, self.rows.before))
-        End(parts, at, self.rows, self.rows.before, self.out).write(emit)
+        emit = self.emit
+        tiles = Tiles(self.attention, self.plan)
+        if self.plan.flag("persistent"):
+            # All tiles see the same keys.
+            keys = Keys(self.parts.zero_index, self.parts.size_n)
+            some = emit.compare("sgt", keys.count, self.parts.zero_index)
+            self.allocate()
+            tiles.each(self.parts, emit, lambda inner, at: self.tile(inner, at, keys, some))
+        else:
+            at = tiles.only(self.parts, emit)
+            keys = tiles.keys(self.parts, emit, at)
+            self.allocate()
+            self.tile(emit, at.at, keys, emit.compare("sgt", keys.count, self.parts.zero_index))
         return self.frame.finish(self.plan, bindings)
 
     def allocate(self) -> None:
-        attention, emit, parts = self.attention, self.emit, self.parts
+        attention, emit = self.attention, self.emit
         element = attention.element
         queries, keys, depth = self.plan.tile_sizes
         width = self.plan.warp_tile_sizes[1]
@@ -107,53 +115,70 @@ class AttentionBuilder:
         self.weights = fragment([queries, keys], element, "weights")
         self.out = fragment([queries, width], f32, "out")
         self.rows = Rows(*(fragment([queries], f32, n) for n in ("max", "was", "base", "alpha")))
-        self.part = fragment([queries, 4], f32, "part")
-        self.sums = fragment([queries, 4], f32, "sums")
+        self.part = fragment([queries], f32, "part")
+        self.sums = fragment([queries], f32, "sums")
+
+    def tile(self, emit: Emit, at: QueryTile, keys: Keys, some: SSAValue) -> None:
+        """What a CTA does for a tile of queries; ``some`` says whether it sees any key."""
+        parts, rows = self.parts, self.rows
         for value, target in (
             (parts.zero, self.out),
             (parts.zero, self.sums),
-            (parts.none, self.rows.maximum),
-            (parts.none, self.rows.before),
+            (parts.none, rows.maximum),
+            (parts.none, rows.before),
         ):
             emit.op(tile.FillOp(value, target))
+        # Where there are no keys, nothing waits for the queries.
+        emit.when(some, lambda inner: self.some_keys(inner, at, keys))
+        if not self.by_groups:
+            self.walk(emit, at, keys)
+        End(parts, at, rows, self.sums, self.out).write(emit)
 
-    def load_queries(self, at: QueryTile, keys: Keys) -> None:
-        """Q comes in with the first keys; where there are none, nothing waits for it."""
-        some = self.emit.compare("sgt", keys.count, self.parts.zero_index)
-        attention, loader = self.attention, self.plan.loader.data
-        self.emit.when(
-            some, lambda inner: self.parts.copy(inner, attention.q, at, at.row, self.q, loader)
-        )
+    def some_keys(self, emit: Emit, at: QueryTile, keys: Keys) -> None:
+        """The queries, and for warpgroups the walk: both roles ask the condition once."""
+        loader = self.plan.loader.data
+        self.parts.copy(emit, self.attention.q, at, at.row, self.q, loader)
+        if self.by_groups:
+            self.walk(emit, at, keys)
 
-    def walk(self, at: QueryTile, keys: Keys) -> None:
+    def walk(self, outer: Emit, at: QueryTile, keys: Keys) -> None:
         """The pipeline over the keys."""
         attention, plan, parts = self.attention, self.plan, self.parts
         body = Block(arg_types=[INDEX, INDEX])
         position, iteration = body.args
         iteration.name_hint = "i"
-        outer, inner = self.emit, Emit(self.emit)
+        inner = Emit(outer)
+        step, stages = plan.tile_sizes[1], plan.integer("stages")
+        if self.by_groups:
+            steps = outer.apply(ceil_div(affine_dim(0), step), [keys.count], hint="steps")
+            backwards = (affine_dim(1) - affine_dim(0) - 1) * step
+            position = inner.apply(backwards, [iteration, steps], hint="k0")
         key = parts.key(inner, keys, position)
         key.name_hint = f"{attention.n}0"
         for operand, target in ((attention.k, self.k), (attention.v, self.v)):
             parts.copy(inner, operand, at, key, target, plan.loader.data)
         rows, width = plan.warp_tile_sizes
-        scores = (rows, plan.tile_sizes[1])
+        scores, mma = (rows, step), plan.mma.data
         q, k = tile.ContractSide(self.q, LHS_MK), tile.ContractSide(self.k, RHS_NK)
-        products = tile.ContractOp(q, k, self.scores, "mma.sync", scores, clear=True)
+        products = tile.ContractOp(q, k, self.scores, mma, scores, clear=True)
         inner.op(located(products, attention.scores))
         parts.score(inner, self.scores, at, key)
         parts.mask(inner, self.scores, at, key, at, parts.left(inner, key))
         inner.op(tile.ReduceOp("max", self.scores, BY_ROW, self.rows.maximum, accumulate=True))
         parts.rescale(inner, self.rows)
         parts.weights(inner, self.scores, self.rows)
-        inner.op(tile.ReduceOp("sum", self.scores, QUARTERS, self.part))
+        inner.op(tile.ReduceOp("sum", self.scores, BY_ROW, self.part))
         parts.scaled(inner, self.sums, self.rows, more=self.part)
+        if self.by_groups:
+            # The first step has nothing to scale.
+            later = inner.compare("sgt", iteration, parts.zero_index)
+            inner.when(later, lambda then: parts.scaled(then, self.out, self.rows))
+        else:
+            parts.scaled(inner, self.out, self.rows)
         parts.round(inner, self.scores, self.weights)
-        parts.scaled(inner, self.out, self.rows)
         p, v = tile.ContractSide(self.weights, LHS_MK), tile.ContractSide(self.v, RHS_KN)
-        weighted = tile.ContractOp(p, v, self.out, "mma.sync", (rows, width))
-        inner.op(weighted)
+        weighted = tile.ContractOp(p, v, self.out, mma, (rows, width))
+        inner.op(located(weighted, attention.together))
         body.add_ops(inner.ops)
-        step, stages = plan.tile_sizes[1], plan.integer("stages")
         pipeline = tile.PipelineOp(keys.count, step, stages, Region(body))
         outer.op(located(pipeline, attention.together))

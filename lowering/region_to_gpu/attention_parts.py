@@ -45,8 +45,6 @@ from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit, affine_dim, ceil_div
 
 BY_ROW = AffineMap.from_callable(lambda i, j: (i,))
-QUARTERS = AffineMap.from_callable(lambda i, j: (i, j // 2 % 4))
-"""A row of an accumulator by the four threads that hold it: each has a part of the row's sum."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,10 @@ class QueryTile:
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys that some query of a tile sees: ``count`` of them from ``first`` on."""
+    """The keys that some query of a tile sees: ``count`` of them from ``first`` on.
+
+    There are none where it is 0 or less.
+    """
 
     first: SSAValue
     count: SSAValue
@@ -150,7 +151,7 @@ class Parts:
             first = emit.apply(whole, [first], hint=f"{self.attention.n}_first")
             end = emit.value(arith.SubiOp(end, first))
         if end is not self.size_n:
-            end = emit.value(arith.MaxSIOp(end, self.zero_index), f"{self.attention.n}_count")
+            end.name_hint = f"{self.attention.n}_count"
         return Keys(first, end)
 
     def key(self, emit: Emit, keys: Keys, position: SSAValue) -> SSAValue:
@@ -251,14 +252,17 @@ class Parts:
     ) -> SSAValue | None:
         """Whether a tile has a key that is none or that a query does not see; None: not known."""
         slack = self.attention.score.visible.slack(self.queries, self.keys)
-        least = None if left is None else emit.apply(affine_dim(0) - self.keys, [left])
-        for expr in slack or ():
-            value = emit.apply(expr, [at.row, key], self.symbols)
-            least = value if least is None else emit.value(arith.MinSIOp(least, value))
-        if slack is None or least is None:
+        if slack is None:
             return None
-        cut = emit.compare("slt", least, self.zero_index)
-        cut.name_hint = "cut"
+        cut: SSAValue | None = None
+        if left is not None:
+            cut = emit.compare("slt", left, emit.index(self.keys))
+        for expr in slack:
+            value = emit.apply(expr, [at.row, key], self.symbols)
+            hidden = emit.compare("slt", value, self.zero_index)
+            cut = hidden if cut is None else emit.value(arith.OrIOp(cut, hidden))
+        if cut is not None:
+            cut.name_hint = "cut"
         return cut
 
     def left(self, emit: Emit, key: SSAValue) -> SSAValue | None:

@@ -16,7 +16,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr, GlobalType, element_bytes
+from polyc.dialects.gpu.types import BindAttr, GlobalType, IntsAttr, element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.dialects.region.types import MemRefType
@@ -118,6 +118,8 @@ class Frame:
             Region(self.block),
             cluster=cluster,
         )
+        if split := plan.integers("registers"):
+            kernel.registers = IntsAttr(tuple(split))
         return located(kernel, self.kernel)
 
 

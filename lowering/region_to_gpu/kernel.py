@@ -18,7 +18,7 @@ from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr, IntsAttr
+from polyc.dialects.gpu.types import BindAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.lowering.region_to_gpu.frame import Frame, alignments, check_whole
@@ -79,10 +79,7 @@ class Builder(ABC):
             else:
                 self.compute(grid, grid.coordinates(self.emit, sizes, plan))
         together = prod(plan.integers("cluster")) * plan.integer("split_k")
-        kernel = self.frame.finish(plan, bindings, together)
-        if split := plan.integers("registers"):
-            kernel.registers = IntsAttr(tuple(split))
-        return kernel
+        return self.frame.finish(plan, bindings, together)
 
     @property
     def has_turns(self) -> bool:

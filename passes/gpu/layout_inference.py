@@ -29,7 +29,11 @@ from polyc.passes.support.gpu.free_layouts import (
     set_fragment_layout,
     widest_swizzle,
 )
-from polyc.passes.support.gpu.layouts import mma_sync_accumulator, wgmma_accumulator
+from polyc.passes.support.gpu.layouts import (
+    accumulator,
+    mma_sync_accumulator,
+    wgmma_accumulator,
+)
 from polyc.rewriting.driver import rewrite
 
 
@@ -46,10 +50,8 @@ class LayOutContract(RewritePattern):
         if isinstance(op.lhs.type, SharedType):
             self.lay_out_shared(op, op.lhs, rewriter)
         self.lay_out_shared(op, op.rhs, rewriter)
-        m, n, _ = op.sizes
-        rule = wgmma_accumulator if op.mma.data == "wgmma" else mma_sync_accumulator
         try:
-            layout = rule(m, n, op.warp_sizes)
+            layout = accumulator(op)
         except ValueError as error:
             raise PolycError("LayoutConflict", str(error), op) from None
         set_fragment_layout(op.acc, layout, op, rewriter)

@@ -88,20 +88,7 @@ class VersionTiles(RewritePattern):
         op: tile.ContractOp, slot: SSAValue, tiles: set[SSAValue], rewriter: PatternRewriter
     ) -> None:
         lhs, rhs = (replace(x, slot=slot) if x.tile in tiles else x for x in op.sides)
-        new = tile.ContractOp(
-            lhs,
-            rhs,
-            op.acc,
-            op.mma.data,
-            op.warp_sizes,
-            token=op.token is not None,
-            clear=op.clear is not None,
-            fragment_buffers=op.buffers,
-            stage=None if op.stage is None else op.stage.value.data,
-        )
-        new.attributes.update(op.attributes)
-        new.location = op.location
-        rewriter.replace(op, new)
+        rewriter.replace(op, op.like(lhs, rhs))
 
 
 @dataclass(frozen=True)

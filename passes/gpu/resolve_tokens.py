@@ -11,7 +11,6 @@ with its CTA; the tensor has the elements when the kernel has ended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -28,6 +27,7 @@ from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType, SharedType, TokenType, index_attr
 from polyc.passes.support.gpu.scope import scope_barrier
+from polyc.passes.support.gpu.tile_effects import writes
 from polyc.passes.support.gpu.tile_stores import Writers
 from polyc.passes.support.gpu.token_state import Flight, State, awaited, youngest
 from polyc.rewriting.driver import located, rewrite
@@ -278,21 +278,6 @@ def wait_until_read(emit: Emit, op: Operation, younger: int) -> None:
     else:
         emit.when(leads, lambda then: then.ops.append(wait))
         one.meet(emit, op)
-
-
-def writes(op: Operation) -> Sequence[SSAValue]:
-    """The fragments and tiles that an op sets."""
-    match op:
-        case tile.FillOp():
-            return [op.fragment]
-        case tile.MapOp():
-            return op.outputs
-        case tile.ReduceOp() | tile.ReduceScatterOp() | tile.CopyOp():
-            return [op.target]
-        case tile.ContractOp():
-            return [op.acc]
-        case _:
-            return []
 
 
 def made_by_contract(token: SSAValue) -> bool:

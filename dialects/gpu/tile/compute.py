@@ -125,6 +125,29 @@ class ContractOp(IRDLOperation):
             result_types=[TokenType() if token else None],
         )
 
+    def like(
+        self,
+        lhs: ContractSide | None = None,
+        rhs: ContractSide | None = None,
+        acc: SSAValue | None = None,
+        token: bool | None = None,
+    ) -> ContractOp:
+        """The same contract with other operands, or with a token, where these are given."""
+        new = ContractOp(
+            lhs or self.sides[0],
+            rhs or self.sides[1],
+            acc or self.acc,
+            self.mma.data,
+            self.warp_sizes,
+            token=self.token is not None if token is None else token,
+            clear=self.clear is not None,
+            fragment_buffers=self.buffers,
+            stage=None if self.stage is None else self.stage.value.data,
+        )
+        new.attributes.update(self.attributes)
+        new.location = self.location
+        return new
+
     @property
     def sides(self) -> tuple[ContractSide, ContractSide]:
         """The left and the right operand."""

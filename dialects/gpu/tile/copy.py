@@ -295,12 +295,17 @@ class CopyOp(IRDLOperation):
         source_slot: SSAValue | None = None,
         signal: CopySignal | None = None,
         loader: str | None = None,
+        indices: Sequence[SSAValue] | None = None,
     ) -> CopyOp:
         """The same copy with what is given replaced; attributes and location come along.
 
         A copy that signals gives no token.
         """
         source, target = self.ends
+        if indices is not None and self.is_load:
+            source = replace(source, at=indices)
+        elif indices is not None:
+            target = replace(target, at=indices)
         new = CopyOp(
             source if source_slot is None else replace(source, slot=source_slot),
             target if slot is None else replace(target, slot=slot),

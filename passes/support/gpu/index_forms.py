@@ -174,32 +174,40 @@ class Forms:
                 return ()
 
     def _compared(self, op: arith.CmpiOp, holds: bool) -> tuple[Row, ...]:
-        sides = self.of(op.lhs), self.of(op.rhs)
-        if any(len(side) > 1 for side in sides):
-            return ()
-        ((left,), (right,)) = sides
-        rows = (*left.rows, *right.rows)
-        less, more = right.expr - left.expr, left.expr - right.expr
+        ways = self.ways(op, holds)
+        return ways[0] if len(ways) == 1 else ()
+
+    def ways(self, op: arith.CmpiOp, holds: bool) -> list[tuple[Row, ...]]:
+        """What is known where a comparison of indices holds (or does not), one for each way that
+        the selects and minima in it may go; none where it is no inequality."""
         predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
         if predicate.startswith("u"):
             if not (never_negative(op.lhs) and never_negative(op.rhs)):
-                return ()
+                return []
             predicate = "s" + predicate[1:]
         if not holds:
             predicate = OPPOSITE[predicate]
-        match predicate:
-            case "eq":
-                return (*rows, equal(left.expr, right.expr))
-            case "slt":
-                return (*rows, at_least(less, 1))
-            case "sle":
-                return (*rows, at_least(less))
-            case "sgt":
-                return (*rows, at_least(more, 1))
-            case "sge":
-                return (*rows, at_least(more))
-            case _:
-                return rows
+        return [
+            (*left.rows, *right.rows, *_inequality(predicate, right.expr - left.expr))
+            for left, right in product(self.of(op.lhs), self.of(op.rhs))
+        ]
+
+
+def _inequality(predicate: str, less: AffineExpr) -> tuple[Row, ...]:
+    """What a comparison says of what its right side is more than its left one."""
+    match predicate:
+        case "eq":
+            return (equal(less, 0),)
+        case "slt":
+            return (at_least(less, 1),)
+        case "sle":
+            return (at_least(less),)
+        case "sgt":
+            return (at_least(less * -1, 1),)
+        case "sge":
+            return (at_least(less * -1),)
+        case _:
+            return ()
 
 
 OPPOSITE = {"eq": "ne", "ne": "eq", "slt": "sge", "sge": "slt", "sgt": "sle", "sle": "sgt"}

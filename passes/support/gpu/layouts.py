@@ -7,10 +7,19 @@ from __future__ import annotations
 
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentLayoutAttr
 
 T = AffineExpr.dimension(0)
 R = AffineExpr.dimension(1)
+
+
+def accumulator(op: tile.ContractOp) -> FragmentLayoutAttr:
+    """Where a contract's instruction keeps its accumulator; ValueError for a tile that it cannot
+    part among its warps."""
+    m, n, _ = op.sizes
+    rule = wgmma_accumulator if op.mma.data == "wgmma" else mma_sync_accumulator
+    return rule(m, n, op.warp_sizes)
 
 
 def wgmma_accumulator(m: int, n: int, warp_tile: tuple[int, int]) -> FragmentLayoutAttr:

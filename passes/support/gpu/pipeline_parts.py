@@ -12,8 +12,8 @@ from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType
 from polyc.passes.support.gpu.guards import acting, statement
+from polyc.passes.support.gpu.layouts import accumulator
 from polyc.rewriting.emit import Emit, affine_dim, ceil_div, clone_into
 
 
@@ -43,11 +43,11 @@ def check_threads(op: tile.PipelineOp, computing: int) -> None:
     for contract in op.body.walk():
         if not isinstance(contract, tile.ContractOp):
             continue
-        kind = contract.acc.type
-        assert isinstance(kind, FragmentType)
-        if not isinstance(kind.layout, FragmentLayoutAttr):
-            continue
-        if (holders := kind.layout.threads.data) != computing:
+        try:
+            holders = accumulator(contract).threads.data
+        except ValueError:
+            continue  # gpu-layout-inference refuses the tile.
+        if holders != computing:
             raise PolycError(
                 "ThreadMismatch",
                 f"{holders} threads hold the accumulator and {computing} compute it; change the "

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from xdsl.dialects import affine, scf
 from xdsl.dialects.builtin import ModuleOp, UnrealizedConversionCastOp, i64
-from xdsl.ir import Block, Operation, OpResult
+from xdsl.ir import Block, Operation
 from xdsl.traits import IsTerminator, is_side_effect_free
 
 from polyc.dialects.gpu import hardware as hw
@@ -114,15 +114,6 @@ def split_ifs(module: Operation) -> Found:
             yield op
 
 
-def by_steps(module: Operation) -> Found:
-    for loop in find(module, scf.ForOp):
-        for op in loop.body.block.ops:
-            if not isinstance(op, scf.IfOp) or not isinstance(op.cond, OpResult):
-                continue
-            if holds_tile_ops(op) and loop.body.block.args[0] in op.cond.op.operands:
-                yield op
-
-
 def unbound(module: Operation) -> Found:
     for pipeline in find(module, tile.PipelineOp):
         for op in find(pipeline, scf.IfOp):
@@ -222,8 +213,8 @@ def unguarded(module: Operation) -> Found:
             yield op
 
 
-def narrow(name: str) -> Callable[[Operation], Found]:
-    """Stores of a loop that the pass ``name``, run again, would widen."""
+def changes(name: str) -> Callable[[Operation], Found]:
+    """Whether the pass ``name``, run again, would change something."""
 
     def found(module: Operation) -> Found:
         before = printed(module)
@@ -271,14 +262,18 @@ BREAKS: dict[str, Callable[[Operation], Found]] = {
     "gpu-bind-target": without_target,
     "gpu-overlap-launches": alone,
     "gpu-assumptions": nothing,
-    "gpu-split-steps": by_steps,
     "gpu-inline-lets": named_parts,
     "gpu-bind-ifs": unbound,
     "gpu-pipeline-planning": not_planned,
     "gpu-cache-hints": nothing,
-    "gpu-layout-inference": open_layouts,
+    "gpu-partial-lanes": changes("gpu-partial-lanes"),
     "gpu-multi-version-buffers": without_slots,
     "gpu-warp-specialize": unspecialised,
+    "gpu-skew": changes("gpu-skew"),
+    "gpu-turns": changes("gpu-turns"),
+    "gpu-known-conditions": changes("gpu-known-conditions"),
+    "gpu-split-steps": changes("gpu-split-steps"),
+    "gpu-layout-inference": open_layouts,
     "gpu-inject-pipeline": of(tile.PipelineOp),
     "gpu-double-buffer-fragments": asks_for_two_buffers,
     "gpu-inject-tma-barriers": silent_loads,
@@ -298,8 +293,8 @@ BREAKS: dict[str, Callable[[Operation], Found]] = {
     ),
     "gpu-wgmma-sync": unordered_wgmma,
     "gpu-legalize-access": unguarded,
-    "gpu-vectorize": narrow("gpu-vectorize"),
-    "gpu-coalesce-stores": narrow("gpu-coalesce-stores"),
+    "gpu-vectorize": changes("gpu-vectorize"),
+    "gpu-coalesce-stores": changes("gpu-coalesce-stores"),
     "gpu-lower-coordinates": of(tile.TileCoordinatesOp, tile.TileLoopOp),
     "gpu-set-max-registers": with_budget,
     "gpu-lower-roles": of(tile.RolesOp),
@@ -312,6 +307,7 @@ BREAKS: dict[str, Callable[[Operation], Found]] = {
 """What a module may not have after a pass and after all later ones."""
 
 LATER = {
+    "gpu-known-conditions",
     "gpu-split-steps",
     "gpu-inline-lets",
     "gpu-insert-barriers",
@@ -336,10 +332,13 @@ IDLE = {
     "gpu-lower-roles",
     "gpu-lower-shared-layout",
     "gpu-merge-ifs",
+    "gpu-partial-lanes",
     "gpu-resolve-tokens",
     "gpu-set-max-registers",
+    "gpu-skew",
     "gpu-split-steps",
     "gpu-store-waits",
+    "gpu-turns",
     "gpu-wgmma-sync",
 }
 """Passes of which the last column holds before them for these kernels, or is no op's."""

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
+from polyc.passes.pipeline import GPU_PASSES
 from polyc.playback.estimate import Estimate
 from polyc.playback.gpu import simulate
 from polyc.playback.mutation import mutants
@@ -235,19 +237,40 @@ def test_a_plan_of_the_users_own(edits: Sequence[tuple[str, str]]) -> None:
 # What is in it -----------------------------------------------------------------------------------
 
 
-def consumer(name: str) -> KernelOp | tile.RolesOp:
-    return only(tiles(name), tile.RolesOp)
+@cache
+def structured(name: str) -> ModuleOp:
+    """The kernel with its roles, its skew and its turns, and steps cut; not to be changed."""
+    return run(tiles(name).clone(), *GPU_PASSES[: GPU_PASSES.index("gpu-split-steps") + 1])
 
 
 def maps(name: str) -> list[tile.MapOp]:
     """The maps of the first step, in order."""
-    (some,) = (op for op in find(consumer(name), scf.IfOp) if find(op, tile.ReduceOp))
-    return [op for op in some.true_region.block.ops if isinstance(op, tile.MapOp)]
+    roles = only(structured(name), tile.RolesOp)
+    some = next(op for op in find(roles, scf.IfOp) if find(op, tile.ReduceOp))
+    return [op for op in find(some, tile.MapOp) if not inside_loop(op, some)]
+
+
+def inside_loop(op: Operation, outer: Operation) -> bool:
+    parent = op.parent_op()
+    while parent is not outer and not isinstance(parent, scf.ForOp):
+        assert parent is not None
+        parent = parent.parent_op()
+    return parent is not outer
+
+
+def test_a_kernel_is_one_plain_loop() -> None:
+    """The lowering writes no ring, role or turn: passes do."""
+    for name in ("full", "causal 128", "window 128"):
+        kernel = only(tiles(name), KernelOp)
+        assert len(find(kernel, tile.PipelineOp)) == 1
+        assert len(find(kernel, tile.ContractOp)) == 2 and len(find(kernel, tile.CopyOp)) == 3
+        for kind in (tile.RingOp, tile.RolesOp, tile.OrderBarrierOp, tile.AwaitOp, scf.ForOp):
+            assert not find(kernel, kind)
 
 
 def test_one_producer_feeds_consumers_by_rings() -> None:
     for name, groups, stages in (("causal", 3, 2), ("causal 128", 2, 2)):
-        kernel = only(tiles(name), KernelOp)
+        kernel = only(structured(name), KernelOp)
         roles = only(kernel, tile.RolesOp)
         assert roles.consumers.value.data == groups and roles.independent is not None
         rings = [str(r.ring.type) for r in find(kernel, tile.RingOp)]
@@ -256,7 +279,9 @@ def test_one_producer_feeds_consumers_by_rings() -> None:
         assert len(copies) == groups + 2
         assert all(c.loader and c.loader.data == "tma" for c in copies)
         assert {c.mma.data for c in find(kernel, tile.ContractOp)} == {"wgmma"}
-        assert len(find(kernel, tile.OrderEnterOp)) == len(find(kernel, tile.OrderLeaveOp)) == 1
+        loops = [op for op in find(roles, scf.ForOp) if find(op, tile.ContractOp)]
+        for kind in (tile.OrderEnterOp, tile.OrderLeaveOp):
+            assert [len(find(loop, kind)) for loop in loops] == [1] * len(loops)
 
 
 def test_a_scale_is_in_the_exponent() -> None:
@@ -285,8 +310,7 @@ def test_masks_are_applied_in_steps_that_they_may_cut() -> None:
     """Loops over steps with and without a mask; even sizes without a mask have none at all."""
     masked = {"full": [0], "causal": [1, 0], "window 128": [1, 0, 1], "even sizes": [0]}
     for name, expected in masked.items():
-        cut = run(tiles(name).clone(), "gpu-split-steps")
-        roles = only(cut, tile.RolesOp)
+        roles = only(structured(name), tile.RolesOp)
         loops = [op for op in find(roles, scf.ForOp) if find(op, tile.ContractOp)]
         selects = [[m for m in find(o, tile.MapOp) if m.space is reduced(o)] for o in loops]
         found = [sum(len(find(m, arith.CmpiOp)) > 0 for m in some) for some in selects]
@@ -310,7 +334,7 @@ def test_keys_that_no_query_of_a_tile_sees_are_not_loaded() -> None:
 def test_tiles_of_the_same_keys_are_one_kernels_and_others_go_by_the_longest() -> None:
     launch = only(tiles("full 128"), gpu.DispatchOp).launches()[0]
     assert launch.persistent is not None
-    assert len(find(tiles("full 128"), tile.TileLoopOp)) == 2
+    assert len(find(tiles("full 128"), tile.TileLoopOp)) == 1
     launch = only(tiles("causal 128"), gpu.DispatchOp).launches()[0]
     assert launch.persistent is None and not find(tiles("causal 128"), tile.TileLoopOp)
     grid = [d.evaluate({"H": 5, "M": 300, "N": 1}) for d in launch.grid.data]

@@ -69,7 +69,6 @@ LEFT_ALONE = {
     "one other copy": roles(
         inside=f'gpu.copy %A[%M, %k] to %t loader "register" : {TENSOR}, !gpu.shared<[64, 64], f16>'
     ),
-    "a pipeline in a branch": roles(wrap="scf.if %p", before="%p = arith.constant true"),
 }
 
 

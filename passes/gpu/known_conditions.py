@@ -1,0 +1,98 @@
+"""``gpu-known-conditions``: conditions that the loops and branches around them decide (T2).
+
+A plain loop asks in each step whether its tile has a tail, or whether a mask cuts it.  Behind a
+first step that stands alone, the loop's own bounds often say that there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import BoolAttr, IndexType, IntegerAttr, ModuleOp, i1
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from polyc.dialects.gpu import tile
+from polyc.passes.support.gpu.index_forms import Forms
+from polyc.passes.support.gpu.known_rows import can_be
+from polyc.rewriting.driver import rewrite
+from polyc.rewriting.effects import is_unused
+
+AROUND = (scf.ForOp, scf.IfOp, tile.MapOp)
+"""Ops that say something of what stands in them."""
+
+EQUALITIES = (0, 1)
+"""The predicates of ``arith.cmpi`` that are no order."""
+
+
+class DecideComparison(RewritePattern):
+    """Replace a comparison of indices that has one result wherever it stands by that.
+
+    Legality, exact: of what ``known_rows`` says of the place, isl finds no values at which the
+    comparison has the other result.  What isl gives up on stays.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: arith.CmpiOp, rewriter: PatternRewriter) -> None:
+        if not isinstance(op.lhs.type, IndexType) or not isinstance(op.parent_op(), AROUND):
+            return
+        forms = Forms()
+        sides = [forms.ways(op, holds) for holds in (True, False)]
+        if not all(sides) or op.predicate.value.data in EQUALITIES:
+            return
+        can_hold, can_fail = (can_be(op, forms, side) for side in sides)
+        if can_hold and can_fail:
+            return
+        decided = arith.ConstantOp(BoolAttr.from_bool(can_hold))
+        rewriter.replace(op, decided)
+
+
+class FoldLogic(RewritePattern):
+    """Take constants out of conjunctions, disjunctions, choices and branches; exact."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        match op:
+            case arith.AndIOp() | arith.OrIOp() if op.result.type == i1:
+                decisive = isinstance(op, arith.OrIOp)
+                for side, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+                    if (value := truth(side)) is not None:
+                        rewriter.replace(op, [], [side if value is decisive else other])
+                        return
+            case arith.SelectOp() if (value := truth(op.cond)) is not None:
+                rewriter.replace(op, [], [op.lhs if value else op.rhs])
+            case scf.IfOp() if not op.results and (value := truth(op.cond)) is not None:
+                region = op.true_region if value else op.false_region
+                kept = [o for b in region.blocks for o in b.ops if not isinstance(o, scf.YieldOp)]
+                for inner in kept:
+                    inner.detach()
+                rewriter.replace(op, kept, [])
+            case _ if isinstance(op, DROPPED) and is_unused(op):
+                rewriter.erase(op)
+            case _:
+                pass
+
+
+DROPPED = (arith.ConstantOp, arith.CmpiOp, arith.AndIOp, arith.OrIOp)
+"""Ops of conditions, which go with what asked them."""
+
+
+def truth(value: SSAValue) -> bool | None:
+    """A condition that is a constant."""
+    owner = value.owner
+    if not isinstance(owner, arith.ConstantOp) or value.type != i1:
+        return None
+    return isinstance(owner.value, IntegerAttr) and owner.value.value.data != 0
+
+
+@dataclass(frozen=True)
+class GpuKnownConditions(ModulePass):
+    """Decide conditions that loops' bounds decide."""
+
+    name = "gpu-known-conditions"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if rewrite(op, [DecideComparison()]):
+            rewrite(op, [FoldLogic()], recursive=True)

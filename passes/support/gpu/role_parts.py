@@ -1,0 +1,355 @@
+"""What the roles of a pipeline do: the producer's walk, and the consumers' loop (T2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.dialects import arith, scf
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import FragmentType, SharedType
+from polyc.passes.support.gpu.guards import guards_of
+from polyc.passes.support.gpu.pipeline_parts import clone_iteration, copies_of, with_needs
+from polyc.passes.support.gpu.ring_flow import (
+    ChainedStep,
+    computed_operands,
+    is_chained,
+    ring_groups,
+)
+from polyc.passes.support.gpu.role_place import Place
+from polyc.passes.support.gpu.uniform import is_scalar
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import INDEX, Emit, affine_dim, clone_into
+
+
+@dataclass
+class Flow:
+    """The rings between the roles of a pipeline, and how the consumers follow them."""
+
+    op: tile.PipelineOp
+    place: Place
+    rings: dict[SSAValue, SSAValue]
+    """The ring that carries each tile that the pipeline's copies fill."""
+    early: dict[SSAValue, SSAValue]
+    """The same for tiles that are filled before it."""
+    count: SSAValue | None = None
+    """How often the pipeline's body runs."""
+
+    @staticmethod
+    def of(op: tile.PipelineOp, place: Place, emit: Emit, consumers: int) -> Flow:
+        peers = 1
+        if any(copy.multicast is not None for copy in copies_of(op)):
+            peers = place.kernel.cluster_size
+        early: dict[SSAValue, SSAValue] = {}
+        if place.early:
+            ring = emit.value(tile.RingOp(1, consumers), "ring")
+            early = {copy.target: ring for copy in place.early}
+        rings: dict[SSAValue, SSAValue] = {}
+        for group in ring_groups(op):
+            ring = emit.value(tile.RingOp(op.stages.value.data, consumers, peers), "ring")
+            rings |= {copy.target: ring for copy in group}
+        return Flow(op, place, rings, early)
+
+    def visit(self, emit: Emit) -> SSAValue:
+        """How often the consumers came to the pipeline before."""
+        tiles = self.place.tiles
+        return emit.index(0) if tiles is None else tiles.ordinal
+
+    def take_early(self, rewriter: PatternRewriter) -> None:
+        """The early copies are the producer's; who reads their tiles waits, and then releases."""
+        block = self.op.parent_block()
+        assert block is not None
+        for ring in dict.fromkeys(self.early.values()):
+            tiles = [held for held, carrier in self.early.items() if carrier is ring]
+            copies = [copy for copy in self.place.early if copy.target in tiles]
+            users = {use.operation for held in tiles for use in held.uses} - set(copies)
+            inside = [block.find_ancestor_op_in_block(user) for user in users]
+            readers = [op for op in block.ops if op in inside]
+            for extra, spot in (
+                (tile.RingWaitOp, InsertPoint.before(readers[0])),
+                (tile.RingReleaseOp, InsertPoint.after(readers[-1])),
+            ):
+                emit = Emit()
+                emit.op(extra(ring, self.visit(emit)))
+                rewriter.insert([located(new, self.op) for new in emit.ops], spot)
+            for copy in copies:
+                rewriter.erase(copy)
+
+    def consumer(self, part: list[Operation], turns: Turns | None) -> Emit:
+        """The consumers' loop, in the pipeline's place; where they take turns, within one."""
+        op, emit, count = self.op, Emit(), self.count
+        assert count is not None
+        first: SSAValue | None = None
+        if self.place.tiles is not None:
+            first = emit.value(arith.MuliOp(self.place.tiles.ordinal, count), "first")
+
+        def of_ring(inner: Emit, i: SSAValue, shift: int = 0) -> SSAValue:
+            if first is None:
+                return inner.apply(affine_dim(0) + shift, [i], hint="previous" if shift else None)
+            whole = affine_dim(0) + affine_dim(1) + shift
+            return inner.apply(whole, [first, i], hint="previous" if shift else "number")
+
+        if is_chained(part):
+
+            def chained(inner: Emit, i: SSAValue) -> None:
+                number = of_ring(inner, i)
+                computed = Emit()
+                clone_iteration(op, part, i, computed, number, {})
+                ChainedStep(self.rings, number, inner).run(computed.ops)
+
+            emit.loop(count, chained, hint="i")
+            return emit
+        (ring,) = dict.fromkeys(self.rings.values())
+
+        def step(inner: Emit, i: SSAValue, twins: Mapping[SSAValue, SSAValue]) -> None:
+            number = of_ring(inner, i)
+            inner.op(tile.RingWaitOp(ring, number))
+            computed = Emit()
+            clone_iteration(op, part, i, computed, number, twins)
+            inner.ops += computed.ops
+            settle_before(computed.ops, inner)
+            late = inner.compare("sgt", i, inner.index(0))
+            inner.when(
+                late, lambda then: then.ops.append(tile.RingReleaseOp(ring, of_ring(then, i, -1)))
+            )
+
+        twins = {
+            value: emit.value(tile.FragmentOp(cast(FragmentType, value.type)), value.name_hint)
+            for value in computed_operands(part)
+        }
+        if turns is not None:
+            emit.op(tile.OrderEnterOp(turns.order, turns.number))
+        if not twins:
+            emit.loop(count, lambda inner, i: step(inner, i, {}), hint="i")
+        else:
+
+            def pair(inner: Emit, at: SSAValue) -> None:
+                step(inner, inner.apply(affine_dim(0) * 2, [at], hint="i"), {})
+                step(inner, inner.apply(affine_dim(0) * 2 + 1, [at], hint="i"), twins)
+
+            emit.loop(emit.apply(affine_dim(0) // 2, [count], hint="pairs"), pair, hint="pair")
+            odd = emit.compare("eq", emit.apply(affine_dim(0) % 2, [count]), emit.index(1))
+            last = emit.apply(affine_dim(0) - 1, [count], hint="i")
+            emit.when(odd, lambda then: step(then, last, {}))
+        if turns is not None:
+            emit.op(tile.OrderLeaveOp(turns.order, turns.number))
+        emit.op(tile.AwaitOp(0))
+        if first is not None:
+            some = emit.compare("sgt", count, emit.index(0))
+            emit.when(
+                some,
+                lambda then: then.ops.append(tile.RingReleaseOp(ring, of_ring(then, count, -1))),
+            )
+        return emit
+
+
+@dataclass
+class Producer:
+    """The producer's own walk over the tiles and the branches, to the copies in them."""
+
+    op: tile.PipelineOp
+    place: Place
+    flow: Flow
+    loading: list[Operation]
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """What stands in the producer for a value of the consumers' text."""
+
+    def walk(self, emit: Emit) -> None:
+        """Append all that the producer does."""
+        self.enter(0, emit)
+
+    def enter(self, level: int, emit: Emit) -> None:
+        """What is inside of the frames before ``level``."""
+        if level == len(self.place.frames):
+            self.load(emit)
+            return
+        frame = self.place.frames[level]
+        if isinstance(frame, scf.IfOp):
+            condition = self.values.get(frame.cond, frame.cond)
+
+            def taken(then: Emit) -> None:
+                self.compute(frame.true_region.block, then)
+                self.enter(level + 1, then)
+
+            emit.when(condition, taken)
+            return
+        old = frame.body.block
+        body = Block(arg_types=[INDEX] * len(old.args))
+        for mine, theirs in zip(body.args, old.args, strict=True):
+            mine.name_hint = theirs.name_hint
+            self.values[theirs] = mine
+        inner = Emit()
+        self.compute(old, inner)
+        self.enter(level + 1, inner)
+        body.add_ops(inner.ops)
+        walk = tile.TileLoopOp(
+            list(frame.sizes),
+            frame.tile.data,
+            Region(body),
+            frame.raster.data,
+            frame.group.value.data,
+            frame.reversed is not None,
+        )
+        walk.attributes.update(frame.attributes)
+        emit.op(walk)
+
+    def compute(self, block: Block, emit: Emit) -> None:
+        """The values of a frame's block that the copies need."""
+        early = self.place.early
+        wanted = [o for o in block.ops if o not in (self.op, *self.place.frames, *early)]
+        needed = with_needs(wanted, [*self.loading, *early])
+        for need in needed:
+            if not is_scalar(need):
+                raise PolycError(
+                    "BadProducer",
+                    f"the copies of the pipeline need {need.name}, which only its consumers run; "
+                    "move it out of the tile loop or write the roles out",
+                    need,
+                )
+        clone_into(needed, self.values, emit)
+
+    def load(self, emit: Emit) -> None:
+        """The early copies, and the pipeline's."""
+        visit = self.flow.visit(emit)
+        visit = self.values.get(visit, visit)
+        for ring in dict.fromkeys(self.flow.early.values()):
+            emit.op(tile.RingAcquireOp(ring, visit))
+        for copy in self.place.early:
+            copied = Emit()
+            clone_into([copy], self.values, copied)
+            signalled(copied.ops, self.flow.early, visit, emit)
+        count = self.flow.count
+        assert count is not None
+        first: SSAValue | None = None
+        if self.place.tiles is not None:
+            first = emit.value(arith.MuliOp(visit, count), "first")
+
+        def step(loop: Emit, i: SSAValue) -> None:
+            number = i
+            if first is not None:
+                number = loop.apply(affine_dim(0) + affine_dim(1), [first, i], hint="number")
+            self.produce(loop, i, number)
+
+        emit.loop(count, step, hint="i")
+
+    def produce(self, emit: Emit, i: SSAValue, number: SSAValue) -> None:
+        """The copies of an iteration, each ring acquired before its first."""
+        copied = Emit()
+        clone_iteration(self.op, self.loading, i, copied, number, self.values)
+        rings = list(dict.fromkeys(self.flow.rings.values()))
+        emit.op(tile.RingAcquireOp(rings[0], number))
+        acquired = {rings[0]}
+        for new in copied.ops:
+            for copy in [o for o in new.walk() if isinstance(o, tile.CopyOp)]:
+                ring = self.flow.rings[copy.target]
+                if ring not in acquired:
+                    acquired.add(ring)
+                    emit.op(tile.RingAcquireOp(ring, number))
+            signalled([new], self.flow.rings, number, emit)
+
+
+def signalled(
+    ops: Sequence[Operation], rings: Mapping[SSAValue, SSAValue], number: SSAValue, emit: Emit
+) -> None:
+    """Append ops with their copies signalling the rings of their tiles."""
+    for new in ops:
+        if isinstance(new, tile.CopyOp):
+            signal = tile.CopySignal(rings[new.target], number)
+            emit.op(new.like(signal=signal, loader="tma"))
+            new.erase()
+            continue
+        emit.op(new)
+        for copy in [o for o in new.walk() if isinstance(o, tile.CopyOp)]:
+            signal = tile.CopySignal(rings[copy.target], number)
+            Rewriter.replace_op(copy, copy.like(signal=signal, loader="tma"))
+
+
+@dataclass
+class Turns:
+    """Consumers that take turns: each has every ``count``-th tile of the CTA.
+
+    They issue their contracts one after another, in the ``order``, so that one's epilogue runs
+    beside another's.  ``number`` says which consumer it is.
+    """
+
+    order: SSAValue
+    count: int
+    block: Block = field(default_factory=lambda: Block(arg_types=[INDEX]))
+
+    @property
+    def number(self) -> SSAValue:
+        return self.block.args[0]
+
+    def shared_out(self, tiles: tile.TileLoopOp, rewriter: PatternRewriter) -> tile.TileLoopOp:
+        """The loop over a consumer's own tiles; each has a slot of the shared tiles that it fills.
+
+        Raises PolycError ``TileShared`` where something else than copies uses one of these.
+        """
+        copies = [op for op in tiles.body.block.ops if isinstance(op, tile.CopyOp)]
+        filled = dict.fromkeys(c.target for c in copies if isinstance(c.target.type, SharedType))
+        for held in filled:
+            kind = held.type
+            assert isinstance(kind, SharedType)
+            for use in held.uses:
+                if use.operation not in copies or kind.ring.data != 1:
+                    raise PolycError(
+                        "TileShared",
+                        f"{use.operation.name} uses a tile of which each consumer needs one; with "
+                        "pingpong only copies of a tile can",
+                        use.operation,
+                    )
+            ring = SharedType.of(kind.sizes, kind.element_type, kind.swizzle_bytes, self.count)
+            new = rewriter.replace_value_with_new_type(held, ring)
+            for copy in [op for op in tiles.body.block.ops if isinstance(op, tile.CopyOp)]:
+                if copy.target is new:
+                    Rewriter.replace_op(copy, copy.like(slot=self.number))
+                elif copy.source is new:
+                    Rewriter.replace_op(copy, copy.like(source_slot=self.number))
+        body = tiles.detach_region(tiles.body)
+        made = tile.TileLoopOp(
+            list(tiles.sizes),
+            tiles.tile.data,
+            body,
+            tiles.raster.data,
+            tiles.group.value.data,
+            tiles.reversed is not None,
+            self.number,
+            self.count,
+        )
+        made.attributes.update(tiles.attributes)
+        return located(made, tiles)
+
+    def body(self, ops: Sequence[Operation]) -> Region:
+        """What each of them does."""
+        self.number.name_hint = "w"
+        self.block.add_ops([*ops, tile.YieldOp()])
+        return Region(self.block)
+
+
+def settle_before(iteration: Sequence[Operation], emit: Emit) -> None:
+    """Wait until of an iteration's contracts at most the last one is pending.
+
+    Where the last one is guarded and skipped, nothing is: the wait then stands in the guards.  Of
+    one that may run any number of times, nobody knows how many are pending, and none stays.
+    """
+    contracts = [c for o in iteration for c in o.walk() if isinstance(c, tile.ContractOp)]
+    last = contracts[-1]
+    guards = guards_of(last)
+    whole = guards[-1] if guards else last
+    if whole not in iteration or any(guard.false_region.blocks for guard in guards):
+        emit.op(tile.AwaitOp(0))
+        return
+    if not guards:
+        emit.op(tile.AwaitOp(1))
+        return
+    block = last.parent_block()
+    assert block is not None
+    block.insert_op_after(tile.AwaitOp(1), last)
+    for guard in guards:
+        guard.false_region.add_block(Block([tile.AwaitOp(0), scf.YieldOp()]))

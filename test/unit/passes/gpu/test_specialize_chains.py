@@ -1,0 +1,162 @@
+"""``gpu-warp-specialize``: contracts that wait for one another, early tiles and branches (T2)."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.dialects import arith, scf
+
+from polyc.dialects.gpu import tile
+from polyc.passes.pipeline import GPU_PASSES
+from polyc.test.support.chained_programs import assert_right, chained
+from polyc.test.support.gpu_text import assert_refused, find, only, printed, run
+
+PASS = "gpu-warp-specialize"
+BEFORE = GPU_PASSES[: GPU_PASSES.index(PASS)]
+
+
+def specialized(text: str) -> tile.RolesOp:
+    return only(run(run(text, *BEFORE), PASS), tile.RolesOp)
+
+
+def names(scope: tile.RolesOp, consumer: bool) -> list[str]:
+    """What a role does at the tile level, but for maps and fills."""
+    block = scope.consumer.block if consumer else scope.producer.block
+    skipped = (tile.MapOp, tile.FillOp, tile.FragmentOp, tile.YieldOp)
+    return [
+        op.name.removeprefix("gpu.")
+        for op in block.walk()
+        if type(op) in tile.TILE_OPS and not isinstance(op, skipped)
+    ]
+
+
+def test_tiles_of_contracts_that_wait_for_one_another_have_rings() -> None:
+    """K and V one each, of two slots; the queries one of one."""
+    roles = specialized(chained())
+    kernel = roles.parent_op()
+    assert kernel is not None
+    rings = [(str(r.ring.type), r.consumers.value.data) for r in find(kernel, tile.RingOp)]
+    assert rings == [("!gpu.ring<1>", 2), ("!gpu.ring<2>", 2), ("!gpu.ring<2>", 2)]
+    assert names(roles, consumer=False) == [
+        "ring_acquire", "copy", "ring_acquire", "copy", "ring_acquire", "copy",
+    ]  # fmt: skip
+    assert names(roles, consumer=True) == [
+        "ring_wait",
+        "ring_wait", "contract", "await", "ring_release",
+        "ring_wait", "contract", "await", "ring_release",
+        "ring_release",
+    ]  # fmt: skip
+
+
+def test_a_tile_that_both_read_is_released_by_the_last() -> None:
+    roles = specialized(chained().replace("%vt affine_map", "%kt affine_map"))
+    assert names(roles, consumer=True) == [
+        "ring_wait",
+        "ring_wait", "contract", "await", "contract", "await", "ring_release",
+        "ring_release",
+    ]  # fmt: skip
+
+
+def test_contracts_that_wait_for_none_have_one_ring() -> None:
+    text = (
+        chained()
+        .replace("gpu.map %s", "gpu.map %o", 1)
+        .replace("gpu.contract %p", "gpu.contract %w")
+    )
+    text = text.replace(
+        "%o = gpu.fragment", "%w = gpu.fragment : !gpu.fragment<[128, 64], f16>\n%o = gpu.fragment"
+    )
+    roles = specialized(text)
+    kernel = roles.parent_op()
+    assert kernel is not None
+    assert len(find(kernel, tile.RingOp)) == 2  # the queries, and both others
+
+
+def test_a_branch_is_asked_by_both_roles() -> None:
+    roles = specialized(chained())
+    for side in (roles.producer, roles.consumer):
+        assert [type(op) for op in side.block.ops if isinstance(op, scf.IfOp)] == [scf.IfOp]
+
+
+@pytest.mark.parametrize("tiles", [False, True])
+def test_what_roles_count_by_moves_in_front_of_them(tiles: bool) -> None:
+    """A bound in a branch, and a condition in the tile loop, that all tiles share."""
+    before = "%more = arith.cmpi sgt, %N, %c0 : index"
+    text = chained(tiles=tiles, branch="%more", before=before, bound="%end").replace(
+        "gpu.copy %Q", "%end = arith.addi %N, %c0 : index\ngpu.copy %Q"
+    )
+    roles = specialized(text)
+    block = roles.parent_block()
+    assert block is not None
+    hints = [
+        op.results[0].name_hint for op in block.ops if isinstance(op, arith.CmpiOp | arith.AddiOp)
+    ]
+    assert {"more", "end"} <= set(hints)
+    assert_right(text, {"M": 200, "N": 130})
+
+
+def test_iterations_that_vary_by_tile_are_refused() -> None:
+    text = chained(
+        tiles=True, branch="", before="%end = arith.minsi %N, %row : index", bound="%end"
+    )
+    message = (
+        "the number of iterations differs from tile to tile, so that nothing says which slot a "
+        "tile begins with; write the roles out, with iterations that count on"
+    )
+    assert_refused(text, "VaryingPipeline", message, "gpu.pipeline", *BEFORE, PASS)
+    text = chained(tiles=True, branch="%yes", before="%yes = arith.cmpi sgt, %row, %c0 : index")
+    assert_refused(
+        text,
+        "VaryingPipeline",
+        message.replace("the number of iterations", "whether there are iterations"),
+        "gpu.pipeline",
+        *BEFORE,
+        PASS,
+    )
+
+
+def test_a_condition_of_a_thread_is_refused() -> None:
+    text = chained(
+        branch="%yes",
+        before="%thread = gpu.thread_id\n%yes = arith.cmpi sgt, %thread, %c0 : index",
+    )
+    message = (
+        "this branch holds tile ops, which all threads run together, and its condition comes from "
+        "gpu.thread_id, which differs between threads; let it depend on sizes, coordinates and "
+        "tensors that the kernel only reads"
+    )
+    assert_refused(text, "VaryingCondition", message, "gpu.pipeline", *BEFORE, PASS)
+
+
+SHAPES = [{"M": 70, "N": 200}, {"M": 200, "N": 64}, {"M": 5, "N": 1}, {"M": 3, "N": 0}]
+KINDS = {
+    "one consumer": {"groups": 1},
+    "three consumers": {"groups": 3},
+    "persistent": {"tiles": True},
+    "no branch": {"branch": ""},
+    "persistent, no branch": {"tiles": True, "branch": ""},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_find_what_is_meant(kind: str) -> None:
+    """With the passes behind it and without them."""
+    for sizes in SHAPES:
+        for without in ((), ("gpu-skew", "gpu-turns")):
+            assert_right(chained(**KINDS[kind]), sizes, *without)
+
+
+@pytest.mark.parametrize("guard", ["%yes", "%some"])
+def test_a_guarded_contract_is_awaited_in_its_branch(guard: str) -> None:
+    """Of a branch nobody behind it knows whether its contract is pending."""
+    text = chained(after_scores="%yes = arith.cmpi sge, %i, %c0 : index")
+    start = text.index("gpu.contract %p")
+    end = text.index("}", start)
+    text = text[:start] + f"scf.if {guard} {{ {text[start:end]} }}" + text[end:]
+    assert_right(text, {"M": 70, "N": 130})
+
+
+def test_a_pipeline_on_one_of_two_sides_stays() -> None:
+    text = chained(other="else { gpu.fill %zero, %o : !gpu.fragment<[128, 64], f32> }")
+    module = run(text, *BEFORE)
+    before = printed(module)
+    assert printed(run(module, PASS)) == before
