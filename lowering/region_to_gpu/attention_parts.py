@@ -33,7 +33,6 @@ from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 from polyc.affine.expressions import canonical_expr
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import BlockIdOp
 from polyc.dialects.gpu.scalars import APPROXIMATE
 from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
@@ -42,7 +41,7 @@ from polyc.families.facts import holds_always
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point, element_of
 from polyc.rewriting.driver import located
-from polyc.rewriting.emit import Emit, affine_dim, ceil_div
+from polyc.rewriting.emit import Emit, affine_dim
 
 BY_ROW = AffineMap.from_callable(lambda i, j: (i,))
 
@@ -106,23 +105,6 @@ class Parts:
         return emit.value(arith.ConstantOp(FloatAttr(value, f32)), hint)
 
     # Where
-
-    def place(self, emit: Emit) -> QueryTile:
-        """The tile of a CTA: tiles of queries inside, batch axes around them.
-
-        Where later queries see more keys, the last tile comes first: the longest work.
-        """
-        attention = self.attention
-        block = emit.value(BlockIdOp(), "block")
-        tiles = emit.apply(ceil_div(AffineExpr.symbol(0), self.queries), [], [self.size_m], "tiles")
-        part = emit.value(arith.RemUIOp(block, tiles), "part")
-        number = emit.value(arith.DivUIOp(block, tiles))
-        if attention.score.visible.grows:
-            part = emit.apply(
-                AffineExpr.symbol(0) - affine_dim(0) - 1, [part], [tiles], "from_last"
-            )
-        row = emit.apply(affine_dim(0) * self.queries, [part], hint=f"{attention.m}0")
-        return QueryTile(self.batch(emit, number), row)
 
     def batch(self, emit: Emit, number: SSAValue) -> list[SSAValue]:
         """The coordinates of the ``number``-th point of the batch, the last axis fastest."""

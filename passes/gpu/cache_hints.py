@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.context import Context
+from xdsl.dialects import affine, arith
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from polyc.affine.expressions import Floor, linear_of
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.rewriting.driver import rewrite
@@ -21,8 +23,9 @@ class HintLoads(RewritePattern):
 
     A load whose place depends on all coordinates of the CTA's tile is nobody else's:
     ``evict_first``.  One whose place depends on none is everybody's: ``evict_last``.  Between the
-    two, as for the operands of a matrix product, the raster decides, and nothing is said.  A
-    hint that the author wrote is kept.  Exact: a hint changes no value.
+    two, as for the operands of a matrix product, the raster decides, and nothing is said.  Nor is
+    anything of a place that comes from a quotient or remainder of the block's number, which
+    blocks may share.  A hint that the author wrote is kept.  Exact: a hint changes no value.
     """
 
     @op_type_rewrite_pattern
@@ -32,8 +35,11 @@ class HintLoads(RewritePattern):
         if op.cache is not None or op.im2col is not None:
             return
         whole = tile_coordinates(op)
-        used = depends_on(op.indices) & whole
+        sources = depends_on(op.indices)
+        used = sources & whole
         if not whole or (used and used != whole):
+            return
+        if used and any(is_shared(value, whole) for value in sources):
             return
         op.cache = StringAttr("evict_first" if used else "evict_last")
         rewriter.notify_op_modified(op)
@@ -74,6 +80,21 @@ def depends_on(values: Iterable[SSAValue]) -> set[SSAValue]:
         if not isinstance(value.owner, Block):
             work.extend(value.owner.operands)
     return seen
+
+
+def is_shared(value: SSAValue, whole: set[SSAValue]) -> bool:
+    """Whether a value is a quotient or a remainder of the block's number, if that is ``whole``."""
+    op = value.owner
+    if not any(isinstance(v.owner, hw.BlockIdOp) for v in whole) or not depends_on([value]) & whole:
+        return False
+    match op:
+        case arith.DivUIOp() | arith.DivSIOp() | arith.RemUIOp() | arith.RemSIOp():
+            return True
+        case affine.ApplyOp():
+            terms = linear_of(op.map.data.results[0]).terms
+            return any(isinstance(atom, Floor) for atom, _ in terms)
+        case _:
+            return False
 
 
 @dataclass(frozen=True)

@@ -12,27 +12,27 @@
 
 // CHECK: gpu.set_max_registers "decrease" 40
 // CHECK: gpu.mbarrier_expect %full[%{{.*}}] bytes 32768
-// CHECK: gpu.tma_load %Q_map[%b, %h, %q0,
+// CHECK: gpu.tma_load %Q_map[%b, %h, %m0,
 // CHECK: gpu.mbarrier_wait %empty_1[%slot]
 // CHECK: gpu.mbarrier_expect %full_1[%slot] bytes 32768
-// CHECK: gpu.tma_load %K_map[%b, %h, %k0,
-// CHECK: gpu.tma_load %V_map[%b, %h, %k0,
+// CHECK: gpu.tma_load %K_map[%b, %h, %n0,
+// CHECK: gpu.tma_load %V_map[%b, %h, %n0,
 
 // CHECK: gpu.set_max_registers "increase" 232
 // CHECK: gpu.mbarrier_wait %full[
 // CHECK: gpu.mbarrier_wait %full_1[
 // CHECK: gpu.wgmma_fence
-// CHECK-NEXT: gpu.wgmma n 128 %a plus 0, %{{.*}} plus 0, %s{{.*}} clear element f16
+// CHECK-NEXT: gpu.wgmma n 128 %a plus 0, %{{.*}} plus 0, %scores{{.*}} clear element f16
 // CHECK-COUNT-7: gpu.wgmma n 128
 // CHECK-NEXT: gpu.wgmma_commit
-// CHECK-NEXT: gpu.wgmma_wait 0
+// CHECK: gpu.wgmma_wait 0
 
 // A step: scores and values are two groups, of which the older one is waited for.
 // CHECK: gpu.named_barrier 9 plus %warpgroup threads 256
 // CHECK: gpu.wgmma n 128 {{.*}} clear element f16
 // CHECK: gpu.wgmma_commit
 // CHECK: gpu.mbarrier_wait %full_2[
-// CHECK: gpu.wgmma_registers n 128 %p from 0, %{{.*}} plus 0 transpose_b, %o element f16
+// CHECK: gpu.wgmma_registers n 128 %weights from 0, %{{.*}} plus 0 transpose_b, %out element f16
 // CHECK: gpu.wgmma_commit
 // CHECK-NEXT: gpu.named_barrier_arrive 9 plus %next threads 256
 // CHECK-NEXT: gpu.wgmma_wait 1

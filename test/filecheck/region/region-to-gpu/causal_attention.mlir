@@ -9,16 +9,14 @@
 // CHECK-NEXT:     %none = arith.constant 0xff800000 : f32
 // CHECK-NEXT:     %zero = arith.constant 0.000000e+00 : f32
 // CHECK-NEXT:     %block = gpu.block_id
-// CHECK-NEXT:     %tiles = affine.apply affine_map<()[s0] -> (((s0 + 63) floordiv 64))> ()[%M]
+// CHECK-NEXT:     %tiles = affine.apply affine_map<(d0) -> (((d0 + 63) floordiv 64))> (%M)
 // CHECK-NEXT:     %part = arith.remui %block, %tiles : index
 // CHECK-NEXT:     %{{.*}} = arith.divui %block, %tiles : index
-// CHECK-NEXT:     %from_last = affine.apply affine_map<(d0)[s0] -> (((s0 + (d0 * -1)) + -1))> (%part)[%tiles]
-// CHECK-NEXT:     %m0 = affine.apply affine_map<(d0) -> ((d0 * 64))> (%from_last)
+// CHECK-NEXT:     %m0 = affine.apply affine_map<(d0, d1) -> ((((d1 * 64) + (d0 * -64)) + -64))> (%part, %tiles)
 // CHECK-NEXT:     %h = arith.remui %{{.*}}, %H : index
 // CHECK-NEXT:     %b = arith.divui %{{.*}}, %H : index
 // CHECK-NEXT:     %{{.*}} = affine.apply affine_map<(d0) -> ((d0 + 64))> (%m0)
-// CHECK-NEXT:     %{{.*}} = arith.minsi %N, %{{.*}} : index
-// CHECK-NEXT:     %n_count = arith.maxsi %{{.*}}, %{{.*}} : index
+// CHECK-NEXT:     %n_count = arith.minsi %N, %{{.*}} : index
 // CHECK-NEXT:     %Q_tile = gpu.shared_tile : !gpu.shared<[64, 128], f16>
 // CHECK-NEXT:     %K_tile = gpu.shared_tile : !gpu.shared<[64, 128], f16>
 // CHECK-NEXT:     %V_tile = gpu.shared_tile : !gpu.shared<[64, 128], f16>
@@ -29,13 +27,13 @@
 // CHECK-NEXT:     %was = gpu.fragment : !gpu.fragment<[64], f32>
 // CHECK-NEXT:     %base = gpu.fragment : !gpu.fragment<[64], f32>
 // CHECK-NEXT:     %alpha = gpu.fragment : !gpu.fragment<[64], f32>
-// CHECK-NEXT:     %part_1 = gpu.fragment : !gpu.fragment<[64, 4], f32>
-// CHECK-NEXT:     %sums = gpu.fragment : !gpu.fragment<[64, 4], f32>
+// CHECK-NEXT:     %part_1 = gpu.fragment : !gpu.fragment<[64], f32>
+// CHECK-NEXT:     %sums = gpu.fragment : !gpu.fragment<[64], f32>
+// CHECK-NEXT:     %{{.*}} = arith.cmpi sgt, %n_count, %{{.*}} : index
 // CHECK-NEXT:     gpu.fill %zero, %out : !gpu.fragment<[64, 128], f32>
-// CHECK-NEXT:     gpu.fill %zero, %sums : !gpu.fragment<[64, 4], f32>
+// CHECK-NEXT:     gpu.fill %zero, %sums : !gpu.fragment<[64], f32>
 // CHECK-NEXT:     gpu.fill %none, %max : !gpu.fragment<[64], f32>
 // CHECK-NEXT:     gpu.fill %none, %was : !gpu.fragment<[64], f32>
-// CHECK-NEXT:     %{{.*}} = arith.cmpi sgt, %n_count, %{{.*}} : index
 // CHECK-NEXT:     scf.if %{{.*}} {
 // CHECK-NEXT:       gpu.copy %Q[%b, %h, %m0, %{{.*}}] to %Q_tile loader "cp_async" : !gpu.global<[B, H, M, 128], f16>, !gpu.shared<[64, 128], f16>
 // CHECK-NEXT:     }
@@ -44,10 +42,11 @@
 // CHECK-NEXT:       gpu.copy %V[%b, %h, %n0, %{{.*}}] to %V_tile loader "cp_async" : !gpu.global<[B, H, N, 128], f16>, !gpu.shared<[64, 128], f16>
 // CHECK-NEXT:       gpu.contract %Q_tile affine_map<(d0, d1, d2) -> (d0, d2)>, %K_tile affine_map<(d0, d1, d2) -> (d1, d2)> into %scores clear mma "mma.sync" warp_tile <16, 64> : !gpu.shared<[64, 128], f16>, !gpu.shared<[64, 128], f16>, !gpu.fragment<[64, 64], f32>
 // CHECK-NEXT:       %left = arith.subi %N, %n0 : index
-// CHECK-NEXT:       %{{.*}} = affine.apply affine_map<(d0) -> ((d0 + -64))> (%left)
+// CHECK-NEXT:       %{{.*}} = arith.constant 64 : index
+// CHECK-NEXT:       %{{.*}} = arith.cmpi slt, %left, %{{.*}} : index
 // CHECK-NEXT:       %{{.*}} = affine.apply affine_map<(d0, d1) -> (((d0 + (d1 * -1)) + -63))> (%m0, %n0)
-// CHECK-NEXT:       %{{.*}} = arith.minsi %{{.*}}, %{{.*}} : index
-// CHECK-NEXT:       %cut = arith.cmpi slt, %{{.*}}, %{{.*}} : index
+// CHECK-NEXT:       %{{.*}} = arith.cmpi slt, %{{.*}}, %{{.*}} : index
+// CHECK-NEXT:       %cut = arith.ori %{{.*}}, %{{.*}} : i1
 // CHECK-NEXT:       scf.if %cut {
 // CHECK-NEXT:         %{{.*}} = affine.apply affine_map<(d0, d1) -> (((d0 + (d1 * -1)) + 1))> (%m0, %n0)
 // CHECK-NEXT:         gpu.map %scores : !gpu.fragment<[64, 64], f32> origin [%b, %h, %m0, %n0] ins() outs(%scores : !gpu.fragment<[64, 64], f32> affine_map<(d0, d1)[s0, s1, s2, s3] -> (d0, d1)>) {
@@ -80,10 +79,15 @@
 // CHECK-NEXT:         %{{.*}} = math.exp2 %{{.*}} fastmath<afn> : f32
 // CHECK-NEXT:         gpu.yield %{{.*}} : f32
 // CHECK-NEXT:       }
-// CHECK-NEXT:       gpu.reduce sum %scores by affine_map<(d0, d1) -> (d0, ((d1 floordiv 2) mod 4))> into %part_1 : !gpu.fragment<[64, 64], f32>, !gpu.fragment<[64, 4], f32>
-// CHECK-NEXT:       gpu.map %sums : !gpu.fragment<[64, 4], f32> origin [] ins(%part_1 : !gpu.fragment<[64, 4], f32> affine_map<(d0, d1) -> (d0, d1)>, %alpha : !gpu.fragment<[64], f32> affine_map<(d0, d1) -> (d0)>) outs(%sums : !gpu.fragment<[64, 4], f32> affine_map<(d0, d1) -> (d0, d1)>) {
+// CHECK-NEXT:       gpu.reduce sum %scores by affine_map<(d0, d1) -> (d0)> into %part_1 : !gpu.fragment<[64, 64], f32>, !gpu.fragment<[64], f32>
+// CHECK-NEXT:       gpu.map %sums : !gpu.fragment<[64], f32> origin [] ins(%part_1 : !gpu.fragment<[64], f32> affine_map<(d0) -> (d0)>, %alpha : !gpu.fragment<[64], f32> affine_map<(d0) -> (d0)>) outs(%sums : !gpu.fragment<[64], f32> affine_map<(d0) -> (d0)>) {
 // CHECK-NEXT:       ^bb0(%{{.*}}: f32, %{{.*}}: f32, %{{.*}}: f32):
 // CHECK-NEXT:         %{{.*}} = math.fma %{{.*}}, %{{.*}}, %{{.*}} : f32
+// CHECK-NEXT:         gpu.yield %{{.*}} : f32
+// CHECK-NEXT:       }
+// CHECK-NEXT:       gpu.map %out : !gpu.fragment<[64, 128], f32> origin [] ins(%alpha : !gpu.fragment<[64], f32> affine_map<(d0, d1) -> (d0)>) outs(%out : !gpu.fragment<[64, 128], f32> affine_map<(d0, d1) -> (d0, d1)>) {
+// CHECK-NEXT:       ^bb0(%{{.*}}: f32, %{{.*}}: f32):
+// CHECK-NEXT:         %{{.*}} = arith.mulf %{{.*}}, %{{.*}} : f32
 // CHECK-NEXT:         gpu.yield %{{.*}} : f32
 // CHECK-NEXT:       }
 // CHECK-NEXT:       gpu.map %scores : !gpu.fragment<[64, 64], f32> origin [] ins() outs(%weights : !gpu.fragment<[64, 64], f16> affine_map<(d0, d1) -> (d0, d1)>) {
@@ -91,21 +95,15 @@
 // CHECK-NEXT:         %{{.*}} = arith.truncf %{{.*}} : f32 to f16
 // CHECK-NEXT:         gpu.yield %{{.*}} : f16
 // CHECK-NEXT:       }
-// CHECK-NEXT:       gpu.map %out : !gpu.fragment<[64, 128], f32> origin [] ins(%alpha : !gpu.fragment<[64], f32> affine_map<(d0, d1) -> (d0)>) outs(%out : !gpu.fragment<[64, 128], f32> affine_map<(d0, d1) -> (d0, d1)>) {
-// CHECK-NEXT:       ^bb0(%{{.*}}: f32, %{{.*}}: f32):
-// CHECK-NEXT:         %{{.*}} = arith.mulf %{{.*}}, %{{.*}} : f32
-// CHECK-NEXT:         gpu.yield %{{.*}} : f32
-// CHECK-NEXT:       }
 // CHECK-NEXT:       gpu.contract %weights affine_map<(d0, d1, d2) -> (d0, d2)>, %V_tile affine_map<(d0, d1, d2) -> (d2, d1)> into %out mma "mma.sync" warp_tile <16, 128> : !gpu.fragment<[64, 64], f16>, !gpu.shared<[64, 128], f16>, !gpu.fragment<[64, 128], f32>
 // CHECK-NEXT:     }
-// CHECK-NEXT:     gpu.reduce sum %sums by affine_map<(d0, d1) -> (d0)> into %was : !gpu.fragment<[64, 4], f32>, !gpu.fragment<[64], f32>
-// CHECK-NEXT:     gpu.map %was : !gpu.fragment<[64], f32> origin [] ins() outs(%alpha : !gpu.fragment<[64], f32> affine_map<(d0) -> (d0)>) {
+// CHECK-NEXT:     gpu.map %sums : !gpu.fragment<[64], f32> origin [] ins() outs(%alpha : !gpu.fragment<[64], f32> affine_map<(d0) -> (d0)>) {
 // CHECK-NEXT:     ^bb0(%{{.*}}: f32):
 // CHECK-NEXT:       %{{.*}} = arith.constant 1.000000e+00 : f32
 // CHECK-NEXT:       %{{.*}} = arith.divf %{{.*}}, %{{.*}} : f32
 // CHECK-NEXT:       gpu.yield %{{.*}} : f32
 // CHECK-NEXT:     }
-// CHECK-NEXT:     gpu.map %out : !gpu.fragment<[64, 128], f32> origin [%b, %h, %m0] ins(%was : !gpu.fragment<[64], f32> affine_map<(d0, d1)[s0, s1, s2] -> (d0)>, %alpha : !gpu.fragment<[64], f32> affine_map<(d0, d1)[s0, s1, s2] -> (d0)>) outs(%O : !gpu.global<[B, H, M, 128], f16> affine_map<(d0, d1)[s0, s1, s2] -> (s0, s1, (d0 + s2), d1)>) {
+// CHECK-NEXT:     gpu.map %out : !gpu.fragment<[64, 128], f32> origin [%b, %h, %m0] ins(%sums : !gpu.fragment<[64], f32> affine_map<(d0, d1)[s0, s1, s2] -> (d0)>, %alpha : !gpu.fragment<[64], f32> affine_map<(d0, d1)[s0, s1, s2] -> (d0)>) outs(%O : !gpu.global<[B, H, M, 128], f16> affine_map<(d0, d1)[s0, s1, s2] -> (s0, s1, (d0 + s2), d1)>) {
 // CHECK-NEXT:     ^bb0(%{{.*}}: f32, %{{.*}}: f32, %{{.*}}: f32):
 // CHECK-NEXT:       %{{.*}} = arith.constant 0.000000e+00 : f32
 // CHECK-NEXT:       %{{.*}} = arith.cmpf oeq, %{{.*}}, %{{.*}} : f32

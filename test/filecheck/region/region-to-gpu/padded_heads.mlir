@@ -20,16 +20,16 @@ frontend.graph @heads(
 
 // SM90: gpu.kernel @heads_tma(%Q: !gpu.global<[B, M, 8 * H, 40], f16> = tensor 0, %K: !gpu.global<[B, N, 2 * H, 40], f16> = tensor 1, %V: !gpu.global<[B, N, 2 * H, 40], f16> = tensor 2, %O: !gpu.global<[B, 8 * H, M, 40], f16> = tensor 3
 // SM90: [[ZERO:%.*]] = arith.constant 0 : index
-// SM90: %q = gpu.shared_tile : !gpu.shared<[64, 64], f16, ring 3>
-// SM90-NEXT: %k = gpu.shared_tile : !gpu.shared<[128, 64], f16, ring 2>
-// SM90-NEXT: %v = gpu.shared_tile : !gpu.shared<[128, 64], f16, ring 2>
-// SM90: gpu.copy %Q[%b, %q0, %i1, [[ZERO]]] to %q slot {{.*}} axes <1, 3> loader "tma"
+// SM90: %Q_tile = gpu.shared_tile : !gpu.shared<[192, 64], f16>
+// SM90-NEXT: %K_tile = gpu.shared_tile : !gpu.shared<[128, 64], f16>
+// SM90-NEXT: %V_tile = gpu.shared_tile : !gpu.shared<[128, 64], f16>
+// SM90: %out = gpu.fragment : !gpu.fragment<[192, 64], f32>
+// SM90: gpu.copy %Q[%b, %q0, %i1, [[ZERO]]] to %Q_tile axes <1, 3> loader "tma"
 // SM90: [[KV:%.*]] = affine.apply affine_map<(d0) -> ((d0 floordiv 4))> (%i1)
-// SM90-NEXT: gpu.copy %K[%b, %k0, [[KV]], [[ZERO]]] to %k slot %slot axes <1, 3> loader "tma"
-// SM90: gpu.copy %V[%b, %k0, {{%.*}}, [[ZERO]]] to %v slot %slot axes <1, 3> loader "tma"
-// SM90: %o = gpu.fragment : !gpu.fragment<[64, 64], f32>
-// SM90: gpu.contract %p {{.*}}, %v slot {{.*}} into %o mma "wgmma" warp_tile <64, 64>
-// SM90: gpu.map %o {{.*}} outs(%O : !gpu.global<[B, 8 * H, M, 40], f16>
+// SM90-NEXT: gpu.copy %K[%b, %n0, [[KV]], [[ZERO]]] to %K_tile axes <1, 3> loader "tma"
+// SM90: gpu.copy %V[%b, %n0, {{%.*}}, [[ZERO]]] to %V_tile axes <1, 3> loader "tma"
+// SM90: gpu.contract %weights {{.*}}, %V_tile {{.*}} into %out mma "wgmma" warp_tile <64, 64>
+// SM90: gpu.map %out {{.*}} outs(%O : !gpu.global<[B, 8 * H, M, 40], f16>
 
 // SM80: gpu.kernel @heads_cp_async(%Q: !gpu.global<[B, M, 8 * H, 40], f16> = tensor 0
 // SM80: %Q_tile = gpu.shared_tile : !gpu.shared<[128, 64], f16>

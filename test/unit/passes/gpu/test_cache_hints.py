@@ -37,6 +37,21 @@ def test_hint_loads_of_tile_coordinates_in_part_says_nothing() -> None:
     unchanged(kernel(head + copy("m"), ARGS), PASS)
 
 
+@pytest.mark.parametrize(
+    "shared",
+    [
+        "%part = arith.divui %block, %M : index",
+        "%part = arith.remui %block, %M : index",
+        "%part = affine.apply affine_map<(d0) -> (d0 floordiv 4)> (%block)",
+        "%part = affine.apply affine_map<(d0) -> (d0 * 2 + d0 mod 8)> (%block)",
+    ],
+)
+def test_hint_loads_of_what_blocks_share_says_nothing(shared: str) -> None:
+    """Several blocks read the keys of one attention: the cache should keep them."""
+    row = "%place = affine.apply affine_map<(d0) -> (d0 * 16)> (%part)"
+    unchanged(kernel(f"{HEAD}\n{shared}\n{row}\n{copy('place')}", ARGS), PASS)
+
+
 def test_hint_loads_keeps_the_authors() -> None:
     unchanged(kernel(HEAD + copy("row", ' cache "evict_last"'), ARGS), PASS)
     other = copy("row").replace("tma", "cp_async")

@@ -12,6 +12,7 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.dialects.gpu.types import FragmentType
 from polyc.passes.pipeline import GPU_PASSES
+from polyc.passes.support.gpu.scope import in_loop
 from polyc.playback.gpu import simulate
 from polyc.test.support.gpu_text import find, only, printed, run
 
@@ -101,23 +102,19 @@ def test_a_running_sum_is_kept_by_lanes(step: str) -> None:
     assert reader.space is joined.target and joined.next_op is reader
 
 
+def shuffles(*without: str) -> tuple[int, int]:
+    """How many exchanges between lanes a kernel has in its loops, and outside of them."""
+    module = run(summed(), *(name for name in GPU_PASSES if name not in without))
+    found = find(module, hw.ShuffleOp)
+    inside = sum(in_loop(op) for op in found)
+    return inside, len(found) - inside
+
+
 def test_no_step_shuffles() -> None:
     """The lanes meet once, behind the loop."""
-    counts = []
-    for passes in (GPU_PASSES, [name for name in GPU_PASSES if name != PASS]):
-        module = run(summed(), *passes)
-        loops = [s for s in find(module, hw.ShuffleOp) if inside_loop(s)]
-        counts.append((len(loops), len(find(module, hw.ShuffleOp))))
-    assert counts[0][0] == 0 < counts[0][1] and counts[1][0] > 0
-
-
-def inside_loop(op: hw.ShuffleOp) -> bool:
-    from xdsl.dialects import scf
-
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, scf.ForOp):
-        parent = parent.parent_op()
-    return parent is not None
+    inside, outside = shuffles()
+    assert inside == 0 < outside
+    assert shuffles(PASS) == (outside, 0)
 
 
 ROW = "!gpu.fragment<[64], f32>"
@@ -172,9 +169,9 @@ def test_the_sum_is_the_same(n: int, seed: int, step: str) -> None:
     rng = np.random.default_rng(seed)
     a = rng.integers(-2, 3, (64, 32)).astype(np.float16)
     b = rng.integers(-2, 3, (n, 32)).astype(np.float16)
-    found = []
-    for passes in (GPU_PASSES, [name for name in GPU_PASSES if name != PASS]):
-        result = simulate(only(run(summed(step), *passes), ModuleOp), [a, b], {"N": n})
-        assert not result.findings
-        found.append(result.outputs[0])
-    np.testing.assert_array_equal(*found)
+    whole, lanes = (
+        simulate(only(run(summed(step), *passes), ModuleOp), [a, b], {"N": n})
+        for passes in (GPU_PASSES, [name for name in GPU_PASSES if name != PASS])
+    )
+    assert not whole.findings and not lanes.findings
+    np.testing.assert_array_equal(whole.outputs[0], lanes.outputs[0])

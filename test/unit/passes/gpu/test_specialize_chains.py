@@ -129,20 +129,20 @@ def test_a_condition_of_a_thread_is_refused() -> None:
 
 SHAPES = [{"M": 70, "N": 200}, {"M": 200, "N": 64}, {"M": 5, "N": 1}, {"M": 3, "N": 0}]
 KINDS = {
-    "one consumer": {"groups": 1},
-    "three consumers": {"groups": 3},
-    "persistent": {"tiles": True},
-    "no branch": {"branch": ""},
-    "persistent, no branch": {"tiles": True, "branch": ""},
+    "one consumer": chained(1),
+    "three consumers": chained(3),
+    "persistent": chained(tiles=True),
+    "no branch": chained(branch=""),
+    "persistent, no branch": chained(tiles=True, branch=""),
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_threads_find_what_is_meant(kind: str) -> None:
+@pytest.mark.parametrize("text", KINDS.values(), ids=KINDS)
+def test_threads_find_what_is_meant(text: str) -> None:
     """With the passes behind it and without them."""
     for sizes in SHAPES:
         for without in ((), ("gpu-skew", "gpu-turns")):
-            assert_right(chained(**KINDS[kind]), sizes, *without)
+            assert_right(text, sizes, *without)
 
 
 @pytest.mark.parametrize("guard", ["%yes", "%some"])
