@@ -287,7 +287,12 @@ def _check_structure(attention: StreamingAttention, plan: ScheduleOp) -> None:
     grouped = plan.mma.data == "wgmma"
     rasters = ("row", "grouped") if grouped and not persistent else ("row",)
     for field, taken, why, there in (
-        (f"way of attention ({way})", way != "streaming_softmax", _UNBUILT, "streaming_softmax"),
+        (
+            f"way of attention ({way})",
+            way != "streaming_softmax" and grouped,
+            "kernels of wgmma do not have",
+            "streaming_softmax, or mma.sync",
+        ),
         ("cluster", plan.integers("cluster") != (1, 1), _UNBUILT, "[1, 1]"),
         ("persistent", persistent and not grouped, "kernels of mma.sync do not have", "false"),
         ("persistent", persistent and varying, "tiles that see other keys each lack", "false"),

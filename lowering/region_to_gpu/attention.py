@@ -7,7 +7,7 @@ softmax so far, and the weighted sum of values.  Rings, roles, the overlap of st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import f32
@@ -20,8 +20,10 @@ from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.attention import PATTERN
+from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp
-from polyc.families.attention.recognise import StreamingAttention
+from polyc.families.attention.recognise import HeadOperand, StreamingAttention
 from polyc.lowering.region_to_gpu.attention_end import End
 from polyc.lowering.region_to_gpu.attention_parts import (
     BY_ROW,
@@ -68,6 +70,10 @@ class AttentionBuilder:
     With ``mma.sync`` each warp has rows of the scores, with ``wgmma`` each warpgroup; then the walk
     goes from the last keys to the first, so that the steps that a mask or the end of the keys cuts
     come first.
+
+    In two passes, which plans of ``mma.sync`` may ask for, the first finds each row's maximum and
+    sum, so that the second's weights are final: nothing that was summed is scaled, and scores are
+    computed twice.
     """
 
     attention: StreamingAttention
@@ -78,6 +84,8 @@ class AttentionBuilder:
         self.emit = self.frame.emit
         self.parts = Parts(self.attention, self.plan, self.frame)
         self.by_groups = self.plan.mma.data == "wgmma"
+        way = record_of(self.plan.algo_choice)[PATTERN]
+        self.passes = 2 if way == "streaming_softmax_2pass" else 1
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         emit = self.emit
@@ -110,6 +118,8 @@ class AttentionBuilder:
 
         self.q = shared(queries, depth, attention.q.name)
         self.k = shared(keys, depth, attention.k.name)
+        if self.passes == 2:
+            self.again = shared(keys, depth, attention.k.name)
         self.v = shared(keys, width, attention.v.name)
         self.scores = fragment([queries, keys], f32, "scores")
         self.weights = fragment([queries, keys], element, "weights")
@@ -131,7 +141,7 @@ class AttentionBuilder:
         # Where there are no keys, nothing waits for the queries.
         emit.when(some, lambda inner: self.some_keys(inner, at, keys))
         if not self.by_groups:
-            self.walk(emit, at, keys)
+            self.walks(emit, at, keys)
         End(parts, at, rows, self.sums, self.out).write(emit)
 
     def some_keys(self, emit: Emit, at: QueryTile, keys: Keys) -> None:
@@ -139,46 +149,93 @@ class AttentionBuilder:
         loader = self.plan.loader.data
         self.parts.copy(emit, self.attention.q, at, at.row, self.q, loader)
         if self.by_groups:
-            self.walk(emit, at, keys)
+            self.walks(emit, at, keys)
 
-    def walk(self, outer: Emit, at: QueryTile, keys: Keys) -> None:
-        """The pipeline over the keys."""
-        attention, plan, parts = self.attention, self.plan, self.parts
+    def walks(self, emit: Emit, at: QueryTile, keys: Keys) -> None:
+        """The way over the keys, once, or once for the softmax and once for the values."""
+        if self.passes == 1:
+            self.walk(emit, at, keys, self.step)
+            return
+        self.walk(emit, at, keys, self.statistics)
+        self.walk(emit, at, keys, self.values)
+
+    def walk(self, outer: Emit, at: QueryTile, keys: Keys, do: Step) -> None:
+        """A pipeline over the keys, of which ``do`` makes the body."""
         body = Block(arg_types=[INDEX, INDEX])
         position, iteration = body.args
         iteration.name_hint = "i"
         inner = Emit(outer)
-        step, stages = plan.tile_sizes[1], plan.integer("stages")
+        step, stages = self.plan.tile_sizes[1], self.plan.integer("stages")
         if self.by_groups:
             steps = outer.apply(ceil_div(affine_dim(0), step), [keys.count], hint="steps")
             backwards = (affine_dim(1) - affine_dim(0) - 1) * step
             position = inner.apply(backwards, [iteration, steps], hint="k0")
-        key = parts.key(inner, keys, position)
-        key.name_hint = f"{attention.n}0"
-        for operand, target in ((attention.k, self.k), (attention.v, self.v)):
-            parts.copy(inner, operand, at, key, target, plan.loader.data)
-        rows, width = plan.warp_tile_sizes
-        scores, mma = (rows, step), plan.mma.data
-        q, k = tile.ContractSide(self.q, LHS_MK), tile.ContractSide(self.k, RHS_NK)
-        products = tile.ContractOp(q, k, self.scores, mma, scores, clear=True)
-        inner.op(located(products, attention.scores))
-        parts.score(inner, self.scores, at, key)
-        parts.mask(inner, self.scores, at, key, at, parts.left(inner, key))
-        inner.op(tile.ReduceOp("max", self.scores, BY_ROW, self.rows.maximum, accumulate=True))
-        parts.rescale(inner, self.rows)
-        parts.weights(inner, self.scores, self.rows)
-        inner.op(tile.ReduceOp("sum", self.scores, BY_ROW, self.part))
-        parts.scaled(inner, self.sums, self.rows, more=self.part)
-        if self.by_groups:
-            # The first step has nothing to scale.
-            later = inner.compare("sgt", iteration, parts.zero_index)
-            inner.when(later, lambda then: parts.scaled(then, self.out, self.rows))
-        else:
-            parts.scaled(inner, self.out, self.rows)
-        parts.round(inner, self.scores, self.weights)
-        p, v = tile.ContractSide(self.weights, LHS_MK), tile.ContractSide(self.v, RHS_KN)
-        weighted = tile.ContractOp(p, v, self.out, mma, (rows, width))
-        inner.op(located(weighted, attention.together))
+        key = self.parts.key(inner, keys, position)
+        key.name_hint = f"{self.attention.n}0"
+        do(inner, at, key, iteration)
         body.add_ops(inner.ops)
         pipeline = tile.PipelineOp(keys.count, step, stages, Region(body))
-        outer.op(located(pipeline, attention.together))
+        outer.op(located(pipeline, self.attention.together))
+
+    def step(self, emit: Emit, at: QueryTile, key: SSAValue, iteration: SSAValue) -> None:
+        """Scores, their softmax so far, and the values by its weights."""
+        parts = self.parts
+        self.load(emit, at, key, (self.attention.k, self.k), (self.attention.v, self.v))
+        self.score(emit, at, key, self.k)
+        self.softmax(emit)
+        if self.by_groups:
+            # The first step has nothing to scale.
+            later = emit.compare("sgt", iteration, parts.zero_index)
+            emit.when(later, lambda then: parts.scaled(then, self.out, self.rows))
+        else:
+            parts.scaled(emit, self.out, self.rows)
+        self.weigh(emit)
+
+    def statistics(self, emit: Emit, at: QueryTile, key: SSAValue, iteration: SSAValue) -> None:
+        """Of two passes the first: maxima and sums."""
+        self.load(emit, at, key, (self.attention.k, self.k))
+        self.score(emit, at, key, self.k)
+        self.softmax(emit)
+
+    def values(self, emit: Emit, at: QueryTile, key: SSAValue, iteration: SSAValue) -> None:
+        """Of two passes the second: scores again, now for the row's last maximum, and values."""
+        self.load(emit, at, key, (self.attention.k, self.again), (self.attention.v, self.v))
+        self.score(emit, at, key, self.again)
+        self.parts.weights(emit, self.scores, self.rows)
+        self.weigh(emit)
+
+    def load(
+        self, emit: Emit, at: QueryTile, key: SSAValue, *copies: tuple[HeadOperand, SSAValue]
+    ) -> None:
+        for operand, target in copies:
+            self.parts.copy(emit, operand, at, key, target, self.plan.loader.data)
+
+    def score(self, emit: Emit, at: QueryTile, key: SSAValue, keys: SSAValue) -> None:
+        """The scores of the queries and a tile of keys."""
+        parts, plan = self.parts, self.plan
+        sizes = (plan.warp_tile_sizes[0], plan.tile_sizes[1])
+        q, k = tile.ContractSide(self.q, LHS_MK), tile.ContractSide(keys, RHS_NK)
+        products = tile.ContractOp(q, k, self.scores, plan.mma.data, sizes, clear=True)
+        emit.op(located(products, self.attention.scores))
+        parts.score(emit, self.scores, at, key)
+        parts.mask(emit, self.scores, at, key, at, parts.left(emit, key))
+
+    def softmax(self, emit: Emit) -> None:
+        """New maxima, weights in the scores' place, and the sums of these."""
+        parts, rows = self.parts, self.rows
+        emit.op(tile.ReduceOp("max", self.scores, BY_ROW, rows.maximum, accumulate=True))
+        parts.rescale(emit, rows)
+        parts.weights(emit, self.scores, rows)
+        emit.op(tile.ReduceOp("sum", self.scores, BY_ROW, self.part))
+        parts.scaled(emit, self.sums, rows, more=self.part)
+
+    def weigh(self, emit: Emit) -> None:
+        """Add the values by the weights."""
+        self.parts.round(emit, self.scores, self.weights)
+        p, v = tile.ContractSide(self.weights, LHS_MK), tile.ContractSide(self.v, RHS_KN)
+        weighted = tile.ContractOp(p, v, self.out, self.plan.mma.data, self.plan.warp_tile_sizes)
+        emit.op(located(weighted, self.attention.together))
+
+
+Step = Callable[[Emit, QueryTile, SSAValue, SSAValue], None]
+"""Makes a step's body, for a tile of queries, its first key and its number."""

@@ -267,10 +267,6 @@ NOT_BUILT = {
     ),
     "raster": (('raster = "row"', 'raster = "grouped"'), f'a raster that {UNBUILT}; use "row"'),
     "group": (("group = 1", "group = 2"), "a group that is 2 for the raster 'row'; use 1"),
-    "two passes": (
-        ('"streaming_softmax"', '"streaming_softmax_2pass"'),
-        f"a way of attention (streaming_softmax_2pass) that {UNBUILT}; use streaming_softmax",
-    ),
 }
 
 

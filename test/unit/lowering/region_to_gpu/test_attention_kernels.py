@@ -301,3 +301,62 @@ def test_kernels_keep_places() -> None:
     for op in module.walk():
         place = place_of(op.location)
         assert place is not None and place.line, op.name
+
+
+# Two passes --------------------------------------------------------------------------------------
+
+TWO_PASSES = [
+    "full",
+    "no key",
+    "causal from the end",
+    "window to both sides",
+    "both masks",
+    "log-sum-exp",
+    "bf16",
+    "heads of 72 and 40, masked",
+]
+
+
+@cache
+def in_two(name: str, arch: str = "sm_80") -> ModuleOp:
+    """The kernel of cp_async that takes the keys twice, at the tile level; not to be changed."""
+    planned = printed(passed(text(name), "plan-select", arch=arch))
+    start = planned.index('variant "cp_async"')
+    head, tail = planned[:start], planned[start:]
+    ways = '"attention" = "streaming_softmax"', '"attention" = "streaming_softmax_2pass"'
+    assert ways[0] in tail
+    module = passed(head + tail.replace(*ways, 1), "region-to-gpu", arch=arch)
+    return one(module, "cp_async")
+
+
+@pytest.mark.parametrize("name", TWO_PASSES)
+def test_two_passes_give_what_the_region_does(name: str) -> None:
+    program = PROGRAMS[name]
+    module = in_two(name).clone()
+    finish(module)
+    for seed, sizes in enumerate(program.sizes):
+        inputs = program.inputs(sizes, seed)
+        result = simulate(only(module, gpu.ModuleOp), inputs, sizes, seed=seed)
+        assert not result.findings, "\n".join(map(str, result.findings))
+        assert_agree(list(result.outputs), wanted(name, inputs, dict(sizes)))
+
+
+@pytest.mark.parametrize("name", ["full", "causal from the end", "both masks"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_two_passes_compile_without_a_spill(name: str, arch: str) -> None:
+    module = in_two(name, arch).clone()
+    finish(module)
+    result = nvrtc.compile_cuda(cuda_source(only(module, gpu.ModuleOp)), arch)
+    assert not result.warnings()
+    (info,) = result.kernels.values()
+    assert (info.spill_bytes, info.stack) == (0, 0)
+
+
+def test_the_second_pass_scales_nothing() -> None:
+    """The first has one product and no values; the second has no maximum and no factor."""
+    first, second = find(in_two("full"), tile.PipelineOp)
+    assert len(find(first, tile.ContractOp)) == 1 and len(find(second, tile.ContractOp)) == 2
+    assert [op.kind.data for op in find(first, tile.ReduceOp)] == ["max", "sum"]
+    assert not find(second, tile.ReduceOp)
+    (sums,) = {op.acc for op in find(second, tile.ContractOp)[1:]}
+    assert not [op for op in find(second, tile.MapOp) if sums in op.outputs]

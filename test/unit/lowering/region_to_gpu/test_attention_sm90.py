@@ -367,8 +367,8 @@ REFUSED = {
     "two passes": (
         "full",
         ('"attention" = "streaming_softmax"', '"attention" = "streaming_softmax_2pass"'),
-        "a way of attention (streaming_softmax_2pass) that region-to-gpu does not build yet for "
-        "attention; use streaming_softmax",
+        "a way of attention (streaming_softmax_2pass) that kernels of wgmma do not have; use "
+        "streaming_softmax, or mma.sync",
     ),
 }
 
