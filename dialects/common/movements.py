@@ -24,7 +24,13 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.dialects.common.dim import Dim, Shape, ShapeAttr, parse_constant, parse_dim, shape_text
 from polyc.dialects.common.numbers import number_text, parse_f32
 from polyc.dialects.common.signature import SizedTensorType, same_shape, same_size, verify_symbols
-from polyc.dialects.common.sizes import factor_groups, never_negative, product, verify_known
+from polyc.dialects.common.sizes import (
+    factor_groups,
+    inferred,
+    never_negative,
+    product,
+    verify_known,
+)
 
 
 class MovementOp(IRDLOperation, ABC):
@@ -193,7 +199,8 @@ class PermuteBase(MovementOp, ABC):
     ) -> None:
         if result_type is None:
             dims = cast(SizedTensorType, operand.type).dims
-            result_type = self.typed(operand, [dims[p] for p in permutation])
+            kept = inferred(lambda: tuple(dims[p] for p in permutation))
+            result_type = self.typed(operand, kept)
         super().__init__(
             operands=[operand],
             result_types=[result_type],
@@ -408,9 +415,10 @@ class SliceBase(MovementOp, ABC):
     ) -> None:
         steps = [1] * len(low) if step is None else list(step)
         starts, ends = [Dim.of(d) for d in low], [Dim.of(d) for d in high]
+        kept = inferred(lambda: tuple(slice_sizes(starts, ends, steps)))
         super().__init__(
             operands=[operand],
-            result_types=[self.typed(operand, slice_sizes(starts, ends, steps))],
+            result_types=[self.typed(operand, kept)],
             properties={
                 "low": ShapeAttr.of(low),
                 "high": ShapeAttr.of(high),

@@ -7,7 +7,7 @@ form alone; a "no" then means "not known".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 
 from xdsl.ir import Operation
@@ -48,6 +48,18 @@ def quotient(a: Dim, b: Dim) -> Dim | None:
             return None
         terms = terms + Dim(((tuple(rest), coef // scale),))
     return terms
+
+
+def inferred(infer: Callable[[], Shape]) -> Shape:
+    """The shape that a constructor infers; that of a scalar where its arguments fit no result.
+
+    The op is then made all the same, and its verifier says, with the values, what does not fit: a
+    constructor that raised would say it as an index out of range.
+    """
+    try:
+        return infer()
+    except (IndexError, ValueError, ZeroDivisionError):
+        return ()
 
 
 def window_count(size: Dim, window: Dim, stride: int, dilation: int) -> Dim:

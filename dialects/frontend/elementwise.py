@@ -87,7 +87,7 @@ class ElementwiseOp(IRDLOperation):
     ) -> None:
         """The result type is the broadcast of the operands' unless given."""
         if result_type is None:
-            result_type = tensor(_broadcast_of(args), _element(args[0]))
+            result_type = tensor(_broadcast_of(args), _element(args[0]) if args else f32)
         super().__init__(
             operands=[list(args)], result_types=[result_type], properties={"fn": StringAttr(fn)}
         )
@@ -177,6 +177,8 @@ def _around(values: Sequence[SSAValue]) -> Operation:
 def _broadcast_of(values: Sequence[SSAValue]) -> Shape:
     """The broadcast of the shapes of ``values``; the first shape where there is none."""
     shapes = [tensor_of(v).dims for v in values]
+    if not shapes:
+        return ()
     found = broadcast(shapes, _around(values))
     return shapes[0] if found is None else found
 

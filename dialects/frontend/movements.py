@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, f32, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -25,9 +25,10 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.common.dim import Dim, parse_constant, shape_text
+from polyc.dialects.common.dim import Dim, Shape, parse_constant, shape_text
 from polyc.dialects.common.movements import ExpandBase, PadBase, PermuteBase, ReshapeBase, SliceBase
 from polyc.dialects.common.signature import SizedTensorType, same_size, verify_symbols
+from polyc.dialects.common.sizes import inferred
 from polyc.dialects.frontend.types import (
     TensorType,
     need_element,
@@ -110,12 +111,17 @@ class ConcatOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def __init__(self, args: Sequence[SSAValue], axis: int) -> None:
-        first = tensor_of(args[0])
-        dims = list(first.dims)
-        dims[axis] = sum((tensor_of(a).dims[axis] for a in args[1:]), dims[axis])
+        shapes = [tensor_of(a).dims for a in args]
+
+        def joined() -> Shape:
+            dims = list(shapes[0])
+            dims[axis] = sum((shape[axis] for shape in shapes[1:]), dims[axis])
+            return tuple(dims)
+
+        element = tensor_of(args[0]).element_type if args else f32
         super().__init__(
             operands=[list(args)],
-            result_types=[tensor(dims, first.element_type)],
+            result_types=[tensor(inferred(joined), element)],
             properties={"axis": IntegerAttr(axis, i64)},
         )
 

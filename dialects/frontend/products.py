@@ -24,7 +24,13 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.dialects.common.dim import Dim, DimAttr, Shape, parse_dim, shape_text
 from polyc.dialects.common.movements import numbers, numbers_attr, numbers_text, parse_numbers
 from polyc.dialects.common.signature import same_shape, same_size, verify_symbols
-from polyc.dialects.common.sizes import divided, never_negative, verify_known, window_count
+from polyc.dialects.common.sizes import (
+    divided,
+    inferred,
+    never_negative,
+    verify_known,
+    window_count,
+)
 from polyc.dialects.frontend.types import (
     TensorType,
     broadcast,
@@ -91,8 +97,9 @@ class GemmOp(IRDLOperation):
         if result_type is None:
             left, right = tensor_of(a), tensor_of(b)
             batch = max((left.dims[:-2], right.dims[:-2]), key=len)
-            m, n = left.dims[-1 if transpose_a else -2], right.dims[-2 if transpose_b else -1]
-            result_type = tensor((*batch, m, n), left.element_type)
+            row, column = -1 if transpose_a else -2, -2 if transpose_b else -1
+            shape = inferred(lambda: (*batch, left.dims[row], right.dims[column]))
+            result_type = tensor(shape, left.element_type)
         super().__init__(
             operands=[a, b],
             result_types=[result_type],
@@ -187,7 +194,7 @@ class Conv2dOp(IRDLOperation):
     ) -> None:
         if result_type is None:
             x, w = tensor_of(image), tensor_of(weight)
-            shape = _conv_shape(layout, x.dims, w.dims, stride, padding, dilation)
+            shape = inferred(lambda: _conv_shape(layout, x.dims, w.dims, stride, padding, dilation))
             result_type = tensor(shape, x.element_type)
         super().__init__(
             operands=[image, weight],

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, bf16, f16, f32, f64, i64
+from xdsl.dialects.test import TestOp
+from xdsl.ir import Operation, SSAValue
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
@@ -134,3 +138,53 @@ def test_argument_names_survive_values_of_the_same_stem() -> None:
     module = Parser(make_context(), text).parse_module()
     module.verify()
     assert str(module) == text
+
+
+# Arguments that fit no result ---------------------------------------------------------------------
+
+
+def value(*dims: int) -> SSAValue:
+    """A tensor of f16 that comes from nowhere."""
+    return TestOp(result_types=[tensor([Dim.of(d) for d in dims], f16)]).results[0]
+
+
+def conv(
+    *image: int,
+    layout: str = "nchw",
+    stride: Sequence[int] = (1, 1),
+    padding: Sequence[int] = (0, 0, 0, 0),
+    dilation: Sequence[int] = (1, 1),
+) -> Operation:
+    return frontend.Conv2dOp(
+        value(*image),
+        value(8, 8, 3, 3),
+        layout=layout,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+    )
+
+
+UNFIT: dict[str, tuple[Operation, str]] = {
+    "one stride": (conv(1, 8, 9, 9, stride=(1,)), "has 1 numbers of stride; give 2"),
+    "a stride of 0": (conv(1, 8, 9, 9, stride=(0, 1)), "stride 0 of a conv2d is too small"),
+    "two paddings": (conv(1, 8, 9, 9, padding=(1, 1)), "has 2 numbers of padding; give 4"),
+    "one dilation": (conv(1, 8, 9, 9, dilation=(1,)), "has 1 numbers of dilation; give 2"),
+    "an image of rank 3": (conv(8, 9, 9), "takes an image of rank 4, not"),
+    "a layout": (conv(1, 8, 9, 9, layout="cnhw"), "cnhw is not a layout of conv2d"),
+    "a vector": (GemmOp(value(8), value(8, 8)), "operand a is .* of rank 1, give 2 axes or more"),
+    "no operand": (ElementwiseOp("add", []), "add takes 2 operands, not 0"),
+    "nothing to join": (frontend.ConcatOp([], 0), "concat has no operand; give at least one"),
+    "no such axis": (frontend.ConcatOp([value(8, 4)] * 2, 2), "axis 2 of a concat is not an axis"),
+    "unlike ranks": (frontend.ConcatOp([value(8, 4), value(8)], 1), "operand 1 is \\[8\\]"),
+    "other axes": (frontend.PermuteOp(value(8, 4), [0, 2]), "is not an order of the 2 axes"),
+    "a step of 0": (frontend.SliceOp(value(8), [0], [8], [0]), "steps by 0 along axis 0; give"),
+    "one start": (frontend.SliceOp(value(8, 4), [0], [8]), "has 1 starts for an operand of rank 2"),
+}
+
+
+@pytest.mark.parametrize(("op", "message"), UNFIT.values(), ids=UNFIT)
+def test_an_op_that_fits_no_result_says_why(op: Operation, message: str) -> None:
+    """A constructor infers no shape then, and leaves the sentence to the verifier."""
+    with pytest.raises(VerifyException, match=message):
+        op.verify()
