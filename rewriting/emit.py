@@ -208,6 +208,12 @@ def region_of(ops: Sequence[Operation], arg_types: Sequence[Attribute] = ()) -> 
     return Region(Block(ops, arg_types=arg_types))
 
 
+def applied(op: affine.ApplyOp, operands: Sequence[AffineExpr]) -> AffineExpr:
+    """The expression of an ``affine.apply`` at these expressions of its operands."""
+    m, dims = op.map.data, op.map.data.num_dims
+    return m.results[0].replace_dims_and_symbols(list(operands[:dims]), list(operands[dims:]))
+
+
 def ceil_div(expr: AffineExpr, den: int) -> AffineExpr:
     return (expr + (den - 1)) // den
 

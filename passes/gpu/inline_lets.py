@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.rewriting.driver import rewrite
-from polyc.rewriting.emit import Emit
+from polyc.rewriting.emit import Emit, applied
 
 LONGEST = 16
 """Terms of an expression beyond which nothing more is put into it."""
@@ -46,20 +46,14 @@ class InlineApply(RewritePattern):
             owner = value.owner
             if not isinstance(owner, affine.ApplyOp):
                 return dimension(value)
-            return _at(owner, [dimension(v) for v in owner.mapOperands])
+            return applied(owner, [dimension(v) for v in owner.mapOperands])
 
-        whole = _at(op, [inlined(v) for v in op.mapOperands])
+        whole = applied(op, [inlined(v) for v in op.mapOperands])
         if sum(1 for _ in whole.dfs()) > 2 * LONGEST:
             return
         emit = Emit()
         result = emit.apply(whole, values, hint=op.result.name_hint)
         rewriter.replace(op, emit.ops, [result])
-
-
-def _at(op: affine.ApplyOp, operands: list[AffineExpr]) -> AffineExpr:
-    """The op's expression at these expressions of its operands."""
-    m = op.map.data
-    return m.results[0].replace_dims_and_symbols(operands[: m.num_dims], operands[m.num_dims :])
 
 
 class DropUnusedApply(RewritePattern):

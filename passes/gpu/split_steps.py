@@ -20,11 +20,11 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from polyc.affine.expressions import Linear, NotAffine, canonical_expr, expr_of, linear_of, uses_dim
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import SharedType
-from polyc.passes.support.gpu.loop_steps import is_inside
+from polyc.passes.support.gpu.index_forms import is_inside
 from polyc.passes.support.gpu.symbols import constant_of
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.effects import is_unused
-from polyc.rewriting.emit import PREDICATES, Emit, affine_dim, clone_into
+from polyc.rewriting.emit import PREDICATES, Emit, affine_dim, applied, clone_into
 
 MOST = 2
 """Branches of a loop that are cut away: each may make three loops of one."""
@@ -101,9 +101,9 @@ branch costs a comparison, and two loops around it cost all that the loop does o
 def _computes(branch: scf.IfOp) -> bool:
     """Whether the tile ops of a branch compute on fragments, and it has some."""
     ops = [op for op in branch.walk() if type(op) in tile.TILE_OPS]
-    return any(isinstance(op, COMPUTING) for op in ops) and not any(
-        not isinstance(op, (*COMPUTING, tile.TileIndexOp, tile.YieldOp))
-        or any(isinstance(value.type, SharedType) for value in op.operands)
+    return any(isinstance(op, COMPUTING) for op in ops) and all(
+        isinstance(op, (*COMPUTING, tile.TileIndexOp, tile.YieldOp))
+        and not any(isinstance(value.type, SharedType) for value in op.operands)
         for op in ops
     )
 
@@ -248,9 +248,7 @@ class _Forms:
             return None
         match op:
             case affine.ApplyOp():
-                m = op.map.data
-                dims = m.num_dims
-                return m.results[0].replace_dims_and_symbols(parts[:dims], parts[dims:])
+                return applied(op, parts)
             case arith.AddiOp():
                 return parts[0] + parts[1]
             case arith.SubiOp():

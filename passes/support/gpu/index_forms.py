@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from math import lcm
 from typing import cast
@@ -33,6 +33,7 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.passes.support.gpu.signs import never_negative
 from polyc.passes.support.gpu.spread import function_of
 from polyc.passes.support.gpu.symbols import constant_of
+from polyc.rewriting.emit import applied
 
 Row = AffineConstraintExpr
 """What holds of leaves: an expression that is 0, or not negative."""
@@ -100,13 +101,7 @@ class Forms:
             return self._bare(value)
         match owner:
             case affine.ApplyOp():
-                over = owner.map.data
-                return self._combine(
-                    owner.operands,
-                    lambda parts: over.results[0].replace_dims_and_symbols(
-                        parts[: over.num_dims], parts[over.num_dims :]
-                    ),
-                )
+                return self._combine(owner.operands, partial(applied, owner))
             case arith.AddiOp():
                 return self._combine(owner.operands, lambda parts: parts[0] + parts[1])
             case arith.SubiOp():
@@ -331,5 +326,10 @@ def value_of(key: Hashable) -> SSAValue | None:
 def defined_in(key: Hashable, around: Operation) -> bool:
     """Whether a leaf is a value that an op's regions define, anew whenever they run."""
     value = value_of(key)
-    inner = None if value is None else value.owner.parent_op()
+    return value is not None and is_inside(value, around)
+
+
+def is_inside(value: SSAValue, around: Operation) -> bool:
+    """Whether an op's regions define a value."""
+    inner = value.owner.parent_op()
     return inner is not None and around.is_ancestor(inner)

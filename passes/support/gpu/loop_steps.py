@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from polyc.affine.expressions import linear_of
@@ -139,15 +139,6 @@ class Steps:
         if self.lower is None or self.upper is None:
             return []
         return [at_least(self.lower - self.upper)]
-
-
-def is_inside(value: SSAValue, loop: Operation) -> bool:
-    """Whether a value is made in a loop."""
-    owner = value.owner
-    if isinstance(owner, Block):
-        parent = owner.parent_op()
-        return parent is not None and loop.is_ancestor(parent)
-    return loop.is_ancestor(owner)
 
 
 def only(forms: Forms, value: SSAValue) -> AffineExpr | None:

@@ -11,7 +11,7 @@ from xdsl.traits import is_side_effect_free
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.passes.support.gpu.loop_steps import is_inside
+from polyc.passes.support.gpu.index_forms import is_inside
 from polyc.passes.support.gpu.pipeline_parts import with_needs
 from polyc.passes.support.gpu.uniform import check_uniform
 
