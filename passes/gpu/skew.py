@@ -20,7 +20,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import SharedType
+from polyc.dialects.gpu.types import FragmentType, SharedType
 from polyc.passes.support.gpu.index_forms import Forms, at_least
 from polyc.passes.support.gpu.known_rows import can_be
 from polyc.passes.support.gpu.pipeline_parts import with_needs
@@ -49,7 +49,8 @@ class SkewSteps(RewritePattern):
     on a ring; only contracts of neighbouring steps change places with what does not touch their
     operands.  The loop carries no values, steps by 1 and, where nothing shows that it has a step,
     stands in a branch that asks.  Refused, and left as they are: loops whose late contracts wait
-    for no other of their step, or share a fragment or a ring with what is issued before them.
+    for no other of their step, or share a fragment, a tile that threads write, or a ring with what
+    is issued before them; steps with barriers, or with waits that count contracts.
     """
 
     @op_type_rewrite_pattern
@@ -119,7 +120,8 @@ class Parts:
     issue: tuple[Operation, ...]
     late: tuple[Operation, ...]
     meeting: Operation
-    """The first op of ``early`` that touches what the late contracts read or write."""
+    """The first op of ``early`` that reads what the late contracts write, or writes what they
+    read."""
 
     @property
     def halves(self) -> tuple[list[Operation], list[Operation]]:
@@ -148,6 +150,8 @@ class Parts:
             return None
         while isinstance(late[0], tile.AwaitOp | tile.RingReleaseOp):
             early.append(late.pop(0))
+        if not all(map(is_plain, acting)):
+            return None
         begun = [i for i, o in enumerate(early) if isinstance(o, tile.ContractOp)]
         rings = [{o.ring for o in side if isinstance(o, FLOW[:2])} for side in (early, late)]
         if not begun or rings[0] & rings[1]:
@@ -157,7 +161,7 @@ class Parts:
             end += 1
         while not isinstance(early[end - 1], tile.ContractOp):
             end -= 1
-        touched = {value for c in contracts for value in fragments_of(c)}
+        touched = {v for c in contracts for v in c.operands if isinstance(v.type, HELD)}
         changed = {value for c in contracts for value in writes(c)}
 
         def meets(o: Operation) -> bool:
@@ -169,6 +173,36 @@ class Parts:
         if meeting is None or early.index(meeting) < end:
             return None
         return Parts(tuple(early), tuple(early[:end]), tuple(late), meeting)
+
+
+HELD = (FragmentType, SharedType)
+"""What contracts read and write."""
+
+PLAIN = (
+    tile.MapOp,
+    tile.ReduceOp,
+    tile.FillOp,
+    tile.CopyOp,
+    tile.ContractOp,
+    tile.RingWaitOp,
+    tile.RingReleaseOp,
+    tile.TileIndexOp,
+    tile.YieldOp,
+    scf.YieldOp,
+    scf.IfOp,
+)
+"""Ops of a step whose order with its contracts their operands tell."""
+
+
+def is_plain(op: Operation) -> bool:
+    """Whether an op, and those in its branches, are ordered by what they touch: no barrier is
+    among them, and no wait that counts contracts."""
+    return all(
+        bool(inner.tokens)
+        if isinstance(inner, tile.AwaitOp)
+        else isinstance(inner, PLAIN) or is_scalar(inner)
+        for inner in op.walk()
+    )
 
 
 def runs(op: scf.ForOp) -> bool:

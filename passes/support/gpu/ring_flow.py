@@ -139,7 +139,7 @@ def _comes_after(op: Operation | None, contract: tile.ContractOp) -> bool:
         return op.lhs is contract.acc
     touched = {value for inner in op.walk() for value in fragments_of(inner)}
     changed = {value for inner in op.walk() for value in writes(inner)}
-    return contract.acc in touched or contract.lhs in changed
+    return contract.acc in touched or bool({contract.lhs, contract.rhs} & changed)
 
 
 def await_at_once(op: tile.ContractOp) -> None:

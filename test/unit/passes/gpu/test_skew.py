@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
+from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.passes.pipeline import GPU_PASSES
 from polyc.test.support.chained_programs import assert_right, chained
@@ -117,6 +120,31 @@ def test_a_first_product_into_the_late_sums_stays() -> None:
     """What is issued first may not touch what is under way."""
     text = chained().replace("into %s clear", "into %o").replace("gpu.map %s", "gpu.map %o")
     stays(run(text, *BEFORE))
+
+
+def test_a_tile_that_threads_write_waits_for_who_reads_it() -> None:
+    """Weights that go by shared memory are written when the late contract has read them."""
+    half, held = "!gpu.fragment<[128, 64], f16>", "!gpu.shared<[128, 64], f16>"
+    text = chained(after_weights=f"gpu.copy %p to %st : {half}, {held}")
+    text = text.replace("gpu.contract %p", "gpu.contract %st").replace(
+        f": {half}, !gpu.shared<[64, 64], f16>, !gpu", f": {held}, !gpu.shared<[64, 64], f16>, !gpu"
+    )
+    text = text.replace("%s = gpu.fragment", f"%st = gpu.shared_tile : {held}\n%s = gpu.fragment")
+    module = run(run(text, *BEFORE), PASS)
+    (copy,) = [o for o in consumers_loop(module).walk() if isinstance(o, tile.CopyOp)]
+    awaits = [o for o in consumers_loop(module).walk() if isinstance(o, tile.AwaitOp)]
+    assert len(awaits) == 2 and all(o.is_before_in_block(copy) for o in awaits)
+
+
+@pytest.mark.parametrize(
+    "op", [tile.AwaitOp(1), hw.NamedBarrierOp(1, 256)], ids=["a count", "a barrier"]
+)
+def test_steps_that_operands_do_not_order_stay(op: Operation) -> None:
+    module = run(chained(), *BEFORE)
+    body = consumers_loop(module).body.block
+    contract = next(o for o in body.ops if isinstance(o, tile.ContractOp))
+    body.insert_op_after(op.clone(), contract)
+    stays(module)
 
 
 def test_twice_is_once() -> None:
