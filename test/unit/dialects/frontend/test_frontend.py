@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from xdsl.dialects import test as made_up
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, bf16, f16, f32, f64, i64
-from xdsl.dialects.test import TestOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
@@ -145,7 +145,7 @@ def test_argument_names_survive_values_of_the_same_stem() -> None:
 
 def value(*dims: int) -> SSAValue:
     """A tensor of f16 that comes from nowhere."""
-    return TestOp(result_types=[tensor([Dim.of(d) for d in dims], f16)]).results[0]
+    return made_up.TestOp(result_types=[tensor([Dim.of(d) for d in dims], f16)]).results[0]
 
 
 def conv(
