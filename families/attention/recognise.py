@@ -142,6 +142,11 @@ class StreamingAttention:
         return in_tiles(self.depth), in_tiles(self.width)
 
     @property
+    def hides(self) -> bool:
+        """Whether a mask hides keys from queries."""
+        return bool(self.score.gates) or not self.score.visible.everywhere
+
+    @property
     def rank(self) -> int:
         """The most dimensions that a kernel reads Q, K or V along."""
         return max(len(side.shape) for side in (self.q, self.k, self.v))

@@ -26,6 +26,9 @@ MAX_FEATURES = 256
 """Wider heads leave a thread no registers for its part of the output."""
 
 
+KEYS_AGAIN = 32
+"""Keys of a step where sums are computed again, as they are not finite and a mask hides keys."""
+
 SIDE_BY_SIDE = 1024
 """Features of K and V that are walked at once: with 8192 keys 16 MB of an L2 cache of 50."""
 
@@ -216,7 +219,7 @@ def _order(attention: StreamingAttention) -> Fields:
     in the L2 cache together.
     """
     visible = attention.score.visible
-    if not visible.end_keys(1) and not visible.first_keys(1):
+    if not visible.end_keys(1) and not visible.first_keys(1) and not attention.hides:
         return {"persistent": True}
     features = attention.depth + attention.width
     return {"raster": "grouped", "group": max(1, SIDE_BY_SIDE // features)}

@@ -18,7 +18,22 @@ DONE:
 }}"""
 
 
+_ANY = """{
+.reg .pred here, found;
+setp.ne.u32 here, %1, 0;
+bar.red.or.pred found, %2, %3, here;
+selp.u32 %0, 1, 0, found;
+}"""
+
+
 define(
+    device_function(
+        "bool barrier_any(u32 id, bool condition)",
+        "u32 found;\n"
+        + asm(_ANY, outs='"=r"(found)', ins='"r"((u32)condition), "r"(id), "n"(threads)')
+        + "\nreturn found != 0;",
+        "int threads",
+    ),
     device_function(
         "void named_barrier()",
         asm("bar.sync %0, %1;", ins='"n"(id), "n"(threads)'),
@@ -95,6 +110,15 @@ def _named_barrier(w: KernelWriter, op: hw.NamedBarrierOp) -> None:
         w.run("named_barrier", template=f"{id}, {threads}")
     else:
         w.run("named_barrier_at", f"{id} + {w.text(op.offset)}", template=str(threads))
+
+
+@prints(hw.BarrierAnyOp)
+def _barrier_any(w: KernelWriter, op: hw.BarrierAnyOp) -> None:
+    id = str(op.id.value.data)
+    if op.offset is not None:
+        id = f"{id} + {w.text(op.offset)}"
+    threads = str(op.threads.value.data)
+    w.define(op.result, w.call("barrier_any", id, w.text(op.condition), template=threads))
 
 
 @prints(hw.NamedBarrierArriveOp)

@@ -24,6 +24,7 @@ from polyc.dialects.plan.attention import PATTERN
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp
 from polyc.families.attention.recognise import HeadOperand, StreamingAttention
+from polyc.lowering.region_to_gpu.attention_again import Again
 from polyc.lowering.region_to_gpu.attention_end import End
 from polyc.lowering.region_to_gpu.attention_parts import (
     BY_ROW,
@@ -119,7 +120,7 @@ class AttentionBuilder:
         self.q = shared(queries, depth, attention.q.name)
         self.k = shared(keys, depth, attention.k.name)
         if self.passes == 2:
-            self.again = shared(keys, depth, attention.k.name)
+            self.k_second = shared(keys, depth, attention.k.name)
         self.v = shared(keys, width, attention.v.name)
         self.scores = fragment([queries, keys], f32, "scores")
         self.weights = fragment([queries, keys], element, "weights")
@@ -127,6 +128,9 @@ class AttentionBuilder:
         self.rows = Rows(*(fragment([queries], f32, n) for n in ("max", "was", "base", "alpha")))
         self.part = fragment([queries], f32, "part")
         self.sums = fragment([queries], f32, "sums")
+        self.second: Again | None = None
+        if attention.hides:
+            self.second = Again(self.parts, self.plan, self.q, self.rows, self.out)
 
     def tile(self, emit: Emit, at: QueryTile, keys: Keys, some: SSAValue) -> None:
         """What a CTA does for a tile of queries; ``some`` says whether it sees any key."""
@@ -142,6 +146,7 @@ class AttentionBuilder:
         emit.when(some, lambda inner: self.some_keys(inner, at, keys))
         if not self.by_groups:
             self.walks(emit, at, keys)
+            self.look(emit, at)
         End(parts, at, rows, self.sums, self.out).write(emit)
 
     def some_keys(self, emit: Emit, at: QueryTile, keys: Keys) -> None:
@@ -150,6 +155,12 @@ class AttentionBuilder:
         self.parts.copy(emit, self.attention.q, at, at.row, self.q, loader)
         if self.by_groups:
             self.walks(emit, at, keys)
+            self.look(emit, at)
+
+    def look(self, emit: Emit, at: QueryTile) -> None:
+        """Values of hidden keys leave no trace (S0.6)."""
+        if self.second is not None:
+            self.second.look(emit, at)
 
     def walks(self, emit: Emit, at: QueryTile, keys: Keys) -> None:
         """The way over the keys, once, or once for the softmax and once for the values."""
@@ -199,8 +210,8 @@ class AttentionBuilder:
 
     def values(self, emit: Emit, at: QueryTile, key: SSAValue, iteration: SSAValue) -> None:
         """Of two passes the second: scores again, now for the row's last maximum, and values."""
-        self.load(emit, at, key, (self.attention.k, self.again), (self.attention.v, self.v))
-        self.score(emit, at, key, self.again)
+        self.load(emit, at, key, (self.attention.k, self.k_second), (self.attention.v, self.v))
+        self.score(emit, at, key, self.k_second)
         self.parts.weights(emit, self.scores, self.rows)
         self.weigh(emit)
 

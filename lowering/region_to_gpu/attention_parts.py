@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import reduce
 from typing import cast
@@ -100,6 +101,12 @@ class Parts:
         self.none = self.number(outer, -math.inf, "none")
         self.zero = self.number(outer, 0.0, "zero")
 
+    def by(self, keys: int) -> Parts:
+        """The same parts for steps of so many keys."""
+        other = copy(self)
+        other.keys = keys
+        return other
+
     @staticmethod
     def number(emit: Emit, value: float, hint: str | None = None) -> SSAValue:
         return emit.value(arith.ConstantOp(FloatAttr(value, f32)), hint)
@@ -162,31 +169,25 @@ class Parts:
         operand: HeadOperand,
         at: QueryTile,
         position: SSAValue,
-        shared: SSAValue,
-        loader: str,
-        slot: SSAValue | None = None,
-        signal: tuple[SSAValue, SSAValue] | None = None,
+        target: SSAValue,
+        loader: str | None,
     ) -> None:
-        """Bring a tile of Q, K or V to shared memory.
-
-        ``signal`` is the ring, and the iteration, on which its bytes complete.
-        """
+        """Bring a tile of Q, K or V to shared memory, or without a loader to registers."""
         last = len(operand.axes) - 1
         assert isinstance(operand.read.tensor, BlockArgument)
         tensor = self.frame.view(operand.read.tensor.index, operand.shape)
         axes = None if operand.along == (last - 1, last) else operand.along
-        copy = tile.CopyOp(
+        moved = tile.CopyOp(
             tile.CopyEnd(tensor, self.coordinates(emit, operand, at, position)),
-            tile.CopyEnd(shared, slot=slot),
+            tile.CopyEnd(target),
             tile.CopyView(axes=axes),
             tile.CopyTravel(loader),
-            None if signal is None else tile.CopySignal(*signal),
         )
-        emit.op(located(copy, operand.read))
+        emit.op(located(moved, operand.read))
 
     # Scores
 
-    def _point(self, block: Block, at: QueryTile, key: SSAValue) -> Point:
+    def point(self, block: Block, at: QueryTile, key: SSAValue) -> Point:
         """An element of a tile of scores."""
         attention = self.attention
         count = len(at.batch)
@@ -203,11 +204,11 @@ class Parts:
             return
         block = Block(arg_types=[f32])
         block.args[0].name_hint = self.attention.scores.label
-        point = self._point(block, at, key)
+        point = self.point(block, at, key)
         value = point.scalar(score.value) if score.scale is None else block.args[0]
         for gate in score.gates:
             value = point.emit.value(arith.SelectOp(point.scalar(gate), value, self.none))
-        self._close(emit, point, scores, value)
+        self.close(emit, point, scores, value)
 
     def mask(
         self,
@@ -268,7 +269,7 @@ class Parts:
             return
         block = Block(arg_types=[f32])
         block.args[0].name_hint = attention.scores.label
-        point = self._point(block, at, key)
+        point = self.point(block, at, key)
         inner = point.emit
         seen: SSAValue | None = None
         ends: list[SSAValue] = []
@@ -293,7 +294,7 @@ class Parts:
                 seen = inner.both(seen, inner.compare(holds, column, bound))
         assert seen is not None
         value = inner.value(arith.SelectOp(seen, block.args[0], self.none))
-        self._close(emit, point, scores, value)
+        self.close(emit, point, scores, value)
 
     def _bound(
         self,
@@ -318,8 +319,8 @@ class Parts:
         )
         return inner.apply(moved, [at.row, key, row], self.symbols)
 
-    def _close(self, emit: Emit, point: Point, scores: SSAValue, value: SSAValue) -> None:
-        """A map over scores into themselves, of what ``point`` made."""
+    def close(self, emit: Emit, point: Point, scores: SSAValue, value: SSAValue) -> None:
+        """The end of a map over scores into themselves, of what ``point`` made."""
         point.block.add_ops([*point.emit.ops, tile.YieldOp([value])])
         maps = [*point.input_maps, point.map((ROW, COLUMN))]
         body = Region(point.block)

@@ -30,6 +30,7 @@ from polyc.passes.support.gpu.tile_maps import LowerFill, LowerMap
 from polyc.passes.support.gpu.tile_reduce import LowerReduce
 from polyc.passes.support.gpu.tile_scatter import LowerReduceScatter
 from polyc.passes.support.gpu.tile_stores import STORE_PATTERNS
+from polyc.passes.support.gpu.tile_votes import LowerAny
 from polyc.rewriting.driver import rewrite
 
 
@@ -61,6 +62,7 @@ class GpuLowerTileOps(ModulePass):
                 LowerFill(),
                 LowerMap(),
                 LowerReduce(),
+                LowerAny(),
                 LowerAwaitReady(),
             ],
         )

@@ -298,6 +298,12 @@ class NamedBarrier:
         self.now: Array | None = None
         """What those know that have arrived and gone on."""
         self.proxied: Array | None = None
+        self.asks = False
+        """Whether those of this generation ask for a condition."""
+        self.any = False
+        """Whether one of them has it."""
+        self.answer = False
+        """Whether one of the last complete generation had it."""
 
     @property
     def count(self) -> int:
@@ -336,6 +342,7 @@ class NamedBarrier:
         self.before, self.here = self.here, []
         self.waited = {int(threads[0]) for threads in waiting}
         self.now, self.proxied = None, None
+        self.answer, self.any = self.any, False
         self.generation += 1
         return True
 

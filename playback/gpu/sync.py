@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
@@ -26,10 +28,22 @@ class Sync:
         """Wait at hardware barrier ``which`` until ``threads`` threads are there."""
         yield from self.meet(number, self._named(number, which, m), threads, m)
 
+    def barrier_any(
+        self, number: int, which: Value, threads: int, condition: Value, m: Mask
+    ) -> Generator[Wait | None, None, bool]:
+        """Wait at a barrier as ``barrier`` does, and give whether any thread has the condition."""
+        barrier = self._named(number, which, m)
+        lanes = self.core.active(m)
+        held = some(condition[lanes]) if is_lanes(condition) else bool(condition) and lanes.size > 0
+        barrier.any |= held
+        yield from self.meet(number, barrier, threads, m, asks=True)
+        return barrier.answer
+
     def barrier_arrive(self, number: int, which: Value, threads: int, m: Mask) -> None:
         """Arrive at a barrier and go on."""
         barrier = self._named(number, which, m)
         self._check_meeting(number, barrier, threads, m)
+        self._check_asking(number, barrier, False)
         self.core.counters.barriers += 1
         barrier.arrive(self.core.clocks, self.core.threads, threads, self.core.op(number))
         self.core.dirty = True
@@ -81,10 +95,25 @@ class Sync:
                 other=others[0].op,
             )
 
-    def meet(self, number: int, barrier: NamedBarrier, threads: int, m: Mask) -> Steps:
-        """Wait at a barrier until ``threads`` threads are there."""
+    def _check_asking(self, number: int, barrier: NamedBarrier, asks: bool) -> None:
+        """``bar.red`` and the other barriers do not meet each other."""
+        if barrier.count and barrier.asks != asks:
+            self.core.find(
+                number,
+                "BarrierMismatch",
+                f"warp {self.core.index} comes to {barrier.name} "
+                f"{'with' if asks else 'without'} a condition, and others wait there "
+                f"{'without' if asks else 'with'} one",
+            )
+        barrier.asks = asks
+
+    def meet(
+        self, number: int, barrier: NamedBarrier, threads: int, m: Mask, asks: bool = False
+    ) -> Steps:
+        """Wait at a barrier until ``threads`` threads are there, who ask for a condition or not."""
         core, op = self.core, self.core.op(number)
         self._check_meeting(number, barrier, threads, m)
+        self._check_asking(number, barrier, asks)
         core.counters.barriers += 1
         generation = barrier.generation
         if not barrier.come(core.clocks, core.threads, threads, op):
@@ -226,6 +255,15 @@ def _named_barrier(t: Translator, op: hw.NamedBarrierOp) -> None:
     if op.offset is not None:
         which = f"{which} + {t.name(op.offset)}"
     t.line(f"yield from w.sync.barrier({t.number(op)}, {which}, {threads}, {t.mask})")
+
+
+@simulates(hw.BarrierAnyOp)
+def _barrier_any(t: Translator, op: hw.BarrierAnyOp) -> None:
+    which, threads = str(op.id.value.data), op.threads.value.data
+    if op.offset is not None:
+        which = f"{which} + {t.name(op.offset)}"
+    asked = f"{t.number(op)}, {which}, {threads}, {t.name(op.condition)}, {t.mask}"
+    t.define(op.result, f"yield from w.sync.barrier_any({asked})")
 
 
 @simulates(hw.NamedBarrierArriveOp)

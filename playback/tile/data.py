@@ -204,6 +204,10 @@ def _reduce(cta: Cta, op: tile.ReduceOp) -> None:
     target[...] = found
 
 
+def _any(cta: Cta, op: tile.AnyOp) -> None:
+    cta.values[op.result] = bool(np.any(cta.values[op.fragment]))
+
+
 def _reduce_scatter(cta: Cta, op: tile.ReduceScatterOp) -> None:
     combine, _ = COMBINE[op.kind.data]
     target: Array = cta.values[op.target]
@@ -278,6 +282,7 @@ DATA: Plays = {
     LoadGlobalOp: _load,
     tile.ReduceOp: _reduce,
     tile.ReduceScatterOp: _reduce_scatter,
+    tile.AnyOp: _any,
     tile.AtomicOp: _atomic,
     tile.FragmentOp: _fragment,
     SharedTileOp: _shared,

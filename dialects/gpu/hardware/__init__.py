@@ -46,6 +46,7 @@ from polyc.dialects.gpu.hardware.memory import (
     TmaStoreOp,
 )
 from polyc.dialects.gpu.hardware.sync import (
+    BarrierAnyOp,
     BarrierOp,
     FenceMBarrierInitOp,
     FenceProxyAsyncOp,
@@ -104,6 +105,7 @@ HARDWARE_OPS: list[type[Operation]] = [
     BarrierOp,
     NamedBarrierOp,
     NamedBarrierArriveOp,
+    BarrierAnyOp,
     MBarrierInitOp,
     MBarrierExpectOp,
     MBarrierAnnounceOp,
@@ -145,6 +147,7 @@ __all__ = [
     "HARDWARE_OPS",
     "AtomicGlobalOp",
     "AtomicSharedOp",
+    "BarrierAnyOp",
     "BarrierOp",
     "BlockIdOp",
     "BulkCommitOp",

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     StringAttr,
     UnitAttr,
+    i1,
 )
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
@@ -19,6 +20,7 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     prop_def,
+    result_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
@@ -94,6 +96,37 @@ class NamedBarrierArriveOp(IRDLOperation):
 
     def verify_(self) -> None:
         _verify_named(self.id.value.data, self.threads.value.data)
+
+
+@irdl_op_definition
+class BarrierAnyOp(IRDLOperation):
+    """``threads`` threads meet at hardware barrier ``id``, and learn whether any has ``condition``.
+
+    Number 0 is the CTA's own; ``offset`` is ``gpu.named_barrier``'s.  All get the same result, and
+    see each other's writes (``bar.red.or``).  All that meet there in one go do it by this op.
+    """
+
+    name = "gpu.barrier_any"
+    condition = operand_def(i1)
+    id = prop_def(IndexAttr)
+    offset = opt_operand_def(IndexType)
+    threads = prop_def(IndexAttr)
+    result = result_def(i1)
+    assembly_format = "$condition `at` $id (`plus` $offset^)? `threads` $threads attr-dict"
+
+    def __init__(
+        self, condition: SSAValue, id: int, threads: int, offset: SSAValue | None = None
+    ) -> None:
+        super().__init__(
+            operands=[condition, offset],
+            properties={"id": index_attr(id), "threads": index_attr(threads)},
+            result_types=[i1],
+        )
+
+    def verify_(self) -> None:
+        if self.id.value.data == 0 and self.offset is not None:
+            raise VerifyException("barrier 0 is the CTA's own, and nothing is added to it")
+        _verify_named(self.id.value.data or 1, self.threads.value.data)
 
 
 def _verify_named(id: int, threads: int) -> None:

@@ -58,6 +58,7 @@ from polyc.dialects.gpu.tile.schedule import (
     TileLoopOp,
 )
 from polyc.dialects.gpu.tile.steps import LoadOperandsOp, MultiplyOp
+from polyc.dialects.gpu.tile.votes import AnyOp
 
 TILE_OPS: list[type[Operation]] = [
     TileCoordinatesOp,
@@ -75,6 +76,7 @@ TILE_OPS: list[type[Operation]] = [
     TileIndexOp,
     ReduceOp,
     ReduceScatterOp,
+    AnyOp,
     PipelineOp,
     RingOp,
     RingAcquireOp,
@@ -99,6 +101,7 @@ __all__ = [
     "RHS_KN",
     "RHS_NK",
     "TILE_OPS",
+    "AnyOp",
     "AtomicOp",
     "AwaitOp",
     "ContractOp",

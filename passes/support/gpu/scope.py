@@ -101,6 +101,31 @@ def scope_barrier(emit: Emit, op: Operation) -> None:
     scope = scope_of(op)
     if scope.threads == 1:
         return
+    check_together(op)
+    if scope.barrier == 0:
+        emit.op(hw.BarrierOp())
+    else:
+        emit.op(hw.NamedBarrierOp(scope.barrier, scope.threads, scope.number))
+
+
+def scope_any(emit: Emit, op: Operation, condition: SSAValue) -> SSAValue:
+    """Whether any thread of the op's scope has a condition: they meet for it as at a barrier.
+
+    Raises PolycError ``DivergentBarrier`` where the op stands in code that not all of them run.
+    """
+    scope = scope_of(op)
+    if scope.threads == 1:
+        return condition
+    check_together(op)
+    return emit.value(hw.BarrierAnyOp(condition, scope.barrier, scope.threads, scope.number))
+
+
+def check_together(op: Operation) -> None:
+    """Refuse an op where threads of its scope meet, in code that not all of them run.
+
+    Raises PolycError ``DivergentBarrier``.
+    """
+    scope = scope_of(op)
     for outer in around(op):
         if not agrees(outer):
             raise PolycError(
@@ -110,7 +135,3 @@ def scope_barrier(emit: Emit, op: Operation) -> None:
                 "together; move it out, or let the condition depend on sizes and coordinates alone",
                 op,
             )
-    if scope.barrier == 0:
-        emit.op(hw.BarrierOp())
-    else:
-        emit.op(hw.NamedBarrierOp(scope.barrier, scope.threads, scope.number))

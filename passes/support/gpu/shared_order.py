@@ -308,10 +308,22 @@ class Order(ABC):
     def named(self, op: hw.NamedBarrierOp, state: State) -> State:
         if op.paces is not None:
             return state
-        scope, threads = scope_of(op), op.threads.value.data
+        return self.met_by(op, op.threads.value.data, state)
+
+    @staticmethod
+    def met_by(op: Operation, threads: int, state: State) -> State:
+        """After a meeting of so many threads."""
+        scope = scope_of(op)
         if not all(agrees(o) for o in around(op)):
             return noticed(state)
         return met(state, scope, group=EVERYONE if threads >= scope.threads else threads)
+
+    def voted(self, op: tile.AnyOp, state: State) -> State:
+        """The threads of a scope meet where they ask each other."""
+        return met(state, who_meets(op))
+
+    def asked(self, op: hw.BarrierAnyOp, state: State) -> State:
+        return self.met_by(op, op.threads.value.data, state)
 
     def before_store(self, op: tile.CopyOp, state: State) -> State:
         """A store's own beginning: threads that filled its tile meet."""
@@ -472,6 +484,8 @@ _STEPS: dict[type[Operation], Callable[[Order, Any, State], State]] = {
     hw.BarrierOp: lambda order, op, state: met(state, None),
     hw.ClusterBarrierOp: lambda order, op, state: met(state, None, cluster=True),
     hw.NamedBarrierOp: Order.named,
+    hw.BarrierAnyOp: Order.asked,
+    tile.AnyOp: Order.voted,
     hw.CpAsyncCommitOp: lambda order, op, state: aged(state, "cp_async"),
     hw.CpAsyncWaitOp: lambda order, op, state: waited(state, "cp_async", op.pending.value.data),
     tile.AwaitOp: _tokens,

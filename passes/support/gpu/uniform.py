@@ -21,6 +21,10 @@ from polyc.dialects.gpu import tile
 OF_THREAD = (hw.ThreadIdOp, hw.ElectOp, hw.ShuffleOp)
 """Ops whose result differs between the threads of a CTA."""
 
+TOGETHER = (tile.AnyOp, hw.BarrierAnyOp)
+"""Ops whose result the threads that run them find out together: it is the same for all of them,
+and not for other CTAs."""
+
 OF_CTA = (hw.BlockIdOp, hw.ClusterRankOp, tile.TileCoordinatesOp)
 """Ops whose result differs between the CTAs of a cluster, and not within one."""
 
@@ -132,6 +136,9 @@ def threads_agree(value: SSAValue, cluster: bool = False) -> bool:
             work.extend(_from_block(value, owner, parent, False))
         elif isinstance(owner, OF_THREAD) or (cluster and isinstance(owner, OF_CTA)):
             return False
+        elif isinstance(owner, TOGETHER):
+            if cluster:
+                return False
         elif isinstance(owner, scf.IfOp | scf.ForOp):
             work.extend(_from_control(value, owner))
         elif isinstance(owner, hw.LoadGlobalOp):

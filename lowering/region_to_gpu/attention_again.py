@@ -1,0 +1,265 @@
+"""``region-to-gpu``: attention's sums again, where values of hidden keys are not finite (S0.6).
+
+A kernel multiplies whole tiles: a key that a mask hides from a query has weight 0 there, and 0
+times an infinity or NaN is NaN.  So a CTA looks at its finished sums.  Where one is not finite, it
+computes all of them again, with values that are not finite left out of the steps that hide a key,
+and with what these do to the queries that see them put in beforehand:
+
+    marks = visible . (v is +inf or NaN),  then  visible . (v is -inf or NaN)
+    sums  = inf, -inf, NaN or 0 by the marks, plus weights . (v where that is finite)
+
+Where all values are finite the price is the look.  Otherwise it is a walk of small steps that
+nothing overlaps, and two more over the steps that hide a key.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects import arith
+from xdsl.dialects import math as math_ops
+from xdsl.dialects.builtin import AnyFloat, f32, i1
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import SharedTileOp
+from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
+from polyc.dialects.gpu.types import FragmentType, SharedType
+from polyc.dialects.plan import ScheduleOp
+from polyc.families.attention.recognise import StreamingAttention
+from polyc.families.attention.schedules import KEYS_AGAIN
+from polyc.lowering.region_to_gpu.attention_parts import BY_ROW, Keys, Parts, QueryTile, Rows
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import Emit
+from polyc.rewriting.postorder import reached
+
+MARK = 2.0**23
+"""What an infinity is marked by: sums of fewer ones are less than it, and exact."""
+
+Step = Callable[[Emit, SSAValue], None]
+"""Makes a step's body, for its first key."""
+
+
+@dataclass
+class Again:
+    """The second way to the sums of a tile of queries.
+
+    ``q`` is the tile of the queries, ``rows`` what is known of each, its last maximum above all,
+    and ``sums`` are the sums that the first way found.
+    """
+
+    parts: Parts
+    plan: ScheduleOp
+    q: SSAValue
+    rows: Rows
+    sums: SSAValue
+
+    def __post_init__(self) -> None:
+        """Tiles and fragments, in the kernel's own block."""
+        emit = self.parts.frame.emit
+        self.parts = self.parts.by(KEYS_AGAIN)
+        queries, _, depth = self.plan.tile_sizes
+        self.width = self.plan.warp_tile_sizes[1]
+        element = self.attention.element
+
+        def fragment(sizes: Sequence[int], kind: Attribute, name: str) -> SSAValue:
+            return emit.value(tile.FragmentOp(FragmentType.of(sizes, kind)), name)
+
+        def shared(columns: int, name: str) -> SSAValue:
+            return emit.value(SharedTileOp(SharedType.of([KEYS_AGAIN, columns], element)), name)
+
+        self.k = shared(depth, f"{self.attention.k.name}_again")
+        self.v = shared(self.width, f"{self.attention.v.name}_again")
+        self.loaded = fragment([KEYS_AGAIN, self.width], element, "loaded")
+        self.scores = fragment([queries, KEYS_AGAIN], f32, "scores_again")
+        self.weights = fragment([queries, KEYS_AGAIN], element, "weights_again")
+        self.probe = fragment([queries], f32, "probe")
+        self.wrong = fragment([queries], i1, "wrong")
+
+    @property
+    def attention(self) -> StreamingAttention:
+        return self.parts.attention
+
+    def look(self, emit: Emit, at: QueryTile) -> None:
+        """Compute the sums again if one of them is not finite."""
+        # A sum over what is not finite is not finite.
+        emit.op(tile.ReduceOp("sum", self.sums, BY_ROW, self.probe))
+
+        def body(inner: Emit, probe: SSAValue) -> list[SSAValue]:
+            return [is_not_finite(inner, probe)]
+
+        self.parts.map(emit, self.probe, [], [self.wrong], body)
+        wrong = emit.value(tile.AnyOp(self.wrong), "again")
+        emit.when(wrong, lambda inner: self.walks(inner, at))
+
+    def walks(self, emit: Emit, at: QueryTile) -> None:
+        """Marks of what is not finite, and the sums of what is."""
+        parts = self.parts
+        keys = parts.visible_keys(emit, at)
+        emit.op(tile.FillOp(parts.zero, self.sums))
+        self.walk(emit, keys, lambda inner, key: self.mark(inner, at, key, math.inf))
+
+        def above(inner: Emit, count: SSAValue) -> list[SSAValue]:
+            some = inner.value(arith.CmpfOp(count, parts.zero, "ogt"))
+            mark = parts.number(inner, MARK)
+            return [inner.value(arith.SelectOp(some, mark, parts.zero))]
+
+        parts.map(emit, self.sums, [], [self.sums], above)
+        self.walk(emit, keys, lambda inner, key: self.mark(inner, at, key, -math.inf))
+        parts.map(emit, self.sums, [], [self.sums], self.value_of_marks)
+        self.walk(emit, keys, lambda inner, key: self.weigh(inner, at, key))
+
+    def value_of_marks(self, emit: Emit, marks: SSAValue) -> list[SSAValue]:
+        """What a sum is by its marks: a MARK of infinity, and ones of its negative."""
+        parts = self.parts
+        mark, infinity = parts.number(emit, MARK), parts.number(emit, math.inf)
+
+        def chosen(predicate: str, bound: SSAValue, then: SSAValue, other: SSAValue) -> SSAValue:
+            holds = emit.value(arith.CmpfOp(marks, bound, predicate))
+            return emit.value(arith.SelectOp(holds, then, other))
+
+        below = chosen("olt", mark, parts.none, infinity)
+        some = chosen("ogt", mark, parts.number(emit, math.nan), below)
+        return [chosen("oeq", parts.zero, parts.zero, some)]
+
+    def walk(self, emit: Emit, keys: Keys, do: Step) -> None:
+        """A loop over the keys, a tile at a time."""
+
+        def body(inner: Emit, position: SSAValue) -> None:
+            do(inner, self.parts.key(inner, keys, position))
+
+        emit.loop(keys.count, body, step=KEYS_AGAIN, hint="again")
+
+    def mark(self, emit: Emit, at: QueryTile, key: SSAValue, infinity: float) -> None:
+        """Count NaNs and the infinities of one sign that a query sees, where a step hides keys."""
+
+        def counted(inner: Emit) -> None:
+            self.load_values(inner, at, key)
+            self.change(inner, lambda then, value: is_infinity(then, value, infinity), 1.0)
+            self.copy(inner)
+            self.visible(inner, at, key)
+            self.add(inner)
+
+        self.when_hiding(emit, at, key, counted)
+
+    def weigh(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
+        """Add the values by their weights."""
+        parts = self.parts
+        self.products(emit, at, key)
+        parts.score(emit, self.scores, at, key)
+        parts.mask(emit, self.scores, at, key, at, parts.left(emit, key))
+        parts.weights(emit, self.scores, self.rows)
+        parts.round(emit, self.scores, self.weights)
+        self.load_values(emit, at, key)
+        self.when_hiding(emit, at, key, lambda inner: self.change(inner, is_not_finite, 0.0))
+        self.copy(emit)
+        self.add(emit)
+
+    def when_hiding(
+        self, emit: Emit, at: QueryTile, key: SSAValue, body: Callable[[Emit], None]
+    ) -> None:
+        """What is done in the steps that hide a key from a query."""
+        gated = bool(self.attention.score.gates)
+        cut = None if gated else self.parts.cut(emit, at, key, self.parts.left(emit, key))
+        if cut is None:
+            body(emit)
+        else:
+            emit.when(cut, body)
+
+    def products(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
+        """The products of the queries and a tile of keys."""
+        self.parts.copy(emit, self.attention.k, at, key, self.k, self.loader)
+        q, k = tile.ContractSide(self.q, LHS_MK), tile.ContractSide(self.k, RHS_NK)
+        sizes = (self.plan.warp_tile_sizes[0], KEYS_AGAIN)
+        products = tile.ContractOp(q, k, self.scores, self.plan.mma.data, sizes, clear=True)
+        self.contract(emit, located(products, self.attention.scores))
+
+    def contract(self, emit: Emit, products: tile.ContractOp) -> None:
+        """Products, and the wait for them."""
+        emit.op(products)
+        if self.plan.mma.data == "wgmma":
+            emit.op(tile.AwaitOp(0))
+
+    @property
+    def loader(self) -> str:
+        """How keys are loaded: all threads compute, so that none is there for TMA."""
+        return "cp_async" if self.plan.loader.data == "tma" else self.plan.loader.data
+
+    def visible(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
+        """Weights that are 1 where a query sees a key, and 0 where it does not."""
+        parts, gates = self.parts, self.attention.score.gates
+        scores = self.attention.scores.result
+        if scores in reached(gates, operands_of):
+            self.products(emit, at, key)
+        else:
+            emit.op(tile.FillOp(parts.zero, self.scores))
+        block = Block(arg_types=[f32])
+        point = parts.point(block, at, key)
+        value: SSAValue = parts.zero
+        for gate in gates:
+            value = point.emit.value(arith.SelectOp(point.scalar(gate), value, parts.none))
+        parts.close(emit, point, self.scores, value)
+        parts.mask(emit, self.scores, at, key, at, parts.left(emit, key))
+        element = cast("AnyFloat", self.attention.element)
+
+        def body(inner: Emit, score: SSAValue) -> list[SSAValue]:
+            hidden = inner.value(arith.CmpfOp(score, parts.none, "oeq"))
+            one = parts.number(inner, 1.0)
+            seen = inner.value(arith.SelectOp(hidden, parts.zero, one))
+            return [inner.value(arith.TruncFOp(seen, element))]
+
+        parts.map(emit, self.scores, [], [self.weights], body)
+
+    def load_values(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
+        """A tile of V in registers."""
+        self.parts.copy(emit, self.attention.v, at, key, self.loaded, None)
+
+    def change(
+        self, emit: Emit, which: Callable[[Emit, SSAValue], SSAValue], number: float
+    ) -> None:
+        """Values of the tile become a number where ``which`` holds of them.
+
+        The others become 0 where the number is not, and stay as they are where it is.
+        """
+        element = cast("AnyFloat", self.attention.element)
+
+        def body(inner: Emit, value: SSAValue) -> list[SSAValue]:
+            wide = inner.value(arith.ExtFOp(value, f32))
+            other = self.parts.zero if number else wide
+            holds = which(inner, wide)
+            found = inner.value(arith.SelectOp(holds, self.parts.number(inner, number), other))
+            return [inner.value(arith.TruncFOp(found, element))]
+
+        self.parts.map(emit, self.loaded, [], [self.loaded], body)
+
+    def copy(self, emit: Emit) -> None:
+        """The tile of V from registers to shared memory."""
+        copy = tile.CopyOp(tile.CopyEnd(self.loaded), tile.CopyEnd(self.v))
+        emit.op(located(copy, self.attention.v.read))
+
+    def add(self, emit: Emit) -> None:
+        """Add the products of weights and values to the sums."""
+        p, v = tile.ContractSide(self.weights, LHS_MK), tile.ContractSide(self.v, RHS_KN)
+        sizes = self.plan.warp_tile_sizes
+        weighted = tile.ContractOp(p, v, self.sums, self.plan.mma.data, sizes)
+        self.contract(emit, located(weighted, self.attention.together))
+
+
+def operands_of(value: SSAValue) -> Sequence[SSAValue]:
+    """What a region value is made of."""
+    return value.owner.operands if isinstance(value.owner, Operation) else ()
+
+
+def is_not_finite(emit: Emit, value: SSAValue) -> SSAValue:
+    """Whether an f32 is infinite or NaN."""
+    size = emit.value(math_ops.AbsFOp(value))
+    return emit.value(arith.CmpfOp(size, Parts.number(emit, math.inf), "uge"))
+
+
+def is_infinity(emit: Emit, value: SSAValue, infinity: float) -> SSAValue:
+    """Whether an f32 is this infinity or NaN."""
+    beyond = "uge" if infinity > 0 else "ule"
+    return emit.value(arith.CmpfOp(value, Parts.number(emit, infinity), beyond))
