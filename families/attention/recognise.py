@@ -227,7 +227,7 @@ class _Search:
             )
         ]
         self._check_elements(operands, element, weights, together)
-        forbidden = self._check_forbidden(read, conditions, visible, gates, (m, n))
+        forbidden = self._check_values(read, conditions, visible, gates, (m, n))
         value = masks.value
         self._check_elementwise(value, {scores.result}, (*batch, m, n))
         for gate in gates:
@@ -405,7 +405,7 @@ class _Search:
                 at,
             )
 
-    def _check_forbidden(
+    def _check_values(
         self,
         read: region.ReadOp,
         conditions: Sequence[SSAValue],
@@ -413,13 +413,14 @@ class _Search:
         gates: Sequence[SSAValue],
         axes: tuple[str, str],
     ) -> tuple[str, ...]:
-        """Refuse values that are 0 where their weight is not.
+        """Refuse values that are 0 where their weight is not; what is said of those that are not 0.
 
-        A kernel multiplies whole tiles: what a mask forbids has weight 0 there.
+        A kernel leaves out all values of a key that the mask forbids.
         """
         for condition in conditions:
             if condition not in gates:
                 raise Refused("V is replaced by 0 under a condition that is no mask", read)
+        left_out = visible.everywhere
         if read.guard is not None:
             inside = read.result.type
             known = set_over(inside.labels, visible.points, axes)
@@ -430,7 +431,11 @@ class _Search:
                 raise Refused("V is read under a guard that allows less than the mask", read)
             if read.fill is None or read.fill.value.data != 0:
                 raise Refused("V is not 0 where its guard fails", read)
-        return () if visible.everywhere and not gates else (_FORBIDDEN,)
+            if known is not None:
+                rows = (*space.constraints, *read.guard.data.constraints)
+                allowed = AffineSet(space.num_dims, space.num_symbols, rows)
+                left_out = left_out or isl.implies(allowed, known)
+        return () if left_out and all(gate in conditions for gate in gates) else (_FORBIDDEN,)
 
     def _check_elementwise(
         self, value: SSAValue, leaves: set[SSAValue], axes: Iterable[str]
@@ -466,8 +471,8 @@ class _Search:
 
 
 _FORBIDDEN = (
-    "a key that the mask forbids has weight 0, and its value is multiplied by that or not read: "
-    "V must be finite there"
+    "a key that the mask forbids contributes nothing, and not 0 times its value where V is not "
+    "finite there"
 )
 _UNGUARDED = "the sums of a row whose scores are all -inf are 0 and not NaN"
 

@@ -12,7 +12,7 @@ from polyc.dialects import region
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan.attention import PATTERN
+from polyc.dialects.plan.attention import ELEMENT_BYTES, PATTERN
 from polyc.dialects.plan.fields import Value, record_of
 from polyc.dialects.region.types import MemRefType
 from polyc.families.attention.recognise import Score, StreamingAttention, find_attention
@@ -26,8 +26,18 @@ MAX_FEATURES = 256
 """Wider heads leave a thread no registers for its part of the output."""
 
 
-KEYS_AGAIN = 32
-"""Keys of a step where sums are computed again, as they are not finite and a mask hides keys."""
+def keys_again(attention: StreamingAttention) -> int:
+    """Keys of a step where sums are computed again, as they are not finite and keys are hidden.
+
+    Wide heads leave few registers, and little shared memory.
+    """
+    return 32 if max(attention.tile_features) <= 128 else 16
+
+
+def bytes_again(attention: StreamingAttention) -> int:
+    """The shared memory that this takes: tiles of K and of V."""
+    return keys_again(attention) * sum(attention.tile_features) * ELEMENT_BYTES
+
 
 SIDE_BY_SIDE = 1024
 """Features of K and V that are walked at once: with 8192 keys 16 MB of an L2 cache of 50."""
@@ -80,6 +90,7 @@ _ANYWHERE = (
     AttentionVariant("cp_async", 64, {**_CP_ASYNC, **_HIGH}, PLAIN),
     AttentionVariant("cp_async", 128, {**_CP_ASYNC, **_FLAT}, UNMASKED),
     AttentionVariant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW}),
+    AttentionVariant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW, "tile": [64, 48]}),
     AttentionVariant("scalar", 64, {**_REGISTER, **_HIGH}, PLAIN, whole=True),
     AttentionVariant("scalar", 128, {**_REGISTER, **_LOW}),
     AttentionVariant("scalar", MAX_FEATURES, {**_REGISTER, **_LOW, "tile": [64, 32]}),
@@ -108,7 +119,7 @@ _TMA = (
     AttentionVariant("tma", 64, {**_WGMMA, "tile": [128, 96]}),
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 80]}),
     AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 48]}),
-    AttentionVariant("tma", MAX_FEATURES, {**_WGMMA, "tile": [128, 32]}),
+    AttentionVariant("tma", MAX_FEATURES, {**_WGMMA, "tile": [128, 32], "registers": [24, 240]}),
 )
 """A thread holds a row's part of the scores, of the weights and of the output: the wider the
 heads, and the more a score is made of, the fewer keys at a step.  Narrow heads leave room for a
@@ -147,10 +158,18 @@ def schedules(attention: StreamingAttention, arch: str) -> list[ScheduleOp]:
             continue
         fields = schedule_fields(attention, arch, variant)
         made = fitted(kernel.sym_name.data, variant.name, fields, when)
+        if lacking(attention, made) > 0:
+            continue
         found[variant.name] = made
         if not when and pointers_promised(kernel, made.integer("vectorize")):
             break
     return list(found.values())
+
+
+def lacking(attention: StreamingAttention, plan: ScheduleOp) -> int:
+    """Bytes of shared memory that a CTA does not have, 0 or less where it has all that it needs."""
+    more = bytes_again(attention) if attention.hides else 0
+    return plan.shared_bytes() + more - plan.target.shared_bytes
 
 
 def conditions(attention: StreamingAttention, tma: bool) -> list[Assumption]:
@@ -272,6 +291,13 @@ def check(attention: StreamingAttention, plan: ScheduleOp) -> None:
             f"loads by tma, which reads at most {TMA_RANK} dimensions, and Q, K and V have up to "
             f"{attention.rank}, counting heads in a row as one; use cp_async and mma.sync",
         )
+    if (bytes_over := lacking(attention, plan)) > 0:
+        raise bad_plan(
+            plan,
+            f"lacks {bytes_over} bytes of shared memory for tiles of {keys_again(attention)} keys, "
+            "by which sums that are not finite are computed again without the keys that the mask "
+            "hides; take fewer keys at a step, or fewer stages",
+        )
     known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
     for fact in conditions(attention, plan.loader.data == "tma"):
         if not holds_always(fact, known, kernel.symbol_names):
@@ -299,6 +325,7 @@ def _check_structure(attention: StreamingAttention, plan: ScheduleOp) -> None:
         ("cluster", plan.integers("cluster") != (1, 1), _UNBUILT, "[1, 1]"),
         ("persistent", persistent and not grouped, "kernels of mma.sync do not have", "false"),
         ("persistent", persistent and varying, "tiles that see other keys each lack", "false"),
+        ("persistent", persistent and attention.hides, _LOOKS, "false"),
         ("raster", raster not in rasters, _UNBUILT, " or ".join(f'"{one}"' for one in rasters)),
     ):
         if taken:
@@ -306,6 +333,10 @@ def _check_structure(attention: StreamingAttention, plan: ScheduleOp) -> None:
     check_group(plan)
 
 
+_LOOKS = (
+    "kernels that a mask hides keys from do not have, as their queries are looked at again where a "
+    "sum is not finite"
+)
 _UNBUILT = f"region-to-gpu does not build yet for {PATTERN}"
 
 

@@ -19,6 +19,10 @@ define(
         "bool elect()",
         "u32 chosen;\n" + asm(_ELECT, '"=r"(chosen)', memory=False) + "\nreturn chosen;",
     ),
+    device_function(
+        "int opaque(int value)",
+        'asm volatile("" : "+r"(value));\nreturn value;',
+    ),
 )
 
 
@@ -40,6 +44,11 @@ def _grid_size(w: KernelWriter, op: hw.GridSizeOp) -> None:
 @prints(hw.WarpUniformOp, "uniform")
 def _warp_uniform(w: KernelWriter, op: hw.WarpUniformOp) -> None:
     w.define(op.result, f"__shfl_sync(0xffffffffu, {w.text(op.value)}, 0)")
+
+
+@prints(hw.OpaqueOp, "opaque")
+def _opaque(w: KernelWriter, op: hw.OpaqueOp) -> None:
+    w.define(op.result, w.call("opaque", w.text(op.value)))
 
 
 @prints(hw.ElectOp, "elected")

@@ -84,13 +84,14 @@ class AttentionBuilder:
         self.frame = Frame(self.attention.kernel)
         self.emit = self.frame.emit
         self.parts = Parts(self.attention, self.plan, self.frame)
+        self.tiles = Tiles(self.attention, self.plan)
         self.by_groups = self.plan.mma.data == "wgmma"
         way = record_of(self.plan.algo_choice)[PATTERN]
         self.passes = 2 if way == "streaming_softmax_2pass" else 1
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         emit = self.emit
-        tiles = Tiles(self.attention, self.plan)
+        tiles = self.tiles
         if self.plan.flag("persistent"):
             # All tiles see the same keys.
             keys = Keys(self.parts.zero_index, self.parts.size_n)
@@ -146,7 +147,7 @@ class AttentionBuilder:
         emit.when(some, lambda inner: self.some_keys(inner, at, keys))
         if not self.by_groups:
             self.walks(emit, at, keys)
-            self.look(emit, at)
+            self.look(emit)
         End(parts, at, rows, self.sums, self.out).write(emit)
 
     def some_keys(self, emit: Emit, at: QueryTile, keys: Keys) -> None:
@@ -155,12 +156,12 @@ class AttentionBuilder:
         self.parts.copy(emit, self.attention.q, at, at.row, self.q, loader)
         if self.by_groups:
             self.walks(emit, at, keys)
-            self.look(emit, at)
+            self.look(emit)
 
-    def look(self, emit: Emit, at: QueryTile) -> None:
+    def look(self, emit: Emit) -> None:
         """Values of hidden keys leave no trace (S0.6)."""
         if self.second is not None:
-            self.second.look(emit, at)
+            self.second.look(emit, lambda inner: self.tiles.only(self.parts, inner, True).at)
 
     def walks(self, emit: Emit, at: QueryTile, keys: Keys) -> None:
         """The way over the keys, once, or once for the softmax and once for the values."""

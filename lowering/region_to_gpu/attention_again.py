@@ -30,8 +30,8 @@ from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
 from polyc.families.attention.recognise import StreamingAttention
-from polyc.families.attention.schedules import KEYS_AGAIN
-from polyc.lowering.region_to_gpu.attention_parts import BY_ROW, Keys, Parts, QueryTile, Rows
+from polyc.families.attention.schedules import keys_again
+from polyc.lowering.region_to_gpu.attention_parts import BY_ROW, Parts, QueryTile, Rows
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
 from polyc.rewriting.postorder import reached
@@ -39,8 +39,11 @@ from polyc.rewriting.postorder import reached
 MARK = 2.0**23
 """What an infinity is marked by: sums of fewer ones are less than it, and exact."""
 
-Step = Callable[[Emit, SSAValue], None]
-"""Makes a step's body, for its first key."""
+Place = Callable[[Emit], QueryTile]
+"""Computes which tile of queries a CTA has."""
+
+Step = Callable[[Emit, QueryTile, SSAValue], None]
+"""Makes a step's body, for a tile of queries and its first key."""
 
 
 @dataclass
@@ -60,7 +63,8 @@ class Again:
     def __post_init__(self) -> None:
         """Tiles and fragments, in the kernel's own block."""
         emit = self.parts.frame.emit
-        self.parts = self.parts.by(KEYS_AGAIN)
+        keys = keys_again(self.attention)
+        self.parts = self.parts.by(keys)
         queries, _, depth = self.plan.tile_sizes
         self.width = self.plan.warp_tile_sizes[1]
         element = self.attention.element
@@ -69,13 +73,13 @@ class Again:
             return emit.value(tile.FragmentOp(FragmentType.of(sizes, kind)), name)
 
         def shared(columns: int, name: str) -> SSAValue:
-            return emit.value(SharedTileOp(SharedType.of([KEYS_AGAIN, columns], element)), name)
+            return emit.value(SharedTileOp(SharedType.of([keys, columns], element)), name)
 
         self.k = shared(depth, f"{self.attention.k.name}_again")
         self.v = shared(self.width, f"{self.attention.v.name}_again")
-        self.loaded = fragment([KEYS_AGAIN, self.width], element, "loaded")
-        self.scores = fragment([queries, KEYS_AGAIN], f32, "scores_again")
-        self.weights = fragment([queries, KEYS_AGAIN], element, "weights_again")
+        self.loaded = fragment([keys, self.width], element, "loaded")
+        self.scores = fragment([queries, keys], f32, "scores_again")
+        self.weights = fragment([queries, keys], element, "weights_again")
         self.probe = fragment([queries], f32, "probe")
         self.wrong = fragment([queries], i1, "wrong")
 
@@ -83,8 +87,12 @@ class Again:
     def attention(self) -> StreamingAttention:
         return self.parts.attention
 
-    def look(self, emit: Emit, at: QueryTile) -> None:
-        """Compute the sums again if one of them is not finite."""
+    def look(self, emit: Emit, place: Place) -> None:
+        """Compute the sums again if one of them is not finite.
+
+        ``place`` computes anew which tile of queries the CTA has, so that no loop before keeps what
+        follows from it in registers.
+        """
         # A sum over what is not finite is not finite.
         emit.op(tile.ReduceOp("sum", self.sums, BY_ROW, self.probe))
 
@@ -93,14 +101,14 @@ class Again:
 
         self.parts.map(emit, self.probe, [], [self.wrong], body)
         wrong = emit.value(tile.AnyOp(self.wrong), "again")
-        emit.when(wrong, lambda inner: self.walks(inner, at))
 
-    def walks(self, emit: Emit, at: QueryTile) -> None:
+        emit.when(wrong, lambda inner: self.walks(inner, place))
+
+    def walks(self, emit: Emit, place: Place) -> None:
         """Marks of what is not finite, and the sums of what is."""
         parts = self.parts
-        keys = parts.visible_keys(emit, at)
         emit.op(tile.FillOp(parts.zero, self.sums))
-        self.walk(emit, keys, lambda inner, key: self.mark(inner, at, key, math.inf))
+        self.walk(emit, place, lambda inner, at, key: self.mark(inner, at, key, math.inf))
 
         def above(inner: Emit, count: SSAValue) -> list[SSAValue]:
             some = inner.value(arith.CmpfOp(count, parts.zero, "ogt"))
@@ -108,9 +116,9 @@ class Again:
             return [inner.value(arith.SelectOp(some, mark, parts.zero))]
 
         parts.map(emit, self.sums, [], [self.sums], above)
-        self.walk(emit, keys, lambda inner, key: self.mark(inner, at, key, -math.inf))
+        self.walk(emit, place, lambda inner, at, key: self.mark(inner, at, key, -math.inf))
         parts.map(emit, self.sums, [], [self.sums], self.value_of_marks)
-        self.walk(emit, keys, lambda inner, key: self.weigh(inner, at, key))
+        self.walk(emit, place, self.weigh)
 
     def value_of_marks(self, emit: Emit, marks: SSAValue) -> list[SSAValue]:
         """What a sum is by its marks: a MARK of infinity, and ones of its negative."""
@@ -125,13 +133,15 @@ class Again:
         some = chosen("ogt", mark, parts.number(emit, math.nan), below)
         return [chosen("oeq", parts.zero, parts.zero, some)]
 
-    def walk(self, emit: Emit, keys: Keys, do: Step) -> None:
+    def walk(self, emit: Emit, place: Place, do: Step) -> None:
         """A loop over the keys, a tile at a time."""
+        at = place(emit)
+        keys = self.parts.visible_keys(emit, at)
 
         def body(inner: Emit, position: SSAValue) -> None:
-            do(inner, self.parts.key(inner, keys, position))
+            do(inner, at, self.parts.key(inner, keys, position))
 
-        emit.loop(keys.count, body, step=KEYS_AGAIN, hint="again")
+        emit.loop(keys.count, body, step=self.parts.keys, hint="again")
 
     def mark(self, emit: Emit, at: QueryTile, key: SSAValue, infinity: float) -> None:
         """Count NaNs and the infinities of one sign that a query sees, where a step hides keys."""
@@ -173,15 +183,21 @@ class Again:
         """The products of the queries and a tile of keys."""
         self.parts.copy(emit, self.attention.k, at, key, self.k, self.loader)
         q, k = tile.ContractSide(self.q, LHS_MK), tile.ContractSide(self.k, RHS_NK)
-        sizes = (self.plan.warp_tile_sizes[0], KEYS_AGAIN)
-        products = tile.ContractOp(q, k, self.scores, self.plan.mma.data, sizes, clear=True)
+        sizes = (self.plan.warp_tile_sizes[0], self.parts.keys)
+        mma = self.plan.mma.data
+        products = tile.ContractOp(q, k, self.scores, mma, sizes, clear=True, token=self.waits)
         self.contract(emit, located(products, self.attention.scores))
+
+    @property
+    def waits(self) -> bool:
+        """Whether products are waited for."""
+        return self.plan.mma.data == "wgmma"
 
     def contract(self, emit: Emit, products: tile.ContractOp) -> None:
         """Products, and the wait for them."""
         emit.op(products)
-        if self.plan.mma.data == "wgmma":
-            emit.op(tile.AwaitOp(0))
+        if products.token is not None:
+            emit.op(located(tile.AwaitOp(tokens=[products.token]), products))
 
     @property
     def loader(self) -> str:
@@ -243,8 +259,8 @@ class Again:
     def add(self, emit: Emit) -> None:
         """Add the products of weights and values to the sums."""
         p, v = tile.ContractSide(self.weights, LHS_MK), tile.ContractSide(self.v, RHS_KN)
-        sizes = self.plan.warp_tile_sizes
-        weighted = tile.ContractOp(p, v, self.sums, self.plan.mma.data, sizes)
+        mma, sizes = self.plan.mma.data, self.plan.warp_tile_sizes
+        weighted = tile.ContractOp(p, v, self.sums, mma, sizes, token=self.waits)
         self.contract(emit, located(weighted, self.attention.together))
 
 

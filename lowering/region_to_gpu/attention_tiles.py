@@ -10,7 +10,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import BlockIdOp
+from polyc.dialects.gpu.hardware import BlockIdOp, OpaqueOp
 from polyc.dialects.plan import ScheduleOp
 from polyc.families.attention.recognise import StreamingAttention
 from polyc.lowering.region_to_gpu.attention_parts import Keys, Parts, QueryTile
@@ -62,9 +62,11 @@ class Tiles:
             return [*(self.attention.size(label) for label in self.attention.batch), tiles]
         return [self.batch.ceildiv(self.heads), tiles, Dim.const(self.heads)]
 
-    def only(self, parts: Parts, emit: Emit) -> Placed:
-        """The tile of a CTA that has one."""
+    def only(self, parts: Parts, emit: Emit, anew: bool = False) -> Placed:
+        """The tile of a CTA that has one; ``anew`` is not kept from an earlier time."""
         block = emit.value(BlockIdOp(), "block")
+        if anew:
+            block = emit.value(OpaqueOp(block), "block")
         tiles = emit.apply(ceil_div(affine_dim(0), self.queries), [parts.size_m], hint="tiles")
         if self.heads == 1:
             rest = emit.value(arith.RemUIOp(block, tiles), "part")

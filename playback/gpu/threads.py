@@ -67,6 +67,11 @@ def _warp_uniform(t: Translator, op: hw.WarpUniformOp) -> None:
     t.define(op.result, f"w.threads.uniform({t.number(op)}, {t.name(op.value)}, {t.mask})")
 
 
+@simulates(hw.OpaqueOp)
+def _opaque(t: Translator, op: hw.OpaqueOp) -> None:
+    t.define(op.result, t.name(op.value))
+
+
 @simulates(hw.ElectOp)
 def _elect(t: Translator, op: hw.ElectOp) -> None:
     t.define(op.result, f"w.threads.elect({t.number(op)}, {t.mask})")

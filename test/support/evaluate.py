@@ -251,6 +251,8 @@ class Machine:
                 warps = operands[0].reshape(-1, min(32, self.threads))
                 assert (warps == warps[:, :1]).all(), "a warp-uniform value differs in a warp"
                 return operands[0]
+            case hw.OpaqueOp():
+                return operands[0]
             case hw.SharedTileOp() if op.tile in self.values:
                 return self.values[op.tile]
             case hw.SharedTileOp() | hw.MBarrierOp():

@@ -97,6 +97,24 @@ class WarpUniformOp(IRDLOperation):
 
 
 @irdl_op_definition
+class OpaqueOp(IRDLOperation):
+    """The same value, as one that the compiler of CUDA knows nothing of.
+
+    It computes anew what follows from it, where it would else keep what it computed before: in a
+    branch that is seldom taken, behind a loop that needs the registers.
+    """
+
+    name = "gpu.opaque"
+    value = operand_def(IndexType)
+    result = result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "$value attr-dict"
+
+    def __init__(self, value: SSAValue | Operation) -> None:
+        super().__init__(operands=[value], result_types=[IndexType()])
+
+
+@irdl_op_definition
 class ElectOp(IRDLOperation):
     """True in exactly one lane of the converged warp (``elect.sync``; SM90)."""
 

@@ -117,7 +117,7 @@ class Forms:
                 if isinstance(owner, arith.DivUIOp | arith.DivSIOp):
                     return self._combine([owner.lhs], lambda parts: parts[0] // by)
                 return self._combine([owner.lhs], lambda parts: parts[0] % by)
-            case arith.IndexCastOp() | hw.WarpUniformOp():
+            case arith.IndexCastOp() | hw.WarpUniformOp() | hw.OpaqueOp():
                 return self.of(owner.operands[0])
             case arith.SelectOp() if isinstance(value.type, IndexType):
                 return tuple(

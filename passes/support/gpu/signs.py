@@ -57,7 +57,7 @@ def _made_of(value: SSAValue) -> Sequence[SSAValue]:
             return [around.lb] if isinstance(around, scf.ForOp) and value is owner.args[0] else []
         case arith.SelectOp():
             return [owner.lhs, owner.rhs]
-        case affine.ApplyOp() | arith.MaxSIOp() | hw.WarpUniformOp():
+        case affine.ApplyOp() | arith.MaxSIOp() | hw.WarpUniformOp() | hw.OpaqueOp():
             return owner.operands
         case _:
             return owner.operands if isinstance(owner, KEEP) else []
@@ -79,7 +79,7 @@ def _natural(value: SSAValue, known: Sequence[bool]) -> bool:
             return _expression(owner, known)
         case arith.MaxSIOp():
             return any(known)
-        case _ if isinstance(owner, (*KEEP, arith.SelectOp, hw.WarpUniformOp)):
+        case _ if isinstance(owner, (*KEEP, arith.SelectOp, hw.WarpUniformOp, hw.OpaqueOp)):
             return all(known)
         case _:
             return isinstance(owner, COUNTS)
