@@ -35,7 +35,7 @@ def keys_again(attention: StreamingAttention) -> int:
 
 
 def bytes_again(attention: StreamingAttention) -> int:
-    """The shared memory that this takes: tiles of K and of V."""
+    """The shared memory that this takes, of a warpgroup that has its own: tiles of K and of V."""
     return keys_again(attention) * sum(attention.tile_features) * ELEMENT_BYTES
 
 
@@ -89,7 +89,8 @@ _LOW: Fields = {"tile": [64, 64], "warp_tile": [16]}
 _ANYWHERE = (
     AttentionVariant("cp_async", 64, {**_CP_ASYNC, **_HIGH}, PLAIN),
     AttentionVariant("cp_async", 128, {**_CP_ASYNC, **_FLAT}, UNMASKED),
-    AttentionVariant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW}),
+    AttentionVariant("cp_async", 192, {**_CP_ASYNC, **_LOW}),
+    AttentionVariant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW}, BOUNDED),
     AttentionVariant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW, "tile": [64, 48]}),
     AttentionVariant("scalar", 64, {**_REGISTER, **_HIGH}, PLAIN, whole=True),
     AttentionVariant("scalar", 128, {**_REGISTER, **_LOW}),
@@ -108,6 +109,7 @@ _WGMMA: Fields = {
     "consumers": 2,
     "registers": [40, 232],
 }
+_WIDE: Fields = {**_WGMMA, "registers": [24, 240]}
 _THREE: Fields = {**_WGMMA, "consumers": 3, "registers": [32, 160]}
 
 _TMA = (
@@ -115,11 +117,11 @@ _TMA = (
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 128]}, PLAIN),
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 112]}, BOUNDED),
     AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 80]}, BOUNDED),
-    AttentionVariant("tma", MAX_FEATURES, {**_WGMMA, "tile": [128, 64]}, BOUNDED),
+    AttentionVariant("tma", MAX_FEATURES, {**_WIDE, "tile": [128, 64]}, BOUNDED),
     AttentionVariant("tma", 64, {**_WGMMA, "tile": [128, 96]}),
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 80]}),
     AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 48]}),
-    AttentionVariant("tma", MAX_FEATURES, {**_WGMMA, "tile": [128, 32], "registers": [24, 240]}),
+    AttentionVariant("tma", MAX_FEATURES, {**_WIDE, "tile": [128, 32]}),
 )
 """A thread holds a row's part of the scores, of the weights and of the output: the wider the
 heads, and the more a score is made of, the fewer keys at a step.  Narrow heads leave room for a
@@ -168,7 +170,8 @@ def schedules(attention: StreamingAttention, arch: str) -> list[ScheduleOp]:
 
 def lacking(attention: StreamingAttention, plan: ScheduleOp) -> int:
     """Bytes of shared memory that a CTA does not have, 0 or less where it has all that it needs."""
-    more = bytes_again(attention) if attention.hides else 0
+    groups = plan.integer("consumers") if plan.mma.data == "wgmma" else 1
+    more = bytes_again(attention) * groups if attention.hides else 0
     return plan.shared_bytes() + more - plan.target.shared_bytes
 
 

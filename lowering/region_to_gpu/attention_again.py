@@ -39,6 +39,9 @@ from polyc.rewriting.postorder import reached
 MARK = 2.0**23
 """What an infinity is marked by: sums of fewer ones are less than it, and exact."""
 
+COLUMNS = 64
+"""Columns of V in registers at once, at most."""
+
 Place = Callable[[Emit], QueryTile]
 """Computes which tile of queries a CTA has."""
 
@@ -77,7 +80,8 @@ class Again:
 
         self.k = shared(depth, f"{self.attention.k.name}_again")
         self.v = shared(self.width, f"{self.attention.v.name}_again")
-        self.loaded = fragment([keys, self.width], element, "loaded")
+        self.columns = math.gcd(self.width, COLUMNS)
+        self.loaded = fragment([keys, self.columns], element, "loaded")
         self.scores = fragment([queries, keys], f32, "scores_again")
         self.weights = fragment([queries, keys], element, "weights_again")
         self.probe = fragment([queries], f32, "probe")
@@ -147,9 +151,10 @@ class Again:
         """Count NaNs and the infinities of one sign that a query sees, where a step hides keys."""
 
         def counted(inner: Emit) -> None:
-            self.load_values(inner, at, key)
-            self.change(inner, lambda then, value: is_infinity(then, value, infinity), 1.0)
-            self.copy(inner)
+            def marked(then: Emit) -> None:
+                self.change(then, lambda last, value: is_infinity(last, value, infinity), 1.0)
+
+            self.values(inner, at, key, marked)
             self.visible(inner, at, key)
             self.add(inner)
 
@@ -163,9 +168,11 @@ class Again:
         parts.mask(emit, self.scores, at, key, at, parts.left(emit, key))
         parts.weights(emit, self.scores, self.rows)
         parts.round(emit, self.scores, self.weights)
-        self.load_values(emit, at, key)
-        self.when_hiding(emit, at, key, lambda inner: self.change(inner, is_not_finite, 0.0))
-        self.copy(emit)
+
+        def without(inner: Emit) -> None:
+            self.change(inner, is_not_finite, 0.0)
+
+        self.values(emit, at, key, lambda inner: self.when_hiding(inner, at, key, without))
         self.add(emit)
 
     def when_hiding(
@@ -229,9 +236,17 @@ class Again:
 
         parts.map(emit, self.scores, [], [self.weights], body)
 
-    def load_values(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
-        """A tile of V in registers."""
-        self.parts.copy(emit, self.attention.v, at, key, self.loaded, None)
+    def values(
+        self, emit: Emit, at: QueryTile, key: SSAValue, change: Callable[[Emit], None]
+    ) -> None:
+        """A tile of V, changed in registers on its way to shared memory, some columns at a time."""
+        v = self.attention.v
+        for column in range(0, self.width, self.columns):
+            self.parts.copy(emit, v, at, key, self.loaded, None, column)
+            change(emit)
+            view = tile.CopyView(window=(0, column))
+            moved = tile.CopyOp(tile.CopyEnd(self.loaded), tile.CopyEnd(self.v), view)
+            emit.op(located(moved, v.read))
 
     def change(
         self, emit: Emit, which: Callable[[Emit, SSAValue], SSAValue], number: float
@@ -250,11 +265,6 @@ class Again:
             return [inner.value(arith.TruncFOp(found, element))]
 
         self.parts.map(emit, self.loaded, [], [self.loaded], body)
-
-    def copy(self, emit: Emit) -> None:
-        """The tile of V from registers to shared memory."""
-        copy = tile.CopyOp(tile.CopyEnd(self.loaded), tile.CopyEnd(self.v))
-        emit.op(located(copy, self.attention.v.read))
 
     def add(self, emit: Emit) -> None:
         """Add the products of weights and values to the sums."""

@@ -171,14 +171,21 @@ class Parts:
         position: SSAValue,
         target: SSAValue,
         loader: str | None,
+        column: int = 0,
     ) -> None:
-        """Bring a tile of Q, K or V to shared memory, or without a loader to registers."""
+        """Bring a tile of Q, K or V, from a column on, to shared memory.
+
+        Without a loader it goes to registers.
+        """
         last = len(operand.axes) - 1
         assert isinstance(operand.read.tensor, BlockArgument)
         tensor = self.frame.view(operand.read.tensor.index, operand.shape)
         axes = None if operand.along == (last - 1, last) else operand.along
+        places = self.coordinates(emit, operand, at, position)
+        if column:
+            places[last] = emit.apply(affine_dim(0) + column, [places[last]])
         moved = tile.CopyOp(
-            tile.CopyEnd(tensor, self.coordinates(emit, operand, at, position)),
+            tile.CopyEnd(tensor, places),
             tile.CopyEnd(target),
             tile.CopyView(axes=axes),
             tile.CopyTravel(loader),

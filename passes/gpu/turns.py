@@ -19,11 +19,12 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentType, SharedType
+from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.passes.support.gpu.tile_effects import fragments_of
-from polyc.passes.support.gpu.uniform import is_scalar
+from polyc.passes.support.gpu.uniform import around, is_scalar
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
+from polyc.rewriting.postorder import reached
 
 ROWS = 64
 """Rows of a warpgroup: those of one wgmma."""
@@ -40,10 +41,14 @@ class TakeTurns(RewritePattern):
     loop issues several products one after another and then computes on their sums, the products
     are one turn.
 
+    What they load beside such loops, from tensors into fragments of other rows and into tiles that
+    are right operands, each loads for itself: the fragments stay whole, and the tiles become one of
+    as many slots.  Each asks its own rows what ``gpu.any`` asks.
+
     Legality, exact: no op computes across rows of two consumers, and all consumers run the same
-    steps, so that each takes its turn as often.  Refused, and left as they are: one consumer; no
-    such loop; fragments with a layout of the author's or other rows; ops but contracts, fills,
-    maps, reductions by the row, and rings.
+    steps of these loops, so that each takes its turn as often.  Refused, and left as they are: one
+    consumer; no such loop, or one in a branch that ``gpu.any`` decides; fragments with a layout of
+    the author's; ops but contracts, fills, maps, reductions by the row, rings, and loads.
     """
 
     @op_type_rewrite_pattern
@@ -52,8 +57,10 @@ class TakeTurns(RewritePattern):
         if op.independent is not None or count < 2:
             return
         turns = [turn for loop in op.consumer.walk() if (turn := turn_of(loop)) is not None]
+        if not turns or any(is_asked_for(first) for first, _ in turns):
+            return
         split = Split.of(op, count)
-        if not turns or split is None:
+        if split is None:
             return
         order = located(tile.OrderBarrierOp(count), op)
         order.order.name_hint = "turn"
@@ -105,32 +112,51 @@ def turn_of(loop: Operation) -> tuple[tile.ContractOp, tile.ContractOp] | None:
     return (contracts[0], contracts[-1]) if quiet and busy else None
 
 
+def is_asked_for(op: Operation) -> bool:
+    """Whether ``gpu.any`` decides if an op runs."""
+    conditions = [o.cond for o in around(op) if isinstance(o, scf.IfOp)]
+    made = reached(conditions, lambda v: v.owner.operands if isinstance(v.owner, Operation) else ())
+    return any(isinstance(value.owner, tile.AnyOp) for value in made)
+
+
 @dataclass(frozen=True)
 class Split:
-    """What becomes 64 rows of a consumer's own: fragments, and the left operands of products."""
+    """What becomes a consumer's own.
+
+    ``fragments`` have 64 rows then, and so have ``left``, the left operands of products; ``whole``
+    ones stay as they are, and ``right`` are tiles that each consumer fills for itself.
+    """
 
     fragments: Sequence[SSAValue]
-    tiles: Sequence[SSAValue]
+    whole: Sequence[SSAValue]
+    left: Sequence[SSAValue]
+    right: Sequence[SSAValue]
 
     @staticmethod
     def of(op: tile.RolesOp, count: int) -> Split | None:
         """None where something does not go by rows."""
         fragments: list[SSAValue] = []
-        tiles: dict[SSAValue, None] = {}
-        rows = ROWS * count
+        whole: list[SSAValue] = []
+        left: dict[SSAValue, None] = {}
+        right: dict[SSAValue, None] = {}
         for inner in op.consumer.walk():
             match inner:
                 case tile.FragmentOp():
                     kind = inner.fragment.type
                     assert isinstance(kind, FragmentType)
-                    if kind.sizes[0] != rows or not isinstance(kind.layout, NoneAttr):
+                    if not isinstance(kind.layout, NoneAttr):
                         return None
-                    fragments.append(inner.fragment)
+                    (fragments if kind.sizes[0] == ROWS * count else whole).append(inner.fragment)
                 case tile.ContractOp():
                     if inner.mma.data != "wgmma" or inner.warp_sizes[0] != ROWS:
                         return None
                     if isinstance(inner.lhs.type, SharedType):
-                        tiles[inner.lhs] = None
+                        left[inner.lhs] = None
+                case tile.CopyOp():
+                    if not is_own_load(inner):
+                        return None
+                    if isinstance(inner.target.type, SharedType):
+                        right[inner.target] = None
                 case tile.MapOp():
                     if not all(
                         m.results and m.results[0] == AFFINE_ROW
@@ -145,35 +171,37 @@ class Split:
                     return None
                 case _:
                     pass
-        used = [v for o in op.consumer.walk() for v in fragments_of(o)]
-        own = all(v in fragments for v in used)
-        return Split(fragments, list(tiles)) if own and all(map(divides, tiles)) else None
+        for inner in op.consumer.walk():
+            used = fragments_of(inner)
+            if not (all(v in fragments for v in used) or all(v in whole for v in used)):
+                return None
+        parts = all(map(divides, left)) and all(held_by(op.consumer, held) for held in right)
+        return Split(fragments, whole, list(left), list(right)) if parts else None
 
     def apply(self, body: Block, number: SSAValue, count: int, rewriter: PatternRewriter) -> None:
         """Give the consumer ``number`` of ``count``, whose body this is, its own rows."""
         emit = Emit()
         first = emit.apply(affine_dim(0) * ROWS, [number], hint="first_row")
-        for held in self.tiles:
+        for held in self.left:
             parted(held, count, number, rewriter)
+        for held in self.right:
+            repeated(held, count, number, rewriter)
         for fragment in self.fragments:
             kind = fragment.type
             assert isinstance(kind, FragmentType)
             own = FragmentType.of((ROWS, *kind.sizes[1:]), kind.element_type)
             rewriter.replace_value_with_new_type(fragment, own)
         for inner in list(body.walk()):
-            if isinstance(inner, tile.TileIndexOp) and inner.axis.value.data == 0:
-                uses = list(inner.result.uses)
-                shifted = Emit()
-                index = shifted.apply(AFFINE_ROW + affine_dim(1), [inner.result, first])
-                for use in uses:
-                    use.operation.operands[use.index] = index
-                rewriter.insert(shifted.ops, InsertPoint.after(inner))
-            elif isinstance(inner, tile.MapOp):
+            if isinstance(inner, tile.MapOp) and inner.space not in self.whole:
+                for index in list(inner.body.walk()):
+                    if isinstance(index, tile.TileIndexOp) and index.axis.value.data == 0:
+                        move_index(index, first, rewriter)
                 move_rows(inner, first)
         rewriter.insert(emit.ops, InsertPoint.at_start(body))
 
 
 ALLOWED = (
+    tile.AnyOp,
     tile.FillOp,
     tile.YieldOp,
     tile.AwaitOp,
@@ -215,6 +243,56 @@ def divides(held: SSAValue) -> bool:
     )
 
 
+def is_own_load(op: tile.CopyOp) -> bool:
+    """Whether each consumer may make a copy for itself.
+
+    It brings a tensor to registers or to a shared tile, or registers to a tile, and stands beside
+    the loops whose products are turns.
+    """
+    ends = (op.source.type, op.target.type)
+    moves = isinstance(op.source.type, GlobalType | FragmentType) and isinstance(
+        op.target.type, SharedType | FragmentType
+    )
+    return (
+        moves
+        and not all(isinstance(end, FragmentType) for end in ends)
+        and (op.loader is None or op.loader.data != "tma")
+        and op.slot is op.source_slot is op.signal is op.token is None
+        and not any(turn_of(outer) is not None for outer in around(op))
+    )
+
+
+def held_by(consumer: Region, held: SSAValue) -> bool:
+    """Whether a shared tile is the consumers' alone: they copy into it, and multiply by it."""
+    kind = held.type
+    assert isinstance(kind, SharedType)
+    return kind.ring.data == 1 and all(
+        consumer.is_ancestor(user)
+        and (
+            (isinstance(user, tile.CopyOp) and user.target is held)
+            or (
+                isinstance(user, tile.ContractOp) and user.lhs is not held and user.rhs_slot is None
+            )
+        )
+        for user in (use.operation for use in held.uses)
+    )
+
+
+def repeated(held: SSAValue, count: int, number: SSAValue, rewriter: PatternRewriter) -> None:
+    """Make a tile one of ``count`` slots, of which consumer ``number`` fills and reads its own."""
+    kind = held.type
+    assert isinstance(kind, SharedType)
+    ring = SharedType.of(kind.sizes, kind.element_type, kind.swizzle_bytes, count)
+    new = rewriter.replace_value_with_new_type(held, ring)
+    for user in [use.operation for use in new.uses]:
+        if isinstance(user, tile.ContractOp):
+            side = tile.ContractSide(new, user.rhs_map.data, number)
+            rewriter.replace(user, user.like(rhs=side))
+        else:
+            assert isinstance(user, tile.CopyOp)
+            rewriter.replace(user, user.like(slot=number))
+
+
 def parted(held: SSAValue, count: int, number: SSAValue, rewriter: PatternRewriter) -> None:
     """Make a tile one of ``count`` slots of 64 rows; consumer ``number`` reads its own."""
     kind = held.type
@@ -235,6 +313,16 @@ def parted(held: SSAValue, count: int, number: SSAValue, rewriter: PatternRewrit
             indices[row] = emit.apply(AFFINE_ROW + i * ROWS, [indices[row]])
             emit.op(user.like(slot=emit.index(i), indices=indices))
         rewriter.replace(user, emit.ops, [])
+
+
+def move_index(op: tile.TileIndexOp, first: SSAValue, rewriter: PatternRewriter) -> None:
+    """Let a row's number in a map count from ``first`` on."""
+    uses = list(op.result.uses)
+    shifted = Emit()
+    index = shifted.apply(AFFINE_ROW + affine_dim(1), [op.result, first])
+    for use in uses:
+        use.operation.operands[use.index] = index
+    rewriter.insert(shifted.ops, InsertPoint.after(op))
 
 
 def move_rows(op: tile.MapOp, first: SSAValue) -> None:

@@ -17,6 +17,7 @@ from polyc.dialects.gpu.hardware import (
     CpAsyncCommitOp,
     CpAsyncWaitOp,
     GridSizeOp,
+    OpaqueOp,
 )
 from polyc.dialects.gpu.kernel import ReturnOp
 from polyc.playback.tile.cta import Array, Cta, Plays
@@ -163,6 +164,10 @@ def _block_id(cta: Cta, op: BlockIdOp) -> None:
     cta.values[op.result] = cta.block
 
 
+def _opaque(cta: Cta, op: OpaqueOp) -> None:
+    cta.values[op.result] = cta.values[op.value]
+
+
 def _grid_size(cta: Cta, op: GridSizeOp) -> None:
     cta.values[op.result] = cta.blocks
 
@@ -173,6 +178,7 @@ def _cluster_rank(cta: Cta, op: ClusterRankOp) -> None:
 
 FLOW: Plays = {
     BlockIdOp: _block_id,
+    OpaqueOp: _opaque,
     GridSizeOp: _grid_size,
     ClusterRankOp: _cluster_rank,
     BarrierOp: _nothing,
