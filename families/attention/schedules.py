@@ -92,7 +92,7 @@ _ANYWHERE = (
     AttentionVariant("cp_async", 192, {**_CP_ASYNC, **_LOW}),
     AttentionVariant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW}, BOUNDED),
     AttentionVariant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW, "tile": [64, 48]}),
-    AttentionVariant("scalar", 64, {**_REGISTER, **_HIGH}, PLAIN, whole=True),
+    AttentionVariant("scalar", 64, {**_REGISTER, **_HIGH}, UNMASKED, whole=True),
     AttentionVariant("scalar", 128, {**_REGISTER, **_LOW}),
     AttentionVariant("scalar", MAX_FEATURES, {**_REGISTER, **_LOW, "tile": [64, 32]}),
 )

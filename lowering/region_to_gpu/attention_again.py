@@ -122,6 +122,7 @@ class Again:
         parts.map(emit, self.sums, [], [self.sums], above)
         self.walk(emit, place, lambda inner, at, key: self.mark(inner, at, key, -math.inf))
         parts.map(emit, self.sums, [], [self.sums], self.value_of_marks)
+        parts.find_base(emit, self.rows)
         self.walk(emit, place, self.weigh)
 
     def value_of_marks(self, emit: Emit, marks: SSAValue) -> list[SSAValue]:

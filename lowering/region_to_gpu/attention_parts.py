@@ -340,14 +340,26 @@ class Parts:
         """Base and alpha of a new maximum, which is then the one before."""
 
         def body(inner: Emit, new: SSAValue, old: SSAValue) -> list[SSAValue]:
-            dark = inner.value(arith.CmpfOp(new, self.none, "oeq"))
-            low = new
-            if self.scaled_products:
-                low = inner.value(arith.MulfOp(new, self.number(inner, -self.unit)))
-            base = inner.value(arith.SelectOp(dark, self.zero, low), "base")
+            base = self._base(inner, new)
             return [base, self._power(inner, old, base), new]
 
         self.map(emit, rows.maximum, [rows.before], [rows.base, rows.alpha, rows.before], body)
+
+    def find_base(self, emit: Emit, rows: Rows) -> None:
+        """The base of the maximum."""
+
+        def body(inner: Emit, maximum: SSAValue) -> list[SSAValue]:
+            return [self._base(inner, maximum)]
+
+        self.map(emit, rows.maximum, [], [rows.base], body)
+
+    def _base(self, emit: Emit, maximum: SSAValue) -> SSAValue:
+        """What exponents are relative to, below a maximum."""
+        dark = emit.value(arith.CmpfOp(maximum, self.none, "oeq"))
+        low = maximum
+        if self.scaled_products:
+            low = emit.value(arith.MulfOp(maximum, self.number(emit, -self.unit)))
+        return emit.value(arith.SelectOp(dark, self.zero, low), "base")
 
     def weights(self, emit: Emit, scores: SSAValue, rows: Rows) -> None:
         """Scores become weights, in their place."""

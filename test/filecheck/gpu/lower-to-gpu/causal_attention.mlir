@@ -5,7 +5,7 @@
 
 // CHECK-NOT: {{(frontend|tiny|index|region|plan)\.[a-z]}}
 // CHECK: gpu.module @causal_attention arch "sm_90a" symbols [B, H, M, N]
-// CHECK: gpu.kernel @causal_attention_tma({{.*}}%Q_map: !gpu.tensor_map<[1, 1, 64, 64], f16, swizzle 128> = tensor_map 0, %K_map: !gpu.tensor_map<[1, 1, 128, 64], f16, swizzle 128> = tensor_map 1, %V_map: !gpu.tensor_map<[1, 1, 128, 64], f16, swizzle 128> = tensor_map 2) threads 384 shared_bytes 163920
+// CHECK: gpu.kernel @causal_attention_tma({{.*}}%Q_map: !gpu.tensor_map<[1, 1, 64, 64], f16, swizzle 128> = tensor_map 0, %K_map: !gpu.tensor_map<[1, 1, 128, 64], f16, swizzle 128> = tensor_map 1, %V_map: !gpu.tensor_map<[1, 1, 128, 64], f16, swizzle 128> = tensor_map 2) threads 384 shared_bytes 196688
 // CHECK: gpu.mbarrier_init %full{{.*}} count 1
 // CHECK: gpu.mbarrier_init %empty{{.*}} count 8
 // CHECK: gpu.fence_mbarrier_init
@@ -41,6 +41,15 @@
 // CHECK: math.exp2 {{.*}} fastmath<afn>
 // CHECK: gpu.wgmma_wait 0
 // CHECK: gpu.mbarrier_arrive %empty_2[
+
+// Sums that are not finite are computed again, by each warpgroup on its own (S0.6).
+// CHECK: gpu.barrier_any %{{.*}} at 1 plus %warpgroup threads 128
+// CHECK-NEXT: scf.if
+// CHECK: gpu.opaque %block
+// CHECK: gpu.wgmma_registers n 128 %weights_again
+// CHECK: gpu.wgmma_registers n 128 %weights_again from 0
+// CHECK: gpu.wgmma n 32
+// CHECK: gpu.wgmma_registers n 128 %weights_again
 
 // The output leaves by 16 bytes a thread.
 // CHECK: gpu.store_global {{.*}} vector<8xf16>

@@ -29,7 +29,9 @@
 // CHECK-NEXT:     %alpha = gpu.fragment : !gpu.fragment<[64], f32>
 // CHECK-NEXT:     %part_1 = gpu.fragment : !gpu.fragment<[64], f32>
 // CHECK-NEXT:     %sums = gpu.fragment : !gpu.fragment<[64], f32>
-// CHECK-NEXT:     %{{.*}} = arith.cmpi sgt, %n_count, %{{.*}} : index
+// CHECK-NEXT:     %K_again = gpu.shared_tile : !gpu.shared<[32, 128], f16>
+// CHECK-NEXT:     %V_again = gpu.shared_tile : !gpu.shared<[32, 128], f16>
+// CHECK:          %{{.*}} = arith.cmpi sgt, %n_count, %{{.*}} : index
 // CHECK-NEXT:     gpu.fill %zero, %out : !gpu.fragment<[64, 128], f32>
 // CHECK-NEXT:     gpu.fill %zero, %sums : !gpu.fragment<[64], f32>
 // CHECK-NEXT:     gpu.fill %none, %max : !gpu.fragment<[64], f32>
@@ -97,7 +99,40 @@
 // CHECK-NEXT:       }
 // CHECK-NEXT:       gpu.contract %weights affine_map<(d0, d1, d2) -> (d0, d2)>, %V_tile affine_map<(d0, d1, d2) -> (d2, d1)> into %out mma "mma.sync" warp_tile <16, 128> : !gpu.fragment<[64, 64], f16>, !gpu.shared<[64, 128], f16>, !gpu.fragment<[64, 128], f32>
 // CHECK-NEXT:     }
-// CHECK-NEXT:     gpu.map %sums : !gpu.fragment<[64], f32> origin [] ins() outs(%alpha : !gpu.fragment<[64], f32> affine_map<(d0) -> (d0)>) {
+
+// What is not finite is computed again (S0.6): marks of it where keys are hidden, and the rest.
+// CHECK-NEXT:     gpu.reduce sum %out by affine_map<(d0, d1) -> (d0)> into %probe
+// CHECK-NEXT:     gpu.map %probe : {{.*}} outs(%wrong : !gpu.fragment<[64], i1>
+// CHECK:          arith.cmpf uge
+// CHECK:          %again = gpu.any %wrong : !gpu.fragment<[64], i1>
+// CHECK-NEXT:     scf.if %again {
+// CHECK:            gpu.fill %zero, %out
+// CHECK:            gpu.opaque
+// CHECK:            scf.for
+// CHECK:              scf.if %cut
+// CHECK-NEXT:           gpu.copy %V[{{.*}}] to %loaded : !gpu.global<[B, H, N, 128], f16>, !gpu.fragment<[32, 64], f16>
+// CHECK:                arith.cmpf uge
+// CHECK:                gpu.copy %loaded to %V_again window <0, 0>
+// CHECK:                gpu.copy %loaded to %V_again window <0, 64>
+// CHECK-NEXT:           gpu.fill %zero, %scores_again
+// CHECK:                gpu.map %scores_again {{.*}} outs(%weights_again
+// CHECK:                gpu.contract %weights_again {{.*}} %V_again {{.*}} into %out mma "mma.sync" warp_tile <16, 128>
+// CHECK:            gpu.map %out
+// CHECK:              arith.constant 0x4B000000 : f32
+// CHECK:            scf.for
+// CHECK:                arith.cmpf ule
+// CHECK:                gpu.contract %weights_again
+// CHECK:            gpu.map %out
+// CHECK:            gpu.map %max {{.*}} outs(%base
+// CHECK:            scf.for
+// CHECK:              gpu.copy %K[{{.*}}] to %K_again loader "cp_async"
+// CHECK:              gpu.contract %Q_tile {{.*}} %K_again {{.*}} into %scores_again clear mma "mma.sync" warp_tile <16, 32>
+// CHECK:              gpu.map %scores_again {{.*}} outs(%weights_again
+// CHECK:              gpu.copy %V[{{.*}}] to %loaded
+// CHECK:              scf.if %cut
+// CHECK:              gpu.contract %weights_again {{.*}} %V_again {{.*}} into %out
+
+// CHECK:          gpu.map %sums : !gpu.fragment<[64], f32> origin [] ins() outs(%alpha : !gpu.fragment<[64], f32> affine_map<(d0) -> (d0)>) {
 // CHECK-NEXT:     ^bb0(%{{.*}}: f32):
 // CHECK-NEXT:       %{{.*}} = arith.constant 1.000000e+00 : f32
 // CHECK-NEXT:       %{{.*}} = arith.divf %{{.*}}, %{{.*}} : f32

@@ -44,6 +44,12 @@
 // CHECK-NEXT: gpu.map %out {{.*}} ins(%alpha
 // CHECK: gpu.map %scores {{.*}} outs(%weights
 // CHECK: gpu.contract %weights {{.*}} into %out mma "wgmma" warp_tile <64, 128>
+// What is not finite is computed again (S0.6).
+// CHECK: %again = gpu.any %wrong : !gpu.fragment<[128], i1>
+// CHECK-NEXT: scf.if %again {
+// CHECK: gpu.copy %K[{{.*}}] to %K_again loader "cp_async"
+// CHECK-NEXT: [[S:%.*]] = gpu.contract %Q_tile {{.*}} %K_again {{.*}} into %scores_again clear mma "wgmma" warp_tile <64, 32>
+// CHECK-NEXT: gpu.await [[S]]
 // CHECK: gpu.map %sums {{.*}} outs(%alpha
 // CHECK: arith.divf
 // CHECK: gpu.map %out {{.*}} ins(%sums {{.*}}, %alpha {{.*}}) outs(%O : {{.*}} affine_map<(d0, d1)[s0, s1, s2] -> (s0, s1, (d0 + s2), d1)>)
@@ -88,7 +94,9 @@
 // MADE: gpu.map %scores {{.*}} outs(%weights
 
 // The values of the last step, and the end.
-// MADE: gpu.ring_release [[RQ]]
 // MADE: gpu.contract %weights {{.*}} into %out
+// MADE: %again = gpu.any %wrong : !gpu.fragment<[64], i1>
+// MADE: gpu.copy %loaded to %V_again slot %w window <0, 64>
+// MADE: gpu.contract %Q_tile slot %w {{.*}}, %K_again slot %w {{.*}} into %scores_again
 // MADE: gpu.reduce sum %sums by affine_map<(d0, d1) -> (d0)> into %total
 // MADE-NEXT: gpu.map %total {{.*}} outs(%alpha

@@ -46,7 +46,8 @@ def test_every_attention_is_one(name: str) -> None:
     assert [o.name for o in (attention.q, attention.k, attention.v)] == ["q", "k", "v"]
     assert attention.factor == 1.0
     masked = bool(program.masks) or "causal" in program.options or "window" in program.options
-    assert bool(attention.finite_only) == masked
+    assert attention.hides == masked
+    assert not attention.finite_only
 
 
 def test_axes_of_a_batch_and_of_shared_heads() -> None:
@@ -316,7 +317,7 @@ def test_a_region_is_refused(said: str, changed: str, why: str | None) -> None:
     assert text.count(said) == 1
     text = text.replace(said, changed)
     if why is None:
-        assert find_attention(only(run(text), region.KernelOp)).finite_only
+        assert find_attention(only(run(text), region.KernelOp)).hides
     else:
         assert refusal(text) == why
 
