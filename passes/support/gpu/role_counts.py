@@ -15,6 +15,8 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
 from polyc.dialects.gpu import tile
+from polyc.passes.support.gpu.index_forms import Forms, at_least
+from polyc.passes.support.gpu.known_rows import can_be
 from polyc.passes.support.gpu.pipeline_parts import iterations
 from polyc.passes.support.gpu.role_place import Place
 from polyc.rewriting.driver import located
@@ -51,9 +53,11 @@ class Counts:
         A branch around the pipeline gives what it was if it is not taken, and what the pipeline
         makes of it otherwise.  ``emit`` gets the first tile's, in front of all.
         """
+        tiles = place.tiles
+        if tiles is not None:
+            place = asked(place, rewriter)
         here = Emit()
         count = iterations(place.op, here)
-        tiles = place.tiles
         if tiles is None:
             rewriter.insert(here.ops, InsertPoint.before(place.op))
             return Counts(place, count)
@@ -62,7 +66,9 @@ class Counts:
         body = tiles.body.block
         before = body.insert_arg(INDEX, len(body.args))
         before.name_hint = "first"
-        following = [here.apply(affine_dim(0) + affine_dim(1), [before, count], hint="next")]
+        # A bound below 0 is no iteration.
+        some = here.value(arith.MaxSIOp(count, here.index(0))) if may_be_empty(place.op) else count
+        following = [here.apply(affine_dim(0) + affine_dim(1), [before, some], hint="next")]
         visits: SSAValue | None = None
         if place.early and branches:
             start.append(start[0])
@@ -120,6 +126,37 @@ class Counts:
         return [
             owner for owner in owners if isinstance(owner, Operation) and outer.is_ancestor(owner)
         ]
+
+
+def may_be_empty(op: tile.PipelineOp) -> bool:
+    """Whether nothing shows that a pipeline has an iteration."""
+    forms = Forms()
+    none = [(*bound.rows, at_least(bound.expr * -1)) for bound in forms.of(op.bound)]
+    return can_be(op, forms, none)
+
+
+def asked(place: Place, rewriter: PatternRewriter) -> Place:
+    """Let a branch ask whether there are iterations, where tiles are brought for them alone.
+
+    The threads would all wait for these tiles and do nothing behind that which lets the threads of
+    a warp meet: the next one's could come while some still wait.
+    """
+    op, early = place.op, place.early
+    users = {use.operation for copy in early for use in copy.target.uses} - set(early)
+    if not early or not all(map(op.is_ancestor, users)) or not may_be_empty(op):
+        return place
+    emit = Emit()
+    some = emit.compare("sgt", op.bound, emit.index(0))
+    branch = scf.IfOp(some, [], [scf.YieldOp()])
+    emit.op(branch)
+    rewriter.insert([located(new, op) for new in emit.ops], InsertPoint.before(op))
+    moved = [*early, op]
+    for inner in moved:
+        inner.detach()
+    last = branch.true_region.block.last_op
+    assert last is not None
+    branch.true_region.block.insert_ops_before(moved, last)
+    return replace(place, frames=(*place.frames, branch))
 
 
 def end(block: Block, terminator: Operation) -> None:
