@@ -282,10 +282,8 @@ def _check_structure(attention: StreamingAttention, plan: ScheduleOp) -> None:
     """Refuse, with its name, a choice of the plan that no kernel of attention obeys yet."""
     way = str(record_of(plan.algo_choice)[PATTERN])
     persistent, raster = plan.flag("persistent"), plan.raster.data
-    visible = attention.score.visible
-    varying = bool(visible.first_keys(1) or visible.end_keys(1))
     grouped = plan.mma.data == "wgmma"
-    rasters = ("row", "grouped") if grouped and not persistent else ("row",)
+    rasters = ("row", "grouped") if grouped else ("row",)
     for field, taken, why, there in (
         (
             f"way of attention ({way})",
@@ -295,7 +293,6 @@ def _check_structure(attention: StreamingAttention, plan: ScheduleOp) -> None:
         ),
         ("cluster", plan.integers("cluster") != (1, 1), _UNBUILT, "[1, 1]"),
         ("persistent", persistent and not grouped, "kernels of mma.sync do not have", "false"),
-        ("persistent", persistent and varying, "tiles that see other keys each lack", "false"),
         ("raster", raster not in rasters, _UNBUILT, " or ".join(f'"{one}"' for one in rasters)),
     ):
         if taken:

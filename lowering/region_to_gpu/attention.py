@@ -32,7 +32,7 @@ from polyc.lowering.region_to_gpu.attention_parts import (
     QueryTile,
     Rows,
 )
-from polyc.lowering.region_to_gpu.attention_tiles import Tiles
+from polyc.lowering.region_to_gpu.attention_tiles import Placed, Tiles
 from polyc.lowering.region_to_gpu.frame import Frame, alignments
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim, ceil_div
@@ -90,17 +90,19 @@ class AttentionBuilder:
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         emit = self.emit
         tiles = Tiles(self.attention, self.plan)
-        if self.plan.flag("persistent"):
-            # All tiles see the same keys.
-            keys = Keys(self.parts.zero_index, self.parts.size_n)
-            some = emit.compare("sgt", keys.count, self.parts.zero_index)
-            self.allocate()
-            tiles.each(self.parts, emit, lambda inner, at: self.tile(inner, at, keys, some))
-        else:
+        if not self.plan.flag("persistent"):
             at = tiles.only(self.parts, emit)
             keys = tiles.keys(self.parts, emit, at)
             self.allocate()
-            self.tile(emit, at.at, keys, emit.compare("sgt", keys.count, self.parts.zero_index))
+            self.tile(emit, at.at, keys, self.some(emit, keys))
+        elif tiles.alike:
+            keys = Keys(self.parts.zero_index, self.parts.size_n)
+            some = self.some(emit, keys)
+            self.allocate()
+            tiles.each(self.parts, emit, lambda inner, at: self.tile(inner, at.at, keys, some))
+        else:
+            self.allocate()
+            tiles.each(self.parts, emit, lambda inner, at: self.own_keys(inner, at, tiles))
         return self.frame.finish(self.plan, bindings)
 
     def allocate(self) -> None:
@@ -127,6 +129,15 @@ class AttentionBuilder:
         self.rows = Rows(*(fragment([queries], f32, n) for n in ("max", "was", "base", "alpha")))
         self.part = fragment([queries], f32, "part")
         self.sums = fragment([queries], f32, "sums")
+
+    def some(self, emit: Emit, keys: Keys) -> SSAValue:
+        """Whether a tile sees any key."""
+        return emit.compare("sgt", keys.count, self.parts.zero_index)
+
+    def own_keys(self, emit: Emit, at: Placed, tiles: Tiles) -> None:
+        """A tile of a loop in which each sees keys of its own."""
+        keys = tiles.keys(self.parts, emit, at)
+        self.tile(emit, at.at, keys, self.some(emit, keys))
 
     def tile(self, emit: Emit, at: QueryTile, keys: Keys, some: SSAValue) -> None:
         """What a CTA does for a tile of queries; ``some`` says whether it sees any key."""
