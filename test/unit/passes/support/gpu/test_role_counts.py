@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from xdsl.dialects import affine, scf
+from xdsl.dialects import affine, scf, test
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
 
@@ -14,11 +14,12 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.passes.pipeline import GPU_PASSES
+from polyc.passes.support.gpu.uniform import threads_agree
 from polyc.playback.gpu import simulate
 from polyc.playback.tile import run as played
 from polyc.rewriting.emit import Emit, affine_dim
 from polyc.test.support.chained_programs import assert_right, chained, growing, inputs, meant
-from polyc.test.support.gpu_text import assert_refused, find, only, run
+from polyc.test.support.gpu_text import assert_refused, find, kernel, only, parsed, run
 
 PASS = "gpu-warp-specialize"
 ROLES = GPU_PASSES[: GPU_PASSES.index(PASS) + 1]
@@ -196,6 +197,41 @@ def test_consumers_with_tiles_of_their_own_have_one_bound() -> None:
         "drop pingpong, or let all tiles take as many"
     )
     assert_refused(text, "VaryingPipeline", message, "gpu.pipeline", *ROLES)
+
+
+@pytest.mark.parametrize("value", ["%seen", "%sum"])
+@pytest.mark.parametrize(
+    ("start", "following", "agree"),
+    [
+        ("%K", "%more", True),
+        ("%thread", "%more", False),
+        ("%K", "%thread", False),
+        ("%K", "%wide", False),
+    ],
+)
+def test_threads_agree_on_what_a_loop_carries(
+    value: str, start: str, following: str, agree: bool
+) -> None:
+    """In the loop and behind it: on what it begins with, and on what a tile hands to the next."""
+    used = f'"test.op"({value}) : (index) -> ()'
+    module = parsed(
+        kernel(
+            f"""
+%thread = gpu.thread_id
+%sum = gpu.tile_loop (%r, %c, %n) = [%K, %K] tile <8, 8> raster "row" 1
+    iter_args(%seen = {start}) -> (index) {{
+  %more = arith.addi %seen, %r : index
+  %wide = arith.addi %seen, %thread : index
+  {used if value == "%seen" else ""}
+  gpu.yield {following} : index
+}}
+{used if value == "%sum" else ""}
+""",
+            "%K: index = symbol K",
+        )
+    )
+    (found,) = [op for op in module.walk() if isinstance(op, test.TestOp)]
+    assert threads_agree(found.operands[0]) is agree
 
 
 # Mutants --------------------------------------------------------------------------------------
