@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import LocationAttr
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.loops import mark_unrolled
@@ -100,32 +100,14 @@ def _carried(given: object) -> SSAValue:
 # Loops ---------------------------------------------------------------------------------
 
 
-class Serial(Region[Any]):
-    """A loop whose iterations run one after another (``scf.for``)."""
+class Carrying(Region[Any]):
+    """A loop that may carry values from one iteration to the next."""
 
-    kind = "loop"
-
-    def __init__(
-        self,
-        start: IndexLike,
-        stop: IndexLike,
-        step: IndexLike,
-        carried: Sequence[object],
-        unroll: bool,
-    ) -> None:
+    def __init__(self, carried: Sequence[object]) -> None:
         super().__init__()
-        self.bounds = [ssa_index(start), ssa_index(stop), ssa_index(step)]
         self.start = [_carried(v) for v in carried]
-        self.unroll = unroll
         self.next: list[SSAValue] | None = None
-        self.op: scf.ForOp | None = None
-
-    def open(self) -> tuple[Block, Any]:
-        block = Block(arg_types=[INDEX, *(v.type for v in self.start)])
-        first, *rest = block.args
-        if not rest:
-            return block, leaf(first)
-        return block, (leaf(first), *(wrapped(v) for v in rest))
+        self.carried_out: Sequence[SSAValue] | None = None
 
     @public
     def carry(self, *values: object) -> None:
@@ -149,22 +131,59 @@ class Serial(Region[Any]):
                 "the body of a loop with carried values says what they become: loop.carry(…)",
                 self.location,
             )
-        insert(scf.YieldOp(*(self.next or ())), self.location)
+        if self.start or self.always_ends:
+            insert(self.terminator(self.next or ()), self.location)
 
-    def close(self, block: Block) -> None:
-        low, high, step = self.bounds
-        made = scf.ForOp(low, high, step, self.start, region_of(block))
-        self.op = insert(made, self.location)
-        if self.unroll:
-            mark_unrolled(self.op)
+    always_ends = False
+    """Whether the body has its last op also where nothing is carried."""
+
+    @abstractmethod
+    def terminator(self, values: Sequence[SSAValue]) -> Operation:
+        """The last op of the body."""
 
     @property
     def results(self) -> tuple[Any, ...]:
         """The carried values after the loop."""
-        if self.op is None:
+        if self.carried_out is None:
             refuse("OutOfScope", "a loop has results when its body is over")
-        named(self.op.results, targets())
-        return tuple(wrapped(v) for v in self.op.results)
+        named(self.carried_out, targets())
+        return tuple(wrapped(v) for v in self.carried_out)
+
+
+class Serial(Carrying):
+    """A loop whose iterations run one after another (``scf.for``)."""
+
+    kind = "loop"
+    always_ends = True
+
+    def __init__(
+        self,
+        start: IndexLike,
+        stop: IndexLike,
+        step: IndexLike,
+        carried: Sequence[object],
+        unroll: bool,
+    ) -> None:
+        super().__init__(carried)
+        self.bounds = [ssa_index(start), ssa_index(stop), ssa_index(step)]
+        self.unroll = unroll
+
+    def open(self) -> tuple[Block, Any]:
+        block = Block(arg_types=[INDEX, *(v.type for v in self.start)])
+        first, *rest = block.args
+        if not rest:
+            return block, leaf(first)
+        return block, (leaf(first), *(wrapped(v) for v in rest))
+
+    def terminator(self, values: Sequence[SSAValue]) -> Operation:
+        return scf.YieldOp(*values)
+
+    def close(self, block: Block) -> None:
+        low, high, step = self.bounds
+        made = insert(scf.ForOp(low, high, step, self.start, region_of(block)), self.location)
+        self.carried_out = made.results
+        if self.unroll:
+            mark_unrolled(made)
 
 
 @public
@@ -214,7 +233,7 @@ def pipelined(bound: IndexLike, *, step: int = 1, stages: int = 2) -> Pipelined:
     return Pipelined(bound, step, stages)
 
 
-class TileLoop(Region[tuple[Index, ...]]):
+class TileLoop(Carrying):
     """A loop over the output tiles of a CTA (``gpu.tile_loop``)."""
 
     kind = "tile loop"
@@ -228,8 +247,9 @@ class TileLoop(Region[tuple[Index, ...]]):
         backwards: bool,
         share: tuple[IndexLike, int] | None,
         pingpong: bool,
+        carried: Sequence[object],
     ) -> None:
-        super().__init__()
+        super().__init__(carried)
         self.sizes = [ssa_index(s) for s in sizes]
         self.tile_sizes = tuple(tile_sizes)
         self.raster, self.group, self.backwards = raster, group, backwards
@@ -237,25 +257,29 @@ class TileLoop(Region[tuple[Index, ...]]):
         self.shares = None if share is None else share[1]
         self.pingpong = pingpong
 
-    def open(self) -> tuple[Block, tuple[Index, ...]]:
-        block = Block(arg_types=[INDEX] * (len(self.sizes) + 1))
-        return block, tuple(leaf(v) for v in block.args)
+    def open(self) -> tuple[Block, Any]:
+        places = [INDEX] * (len(self.sizes) + 1)
+        block = Block(arg_types=[*places, *(v.type for v in self.start)])
+        seen = [leaf(v) for v in block.args[: len(places)]]
+        return block, (*seen, *(wrapped(v) for v in block.args[len(places) :]))
+
+    def terminator(self, values: Sequence[SSAValue]) -> Operation:
+        return tile.YieldOp(values)
 
     def close(self, block: Block) -> None:
-        insert(
-            tile.TileLoopOp(
-                self.sizes,
-                self.tile_sizes,
-                region_of(block),
-                self.raster,
-                self.group,
-                self.backwards,
-                self.share,
-                self.shares,
-                self.pingpong,
-            ),
-            self.location,
+        made = tile.TileLoopOp(
+            self.sizes,
+            self.tile_sizes,
+            region_of(block),
+            self.raster,
+            self.group,
+            self.backwards,
+            self.share,
+            self.shares,
+            self.pingpong,
+            self.start,
         )
+        self.carried_out = insert(made, self.location).results
 
 
 @public
@@ -268,14 +292,17 @@ def tile_loop(
     reversed: bool = False,
     share: tuple[IndexLike, int] | None = None,
     pingpong: bool = False,
+    carried: Sequence[object] = (),
 ) -> TileLoop:
     """The output tiles of this CTA, in a persistent kernel.
 
     The body sees a tile's first coordinates and its ordinal in this CTA.  ``share=(w, 2)`` runs it
     only for the ordinals that are ``w`` modulo 2.  With ``pingpong`` the consumers of a pipeline in
-    it have tiles of their own, in turn.
+    it have tiles of their own, in turn.  ``carried`` are numbers that go on from tile to tile: the
+    body sees them behind the ordinal, and says by ``loop.carry(…)`` what the next tile sees; after
+    it ``loop.results`` has them (``serial``).
     """
-    return TileLoop(sizes, tile, raster, group, reversed, share, pingpong)
+    return TileLoop(sizes, tile, raster, group, reversed, share, pingpong, carried)
 
 
 # Conditions ----------------------------------------------------------------------------

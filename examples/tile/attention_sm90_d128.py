@@ -1,6 +1,7 @@
-"""O = softmax(Q · Kᵀ / sqrt(d)) · V on SM90: the twins of attention_sm90_d{64,128}[_causal].mlir.
+"""O = softmax(Q · Kᵀ / sqrt(d)) · V on SM90: the twins of attention_sm90_d{64,128}[_causal].mlir
+and attention_sm90_d128_causal_persistent.mlir.
 
-One function makes the four: a plain loop over keys.  gpu-warp-specialize gives the copies to a
+One function makes them all: a plain loop over keys.  gpu-warp-specialize gives the copies to a
 producer, gpu-skew lets the products of neighbouring steps overlap, gpu-turns lets one warpgroup
 compute while another one's products run, gpu-partial-lanes keeps the sums in each thread, and
 gpu-split-steps takes the mask out of the steps that it does not cut.
@@ -18,12 +19,13 @@ KEYS = 128
 """Keys of a step."""
 
 
-def attention(d: int, causal: bool) -> T.Program:
-    """The program for heads of ``d``."""
+def attention(d: int, causal: bool, persistent: bool) -> T.Program:
+    """The program for heads of ``d``; ``persistent`` says whether a CTA has several tiles."""
     groups = 2 if d == 128 else 3
     queries = 64 * groups
     heads = 4 if d == 128 else 8
     title = f"attention_sm90_d{d}" + ("_causal" if causal else "")
+    title += "_persistent" if causal and persistent else ""
     tiles = T.ceildiv(SQ, queries)
     grid = [T.ceildiv(BH, heads), tiles, heads] if causal else [BH, tiles]
 
@@ -38,20 +40,28 @@ def attention(d: int, causal: bool) -> T.Program:
             f"{title}_tma",
             threads=128 * (groups + 1),
             grid=grid,
-            persistent=not causal,
+            persistent=persistent,
             registers=(40, 232) if groups == 2 else (32, 160),
             when="BH >= 1, SQ >= 1, SK >= 1",
         ):
-            body(Q, K, V, O, d, causal, groups, heads)
+            body(Q, K, V, O, d, causal, persistent, groups, heads)
 
     return program
 
 
-def body(Q, K, V, O, d: int, causal: bool, groups: int, heads: int) -> None:  # noqa: E741
-    queries = 64 * groups
+def body(Q, K, V, O, d: int, causal: bool, persistent: bool, consumers: int, heads: int) -> None:  # noqa: E741
+    queries = 64 * consumers
     c0 = T.const(0)
-    keys = SK
-    if causal:
+
+    def visible_keys(bh, q0):
+        """How many keys the tile's last query sees; none where there is no such head."""
+        seen = T.apply(lambda q, sq, sk: q + queries + sk - sq, q0, symbols=[SQ, SK])
+        some = T.min(seen, SK)
+        there = bh < BH
+        keys = T.select(there, some, c0)
+        return keys
+
+    if causal and not persistent:
         # Heads go by groups, in a group tiles from the last queries to the first, heads fastest.
         tiles = (SQ + (queries - 1)) // queries
         of_group = tiles * heads
@@ -60,12 +70,11 @@ def body(Q, K, V, O, d: int, causal: bool, groups: int, heads: int) -> None:  # 
         rest = T.remainder(block, of_group)
         bh = group * heads + rest % heads
         q0 = T.apply(lambda r, t: (t - r // heads - 1) * queries, rest, symbols=[tiles])
-        # The keys that the tile's last query sees; none where there is no such head.
-        seen = T.apply(lambda q, sq, sk: q + queries + sk - sq, q0, symbols=[SQ, SK])
-        some = T.min(seen, SK)
-        there = bh < BH
-        keys = T.select(there, some, c0)
-    any = keys > c0
+        keys = visible_keys(bh, q0)
+        any = keys > c0
+    elif not causal:
+        keys = SK
+        any = keys > c0
     zero = T.const(0.0, T.f32)
     none = T.const(-T.inf, T.f32)
     one = T.const(1.0, T.f32)
@@ -156,7 +165,7 @@ def body(Q, K, V, O, d: int, causal: bool, groups: int, heads: int) -> None:  # 
             p[i, j] = y
         T.gemm(p, v, o)
 
-    def attend(bh, q0) -> None:
+    def attend(bh, q0, keys, any) -> None:
         """A tile of queries, from the last keys that it sees to the first."""
         T.fill(o, zero)
         T.fill(l, zero)
@@ -181,14 +190,27 @@ def body(Q, K, V, O, d: int, causal: bool, groups: int, heads: int) -> None:  # 
             z = T.cast(y, T.f16)
             O[bh, i + q0, j] = z
 
-    if causal:
-        attend(bh, q0)
-    else:
+    if not persistent:
+        attend(bh, q0, keys, any)
+    elif not causal:
         with T.tile_loop((BH, SQ), tile=(1, queries), raster="row", group=1) as (bh, q0, n):
-            attend(bh, q0)
+            attend(bh, q0, keys, any)
+    else:
+        c4 = T.const(heads)
+        groups = (BH + (heads - 1)) // heads
+        # Heads go by groups, in a group tiles from the last queries to the first, heads fastest.
+        tiles = T.tile_loop(
+            (groups, SQ, c4), tile=(1, queries, 1), raster="row", group=1, reversed=True
+        )
+        with tiles as (group, q0, head, n):
+            bh = group * heads + head
+            keys = visible_keys(bh, q0)
+            any = keys > c0
+            attend(bh, q0, keys, any)
 
 
-attention_sm90_d64 = attention(64, causal=False)
-attention_sm90_d64_causal = attention(64, causal=True)
-attention_sm90_d128 = attention(128, causal=False)
-attention_sm90_d128_causal = attention(128, causal=True)
+attention_sm90_d64 = attention(64, causal=False, persistent=True)
+attention_sm90_d64_causal = attention(64, causal=True, persistent=False)
+attention_sm90_d128 = attention(128, causal=False, persistent=True)
+attention_sm90_d128_causal = attention(128, causal=True, persistent=False)
+attention_sm90_d128_causal_persistent = attention(128, causal=True, persistent=True)

@@ -241,7 +241,7 @@ def _order(attention: StreamingAttention) -> Fields:
     in the L2 cache together.
     """
     visible = attention.score.visible
-    if not visible.end_keys(1) and not visible.first_keys(1) and not attention.hides:
+    if not visible.end_keys(1) and not visible.first_keys(1):
         return {"persistent": True}
     features = attention.depth + attention.width
     return {"raster": "grouped", "group": max(1, SIDE_BY_SIDE // features)}
@@ -314,10 +314,8 @@ def _check_structure(attention: StreamingAttention, plan: ScheduleOp) -> None:
     """Refuse, with its name, a choice of the plan that no kernel of attention obeys yet."""
     way = str(record_of(plan.algo_choice)[PATTERN])
     persistent, raster = plan.flag("persistent"), plan.raster.data
-    visible = attention.score.visible
-    varying = bool(visible.first_keys(1) or visible.end_keys(1))
     grouped = plan.mma.data == "wgmma"
-    rasters = ("row", "grouped") if grouped and not persistent else ("row",)
+    rasters = ("row", "grouped") if grouped else ("row",)
     for field, taken, why, there in (
         (
             f"way of attention ({way})",
@@ -327,8 +325,6 @@ def _check_structure(attention: StreamingAttention, plan: ScheduleOp) -> None:
         ),
         ("cluster", plan.integers("cluster") != (1, 1), _UNBUILT, "[1, 1]"),
         ("persistent", persistent and not grouped, "kernels of mma.sync do not have", "false"),
-        ("persistent", persistent and varying, "tiles that see other keys each lack", "false"),
-        ("persistent", persistent and attention.hides, _LOOKS, "false"),
         ("raster", raster not in rasters, _UNBUILT, " or ".join(f'"{one}"' for one in rasters)),
     ):
         if taken:
@@ -336,10 +332,6 @@ def _check_structure(attention: StreamingAttention, plan: ScheduleOp) -> None:
     check_group(plan)
 
 
-_LOOKS = (
-    "kernels that a mask hides keys from do not have, as their queries are looked at again where a "
-    "sum is not finite"
-)
 _UNBUILT = f"region-to-gpu does not build yet for {PATTERN}"
 
 

@@ -33,7 +33,7 @@ from polyc.lowering.region_to_gpu.attention_parts import (
     QueryTile,
     Rows,
 )
-from polyc.lowering.region_to_gpu.attention_tiles import Tiles
+from polyc.lowering.region_to_gpu.attention_tiles import Placed, Tiles
 from polyc.lowering.region_to_gpu.frame import Frame, alignments
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim, ceil_div
@@ -92,17 +92,19 @@ class AttentionBuilder:
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         emit = self.emit
         tiles = self.tiles
-        if self.plan.flag("persistent"):
-            # All tiles see the same keys.
-            keys = Keys(self.parts.zero_index, self.parts.size_n)
-            some = emit.compare("sgt", keys.count, self.parts.zero_index)
-            self.allocate()
-            tiles.each(self.parts, emit, lambda inner, at: self.tile(inner, at, keys, some))
-        else:
+        if not self.plan.flag("persistent"):
             at = tiles.only(self.parts, emit)
             keys = tiles.keys(self.parts, emit, at)
             self.allocate()
-            self.tile(emit, at.at, keys, emit.compare("sgt", keys.count, self.parts.zero_index))
+            self.tile(emit, at, keys, self.some(emit, keys))
+        elif tiles.alike:
+            keys = Keys(self.parts.zero_index, self.parts.size_n)
+            some = self.some(emit, keys)
+            self.allocate()
+            tiles.each(self.parts, emit, lambda inner, at: self.tile(inner, at, keys, some))
+        else:
+            self.allocate()
+            tiles.each(self.parts, emit, self.own_keys)
         return self.frame.finish(self.plan, bindings)
 
     def allocate(self) -> None:
@@ -133,7 +135,16 @@ class AttentionBuilder:
         if attention.hides:
             self.second = Again(self.parts, self.plan, self.q, self.rows, self.out)
 
-    def tile(self, emit: Emit, at: QueryTile, keys: Keys, some: SSAValue) -> None:
+    def some(self, emit: Emit, keys: Keys) -> SSAValue:
+        """Whether a tile sees any key."""
+        return emit.compare("sgt", keys.count, self.parts.zero_index)
+
+    def own_keys(self, emit: Emit, placed: Placed) -> None:
+        """A tile of a loop in which each sees keys of its own."""
+        keys = self.tiles.keys(self.parts, emit, placed)
+        self.tile(emit, placed, keys, self.some(emit, keys))
+
+    def tile(self, emit: Emit, placed: Placed, keys: Keys, some: SSAValue) -> None:
         """What a CTA does for a tile of queries; ``some`` says whether it sees any key."""
         parts, rows = self.parts, self.rows
         for value, target in (
@@ -144,24 +155,24 @@ class AttentionBuilder:
         ):
             emit.op(tile.FillOp(value, target))
         # Where there are no keys, nothing waits for the queries.
-        emit.when(some, lambda inner: self.some_keys(inner, at, keys))
+        emit.when(some, lambda inner: self.some_keys(inner, placed, keys))
         if not self.by_groups:
-            self.walks(emit, at, keys)
-            self.look(emit)
-        End(parts, at, rows, self.sums, self.out).write(emit)
+            self.walks(emit, placed.at, keys)
+            self.look(emit, placed)
+        End(parts, placed.at, rows, self.sums, self.out).write(emit)
 
-    def some_keys(self, emit: Emit, at: QueryTile, keys: Keys) -> None:
+    def some_keys(self, emit: Emit, placed: Placed, keys: Keys) -> None:
         """The queries, and for warpgroups the walk: both roles ask the condition once."""
-        loader = self.plan.loader.data
+        at, loader = placed.at, self.plan.loader.data
         self.parts.copy(emit, self.attention.q, at, at.row, self.q, loader)
         if self.by_groups:
             self.walks(emit, at, keys)
-            self.look(emit)
+            self.look(emit, placed)
 
-    def look(self, emit: Emit) -> None:
+    def look(self, emit: Emit, placed: Placed) -> None:
         """Values of hidden keys leave no trace (S0.6)."""
         if self.second is not None:
-            self.second.look(emit, lambda inner: self.tiles.only(self.parts, inner, True).at)
+            self.second.look(emit, lambda inner: self.tiles.anew(self.parts, inner, placed))
 
     def walks(self, emit: Emit, at: QueryTile, keys: Keys) -> None:
         """The way over the keys, once, or once for the softmax and once for the values."""

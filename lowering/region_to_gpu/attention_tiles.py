@@ -19,7 +19,7 @@ from polyc.rewriting.emit import INDEX, Emit, affine_dim, ceil_div
 
 @dataclass(frozen=True)
 class Placed:
-    """The tile of a CTA that has one, and which point of the batch it is of."""
+    """A tile of queries, and which point of the batch it is of."""
 
     at: QueryTile
     number: SSAValue
@@ -30,8 +30,9 @@ class Tiles:
     """The tiles of queries of a schedule, and their order.
 
     Batch points go one by one, or by groups whose tiles alternate, the batch fastest, so that CTAs
-    which run at once share their keys.  Where later queries see more keys, a CTA of one tile has
-    the more of them the earlier it starts: the hardware's own order then balances them.
+    which run at once share their keys.  Where later queries see more keys, the tiles with most of
+    them come first, so that the CTAs end together: by the hardware's own order where each has one
+    tile, by the loop over tiles in a persistent kernel.
     """
 
     attention: StreamingAttention
@@ -45,6 +46,12 @@ class Tiles:
     def heads(self) -> int:
         """Batch points whose tiles alternate."""
         return self.plan.integer("group") if self.plan.raster.data == "grouped" else 1
+
+    @property
+    def alike(self) -> bool:
+        """Whether all tiles see the same keys, those of a group's places beyond the batch too."""
+        visible = self.attention.score.visible
+        return self.heads == 1 and not visible.end_keys(1) and not visible.first_keys(1)
 
     @property
     def batch(self) -> Dim:
@@ -84,6 +91,13 @@ class Tiles:
         query = emit.apply(part * self.queries, [rest, tiles], hint=f"{self.attention.m}0")
         return Placed(QueryTile(parts.batch(emit, number), query), number)
 
+    def anew(self, parts: Parts, emit: Emit, placed: Placed) -> QueryTile:
+        """The same tile, as what no loop before keeps anything of in registers."""
+        if not self.plan.flag("persistent"):
+            return self.only(parts, emit, anew=True).at
+        number, row = (emit.value(OpaqueOp(x)) for x in (placed.number, placed.at.row))
+        return QueryTile(parts.batch(emit, number), row)
+
     def keys(self, parts: Parts, emit: Emit, placed: Placed) -> Keys:
         """The keys that such a tile sees: none where a last group has more places than points."""
         keys = parts.visible_keys(emit, placed.at)
@@ -93,13 +107,25 @@ class Tiles:
         some = emit.value(arith.SelectOp(there, keys.count, parts.zero_index), "some")
         return Keys(keys.first, some)
 
-    def each(self, parts: Parts, emit: Emit, do: Callable[[Emit, QueryTile], None]) -> None:
-        """A loop over the tiles of a CTA."""
-        body = Block(arg_types=[INDEX, INDEX, INDEX])
-        number, query, ordinal = body.args
-        number.name_hint, query.name_hint, ordinal.name_hint = "batch", "q0", "n"
-        inner = Emit(emit)
-        do(inner, QueryTile(parts.batch(inner, number), query))
+    def each(self, parts: Parts, emit: Emit, do: Callable[[Emit, Placed], None]) -> None:
+        """A loop over the tiles of a CTA, in the same order as those of CTAs that have one."""
+        if self.alike:
+            body = Block(arg_types=[INDEX, INDEX, INDEX])
+            number, query, ordinal = body.args
+            number.name_hint = "batch"
+            inner = Emit(emit)
+            sizes, steps = [parts.frame.size(self.batch), parts.size_m], [1, self.queries]
+        else:
+            body = Block(arg_types=[INDEX, INDEX, INDEX, INDEX])
+            group, query, head, ordinal = body.args
+            group.name_hint, head.name_hint = "group", "head"
+            inner = Emit(emit)
+            inside = affine_dim(0) * self.heads + affine_dim(1)
+            number = inner.apply(inside, [group, head], hint="batch")
+            groups = parts.frame.size(self.batch.ceildiv(self.heads))
+            sizes, steps = [groups, parts.size_m, emit.index(self.heads)], [1, self.queries, 1]
+        query.name_hint, ordinal.name_hint = "q0", "n"
+        do(inner, Placed(QueryTile(parts.batch(inner, number), query), number))
         body.add_ops(inner.ops)
-        sizes = [parts.frame.size(self.batch), parts.size_m]
-        emit.op(tile.TileLoopOp(sizes, [1, self.queries], Region(body), "row", 1))
+        grows = self.attention.score.visible.grows
+        emit.op(tile.TileLoopOp(sizes, steps, Region(body), "row", 1, reversed=grows))

@@ -19,9 +19,9 @@ from polyc.passes.support.gpu.pipeline_parts import (
     check_stages,
     check_threads,
     copies_of,
-    iterations,
     split,
 )
+from polyc.passes.support.gpu.role_counts import Counts
 from polyc.passes.support.gpu.role_parts import Flow, Producer, Turns
 from polyc.passes.support.gpu.role_place import Place
 from polyc.passes.support.gpu.uniform import is_scalar
@@ -58,11 +58,17 @@ class SpecializeWarps(RewritePattern):
     the ring spans the cluster.  With ``pingpong`` a consumer computes whole tiles, every one of so
     many, and a shared tile through which it stores them has a slot for each.
 
+    Where the pipeline's bound and the branches' conditions are the same for all tiles, the first
+    iteration of a tile is its ordinal times their number.  Where one varies, as what a tile of
+    queries sees of the keys, each role computes it in every tile, and its tile loop carries how
+    many iterations there were; a branch that is not taken adds none.
+
     Legality: all copies are ``loader "tma"`` and all contracts ``wgmma``; the pipeline stands
     in the kernel's own block, or in a tile loop or branches there, and its bound and the branches'
-    conditions are the same for all tiles, and are computed in front of the roles; everything after
-    it reads fragments, which consumers own.  The ring has 2 slots or more: a slot is released one
-    iteration late, and the producer of a ring of 1 would wait for ever.
+    conditions are known before what it does, and the same for all threads (``check_uniform``), for
+    all CTAs of a cluster where a copy is multicast, for all tiles with ``pingpong``; everything
+    after it reads fragments, which consumers own.  The ring has 2 slots or more: a slot is released
+    one iteration late, and the producer of a ring of 1 would wait for ever.
     """
 
     @op_type_rewrite_pattern
@@ -70,7 +76,7 @@ class SpecializeWarps(RewritePattern):
         place = Place.of(op)
         if place is None or not specializes(op):
             return
-        kernel, tiles = place.kernel, place.tiles
+        kernel = place.kernel
         consumers = kernel.threads.value.data // WARPGROUP - 1
         if consumers < 1:
             raise PolycError(
@@ -79,7 +85,7 @@ class SpecializeWarps(RewritePattern):
                 "specialised kernel has 128 more than its consumers",
                 kernel,
             )
-        turns = tiles is not None and tiles.pingpong is not None
+        turns = place.tiles is not None and place.tiles.pingpong is not None
         if turns and consumers < 2:
             raise PolycError(
                 "NoTurns",
@@ -89,15 +95,18 @@ class SpecializeWarps(RewritePattern):
         check_stages(op)
         together = 1 if turns else consumers
         check_threads(op, together * WARPGROUP)
-        place.settle()
-        emit = Emit()
+        alike = place.settle()
         loading, computing = split(op)
-        flow = Flow.of(op, place, emit, together)
+        emit = Emit()
+        count = Emit()
+        counts = Counts.alike(place, count) if alike else Counts.carried(place, count, rewriter)
+        place = counts.place
+        flow = Flow.of(counts, emit, together)
         own: Turns | None = None
         if turns:
             own = Turns(emit.value(tile.OrderBarrierOp(consumers), "turns"), consumers)
-        flow.count = iterations(op, emit)
-        outer = place.outermost
+        emit.ops += count.ops
+        tiles, outer = place.tiles, place.outermost
         producer = Emit()
         Producer(op, place, flow, loading).walk(producer)
         consumer = flow.consumer(computing, own)

@@ -52,6 +52,7 @@ def _tile_loop(cta: Cta, op: tile.TileLoopOp) -> None:
     share = 0 if op.share is None else int(cta.values[op.share])
     shares = 1 if op.shares is None else op.shares.value.data
     first, stride = cta.block // cluster, cta.blocks // cluster
+    values = [cta.values[v] for v in op.iter_args]
     for ordinal, number in enumerate(range(first, math.prod(counts), stride)):
         if ordinal % shares != share:
             continue
@@ -60,7 +61,10 @@ def _tile_loop(cta: Cta, op: tile.TileLoopOp) -> None:
         for axis, coordinate in enumerate(op.coordinates):
             cta.values[coordinate] = place[axis] * op.tile.data[axis]
         cta.values[op.ordinal] = ordinal
+        cta.values.update(zip(op.carried, values, strict=True))
         cta.ops(op.body.block)
+        values = [cta.values[v] for v in op.yielded]
+    cta.values.update(zip(op.res, values, strict=True))
 
 
 def _pipeline(cta: Cta, op: tile.PipelineOp) -> None:

@@ -113,6 +113,23 @@ gpu.module @m arch "sm_90a" symbols [M, N] {{
 """
 
 
+def growing(groups: int = 2, more: int = -100, *, branch: bool = True) -> str:
+    """``chained`` in a tile loop, where a tile from row ``r`` on sees the keys before ``r + more``.
+
+    Keys are seen by whole steps.  Without ``branch`` the loop over no keys stands in none.
+    """
+    return chained(
+        groups,
+        tiles=True,
+        branch="%any" if branch else "",
+        before=f"""
+%more = affine.apply affine_map<(r) -> (r + {more})> (%row)
+%end = arith.minsi %more, %N : index
+%any = arith.cmpi sgt, %end, %c0 : index""",
+        bound="%end",
+    )
+
+
 def inputs(sizes: Mapping[str, int], seed: int = 0) -> list[Array]:
     """Q, K and V of small integers, whose products and sums are exact."""
     rng = np.random.default_rng(seed)
@@ -120,10 +137,16 @@ def inputs(sizes: Mapping[str, int], seed: int = 0) -> list[Array]:
     return [rng.integers(-2, 3, shape).astype(np.float16) for shape in shapes]
 
 
-def meant(given: Sequence[Array]) -> NDArray[np.float32]:
-    """What a kernel of ``chained`` gives."""
+def meant(given: Sequence[Array], groups: int = 2, more: int | None = None) -> NDArray[np.float32]:
+    """What a kernel of ``chained`` gives; with ``more`` one of ``growing``."""
     q, k, v = (np.asarray(x, np.float32) for x in given)
-    return np.asarray((q @ k.T) @ v, np.float32)
+    rows, count = 64 * groups, len(k)
+    found: list[NDArray[np.float32]] = []
+    for row in range(0, len(q), rows):
+        seen = count if more is None else min(count, -(-(row + more) // KEYS) * KEYS)
+        n = max(0, seen)
+        found.append(np.asarray((q[row : row + rows] @ k[:n].T) @ v[:n], np.float32))
+    return np.concatenate(found)
 
 
 def simulated(
@@ -134,8 +157,15 @@ def simulated(
     return simulate(only(module, ModuleOp), inputs(sizes, seed), dict(sizes), seed=seed)
 
 
-def assert_right(text: str, sizes: Mapping[str, int], *without: str, seed: int = 0) -> None:
+def assert_right(
+    text: str,
+    sizes: Mapping[str, int],
+    *without: str,
+    seed: int = 0,
+    wanted: Array | None = None,
+) -> None:
     """Assert that threads find what is meant, and nothing between them is unordered."""
     result = simulated(text, sizes, *without, seed=seed)
     assert not result.findings, "\n".join(map(str, result.findings))
-    np.testing.assert_array_equal(result.outputs[0], meant(inputs(sizes, seed)))
+    right = meant(inputs(sizes, seed)) if wanted is None else wanted
+    np.testing.assert_array_equal(result.outputs[0], right)

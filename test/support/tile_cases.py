@@ -208,6 +208,14 @@ CASES: Mapping[str, TileCase] = {
                 (True, [(2, 200, 333), (1, 200, 77)]),
             )
         ),
+        TileCase(
+            "attention_sm90_d128_causal_persistent",
+            attention(causal=True),
+            small=sizes_of("BH SQ SK", (5, 200, 333), (2, 300, 77)),
+            large=sizes_of("BH SQ SK", (16, 1024, 1024), (3, 1000, 1500), (50, 700, 300)),
+            fill=half_normal,
+            mutant_shapes=sizes_of("BH SQ SK", (1, 200, 260)),
+        ),
         *(
             TileCase(
                 f"attention_sm80_d{size}{'_causal' if causal else ''}",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IndexType, StringAttr, UnitAttr
-from xdsl.ir import Region, SSAValue
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, StringAttr, UnitAttr
+from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -18,7 +18,7 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import Parser
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import Pure, SingleBlockImplicitTerminator, ensure_terminator
 from xdsl.utils.exceptions import VerifyException
@@ -150,12 +150,17 @@ class TileLoopOp(IRDLOperation):
     coordinates and its ordinal in this CTA: 0, 1, 2, …  With ``share`` the body runs only for tiles
     whose ordinal is ``share`` modulo ``shares``: independent consumers take turns.  ``pingpong``
     asks ``gpu-warp-specialize`` to make them, each with tiles of its own; it changes no result.
+
+    ``iter_args`` are numbers that go on from tile to tile, as those of ``scf.for`` do: the body
+    sees them behind the ordinal and yields what it sees of them at its next tile, and the results
+    are what the last one yielded, or the initial values where the CTA has no tile.
     """
 
     name = "gpu.tile_loop"
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     sizes = var_operand_def(IndexType)
     share = opt_operand_def(IndexType)
+    iter_args = var_operand_def()
     tile = prop_def(IntsAttr)
     raster = prop_def(StringAttr)
     group = prop_def(IndexAttr)
@@ -163,6 +168,7 @@ class TileLoopOp(IRDLOperation):
     shares = opt_prop_def(IndexAttr)
     pingpong = opt_prop_def(UnitAttr)
     body = region_def("single_block")
+    res = var_result_def()
     traits = traits_def(SingleBlockImplicitTerminator(YieldOp))
 
     def __init__(
@@ -176,9 +182,10 @@ class TileLoopOp(IRDLOperation):
         share: SSAValue | None = None,
         shares: int | None = None,
         pingpong: bool = False,
+        iter_args: Sequence[SSAValue] = (),
     ) -> None:
         super().__init__(
-            operands=[list(sizes), share],
+            operands=[list(sizes), share, list(iter_args)],
             properties={
                 "tile": IntsAttr(tuple(tile)),
                 "raster": StringAttr(raster),
@@ -187,6 +194,7 @@ class TileLoopOp(IRDLOperation):
                 "shares": None if shares is None else index_attr(shares),
                 "pingpong": UnitAttr() if pingpong else None,
             },
+            result_types=[[value.type for value in iter_args]],
             regions=[body],
         )
         for trait in self.get_traits_of_type(SingleBlockImplicitTerminator):
@@ -195,12 +203,44 @@ class TileLoopOp(IRDLOperation):
     @property
     def coordinates(self) -> tuple[SSAValue, ...]:
         """The tile's first coordinates, in elements."""
-        return tuple(self.body.block.args[:-1])
+        return tuple(self.body.block.args[: len(self.sizes)])
 
     @property
     def ordinal(self) -> SSAValue:
         """How many tiles of this CTA came before."""
-        return self.body.block.args[-1]
+        return self.body.block.args[len(self.sizes)]
+
+    @property
+    def carried(self) -> tuple[SSAValue, ...]:
+        """What the body sees of ``iter_args``."""
+        return tuple(self.body.block.args[len(self.sizes) + 1 :])
+
+    @property
+    def yielded(self) -> tuple[SSAValue, ...]:
+        """What ``carried`` becomes for the next tile."""
+        last = self.body.block.last_op
+        return tuple(last.values) if isinstance(last, YieldOp) else ()
+
+    def like(
+        self,
+        body: Region,
+        *,
+        share: tuple[SSAValue, int] | None = None,
+        iter_args: Sequence[SSAValue] = (),
+    ) -> TileLoopOp:
+        """A loop over the same tiles in the same order, or a share of them, that takes no turns."""
+        made = TileLoopOp(
+            list(self.sizes),
+            self.tile.data,
+            body,
+            self.raster.data,
+            self.group.value.data,
+            self.reversed is not None,
+            *((None, None) if share is None else share),
+            iter_args=iter_args,
+        )
+        made.attributes.update(self.attributes)
+        return made
 
     @classmethod
     def parse(cls, parser: Parser) -> TileLoopOp:
@@ -218,16 +258,17 @@ class TileLoopOp(IRDLOperation):
             parser.parse_keyword("of")
             shares = parser.parse_integer()
         pingpong = parser.parse_optional_keyword("pingpong") is not None
+        carried, start = _parse_carried(parser)
         attributes = parser.parse_optional_attr_dict_with_keyword()
-        body = parser.parse_region(args)
-        op = cls(sizes, tile, body, raster, group, backwards, share, shares, pingpong)
+        body = parser.parse_region([*args, *carried])
+        op = cls(sizes, tile, body, raster, group, backwards, share, shares, pingpong, start)
         if attributes is not None:
             op.attributes.update(attributes.data)
         return op
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" (")
-        printer.print_list(self.body.block.args, printer.print_ssa_value)
+        printer.print_list((*self.coordinates, self.ordinal), printer.print_ssa_value)
         printer.print_string(") = ")
         _print_tiles(printer, self)
         printer.print_string(" reversed" if self.reversed is not None else "")
@@ -237,17 +278,29 @@ class TileLoopOp(IRDLOperation):
         if self.shares is not None:
             printer.print_string(f" of {self.shares.value.data}")
         printer.print_string(" pingpong" if self.pingpong is not None else "")
+        if self.iter_args:
+            printer.print_string(" iter_args(")
+            pairs = zip(self.carried, self.iter_args, strict=True)
+            printer.print_list(pairs, lambda pair: _print_carried(printer, *pair))
+            printer.print_string(") -> (")
+            printer.print_list([v.type for v in self.iter_args], printer.print_attribute)
+            printer.print_string(")")
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
-        printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=False)
+        printer.print_region(
+            self.body,
+            print_entry_block_args=False,
+            print_block_terminators=bool(self.iter_args),
+        )
 
     def verify_(self) -> None:
         _verify_tiles(self, RASTERS)
         rank = len(self.sizes)
-        if [a.type for a in self.body.block.args] != [IndexType()] * (rank + 1):
+        if [a.type for a in self.body.block.args[: rank + 1]] != [IndexType()] * (rank + 1):
             raise VerifyException(
                 f"the body takes {rank} first coordinates and the tile's ordinal, all of type index"
             )
+        self._verify_carried()
         side = self.group.value.data
         if self.raster.data == "hilbert" and side & (side - 1):
             raise VerifyException(
@@ -259,3 +312,51 @@ class TileLoopOp(IRDLOperation):
             raise VerifyException("pingpong gives each consumer its share of the tiles: drop it")
         if self.shares is not None and self.shares.value.data < 1:
             raise VerifyException(f"tiles are not shared by {self.shares.value.data}")
+
+    def _verify_carried(self) -> None:
+        kinds = [value.type for value in self.iter_args]
+        for kind in kinds:
+            if not isinstance(kind, IndexType | IntegerType | AnyFloat):
+                raise VerifyException(f"numbers go on from tile to tile, not {kind}")
+        for what, values in (
+            ("the body takes", self.carried),
+            ("the body yields", self.yielded),
+            ("the results are", self.res),
+        ):
+            if [value.type for value in values] != kinds:
+                raise VerifyException(
+                    f"{what} {_listed([value.type for value in values])} for iter_args of "
+                    f"{_listed(kinds)}: one each, of the same type"
+                )
+
+
+def _listed(kinds: Sequence[Attribute]) -> str:
+    return f"({', '.join(map(str, kinds))})"
+
+
+def _parse_carried(parser: Parser) -> tuple[list[Parser.Argument], list[SSAValue]]:
+    """``iter_args(%x = %start) -> (type)``: what the body sees, and the initial values."""
+    if parser.parse_optional_keyword("iter_args") is None:
+        return [], []
+
+    def pair() -> tuple[Parser.UnresolvedArgument, UnresolvedOperand]:
+        argument = parser.parse_argument(expect_type=False)
+        parser.parse_punctuation("=")
+        return argument, parser.parse_unresolved_operand()
+
+    at = parser.pos
+    pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, pair)
+    parser.parse_punctuation("->")
+    kinds = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+    if len(kinds) != len(pairs):
+        parser.raise_error(f"{len(pairs)} iter_args have as many types, not {len(kinds)}", at)
+    return (
+        [argument.resolve(kind) for (argument, _), kind in zip(pairs, kinds, strict=True)],
+        [parser.resolve_operand(v, kind) for (_, v), kind in zip(pairs, kinds, strict=True)],
+    )
+
+
+def _print_carried(printer: Printer, seen: SSAValue, start: SSAValue) -> None:
+    printer.print_ssa_value(seen)
+    printer.print_string(" = ")
+    printer.print_ssa_value(start)

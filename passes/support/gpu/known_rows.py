@@ -82,6 +82,7 @@ def _natural(forms: Forms) -> list[Row]:
     for number, key in enumerate(forms.leaves):
         value = value_of(key)
         owner = value.owner.parent_op() if value and isinstance(value.owner, Block) else None
-        if isinstance(owner, gpu.KernelOp | tile.TileLoopOp | tile.RolesOp):
+        carried = isinstance(owner, tile.TileLoopOp) and value in owner.carried
+        if not carried and isinstance(owner, gpu.KernelOp | tile.TileLoopOp | tile.RolesOp):
             found.append(at_least(affine_dim(number)))
     return found

@@ -59,6 +59,9 @@ class Steps:
         if isinstance(op, tile.TileLoopOp):
             if op.share is None:
                 shifts[op.ordinal] = AffineExpr.constant(1)
+            for arg, value in zip(op.carried, op.yielded, strict=True):
+                if (by := added(forms, arg, value)) is not None:
+                    shifts[arg] = by
             return Steps(shifts=shifts)
         if not isinstance(op, scf.ForOp):
             return Steps()
@@ -75,9 +78,8 @@ class Steps:
                 first[arg] = begin
             if made is None:
                 continue
-            difference = linear_of(made - forms.leaf(arg))
-            if not difference.terms:
-                shifts[arg] = AffineExpr.constant(difference.constant)
+            if (by := added(forms, arg, value)) is not None:
+                shifts[arg] = by
             elif all(
                 key in op.body.block.args or not defined_in(key, op)
                 for key in (forms.leaves[d] for d in made.used_dims())
@@ -139,6 +141,15 @@ class Steps:
         if self.lower is None or self.upper is None:
             return []
         return [at_least(self.lower - self.upper)]
+
+
+def added(forms: Forms, arg: SSAValue, value: SSAValue) -> AffineExpr | None:
+    """How much more ``value`` is than ``arg``, always the same; None where that varies."""
+    made = only(forms, value) if isinstance(arg.type, IndexType) else None
+    if made is None:
+        return None
+    difference = linear_of(made - forms.leaf(arg))
+    return None if difference.terms else AffineExpr.constant(difference.constant)
 
 
 def only(forms: Forms, value: SSAValue) -> AffineExpr | None:

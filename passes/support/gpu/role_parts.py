@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -22,6 +22,7 @@ from polyc.passes.support.gpu.ring_flow import (
     is_chained,
     ring_groups,
 )
+from polyc.passes.support.gpu.role_counts import Counts
 from polyc.passes.support.gpu.role_place import Place
 from polyc.passes.support.gpu.uniform import is_scalar
 from polyc.rewriting.driver import located
@@ -38,12 +39,13 @@ class Flow:
     """The ring that carries each tile that the pipeline's copies fill."""
     early: dict[SSAValue, SSAValue]
     """The same for tiles that are filled before it."""
-    count: SSAValue | None = None
-    """How often the pipeline's body runs."""
+    counts: Counts
+    """What the rings count by."""
 
     @staticmethod
-    def of(op: tile.PipelineOp, place: Place, emit: Emit, consumers: int) -> Flow:
-        peers = 1
+    def of(counts: Counts, emit: Emit, consumers: int) -> Flow:
+        place, peers = counts.place, 1
+        op = place.op
         if any(copy.multicast is not None for copy in copies_of(op)):
             peers = place.kernel.cluster_size
         early: dict[SSAValue, SSAValue] = {}
@@ -54,12 +56,7 @@ class Flow:
         for group in ring_groups(op):
             ring = emit.value(tile.RingOp(op.stages.value.data, consumers, peers), "ring")
             rings |= {copy.target: ring for copy in group}
-        return Flow(op, place, rings, early)
-
-    def visit(self, emit: Emit) -> SSAValue:
-        """How often the consumers came to the pipeline before."""
-        tiles = self.place.tiles
-        return emit.index(0) if tiles is None else tiles.ordinal
+        return Flow(op, place, rings, early, counts)
 
     def take_early(self, rewriter: PatternRewriter) -> None:
         """The early copies are the producer's; who reads their tiles waits, and then releases."""
@@ -76,18 +73,15 @@ class Flow:
                 (tile.RingReleaseOp, InsertPoint.after(readers[-1])),
             ):
                 emit = Emit()
-                emit.op(extra(ring, self.visit(emit)))
+                emit.op(extra(ring, self.counts.visit(emit)))
                 rewriter.insert([located(new, self.op) for new in emit.ops], spot)
             for copy in copies:
                 rewriter.erase(copy)
 
     def consumer(self, part: list[Operation], turns: Turns | None) -> Emit:
         """The consumers' loop, in the pipeline's place; where they take turns, within one."""
-        op, emit, count = self.op, Emit(), self.count
-        assert count is not None
-        first: SSAValue | None = None
-        if self.place.tiles is not None:
-            first = emit.value(arith.MuliOp(self.place.tiles.ordinal, count), "first")
+        op, emit, count = self.op, Emit(), self.counts.count
+        first = self.counts.first(emit)
 
         def of_ring(inner: Emit, i: SSAValue, shift: int = 0) -> SSAValue:
             if first is None:
@@ -173,37 +167,44 @@ class Producer:
         if isinstance(frame, scf.IfOp):
             condition = self.values.get(frame.cond, frame.cond)
 
-            def taken(then: Emit) -> None:
-                self.compute(frame.true_region.block, then)
-                self.enter(level + 1, then)
-
-            emit.when(condition, taken)
+            taken = Emit(emit)
+            self.compute(frame.true_region.block, taken)
+            self.enter(level + 1, taken)
+            taken.op(scf.YieldOp(*self.ends(frame.true_region.block)))
+            other = [scf.YieldOp(*self.ends(frame.false_region.block))] if frame.results else None
+            kinds = [result.type for result in frame.results]
+            self.keep(frame, emit.op(scf.IfOp(condition, kinds, taken.ops, other)))
             return
         old = frame.body.block
-        body = Block(arg_types=[INDEX] * len(old.args))
+        body = Block(arg_types=[arg.type for arg in old.args])
         for mine, theirs in zip(body.args, old.args, strict=True):
             mine.name_hint = theirs.name_hint
             self.values[theirs] = mine
         inner = Emit()
         self.compute(old, inner)
         self.enter(level + 1, inner)
+        if frame.iter_args:
+            inner.op(tile.YieldOp(self.ends(old)))
         body.add_ops(inner.ops)
-        walk = tile.TileLoopOp(
-            list(frame.sizes),
-            frame.tile.data,
-            Region(body),
-            frame.raster.data,
-            frame.group.value.data,
-            frame.reversed is not None,
-        )
-        walk.attributes.update(frame.attributes)
-        emit.op(walk)
+        self.keep(frame, emit.op(frame.like(Region(body), iter_args=list(frame.iter_args))))
+
+    def keep(self, theirs: Operation, mine: Operation) -> None:
+        """Let an op's results stand for those of the consumers'."""
+        for value, result in zip(theirs.results, mine.results, strict=True):
+            result.name_hint = value.name_hint
+            self.values[value] = result
+
+    def ends(self, block: Block) -> list[SSAValue]:
+        """What a frame's block yields, in the producer."""
+        last = block.last_op
+        assert last is not None
+        return [self.values.get(value, value) for value in last.operands]
 
     def compute(self, block: Block, emit: Emit) -> None:
-        """The values of a frame's block that the copies need."""
+        """The values of a frame's block that the copies need, and what the roles count by."""
         early = self.place.early
         wanted = [o for o in block.ops if o not in (self.op, *self.place.frames, *early)]
-        needed = with_needs(wanted, [*self.loading, *early])
+        needed = with_needs(wanted, [*self.loading, *early, *self.flow.counts.made])
         for need in needed:
             if not is_scalar(need):
                 raise PolycError(
@@ -216,19 +217,14 @@ class Producer:
 
     def load(self, emit: Emit) -> None:
         """The early copies, and the pipeline's."""
-        visit = self.flow.visit(emit)
-        visit = self.values.get(visit, visit)
+        visit = self.flow.counts.visit(emit, self.values)
         for ring in dict.fromkeys(self.flow.early.values()):
             emit.op(tile.RingAcquireOp(ring, visit))
         for copy in self.place.early:
             copied = Emit()
             clone_into([copy], self.values, copied)
             signalled(copied.ops, self.flow.early, visit, emit)
-        count = self.flow.count
-        assert count is not None
-        first: SSAValue | None = None
-        if self.place.tiles is not None:
-            first = emit.value(arith.MuliOp(visit, count), "first")
+        first, count = self.flow.counts.first(emit, self.values), self.flow.counts.count
 
         def step(loop: Emit, i: SSAValue) -> None:
             number = i
@@ -236,7 +232,7 @@ class Producer:
                 number = loop.apply(affine_dim(0) + affine_dim(1), [first, i], hint="number")
             self.produce(loop, i, number)
 
-        emit.loop(count, step, hint="i")
+        emit.loop(self.values.get(count, count), step, hint="i")
 
     def produce(self, emit: Emit, i: SSAValue, number: SSAValue) -> None:
         """The copies of an iteration, each ring acquired before its first."""
@@ -312,17 +308,7 @@ class Turns:
                 elif copy.source is new:
                     Rewriter.replace_op(copy, copy.like(source_slot=self.number))
         body = tiles.detach_region(tiles.body)
-        made = tile.TileLoopOp(
-            list(tiles.sizes),
-            tiles.tile.data,
-            body,
-            tiles.raster.data,
-            tiles.group.value.data,
-            tiles.reversed is not None,
-            self.number,
-            self.count,
-        )
-        made.attributes.update(tiles.attributes)
+        made = tiles.like(body, share=(self.number, self.count))
         return located(made, tiles)
 
     def body(self, ops: Sequence[Operation]) -> Region:

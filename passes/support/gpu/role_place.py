@@ -12,8 +12,8 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.passes.support.gpu.index_forms import is_inside
-from polyc.passes.support.gpu.pipeline_parts import with_needs
-from polyc.passes.support.gpu.uniform import check_uniform
+from polyc.passes.support.gpu.pipeline_parts import copies_of, with_needs
+from polyc.passes.support.gpu.uniform import BOUND, check_uniform
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Place:
             parent = parent.parent_op()
         loops = [frame for frame in frames if isinstance(frame, tile.TileLoopOp)]
         bare = all(
-            frame.share is None
+            frame.share is None and not frame.iter_args
             if isinstance(frame, tile.TileLoopOp)
             else not frame.results and not frame.false_region.blocks
             for frame in frames
@@ -69,27 +69,36 @@ class Place:
             and any(self.op.is_ancestor(use.operation) for use in copy.target.uses)
         ]
 
-    def settle(self) -> None:
+    @property
+    def conditions(self) -> list[SSAValue]:
+        """Those of the branches around the pipeline, the outermost first."""
+        return [frame.cond for frame in self.frames if isinstance(frame, scf.IfOp)]
+
+    def settle(self) -> bool:
         """Let all that roles count by stand in front of them, where they find the same.
 
-        That is the pipeline's bound and the conditions of the branches around it.  Raises
-        PolycError ``VaryingPipeline`` where one differs from tile to tile,
-        ``VaryingCondition`` and ``LateCondition`` where roles may not agree on a condition.
+        That is the pipeline's bound and the conditions of the branches around it.  Whether it is
+        so; False where some of it has to be found tile by tile.  Raises PolycError
+        ``VaryingCondition`` and ``LateCondition`` where roles, or the CTAs of a cluster that fill
+        each other's tiles, may not agree on it, ``VaryingPipeline`` where consumers with tiles of
+        their own would have to know how many iterations others take.
         """
-        conditions = [frame.cond for frame in self.frames if isinstance(frame, scf.IfOp)]
-        for condition in conditions:
-            check_uniform(condition, self.op)
-        for value, what in (
-            (self.op.bound, "the number of iterations"),
-            *((condition, "whether there are iterations") for condition in conditions),
-        ):
-            if not self.hoist(value):
-                raise PolycError(
-                    "VaryingPipeline",
-                    f"{what} differs from tile to tile, so that nothing says which slot a tile "
-                    "begins with; write the roles out, with iterations that count on",
-                    self.op,
-                )
+        together = any(copy.multicast is not None for copy in copies_of(self.op))
+        for condition in self.conditions:
+            check_uniform(condition, self.op, together)
+        settled = [self.hoist(value) for value in (self.op.bound, *self.conditions)]
+        if all(settled):
+            return True
+        check_uniform(self.op.bound, self.op, together, BOUND)
+        if self.tiles is not None and self.tiles.pingpong is not None:
+            raise PolycError(
+                "VaryingPipeline",
+                "the number of iterations differs from tile to tile, and with pingpong each "
+                "consumer has tiles of its own, so that none would know how many iterations those "
+                "of the others took; drop pingpong, or let all tiles take as many",
+                self.op,
+            )
+        return False
 
     def hoist(self, value: SSAValue) -> bool:
         """Compute a value in front of the outermost frame; False where it depends on the frames."""

@@ -72,7 +72,9 @@ def _natural(value: SSAValue, known: Sequence[bool]) -> bool:
         case Block():
             # A size of a kernel, a tile's place, a loop's variable.
             around = owner.parent_op()
-            if isinstance(around, gpu.KernelOp | tile.TileLoopOp | tile.RolesOp):
+            if isinstance(around, tile.TileLoopOp):
+                return value not in around.carried
+            if isinstance(around, gpu.KernelOp | tile.RolesOp):
                 return True
             return bool(known) and known[0]
         case affine.ApplyOp():

@@ -137,7 +137,8 @@ class LowerTileLoop(RewritePattern):
 
     CTA ``b`` of ``g`` takes tiles ``b``, ``b + g``, …; a cluster takes a tile together, ``c`` rows
     of tiles high, of which its CTA ``r`` has row ``r``: the last one may lie outside.  With
-    ``share`` ``w`` of ``s`` the loop starts at the CTA's ``w``-th tile and steps over ``s``.
+    ``share`` ``w`` of ``s`` the loop starts at the CTA's ``w``-th tile and steps over ``s``.  What
+    goes on from tile to tile the loop carries, behind the ordinal.
     """
 
     @op_type_rewrite_pattern
@@ -176,15 +177,15 @@ class LowerTileLoop(RewritePattern):
             step = op.shares.value.data
             stride = emit.apply(affine_dim(0) * step, [grid])
             ordinal = op.share
-        body = Block(arg_types=[INDEX, INDEX])
-        number, own = body.args
+        body = Block(arg_types=[INDEX, INDEX, *(value.type for value in op.iter_args)])
+        number, own, *carried = body.args
         number.name_hint, own.name_hint = "number", op.ordinal.name_hint
         inner = Emit()
         places = self.coordinates(op, inner, number, counts, of_matrix, rank, cluster)
         following = inner.apply(affine_dim(0) + step, [own])
-        end = scf.YieldOp(following)
+        end = scf.YieldOp(following, *op.yielded)
         old = op.body.block
-        for argument, value in zip(old.args, [*places, own], strict=True):
+        for argument, value in zip(old.args, [*places, own, *carried], strict=True):
             if value.name_hint is None:
                 value.name_hint = argument.name_hint
             argument.replace_all_uses_with(value)
@@ -192,8 +193,9 @@ class LowerTileLoop(RewritePattern):
         for o in moved:
             o.detach()
         body.add_ops([*inner.ops, *moved, end])
-        emit.op(scf.ForOp(first, total, stride, [ordinal], body))
-        rewriter.replace(op, emit.ops, [])
+        loop = scf.ForOp(first, total, stride, [ordinal, *op.iter_args], body)
+        emit.op(loop)
+        rewriter.replace(op, emit.ops, loop.results[1:])
 
     @staticmethod
     def coordinates(

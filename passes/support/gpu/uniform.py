@@ -8,6 +8,7 @@ several roles decide for themselves, the condition must not change in between ei
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
@@ -27,6 +28,22 @@ and not for other CTAs."""
 
 OF_CTA = (hw.BlockIdOp, hw.ClusterRankOp, tile.TileCoordinatesOp)
 """Ops whose result differs between the CTAs of a cluster, and not within one."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What threads have to agree on, as messages name it."""
+
+    holder: str
+    what: str
+
+    @property
+    def of_holder(self) -> str:
+        return f"the {self.what} of this {self.holder}"
+
+
+CONDITION = Asked("branch", "condition")
+BOUND = Asked("pipeline", "bound")
 
 
 def only_read(tensor: SSAValue) -> bool:
@@ -58,13 +75,16 @@ def is_scalar(op: Operation) -> bool:
     return is_side_effect_free(op) or op.dialect_name() == "arith"
 
 
-def check_uniform(condition: SSAValue, at: Operation, cluster: bool = False) -> None:
+def check_uniform(
+    condition: SSAValue, at: Operation, cluster: bool = False, asked: Asked = CONDITION
+) -> None:
     """Refuse a condition around the tile ops in ``at`` that its threads may not agree on.
 
     It may depend on sizes, on the CTA's and the loops' numbers, and on tensors that the kernel
-    only reads.  With ``cluster`` all CTAs of a cluster must agree.  Raises PolycError
-    ``VaryingCondition`` for what differs between threads (or CTAs), ``LateCondition`` for what is
-    known only once the body's ops have run.
+    only reads.  With ``cluster`` all CTAs of a cluster must agree.  ``asked`` says what the
+    condition is, where it is something else.  Raises PolycError ``VaryingCondition`` for what
+    differs between threads (or CTAs), ``LateCondition`` for what is known only once the body's ops
+    have run.
     """
     seen: set[SSAValue] = set()
     work = [condition]
@@ -75,38 +95,41 @@ def check_uniform(condition: SSAValue, at: Operation, cluster: bool = False) -> 
         seen.add(value)
         owner = value.owner
         if isinstance(owner, Block):
-            work.extend(_from_block(value, owner, at, cluster))
+            parent = owner.parent_op()
+            if cluster and isinstance(parent, tile.TileLoopOp) and value in parent.coordinates:
+                raise _between_ctas(parent, at, asked)
+            work.extend(_from_block(value, owner))
         elif isinstance(owner, OF_THREAD):
             raise PolycError(
                 "VaryingCondition",
-                f"this branch holds tile ops, which all threads run together, and its condition "
-                f"comes from {owner.name}, which differs between threads; let it depend on sizes, "
-                "coordinates and tensors that the kernel only reads",
+                f"this {asked.holder} holds tile ops, which all threads run together, and its "
+                f"{asked.what} comes from {owner.name}, which differs between threads; let it "
+                "depend on sizes, coordinates and tensors that the kernel only reads",
                 at,
             )
         elif isinstance(owner, OF_CTA):
             if cluster:
-                raise _between_ctas(owner, at)
+                raise _between_ctas(owner, at, asked)
             work.extend(owner.operands)
         elif isinstance(owner, hw.LoadGlobalOp) and not only_read(owner.tensor):
             raise PolycError(
                 "LateCondition",
-                "the condition of this branch is read from a tensor that the kernel writes, so "
-                "that it may change before the ops of the branch run; read it from an input",
+                f"{asked.of_holder} is read from a tensor that the kernel writes, so that it may "
+                f"change before the ops of the {asked.holder} run; read it from an input",
                 at,
             )
         elif isinstance(owner, hw.LoadGlobalOp):
             work.extend(v for v in owner.operands if v is not owner.tensor)
-        elif isinstance(owner, scf.IfOp | scf.ForOp):
+        elif isinstance(owner, CONTROL):
             work.extend(_from_control(value, owner))
         elif is_scalar(owner) and not owner.regions:
             work.extend(owner.operands)
         else:
             raise PolycError(
                 "LateCondition",
-                f"the condition of this branch depends on what {owner.name} gives, which is "
-                "known only when the ops before it have run, and the branch's copies run ahead of "
-                "them; let it depend on sizes, coordinates and tensors that the kernel only reads",
+                f"{asked.of_holder} depends on what {owner.name} gives, which is known only when "
+                f"the ops before it have run, and the {asked.holder}'s copies run ahead of them; "
+                "let it depend on sizes, coordinates and tensors that the kernel only reads",
                 at,
             )
 
@@ -133,13 +156,13 @@ def threads_agree(value: SSAValue, cluster: bool = False) -> bool:
                 return False
             if cluster and isinstance(parent, tile.TileLoopOp) and value in parent.coordinates:
                 return False
-            work.extend(_from_block(value, owner, parent, False))
+            work.extend(_from_block(value, owner))
         elif isinstance(owner, OF_THREAD) or (cluster and isinstance(owner, OF_CTA)):
             return False
         elif isinstance(owner, TOGETHER):
             if cluster:
                 return False
-        elif isinstance(owner, scf.IfOp | scf.ForOp):
+        elif isinstance(owner, CONTROL):
             work.extend(_from_control(value, owner))
         elif isinstance(owner, hw.LoadGlobalOp):
             work.extend(v for v in owner.operands if v is not owner.tensor)
@@ -171,7 +194,7 @@ def agrees(op: Operation, cluster: bool = False) -> bool:
             return isinstance(op, tile.PipelineOp)
 
 
-def _from_block(value: SSAValue, owner: Block, at: Operation, cluster: bool) -> list[SSAValue]:
+def _from_block(value: SSAValue, owner: Block) -> list[SSAValue]:
     """What an argument of a kernel, a role or a loop comes from."""
     parent = owner.parent_op()
     number = owner.args.index(value)
@@ -182,10 +205,11 @@ def _from_block(value: SSAValue, owner: Block, at: Operation, cluster: bool) -> 
             last = owner.last_op
             assert isinstance(last, scf.YieldOp)
             return [parent.iter_args[number - 1], last.arguments[number - 1]]
+        case tile.TileLoopOp() if value in parent.carried:
+            place = parent.carried.index(value)
+            return [*_walked(parent), parent.iter_args[place], parent.yielded[place]]
         case tile.TileLoopOp():
-            if cluster and value in parent.coordinates:
-                raise _between_ctas(parent, at)
-            return list(parent.operands)
+            return _walked(parent)
         case tile.PipelineOp():
             return [parent.bound]
         case _:
@@ -194,12 +218,25 @@ def _from_block(value: SSAValue, owner: Block, at: Operation, cluster: bool) -> 
             return []
 
 
-def _from_control(value: SSAValue, owner: scf.IfOp | scf.ForOp) -> list[SSAValue]:
+def _walked(loop: tile.TileLoopOp) -> list[SSAValue]:
+    """What says which tiles a loop walks."""
+    return [*loop.sizes, *([] if loop.share is None else [loop.share])]
+
+
+CONTROL = (scf.IfOp, scf.ForOp, tile.TileLoopOp)
+"""Branches and loops, whose results are what their blocks yield."""
+
+
+def _from_control(value: SSAValue, owner: scf.IfOp | scf.ForOp | tile.TileLoopOp) -> list[SSAValue]:
     """What a branch's or a loop's result comes from."""
     number = owner.results.index(value)
-    found = [owner.cond] if isinstance(owner, scf.IfOp) else [owner.lb, owner.ub, owner.step]
-    if isinstance(owner, scf.ForOp):
-        found.append(owner.iter_args[number])
+    match owner:
+        case scf.IfOp():
+            found = [owner.cond]
+        case scf.ForOp():
+            found = [owner.lb, owner.ub, owner.step, owner.iter_args[number]]
+        case _:
+            return [*_walked(owner), owner.iter_args[number], owner.yielded[number]]
     for region in owner.regions:
         for block in region.blocks:
             last = block.last_op
@@ -208,12 +245,12 @@ def _from_control(value: SSAValue, owner: scf.IfOp | scf.ForOp) -> list[SSAValue
     return found
 
 
-def _between_ctas(owner: Operation, at: Operation) -> PolycError:
+def _between_ctas(owner: Operation, at: Operation, asked: Asked) -> PolycError:
     return PolycError(
         "VaryingCondition",
-        f"this branch holds a multicast copy, which all CTAs of a cluster make together, and its "
-        f"condition comes from {owner.name}, which differs between them; copy without multicast, "
-        "or let the condition depend on sizes and the loop's position",
+        f"this {asked.holder} holds a multicast copy, which all CTAs of a cluster make together, "
+        f"and its {asked.what} comes from {owner.name}, which differs between them; copy without "
+        f"multicast, or let the {asked.what} depend on sizes and the loop's position",
         at,
     )
 

@@ -52,7 +52,8 @@ def _divisor(value: SSAValue, known: Sequence[int]) -> int:
     if isinstance(owner, tile.TileCoordinatesOp) and isinstance(value, OpResult):
         return owner.tile_sizes[value.index]
     if isinstance(owner, Block) and isinstance(loop := owner.parent_op(), tile.TileLoopOp):
-        return 1 if value is loop.ordinal else loop.tile.data[loop.coordinates.index(value)]
+        place = owner.args.index(value)
+        return loop.tile.data[place] if place < len(loop.coordinates) else 1
     if isinstance(owner, affine.ApplyOp):
         return _expr_divisor(owner.map.data.results[0], known, owner.map.data.num_dims)
     if (constant := constant_of(value)) is not None:

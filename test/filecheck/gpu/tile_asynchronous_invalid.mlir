@@ -448,3 +448,52 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
     gpu.return
   }
 }
+
+// -----
+
+// CHECK: numbers go on from tile to tile, not !gpu.order<2>
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%C: !gpu.global<[M, N], f16, align 16> = tensor 0, %M: index = symbol M) threads 384 {
+    %order = gpu.order_barrier : !gpu.order<2>
+    %0 = gpu.tile_loop (%i, %j, %n) = [%M, %M] tile <64, 64> raster "row" 1 iter_args(%o = %order) -> (!gpu.order<2>) {
+      gpu.yield %o : !gpu.order<2>
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: the body yields () for iter_args of (index): one each, of the same type
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%C: !gpu.global<[M, N], f16, align 16> = tensor 0, %M: index = symbol M) threads 384 {
+    %0 = gpu.tile_loop (%i, %j, %n) = [%M, %M] tile <64, 64> raster "row" 1 iter_args(%o = %M) -> (index) {
+      gpu.yield
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: the body yields (index) for iter_args of (): one each, of the same type
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%C: !gpu.global<[M, N], f16, align 16> = tensor 0, %M: index = symbol M) threads 384 {
+    gpu.tile_loop (%i, %j, %n) = [%M, %M] tile <64, 64> raster "row" 1 {
+      gpu.yield %i : index
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: 2 iter_args have as many types, not 1
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%C: !gpu.global<[M, N], f16, align 16> = tensor 0, %M: index = symbol M) threads 384 {
+    %0 = gpu.tile_loop (%i, %j, %n) = [%M, %M] tile <64, 64> raster "row" 1 iter_args(%o = %M, %p = %M) -> (index) {
+      gpu.yield %o : index
+    }
+    gpu.return
+  }
+}

@@ -762,6 +762,32 @@ def test_a_tile_loop_whose_consumers_take_turns() -> None:
     )
 
 
+def test_a_tile_loop_whose_numbers_go_on() -> None:
+    def body(A, X, C, Y) -> None:
+        loop = T.tile_loop((M, N), tile=(64, 256), raster="row", group=1, carried=[M])
+        with loop as (i, j, n, so_far):
+            more = so_far + i
+            loop.carry(more)
+        (rows,) = loop.results
+        with T.when(rows < N):
+            T.barrier()
+
+    same(
+        body,
+        """
+    %rows = gpu.tile_loop (%i, %j, %n) = [%M, %N] tile <64, 256> raster "row" 1
+        iter_args(%so_far = %M) -> (index) {
+      %more = affine.apply affine_map<(d0, d1) -> (d0 + d1)> (%so_far, %i)
+      gpu.yield %more : index
+    }
+    %0 = arith.cmpi slt, %rows, %N : index
+    scf.if %0 {
+      gpu.barrier
+    }
+""",
+    )
+
+
 def test_who_and_where() -> None:
     def body(A, X, C, Y) -> None:
         thread = T.thread_id()

@@ -23,3 +23,22 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
     gpu.return
   }
 }
+
+// What goes on from tile to tile the loop carries behind the ordinal.
+gpu.module @n arch "sm_90a" symbols [M, N] {
+  // CHECK-LABEL: gpu.kernel @k
+  gpu.kernel @k(%T: !gpu.global<[M, N], f32> = tensor 0, %M: index = symbol M, %N: index = symbol N) threads 32 {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0.0 : f32
+    // CHECK: %{{.*}}, [[ROWS:%.*]] = scf.for %number = %block to %{{.*}} step %grid iter_args(%n = %{{.*}}, %sum = %c0) -> (index, index) {
+    %rows = gpu.tile_loop (%i, %j, %n) = [%M, %N] tile <16, 8> raster "row" 1 iter_args(%sum = %c0) -> (index) {
+      // CHECK: %next = arith.addi %sum, %i : index
+      %next = arith.addi %sum, %i : index
+      // CHECK: scf.yield %{{.*}}, %next : index, index
+      gpu.yield %next : index
+    }
+    // CHECK: gpu.store_global %zero, %T{{\[}}[[ROWS]], %c0 : index, index]
+    gpu.store_global %zero, %T[%rows, %c0 : index, index] : f32, !gpu.global<[M, N], f32>
+    gpu.return
+  }
+}

@@ -18,6 +18,7 @@ from polyc.dialects.gpu.kernel import KernelOp
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
 from polyc.passes.pipeline import GPU_PASSES
+from polyc.passes.support.gpu.symbols import constant_of
 from polyc.playback.estimate import Estimate
 from polyc.playback.gpu import simulate
 from polyc.playback.mutation import mutants
@@ -234,6 +235,62 @@ def test_a_plan_of_the_users_own(edits: Sequence[tuple[str, str]]) -> None:
     assert_agree(result.outputs, wanted("full", inputs, sizes))
 
 
+PERSISTENT = ("persistent = false", "persistent = true")
+ONE_BY_ONE = (('raster = "grouped"', 'raster = "row"'), ("group = 4", "group = 1"))
+SIDE_BY_SIDE = (('raster = "row"', 'raster = "grouped"'), ("group = 1", "group = 4"))
+LOOPS: Mapping[str, tuple[str, Sequence[tuple[str, str]], Mapping[str, int]]] = {
+    "causal": ("causal 128", (PERSISTENT,), {"H": 3, "M": 300, "N": 260}),
+    "early rows see nothing": ("causal 128", (PERSISTENT,), {"H": 2, "M": 400, "N": 120}),
+    "one by one": ("causal 128", (PERSISTENT, *ONE_BY_ONE), {"H": 2, "M": 300, "N": 120}),
+    "three consumers": ("causal", (PERSISTENT,), {"H": 2, "M": 390, "N": 300}),
+    "a window": ("window 128", (PERSISTENT,), {"H": 2, "M": 300, "N": 200}),
+    "the same keys": ("full 128", SIDE_BY_SIDE, {"H": 5, "M": 200, "N": 200}),
+    "one key": ("causal 128", (PERSISTENT,), {"H": 2, "M": 200, "N": 1}),
+}
+"""Plans whose CTAs have several tiles each, of different keys."""
+
+
+@cache
+def looped(name: str) -> gpu.ModuleOp:
+    program, edits, _ = LOOPS[name]
+    text = printed(passed(region(program), "plan-select", arch="sm_90a"))
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new, 1)
+    module = passed(text, "region-to-gpu", arch="sm_90a")
+    finish(module)
+    return only(module, gpu.ModuleOp)
+
+
+@pytest.mark.parametrize("ctas", [1, 2])
+@pytest.mark.parametrize("name", LOOPS)
+def test_ctas_of_several_tiles_give_what_the_region_does(name: str, ctas: int) -> None:
+    program, _, sizes = LOOPS[name]
+    inputs = ALL[program].inputs(sizes)
+    result = simulate(
+        looped(name), inputs, sizes, "attention_tma", schedule="random", multiprocessors=ctas
+    )
+    assert not result.findings, "\n".join(map(str, result.findings))
+    assert_agree(result.outputs, wanted(program, inputs, sizes))
+
+
+@pytest.mark.parametrize("name", ["causal", "three consumers", "a window"])
+def test_a_loop_over_tiles_compiles_without_a_spill(name: str) -> None:
+    result = nvrtc.compile_cuda(cuda_source(looped(name)), "sm_90a")
+    assert not result.warnings()
+    info = result.kernels["attention_tma"]
+    assert (info.spill_bytes, info.stack, info.smem) == (0, 0, 0)
+
+
+def test_tiles_with_most_keys_come_first() -> None:
+    """In a group of heads the last queries first, heads fastest; a group ends beyond the batch."""
+    text = printed(passed(region("causal 128"), "plan-select", arch="sm_90a"))
+    module = passed(text.replace(*PERSISTENT, 1), "region-to-gpu", arch="sm_90a")
+    (loop,) = find(module, tile.TileLoopOp)
+    assert loop.tile.data == (1, 128, 1) and loop.reversed is not None
+    assert loop.raster.data == "row" and constant_of(loop.sizes[2]) == 4
+
+
 # What is in it -----------------------------------------------------------------------------------
 
 
@@ -353,20 +410,10 @@ def test_tiles_of_the_same_keys_are_one_kernels_and_others_go_by_the_longest() -
 # Refusals ----------------------------------------------------------------------------------------
 
 REFUSED = {
-    "persistent": (
-        "causal",
-        ("persistent = false", "persistent = true"),
-        "a persistent that tiles that see other keys each lack; use false",
-    ),
     "hilbert": (
         "causal",
         ('raster = "grouped"', 'raster = "hilbert"'),
         'a raster that region-to-gpu does not build yet for attention; use "row" or "grouped"',
-    ),
-    "grouped": (
-        "full",
-        ('raster = "row"', 'raster = "grouped"'),
-        'a raster that region-to-gpu does not build yet for attention; use "row"',
     ),
     "cluster": (
         "causal",

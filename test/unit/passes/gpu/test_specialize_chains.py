@@ -94,26 +94,6 @@ def test_what_roles_count_by_moves_in_front_of_them(tiles: bool) -> None:
     assert_right(text, {"M": 200, "N": 130})
 
 
-def test_iterations_that_vary_by_tile_are_refused() -> None:
-    text = chained(
-        tiles=True, branch="", before="%end = arith.minsi %N, %row : index", bound="%end"
-    )
-    message = (
-        "the number of iterations differs from tile to tile, so that nothing says which slot a "
-        "tile begins with; write the roles out, with iterations that count on"
-    )
-    assert_refused(text, "VaryingPipeline", message, "gpu.pipeline", *BEFORE, PASS)
-    text = chained(tiles=True, branch="%yes", before="%yes = arith.cmpi sgt, %row, %c0 : index")
-    assert_refused(
-        text,
-        "VaryingPipeline",
-        message.replace("the number of iterations", "whether there are iterations"),
-        "gpu.pipeline",
-        *BEFORE,
-        PASS,
-    )
-
-
 def test_a_condition_of_a_thread_is_refused() -> None:
     text = chained(
         branch="%yes",

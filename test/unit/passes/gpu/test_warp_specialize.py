@@ -225,12 +225,13 @@ def test_a_multicast_ring_spans_the_cluster() -> None:
     assert only(run(persistent(cluster="cluster 2"), PASS), tile.RingOp).peer_count == 1
 
 
-def test_iterations_that_differ_from_tile_to_tile_are_refused() -> None:
-    message = (
-        "the number of iterations differs from tile to tile, so that nothing says which slot a "
-        "tile begins with; write the roles out, with iterations that count on"
-    )
-    assert_refused(persistent(bound="%r"), "VaryingPipeline", message, "gpu.pipeline", PASS)
+def test_iterations_that_differ_from_tile_to_tile_are_carried() -> None:
+    """Each role computes them; ``test_role_counts.py`` has what they are for."""
+    op = only(run(persistent(bound="%r"), PASS), tile.RolesOp)
+    for region in (op.producer, op.consumer):
+        loop = loop_of(region)
+        (following,) = (value.owner for value in loop.yielded)
+        assert isinstance(following, affine.ApplyOp) and loop.carried[0] in following.operands
 
 
 def test_copies_that_need_what_consumers_do_are_refused() -> None:

@@ -68,3 +68,15 @@ def test_a_long_chain_is_no_deep_recursion() -> None:
     lines = ["%v0 = arith.addi %t, %8 : index"]
     lines += [f"%v{i} = arith.addi %v{i - 1}, %8 : index" for i in range(1, 3000)]
     assert natural("\n".join(lines) + '\n"test.op"(%v2999) : (index) -> ()')
+
+
+@pytest.mark.parametrize(("name", "seen"), [("r", True), ("n", True), ("carried", False)])
+def test_a_tile_loops_values(name: str, seen: bool) -> None:
+    """Coordinates and ordinals count from 0; what goes on from tile to tile may be anything."""
+    loop = f"""
+%end = gpu.tile_loop (%r, %s, %n) = [%M, %M] tile <8, 8> raster "row" 1
+    iter_args(%carried = %m1) -> (index) {{
+  "test.op"(%{name}) : (index) -> ()
+  gpu.yield %any : index
+}}"""
+    assert natural(loop) is seen

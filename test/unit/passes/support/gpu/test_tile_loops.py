@@ -166,3 +166,55 @@ def test_shares_take_turns() -> None:
     """Three threads share the tiles of a CTA; the ordinal counts all of them."""
     found = owners(text("row", 1, shares=3), 1, 5, 4, 2)
     assert found == sorted((i % 2, i // 2, (0, i // 4, i % 4)) for i in range(20))
+
+
+def summed(share: str = "") -> str:
+    """Each CTA's sum of the rows of its tiles, behind the loop and at each tile, where it began."""
+    tensor = "!gpu.global<[G, S], f32>"
+    return f"""gpu.module @m arch "sm_90a" symbols [R, G, S] {{
+  gpu.kernel @k(%T: {tensor} = tensor 0, %R: index = symbol R, %G: index = symbol G,
+      %S: index = symbol S) threads 32 {{
+    %one = arith.constant 1 : index
+    %ten = arith.constant 10 : index
+    %half = arith.constant 0.5 : f32
+    %block = gpu.block_id
+    %sum, %wide = gpu.tile_loop (%r, %c, %n) = [%R, %one] tile <3, 1> raster "row" 1 {share}
+        iter_args(%so_far = %ten, %x = %half) -> (index, f32) {{
+      %as = arith.index_cast %so_far : index to i32
+      %number = arith.sitofp %as : i32 to f32
+      gpu.store_global %number, %T[%block, %n : index, index] : f32, {tensor}
+      %more = arith.addi %so_far, %r : index
+      %twice = arith.addf %x, %x : f32
+      gpu.yield %more, %twice : index, f32
+    }}
+    %as = arith.index_cast %sum : index to i32
+    %number = arith.sitofp %as : i32 to f32
+    %both = arith.addf %number, %wide : f32
+    %last = affine.apply affine_map<(s) -> (s - 1)> (%S)
+    gpu.store_global %both, %T[%block, %last : index, index] : f32, {tensor}
+    gpu.return
+  }}
+  gpu.dispatch () -> (T: {tensor}) {{
+    gpu.launch @k align [4] grid [G]
+  }}
+}}
+"""
+
+
+def test_numbers_go_on_from_tile_to_tile() -> None:
+    """Of 7 tiles 3 CTAs have 3, 2 and 2, a fourth one of 8 none; and of a CTA's every other one."""
+    sizes = {"R": 21, "G": 8, "S": 4}
+    for share, step in (("", 1), ("share %one of 2", 2)):
+        module = run(summed(share), "gpu-lower-coordinates", "gpu-linearize-access",
+                     "gpu-plan-shared-memory")  # fmt: skip
+        for grid in (3, 8):
+            sizes["G"] = grid
+            found = simulate(gpu_module_of(module), [], sizes).outputs[0]
+            for block in range(grid):
+                so_far, wide = 10, 0.5
+                for ordinal, number in enumerate(range(block, 7, grid)):
+                    if share and ordinal % step != 1:
+                        continue
+                    assert found[block, ordinal] == so_far
+                    so_far, wide = so_far + 3 * number, 2 * wide
+                assert found[block, 3] == so_far + wide
