@@ -91,7 +91,7 @@ _ANYWHERE = (
     AttentionVariant("cp_async", 128, {**_CP_ASYNC, **_FLAT}, UNMASKED),
     AttentionVariant("cp_async", 192, {**_CP_ASYNC, **_LOW}),
     AttentionVariant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW}, BOUNDED),
-    AttentionVariant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW, "tile": [64, 48]}),
+    AttentionVariant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW, "tile": [64, 32]}),
     AttentionVariant("scalar", 64, {**_REGISTER, **_HIGH}, UNMASKED, whole=True),
     AttentionVariant("scalar", 128, {**_REGISTER, **_LOW}),
     AttentionVariant("scalar", MAX_FEATURES, {**_REGISTER, **_LOW, "tile": [64, 32]}),
@@ -236,12 +236,11 @@ def restated(attention: StreamingAttention, fields: Mapping[str, Value]) -> Fiel
 def _order(attention: StreamingAttention) -> Fields:
     """The order of the tiles of a kernel with a producer.
 
-    Where all tiles see the same keys, a CTA that takes one after another loads the next while it
+    Where all queries see all keys, a CTA that takes one tile after another loads the next while it
     ends the last.  Otherwise each has one, and batch points alternate, as many as have their keys
     in the L2 cache together.
     """
-    visible = attention.score.visible
-    if not visible.end_keys(1) and not visible.first_keys(1):
+    if not attention.hides:
         return {"persistent": True}
     features = attention.depth + attention.width
     return {"raster": "grouped", "group": max(1, SIDE_BY_SIDE // features)}
