@@ -50,10 +50,14 @@ Axes = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Difference:
-    """Why a region is not matched: a sentence, and the op of the target that it is about."""
+    """Why a region is not matched: a sentence, and the op of the target that it is about.
+
+    ``depth`` is how many values had been paired before.
+    """
 
     text: str
     at: Operation
+    depth: int = 0
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ class _Search:
         depth = len(state.done) + more
         if depth > self._deepest:
             self._deepest = depth
-            self._difference = Difference(text, at or self.target)
+            self._difference = Difference(text, at or self.target, depth)
 
     # Structure
 

@@ -1,0 +1,183 @@
+"""A compilation with kernels written by hand: matched, tried, compared, and put in where they win.
+
+The stages of the compilation stay as they are; ``ByHand`` looks at the module between its passes.
+Regions are matched before softmax is joined, plans are compared when they are chosen, and the
+kernels are put in where regions have become tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu.types import BindAttr
+from polyc.dialects.plan import ScheduleOp, is_form
+from polyc.dialects.region import GraphOp, KernelOp
+from polyc.lowering.region_to_gpu import Places
+from polyc.passes.pipeline import STAGES
+from polyc.rewriting.driver import verify
+from polyc.rewriting.notes import Note, show
+from polyc.rewriting.region.matching import Difference, match
+from polyc.tools.kernels.graft import graft
+from polyc.tools.kernels.instance import Instance, instances
+from polyc.tools.kernels.ranking import Ranked, ranked
+from polyc.tools.kernels.regions import MATCHED, forms
+from polyc.tools.kernels.registered import Registered, registered
+from polyc.tools.kernels.trial import tried
+from polyc.tools.pipeline import Compilation, graphs
+from polyc.tools.sizes import check_names
+
+PLANNED = STAGES["plan"][-1]
+"""The pass after which every region has its plans."""
+
+TILED = "region-to-gpu"
+"""The pass after which regions are tiles."""
+
+
+@dataclass
+class ByHand:
+    """The kernels of one file on the way of one compilation.
+
+    ``sizes`` are those at which kernels and plans are compared.  ``record`` has, once the plans are
+    there, what was compared, in order.
+    """
+
+    kernels: list[Registered]
+    arch: str
+    sizes: Mapping[str, int]
+    record: list[Ranked] = field(default_factory=list[Ranked])
+    _matched: list[Instance] = field(default_factory=list[Instance])
+    _chosen: dict[str, list[Instance]] = field(default_factory=dict[str, list[Instance]])
+    _regions: dict[str, str] = field(default_factory=dict[str, str])
+    _places: dict[str, list[BindAttr]] = field(default_factory=dict[str, list[BindAttr]])
+
+    def after(self, module: ModuleOp, name: str) -> None:
+        """Called after each pass of the compilation with the module that it left."""
+        if name == MATCHED:
+            self._match(module)
+        elif name == PLANNED:
+            self._compare(module)
+        elif name == TILED and self._chosen:
+            graft(module, self._chosen, self._regions, self._places)
+            verify(module)
+
+    def _match(self, module: ModuleOp) -> None:
+        regions = forms(module)
+        for kernel in self.kernels:
+            if kernel.program.arch != self.arch:
+                text = f"{kernel.name} is for {kernel.program.arch}, and this is for {self.arch}"
+                self._say("KernelSkipped", text, module)
+                continue
+            nearest: tuple[Difference, KernelOp] | None = None
+            count = 0
+            for region in regions:
+                found = match(kernel.pattern, region)
+                if isinstance(found, Difference):
+                    if nearest is None or found.depth > nearest[0].depth:
+                        nearest = found, region
+                    continue
+                count += 1
+                for one in instances(kernel, region, found):
+                    if isinstance(one, str):
+                        name = region.sym_name.data
+                        text = f"{kernel.name} does not run region @{name}: {one}"
+                        self._say("KernelSkipped", text, region)
+                    else:
+                        tried(one)
+                        self._matched.append(one)
+            if not count:
+                self._unmatched(kernel, nearest, module)
+
+    def _unmatched(
+        self, kernel: Registered, nearest: tuple[Difference, KernelOp] | None, module: ModuleOp
+    ) -> None:
+        if nearest is None:
+            self._say("KernelUnmatched", f"{kernel.name}: the program has no region", module)
+            return
+        difference, region = nearest
+        text = (
+            f"{kernel.name} computes no region of the program; the nearest is "
+            f"@{region.sym_name.data}: {difference.text}"
+        )
+        self._say("KernelUnmatched", text, difference.at)
+
+    def _compare(self, module: ModuleOp) -> None:
+        regions: dict[str, KernelOp] = {}
+        plans: dict[str, list[ScheduleOp]] = {}
+        for op in module.ops:
+            if isinstance(op, KernelOp) and not is_form(op):
+                regions[op.sym_name.data] = op
+            elif isinstance(op, ScheduleOp):
+                plans.setdefault(op.region.string_value(), []).append(op)
+                self._regions[op.kernel_name] = op.region.string_value()
+            elif isinstance(op, GraphOp):
+                places = Places.of(op)
+                for kernel in op.kernels():
+                    self._places[kernel.sym_name.data] = places.bindings(kernel)
+        won: dict[str, list[Ranked]] = {}
+        for instance in self._matched:
+            name = instance.region.sym_name.data
+            if name not in regions:
+                text = f"{instance.name}: the plan takes region @{name} apart"
+                self._say("KernelSkipped", text, module)
+                continue
+            region = regions[name]
+            found = ranked(instance, region, plans.get(name, []), self.sizes)
+            if isinstance(found, str):
+                text = f"{instance.name} does not run region @{name}: {found}"
+                self._say("KernelSkipped", text, region)
+                continue
+            self.record.append(found)
+            if found.won:
+                won.setdefault(name, []).append(found)
+                text = f"{instance.name} runs region @{name}: {found}"
+                self._say("KernelByHand", text, region)
+            else:
+                text = f"{instance.name} does not run region @{name}: {found}"
+                self._say("KernelSlower", text, region)
+        for name, rows in won.items():
+            # The fastest program first, and its variants in the order that it gives them.
+            best: dict[str, float] = {}
+            for row in rows:
+                own, time = row.instance.registered.name, row.by_hand.seconds
+                best[own] = min(time, best.get(own, time))
+            rows.sort(key=lambda row: best[row.instance.registered.name])
+            self._chosen[name] = [row.instance for row in rows]
+
+    @staticmethod
+    def _say(kind: str, text: str, at: Operation) -> None:
+        show([Note(kind, text, at)])
+
+
+def with_kernels(job: Compilation, path: str, sizes: Mapping[str, int]) -> ByHand:
+    """Have ``job``, which has not run yet, use the kernels of the Python file ``path``.
+
+    ``sizes`` are those of some symbols, at which kernels and plans are compared; others are taken
+    as 1024, or what conditions allow.  What becomes of each kernel is said in remarks:
+    ``KernelByHand``, ``KernelSlower``, ``KernelUnmatched``, ``KernelSkipped``.
+
+    Raises PolycError: ``BadReplacement`` and ``PythonFailed`` as ``registered`` does,
+    ``UnknownSymbol`` for a size of no symbol; while the job runs, ``WrongKernel`` and ``NoTrial``.
+    """
+    programs = list(graphs(job.module))
+    if not programs:
+        raise PolycError(
+            "Usage",
+            "--kernels is about a program of the frontend, and the text has no frontend.graph",
+            job.module,
+        )
+    check_names(sizes, programs, job.module)
+    by_hand = ByHand(registered(path), job.arch, sizes)
+    before = job.after
+
+    def after(module: ModuleOp, name: str) -> None:
+        by_hand.after(module, name)
+        if before is not None:
+            before(module, name)
+
+    job.after = after
+    return by_hand
