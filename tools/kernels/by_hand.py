@@ -1,8 +1,8 @@
 """A compilation with kernels written by hand: matched, tried, compared, and put in where they win.
 
 The stages of the compilation stay as they are; ``ByHand`` looks at the module between its passes.
-Regions are matched before softmax is joined, plans are compared when they are chosen, and the
-kernels are put in where regions have become tiles.
+Regions are matched before softmax is joined; where plans have become tiles, their kernels and those
+by hand are compared, and the faster ones put in.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.gpu.types import BindAttr
-from polyc.dialects.plan import ScheduleOp, is_form
+from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import GraphOp, KernelOp
 from polyc.lowering.region_to_gpu import Places
 from polyc.passes.pipeline import STAGES
-from polyc.rewriting.driver import verify
+from polyc.rewriting.driver import copied, verify
 from polyc.rewriting.notes import Note, show
 from polyc.rewriting.region.matching import Difference, match
 from polyc.tools.kernels.graft import graft
 from polyc.tools.kernels.instance import Instance, instances
-from polyc.tools.kernels.ranking import Ranked, ranked
+from polyc.tools.kernels.ranking import Launched, Ranked, ranked
 from polyc.tools.kernels.regions import MATCHED, forms
 from polyc.tools.kernels.registered import Registered, registered
 from polyc.tools.kernels.trial import tried
@@ -42,8 +43,8 @@ TILED = "region-to-gpu"
 class ByHand:
     """The kernels of one file on the way of one compilation.
 
-    ``sizes`` are those at which kernels and plans are compared.  ``record`` has, once the plans are
-    there, what was compared, in order.
+    ``sizes`` are those at which kernels and plans are compared.  ``record`` has, once regions are
+    tiles, what was compared, in order.
     """
 
     kernels: list[Registered]
@@ -51,8 +52,11 @@ class ByHand:
     sizes: Mapping[str, int]
     record: list[Ranked] = field(default_factory=list[Ranked])
     _matched: list[Instance] = field(default_factory=list[Instance])
-    _chosen: dict[str, list[Instance]] = field(default_factory=dict[str, list[Instance]])
-    _regions: dict[str, str] = field(default_factory=dict[str, str])
+    _planned: ModuleOp | None = None
+    _planned_regions: dict[str, KernelOp] = field(default_factory=dict[str, KernelOp])
+    _schedules: dict[str, list[ScheduleOp]] = field(default_factory=dict[str, list[ScheduleOp]])
+    _owners: dict[str, str] = field(default_factory=dict[str, str])
+    """Of each kernel that a plan makes, the region."""
     _places: dict[str, list[BindAttr]] = field(default_factory=dict[str, list[BindAttr]])
 
     def after(self, module: ModuleOp, name: str) -> None:
@@ -60,9 +64,9 @@ class ByHand:
         if name == MATCHED:
             self._match(module)
         elif name == PLANNED:
-            self._compare(module)
-        elif name == TILED and self._chosen:
-            graft(module, self._chosen, self._regions, self._places)
+            self._plans(module)
+        elif name == TILED and (chosen := self._compare(module)):
+            graft(module, chosen, self._owners, self._places)
             verify(module)
 
     def _match(self, module: ModuleOp) -> None:
@@ -105,28 +109,31 @@ class ByHand:
         )
         self._say("KernelUnmatched", text, difference.at)
 
-    def _compare(self, module: ModuleOp) -> None:
-        regions: dict[str, KernelOp] = {}
-        plans: dict[str, list[ScheduleOp]] = {}
-        for op in module.ops:
-            if isinstance(op, KernelOp) and not is_form(op):
-                regions[op.sym_name.data] = op
+    def _plans(self, module: ModuleOp) -> None:
+        """Keep the regions with their plans, which become tiles together."""
+        self._planned = copied(module)
+        for op in self._planned.ops:
+            if isinstance(op, KernelOp):
+                self._planned_regions[op.sym_name.data] = op
             elif isinstance(op, ScheduleOp):
-                plans.setdefault(op.region.string_value(), []).append(op)
-                self._regions[op.kernel_name] = op.region.string_value()
+                self._schedules.setdefault(op.region.string_value(), []).append(op)
+                self._owners[op.kernel_name] = op.region.string_value()
             elif isinstance(op, GraphOp):
                 places = Places.of(op)
                 for kernel in op.kernels():
                     self._places[kernel.sym_name.data] = places.bindings(kernel)
+
+    def _compare(self, module: ModuleOp) -> dict[str, list[Instance]]:
+        """For each region the variants that are faster than its plans, in order of preference."""
+        derived = _launched(module)
         won: dict[str, list[Ranked]] = {}
         for instance in self._matched:
             name = instance.region.sym_name.data
-            if name not in regions:
-                text = f"{instance.name}: the plan takes region @{name} apart"
-                self._say("KernelSkipped", text, module)
+            if (region := self._planned_regions.get(name)) is None:
+                text = f"{instance.name} does not run region @{name}: its plan takes it apart"
+                self._say("KernelSkipped", text, instance.region)
                 continue
-            region = regions[name]
-            found = ranked(instance, region, plans.get(name, []), self.sizes)
+            found = ranked(instance, region, self._schedules.get(name, []), derived, self.sizes)
             if isinstance(found, str):
                 text = f"{instance.name} does not run region @{name}: {found}"
                 self._say("KernelSkipped", text, region)
@@ -134,11 +141,11 @@ class ByHand:
             self.record.append(found)
             if found.won:
                 won.setdefault(name, []).append(found)
-                text = f"{instance.name} runs region @{name}: {found}"
-                self._say("KernelByHand", text, region)
+                self._say("KernelByHand", f"{instance.name} runs region @{name}: {found}", region)
             else:
                 text = f"{instance.name} does not run region @{name}: {found}"
                 self._say("KernelSlower", text, region)
+        chosen: dict[str, list[Instance]] = {}
         for name, rows in won.items():
             # The fastest program first, and its variants in the order that it gives them.
             best: dict[str, float] = {}
@@ -146,11 +153,23 @@ class ByHand:
                 own, time = row.instance.registered.name, row.by_hand.seconds
                 best[own] = min(time, best.get(own, time))
             rows.sort(key=lambda row: best[row.instance.registered.name])
-            self._chosen[name] = [row.instance for row in rows]
+            chosen[name] = [row.instance for row in rows]
+        return chosen
 
     @staticmethod
     def _say(kind: str, text: str, at: Operation) -> None:
         show([Note(kind, text, at)])
+
+
+def _launched(module: ModuleOp) -> dict[str, Launched]:
+    """Each kernel of a module of tiles, by its name, and one of its launches."""
+    found: dict[str, Launched] = {}
+    for op in module.ops:
+        if isinstance(op, GpuModuleOp):
+            kernels = {k.sym_name.data: k for k in op.kernels()}
+            for launch in op.dispatch().launches():
+                found.setdefault(launch.kernel_name, (launch, kernels[launch.kernel_name]))
+    return found
 
 
 def with_kernels(job: Compilation, path: str, sizes: Mapping[str, int]) -> ByHand:
