@@ -8,8 +8,10 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import StringAttr
 
+from polyc.cost.time import TYPICAL
 from polyc.dialects.common.arch import ARCHS, arch_names
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.tools.commands.inputs import add_kernels, use_kernels
 from polyc.tools.pipeline import DUMPS, Compilation, add_file_arguments, dump_text
 from polyc.tools.printing import module_text
 from polyc.tools.sizes import given_sizes
@@ -32,6 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_kernels(parser)
     parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a size at which kernels by hand are compared with plans (may be repeated); "
+        f"a symbol without one is taken as {TYPICAL}",
+    )
+    parser.add_argument(
         "--dump", default="", help=f"layers to write, with commas between: {','.join(DUMPS)}"
     )
     parser.add_argument("--dump-dir", default="polyc-dump", help="the folder for --dump")
@@ -53,7 +63,10 @@ def main(args: argparse.Namespace) -> int:
     job = Compilation.of_file(args.file, args.arch or next(iter(ARCHS)), steps, args.program)
     job.arch = own_arch(job, args.arch)
     job.plan = args.plan
-    use_kernels(job, args)
+    sizes = given_sizes(args.set)
+    if sizes and args.kernels is None:
+        raise PolycError("Usage", "--set is about kernels by hand; give their file by --kernels")
+    use_kernels(job, args.kernels, sizes)
     job.keep = {DUMPS[name][0] for name in dumps}
     # What was reached is written even when a later stage fails: that is when it is read.
     try:
@@ -78,34 +91,6 @@ def main(args: argparse.Namespace) -> int:
     if output != "-":
         steps.say(f"wrote {output}, {len(data)} bytes")
     return 0
-
-
-def add_kernels(parser: argparse.ArgumentParser) -> None:
-    """The options of kernels written by hand."""
-    parser.add_argument(
-        "--kernels",
-        metavar="FILE",
-        help="a Python file of tile programs that say what they replace; where one computes a "
-        "region of the program and is faster than its plans by the model, it runs",
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a size at which these kernels are compared with plans (may be repeated)",
-    )
-
-
-def use_kernels(job: Compilation, args: argparse.Namespace) -> None:
-    """What ``--kernels`` asks for.  Raises PolycError as ``with_kernels`` does."""
-    sizes = given_sizes(args.set)
-    if args.kernels is not None:
-        from polyc.tools.kernels.by_hand import with_kernels
-
-        with_kernels(job, args.kernels, sizes)
-    elif sizes:
-        raise PolycError("Usage", "--set is for kernels by hand; give their file by --kernels")
 
 
 def own_arch(job: Compilation, asked: str | None) -> str:

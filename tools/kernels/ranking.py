@@ -52,8 +52,8 @@ class Ranked:
         compared = "no faster" if share < MARGIN else f"{share:.0%} {word}"
         where = f" at {sizes_text(self.sizes)}" if self.sizes else ""
         return (
-            f"{microseconds(hand):g} us by the model{where}, {compared} than plan {self.plan!r} with "
-            f"{microseconds(plan):g}"
+            f"{microseconds(hand):g} us by the model{where}, {compared} than the "
+            f"{microseconds(plan):g} us of plan {self.plan!r}"
         )
 
 
