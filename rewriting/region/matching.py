@@ -17,6 +17,7 @@ from itertools import permutations
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from polyc.dialects.common.dim import Assumption
+from polyc.dialects.common.numbers import number_text
 from polyc.dialects.region import (
     BinaryOp,
     BroadcastInDimOp,
@@ -65,7 +66,7 @@ class Match:
     """How a pattern lies in a region.
 
     ``tensors``  for each tensor of the pattern, inputs and then outputs, the target's, by position
-    ``symbols``  for each symbol of the pattern, its size in the target's symbols
+    ``symbols``  for each symbol of the pattern's tensors, its size in the target's symbols
     ``facts``    what the pattern assumes, in the target's symbols; the target need not promise it
     """
 
@@ -296,10 +297,6 @@ class _Search:
             return None
         inputs = [state.tensors[i] for i in range(first)]
         tensors = (*inputs, *(second + j for j in order))
-        extra = [i for i in range(second) if i not in inputs]
-        if extra:
-            self._differs(state, f"the pattern has nothing for its {self._input(extra[0])}", None)
-            return None
         for number, binding in enumerate(self.sizes.bindings(tensors)):
             if number >= MOST:
                 break
@@ -359,7 +356,7 @@ def _named(op: Operation) -> str:
     """An op as a sentence names it."""
     match op:
         case ConstantOp():
-            return f"{op.name} {op.number}"
+            return f"{op.name} {number_text(op.number, op.value.type)}"
         case ReduceOp():
             return f"{op.name} {op.fn.data} in {op.accumulator}"
         case UnaryOp() | BinaryOp() | CompareOp():

@@ -49,14 +49,16 @@ class Sizes:
         return size.substitute({s: Dim.sym(OWN + s) for s in size.symbols()})
 
     def named(self, bindings: Bindings) -> dict[str, Dim]:
-        """Bindings under the pattern's own names."""
-        return {s: bindings[OWN + s] for s in self.pattern.symbol_names}
+        """Bindings under the pattern's own names; what no tensor's size has is not there."""
+        names = self.pattern.symbol_names
+        return {s: bindings[OWN + s] for s in names if OWN + s in bindings}
 
     def facts(self, bindings: Bindings) -> tuple[Assumption, ...]:
-        """What the pattern assumes, in the target's symbols."""
+        """What the pattern assumes of its sizes, in the target's symbols."""
         return tuple(
             Assumption(self._dim(fact.expr).substitute(bindings), fact.kind)
             for fact in self.pattern.facts
+            if all(OWN + s in bindings for s in fact.expr.symbols())
         )
 
     # What symbols stand for
@@ -147,11 +149,20 @@ class Sizes:
             if len(known) == before and len(still) == len(waiting):
                 break
             waiting = still
-        missing = [s for s in self.pattern.symbol_names if OWN + s not in known]
+        missing = [s for s in self._needed(known) if OWN + s not in known]
         if missing:
             self._refuse(f"no tensor tells how large {missing[0]} of the pattern is")
         else:
             yield known
+
+    def _needed(self, known: Bindings) -> list[str]:
+        """The symbols that sizes of tensors have, and those that assumptions relate to them."""
+        found = [s for kind in self.pattern.tensors for size in kind.shape for s in size.symbols()]
+        for fact in self.pattern.facts:
+            symbols = fact.expr.symbols()
+            if any(OWN + s in known for s in symbols):
+                found += symbols
+        return found
 
     def _refuse(self, text: str) -> None:
         self.unbound = self.unbound or text
@@ -261,8 +272,8 @@ class Sizes:
             AffineDimExpr(places[axes[label]]) for label in val_type(ours.result).labels
         ]
         names = self.target.symbol_names
-        sizes = [bindings[OWN + s] for s in self.pattern.symbol_names]
-        return dims, [size.as_affine(names) for size in sizes]
+        sizes = [bindings.get(OWN + s) for s in self.pattern.symbol_names]
+        return dims, [None if size is None else size.as_affine(names) for size in sizes]
 
     def _moved(
         self,

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 
+from polyc.cost.time import microseconds
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.gpu.types import BindAttr
@@ -74,7 +74,7 @@ class ByHand:
         for kernel in self.kernels:
             if kernel.program.arch != self.arch:
                 text = f"{kernel.name} is for {kernel.program.arch}, and this is for {self.arch}"
-                self._say("KernelSkipped", text, module)
+                show([Note("KernelSkipped", text, module)])
                 continue
             nearest: tuple[Difference, KernelOp] | None = None
             count = 0
@@ -89,7 +89,7 @@ class ByHand:
                     if isinstance(one, str):
                         name = region.sym_name.data
                         text = f"{kernel.name} does not run region @{name}: {one}"
-                        self._say("KernelSkipped", text, region)
+                        show([Note("KernelSkipped", text, region)])
                     else:
                         tried(one)
                         self._matched.append(one)
@@ -100,14 +100,14 @@ class ByHand:
         self, kernel: Registered, nearest: tuple[Difference, KernelOp] | None, module: ModuleOp
     ) -> None:
         if nearest is None:
-            self._say("KernelUnmatched", f"{kernel.name}: the program has no region", module)
+            show([Note("KernelUnmatched", f"{kernel.name}: the program has no region", module)])
             return
         difference, region = nearest
         text = (
             f"{kernel.name} computes no region of the program; the nearest is "
             f"@{region.sym_name.data}: {difference.text}"
         )
-        self._say("KernelUnmatched", text, difference.at)
+        show([Note("KernelUnmatched", text, difference.at)])
 
     def _plans(self, module: ModuleOp) -> None:
         """Keep the regions with their plans, which become tiles together."""
@@ -131,34 +131,52 @@ class ByHand:
             name = instance.region.sym_name.data
             if (region := self._planned_regions.get(name)) is None:
                 text = f"{instance.name} does not run region @{name}: its plan takes it apart"
-                self._say("KernelSkipped", text, instance.region)
+                show([Note("KernelSkipped", text, instance.region)])
                 continue
             found = ranked(instance, region, self._schedules.get(name, []), derived, self.sizes)
             if isinstance(found, str):
                 text = f"{instance.name} does not run region @{name}: {found}"
-                self._say("KernelSkipped", text, region)
+                show([Note("KernelSkipped", text, region)])
                 continue
             self.record.append(found)
             if found.won:
                 won.setdefault(name, []).append(found)
-                self._say("KernelByHand", f"{instance.name} runs region @{name}: {found}", region)
             else:
                 text = f"{instance.name} does not run region @{name}: {found}"
-                self._say("KernelSlower", text, region)
-        chosen: dict[str, list[Instance]] = {}
-        for name, rows in won.items():
-            # The fastest program first, and its variants in the order that it gives them.
-            best: dict[str, float] = {}
-            for row in rows:
-                own, time = row.instance.registered.name, row.by_hand.seconds
-                best[own] = min(time, best.get(own, time))
-            rows.sort(key=lambda row: best[row.instance.registered.name])
-            chosen[name] = [row.instance for row in rows]
-        return chosen
+                show([Note("KernelSlower", text, region)])
+        return {name: self._preferred(name, rows) for name, rows in won.items()}
 
-    @staticmethod
-    def _say(kind: str, text: str, at: Operation) -> None:
-        show([Note(kind, text, at)])
+    def _preferred(self, region: str, rows: list[Ranked]) -> list[Instance]:
+        """The fastest program first, and its variants in the order that it gives them.
+
+        What another one leaves no sizes for is not there.
+        """
+        best: dict[str, float] = {}
+        for row in rows:
+            own, time = row.instance.registered.name, row.by_hand.seconds
+            best[own] = min(time, best.get(own, time))
+        kept: list[Ranked] = []
+        for row in sorted(rows, key=lambda row: best[row.instance.registered.name]):
+            name, at = row.instance.name, self._planned_regions[region]
+            before = next((other for other in kept if _covers(other.instance, row.instance)), None)
+            if before is None:
+                kept.append(row)
+                show([Note("KernelByHand", f"{name} runs region @{region}: {row}", at)])
+                continue
+            text = (
+                f"{name} does not run region @{region}: {before.instance.name} takes all of its "
+                f"sizes, with {microseconds(before.by_hand.seconds):g} us by the model for its "
+                f"{microseconds(row.by_hand.seconds):g}"
+            )
+            show([Note("KernelSlower", text, at)])
+        return [row.instance for row in kept]
+
+
+def _covers(first: Instance, second: Instance) -> bool:
+    """Whether a variant takes all sizes and addresses that another one takes."""
+    mine, theirs = first.launch, second.launch
+    aligned = zip(mine.alignments, theirs.alignments, strict=True)
+    return set(mine.facts.data) <= set(theirs.facts.data) and all(a <= b for a, b in aligned)
 
 
 def _launched(module: ModuleOp) -> dict[str, Launched]:

@@ -91,7 +91,7 @@ def _registered(program: Program) -> Registered:
     region = _region(program, graph)
     names = [n.data for n in region.arg_names]
     for spec in graph.inputs:
-        if spec.name not in names:
+        if spec.name not in names or not region.ins[names.index(spec.name)].uses.get_length():
             raise _bad(program, f"its pattern does not use the input {spec.name}; leave it out")
     outputs = [n.data for n in region.res_names]
     tensors = (
