@@ -49,8 +49,11 @@ REGISTERS = 72
 
 WIDE = 168
 
-SAMPLES = 8
+SAMPLES = 16
 """Blocks that are looked at, and tiles of a block that goes through several."""
+
+GOLDEN = 0.6180339887
+"""Steps by which samples are spread evenly, and never in step with what repeats over the grid."""
 
 
 def tiles_time(
@@ -117,8 +120,8 @@ class _Count:
         self.work.overlapped = len(set(loops)) < len(loops)
         self._depth = 0
         self._first = True
-        chosen = sorted({self.blocks * (2 * i + 1) // (2 * SAMPLES) for i in range(SAMPLES)})
-        for number, block in enumerate(chosen if self.blocks else ()):
+        chosen = _samples(self.blocks)
+        for number, block in enumerate(chosen):
             self.block, self.rank = block, number % kernel.cluster_size
             self.values: dict[SSAValue, int] = {}
             for arg, binding in zip(kernel.body.block.args, kernel.bindings, strict=True):
@@ -213,10 +216,11 @@ class _Count:
         )
         shares = 1 if op.shares is None else op.shares.value.data
         self.work.blocks = max(self.work.blocks, float(tiles))
-        each = times * tiles / max(1, self.blocks) / shares / SAMPLES
+        chosen = _samples(tiles)
+        each = times * tiles / max(1, self.blocks) / shares / max(1, len(chosen))
         self.values[op.ordinal] = 0
-        for i in range(SAMPLES):
-            self._place(op.coordinates, op.sizes, op.tile.data, tiles * (2 * i + 1) // 2 // SAMPLES)
+        for tile in chosen:
+            self._place(op.coordinates, op.sizes, op.tile.data, tile)
             self._block(op.body.block, each)
 
     def _loop(
@@ -346,6 +350,13 @@ class _Count:
                 return
         if found is not None:
             self.values[op.results[0]] = found
+
+
+def _samples(count: int) -> list[int]:
+    """Some of so many blocks or tiles; all of them where they are few."""
+    if count <= SAMPLES:
+        return list(range(count))
+    return [int(count * ((0.5 + i * GOLDEN) % 1)) for i in range(SAMPLES)]
 
 
 COMPARED: Sequence[Callable[[int, int], bool]] = (

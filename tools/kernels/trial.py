@@ -15,7 +15,7 @@ def tried(instance: Instance) -> list[str]:
     """The sizes at which a variant gave what its region does, as sentences name them.
 
     It runs in the simulator, which finds races too, on every kind of random inputs at the smallest
-    sizes and on uniform ones at the others.  Where the region is too large for that, its pattern is
+    sizes, and on uniform ones and some with NaN and infinities at the others.  Where the region is too large for that, its pattern is
     played in its place.  Raises PolycError: ``WrongKernel`` at the program,
     with the sizes, the inputs and the element; ``NoTrial``; what its own lowering refuses.
     """
@@ -32,7 +32,7 @@ def tried(instance: Instance) -> list[str]:
     verify(instance.module)
     module = finished(instance.module)
     for number, symbols in enumerate(sizes):
-        draws = None if number == 0 else ("uniform",)
+        draws = ("uniform", "special") if number else None
         for expected in Expected.of_each_draw(signature, symbols, draws=draws):
             result = simulate(module, expected.inputs, expected.symbols)
             try:
