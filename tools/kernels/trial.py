@@ -15,9 +15,11 @@ def tried(instance: Instance) -> list[str]:
     """The sizes at which a variant gave what its region does, as sentences name them.
 
     It runs in the simulator, which finds races too, on every kind of random inputs at the smallest
-    sizes, and on uniform ones and some with NaN and infinities at the others.  Where the region is too large for that, its pattern is
-    played in its place.  Raises PolycError: ``WrongKernel`` at the program,
-    with the sizes, the inputs and the element; ``NoTrial``; what its own lowering refuses.
+    sizes, and on uniform ones and some with NaN and infinities at the others.  Where the region is
+    too large for that, its pattern is played in its place.
+
+    Raises PolycError: ``WrongKernel`` at the program, with the sizes, the inputs and the element;
+    ``NoTrial``; what its own lowering refuses.
     """
     from polyc.playback.gpu import simulate
 

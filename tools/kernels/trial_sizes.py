@@ -29,7 +29,7 @@ TRIED = 40000
 
 
 def trial_sizes(instance: Instance) -> list[Sizes]:
-    """Sizes within the conditions of a variant: less than a tile, and several with a tail.
+    """Sizes within the conditions of a variant: less than a tile, and several tiles with a tail.
 
     And none of what is summed, where the conditions allow it.  Raises PolycError ``NoTrial`` where
     no small sizes satisfy the conditions.
@@ -43,14 +43,17 @@ def trial_sizes(instance: Instance) -> list[Sizes]:
     for small in _fitting(region, symbols, pools, facts):
         found.append(small)
         break
-    several = [
-        [*(tiles[s] + more for more in _rotated(BEYOND, i) if s in tiles), *_rotated(SMALL, i)]
-        for i, s in enumerate(symbols)
-    ]
-    for large in _fitting(region, symbols, several, facts):
-        if large not in found:
-            found.append(large)
-        break
+    for turn in range(max((len(own) for own in tiles.values()), default=1)):
+        several: list[list[int]] = []
+        for i, symbol in enumerate(symbols):
+            own = tiles.get(symbol, [])
+            tile = own[min(turn, len(own) - 1)] if own else None
+            beyond = [] if tile is None else [tile + more for more in _rotated(BEYOND, i)]
+            several.append([*beyond, *_rotated(SMALL, i)])
+        for large in _fitting(region, symbols, several, facts):
+            if large not in found:
+                found.append(large)
+            break
     if not found:
         wanted = ", ".join(map(str, facts))
         raise PolycError(
@@ -114,12 +117,13 @@ def _elements(region: KernelOp, sizes: Mapping[str, int]) -> int:
 # How far a kernel's tiles go -----------------------------------------------------------
 
 
-def _tiles(instance: Instance) -> Sizes:
+def _tiles(instance: Instance) -> dict[str, list[int]]:
     """For each symbol that the kernel cuts, the points from where on there are several tiles.
 
-    Of a product of symbols one is cut, and the others stay small.
+    Where the grid and the body speak of unlike tiles, both are there.  Of a product of symbols one
+    is cut, and the others stay small.
     """
-    found: Sizes = {}
+    found: dict[str, list[int]] = {}
     for launch in instance.launch.launches():
         for size in launch.grid.data:
             for mono, _ in size.terms:
@@ -141,8 +145,8 @@ def _tiles(instance: Instance) -> Sizes:
     return found
 
 
-def _note(found: Sizes, size: Dim, tile: int) -> None:
+def _note(found: dict[str, list[int]], size: Dim, tile: int) -> None:
     for mono, _ in size.terms:
         names = [atom for atom in mono if isinstance(atom, str)]
-        if names:
-            found[names[-1]] = max(found.get(names[-1], 0), tile)
+        if names and tile not in found.setdefault(names[-1], []):
+            found[names[-1]].append(tile)
