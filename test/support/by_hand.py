@@ -8,6 +8,7 @@ from polyc.dialects.region import KernelOp
 from polyc.passes.pipeline import build
 from polyc.rewriting.region.matching import Match, match
 from polyc.test.support.gpu_text import parsed
+from polyc.test.support.root import ROOT
 from polyc.tools.kernels.instance import Instance, instances
 from polyc.tools.kernels.regions import PASSES, forms
 from polyc.tools.kernels.registered import Registered, registered
@@ -111,3 +112,20 @@ def instance(file: Path, target: KernelOp) -> Instance:
     (found,) = variants(own, target)
     assert isinstance(found, Instance), found
     return found
+
+
+def product_file(path: Path, tile: str = "(128, 64)") -> Path:
+    """A file of one tile program for ``product``: the example without its bias."""
+    text = (ROOT / "examples" / "kernels" / "gemm.py").read_text("utf-8")
+    for old, new in (
+        ("((128, 192), (128, 128))", f"({tile},)"),
+        ("        bias: T.Tensor[N, T.f16],\n", ""),
+        ("acc[i, j] + T.cast(bias[j + n0], T.f32)", "acc[i, j]"),
+        ("../gemm_bias_relu.mlir", "product.mlir"),
+    ):
+        assert old in text, old
+        text = text.replace(old, new)
+    (path / "product.mlir").write_text(product(), "utf-8")
+    file = path / "product_by_hand.py"
+    file.write_text(text, "utf-8")
+    return file
