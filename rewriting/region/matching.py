@@ -16,6 +16,7 @@ from itertools import permutations
 
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
+from polyc.affine.isl import IslLimitExceeded
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.common.numbers import number_text
 from polyc.dialects.region import (
@@ -44,6 +45,9 @@ COMMUTATIVE = ("add", "mul", "max", "min", "eq", "ne")
 
 MOST = 256
 """Ways to pair the parts of two regions that are tried."""
+
+STEPS = 50000
+"""Pairs of values that are looked at until a search is given up."""
 
 Axes = tuple[tuple[str, str], ...]
 """The pattern's axes in scope, each with the target's, in order of their names."""
@@ -104,7 +108,11 @@ def match(pattern: KernelOp, target: KernelOp) -> Match | Difference:
     at all sizes that the target's assumptions and ``facts`` allow, but for the order of sums and
     the sign of a zero of ``max`` and ``min``, which no op defines.
     """
-    return _Search(pattern, target).run()
+    search = _Search(pattern, target)
+    try:
+        return search.run()
+    except IslLimitExceeded as error:
+        return Difference(f"isl gives up on its sizes: {error}", target)
 
 
 class _Search:
@@ -113,6 +121,7 @@ class _Search:
         self.own = {**_own_axes(pattern), **_own_axes(target)}
         self.sketch = {**_sketches(pattern), **_sketches(target)}
         self.sizes = Sizes(pattern, target)
+        self._steps = 0
         self._deepest = -1
         self._difference = Difference("nothing in common", target)
 
@@ -173,6 +182,10 @@ class _Search:
         stack = [_State(tuple(goals), extents=tuple(extents))]
         while stack:
             state = stack.pop()
+            self._steps += 1
+            if self._steps > STEPS:
+                self._differs(state, f"more than {STEPS} steps to compare it", None, STEPS)
+                return
             if not state.goals:
                 yield state
                 continue

@@ -129,3 +129,32 @@ def product_file(path: Path, tile: str = "(128, 64)") -> Path:
     file = path / "product_by_hand.py"
     file.write_text(text, "utf-8")
     return file
+
+
+SEQUENCE = '''
+import polyc.tile as T
+
+M, N = T.sizes("M", "N")
+
+
+@T.program(arch="sm_90a", replaces="""{pattern}""")
+def twice(X: T.Tensor[M, N, T.f32], b: T.Tensor[N, T.f32], Y: T.Out[M, N, T.f32]):
+    with T.sequence("both", when="M >= 1"):
+        kept = T.workspace("kept", (M, N), T.f32)
+        for name, source, target in (("twice_first", X, kept), ("second", kept, Y)):
+            with T.kernel(name, threads=128, grid=[T.ceildiv(M, 4), T.ceildiv(N, 128)]):
+                i0, j0 = T.tile_coordinates(M, N, tile=(4, 128), raster="row", group=1)
+                x = T.alloc_fragment((4, 128), T.f32)
+                T.copy(source[i0, j0], x)
+                with T.parallel(x, origin=(i0, j0)) as (i, j):
+                    x[i, j] = x[i, j] + b[j + j0] if source is X else T.max(x[i, j], 0.0)
+                T.copy(x, target[i0, j0])
+'''
+
+
+def sequence_file(path: Path, last: str = "T.max(x[i, j], 0.0)") -> Path:
+    """A file of one tile program for ``add_relu``, of two launches with a workspace between."""
+    file = path / "sequence_by_hand.py"
+    text = SEQUENCE.format(pattern=add_relu())
+    file.write_text(text.replace("T.max(x[i, j], 0.0)", last), "utf-8")
+    return file

@@ -28,7 +28,7 @@ from polyc.tools.kernels.instance import Instance, instances
 from polyc.tools.kernels.ranking import Launched, Ranked, ranked
 from polyc.tools.kernels.regions import MATCHED, forms
 from polyc.tools.kernels.registered import Registered, registered
-from polyc.tools.kernels.trial import tried
+from polyc.tools.kernels.trial import refused, tried
 from polyc.tools.pipeline import Compilation, graphs
 from polyc.tools.sizes import check_names
 
@@ -52,6 +52,7 @@ class ByHand:
     sizes: Mapping[str, int]
     record: list[Ranked] = field(default_factory=list[Ranked])
     _matched: list[Instance] = field(default_factory=list[Instance])
+    _tried: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
     _planned: ModuleOp | None = None
     _planned_regions: dict[str, KernelOp] = field(default_factory=dict[str, KernelOp])
     _schedules: dict[str, list[ScheduleOp]] = field(default_factory=dict[str, list[ScheduleOp]])
@@ -86,13 +87,16 @@ class ByHand:
                     continue
                 count += 1
                 for one in instances(kernel, region, found):
-                    if isinstance(one, str):
+                    why = one if isinstance(one, str) else refused(one)
+                    if isinstance(one, str) or why is not None:
                         name = region.sym_name.data
-                        text = f"{kernel.name} does not run region @{name}: {one}"
+                        text = f"{kernel.name} does not run region @{name}: {why}"
                         show([Note("KernelSkipped", text, region)])
-                    else:
+                        continue
+                    if one.key not in self._tried:
                         tried(one)
-                        self._matched.append(one)
+                        self._tried.add(one.key)
+                    self._matched.append(one)
             if not count:
                 self._unmatched(kernel, nearest, module)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.ir import Operation
 
 from polyc.dialects.common.dim import AssumptionsAttr
-from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
+from polyc.dialects.gpu.launches import LaunchOp, SequenceOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.gpu.types import BindAttr
 from polyc.rewriting.driver import copied, located
@@ -44,14 +44,61 @@ def graft(
             _into_sequences(op, own, regions, places)
 
 
+class _Names:
+    """The kernels by hand of a module, each there once, under names that nothing else has."""
+
+    def __init__(self, module: GpuModuleOp) -> None:
+        self.module = module
+        self._taken = {k.sym_name.data for k in module.kernels()}
+        self._taken |= {v.variant_name for v in module.dispatch().variants()}
+        self._names: dict[tuple[str, str, str], str] = {}
+
+    def free(self, name: str) -> str:
+        """``name``, with a number where it is taken; it is taken from then on."""
+        found, number = name, 1
+        while found in self._taken:
+            number += 1
+            found = f"{name}_{number}"
+        self._taken.add(found)
+        return found
+
+    def of(self, instance: Instance, kernel: str) -> str:
+        """What a kernel of an instance is called here."""
+        return self._names[self._key(instance, kernel)]
+
+    @staticmethod
+    def _key(instance: Instance, kernel: str) -> tuple[str, str, str]:
+        return instance.region.sym_name.data, instance.registered.name, kernel
+
+    def add(self, instance: Instance, tensors: Sequence[BindAttr] | None = None) -> None:
+        """Put the kernels of an instance into the module; ``tensors`` are what it binds there.
+
+        Variants of one program that run one kernel share it.
+        """
+        for kernel in instance.module.kernels():
+            key = self._key(instance, kernel.sym_name.data)
+            if key in self._names:
+                continue
+            new = copied(kernel)
+            self._names[key] = self.free(kernel.sym_name.data)
+            new.sym_name = StringAttr(self._names[key])
+            if tensors is not None:
+                new.bindings = ArrayAttr(_bound(b, tensors) for b in kernel.bindings)
+            self.module.body.block.insert_op_before(new, self.module.dispatch())
+
+
 def _before_all(module: GpuModuleOp, chosen: Sequence[Instance]) -> None:
     """The variants of the only region of a program, as variants of the program."""
     dispatch = module.dispatch()
     first = dispatch.body.block.first_op
+    names = _Names(module)
     for instance in chosen:
-        for kernel in instance.module.kernels():
-            module.body.block.insert_op_before(copied(kernel), dispatch)
+        names.add(instance)
         launch = copied(instance.launch)
+        if isinstance(launch, SequenceOp):
+            launch.sym_name = StringAttr(names.free(launch.sym_name.data))
+        for op in launch.launches():
+            op.kernel = SymbolRefAttr(names.of(instance, op.kernel_name))
         if first is None:
             dispatch.body.block.add_op(launch)
         else:
@@ -70,12 +117,10 @@ def _into_sequences(
     alone.
     """
     dispatch = module.dispatch()
+    names = _Names(module)
     for region, instances in chosen.items():
         for instance in instances:
-            for kernel in instance.module.kernels():
-                new = copied(kernel)
-                new.bindings = ArrayAttr(_bound(b, places[region]) for b in kernel.bindings)
-                module.body.block.insert_op_before(new, dispatch)
+            names.add(instance, places[region])
     rounds: list[dict[str, Instance]] = []
     for row in zip_longest(*chosen.values()):
         rounds.append(
@@ -86,17 +131,10 @@ def _into_sequences(
         )
     if len(chosen) > 1:
         rounds += [{region: one} for region, found in chosen.items() for one in found]
-    taken = {v.variant_name for v in dispatch.variants()}
     for variant in dispatch.variants():
         assert isinstance(variant, SequenceOp), "a graph of several regions runs sequences"
         for used in rounds:
-            name = f"{variant.variant_name}_by_hand"
-            number = 1
-            while name in taken:
-                number += 1
-                name = f"{variant.variant_name}_by_hand_{number}"
-            taken.add(name)
-            new = _replaced(variant, name, used, regions, places)
+            new = _replaced(variant, used, regions, places, names)
             dispatch.body.block.insert_op_before(new, variant)
 
 
@@ -108,10 +146,10 @@ def _bound(binding: BindAttr, tensors: Sequence[BindAttr]) -> BindAttr:
 
 def _replaced(
     variant: SequenceOp,
-    name: str,
     used: Mapping[str, Instance],
     regions: Mapping[str, str],
     places: Bindings,
+    names: _Names,
 ) -> SequenceOp:
     """A sequence with the launches of kernels by hand in place of those of their regions."""
     facts = dict.fromkeys(variant.when.data)
@@ -132,7 +170,7 @@ def _replaced(
         for op in by_hand.launches():
             group = None if op.cooperative is None else op.cooperative.data
             new = LaunchOp.of_sequence(
-                op.kernel_name,
+                names.of(used[region], op.kernel_name),
                 op.grid.data,
                 op.persistent is not None,
                 op.overlapped is not None,
@@ -140,5 +178,5 @@ def _replaced(
             )
             launches.append(located(new, op))
     ops = [*workspaces, *launches]
-    assert all(isinstance(op, WorkspaceOp | LaunchOp) for op in ops)
+    name = names.free(f"{variant.variant_name}_by_hand")
     return located(SequenceOp(name, AssumptionsAttr(tuple(facts)), align, ops), variant)

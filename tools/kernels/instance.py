@@ -30,21 +30,31 @@ from polyc.tools.kernels.registered import Registered
 class Instance:
     """One variant of a program in a region's place, as a module of its own with one variant.
 
-    The module's signature is the region's, its kernels have names that no other instance has.
-    ``region`` is the form of the region that was matched.
+    The module's signature is the region's.  ``region`` is the form of the region that was matched.
     """
 
     registered: Registered
-    variant: str
+    number: int
+    """Which of the program's variants it is."""
     region: KernelOp
+    match: Match
     module: GpuModuleOp
 
     @property
     def name(self) -> str:
         """The program, and which of its variants where it has several."""
-        count = len(self.registered.module.dispatch().variants())
-        own = self.registered.name
-        return own if count == 1 or self.variant == own else f"{own} ({self.variant})"
+        variants = self.registered.module.dispatch().variants()
+        own, variant = self.registered.name, variants[self.number].variant_name
+        return own if len(variants) == 1 or variant == own else f"{own} ({variant})"
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What a kernel is made of, but for the region's name: what is alike does alike."""
+        symbols = tuple((s, str(size)) for s, size in self.match.symbols.items())
+        tensors = tuple(map(str, self.region.tensors))
+        facts = (*self.region.facts, *self.launch.facts.data)
+        own = (self.registered.name, self.number)
+        return (*own, symbols, self.match.tensors, tensors, tuple(map(str, facts)))
 
     @property
     def launch(self) -> LaunchOp | SequenceOp:
@@ -59,7 +69,7 @@ def instances(registered: Registered, region: KernelOp, match: Match) -> list[In
     without those that the region's own assumptions imply.
     """
     made = _Making(registered, region, match)
-    return [made.variant(op) for op in registered.module.dispatch().variants()]
+    return [made.variant(i) for i in range(len(registered.module.dispatch().variants()))]
 
 
 def of_pattern(instance: Instance) -> Instance:
@@ -68,13 +78,10 @@ def of_pattern(instance: Instance) -> Instance:
     symbols = {s: Dim.sym(s) for s in pattern.symbol_names}
     count = len(pattern.ins) + len(pattern.outs)
     made = _Making(own, pattern, Match(tuple(range(count)), symbols, pattern.facts))
-    for op in own.module.dispatch().variants():
-        if op.variant_name == instance.variant:
-            found = made.variant(op)
-            # What some sizes of a pattern satisfy, some of its own do.
-            assert isinstance(found, Instance)
-            return found
-    raise AssertionError(f"{instance.variant} is no variant of {own.name}")
+    found = made.variant(instance.number)
+    # What some sizes of a region satisfy, some of its pattern's do.
+    assert isinstance(found, Instance)
+    return found
 
 
 class _Making:
@@ -87,17 +94,15 @@ class _Making:
     def _dim(self, size: Dim) -> Dim:
         return size.substitute(self.bindings)
 
-    def variant(self, op: LaunchOp | SequenceOp) -> Instance | str:
+    def variant(self, number: int) -> Instance | str:
+        op = self.registered.module.dispatch().variants()[number]
         stated = self.registered.module.assumptions.data
         conditions = self._needed((*op.facts.data, *stated, *self.registered.pattern.facts))
         if isinstance(conditions, str):
             return conditions
         prefix = re.sub(r"\W", "_", f"{self.region.sym_name.data}_{self.registered.name}")
         kernels = {k.sym_name.data: k for k in self.registered.module.kernels()}
-        names: dict[str, str] = {}
-        for launch in op.launches():
-            label = launch.kernel_name.removeprefix(self.registered.name).strip("_")
-            names[launch.kernel_name] = f"{prefix}_{label}" if label else prefix
+        names = self._names(prefix, [launch.kernel_name for launch in op.launches()])
         made = [self._kernel(kernels[old], new, prefix) for old, new in names.items()]
         tensors, outputs = self.region.tensors, len(self.region.outs)
         align = [1] * len(tensors)
@@ -118,7 +123,15 @@ class _Making:
             [*made, located(dispatch, self.registered.program.location)],
         )
         module.location = self.registered.program.location
-        return Instance(self.registered, op.variant_name, self.region, module)
+        return Instance(self.registered, number, self.region, self.match, module)
+
+    def _names(self, prefix: str, kernels: Sequence[str]) -> dict[str, str]:
+        """Names of a program's kernels in the region's place, shorter where they are told apart."""
+        own = self.registered.name
+        labels = {k: k.removeprefix(own).strip("_") for k in kernels}
+        if len(set(labels.values())) < len(labels):
+            labels = {k: k for k in kernels}
+        return {k: f"{prefix}_{label}" if label else prefix for k, label in labels.items()}
 
     def _needed(self, facts: Sequence[Assumption]) -> list[Assumption] | str:
         """The facts that the region does not promise; a sentence where one never holds."""

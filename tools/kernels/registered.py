@@ -48,8 +48,10 @@ def registered(path: str) -> list[Registered]:
     """The programs with a pattern that the Python file ``path`` has, in order.
 
     They stand at its top level, by themselves or in lists, tuples and dictionaries.  The file is
-    executed.  Raises PolycError: ``BadReplacement`` where there is none, or where a pattern is no
-    graph of one region with the program's tensors; ``PythonFailed``.
+    executed.
+
+    Raises PolycError: ``PythonFailed``; ``BadReplacement`` where there is none, where two have one
+    name, or where a pattern is no graph of one region with the program's tensors.
     """
     if not is_python(path):
         raise PolycError(
@@ -65,6 +67,10 @@ def registered(path: str) -> list[Registered]:
                 "@T.program(replaces=…) with the text or the path of a frontend.graph",
                 Place(path),
             )
+        names = [program.name for program in own]
+        for program in own:
+            if names.count(program.name) > 1:
+                raise _bad(program, "another program has its name; say name=… of each")
         return [_registered(program) for program in own]
 
 

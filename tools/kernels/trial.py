@@ -11,6 +11,20 @@ from polyc.tools.kernels.trial_sizes import trial_sizes
 from polyc.tools.play import Signature
 
 
+def refused(instance: Instance) -> str | None:
+    """Why a variant is not lowered at the sizes of its region, or None where it is.
+
+    Raises PolycError where it is not lowered at open sizes either: the program is at fault.
+    """
+    try:
+        verify(instance.module)
+        finished(instance.module)
+    except PolycError as error:
+        finished(of_pattern(instance).module)
+        return f"at the region's sizes it is refused, {error.kind}: {error.message}"
+    return None
+
+
 def tried(instance: Instance) -> list[str]:
     """The sizes at which a variant gave what its region does, as sentences name them.
 
@@ -31,7 +45,6 @@ def tried(instance: Instance) -> list[str]:
         sizes = trial_sizes(instance)
     signature = Signature.of(instance.region)
     assert signature is not None, "a form of a region is from nowhere"
-    verify(instance.module)
     module = finished(instance.module)
     for number, symbols in enumerate(sizes):
         draws = ("uniform", "special") if number else None

@@ -17,7 +17,10 @@ from polyc.test.support.by_hand import add_relu, product, product_file, written
 from polyc.test.support.gpu_text import parsed
 from polyc.test.support.root import ROOT
 from polyc.tools import polyc
+from polyc.tools.kernels import by_hand as by_hand_module
 from polyc.tools.kernels.by_hand import with_kernels
+from polyc.tools.kernels.instance import Instance
+from polyc.tools.kernels.trial import tried
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
 
@@ -179,6 +182,33 @@ def test_run_plays_it_back_at_every_pass(
     assert code == 0
     assert len(kinds(err)) == 1
     assert "compiled to cubins" in out
+
+
+def test_regions_that_are_alike_are_tried_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three products of one shape, one after another."""
+    t, u = "!frontend.tensor<[M, 512], f16>", "!frontend.tensor<[512, 512], f16>"
+    body = "".join(
+        f"  %{2 * i} = frontend.gemm %{x}, %W{i} {{acc = f32}} : ({t}, {u}) -> {t}\n"
+        f"  %{2 * i + 1} = frontend.elementwise relu %{2 * i} : {t}\n"
+        for i, x in enumerate(("X", "1", "3"))
+    )
+    arguments = ", ".join([f"%X: {t}", *(f"%W{i}: {u}" for i in range(3))])
+    text = f"frontend.graph @f({arguments}) -> (Y: {t}) {{\n{body}  frontend.output %5 : {t}\n}}\n"
+    seen: list[str] = []
+
+    def counted(made: Instance) -> list[str]:
+        seen.append(made.region.sym_name.data)
+        return tried(made)
+
+    monkeypatch.setattr(by_hand_module, "tried", counted)
+    job = Compilation(make_context(), parsed(text), "sm_90a")
+    by_hand = with_kernels(job, str(product_file(tmp_path)), {})
+    job.run()
+    regions = [row.instance.region.sym_name.data for row in by_hand.record]
+    assert len(regions) == 3
+    assert seen == regions[:1]
 
 
 def test_the_record_and_other_observers(text: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Kernels by hand in programs: they run where their conditions hold, and plans' kernels elsewhere."""
+"""Kernels by hand in programs: they run where their conditions hold, and others elsewhere."""
 
 from __future__ import annotations
 
@@ -19,12 +19,22 @@ from polyc.passes.pipeline import build
 from polyc.playback.gpu import simulate
 from polyc.rewriting.driver import verify
 from polyc.runtime.nvrtc import compile_cuda
-from polyc.test.support.by_hand import add_relu, instance, product_file, region, regions, written
+from polyc.test.support.by_hand import (
+    add_relu,
+    instance,
+    product_file,
+    region,
+    regions,
+    sequence_file,
+    variants,
+    written,
+)
 from polyc.test.support.gpu_text import parsed
 from polyc.test.support.root import ROOT
 from polyc.tools.check import Expected
 from polyc.tools.kernels.graft import graft
 from polyc.tools.kernels.instance import Instance
+from polyc.tools.kernels.registered import registered
 from polyc.tools.pipeline import Compilation, graphs, run_pass
 from polyc.tools.registry import make_context
 
@@ -132,6 +142,41 @@ def test_kernels_for_two_regions_run_together_and_alone(tmp_path: Path) -> None:
     alone = ran(module, text, {"M": 5, "K": 16, "L": 8, "N": 7})
     assert alone[0] == names[0]
     assert alone[1].startswith("mlp_1_") and alone[1] != names[1]
+
+
+def test_a_sequence_in_a_region_s_place(tmp_path: Path) -> None:
+    text = add_relu("[B, S, D]", "[D]")
+    made = instance(sequence_file(tmp_path), region(text))
+    module = grafted(text, "sm_90a", {"f": [made]})
+    finish(module)
+    assert ran(module, text, {"B": 2, "S": 3, "D": 136}) == ["f_twice_first", "f_twice_second"]
+    assert compile_cuda(cuda(module, "sm_90a"), "sm_90a", "cubin").image
+
+
+def test_names_that_are_taken(tmp_path: Path) -> None:
+    """A program that is called as a plan's variant, and two variants of one kernel."""
+    text = add_relu()
+    file = written(tmp_path)
+    plan = module_of(grafted(text, "sm_90a", {})).kernels()[0].sym_name.data
+    name = plan.removeprefix("f_")
+    body = file.read_text("utf-8").replace("replaces=", f'name="{name}", replaces=')
+    body = body.replace("    with T.kernel(", "    with T.kernel(name=None, ").replace(
+        "        T.copy(x, Y[i0, j0])\n",
+        "        T.copy(x, Y[i0, j0])\n"
+        "    T.launch(k, grid=[T.ceildiv(M, 4), T.ceildiv(N, 128)])\n",
+    )
+    body = body.replace('when=""):', 'when="N mod 8 == 0") as k:')
+    file.write_text(body, "utf-8")
+    (own,) = registered(str(file))
+    both = [v for v in variants(own, region(text)) if isinstance(v, Instance)]
+    assert len(both) == 2
+    module = grafted(text, "sm_90a", {"f": both})
+    kernels = [k.sym_name.data for k in module_of(module).kernels()]
+    assert kernels.count(plan) == 1 and kernels.count(f"{plan}_2") == 1
+    assert f"{plan}_3" not in kernels
+    finish(module)
+    assert ran(module, text, {"M": 3, "N": 8}) == [f"{plan}_2"]
+    assert ran(module, text, {"M": 3, "N": 7}) == [f"{plan}_2"]
 
 
 def test_regions_that_nothing_replaces_stay(tmp_path: Path) -> None:

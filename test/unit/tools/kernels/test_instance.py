@@ -8,32 +8,20 @@ import pytest
 
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp
 from polyc.rewriting.driver import verify
-from polyc.test.support.by_hand import add_relu, instance, product, region, variants, written
+from polyc.test.support.by_hand import (
+    add_relu,
+    instance,
+    product,
+    region,
+    sequence_file,
+    variants,
+    written,
+)
 from polyc.test.support.root import ROOT
 from polyc.tools.kernels.instance import Instance, of_pattern
 from polyc.tools.kernels.registered import registered
 
 GEMM = str(ROOT / "examples" / "kernels" / "gemm.py")
-
-PADDED = '''
-import polyc.tile as T
-
-M, N = T.sizes("M", "N")
-
-
-@T.program(arch="sm_80", replaces="""{pattern}""")
-def twice(X: T.Tensor[M, N, T.f32], b: T.Tensor[N, T.f32], Y: T.Out[M, N, T.f32]):
-    with T.sequence("both", when="M >= 1"):
-        kept = T.workspace("kept", (M, N), T.f32)
-        for name, source, target in (("twice_first", X, kept), ("second", kept, Y)):
-            with T.kernel(name, threads=128, grid=[T.ceildiv(M, 4), T.ceildiv(N, 128)]):
-                i0, j0 = T.tile_coordinates(M, N, tile=(4, 128), raster="row", group=1)
-                x = T.alloc_fragment((4, 128), T.f32)
-                T.copy(source[i0, j0], x)
-                with T.parallel(x, origin=(i0, j0)) as (i, j):
-                    x[i, j] = x[i, j] + b[j + j0] if source is X else T.max(x[i, j], 0.0)
-                T.copy(x, target[i0, j0])
-'''
 
 
 def test_names_of_the_region(tmp_path: Path) -> None:
@@ -105,8 +93,7 @@ def test_conditions_that_never_hold(when: str, shape: str, text: str, tmp_path: 
 
 
 def test_a_sequence_with_its_workspace(tmp_path: Path) -> None:
-    file = tmp_path / "by_hand_twice.py"
-    file.write_text(PADDED.format(pattern=add_relu()), "utf-8")
+    file = sequence_file(tmp_path)
     found = instance(file, region(add_relu("[B, S, D]", "[D]")))
     assert isinstance(found.launch, SequenceOp)
     (workspace,) = found.launch.workspaces()

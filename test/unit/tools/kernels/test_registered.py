@@ -118,6 +118,19 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
         registered(str(file))
 
 
+def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
+    text = written(tmp_path).read_text("utf-8")
+    file = tmp_path / "twins.py"
+    file.write_text(text + text[text.index("@T.program") :], "utf-8")
+    registered(str(file))  # the second one takes the first one's place
+    second = text[text.index("@T.program") :].replace("def by_hand", "def other")
+    file = tmp_path / "twins_by_hand.py"
+    file.write_text(text + second.replace("replaces=", 'name="by_hand", replaces='), "utf-8")
+    with pytest.raises(PolycError, match="another program has its name") as caught:
+        registered(str(file))
+    assert caught.value.kind == "BadReplacement"
+
+
 def test_a_file_without_any_is_refused() -> None:
     file = str(ROOT / "examples" / "tile" / "gemm_pipelined.py")
     with pytest.raises(PolycError, match="has no program that says what it replaces") as caught:

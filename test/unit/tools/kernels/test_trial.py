@@ -8,11 +8,22 @@ from pathlib import Path
 import pytest
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.test.support.by_hand import RIGHT, add_relu, instance, region, variants, written
+from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+from polyc.passes.finish import finished
+from polyc.test.support.by_hand import (
+    RIGHT,
+    add_relu,
+    instance,
+    region,
+    sequence_file,
+    variants,
+    written,
+)
 from polyc.test.support.root import ROOT
+from polyc.tools.kernels import trial
 from polyc.tools.kernels.instance import Instance
 from polyc.tools.kernels.registered import registered
-from polyc.tools.kernels.trial import tried
+from polyc.tools.kernels.trial import refused, tried
 
 GEMM = (ROOT / "examples" / "kernels" / "gemm.py").read_text("utf-8")
 BIASED = (ROOT / "examples" / "gemm_bias_relu.mlir").read_text("utf-8")
@@ -90,6 +101,12 @@ def test_a_wrong_product_is_refused(old: str, new: str, tmp_path: Path) -> None:
     assert "does not compute region @gemm_bias_relu at M=" in error.message
 
 
+def test_a_sequence_of_launches(tmp_path: Path) -> None:
+    target = region(add_relu("[B, S, D]", "[D]"))
+    assert len(tried(instance(sequence_file(tmp_path), target))) == 2
+    wrong(instance(sequence_file(tmp_path, "x[i, j]"), target))
+
+
 def test_what_the_simulator_finds_is_told(tmp_path: Path) -> None:
     """Columns that no block writes are no wrong numbers, but a finding."""
     file = written(tmp_path)
@@ -112,3 +129,25 @@ def test_nothing_is_tried_of_large_sizes_alone(tmp_path: Path) -> None:
     with pytest.raises(PolycError, match="cannot be tried") as caught:
         tried(made)
     assert caught.value.kind == "NoTrial"
+
+
+def test_what_is_not_lowered_at_the_sizes_of_a_region(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = instance(written(tmp_path), region(add_relu("[6, 40]", "[40]")))
+    assert refused(made) is None
+
+    def fails(module: GpuModuleOp) -> GpuModuleOp:
+        if module is made.module:
+            raise PolycError("NoRoles", "there are none")
+        return finished(module)
+
+    monkeypatch.setattr(trial, "finished", fails)
+    assert refused(made) == "at the region's sizes it is refused, NoRoles: there are none"
+
+
+def test_what_is_never_lowered_is_told(tmp_path: Path) -> None:
+    """wgmma does not see what threads wrote, whatever the sizes are."""
+    with pytest.raises(PolycError) as caught:
+        refused(gemm(tmp_path, 'loader="tma"', 'loader="register"'))
+    assert caught.value.kind == "NoRoles"
