@@ -154,7 +154,7 @@ def twice(X: T.Tensor[M, N, T.f32], b: T.Tensor[N, T.f32], Y: T.Out[M, N, T.f32]
 
 def sequence_file(path: Path, last: str = "T.max(x[i, j], 0.0)") -> Path:
     """A file of one tile program for ``add_relu``, of two launches with a workspace between."""
-    file = path / "sequence_by_hand.py"
+    file = path / f"sequence_{abs(hash(last))}.py"
     text = SEQUENCE.format(pattern=add_relu())
     file.write_text(text.replace("T.max(x[i, j], 0.0)", last), "utf-8")
     return file
