@@ -203,6 +203,11 @@ OTHER = {
         add_relu("[3 * M, N]", "[N]"),
         "X of the pattern is [2 * M, N]",
     ),
+    "a size that is only there rounded": (
+        add_relu("[M floordiv 2, N]", "[N]"),
+        add_relu("[P, N]", "[N]"),
+        "no tensor tells how large M of the pattern is",
+    ),
     "another constant": (
         example("layer_norm"),
         example("layer_norm").replace("1.0e-05", "1.0e-06"),

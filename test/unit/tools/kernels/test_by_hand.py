@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 import polyc as package
 from polyc.dialects.common.diagnostic import PolycError
@@ -18,8 +19,9 @@ from polyc.test.support.gpu_text import parsed
 from polyc.test.support.root import ROOT
 from polyc.tools import polyc
 from polyc.tools.kernels import by_hand as by_hand_module
-from polyc.tools.kernels.by_hand import with_kernels
+from polyc.tools.kernels.by_hand import PLANNED, with_kernels
 from polyc.tools.kernels.instance import Instance
+from polyc.tools.kernels.regions import MATCHED
 from polyc.tools.kernels.trial import tried
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
@@ -121,6 +123,30 @@ def test_another_architecture_and_impossible_conditions(
     _, _, err = compiled(capsys, *args, file)
     assert kinds(err) == ["KernelSkipped"]
     assert "it wants N mod 8 == 0, and N is 30 here" in err
+
+
+def test_regions_that_go_away(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some plans take a region apart; what computes all of it has no place then."""
+    job = Compilation(make_context(), parsed(text.read_text("utf-8")), "sm_90a")
+    by_hand = with_kernels(job, str(written(tmp_path)), {})
+    follow = job.after
+    assert follow is not None
+
+    def after(module: ModuleOp, name: str) -> None:
+        follow(module, name)
+        if name == PLANNED:
+            by_hand.after(ModuleOp([]), MATCHED)  # a program without regions
+            by_hand._planned_regions.clear()  # pyright: ignore[reportPrivateUsage]
+
+    job.after = after
+    job.run()
+    err = capsys.readouterr().err
+    assert kinds(err) == ["KernelUnmatched", "KernelSkipped"]
+    assert "by_hand: the program has no region" in err
+    assert "by_hand does not run region @f: its plan takes it apart" in err
+    assert by_hand.record == []
 
 
 def test_a_wrong_kernel_ends_the_compilation(
