@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -24,6 +24,9 @@ from polyc.rewriting.driver import copied, located
 from polyc.rewriting.emit import INDEX, Emit
 from polyc.rewriting.region.matching import Match
 from polyc.tools.kernels.registered import Registered
+
+LARGE = 512
+"""From where on a size is more than some trials may have."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,20 @@ def of_pattern(instance: Instance) -> Instance:
     found = made.variant(instance.number)
     # What some sizes of a region satisfy, some of its pattern's do.
     assert isinstance(found, Instance)
+    return found
+
+
+def without_large_sizes(instance: Instance) -> Instance | None:
+    """The same without conditions that sizes are ``LARGE`` or more; None where it has none.
+
+    Such a condition says where a kernel is fast, and hardly ever where it is right.
+    """
+    facts = instance.launch.facts.data
+    kept = [f for f in facts if f.kind == "==" or dict(f.expr.terms).get((), 0) > -LARGE]
+    if len(kept) == len(facts):
+        return None
+    found = replace(instance, module=copied(instance.module))
+    found.launch.when = AssumptionsAttr(tuple(kept))
     return found
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.passes.finish import finished
 from polyc.rewriting.driver import verify
 from polyc.tools.check import Expected, sizes_text
-from polyc.tools.kernels.instance import Instance, of_pattern
+from polyc.tools.kernels.instance import Instance, of_pattern, without_large_sizes
 from polyc.tools.kernels.trial_sizes import trial_sizes
 from polyc.tools.play import Signature
 
@@ -30,19 +32,36 @@ def tried(instance: Instance) -> list[str]:
 
     It runs in the simulator, which finds races too, on every kind of random inputs at the smallest
     sizes, and on uniform ones and some with NaN and infinities at the others.  Where the region is
-    too large for that, its pattern is played in its place.
+    too large for that, its pattern is played in its place; where a variant asks for sizes that are
+    too large, it is tried at smaller ones: there it may be wrong, but it is not taken then.
 
     Raises PolycError: ``WrongKernel`` at the program, with the sizes, the inputs and the element;
     ``NoTrial``; what its own lowering refuses.
     """
+    try:
+        return _played(instance, trial_sizes(instance))
+    except PolycError as error:
+        if error.kind != "NoTrial":
+            raise
+    alone = of_pattern(instance)
+    try:
+        return _played(alone, trial_sizes(alone))
+    except PolycError as error:
+        small = without_large_sizes(alone)
+        if error.kind != "NoTrial" or small is None:
+            raise
+        none = error
+    try:
+        return _played(small, trial_sizes(small))
+    except PolycError as error:
+        none.notes = (f"at sizes that it does not ask for: {error.message}",)
+        raise none from None
+
+
+def _played(instance: Instance, sizes: Sequence[Mapping[str, int]]) -> list[str]:
+    """The same at given sizes; raises PolycError ``WrongKernel``."""
     from polyc.playback.gpu import simulate
 
-    try:
-        sizes = trial_sizes(instance)
-    except PolycError:
-        # A region of fixed sizes may be too large to play; its pattern computes the same.
-        instance = of_pattern(instance)
-        sizes = trial_sizes(instance)
     signature = Signature.of(instance.region)
     assert signature is not None, "a form of a region is from nowhere"
     module = finished(instance.module)
@@ -53,9 +72,8 @@ def tried(instance: Instance) -> list[str]:
             try:
                 result.check()
             except PolycError as error:
-                raise _wrong(
-                    instance, expected, f"{error.kind}: {error.message}", [error.format()]
-                ) from None
+                text = f"{error.kind}: {error.message}"
+                raise _wrong(instance, expected, text, error) from None
             if (found := expected.difference(result.outputs)) is not None:
                 position, mismatch = found
                 text = f"output {expected.names[position]}, {mismatch}"
@@ -64,12 +82,12 @@ def tried(instance: Instance) -> list[str]:
 
 
 def _wrong(
-    instance: Instance, expected: Expected, text: str, notes: list[str] | None = None
+    instance: Instance, expected: Expected, text: str, finding: PolycError | None = None
 ) -> PolycError:
     return PolycError(
         "WrongKernel",
         f"{instance.name} does not compute region @{instance.region.sym_name.data} at "
         f"{expected.where}: {text}; mend it, or what it says that it replaces",
         instance.registered.program.location,
-        [n.split("\n")[0] for n in notes or ()],
+        () if finding is None else finding.format().split("\n")[:1],
     )

@@ -124,11 +124,23 @@ def test_a_region_that_is_too_large_is_tried_by_its_pattern(tmp_path: Path) -> N
     assert RIGHT != "x[i, j]"
 
 
-def test_nothing_is_tried_of_large_sizes_alone(tmp_path: Path) -> None:
-    made = instance(written(tmp_path, when="M * N >= 3538944"), region(add_relu()))
+@pytest.mark.parametrize("when", ["M * N >= 3538944", "M >= 9000, N >= 9000, N mod 8 == 0"])
+def test_what_wants_large_sizes_is_tried_at_smaller_ones(when: str, tmp_path: Path) -> None:
+    assert len(tried(instance(written(tmp_path, when=when), region(add_relu())))) == 2
+    made = instance(written(tmp_path, value="x[i, j]", when=when), region(add_relu()))
     with pytest.raises(PolycError, match="cannot be tried") as caught:
         tried(made)
     assert caught.value.kind == "NoTrial"
+    (note,) = caught.value.notes
+    assert note.startswith("at sizes that it does not ask for: by_hand does not compute region @f")
+
+
+def test_nothing_is_tried_of_one_large_size(tmp_path: Path) -> None:
+    made = instance(written(tmp_path, when="M == 77777"), region(add_relu()))
+    with pytest.raises(PolycError, match="cannot be tried") as caught:
+        tried(made)
+    assert caught.value.kind == "NoTrial"
+    assert caught.value.notes == ()
 
 
 def test_what_is_not_lowered_at_the_sizes_of_a_region(
