@@ -124,6 +124,41 @@ def test_a_region_that_is_too_large_is_tried_by_its_pattern(tmp_path: Path) -> N
     assert RIGHT != "x[i, j]"
 
 
+ATTENTION = "examples/tile/attention_sm90_d128.py"
+CAUSAL = (ROOT / "examples" / "causal_attention.mlir").read_text("utf-8")
+
+
+def attention(path: Path, facts: str) -> Instance:
+    """The causal kernel of the examples, which counts queries from the last key, for its graph."""
+    rows = CAUSAL.replace("[B, H, M, 128]", "[BH, SQ, 128]").replace(
+        "[B, H, N, 128]", "[BH, SK, 128]"
+    )
+    head, brace, body = rows.partition(" {\n  %0")
+    assert brace
+    (path / "rows.mlir").write_text(head + facts + brace + body, "utf-8")
+    text = (ROOT / ATTENTION).read_text("utf-8")
+    replaces = 'name=title, replaces="rows.mlir" if causal and d == 128 else None)'
+    assert "name=title)" in text
+    file = path / "attention_by_hand.py"
+    file.write_text(text.replace("name=title)", replaces), "utf-8")
+    (own,) = registered(str(file))
+    (found,) = variants(own, region(CAUSAL))
+    assert isinstance(found, Instance)
+    return found
+
+
+def test_attention_that_counts_from_the_other_end_is_refused(tmp_path: Path) -> None:
+    """The graph's first query sees the first key; the kernel's last query sees the last."""
+    error = wrong(attention(tmp_path, ""))
+    assert "does not compute region @causal_attention at B=3, H=5, M=2, N=3: " in error.message
+
+
+def test_attention_of_equal_lengths_is_right(tmp_path: Path) -> None:
+    made = attention(tmp_path, "\n    assuming (SQ == SK)")
+    assert "M - N == 0" in [str(fact) for fact in made.launch.facts.data]
+    assert len(tried(made)) == 2
+
+
 @pytest.mark.parametrize("when", ["M * N >= 3538944", "M >= 9000, N >= 9000, N mod 8 == 0"])
 def test_what_wants_large_sizes_is_tried_at_smaller_ones(when: str, tmp_path: Path) -> None:
     assert len(tried(instance(written(tmp_path, when=when), region(add_relu())))) == 2
