@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from xdsl.ir import Operation
@@ -15,13 +16,17 @@ __version__ = "0.1.0"
 
 
 def load(
-    source: str | Path | Operation, arch: str | None = None, name: str | None = None
+    source: str | Path | Operation,
+    arch: str | None = None,
+    name: str | None = None,
+    kernels: str | Path | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Program:
     """Compile a program from its text, its file or its module: see ``polyc.tools.load``."""
     # Imported here, so that the dialects alone stay quick to import.
     from polyc.tools.load import load as loaded
 
-    return loaded(source, arch, name)
+    return loaded(source, arch, name, kernels, sizes)
 
 
 def __getattr__(name: str) -> object:

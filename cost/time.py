@@ -145,11 +145,14 @@ def modelled(
     work.memory = compulsory_bytes + work.again
     work.cache = max(work.cache, least)
     name = kernel.sym_name.data
-    return _time(work, device, name, plan.variant.data, plan.mma.data)
+    return launch_time(work, device, name, plan.variant.data, plan.mma.data)
 
 
-def _time(work: Work, device: Device, name: str, variant: str, mma: str) -> Time:
-    """Work in seconds: the busiest SM's arithmetic, and bytes at what its blocks can draw."""
+def launch_time(work: Work, device: Device, name: str, variant: str, mma: str) -> Time:
+    """Work in seconds: the busiest SM's arithmetic, and bytes at what its blocks can draw.
+
+    ``mma`` is the instruction of its products, as a schedule names it.
+    """
     if not work.blocks:
         return Time(name, variant, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
     chip = device.multiprocessors

@@ -14,7 +14,7 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.tile import TILE_OPS
 from polyc.passes.pipeline import GPU_PASSES, build
-from polyc.rewriting.driver import verify
+from polyc.rewriting.driver import copied, verify
 
 _TILE_LEVEL = frozenset[type[Operation]](TILE_OPS)
 _PLACED = (hw.SharedTileOp, hw.MBarrierOp)
@@ -74,9 +74,7 @@ def finished(module: gpu.ModuleOp) -> gpu.ModuleOp:
     """
     if is_finished(module):
         return module
-    copy = module.clone()
-    for old, new in zip(module.walk(), copy.walk(), strict=True):
-        new.location = old.location
+    copy = copied(module)
     around = ModuleOp([copy])
     finish(around)
     found = around.body.block.first_op

@@ -54,6 +54,14 @@ def located(new_op: OperationT, like: Operation | LocationAttr) -> OperationT:
     return new_op
 
 
+def copied(op: OperationT) -> OperationT:
+    """A clone that stands nowhere, whose ops are placed where those of ``op`` are."""
+    copy = op.clone()
+    for old, new in zip(op.walk(), copy.walk(), strict=True):
+        new.location = old.location
+    return copy
+
+
 def beyond_isl(error: IslLimitExceeded, at: Operation | LocationAttr | None = None) -> PolycError:
     """The diagnostic where isl gave up on a question (S5.3)."""
     return PolycError("PolyhedralLimit", f"{error}; use smaller domains or simpler maps", at)

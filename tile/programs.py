@@ -6,8 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from io import StringIO
+from os import PathLike, fspath
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects import builtin
 from xdsl.dialects.builtin import LocationAttr
@@ -394,11 +395,14 @@ class Program:
         symbols: Sequence[str] | None,
         scope: Mapping[str, object],
         location: LocationAttr,
+        replaces: str | None = None,
     ) -> None:
         self.__doc__ = function.__doc__
         self.__name__ = name
         self.name, self.arch, self.assume = name, arch, assume
         self.location = location
+        self.replaces = replaces
+        """The text or the path of the graph that it computes, where it says one."""
         self._function = function
         self._scope = dict(scope)
         self._stated = None if symbols is None else list(symbols)
@@ -525,12 +529,22 @@ def program(
     assume: str = "",
     name: str | None = None,
     symbols: Sequence[str] | None = None,
+    replaces: str | PathLike[str] | None = None,
 ) -> Callable[[Callable[..., None]], Program]:
     """Decorates a function over tensors: ``@T.program(arch="sm_90a")``.
 
     ``assume`` states facts about the sizes, ``symbols`` their order where it is not that of the
-    signature.
+    signature.  ``replaces`` is a ``frontend.graph`` that the program computes, as text or as a path
+    (from the folder of the program's own file): its inputs and outputs are the program's tensors,
+    in order.  ``polyc compile --kernels`` then takes the program where a graph has such a region
+    (docs/tools/kernels-by-hand.md).
     """
+    given = cast("object", replaces)
+    if given is not None and not isinstance(given, str | PathLike):
+        refuse(
+            "BadReplacement",
+            f"replaces is the text or the path of a frontend.graph, not {given!r}",
+        )
     facts, location = read_assumptions(assume), here()
     if arch not in ("sm_80", "sm_90a"):
         refuse("UnknownArch", f'arch is "sm_80" or "sm_90a", not "{arch}"')
@@ -539,6 +553,7 @@ def program(
 
     def decorate(function: Callable[..., None]) -> Program:
         label = function.__name__ if name is None else name
-        return Program(function, label, arch, facts, symbols, scope, location)
+        pattern = None if replaces is None else fspath(replaces)
+        return Program(function, label, arch, facts, symbols, scope, location, pattern)
 
     return decorate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
@@ -15,14 +16,18 @@ from polyc.runtime.program import Program
 from polyc.tools.errors import as_polyc_error
 from polyc.tools.garbage import rarely
 from polyc.tools.parsing import parse_text
-from polyc.tools.pipeline import Compilation, read_text
+from polyc.tools.pipeline import Compilation, check_arch, read_text
 from polyc.tools.python_file import is_python, module_of
 from polyc.tools.registry import make_context
 
 
 @rarely()
 def load(
-    source: str | Path | Operation, arch: str | None = None, name: str | None = None
+    source: str | Path | Operation,
+    arch: str | None = None,
+    name: str | None = None,
+    kernels: str | Path | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Program:
     """Compile a program; call its ``run`` on NumPy arrays, PyTorch's or others' tensors.
 
@@ -30,6 +35,9 @@ def load(
     ``gpu.module`` at tile or hardware level, or a ``frontend.graph``, which is compiled for
     ``arch``.  ``name`` picks one of several modules.  The module is not changed.  A Python file is
     executed, and ``name`` picks one of its tile programs.
+
+    ``kernels`` is a Python file of tile programs that say what they replace, and ``sizes`` are
+    those of some symbols at which they are compared with plans (docs/tools/kernels-by-hand.md).
 
     Raises PolycError with the place in the text, and OSError for a file.
     """
@@ -49,6 +57,8 @@ def load(
     if isinstance(module, GpuModuleOp) or (
         isinstance(module, ModuleOp) and any(isinstance(op, GpuModuleOp) for op in module.ops)
     ):
+        if kernels is not None:
+            raise PolycError("Usage", "kernels is about a frontend.graph, not a gpu.module", module)
         program = Program.compile(module, name)
         if arch is not None and arch != program.arch:
             raise PolycError(
@@ -59,4 +69,9 @@ def load(
         raise PolycError(
             "Usage", "a program above the gpu layer is a module, compiled for an arch; give both"
         )
-    return Program.compile(Compilation(ctx, module.clone(), arch).run().module, name)
+    job = Compilation(ctx, module.clone(), check_arch(arch))
+    if kernels is not None:
+        from polyc.tools.kernels.by_hand import with_kernels
+
+        with_kernels(job, str(kernels), sizes or {})
+    return Program.compile(job.run().module, name)

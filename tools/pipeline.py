@@ -108,8 +108,9 @@ class Compilation:
 
     ``module`` is at the layer of the last stage; ``kept`` has clones of the layers that
     ``keep`` names.  ``plan`` is a JSON file with fields of the user's own for ``plan-select``.
-    ``after`` is called with the module and the pass's name after every pass.  Modules are
-    verified after every stage, with ``check_each`` after every pass, as ``polyc-opt`` does.
+    ``after`` is called with the module and the pass's name after every pass; what changes the
+    module there verifies it.  Modules are verified after every stage, with ``check_each`` after
+    every pass, as ``polyc-opt`` does.
     """
 
     ctx: Context

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import redirect_stdout
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -63,9 +63,19 @@ def module_of(path: str, name: str | None = None) -> ModuleOp:
     the file's Python raises is ``PythonFailed`` at its own line; ``NothingToRun`` where no program
     is there, or several and none is chosen.
     """
-    try:
+    with failing(path):
         # A copy: the program keeps its module, and a pass changes what it is given.
         return _chosen(path, vars(execute(path)), name).module().clone()
+
+
+@contextmanager
+def failing(path: str) -> Generator[None]:
+    """Within it what the Python of the file ``path`` raises is ``PythonFailed`` at its own line.
+
+    A PolycError stays what it is, and so does an OSError about the file itself.
+    """
+    try:
+        yield
     except PolycError:
         raise
     except (Exception, SystemExit) as error:

@@ -8,10 +8,13 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import StringAttr
 
+from polyc.cost.time import TYPICAL
 from polyc.dialects.common.arch import ARCHS, arch_names
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.tools.commands.inputs import add_kernels, use_kernels
 from polyc.tools.pipeline import DUMPS, Compilation, add_file_arguments, dump_text
 from polyc.tools.printing import module_text
+from polyc.tools.sizes import given_sizes
 from polyc.tools.steps import on_stderr, on_stdout, quiet
 from polyc.tools.streams import make_folder, write
 
@@ -28,6 +31,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plan",
         help="a JSON file with schedules, or some fields of one, in place of what polyc chooses",
+    )
+    add_kernels(parser)
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a size at which kernels by hand are compared with plans (may be repeated); "
+        f"a symbol without one is taken as {TYPICAL}",
     )
     parser.add_argument(
         "--dump", default="", help=f"layers to write, with commas between: {','.join(DUMPS)}"
@@ -51,6 +63,10 @@ def main(args: argparse.Namespace) -> int:
     job = Compilation.of_file(args.file, args.arch or next(iter(ARCHS)), steps, args.program)
     job.arch = own_arch(job, args.arch)
     job.plan = args.plan
+    sizes = given_sizes(args.set)
+    if sizes and args.kernels is None:
+        raise PolycError("Usage", "--set is about kernels by hand; give their file by --kernels")
+    use_kernels(job, args.kernels, sizes)
     job.keep = {DUMPS[name][0] for name in dumps}
     # What was reached is written even when a later stage fails: that is when it is read.
     try:

@@ -1,14 +1,15 @@
-"""Which graph of a file a command plays, and on which kinds of inputs."""
+"""Which graph of a file a command plays, on which kinds of inputs, and with whose kernels."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.tools.pipeline import graphs
+from polyc.tools.pipeline import Compilation, graphs
 
 if TYPE_CHECKING:
     from polyc.dialects.common.signature import SignatureOp
@@ -25,6 +26,27 @@ def add_draw(parser: argparse.ArgumentParser) -> None:
         choices=KINDS,
         help="a kind of random inputs to compare on (may be repeated); without it all",
     )
+
+
+def add_kernels(parser: argparse.ArgumentParser) -> None:
+    """The option ``--kernels``: a file of kernels written by hand."""
+    parser.add_argument(
+        "--kernels",
+        metavar="FILE",
+        help="a Python file of tile programs that say what they replace, which is executed; where "
+        "one computes a region of the program and is faster than its plans by the model, it runs",
+    )
+
+
+def use_kernels(job: Compilation, path: str | None, sizes: Mapping[str, int]) -> None:
+    """Have a job use the kernels of a file, if there is one; ``sizes`` are what they are ranked at.
+
+    Raises PolycError as ``with_kernels`` does.
+    """
+    if path is not None:
+        from polyc.tools.kernels.by_hand import with_kernels
+
+        with_kernels(job, path, sizes)
 
 
 def the_graph(module: ModuleOp, file: str, name: str | None) -> SignatureOp:

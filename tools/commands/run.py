@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.check import EachPass, Expected, sizes_text
-from polyc.tools.commands.inputs import add_draw, the_graph
+from polyc.tools.commands.inputs import add_draw, add_kernels, the_graph, use_kernels
 from polyc.tools.pipeline import Compilation, add_file_arguments, check_arch
 from polyc.tools.sizes import given_sizes, sizes_of
 from polyc.tools.steps import Steps, on_stdout, quiet
@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="the seed of the random inputs")
     add_draw(parser)
+    add_kernels(parser)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -66,6 +67,7 @@ def main(args: argparse.Namespace) -> int:
     if any(op.name == "gpu.module" for op in source.module.ops):
         from polyc.tools.commands.run_tiles import run
 
+        use_kernels(source, args.kernels, {})
         return run(source, args, gpu, steps)
     graph = the_graph(source.module, args.file, args.graph)
     symbols = sizes_of(args.set, graph)
@@ -87,6 +89,7 @@ def main(args: argparse.Namespace) -> int:
                 check.start(job.module)
                 job.after, job.check_each = check.after, True
                 step.note = "each pass played back"
+            use_kernels(job, args.kernels, symbols)
             try:
                 job.run()
                 if check is not None:

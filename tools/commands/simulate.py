@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.check import Expected, operation, sizes_text
-from polyc.tools.commands.inputs import add_draw, the_graph
+from polyc.tools.commands.inputs import add_draw, add_kernels, the_graph, use_kernels
 from polyc.tools.pipeline import Compilation, add_file_arguments, check_arch
 from polyc.tools.play import Signature
 from polyc.tools.sizes import given_sizes, sizes_of
@@ -62,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compare the outputs with the FP32 reference, or with what the tiles mean",
     )
     add_draw(parser)
+    add_kernels(parser)
     parser.add_argument("--json", metavar="FILE", help="write findings and counters as JSON")
     parser.add_argument(
         "--timeline", metavar="FILE", help="write who does what in CTA 0 at each step as SVG"
@@ -85,6 +86,7 @@ def main(args: argparse.Namespace) -> int:
     job = Compilation.of_file(args.file, first, quiet(), args.program)
     program = program_of(job, arch, args.file, args.graph)
     symbols = sizes_of(args.set, program)
+    use_kernels(job, args.kernels, symbols)
     graph = program if operation(program) is program else None
     if graph is not None:
         graph = graph.clone()  # lowering the module leaves it as it is
