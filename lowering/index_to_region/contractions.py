@@ -516,9 +516,20 @@ class Products:
     def _end(self, found: dict[SSAValue, str], value: SSAValue) -> None:
         """Store the last of the elementwise ops that follow a product alone, and their sides."""
         end, sides = self._epilogue(value)
-        if any(self._parts(op, value) for op in self.users.get(end, ())):
+        if any(self._parts(op, value) for op in self._readers(end)):
             found.setdefault(end, self._reason(end, END, value))
         self._store(found, sides, SIDE, value)
+
+    def _readers(self, value: SSAValue) -> Iterator[Operation]:
+        """The ops that read a value, also behind permutations: an output is written in any order.
+
+        A cast that widens is none if only equal casts read it, as where an output is rounded twice.
+        """
+        for op in self.users.get(value, ()):
+            if isinstance(op, tiny.PermuteOp) or (op.results and index.is_widening(op.results[0])):
+                yield from self._readers(op.results[0])
+            else:
+                yield op
 
     def _parts(self, op: Operation, value: SSAValue) -> bool:
         """Whether the end of what follows a product is stored for the sake of ``op``.
