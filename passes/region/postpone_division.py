@@ -50,12 +50,10 @@ class _Weights:
                 case region.CastOp() | region.BroadcastInDimOp() | region.TransposeOp() as op:
                     views.append(op)
                     factor = op.operand
-                case region.BinaryOp() as op if _scales_row(op, labels):
+                case region.BinaryOp() as op if (side := _row_side(op, labels)) is not None:
                     scales.append(op)
-                    by = behind_views(op.rhs).owner
-                    if op.fn.data == "div" and isinstance(by, region.ReduceOp):
-                        total = by
-                    factor = op.lhs
+                    total = _divisor(op, side) or total
+                    factor = op.operands[1 - side]
                 case region.UnaryOp() as op if op.fn.data == "exp":
                     top = maximum_of(op)
                     if total is None or top is None or set(top.labels) != set(labels):
@@ -65,10 +63,25 @@ class _Weights:
                     return None
 
 
-def _scales_row(op: region.BinaryOp, labels: Sequence[str]) -> bool:
-    """Whether ``op`` divides or multiplies its first operand by what is one along ``labels``."""
-    own = type_of(behind_views(op.rhs)).labels
-    return op.fn.data in ("div", "mul") and not set(own) & set(labels)
+def _row_side(op: region.BinaryOp, labels: Sequence[str]) -> int | None:
+    """Which operand of a division or multiplication is one along ``labels``; None for neither."""
+    sides = {"div": (1,), "mul": (1, 0)}.get(op.fn.data, ())
+    own = {side: set(type_of(behind_views(op.operands[side])).labels) for side in sides}
+    return next((side for side in sides if not own[side] & set(labels)), None)
+
+
+def _divisor(op: region.BinaryOp, side: int) -> region.ReduceOp | None:
+    """The sum that ``op`` divides by, or multiplies by the reciprocal of; None for other numbers."""
+    by = behind_views(op.operands[side])
+    if op.fn.data == "mul":
+        match by.owner:
+            case region.UnaryOp() as inverse if inverse.fn.data == "reciprocal":
+                by = behind_views(inverse.operand)
+            case region.BinaryOp() as inverse if inverse.fn.data == "div":
+                by = behind_views(inverse.rhs)
+            case _:
+                return None
+    return by.owner if isinstance(by.owner, region.ReduceOp) else None
 
 
 @dataclass
@@ -76,9 +89,10 @@ class PostponeDivision(RewritePattern):
     """A sum of divided exponentials times values → the sum of the products, divided.
 
     Legal for a sum in f32 of products, one factor of which is ``exp(scale * (x - max(x)))``, its
-    maximum over the axes of the sum, divided by a sum, and perhaps multiplied and divided by other
-    values that do not have these axes; casts and views may stand between.  The exponentials are 1
-    at most, so that what the quotient is rounded to holds them.
+    maximum over the axes of the sum, divided by a sum or multiplied by the reciprocal of one, and
+    perhaps multiplied and divided by other values that do not have these axes; casts and views may
+    stand between.  The exponentials are 1 at most, so that what the quotient is rounded to holds
+    them.
 
     ``finite-only``: weights are rounded before they are divided and not after, and a quotient that
     is infinite or NaN is so once for the row.
@@ -119,7 +133,9 @@ class PostponeDivision(RewritePattern):
         rewriter.insert(located(summed, op))
         result = summed.results[0]
         for scale in reversed(weights.scales):
-            by = spread(behind_views(scale.rhs), type_of(result).axes.data, rewriter)
+            side = _row_side(scale, op.labels)
+            assert side is not None
+            by = spread(behind_views(scale.operands[side]), type_of(result).axes.data, rewriter)
             made = located(region.BinaryOp(scale.fn.data, result, by), scale)
             rewriter.insert(made)
             result = made.result
@@ -130,16 +146,88 @@ class PostponeDivision(RewritePattern):
         erase_unused(product, rewriter)
 
 
+@dataclass
+class SumBeforeRounding(RewritePattern):
+    """A sum of exponentials that are rounded as weights → the sum of these as they are.
+
+        sum(cast(exp(x - m)))  →  sum(exp(x - m))
+
+    Legal for a sum in f32 of exponentials below the maximum over its axes, behind casts and views,
+    which as they are rounded weigh a product too, summed over the same axes: their roundings are
+    those that the product may make anyway.
+
+    ``finite-only``, as the rounding of weights is: sums differ by roundings of their terms.
+    """
+
+    report: Report | None = None
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: region.ReduceOp, rewriter: PatternRewriter, /) -> None:
+        if op.fn.data != "sum" or op.accumulator != f32:
+            return
+        value, views = op.operand, list[Operation]()
+        rounded: SSAValue | None = None
+        while isinstance(one := value.owner, region.CastOp | region.BroadcastInDimOp):
+            if isinstance(one, region.CastOp):
+                narrow = one.result.type.element_type != f32
+                rounded = one.result if narrow else rounded
+            else:
+                views.append(one)
+            value = one.operand
+        if rounded is None or not isinstance(one, region.UnaryOp) or one.fn.data != "exp":
+            return
+        top = maximum_of(one)
+        if top is None or set(top.labels) != set(op.labels) or not _weighs(rounded, op.labels):
+            return
+        given = op.operand.owner
+        for view in reversed(views):
+            again = view.clone(value_mapper={view.operands[0]: value})
+            rewriter.insert(located(again, view))
+            value = again.results[0]
+        summed = located(op.clone(value_mapper={op.operand: value}), op)
+        if self.report is not None:
+            text = f"{named(op)} is of weights before they are rounded"
+            self.report.fired.append(Note("finite-only", text, summed))
+        rewriter.replace(op, summed)
+        if isinstance(given, Operation):
+            erase_unused(given, rewriter)
+
+
+def _weighs(value: SSAValue, labels: Sequence[str]) -> bool:
+    """Whether a value, perhaps scaled by its row, is a factor of products summed over ``labels``."""
+    work, wide = [value], set(type_of(value).labels)
+    while work:
+        for use in work.pop().uses:
+            match use.operation:
+                case region.CastOp() | region.BroadcastInDimOp() | region.TransposeOp() as op:
+                    work.append(op.result)
+                case region.BinaryOp() as op if _row_side(op, labels) == 1 - use.index:
+                    work.append(op.result)
+                case region.BinaryOp() as op if op.fn.data == "mul":
+                    if _is_summed(op.result, labels) and set(op.result.type.labels) - wide:
+                        return True
+                case _:
+                    pass
+    return False
+
+
+def _is_summed(product: SSAValue, labels: Sequence[str]) -> bool:
+    sums = [u.operation for u in product.uses if isinstance(u.operation, region.ReduceOp)]
+    return any(op.fn.data == "sum" and set(op.labels) == set(labels) for op in sums)
+
+
 def postpone(scope: ModuleOp | region.KernelOp) -> Report:
     """Divide after the weighted sums of ``scope``; what fired."""
     report = Report()
-    rewrite(scope, [PostponeDivision(report)], recursive=True)
+    rewrite(scope, [SumBeforeRounding(report), PostponeDivision(report)], recursive=True)
     return report
 
 
 @dataclass(frozen=True)
 class RegionPostponeDivision(ModulePass):
     """A softmax's weights divided after they are summed, where people divide before.
+
+    And summed before they are rounded, where people round first.
 
     ``classes`` are the changes that may happen; each use is finite-only, and reported on stderr.
     """

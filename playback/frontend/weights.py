@@ -1,4 +1,5 @@
-"""Which operands of products are a softmax's weights: divided exponentials (S0.6)."""
+"""Which operands of products are a softmax's weights: exponentials below a maximum, or divided
+(S0.6)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from polyc.dialects.common.movements import MovementOp
 def are_weights(value: SSAValue) -> bool:
     """Whether a value is a softmax, or exponentials that are divided, moved, cast or scaled.
 
-    A product may take the exponentials, and the sum be divided: the two round unlike numbers.
+    A product may take the exponentials, and the sum be divided: the two round unlike numbers.  Nor
+    need exponentials below a maximum be divided before the product, as they may be rounded below
+    another one.
     """
     divided = False
     stack = [value]
@@ -25,8 +28,9 @@ def are_weights(value: SSAValue) -> bool:
         match op:
             case frontend.SoftmaxOp():
                 return True
-            case frontend.ElementwiseOp() if op.function == "exp" and divided:
-                return True
+            case frontend.ElementwiseOp() if op.function == "exp":
+                if divided or _is_below_maximum(op.args[0]):
+                    return True
             case frontend.ElementwiseOp() if op.function in ("mul", "div"):
                 divided = divided or op.function == "div"
                 stack += op.operands if op.function == "mul" else op.operands[:1]
@@ -35,6 +39,35 @@ def are_weights(value: SSAValue) -> bool:
             case _:
                 pass
     return False
+
+
+def _is_below_maximum(value: SSAValue) -> bool:
+    """Whether a value, perhaps scaled, is a difference to a maximum."""
+    op = value.owner
+    while isinstance(op, frontend.ElementwiseOp) and op.function in ("mul", "div"):
+        op = next((a.owner for a in op.args if not _is_constant(a)), None)
+    if not isinstance(op, frontend.ElementwiseOp) or op.function != "sub":
+        return False
+    stack = [op.args[1]]
+    while stack:
+        match stack.pop().owner:
+            case frontend.ReduceOp() as top:
+                return top.function == "max"
+            case MovementOp() | frontend.CastOp() as moved:
+                stack.append(moved.operands[0])
+            case frontend.SelectOp() as chosen:
+                stack += [chosen.then, chosen.otherwise]
+            case frontend.ElementwiseOp() as larger if larger.function == "max":
+                stack += larger.args
+            case _:
+                pass
+    return False
+
+
+def _is_constant(value: SSAValue) -> bool:
+    while isinstance(op := value.owner, MovementOp | frontend.CastOp):
+        value = op.operands[0]
+    return isinstance(op, frontend.ConstantOp)
 
 
 def are_multiplied(value: SSAValue) -> bool:

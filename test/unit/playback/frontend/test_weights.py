@@ -27,6 +27,20 @@ def test_a_softmax_and_divided_exponentials_are_weights() -> None:
     assert not any(map(are_weights, (x, s.fn("tanh", x), s.fn("exp", x), s.fn("div", x, x))))
 
 
+def test_exponentials_below_a_maximum_are_weights() -> None:
+    """Divided or not: another maximum may be in its place while they are rounded."""
+    s = Sketch("known")
+    x = s.input("x", "M", "N")
+    top, low = (s.reduce(f, x, 1, keep=True) for f in ("max", "min"))
+    none = s.add(frontend.CompareOp("eq", top, s.number(float("-inf"))))
+    guarded = s.add(frontend.SelectOp(none, s.number(0.0), top))
+    below = [s.fn("sub", x, s.fn("max", guarded, s.number(-65504.0))), s.fn("sub", x, top)]
+    below.append(s.fn("mul", s.number(0.5), below[1]))
+    assert all(are_weights(s.cast(s.fn("exp", d), f16)) for d in below)
+    others = (s.fn("sub", x, low), s.fn("sub", top, x), s.fn("add", x, top), s.fn("mul", x, top))
+    assert not any(are_weights(s.fn("exp", d)) for d in others)
+
+
 def test_a_product_multiplies_what_it_reads_moved_or_cast() -> None:
     s = Sketch("known")
     x = s.input("x", "M", "N")
