@@ -4,7 +4,8 @@ Each pattern turns one op into tiny ops and is exact: it changes no value.  In b
 frontend value stands behind an ``unrealized_conversion_cast`` from the tiny value that
 holds it, f32 or a condition (S0.6), so every pattern works alone and in any mixture; the
 pass drops the casts at the end.  ``NoteStorable`` before and ``RoundOnce`` after them see to the
-types in which values are stored, and ``ScaleAfterProduct`` takes numbers out of products first.  The patterns stand in files by family and are all offered here.
+types in which values are stored, and ``ScaleAfterProduct`` takes numbers out of products first.
+The patterns stand in files by family and are all offered here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``frontend-to-tiny``: numbers that factors of a product are scaled by, after the product (S0.6)."""
+"""``frontend-to-tiny``: numbers that a product's factors are scaled by, after it (S0.6)."""
 
 from __future__ import annotations
 

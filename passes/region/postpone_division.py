@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import Float16Type, ModuleOp, bf16, f16, f32, i1
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -22,45 +22,72 @@ from polyc.rewriting.changes import CLASSES, check_classes
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.notes import Note, Report, show
 from polyc.rewriting.region.building import erase_unused, spread, type_of
-from polyc.rewriting.region.softmax_sums import maximum_of, named
-from polyc.rewriting.region.views import behind_views
+from polyc.rewriting.region.softmax_sums import maximum_of, named, read_type
+from polyc.rewriting.region.views import behind_views, constant_of
 
 
 @dataclass(frozen=True)
 class _Weights:
-    """A factor that is an exponential, seen through ``views``, the outermost first.
+    """A factor that is an exponential, seen through ``steps``, the outermost first.
 
-    ``scales`` are the divisions and multiplications in between by values of the row, ``sum`` one
-    of the row's sums that is divided by.
+    A step is an op and which of its operands is the way to the exponential: a view, a cast, or what
+    keeps a part of each weight.  ``scales`` are the divisions and multiplications in between by
+    values of the row, ``sum`` one of the row's sums that is divided by.
     """
 
     exponential: SSAValue
-    views: Sequence[Operation]
+    steps: Sequence[tuple[Operation, int]]
     scales: Sequence[region.BinaryOp]
     sum: region.ReduceOp
 
     @staticmethod
     def of(factor: SSAValue, labels: Sequence[str]) -> _Weights | None:
         """The weights that a sum over ``labels`` multiplies by; None where they are none."""
-        views: list[Operation] = []
+        steps: list[tuple[Operation, int]] = []
         scales: list[region.BinaryOp] = []
         total: region.ReduceOp | None = None
         while True:
             match factor.owner:
                 case region.CastOp() | region.BroadcastInDimOp() | region.TransposeOp() as op:
-                    views.append(op)
+                    steps.append((op, 0))
                     factor = op.operand
                 case region.BinaryOp() as op if (side := _row_side(op, labels)) is not None:
                     scales.append(op)
                     total = _divisor(op, side) or total
                     factor = op.operands[1 - side]
+                case region.BinaryOp() | region.SelectOp() as op:
+                    way = _kept_by(op, _narrowest(steps))
+                    if way is None:
+                        return None
+                    steps.append((op, way))
+                    factor = op.operands[way]
                 case region.UnaryOp() as op if op.fn.data == "exp":
                     top = maximum_of(op)
                     if total is None or top is None or set(top.labels) != set(labels):
                         return None
-                    return _Weights(factor, views, scales, total)
+                    return _Weights(factor, steps, scales, total)
                 case _:
                     return None
+
+
+def _narrowest(steps: Sequence[tuple[Operation, int]]) -> Attribute:
+    """The type that weights are rounded to, the last of ``steps`` first; f32 for none."""
+    kinds = (op.result.type.element_type for op, _ in steps if isinstance(op, region.CastOp))
+    return next((kind for kind in kinds if kind != f32), f32)
+
+
+def _kept_by(op: region.BinaryOp | region.SelectOp, rounded: Attribute) -> int | None:
+    """Which operand of ``op`` are weights that it keeps a part of, given what else it reads.
+
+    It multiplies them by a tensor whose numbers are none that ``rounded`` lacks, or puts 0 in the
+    place of some by a condition.  None where it does something else.
+    """
+    if isinstance(op, region.SelectOp):
+        return 1 if constant_of(op.if_false) == 0 and read_type(op.condition) == i1 else None
+    kinds = {i1, rounded} if isinstance(rounded, Float16Type) else {i1, f16, bf16, f32}
+    if op.fn.data != "mul":
+        return None
+    return next((1 - side for side in (1, 0) if read_type(op.operands[side]) in kinds), None)
 
 
 def _row_side(op: region.BinaryOp, labels: Sequence[str]) -> int | None:
@@ -71,7 +98,7 @@ def _row_side(op: region.BinaryOp, labels: Sequence[str]) -> int | None:
 
 
 def _divisor(op: region.BinaryOp, side: int) -> region.ReduceOp | None:
-    """The sum that ``op`` divides by, or multiplies by the reciprocal of; None for other numbers."""
+    """The sum that ``op`` divides by, or multiplies by the reciprocal of; None for none."""
     by = behind_views(op.operands[side])
     if op.fn.data == "mul":
         match by.owner:
@@ -92,7 +119,8 @@ class PostponeDivision(RewritePattern):
     maximum over the axes of the sum, divided by a sum or multiplied by the reciprocal of one, and
     perhaps multiplied and divided by other values that do not have these axes; casts and views may
     stand between.  The exponentials are 1 at most, so that what the quotient is rounded to holds
-    them.
+    them.  Weights of which a tensor keeps a part, as dropout does, are weights: one of conditions,
+    or of numbers that what they are rounded to holds.
 
     ``finite-only``: weights are rounded before they are divided and not after, and a quotient that
     is infinite or NaN is so once for the row.
@@ -122,9 +150,10 @@ class PostponeDivision(RewritePattern):
         rewriter: PatternRewriter,
     ) -> None:
         value = weights.exponential
-        for view in reversed(weights.views):
-            again = view.clone(value_mapper={view.operands[0]: value})
-            rewriter.insert(located(again, view))
+        for step, way in reversed(weights.steps):
+            again = step.clone()
+            again.operands[way] = value
+            rewriter.insert(located(again, step))
             value = again.results[0]
         factors = [value if i == place else o for i, o in enumerate(product.operands)]
         multiplied = located(region.BinaryOp("mul", *factors), product)
@@ -194,7 +223,7 @@ class SumBeforeRounding(RewritePattern):
 
 
 def _weighs(value: SSAValue, labels: Sequence[str]) -> bool:
-    """Whether a value, perhaps scaled by its row, is a factor of products summed over ``labels``."""
+    """Whether a value, perhaps scaled by its row, is a factor of what is summed over ``labels``."""
     work, wide = [value], set(type_of(value).labels)
     while work:
         for use in work.pop().uses:

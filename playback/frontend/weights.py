@@ -10,7 +10,7 @@ from polyc.dialects.common.movements import MovementOp
 
 
 def are_weights(value: SSAValue) -> bool:
-    """Whether a value is a softmax, or exponentials that are divided, moved, cast or scaled.
+    """Whether a value is a softmax, or exponentials that are divided, moved, cast, scaled or hidden.
 
     A product may take the exponentials, and the sum be divided: the two round unlike numbers.  Nor
     need exponentials below a maximum be divided before the product, as they may be rounded below
@@ -36,6 +36,8 @@ def are_weights(value: SSAValue) -> bool:
                 stack += op.operands if op.function == "mul" else op.operands[:1]
             case MovementOp() | frontend.CastOp():
                 stack += op.operands
+            case frontend.SelectOp() if _is_constant(op.otherwise):
+                stack.append(op.then)
             case _:
                 pass
     return False

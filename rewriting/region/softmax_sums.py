@@ -6,13 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import f32, i1
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects import region
 from polyc.rewriting.changes import CLASSES, ChangeClass
 from polyc.rewriting.region.building import type_of
-from polyc.rewriting.region.views import behind_views, constant_of
+from polyc.rewriting.region.views import VIEWS, behind_views, constant_of
+
+LARGEST_F16 = 65504.0
+"""The largest finite number of f16."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +181,24 @@ def maximum_of(exponential: region.UnaryOp) -> region.ReduceOp | None:
     except _NotJoined:
         return None
     return top
+
+
+def read_type(value: SSAValue) -> Attribute | None:
+    """The type of the tensor that a value is read from, moved and cast; None for what is computed.
+
+    It is i1 where a condition that is read chooses between two numbers of f16, as casts of i1 do.
+    """
+    while isinstance(owner := value.owner, (*VIEWS, region.CastOp)):
+        value = owner.operand
+    match owner:
+        case region.ReadOp():
+            return owner.result.type.element_type
+        case region.SelectOp():
+            numbers = [constant_of(v) for v in (owner.if_true, owner.if_false)]
+            small = all(n is not None and abs(n) <= LARGEST_F16 for n in numbers)
+            return i1 if small and read_type(owner.condition) == i1 else None
+        case _:
+            return None
 
 
 def _is_maximum(value: SSAValue, top: region.ReduceOp) -> bool:

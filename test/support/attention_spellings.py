@@ -337,9 +337,11 @@ class _Writing:
         s, dims = self.s, tensor_of(weights).dims
         match self.how.after:
             case "mul":
+                return s.fn("mul", weights, s.cast(s.input("times", *dims), f32))
+            case "mul f32":
                 return s.fn("mul", weights, s.input("times", *dims, element=f32))
             case "key":
-                return s.fn("mul", weights, s.input("times", dims[-1], element=f32))
+                return s.fn("mul", weights, s.cast(s.input("times", dims[-1]), f32))
             case "head":
                 return s.fn("mul", weights, s.input("times", dims[-3], 1, 1, element=f32))
             case "row":
@@ -564,11 +566,11 @@ SPELLINGS: Mapping[str, Spelling] = {
     },
     **{
         f"weights then {x}": Spelling(after=x)
-        for x in ("mul", "key", "head", "row", "number", "dropout", "where")
+        for x in ("mul", "mul f32", "key", "head", "row", "number", "dropout", "where")
     },
     **{
         f"weights of softmax then {x}": Spelling(after=x, powers="softmax")
-        for x in ("mul", "key", "head", "row", "number", "dropout", "where")
+        for x in ("mul", "mul f32", "key", "head", "row", "number", "dropout", "where")
     },
     **{f"output then {x}": Spelling(after=x) for x in ("gate", "bias", "residual")},
     **{f"beside: {x}": Spelling(beside=x) for x in ("lse", "weights", "both")},

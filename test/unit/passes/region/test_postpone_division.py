@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1
 from xdsl.ir import SSAValue
 
-from polyc.dialects import region
+from polyc.dialects import frontend, region
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.tiny_to_index import TinyToIndex
@@ -76,7 +76,27 @@ def times_quotient(s: Sketch, x: SSAValue) -> SSAValue:
     return s.fn("mul", powers, s.fn("div", s.number(1.0), s.reduce("sum", powers, 1, keep=True)))
 
 
-WEIGHTS = (softmax, own, scaled, through_f32, times_inverse, times_quotient)
+def by_keys(s: Sketch, x: SSAValue) -> SSAValue:
+    """Multiplied by a number of each key beside, of the type that weights are rounded to."""
+    return s.fn("mul", divided(s, x), s.input("keys", "N"))
+
+
+def dropped(s: Sketch, x: SSAValue) -> SSAValue:
+    """Dropout: times 0 or 1, and a number."""
+    keep = s.cast(s.input("keep", "M", "N", element=i1), f16)
+    return s.fn("mul", s.fn("mul", keep, s.softmax(x)), s.number(1 / 0.9))
+
+
+def hidden(s: Sketch, x: SSAValue) -> SSAValue:
+    """0 where a condition does not hold."""
+    keep = s.input("keep", "M", "N", element=i1)
+    return s.add(frontend.SelectOp(keep, divided(s, x), s.number(0.0)))
+
+
+WEIGHTS = (
+    *(softmax, own, scaled, through_f32, times_inverse, times_quotient),
+    *(by_keys, dropped, hidden),
+)
 
 
 def weighted(weights: Weights) -> ModuleOp:
@@ -123,9 +143,21 @@ def not_divided(s: Sketch, x: SSAValue) -> SSAValue:
     return s.fn("exp", s.fn("sub", x, s.reduce("max", x, 1, keep=True)))
 
 
-def by_keys(s: Sketch, x: SSAValue) -> SSAValue:
-    """Multiplied by a number of each key beside."""
-    return s.fn("mul", divided(s, x), s.input("keys", "N"))
+def by_wide_keys(s: Sketch, x: SSAValue) -> SSAValue:
+    """Times a number that the type which weights are rounded to may not hold."""
+    keys = s.input("keys", "N", element=f32)
+    return s.cast(s.fn("mul", s.cast(divided(s, x), f32), keys), f16)
+
+
+def by_computed_keys(s: Sketch, x: SSAValue) -> SSAValue:
+    """Times a number that may be anything."""
+    return s.fn("mul", divided(s, x), s.fn("exp", s.input("keys", "N")))
+
+
+def to_one(s: Sketch, x: SSAValue) -> SSAValue:
+    """Something else than 0 where a condition does not hold."""
+    keep = s.input("keep", "M", "N", element=i1)
+    return s.add(frontend.SelectOp(keep, divided(s, x), s.number(1.0)))
 
 
 def times_sum(s: Sketch, x: SSAValue) -> SSAValue:
@@ -134,7 +166,10 @@ def times_sum(s: Sketch, x: SSAValue) -> SSAValue:
     return s.fn("mul", powers, s.reduce("sum", powers, 1, keep=True))
 
 
-REFUSED = (other_maximum, not_below, by_columns, not_divided, by_keys, times_sum)
+REFUSED = (
+    *(other_maximum, not_below, by_columns, not_divided, times_sum),
+    *(by_wide_keys, by_computed_keys, to_one),
+)
 
 
 @pytest.mark.parametrize("weights", REFUSED, ids=lambda f: f.__name__)
@@ -247,10 +282,12 @@ def test_numbers_stay(seed: int, name: str, rows: int, keys: int) -> None:
     dice = np.random.default_rng(seed)
     kernel = only(before, region.KernelOp)
     sizes = {"M": rows, "N": keys, "K": 5}
+    kinds = kernel.seen[: len(kernel.ins)]
     inputs = [
         (4 * dice.standard_normal([d.evaluate(sizes) for d in kind.shape])).astype(np.float16)
-        for kind in kernel.seen[: len(kernel.ins)]
+        for kind in kinds
     ]
+    inputs = [a > 0 if k.element_type == i1 else a for a, k in zip(inputs, kinds, strict=True)]
     one, other = (run(only(m, region.KernelOp), inputs, sizes)[0] for m in (before, after))
     wide = [a.astype(np.float64) for a in (one, other)]
     largest = max(float(np.abs(a.astype(np.float64)).max()) for a in inputs)
