@@ -18,6 +18,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects import region
+from polyc.passes.support.region.exponents import exponents
 from polyc.rewriting.changes import CLASSES, check_classes
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.notes import Note, Report, show
@@ -248,7 +249,8 @@ def _is_summed(product: SSAValue, labels: Sequence[str]) -> bool:
 def postpone(scope: ModuleOp | region.KernelOp) -> Report:
     """Divide after the weighted sums of ``scope``; what fired."""
     report = Report()
-    rewrite(scope, [SumBeforeRounding(report), PostponeDivision(report)], recursive=True)
+    ways = [*exponents(report), SumBeforeRounding(report), PostponeDivision(report)]
+    rewrite(scope, ways, recursive=True)
     return report
 
 
@@ -268,4 +270,4 @@ class RegionPostponeDivision(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         check_classes(self.name, self.classes)
         if "finite-only" in self.classes:
-            show(postpone(op).fired)
+            show(note for note in postpone(op).fired if note.kind == "finite-only")

@@ -28,8 +28,8 @@ def are_weights(value: SSAValue) -> bool:
         match op:
             case frontend.SoftmaxOp():
                 return True
-            case frontend.ElementwiseOp() if op.function == "exp":
-                if divided or _is_below_maximum(op.args[0]):
+            case frontend.ElementwiseOp() if _is_power(op):
+                if divided or _is_below_maximum(op.args[-1]):
                     return True
             case frontend.ElementwiseOp() if op.function in ("mul", "div"):
                 divided = divided or op.function == "div"
@@ -41,6 +41,11 @@ def are_weights(value: SSAValue) -> bool:
             case _:
                 pass
     return False
+
+
+def _is_power(op: frontend.ElementwiseOp) -> bool:
+    """Whether an op is an exponential, or a power of a number."""
+    return op.function == "exp" or (op.function == "pow" and _is_constant(op.args[0]))
 
 
 def _is_below_maximum(value: SSAValue) -> bool:
@@ -59,8 +64,8 @@ def _is_below_maximum(value: SSAValue) -> bool:
                 stack.append(moved.operands[0])
             case frontend.SelectOp() as chosen:
                 stack += [chosen.then, chosen.otherwise]
-            case frontend.ElementwiseOp() as larger if larger.function == "max":
-                stack += larger.args
+            case frontend.ElementwiseOp() as one if one.function in ("max", "mul", "div"):
+                stack += one.args
             case _:
                 pass
     return False

@@ -36,7 +36,10 @@ def test_exponentials_below_a_maximum_are_weights() -> None:
     guarded = s.add(frontend.SelectOp(none, s.number(0.0), top))
     below = [s.fn("sub", x, s.fn("max", guarded, s.number(-65504.0))), s.fn("sub", x, top)]
     below.append(s.fn("mul", s.number(0.5), below[1]))
+    below.append(s.fn("sub", s.fn("mul", x, s.number(0.5)), s.fn("mul", top, s.number(0.5))))
     assert all(are_weights(s.cast(s.fn("exp", d), f16)) for d in below)
+    assert all(are_weights(s.fn("pow", s.number(2.0), d)) for d in below)
+    assert not are_weights(s.fn("pow", below[1], s.number(2.0)))
     others = (s.fn("sub", x, low), s.fn("sub", top, x), s.fn("add", x, top), s.fn("mul", x, top))
     assert not any(are_weights(s.fn("exp", d)) for d in others)
 
