@@ -89,7 +89,7 @@ def weights_of(together: region.ReduceTogetherOp) -> Weights:
         raise Refused("its softmax computes its scores or values itself", together)
     kept = tuple(replace(k, value=taken.get(k.value, k.value)) for k in keeping)
     for one in kept:
-        if read_type(one.value) is None:
+        if read_type(one.value) is None and constant_of(one.value) is None:
             raise Refused(
                 f"its weights are multiplied by {name_of(one.value)}, and not by what is read",
                 place_of(one.value),
@@ -127,18 +127,20 @@ def _weight_behind(value: SSAValue) -> tuple[list[Attribute], list[Kept]] | None
                     return None
                 side = inside.index(True)
                 kept.insert(0, Kept(behind_views(op.operands[1 - side]), condition=False))
-                value = behind_views(op.operands[side])
+                value = op.operands[side]
             case region.SelectOp() as op if constant_of(op.if_false) == 0:
                 kept.insert(0, Kept(behind_views(op.condition), condition=True))
-                value = behind_views(op.if_true)
+                value = op.if_true
             case _:
                 return None
+        value, more = _behind_casts(value)
+        types += more
     return types, kept
 
 
 def _holds_exp(value: SSAValue) -> bool:
     """Whether a value is an exponential, or what is kept of one."""
-    owner = behind_views(value).owner
+    owner = _behind_casts(value)[0].owner
     match owner:
         case region.BinaryOp():
             return any(_holds_exp(x) for x in owner.operands)

@@ -134,7 +134,7 @@ class _Player:
         element = frontend.tensor_of(of[0]).element_type
         if element != f32:
             arrays = tuple(
-                widen((round_freely if _is_free(op, value) else round_to)(a, element))
+                widen(_rounding_of(op, value)(a, element))
                 for value, a in zip(of, arrays, strict=True)
             )
         return [a.astype(np.float64) for a in arrays] if self.exact else list(arrays)
@@ -218,10 +218,11 @@ def converted(
     return widen(rounder(widen(x), element))
 
 
-def _is_free(op: Operation, operand: SSAValue) -> bool:
-    """Whether a product may take an operand that is rounded at another scale, or not at all."""
-    scaled = isinstance(op, frontend.GemmOp) and scaled_load(operand) is not None
-    return scaled or are_weights(operand)
+def _rounding_of(op: Operation, operand: SSAValue) -> Callable[[Array, Attribute], Array]:
+    """How a product rounds an operand: at any scale, or perhaps not at all, or as it is."""
+    if isinstance(op, frontend.GemmOp) and scaled_load(operand) is not None:
+        return functions.as_stored
+    return round_freely if are_weights(operand) else round_to
 
 
 def _rounder(op: frontend.CastOp) -> Callable[[Array, Attribute], Array]:

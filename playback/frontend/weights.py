@@ -10,7 +10,7 @@ from polyc.dialects.common.movements import MovementOp
 
 
 def are_weights(value: SSAValue) -> bool:
-    """Whether a value is a softmax, or exponentials that are divided, moved, cast, scaled or hidden.
+    """Whether a value is a softmax, or exponentials divided, moved, cast, scaled or hidden.
 
     A product may take the exponentials, and the sum be divided: the two round unlike numbers.  Nor
     need exponentials below a maximum be divided before the product, as they may be rounded below
@@ -78,13 +78,14 @@ def _is_constant(value: SSAValue) -> bool:
 
 
 def are_multiplied(value: SSAValue) -> bool:
-    """Whether a product reads a value, moved or not."""
+    """Whether a product reads a value, moved, cast, scaled or not."""
     stack = [value]
     while stack:
         for use in stack.pop().uses:
             op: Operation = use.operation
             if isinstance(op, frontend.GemmOp):
                 return True
-            if isinstance(op, MovementOp | frontend.CastOp):
+            scaled = isinstance(op, frontend.ElementwiseOp) and op.function in ("mul", "div")
+            if scaled or isinstance(op, MovementOp | frontend.CastOp):
                 stack += op.results
     return False

@@ -185,7 +185,7 @@ def maximum_of(exponential: region.UnaryOp) -> region.ReduceOp | None:
 
 
 def is_maximum_of(value: SSAValue, x: SSAValue) -> bool:
-    """Whether ``value``, but for views, is the maximum of x, or a finite number where it is -inf."""
+    """Whether ``value``, but for views, is the maximum of x, or a number where that is -inf."""
     top = _top_behind(value)
     return top is not None and top.operand is x and _is_maximum(behind_views(value), top)
 

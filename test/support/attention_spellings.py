@@ -1,16 +1,15 @@
 """Attention by hand: the ways in which people spell it of products, elementwise ops and reductions.
 
-A ``Spelling`` is a choice at each place where they differ; ``SPELLINGS`` has, by name, one that
-differs from the plain one at each choice, and those of several that are written together.
+A ``Spelling`` is a choice at each place where they differ; ``spelling_table.py`` has many by name.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1
+from xdsl.dialects.builtin import ModuleOp, f16, f32, i1
 from xdsl.ir import Attribute, SSAValue
 
 from polyc.dialects import frontend
@@ -22,10 +21,6 @@ from polyc.test.support.sketch import Size, Sketch
 LEAST = -3.4028234663852886e38
 """The least finite number of f32, which masks are written with."""
 
-LEAST_F16 = -65504.0
-
-LOG2_E = math.log2(math.e)
-
 
 @dataclass(frozen=True)
 class Spelling:
@@ -33,12 +28,13 @@ class Spelling:
 
     scale: str = "scores"
     """Where the scale is: ``scores``, ``divided`` scores, ``query``, ``rounded query``, ``key``,
-    ``both`` (its root each), ``none``, ``product`` (the scores' own scale, and the maximum's
-    after), ``tensor`` and ``head`` (an input of one number, or of one a head), ``query tensor``
-    (an input of a number, of Q), ``exponent`` (of what is below the maximum)."""
+    ``both`` (its root each), ``none``, ``tensor``, ``divided tensor`` and ``head`` (an input of one
+    number, or of one a head), ``query tensor`` (an input of a number, of Q); ``divided query`` and
+    ``rounded query``, which the user casts."""
     mask: str = ""
-    """``where`` (a condition), ``where not`` (its opposite), ``add``, ``built`` (a sum of (1 - c)
-    times a number), ``compared`` (a tensor of numbers and one they are compared with); none."""
+    """``where`` (a condition), ``where not`` (its opposite), ``add`` (a tensor), ``built`` (a sum
+    of (1 - c) times a number), ``chosen`` (0 or a number is added), ``compared`` (a tensor of
+    numbers that are 0 or not); none."""
     shape: Sequence[Size] = ("M", "N")
     """Of the mask."""
     kind: Attribute = f32
@@ -53,16 +49,18 @@ class Spelling:
     """The soft cap of the scores; 0 for none."""
     powers: str = "max"
     """The exponentials: ``max`` (below the maximum), ``plain`` (of the scores), ``base 2`` (e to
-    the power ln 2 times what is below), ``pow`` (2 to the power of what is below), ``guarded``
-    (below 0 where the maximum is -inf), ``softmax`` and ``log_softmax`` (the ops)."""
+    the power ln 2 times what is below), ``pow`` (2 to the power of what is below), ``exponent`` (a
+    scale of what is below), ``apart`` (the scale of scores and maximum each), ``guarded`` (below 0
+    where the maximum is -inf), ``least`` (below the least number then), ``softmax`` and
+    ``log_softmax`` (the ops)."""
     scores: Attribute | None = None
     """What the user rounds the scores to."""
     weights: Attribute | None = None
     """What the user rounds the weights to, before or after they are divided."""
     division: str = "weights"
     """What is divided by the sums: the ``weights``, the ``output`` or, by sums that the user rounds
-    to f16, ``output by f16``; ``times`` and ``output times`` multiply by the reciprocal; ``nothing``
-    is divided."""
+    to f16, ``output by f16``; ``times`` and ``output times`` multiply by the reciprocal; ``rounded
+    weights`` are rounded before they are divided too."""
     sums: str = "powers"
     """Of what the sums are: the exponentials, or, ``rounded``, what is multiplied by V."""
     element: Attribute = f16
@@ -73,12 +71,12 @@ class Spelling:
     width: tuple[int, int] = (64, 64)
     """Features of Q and K, and of V."""
     factor: str = ""
-    """What is done to Q and K: ``bias``, ``rope``, ``rms``, ``l2``, ``projected`` (Q and K are
-    products with weights)."""
+    """What is done to Q and K: ``bias``, ``rope``, ``rms``, ``l2``; ``projected``, alone or before
+    one of these, makes Q and K products with weights."""
     after: str = ""
-    """What is done to the weights once they are divided: ``mul`` (times a tensor), ``head`` (times
-    a number of each head), ``dropout`` (times 0 or a number), ``where``; or to the output:
-    ``gate``, ``bias``, ``residual``."""
+    """What is done to the weights before they are rounded: ``mul`` and ``mul f32`` (times a
+    tensor), ``key``, ``row``, ``head`` (times a number of each), ``number``, ``dropout`` (times 0
+    or a number), ``where``; or to the output: ``gate``, ``bias``, ``residual``."""
     beside: str = ""
     """One more output: ``lse``, the ``weights``, or ``both``."""
 
@@ -102,7 +100,7 @@ class _Writing:
         weights, total, lse = self._weights(scores)
         y = self._product(weights, v)
         if how.division.startswith("output"):
-            y = self._divide(y, total)
+            y = s.cast(self._divide(y, total), how.element)
         y = self._merged(self._after_output(y))
         more: dict[str, SSAValue] = {}
         if how.beside in ("lse", "both"):
@@ -405,183 +403,4 @@ class _Writing:
         if tensor_of(v).element_type != kind:
             v = s.cast(v, kind)
         y = s.gemm(weights, v, element=f32)
-        if not how.division.startswith("output") or how.division == "output by f16":
-            return s.cast(y, how.element) if how.division != "output by f16" else y
-        return y
-
-
-PLAIN = Spelling()
-
-_SCALES = (
-    "divided",
-    "query",
-    "rounded query",
-    "divided query",
-    "key",
-    "both",
-    "none",
-    "tensor",
-    "divided tensor",
-    "head",
-    "query tensor",
-)
-_SHAPES: Mapping[str, Sequence[Size]] = {
-    "[M, N]": ("M", "N"),
-    "[1, N]": (1, "N"),
-    "[N]": ("N",),
-    "[M, 1]": ("M", 1),
-    "[H, M, N]": ("H", "M", "N"),
-    "[H, 1, N]": ("H", 1, "N"),
-    "[1, M, N]": (1, "M", "N"),
-    "[H, M, 1]": ("H", "M", 1),
-    "[H, 1, 1]": ("H", 1, 1),
-    "[1]": (1,),
-}
-_HIDDEN = {"-inf": -math.inf, "-1e9": -1e9, "-1e4": -1e4, "least": LEAST}
-_POWERS = (
-    "plain",
-    "base 2",
-    "pow",
-    "guarded",
-    "least",
-    "exponent",
-    "apart",
-    "softmax",
-    "log_softmax",
-)
-_DIVISIONS = ("output", "output by f16", "times", "output times", "rounded weights")
-
-SPELLINGS: Mapping[str, Spelling] = {
-    "plain": PLAIN,
-    **{f"scale: {x}": Spelling(scale=x) for x in _SCALES},
-    **{f"scale: {x}, softmax": Spelling(scale=x, powers="softmax") for x in _SCALES},
-    **{f"where {x}": Spelling(mask="where", shape=shape) for x, shape in _SHAPES.items()},
-    **{f"add {x}": Spelling(mask="add", shape=shape) for x, shape in _SHAPES.items()},
-    **{
-        f"add f16 {x}": Spelling(mask="add", shape=_SHAPES[x], kind=f16)
-        for x in ("[M, N]", "[1, N]", "[H, M, N]")
-    },
-    **{
-        f"{mask}, hidden by {x}": Spelling(mask=mask, hidden=number)
-        for mask in ("where", "where not", "compared", "built", "chosen")
-        for x, number in _HIDDEN.items()
-        if mask != "built" or number != -math.inf
-    },
-    **{
-        f"{mask}, hidden by {x}, before the scale": Spelling(mask=mask, hidden=number, late=False)
-        for mask in ("where", "built", "chosen")
-        for x, number in (("-inf", -math.inf), ("-1e9", -1e9))
-        if mask != "built" or number != -math.inf
-    },
-    "add before the scale": Spelling(mask="add", late=False),
-    "alibi": Spelling(alibi=True),
-    "alibi, where": Spelling(alibi=True, mask="where"),
-    "soft cap": Spelling(cap=50.0),
-    "soft cap, where": Spelling(cap=50.0, mask="where"),
-    **{f"powers: {x}": Spelling(powers=x) for x in _POWERS},
-    **{f"powers: {x}, where": Spelling(powers=x, mask="where") for x in _POWERS},
-    **{
-        f"powers: {x}, output divided": Spelling(powers=x, division="output")
-        for x in _POWERS
-        if "softmax" not in x
-    },
-    **{f"division: {x}": Spelling(division=x) for x in _DIVISIONS},
-    **{
-        f"division: {x}, rounded sums": Spelling(division=x, sums="rounded")
-        for x in ("weights", *_DIVISIONS)
-    },
-    **{f"division: {x}, where": Spelling(division=x, mask="where") for x in _DIVISIONS},
-    "rounded scores": Spelling(scores=f16),
-    "rounded scores, softmax": Spelling(scores=f16, powers="softmax"),
-    "bf16": Spelling(element=bf16),
-    "bf16, softmax, where": Spelling(element=bf16, powers="softmax", mask="where"),
-    "f16, weights in bf16": Spelling(weights=bf16),
-    "bf16, weights in f16": Spelling(element=bf16, weights=f16),
-    "weights in f32": Spelling(weights=f32),
-    **{
-        f"layout: {x}": Spelling(layout=x)
-        for x in (
-            "turned",
-            "batch",
-            "inside",
-            "rows",
-            "packed",
-            "stacked",
-            "shared",
-            "one",
-            "grouped",
-        )
-    },
-    **{
-        f"layout: {x}, softmax, where": Spelling(
-            layout=x,
-            powers="softmax",
-            mask="where",
-            shape=("M", "N")
-            if x in ("turned", "batch", "inside", "shared", "one", "grouped")
-            else ("T", "T"),
-        )
-        for x in (
-            "turned",
-            "batch",
-            "inside",
-            "rows",
-            "packed",
-            "stacked",
-            "shared",
-            "one",
-            "grouped",
-        )
-    },
-    **{
-        f"heads of {d} and {e}": Spelling(width=(d, e))
-        for d, e in (
-            (8, 8),
-            (16, 16),
-            (40, 40),
-            (72, 72),
-            (80, 80),
-            (96, 96),
-            (128, 128),
-            (120, 64),
-            (64, 128),
-            (192, 128),
-            (256, 256),
-            (64, 256),
-            (248, 248),
-        )
-    },
-    **{f"factors: {x}": Spelling(factor=x) for x in ("bias", "rope", "rms", "l2", "projected")},
-    **{
-        f"factors: projected {x}": Spelling(factor=f"projected {x}")
-        for x in ("bias", "rope", "rms", "l2")
-    },
-    **{
-        f"factors: projected {x}, scaled query": Spelling(factor=f"projected {x}", scale="query")
-        for x in ("bias", "rope", "rms", "l2")
-    },
-    **{
-        f"factors: {x}, scaled query": Spelling(factor=x, scale="query")
-        for x in ("bias", "rope", "rms", "l2", "projected")
-    },
-    **{
-        f"weights then {x}": Spelling(after=x)
-        for x in ("mul", "mul f32", "key", "head", "row", "number", "dropout", "where")
-    },
-    **{
-        f"weights of softmax then {x}": Spelling(after=x, powers="softmax")
-        for x in ("mul", "mul f32", "key", "head", "row", "number", "dropout", "where")
-    },
-    **{f"output then {x}": Spelling(after=x) for x in ("gate", "bias", "residual")},
-    **{f"beside: {x}": Spelling(beside=x) for x in ("lse", "weights", "both")},
-    "beside: lse, output divided": Spelling(beside="lse", division="output"),
-    "batch, where [B, 1, 1, N]": Spelling(layout="batch", mask="where", shape=("B", 1, 1, "N")),
-    "batch, where [B, 1, M, N]": Spelling(layout="batch", mask="where", shape=("B", 1, "M", "N")),
-    "batch, where [1, 1, M, N]": Spelling(layout="batch", mask="where", shape=(1, 1, "M", "N")),
-    "batch, where [H, 1, 1]": Spelling(layout="batch", mask="where", shape=("H", 1, 1)),
-    "batch, add [B, H, M, N]": Spelling(layout="batch", mask="add", shape=("B", "H", "M", "N")),
-    "batch, add [1, H, M, N]": Spelling(layout="batch", mask="add", shape=(1, "H", "M", "N")),
-    "batch, add [B, 1, 1, N]": Spelling(layout="batch", mask="add", shape=("B", 1, 1, "N")),
-    "batch, add [H, 1, N]": Spelling(layout="batch", mask="add", shape=("H", 1, "N")),
-}
-"""Spellings by name."""
+        return y if how.division.startswith("output") else s.cast(y, how.element)

@@ -55,7 +55,7 @@ def test_a_number_of_a_row_follows_the_sum() -> None:
 
 def test_wide_heads_under_a_mask_keep_all_their_weights() -> None:
     """Threads lack registers for masks, factors and outputs of wide heads; either is well."""
-    wide = (KEPT_FEATURES + 64,) * 2
+    wide = (KEPT_FEATURES + 64, KEPT_FEATURES + 64)
     both = Spelling(after="mul", mask="add", width=wide)
     module = passed(str(both.module()), *TO_REGION)
     assert len([op for op in module.walk() if isinstance(op, KernelOp)]) > 1

@@ -44,7 +44,7 @@ def moved(s: Sketch, x: SSAValue, y: SSAValue) -> SSAValue:
     return s.gemm(heads, others, turned=True)
 
 
-MADE = {first: 1, second: 1, both: 2, moved: 1}
+MADE: dict[Made, int] = {first: 1, second: 1, both: 2, moved: 1}
 
 
 def whole(made: Made) -> ModuleOp:

@@ -50,6 +50,10 @@ def test_a_product_multiplies_what_it_reads_moved_or_cast() -> None:
     narrow, other = s.cast(s.softmax(x), f16), s.fn("tanh", x)
     s.gemm(s.permute(narrow, 1, 0), x)
     assert are_multiplied(narrow) and are_multiplied(x) and not are_multiplied(other)
+    scaled, added = s.cast(s.fn("exp", x), f16), s.cast(s.fn("exp", x), f16)
+    s.gemm(s.fn("div", scaled, s.input("l", "M", 1)), x)
+    s.gemm(s.fn("add", added, s.input("b", "M", 1)), x)
+    assert are_multiplied(scaled) and not are_multiplied(added)
 
 
 def test_only_products_of_weights_have_errors_of_their_rounding() -> None:
