@@ -66,8 +66,9 @@ class Spelling:
     element: Attribute = f16
     layout: str = "heads"
     """``heads`` [H, M, D], ``batch`` [B, H, M, D], ``inside`` [B, M, H, D], ``rows`` [B, T, H * D],
-    ``packed`` [B, T, 3 * H * D], ``stacked`` [3, B, T, H * D], ``turned`` (K [H, D, N]), ``shared``
-    (4 heads with keys and values), ``one`` (one), ``grouped`` (shared, by reshape) ."""
+    ``packed`` [B, T, 3 * H * D], ``stacked`` [3, B, T, H * D], ``turned`` (K [H, D, N]), ``turned
+    values`` (V so), ``shared`` (4 heads with keys and values), ``one`` (one), ``grouped`` (shared, by
+    reshape)."""
     width: tuple[int, int] = (64, 64)
     """Features of Q and K, and of V."""
     factor: str = ""
@@ -121,12 +122,11 @@ class _Writing:
                     s.input("k", "H", "N", d),
                     s.input("v", "H", "N", e),
                 )
-            case "turned":
-                return (
-                    s.input("q", "H", "M", d),
-                    s.input("k", "H", d, "N"),
-                    s.input("v", "H", "N", e),
-                )
+            case "turned" | "turned values":
+                keys, values = [("H", "N", d), ("H", d, "N")], [("H", "N", e), ("H", e, "N")]
+                own = how.layout == "turned values"
+                k, v = s.input("k", *keys[not own]), s.input("v", *values[own])
+                return s.input("q", "H", "M", d), k, v
             case "batch":
                 shapes = (("B", "H", "M", d), ("B", "H", "N", d), ("B", "H", "N", e))
                 q, k, v = (s.input(x, *shape) for x, shape in zip("qkv", shapes, strict=True))
@@ -402,5 +402,5 @@ class _Writing:
         kind = tensor_of(weights).element_type
         if tensor_of(v).element_type != kind:
             v = s.cast(v, kind)
-        y = s.gemm(weights, v, element=f32)
+        y = s.gemm(weights, v, turned=how.layout == "turned values", element=f32)
         return y if how.division.startswith("output") else s.cast(y, how.element)

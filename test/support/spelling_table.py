@@ -44,7 +44,7 @@ DIVISIONS = ("output", "output by f16", "times", "output times", "rounded weight
 SPLIT = ("rows", "packed", "stacked")
 """Layouts whose queries and keys are as many."""
 
-LAYOUTS = ("turned", "batch", "inside", *SPLIT, "shared", "one", "grouped")
+LAYOUTS = ("turned", "turned values", "batch", "inside", *SPLIT, "shared", "one", "grouped")
 HEADS = (
     *((n, n) for n in (8, 16, 40, 72, 80, 96, 128, 248, 256)),
     *((120, 64), (64, 128), (192, 128), (64, 256)),

@@ -62,10 +62,12 @@ OTHERS: Mapping[str, Families] = {
     # Tensor cores take two factors of one type, and none of f32.
     "f16, weights in bf16": ("matmul", "rows", "loops", "matmul"),
     "f16, weights in f32": ("matmul", "loops"),
-    # Features of K are not the innermost.
-    "layout: turned": APART,
-    "layout: turned, softmax, where": APART,
-    "layout: turned, log-sum-exp": ("matmul", "rows", "rows", "loops", "matmul", "loops"),
+    # Features are not the innermost axis: K or V is copied so that they are.
+    **{
+        f"layout: {turned}{more}": ("loops", *ONE)
+        for turned in ("turned", "turned values")
+        for more in ("", ", softmax, where", ", log-sum-exp")
+    },
     # Numbers of f32 may be none of f16.
     "after: mul f32": APART,
     "after: mul f32, softmax": APART,
@@ -111,6 +113,7 @@ PLAYED = (
     *("where not hides by least", "built hides by -1e9, then scaled", "ALiBi, where"),
     *("powers: pow, where", "powers: apart", "powers: least, output divided"),
     *("division: output by f16, rounded sums", "division: times, log-sum-exp"),
+    *("layout: turned", "layout: turned values, softmax, where", "scale: query"),
     *("layout: rows, log-sum-exp", "layout: packed, softmax, where", "layout: grouped"),
     *("after: dropout, where", "after: where, softmax", "factor: projected rms, scaled query"),
 )
