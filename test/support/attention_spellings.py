@@ -67,8 +67,8 @@ class Spelling:
     layout: str = "heads"
     """``heads`` [H, M, D], ``batch`` [B, H, M, D], ``inside`` [B, M, H, D], ``rows`` [B, T, H * D],
     ``packed`` [B, T, 3 * H * D], ``stacked`` [3, B, T, H * D], ``turned`` (K [H, D, N]), ``turned
-    values`` (V so), ``shared`` (4 heads with keys and values), ``one`` (one), ``grouped`` (shared, by
-    reshape)."""
+    values`` (V so), ``shared`` (4 heads with keys and values), ``one`` (one), ``grouped`` (shared,
+    by reshape)."""
     width: tuple[int, int] = (64, 64)
     """Features of Q and K, and of V."""
     factor: str = ""
