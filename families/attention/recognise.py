@@ -4,10 +4,11 @@ A region computes, for every query m of every batch point,
 
     s[n] = score(sum over d of Q[m, d] * K[n, d])
     p[n] = exp(factor * (s[n] - max(s)))
-    O[m, e] = end(max(s), sum(p), sum over n of round(p[n]) * V[n, e])
+    O[m, e] = end(max(s), sum(p), sum over n of round(keep(p[n])) * V[n, e])
 
 with one ``region.reduce_together`` over the keys n, or is refused with the reason.  ``score`` and
-``end`` are elementwise.  A mask is what makes a score -inf: a set of positions, or a condition that
+``end`` are elementwise; ``keep`` multiplies by what is read, or puts 0 by a condition, as dropout
+does.  A mask is what makes a score -inf: a set of positions, or a condition that
 is data.
 """
 
@@ -30,6 +31,7 @@ from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.common.sizes import quotient
 from polyc.dialects.region.types import AxisAttr, MemRefType
 from polyc.families.attention.softmax import (
+    Kept,
     Masks,
     Refused,
     Weights,
@@ -133,6 +135,8 @@ class StreamingAttention:
     score: Score
     factor: float
     """Weights are ``exp(factor * (score - max))``."""
+    kept: tuple[Kept, ...] = ()
+    """What multiplies the weights, or chooses among them, before they are rounded."""
     finite_only: tuple[str, ...]
     """What a kernel does otherwise where a value is not finite, as sentences (S6.5)."""
 
@@ -232,6 +236,9 @@ class _Search:
         self._check_elementwise(value, {scores.result}, (*batch, m, n))
         for gate in gates:
             self._check_elementwise(gate, {scores.result}, (*batch, m, n))
+        factors = [one for one in weights.kept if not one.condition]
+        for one in weights.kept:
+            self._check_elementwise(one.value, set(), (*batch, m, n))
         for out in self.kernel.yield_op.values:
             self._check_elementwise(out, set(together.states), (*batch, m, *wide))
         return StreamingAttention(
@@ -254,7 +261,12 @@ class _Search:
             element=element,
             score=Score(value, _scale(value, scores.result), gates, visible),
             factor=weights.factor,
-            finite_only=(*forbidden, *([] if weights.guarded else [_UNGUARDED])),
+            kept=weights.kept,
+            finite_only=(
+                *forbidden,
+                *([_UNREAD] if factors and not visible.everywhere else []),
+                *([] if weights.guarded else [_UNGUARDED]),
+            ),
         )
 
     def _together(self) -> region.ReduceTogetherOp:
@@ -472,6 +484,10 @@ class _Search:
 
 _FORBIDDEN = (
     "a key that the mask forbids contributes nothing, and not 0 times its value where V is not "
+    "finite there"
+)
+_UNREAD = (
+    "where a mask of positions forbids a key, the factor of its weight is not read: it must be "
     "finite there"
 )
 _UNGUARDED = "the sums of a row whose scores are all -inf are 0 and not NaN"

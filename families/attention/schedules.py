@@ -15,7 +15,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import ELEMENT_BYTES, PATTERN
 from polyc.dialects.plan.fields import Value, record_of
 from polyc.dialects.region.types import MemRefType
-from polyc.families.attention.recognise import Score, StreamingAttention, find_attention
+from polyc.families.attention.recognise import StreamingAttention, find_attention
 from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
 from polyc.families.structure import check_group, check_reduction
@@ -24,6 +24,11 @@ from polyc.rewriting.notes import Note, show
 
 MAX_FEATURES = 256
 """Wider heads leave a thread no registers for its part of the output."""
+
+
+KEPT_FEATURES = 128
+"""The most features beside which a thread has registers for masks that are read and for what is
+kept of weights."""
 
 
 def keys_again(attention: StreamingAttention) -> int:
@@ -45,7 +50,7 @@ SIDE_BY_SIDE = 1024
 
 UNMASKED, PLAIN, BOUNDED, ANY = range(4)
 """Scores: products times a number of all keys; with one bound of a query's keys; with any bounds;
-or made of other values too, such as masks that are read."""
+or made of other values too, such as masks that are read, or weights of which a part is kept."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +72,13 @@ class AttentionVariant:
         if self.whole and attention.tile_features != (attention.depth, attention.width):
             return False
         features = max(attention.tile_features)
-        return features <= self.features and kind_of(attention.score) <= self.scores
+        return features <= self.features and kind_of(attention) <= self.scores
 
 
-def kind_of(score: Score) -> int:
-    """How much a score asks for beside a product of a query and a key."""
-    if score.scale is None or score.gates:
+def kind_of(attention: StreamingAttention) -> int:
+    """How much scores and weights ask for beside a product of a query and a key."""
+    score = attention.score
+    if score.scale is None or score.gates or attention.kept:
         return ANY
     if score.visible.everywhere:
         return UNMASKED
@@ -148,6 +154,15 @@ def schedules(attention: StreamingAttention, arch: str) -> list[ScheduleOp]:
             "UnsupportedProgram",
             f"region @{kernel.sym_name.data} has no schedule as attention: its heads have "
             f"{features} features, and {MAX_FEATURES} are the most",
+            kernel,
+        )
+    score = attention.score
+    if attention.kept and features > KEPT_FEATURES and (score.scale is None or score.gates):
+        raise PolycError(
+            "UnsupportedProgram",
+            f"region @{kernel.sym_name.data} has no schedule as attention: it keeps a part of its "
+            f"weights, its scores are more than products of {features} features, and threads have "
+            f"registers for both with {KEPT_FEATURES}",
             kernel,
         )
     show(Note("finite-only", text, kernel) for text in attention.finite_only)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.dialects.builtin import f32
@@ -18,7 +18,7 @@ from xdsl.ir.affine import AffineConstraintExpr, AffineDimExpr, AffineExpr, Affi
 from polyc.affine.expressions import constraint_of, expr_of, linear_of, rows_of, uses_dim
 from polyc.dialects import region
 from polyc.families.attention.visible import Visible
-from polyc.rewriting.region.softmax_sums import streams
+from polyc.rewriting.region.softmax_sums import read_type, streams
 from polyc.rewriting.region.views import VIEWS, behind_views, constant_of
 
 
@@ -28,6 +28,14 @@ class Refused(Exception):
     def __init__(self, why: str, at: Operation | None = None) -> None:
         super().__init__(why)
         self.at = at
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A tensor that keeps a part of each weight: a factor, or a condition for it not to be 0."""
+
+    value: SSAValue
+    condition: bool
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,8 @@ class Weights:
     factor: float
     guarded: bool
     """Whether the maximum of no key at all is replaced by a finite number."""
+    kept: tuple[Kept, ...] = ()
+    """What is kept of the weights before they are rounded, the first first."""
 
 
 def place_of(value: SSAValue) -> Operation | None:
@@ -67,14 +77,24 @@ def weights_of(together: region.ReduceTogetherOp) -> Weights:
     product = cast("region.BinaryOp", wide[0].sum.operand.owner)
     if product.fn.data != "mul":
         raise Refused("its values are not multiplied by their weights", together)
-    sides = [_behind_casts(x) for x in product.operands]
-    weight = next(i for i, (found, _) in enumerate(sides) if _is_exp(found))
+    sides = [_weight_behind(x) for x in product.operands]
+    weight = next((i for i, side in enumerate(sides) if side is not None), None)
+    if weight is None:
+        raise Refused("its values are not multiplied by their weights", together)
+    types, keeping = cast("tuple[list[Attribute], list[Kept]]", sides[weight])
     scores = cast("region.ReduceOp", tops[0].owner).operand
     values = behind_views(product.operands[1 - weight])
     taken: dict[SSAValue, SSAValue] = dict(zip(chunk.args, together.values, strict=True))
     if scores not in taken or values not in taken:
         raise Refused("its softmax computes its scores or values itself", together)
-    narrow = [x for x in sides[weight][1] if x != f32]
+    kept = tuple(replace(k, value=taken.get(k.value, k.value)) for k in keeping)
+    for one in kept:
+        if read_type(one.value) is None and constant_of(one.value) is None:
+            raise Refused(
+                f"its weights are multiplied by {name_of(one.value)}, and not by what is read",
+                place_of(one.value),
+            )
+    narrow = [x for x in types if x != f32]
     if len(set(narrow)) > 1:
         raise Refused("it rounds its weights twice", together)
     exponent = cast("region.UnaryOp", plain[0].sum.operand.owner).operand.owner
@@ -91,7 +111,43 @@ def weights_of(together: region.ReduceTogetherOp) -> Weights:
         narrow[0] if narrow else f32,
         plain[0].scale,
         behind_views(exponent.rhs) is not tops[0],
+        kept,
     )
+
+
+def _weight_behind(value: SSAValue) -> tuple[list[Attribute], list[Kept]] | None:
+    """The types that an exponential is cast to, and what is kept of it; None for no weight."""
+    value, types = _behind_casts(value)
+    kept: list[Kept] = []
+    while not _is_exp(value):
+        match value.owner:
+            case region.BinaryOp() as op if op.fn.data == "mul":
+                inside = [_holds_exp(x) for x in op.operands]
+                if sum(inside) != 1:
+                    return None
+                side = inside.index(True)
+                kept.insert(0, Kept(behind_views(op.operands[1 - side]), condition=False))
+                value = op.operands[side]
+            case region.SelectOp() as op if constant_of(op.if_false) == 0:
+                kept.insert(0, Kept(behind_views(op.condition), condition=True))
+                value = op.if_true
+            case _:
+                return None
+        value, more = _behind_casts(value)
+        types += more
+    return types, kept
+
+
+def _holds_exp(value: SSAValue) -> bool:
+    """Whether a value is an exponential, or what is kept of one."""
+    owner = _behind_casts(value)[0].owner
+    match owner:
+        case region.BinaryOp():
+            return any(_holds_exp(x) for x in owner.operands)
+        case region.SelectOp():
+            return _holds_exp(owner.if_true)
+        case _:
+            return isinstance(owner, region.UnaryOp) and owner.fn.data == "exp"
 
 
 def _is_exp(value: SSAValue) -> bool:

@@ -4,7 +4,8 @@ Each pattern turns one op into tiny ops and is exact: it changes no value.  In b
 frontend value stands behind an ``unrealized_conversion_cast`` from the tiny value that
 holds it, f32 or a condition (S0.6), so every pattern works alone and in any mixture; the
 pass drops the casts at the end.  ``NoteStorable`` before and ``RoundOnce`` after them see to the
-types in which values are stored.  The patterns stand in files by family and are all offered here.
+types in which values are stored, and ``ScaleAfterProduct`` takes numbers out of products first.
+The patterns stand in files by family and are all offered here.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from polyc.lowering.frontend_to_tiny.movements import LowerConcat, LowerMovement
 from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
 from polyc.lowering.frontend_to_tiny.products import LowerConv2d, LowerGemm
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
+from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
 from polyc.rewriting.driver import rewrite
 
 __all__ = [
@@ -62,6 +64,7 @@ __all__ = [
     "LowerSoftmax",
     "NoteStorable",
     "RoundOnce",
+    "ScaleAfterProduct",
     "lowered",
     "patterns",
 ]
@@ -197,6 +200,7 @@ class FrontendToTiny(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, [NoteStorable()])
+        rewrite(op, [ScaleAfterProduct()], recursive=True)
         rewrite(op, patterns())
         rewrite(op, [DropUnusedConversion()])
         rewrite(op, [DropUnusedView()], recursive=True)

@@ -25,12 +25,12 @@ from xdsl.pattern_rewriter import (
 from polyc.dialects import region, tiny
 from polyc.dialects.common.signature import TensorSpec
 from polyc.dialects.region.graph import FROM, edge
-from polyc.dialects.region.types import MemRefType, val_type
+from polyc.dialects.region.types import AxisAttr, MemRefType, val_type
 from polyc.lowering.index_to_region.body import Body
 from polyc.lowering.index_to_region.buildable import contracts, seconds, walks
 from polyc.lowering.index_to_region.cuts import Built, composed
 from polyc.lowering.index_to_region.forms import extent
-from polyc.lowering.index_to_region.fusion import Fuse, Kernel, Kernels, Split
+from polyc.lowering.index_to_region.fusion import Fuse, Kernel, Kernels, Root, Split
 from polyc.lowering.index_to_region.memory import stored_type
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.notes import show
@@ -78,9 +78,11 @@ class Lowering:
         """Whether one kernel has the inputs and the outputs of the graph as they are."""
         if len(self.found.kernels) != 1 or self.found.views:
             return False
+        (kernel,) = self.found.kernels
         return not self.found.placed and all(
-            extent(value, self.graph) == spec.type.dims
-            for value, spec in zip(self.yields.args, self.outputs, strict=True)
+            tuple(axis.size for axis in root.stored_axes) == self.outputs[root.output].type.dims
+            for root in kernel.roots
+            if root.output is not None
         )
 
     # Names
@@ -204,7 +206,7 @@ class Lowering:
                 continue
             spec = self.outputs[root.output]
             whole = memref(spec)
-            sizes = extent(root.value, self.graph)
+            sizes = [axis.size for axis in root.stored_axes]
             kind = MemRefType.of(sizes, whole.element_type, whole.align, whole.noalias)
             found.append(region.KernelTensor(spec.name, kind, self._res_attrs(spec)))
         return found
@@ -229,7 +231,7 @@ class Lowering:
             for root, tensor in zip(kernel.roots, writes, strict=True)
         ]
         values = [
-            body.values.spread(value, sorted(root.point.axes, key=kernel.iters.index), self.yields)
+            body.values.spread(value, _axes_in_memory(root, kernel), self.yields)
             for value, root in zip(made, kernel.roots, strict=True)
         ]
         block.add_op(located(region.YieldOp(values), self.yields))
@@ -281,6 +283,13 @@ class Lowering:
             region.KernelTensor(spec.name, memref(spec), attrs)
             for spec, attrs in zip(specs, attributes, strict=True)
         ]
+
+
+def _axes_in_memory(root: Root, kernel: Kernel) -> Sequence[AxisAttr]:
+    """The axes along which a kernel stores a value: an output's are its own, in their order."""
+    if root.output is None:
+        return sorted(root.point.axes, key=kernel.iters.index)
+    return root.stored_axes
 
 
 def memref(spec: TensorSpec) -> MemRefType:

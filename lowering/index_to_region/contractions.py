@@ -175,6 +175,7 @@ class Products:
     def settled(self) -> Settled:
         """What the levels of the products settle."""
         turned = {value: self._turned(value) for value in self.given_up}
+        turned |= {second: self._features_last(first, second) for first, second in self._cores()}
         orders = self._orders(turned)
         return Settled(self._cuts(orders, turned), self._kept(), orders, self._beside())
 
@@ -295,6 +296,32 @@ class Products:
                 continue
             found[plain] = (*(i for i in range(len(dims)) if i != last), last)
         return found
+
+    def _features_last(self, first: SSAValue, second: SSAValue) -> dict[SSAValue, tuple[int, ...]]:
+        """What two products around a softmax read with features that are not its last axis.
+
+        They are copied so that these are, where the two take what they read as they read it.
+        """
+        found: dict[SSAValue, tuple[int, ...]] = {}
+        if self.levels[second] is not Level.CORE_PLAIN:
+            return found
+        summed = cast(tiny.ReduceOp, first.owner).axes
+        weights = _axes_of(self.weights[first, second]) or set()
+        for factor in self._read_by(first, second):
+            own = _axes_of(factor) or set()
+            features = [*(set(summed) if factor in factors(first) else own - weights)]
+            value = self._plain(factor)
+            if isinstance(value, BlockArgument):
+                value = next((v for v in self._way(factor) if self._is_widened(v, value)), value)
+            axis = self._axis_below(factor, value, features[0]) if len(features) == 1 else None
+            if axis is not None and not _is_inner(value, axis):
+                rank = tiny.tensor_of(value).rank
+                found[value] = (*(i for i in range(rank) if i != axis), axis)
+        return found
+
+    def _is_widened(self, value: SSAValue, leaf: SSAValue) -> bool:
+        """Whether a value is a leaf in a wider type."""
+        return index.is_widening(value) and cast(Operation, value.owner).operands[0] is leaf
 
     def _axis_below(self, factor: SSAValue, value: SSAValue, axis: int) -> int | None:
         """The axis of ``value``, which ``factor`` moves, that is ``axis`` of it; None for none."""
@@ -516,9 +543,20 @@ class Products:
     def _end(self, found: dict[SSAValue, str], value: SSAValue) -> None:
         """Store the last of the elementwise ops that follow a product alone, and their sides."""
         end, sides = self._epilogue(value)
-        if any(self._parts(op, value) for op in self.users.get(end, ())):
+        if any(self._parts(op, value) for op in self._readers(end)):
             found.setdefault(end, self._reason(end, END, value))
         self._store(found, sides, SIDE, value)
+
+    def _readers(self, value: SSAValue) -> Iterator[Operation]:
+        """The ops that read a value, also behind permutations: an output is written in any order.
+
+        A cast that widens is none if only equal casts read it, as where an output is rounded twice.
+        """
+        for op in self.users.get(value, ()):
+            if isinstance(op, tiny.PermuteOp) or (op.results and index.is_widening(op.results[0])):
+                yield from self._readers(op.results[0])
+            else:
+                yield op
 
     def _parts(self, op: Operation, value: SSAValue) -> bool:
         """Whether the end of what follows a product is stored for the sake of ``op``.

@@ -38,6 +38,7 @@ from polyc.lowering.index_to_region.forms import (
     not_affine,
     why_not_affine,
 )
+from polyc.lowering.index_to_region.outputs import embedded, turned_from
 from polyc.poly.same_point import two_points
 from polyc.rewriting.postorder import reached
 from polyc.rewriting.region.points import Point
@@ -58,6 +59,18 @@ class Root:
     value: SSAValue
     point: Point
     output: int | None = None
+
+    @property
+    def axes(self) -> Sequence[int]:
+        """The value's axes along which it is stored: not those of one point, at 0."""
+        at = self.point.map.results
+        return [i for i, place in enumerate(at) if isinstance(place, AffineDimExpr)]
+
+    @property
+    def stored_axes(self) -> Sequence[AxisAttr]:
+        """The kernel's axes of these, in the value's order."""
+        at = self.point.map.results
+        return [self.point.axes[cast(AffineDimExpr, at[i]).position] for i in self.axes]
 
 
 @dataclass(eq=False)
@@ -187,6 +200,7 @@ class Composer:
         self.stored: dict[SSAValue, Stored] = {}
         self.views: dict[SSAValue, SSAValue] = {}
         self.placed: dict[int, SSAValue] = {}
+        self.turned: dict[SSAValue, tuple[int, ...]] = {}
         self.between: list[Kernel] = []
 
     def run(self) -> Kernels:
@@ -222,6 +236,7 @@ class Composer:
         reductions = self._reductions_behind()
         # A smaller output finds its place among the axes of a larger one.
         given = list(enumerate(self.same.get(value, value) for value in outputs.args))
+        given = [(number, value) for number, value in given if not self._in_place(number, value)]
         self._begin_beside(found, reductions, [value for _, value in given])
         order = sorted(given, key=lambda o: -len(extent(o[1], self.graph)))
         for number, value in order:
@@ -230,7 +245,7 @@ class Composer:
             alike = by_sizes.setdefault(sizes, [])
             # A kernel that does not take an output is full, or the search would not be linear.
             alike[:] = [end for end in alike if self.fuse != "none" and end.takes(elementwise)]
-            ends, axes = next(iter(alike), None), None
+            ends, places = next(iter(alike), None), None
             sharing = found if reductions[value] and self.fuse != "none" else ()
             for other in sharing:
                 if other is ends:
@@ -240,8 +255,8 @@ class Composer:
                     shared == reductions[value] and not self._needs(value, other.between)
                 )
                 if shared and beside and other.takes(elementwise):
-                    axes = _embedded(sizes, other.kernel.iters)
-                    if axes is not None:
+                    places = embedded(sizes, other.kernel.iters)
+                    if places is not None:
                         ends = other
                         break
             if ends is None:
@@ -251,14 +266,26 @@ class Composer:
             kernel = ends.kernel
             ends.elementwise |= elementwise
             ends.reductions |= reductions[value]
-            axes = kernel.iters if axes is None else axes
-            places = [AffineDimExpr(kernel.iters.index(a)) for a in axes]
+            if places is None:
+                places = [AffineDimExpr(i) for i in range(len(kernel.iters))]
             point = Point.of(kernel.iters, places, len(self.graph.symbol_names))
             kernel.roots.append(Root(value, point, number))
             self.asked.setdefault(value, {})[(kernel, point)] = None
         for ends in found:
             ends.kernel.roots.sort(key=lambda root: root.output or 0)
         return [ends.kernel for ends in found]
+
+    def _in_place(self, number: int, value: SSAValue) -> bool:
+        """Whether an output lies where an attention is stored, in the output's order then."""
+        if not self.beside or value in self.views:
+            return False
+        found = turned_from(self.graph, value, self.same)
+        if found is None or found.source not in self.cuts or found.source not in self.beside:
+            return False
+        self.turned[found.source] = found.order
+        self.views[value] = found.source
+        self.placed[number] = value
+        return True
 
     def _begin_beside(
         self, found: list[_Ends], reductions: Mapping[SSAValue, int], outputs: Sequence[SSAValue]
@@ -267,11 +294,10 @@ class Composer:
         for value in self.beside:
             if value not in self.cuts or value in outputs:
                 continue
-            ends = _Ends(self._kernel(extent(value, self.graph)), between=value)
+            kernel, point = self._kernel_of(value)
+            ends = _Ends(kernel, between=value)
             ends.elementwise = self.work.elementwise.get(value, 0)
             ends.reductions = reductions[value]
-            point = ends.kernel.forms.identity(ends.kernel.iters)
-            ends.kernel.roots.append(Root(value, point))
             self.asked.setdefault(value, {})[(ends.kernel, point)] = None
             self.early[value] = (ends.kernel, point)
             found.append(ends)
@@ -305,7 +331,10 @@ class Composer:
     def _visit(self, value: SSAValue) -> None:
         """Decide about a value whose every use has been visited, and ask for its operands."""
         asked = self.asked.get(value, {})
-        if not asked and value not in self.whole:
+        if value in self.views:
+            self._read_from_memory(value)
+            return
+        if not asked and value not in self.whole and value not in self.turned:
             return
         entry = entry_of(value, self.graph)
         if not entry.is_scop:
@@ -354,26 +383,31 @@ class Composer:
         self._read_from_memory(value)
         if value in self.early:
             kernel, point = self.early[value]
-            self.between.append(kernel)
-            own = tuple(range(len(kernel.iters)))
-            self.stored[value] = Stored(kernel, edge, reason, own)
-            return {(kernel, point): None}
+        else:
+            kernel, point = self._kernel_of(value)
+        self.between.append(kernel)
+        order = self._order(value) or tuple(range(len(kernel.iters)))
+        self.stored[value] = Stored(kernel, edge, reason, order)
+        return {(kernel, point): None}
+
+    def _kernel_of(self, value: SSAValue) -> tuple[Kernel, Point]:
+        """A kernel that stores a value in its order, and where it wants it."""
         sizes = extent(value, self.graph)
         order = self._order(value) or tuple(range(len(sizes)))
         kernel = self._kernel([sizes[axis] for axis in order])
         places = [AffineDimExpr(order.index(axis)) for axis in range(len(sizes))]
         point = Point.of(kernel.iters, places, kernel.forms.symbols)
         kernel.roots.append(Root(value, point))
-        self.between.append(kernel)
-        self.stored[value] = Stored(kernel, edge, reason, order)
-        return {(kernel, point): None}
+        return kernel, point
 
     def _order(self, value: SSAValue) -> tuple[int, ...] | None:
         """In which order of its axes a value is stored; None where that is its own.
 
         What is viewed in another shape lies as it is.
         """
-        return None if value in self.whole else self.orders.get(value)
+        if value in self.whole:
+            return None
+        return self.turned.get(value) or self.orders.get(value)
 
     def _read_from_memory(self, value: SSAValue) -> None:
         """The kernels that want a value read it.
@@ -501,15 +535,3 @@ class Composer:
 def _clash(kernel: Kernel, point: Point) -> str | None:
     """How an element is wanted at two points, as a clause; None where none is."""
     return two_points(point.map, kernel.forms.points(point.axes, point.guard), point.labels)
-
-
-def _embedded(sizes: Sequence[Dim], iters: Sequence[AxisAttr]) -> tuple[AxisAttr, ...] | None:
-    """The first axes of a kernel, in order, that have these sizes; None where there are none."""
-    found: list[AxisAttr] = []
-    left = iter(iters)
-    for size in sizes:
-        axis = next((a for a in left if a.size == size), None)
-        if axis is None:
-            return None
-        found.append(axis)
-    return tuple(found)

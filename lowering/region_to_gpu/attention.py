@@ -212,7 +212,7 @@ class AttentionBuilder:
             emit.when(later, lambda then: parts.scaled(then, self.out, self.rows))
         else:
             parts.scaled(emit, self.out, self.rows)
-        self.weigh(emit)
+        self.weigh(emit, at, key)
 
     def statistics(self, emit: Emit, at: QueryTile, key: SSAValue, iteration: SSAValue) -> None:
         """Of two passes the first: maxima and sums."""
@@ -225,7 +225,7 @@ class AttentionBuilder:
         self.load(emit, at, key, (self.attention.k, self.k_second), (self.attention.v, self.v))
         self.score(emit, at, key, self.k_second)
         self.parts.weights(emit, self.scores, self.rows)
-        self.weigh(emit)
+        self.weigh(emit, at, key)
 
     def load(
         self, emit: Emit, at: QueryTile, key: SSAValue, *copies: tuple[HeadOperand, SSAValue]
@@ -252,8 +252,9 @@ class AttentionBuilder:
         emit.op(tile.ReduceOp("sum", self.scores, BY_ROW, self.part))
         parts.scaled(emit, self.sums, rows, more=self.part)
 
-    def weigh(self, emit: Emit) -> None:
+    def weigh(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
         """Add the values by the weights."""
+        self.parts.keep(emit, self.scores, at, key)
         self.parts.round(emit, self.scores, self.weights)
         p, v = tile.ContractSide(self.weights, LHS_MK), tile.ContractSide(self.v, RHS_KN)
         weighted = tile.ContractOp(p, v, self.out, self.plan.mma.data, self.plan.warp_tile_sizes)

@@ -168,6 +168,7 @@ class Again:
         parts.score(emit, self.scores, at, key)
         parts.mask(emit, self.scores, at, key, at, parts.left(emit, key))
         parts.weights(emit, self.scores, self.rows)
+        parts.keep(emit, self.scores, at, key)
         parts.round(emit, self.scores, self.weights)
 
         def without(inner: Emit) -> None:

@@ -217,6 +217,20 @@ class Parts:
             value = point.emit.value(arith.SelectOp(point.scalar(gate), value, self.none))
         self.close(emit, point, scores, value)
 
+    def keep(self, emit: Emit, weights: SSAValue, at: QueryTile, key: SSAValue) -> None:
+        """Weights become what is kept of them, in their place."""
+        if not self.attention.kept:
+            return
+        block = Block(arg_types=[f32])
+        block.args[0].name_hint = "p"
+        point = self.point(block, at, key)
+        value: SSAValue = block.args[0]
+        for kept in self.attention.kept:
+            by = point.scalar(kept.value)
+            op = arith.SelectOp(by, value, self.zero) if kept.condition else arith.MulfOp(value, by)
+            value = point.emit.value(op)
+        self.close(emit, point, weights, value)
+
     def mask(
         self,
         emit: Emit,

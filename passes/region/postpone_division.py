@@ -12,63 +12,104 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import Float16Type, ModuleOp, bf16, f16, f32, i1
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects import region
+from polyc.passes.support.region.exponents import exponents
 from polyc.rewriting.changes import CLASSES, check_classes
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.notes import Note, Report, show
 from polyc.rewriting.region.building import erase_unused, spread, type_of
-from polyc.rewriting.region.softmax_sums import maximum_of, named
-from polyc.rewriting.region.views import behind_views
+from polyc.rewriting.region.softmax_sums import maximum_of, named, read_type
+from polyc.rewriting.region.views import behind_views, constant_of
 
 
 @dataclass(frozen=True)
 class _Weights:
-    """A factor that is an exponential, seen through ``views``, the outermost first.
+    """A factor that is an exponential, seen through ``steps``, the outermost first.
 
-    ``scales`` are the divisions and multiplications in between by values of the row, ``sum`` one
-    of the row's sums that is divided by.
+    A step is an op and which of its operands is the way to the exponential: a view, a cast, or what
+    keeps a part of each weight.  ``scales`` are the divisions and multiplications in between by
+    values of the row, ``sum`` one of the row's sums that is divided by.
     """
 
     exponential: SSAValue
-    views: Sequence[Operation]
+    steps: Sequence[tuple[Operation, int]]
     scales: Sequence[region.BinaryOp]
     sum: region.ReduceOp
 
     @staticmethod
     def of(factor: SSAValue, labels: Sequence[str]) -> _Weights | None:
         """The weights that a sum over ``labels`` multiplies by; None where they are none."""
-        views: list[Operation] = []
+        steps: list[tuple[Operation, int]] = []
         scales: list[region.BinaryOp] = []
         total: region.ReduceOp | None = None
         while True:
             match factor.owner:
                 case region.CastOp() | region.BroadcastInDimOp() | region.TransposeOp() as op:
-                    views.append(op)
+                    steps.append((op, 0))
                     factor = op.operand
-                case region.BinaryOp() as op if _scales_row(op, labels):
+                case region.BinaryOp() as op if (side := _row_side(op, labels)) is not None:
                     scales.append(op)
-                    by = behind_views(op.rhs).owner
-                    if op.fn.data == "div" and isinstance(by, region.ReduceOp):
-                        total = by
-                    factor = op.lhs
+                    total = _divisor(op, side) or total
+                    factor = op.operands[1 - side]
+                case region.BinaryOp() | region.SelectOp() as op:
+                    way = _kept_by(op, _narrowest(steps))
+                    if way is None:
+                        return None
+                    steps.append((op, way))
+                    factor = op.operands[way]
                 case region.UnaryOp() as op if op.fn.data == "exp":
                     top = maximum_of(op)
                     if total is None or top is None or set(top.labels) != set(labels):
                         return None
-                    return _Weights(factor, views, scales, total)
+                    return _Weights(factor, steps, scales, total)
                 case _:
                     return None
 
 
-def _scales_row(op: region.BinaryOp, labels: Sequence[str]) -> bool:
-    """Whether ``op`` divides or multiplies its first operand by what is one along ``labels``."""
-    own = type_of(behind_views(op.rhs)).labels
-    return op.fn.data in ("div", "mul") and not set(own) & set(labels)
+def _narrowest(steps: Sequence[tuple[Operation, int]]) -> Attribute:
+    """The type that weights are rounded to, the last of ``steps`` first; f32 for none."""
+    kinds = (op.result.type.element_type for op, _ in steps if isinstance(op, region.CastOp))
+    return next((kind for kind in kinds if kind != f32), f32)
+
+
+def _kept_by(op: region.BinaryOp | region.SelectOp, rounded: Attribute) -> int | None:
+    """Which operand of ``op`` are weights that it keeps a part of, given what else it reads.
+
+    It multiplies them by a tensor whose numbers are none that ``rounded`` lacks, or puts 0 in the
+    place of some by a condition.  None where it does something else.
+    """
+    if isinstance(op, region.SelectOp):
+        return 1 if constant_of(op.if_false) == 0 and read_type(op.condition) == i1 else None
+    kinds = {i1, rounded} if isinstance(rounded, Float16Type) else {i1, f16, bf16, f32}
+    if op.fn.data != "mul":
+        return None
+    return next((1 - side for side in (1, 0) if read_type(op.operands[side]) in kinds), None)
+
+
+def _row_side(op: region.BinaryOp, labels: Sequence[str]) -> int | None:
+    """Which operand of a division or multiplication is one along ``labels``; None for neither."""
+    sides = {"div": (1,), "mul": (1, 0)}.get(op.fn.data, ())
+    own = {side: set(type_of(behind_views(op.operands[side])).labels) for side in sides}
+    return next((side for side in sides if not own[side] & set(labels)), None)
+
+
+def _divisor(op: region.BinaryOp, side: int) -> region.ReduceOp | None:
+    """The sum that ``op`` divides by, or multiplies by the reciprocal of; None for none."""
+    by = behind_views(op.operands[side])
+    if op.fn.data == "mul":
+        match by.owner:
+            case region.UnaryOp() as inverse if inverse.fn.data == "reciprocal":
+                by = behind_views(inverse.operand)
+            case region.BinaryOp() as inverse if inverse.fn.data == "div":
+                by = behind_views(inverse.rhs)
+            case _:
+                return None
+    return by.owner if isinstance(by.owner, region.ReduceOp) else None
 
 
 @dataclass
@@ -76,9 +117,11 @@ class PostponeDivision(RewritePattern):
     """A sum of divided exponentials times values → the sum of the products, divided.
 
     Legal for a sum in f32 of products, one factor of which is ``exp(scale * (x - max(x)))``, its
-    maximum over the axes of the sum, divided by a sum, and perhaps multiplied and divided by other
-    values that do not have these axes; casts and views may stand between.  The exponentials are 1
-    at most, so that what the quotient is rounded to holds them.
+    maximum over the axes of the sum, divided by a sum or multiplied by the reciprocal of one, and
+    perhaps multiplied and divided by other values that do not have these axes; casts and views may
+    stand between.  The exponentials are 1 at most, so that what the quotient is rounded to holds
+    them.  Weights of which a tensor keeps a part, as dropout does, are weights: one of conditions,
+    or of numbers that what they are rounded to holds.
 
     ``finite-only``: weights are rounded before they are divided and not after, and a quotient that
     is infinite or NaN is so once for the row.
@@ -108,9 +151,10 @@ class PostponeDivision(RewritePattern):
         rewriter: PatternRewriter,
     ) -> None:
         value = weights.exponential
-        for view in reversed(weights.views):
-            again = view.clone(value_mapper={view.operands[0]: value})
-            rewriter.insert(located(again, view))
+        for step, way in reversed(weights.steps):
+            again = step.clone()
+            again.operands[way] = value
+            rewriter.insert(located(again, step))
             value = again.results[0]
         factors = [value if i == place else o for i, o in enumerate(product.operands)]
         multiplied = located(region.BinaryOp("mul", *factors), product)
@@ -119,7 +163,9 @@ class PostponeDivision(RewritePattern):
         rewriter.insert(located(summed, op))
         result = summed.results[0]
         for scale in reversed(weights.scales):
-            by = spread(behind_views(scale.rhs), type_of(result).axes.data, rewriter)
+            side = _row_side(scale, op.labels)
+            assert side is not None
+            by = spread(behind_views(scale.operands[side]), type_of(result).axes.data, rewriter)
             made = located(region.BinaryOp(scale.fn.data, result, by), scale)
             rewriter.insert(made)
             result = made.result
@@ -130,16 +176,89 @@ class PostponeDivision(RewritePattern):
         erase_unused(product, rewriter)
 
 
+@dataclass
+class SumBeforeRounding(RewritePattern):
+    """A sum of exponentials that are rounded as weights → the sum of these as they are.
+
+        sum(cast(exp(x - m)))  →  sum(exp(x - m))
+
+    Legal for a sum in f32 of exponentials below the maximum over its axes, behind casts and views,
+    which as they are rounded weigh a product too, summed over the same axes: their roundings are
+    those that the product may make anyway.
+
+    ``finite-only``, as the rounding of weights is: sums differ by roundings of their terms.
+    """
+
+    report: Report | None = None
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: region.ReduceOp, rewriter: PatternRewriter, /) -> None:
+        if op.fn.data != "sum" or op.accumulator != f32:
+            return
+        value, views = op.operand, list[Operation]()
+        rounded: SSAValue | None = None
+        while isinstance(one := value.owner, region.CastOp | region.BroadcastInDimOp):
+            if isinstance(one, region.CastOp):
+                narrow = one.result.type.element_type != f32
+                rounded = one.result if narrow else rounded
+            else:
+                views.append(one)
+            value = one.operand
+        if rounded is None or not isinstance(one, region.UnaryOp) or one.fn.data != "exp":
+            return
+        top = maximum_of(one)
+        if top is None or set(top.labels) != set(op.labels) or not _weighs(rounded, op.labels):
+            return
+        given = op.operand.owner
+        for view in reversed(views):
+            again = view.clone(value_mapper={view.operands[0]: value})
+            rewriter.insert(located(again, view))
+            value = again.results[0]
+        summed = located(op.clone(value_mapper={op.operand: value}), op)
+        if self.report is not None:
+            text = f"{named(op)} is of weights before they are rounded"
+            self.report.fired.append(Note("finite-only", text, summed))
+        rewriter.replace(op, summed)
+        if isinstance(given, Operation):
+            erase_unused(given, rewriter)
+
+
+def _weighs(value: SSAValue, labels: Sequence[str]) -> bool:
+    """Whether a value, perhaps scaled by its row, is a factor of what is summed over ``labels``."""
+    work, wide = [value], set(type_of(value).labels)
+    while work:
+        for use in work.pop().uses:
+            match use.operation:
+                case region.CastOp() | region.BroadcastInDimOp() | region.TransposeOp() as op:
+                    work.append(op.result)
+                case region.BinaryOp() as op if _row_side(op, labels) == 1 - use.index:
+                    work.append(op.result)
+                case region.BinaryOp() as op if op.fn.data == "mul":
+                    if _is_summed(op.result, labels) and set(op.result.type.labels) - wide:
+                        return True
+                case _:
+                    pass
+    return False
+
+
+def _is_summed(product: SSAValue, labels: Sequence[str]) -> bool:
+    sums = [u.operation for u in product.uses if isinstance(u.operation, region.ReduceOp)]
+    return any(op.fn.data == "sum" and set(op.labels) == set(labels) for op in sums)
+
+
 def postpone(scope: ModuleOp | region.KernelOp) -> Report:
     """Divide after the weighted sums of ``scope``; what fired."""
     report = Report()
-    rewrite(scope, [PostponeDivision(report)], recursive=True)
+    ways = [*exponents(report), SumBeforeRounding(report), PostponeDivision(report)]
+    rewrite(scope, ways, recursive=True)
     return report
 
 
 @dataclass(frozen=True)
 class RegionPostponeDivision(ModulePass):
     """A softmax's weights divided after they are summed, where people divide before.
+
+    And summed before they are rounded, where people round first.
 
     ``classes`` are the changes that may happen; each use is finite-only, and reported on stderr.
     """
@@ -151,4 +270,4 @@ class RegionPostponeDivision(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         check_classes(self.name, self.classes)
         if "finite-only" in self.classes:
-            show(postpone(op).fired)
+            show(note for note in postpone(op).fired if note.kind == "finite-only")

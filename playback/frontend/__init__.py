@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import fail
 from polyc.dialects.common.movements import MovementOp
+from polyc.dialects.frontend.scaled import scaled_load
 from polyc.dialects.frontend.storable import keeps, rounds, storable
 from polyc.playback import functions, views
 from polyc.playback.estimate import Estimate
@@ -128,18 +129,18 @@ class _Player:
             case _:
                 fail("UnsupportedProgram", f"{op.name} has no playback in a frontend graph", op)
 
-    def _operands(self, of: Sequence[SSAValue], *arrays: Array) -> list[Array]:
+    def _operands(self, op: Operation, of: Sequence[SSAValue], *arrays: Array) -> list[Array]:
         """Operands of a contraction: rounded to their type, in the type of the sum."""
         element = frontend.tensor_of(of[0]).element_type
         if element != f32:
             arrays = tuple(
-                widen((round_freely if are_weights(value) else round_to)(a, element))
+                widen(_rounding_of(op, value)(a, element))
                 for value, a in zip(of, arrays, strict=True)
             )
         return [a.astype(np.float64) for a in arrays] if self.exact else list(arrays)
 
     def _gemm(self, op: frontend.GemmOp, x: Array, y: Array) -> Array:
-        a, b = self._operands((op.a, op.b), x, y)
+        a, b = self._operands(op, (op.a, op.b), x, y)
         if op.transpose_a is not None:
             a = np.swapaxes(a, -1, -2)
         if op.transpose_b is not None:
@@ -147,7 +148,7 @@ class _Player:
         return widen(np.matmul(a, b))
 
     def _conv2d(self, op: frontend.Conv2dOp, x: Array, y: Array) -> Array:
-        image, weight = self._operands((op.image, op.weight), x, y)
+        image, weight = self._operands(op, (op.image, op.weight), x, y)
         if op.layout == "nhwc":
             image, weight = (np.moveaxis(a, -1, 1) for a in (image, weight))
         top, bottom, left, right = op.padding
@@ -215,6 +216,13 @@ def converted(
     if element == i1:
         return x if x.dtype == np.bool_ else x != 0
     return widen(rounder(widen(x), element))
+
+
+def _rounding_of(op: Operation, operand: SSAValue) -> Callable[[Array, Attribute], Array]:
+    """How a product rounds an operand: at any scale, or perhaps not at all, or as it is."""
+    if isinstance(op, frontend.GemmOp) and scaled_load(operand) is not None:
+        return functions.as_stored
+    return round_freely if are_weights(operand) else round_to
 
 
 def _rounder(op: frontend.CastOp) -> Callable[[Array, Attribute], Array]:

@@ -6,13 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import f32, i1
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects import region
 from polyc.rewriting.changes import CLASSES, ChangeClass
 from polyc.rewriting.region.building import type_of
-from polyc.rewriting.region.views import behind_views, constant_of
+from polyc.rewriting.region.views import VIEWS, behind_views, constant_of
+
+LEAST_F32 = -3.4028234663852886e38
+"""The least finite number of f32."""
+
+LARGEST_F16 = 65504.0
+"""The largest finite number of f16."""
 
 
 @dataclass(frozen=True)
@@ -168,10 +174,8 @@ def maximum_of(exponential: region.UnaryOp) -> region.ReduceOp | None:
         owner = next((o.owner for o in owner.operands if constant_of(o) is None), owner)
     if not isinstance(owner, region.BinaryOp) or owner.fn.data != "sub":
         return None
-    top = behind_views(owner.rhs).owner
-    if isinstance(top, region.SelectOp):
-        top = behind_views(top.if_false).owner
-    if not isinstance(top, region.ReduceOp) or top.fn.data != "max":
+    top = _top_behind(owner.rhs)
+    if top is None:
         return None
     try:
         _scale(top, exponential.operand)
@@ -180,11 +184,52 @@ def maximum_of(exponential: region.UnaryOp) -> region.ReduceOp | None:
     return top
 
 
+def is_maximum_of(value: SSAValue, x: SSAValue) -> bool:
+    """Whether ``value``, but for views, is the maximum of x, or a number where that is -inf."""
+    top = _top_behind(value)
+    return top is not None and top.operand is x and _is_maximum(behind_views(value), top)
+
+
+def _top_behind(value: SSAValue) -> region.ReduceOp | None:
+    """The maximum that ``value`` may be, or be made of by replacing -inf."""
+    top = behind_views(value).owner
+    match top:
+        case region.SelectOp():
+            top = behind_views(top.if_false).owner
+        case region.BinaryOp() if top.fn.data == "max":
+            top = behind_views(top.lhs if constant_of(top.lhs) is None else top.rhs).owner
+        case _:
+            pass
+    return top if isinstance(top, region.ReduceOp) and top.fn.data == "max" else None
+
+
+def read_type(value: SSAValue) -> Attribute | None:
+    """The type of the tensor that a value is read from, moved and cast; None for what is computed.
+
+    It is i1 where a condition that is read chooses between two numbers of f16, as casts of i1 do.
+    """
+    while isinstance(owner := value.owner, (*VIEWS, region.CastOp)):
+        value = owner.operand
+    match owner:
+        case region.ReadOp():
+            return owner.result.type.element_type
+        case region.SelectOp():
+            numbers = [constant_of(v) for v in (owner.if_true, owner.if_false)]
+            small = all(n is not None and abs(n) <= LARGEST_F16 for n in numbers)
+            return i1 if small and read_type(owner.condition) == i1 else None
+        case _:
+            return None
+
+
 def _is_maximum(value: SSAValue, top: region.ReduceOp) -> bool:
     """Whether ``value`` is the maximum, or that with a finite number where it is -inf."""
     owner = value.owner
     if owner is top:
         return True
+    if isinstance(owner, region.BinaryOp) and owner.fn.data == "max":
+        # The least number is what takes the place of -inf, and of nothing else.
+        sides = {behind_views(o).owner is top: constant_of(o) for o in owner.operands}
+        return True in sides and sides.get(False) == LEAST_F32
     if not isinstance(owner, region.SelectOp) or behind_views(owner.if_false).owner is not top:
         return False
     test, number = owner.condition.owner, constant_of(owner.if_true)

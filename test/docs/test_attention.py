@@ -9,7 +9,14 @@ from typing import cast
 import pytest
 
 from polyc.families.attention.recognise import CORE_STEP, FEATURE_STEP
-from polyc.families.attention.schedules import ANY, BOUNDED, PLAIN, UNMASKED, VARIANTS
+from polyc.families.attention.schedules import (
+    ANY,
+    BOUNDED,
+    KEPT_FEATURES,
+    PLAIN,
+    UNMASKED,
+    VARIANTS,
+)
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
@@ -35,7 +42,8 @@ def test_the_reasons_are_those_of_the_search() -> None:
     """Each sentence of the table, without its gaps, is in the source."""
     source = "".join((ROOT / "families" / "attention" / f).read_text() for f in SOURCES)
     source = re.sub(r'"\s*\n\s*f?"', "", source)
-    for name, number in (("CORE_STEP", CORE_STEP), ("FEATURE_STEP", FEATURE_STEP)):
+    numbers = (("CORE_STEP", CORE_STEP), ("FEATURE_STEP", FEATURE_STEP))
+    for name, number in (*numbers, ("KEPT_FEATURES", KEPT_FEATURES)):
         source = source.replace(f"{{{name}}}", str(number))
     start = DOC.index("| `plan-select` refuses")
     rows = re.findall(r"^\| `([^`]*)` \|", DOC[start : DOC.index("\n\n", start)], re.MULTILINE)

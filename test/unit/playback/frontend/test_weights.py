@@ -27,12 +27,33 @@ def test_a_softmax_and_divided_exponentials_are_weights() -> None:
     assert not any(map(are_weights, (x, s.fn("tanh", x), s.fn("exp", x), s.fn("div", x, x))))
 
 
+def test_exponentials_below_a_maximum_are_weights() -> None:
+    """Divided or not: another maximum may be in its place while they are rounded."""
+    s = Sketch("known")
+    x = s.input("x", "M", "N")
+    top, low = (s.reduce(f, x, 1, keep=True) for f in ("max", "min"))
+    none = s.add(frontend.CompareOp("eq", top, s.number(float("-inf"))))
+    guarded = s.add(frontend.SelectOp(none, s.number(0.0), top))
+    below = [s.fn("sub", x, s.fn("max", guarded, s.number(-65504.0))), s.fn("sub", x, top)]
+    below.append(s.fn("mul", s.number(0.5), below[1]))
+    below.append(s.fn("sub", s.fn("mul", x, s.number(0.5)), s.fn("mul", top, s.number(0.5))))
+    assert all(are_weights(s.cast(s.fn("exp", d), f16)) for d in below)
+    assert all(are_weights(s.fn("pow", s.number(2.0), d)) for d in below)
+    assert not are_weights(s.fn("pow", below[1], s.number(2.0)))
+    others = (s.fn("sub", x, low), s.fn("sub", top, x), s.fn("add", x, top), s.fn("mul", x, top))
+    assert not any(are_weights(s.fn("exp", d)) for d in others)
+
+
 def test_a_product_multiplies_what_it_reads_moved_or_cast() -> None:
     s = Sketch("known")
     x = s.input("x", "M", "N")
     narrow, other = s.cast(s.softmax(x), f16), s.fn("tanh", x)
     s.gemm(s.permute(narrow, 1, 0), x)
     assert are_multiplied(narrow) and are_multiplied(x) and not are_multiplied(other)
+    scaled, added = s.cast(s.fn("exp", x), f16), s.cast(s.fn("exp", x), f16)
+    s.gemm(s.fn("div", scaled, s.input("l", "M", 1)), x)
+    s.gemm(s.fn("add", added, s.input("b", "M", 1)), x)
+    assert are_multiplied(scaled) and not are_multiplied(added)
 
 
 def test_only_products_of_weights_have_errors_of_their_rounding() -> None:

@@ -1,0 +1,98 @@
+"""``index-to-region``: where outputs of a graph lie, beside others or as views of what is stored.
+
+An output that is smaller than another one is stored by its kernel, over some of its axes.  One that
+is a stored value in another order, as heads merged into rows are, is that value, stored so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
+
+from polyc.dialects import tiny
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.region.types import AxisAttr
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A value whose axes, stored in an order, the outermost first, are an output row by row."""
+
+    source: SSAValue
+    order: tuple[int, ...]
+
+
+def turned_from(
+    graph: tiny.GraphOp, value: SSAValue, same: Mapping[SSAValue, SSAValue]
+) -> Turned | None:
+    """What an output is, permuted and then perhaps reshaped; None where it is neither.
+
+    Nothing else reads that or what is in between, as far as an output needs it; ``same`` are equal
+    values.  Exact: the elements are the same ones.
+    """
+    if not isinstance(value.owner, tiny.ReshapeOp | tiny.PermuteOp):
+        return None
+    here, read = value, _count_reads(graph, same)
+    while isinstance(op := here.owner, tiny.ReshapeOp):
+        here = same.get(op.operand, op.operand)
+        if read.get(here) != 1:
+            return None
+    order = tuple(range(tiny.tensor_of(here).rank))
+    while isinstance(op := here.owner, tiny.PermuteOp):
+        order = tuple(op.perm[axis] for axis in order)
+        here = same.get(op.operand, op.operand)
+        if read.get(here) != 1:
+            return None
+    return Turned(here, order)
+
+
+def _count_reads(graph: tiny.GraphOp, same: Mapping[SSAValue, SSAValue]) -> dict[SSAValue, int]:
+    """How many ops that an output needs read each value; equal casts read nothing."""
+    found: dict[SSAValue, int] = {}
+    for op in reversed(list(graph.body.block.ops)):
+        needed = isinstance(op, tiny.OutputOp) or any(v in found for v in op.results)
+        if needed and not any(v in same for v in op.results):
+            for operand in dict.fromkeys(same.get(o, o) for o in op.operands):
+                found[operand] = found.get(operand, 0) + 1
+    return found
+
+
+def embedded(sizes: Sequence[Dim], iters: Sequence[AxisAttr]) -> Sequence[AffineExpr] | None:
+    """Where a smaller output lies among a kernel's axes; None where it has another axis.
+
+    Axes of its sizes are taken in the kernel's order where they stand so, else each the first that
+    is left.  An axis of one point that the kernel does not have, as a reduction leaves it, is at 0.
+    """
+    return _in_order(sizes, iters) or _in_any_order(sizes, iters)
+
+
+def _in_order(sizes: Sequence[Dim], iters: Sequence[AxisAttr]) -> Sequence[AffineExpr] | None:
+    found: list[AffineExpr] = []
+    left = iter(range(len(iters)))
+    for size in sizes:
+        axis = next((i for i in left if iters[i].size == size), None)
+        if axis is None:
+            return None
+        found.append(AffineDimExpr(axis))
+    return tuple(found)
+
+
+def _in_any_order(sizes: Sequence[Dim], iters: Sequence[AxisAttr]) -> Sequence[AffineExpr] | None:
+    wide = [size for size in sizes if size.constant() != 1]
+    if len(wide) >= len(iters):
+        return None  # as large as the kernel, and turned: it would be written across its rows
+    found: list[AffineExpr] = []
+    left = list(range(len(iters)))
+    for size in sizes:
+        axis = next((i for i in left if iters[i].size == size), None)
+        if axis is not None:
+            left.remove(axis)
+            found.append(AffineDimExpr(axis))
+        elif size.constant() == 1:
+            found.append(AffineExpr.constant(0))
+        else:
+            return None
+    return tuple(found)

@@ -1,0 +1,158 @@
+"""How many kernels attention becomes, however it is written, and of which families (S6.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects import frontend
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.region import KernelOp
+from polyc.families.attention.schedules import ATTENTION
+from polyc.passes.finish import finish
+from polyc.passes.plan.select import propose
+from polyc.playback.gpu import simulate
+from polyc.playback.reference import make_inputs
+from polyc.rewriting.notes import unsaid
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.attention_programs import TO_REGION, passed
+from polyc.test.support.gpu_text import only
+from polyc.test.support.spelling_table import SPELLINGS
+from polyc.tools.play import play
+
+Families = tuple[str, ...]
+
+ONE: Families = ("attention",)
+"""What every spelling becomes that is not among the others."""
+
+APART: Families = ("matmul", "rows", "matmul")
+"""Two products, and a softmax of rows in memory between them."""
+
+OTHERS: Mapping[str, Families] = {
+    # What the user rounds, and what may be infinite, is computed ahead.
+    "scale: rounded query": ("loops", *ONE),
+    "scale: rounded query, softmax": ("loops", *ONE),
+    "scale: query tensor": ("loops", *ONE),
+    "scale: query tensor, softmax": ("loops", *ONE),
+    # So is what is done to Q and K where no product makes them; else it is the product's end, but
+    # for a rotation, which reads its columns moved.
+    "factor: bias": ("loops", "loops", *ONE),
+    "factor: rope": ("loops", "loops", *ONE),
+    "factor: rms": ("rows", "rows", *ONE),
+    "factor: l2": ("rows", "rows", *ONE),
+    "factor: projected": ("matmul", "matmul", *ONE),
+    **{
+        f"factor: projected {factor}{more}": ("matmul", "matmul", *ONE)
+        for factor in ("bias", "rms", "l2")
+        for more in ("", ", scaled query")
+    },
+    "factor: projected rope": ("matmul", "matmul", "loops", "loops", *ONE),
+    "factor: projected rope, scaled query": ("matmul", "matmul", "loops", "loops", *ONE),
+    # Exponentials that nothing bounds may round to infinity before they are divided.
+    "powers: plain": APART,
+    "powers: plain, where": APART,
+    "powers: plain, output divided": ("matmul", "rows", "loops", "matmul"),
+    "powers: log_softmax": APART,
+    # What is rounded is summed, and no product rounds it so.
+    "division: times, rounded sums": APART,
+    "division: weights, rounded sums": APART,
+    # Tensor cores take two factors of one type, and none of f32.
+    "f16, weights in bf16": ("matmul", "rows", "loops", "matmul"),
+    "f16, weights in f32": ("matmul", "loops"),
+    # Features are not the innermost axis: K or V is copied so that they are.
+    **{
+        f"layout: {turned}{more}": ("loops", *ONE)
+        for turned in ("turned", "turned values")
+        for more in ("", ", softmax, where", ", log-sum-exp")
+    },
+    # Numbers of f32 may be none of f16.
+    "after: mul f32": APART,
+    "after: mul f32, softmax": APART,
+    "after: mul f32, where": APART,
+    # The weights are wanted in memory.
+    "beside: weights": APART,
+    "beside: both": ("matmul", "rows", "rows", "loops", "matmul", "loops"),
+}
+"""The spellings that become several kernels, with their families in the order in which they run."""
+
+
+def kernels(module: ModuleOp) -> list[KernelOp]:
+    return [op for op in module.walk() if isinstance(op, KernelOp)]
+
+
+def graph(name: str) -> frontend.GraphOp:
+    return only(passed(str(SPELLINGS[name].module())), frontend.GraphOp)
+
+
+def sizes_of(found: frontend.GraphOp, **sizes: int) -> dict[str, int]:
+    return {name: size for name, size in sizes.items() if name in found.symbol_names}
+
+
+def test_there_is_a_row_for_no_other_spelling() -> None:
+    assert set(OTHERS) <= set(SPELLINGS)
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_a_spelling_becomes_these_kernels(name: str) -> None:
+    """And a kernel that is no attention, of several, says why."""
+    with unsaid():
+        found = kernels(passed(str(SPELLINGS[name].module()), *TO_REGION))
+        families = tuple(propose(kernel, "sm_90a")[0].name for kernel in found)
+        assert families == OTHERS.get(name, ONE)
+        for kernel, family in zip(found, families, strict=True):
+            refused = ATTENTION.attempt(kernel, "sm_90a")
+            assert isinstance(refused, PolycError) == (family != "attention")
+            assert not isinstance(refused, PolycError) or "as attention: " in refused.message
+
+
+PLAYED = (
+    *("scale: both", "scale: divided query, softmax", "add, then scaled", "soft cap, where"),
+    *("where not hides by least", "built hides by -1e9, then scaled", "ALiBi, where"),
+    *("powers: pow, where", "powers: apart", "powers: least, output divided"),
+    *("division: output by f16, rounded sums", "division: times, log-sum-exp"),
+    *("layout: turned", "layout: turned values, softmax, where", "scale: query"),
+    *("layout: rows, log-sum-exp", "layout: packed, softmax, where", "layout: grouped"),
+    *("after: dropout, where", "after: where, softmax", "factor: projected rms, scaled query"),
+)
+"""Spellings whose kernels are played back; ``SIMULATED`` run thread by thread too."""
+
+SIMULATED = {
+    "scale: both": "sm_80",
+    "powers: apart": "sm_90a",
+    "division: output by f16, rounded sums": "sm_80",
+    "layout: rows, log-sum-exp": "sm_90a",
+    "where not hides by least": "sm_80",
+    "layout: inside, log-sum-exp": "sm_80",
+}
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_its_kernels_compute_what_it_means(name: str) -> None:
+    before = graph(name)
+    module = passed(str(SPELLINGS[name].module()))
+    sizes = sizes_of(before, B=2, H=2, M=9, N=70, T=70)
+    with unsaid():
+        after = passed(str(SPELLINGS[name].module()), *TO_REGION)
+    for seed, draw in enumerate(("uniform", "rows", "mixed")):
+        inputs = make_inputs(before, sizes, seed, draw)
+        found = play(after, "attention", inputs, sizes)
+        assert found is not None
+        assert_agree(found, meant(module, inputs, sizes), f"{name} {draw}")
+
+
+@pytest.mark.parametrize(("name", "arch"), SIMULATED.items())
+def test_its_threads_compute_what_it_means(name: str, arch: str) -> None:
+    before = graph(name)
+    sizes = sizes_of(before, B=1, H=2, M=20, N=150, T=70)
+    with unsaid():
+        passes = (*TO_REGION, "plan-select", "region-expand-together", "region-to-gpu")
+        module = passed(str(SPELLINGS[name].module()), *passes, arch=arch)
+        finish(module)
+    inputs = make_inputs(before, sizes, 1)
+    result = simulate(only(module, gpu.ModuleOp), inputs, sizes)
+    assert not result.findings, "\n".join(map(str, result.findings))
+    right = meant(passed(str(SPELLINGS[name].module())), inputs, sizes)
+    assert_agree(list(result.outputs), right, name)
