@@ -23,6 +23,7 @@ from polyc.playback.gpu.schedule import SCHEDULES
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.playback.reference import make_inputs
 from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.attention_forms import FORMS, Heads
 from polyc.test.support.gpu_text import only
 from polyc.test.support.model_programs import FOLDER, MODELS, conv, text_of
 from polyc.test.support.sketch import Sketch
@@ -149,6 +150,19 @@ def test_a_model_computes_what_it_means(name: str, arch: str, element: str) -> N
     model = MODELS[name]
     kind = {"f16": f16, "bf16": bf16}[element]
     check_simulated(model.module(kind), dict(model.sizes), arch, 5)
+
+
+@pytest.mark.parametrize(("name", "arch"), [(n, WAYS[i % 2][0]) for i, n in enumerate(FORMS)])
+def test_a_form_of_attention_computes_what_it_means(name: str, arch: str) -> None:
+    form = FORMS[name]
+    check_simulated(form.module(True, Heads(4, 2, 16)), form.symbols(37, 2), arch, 5)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", FORMS)
+def test_every_product_of_a_form_of_attention_is_on_tensor_cores(name: str, arch: str) -> None:
+    module = lowered(FORMS[name].module(), arch, TO_PLAN)
+    assert on_tensor_cores(module) == {"layer": 6, "layer_packed": 4}.get(name, 2)
 
 
 # Programs that differ from those by an op ----------------------------------------------
