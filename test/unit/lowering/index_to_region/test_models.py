@@ -165,6 +165,46 @@ def test_every_product_of_a_form_of_attention_is_on_tensor_cores(name: str, arch
     assert on_tensor_cores(module) == {"layer": 6, "layer_packed": 4}.get(name, 2)
 
 
+@pytest.mark.parametrize(
+    ("name", "count"), [("merged_heads", 1), ("layer", 8), ("layer_packed", 6), ("plain", 1)]
+)
+def test_merged_heads_are_written_where_they_lie(name: str, count: int) -> None:
+    """No kernel copies what attention makes, for an output or for a product that reads it."""
+    module = lowered(FORMS[name].module(), "sm_90a", TO_PLAN[:-1])
+    assert sum(isinstance(op, KernelOp) for op in module.ops) == count
+
+
+def merged_beside(read: str) -> ModuleOp:
+    """Heads merged in the rows of a token, and more that is read of them."""
+    s, h = Sketch("beside"), Heads(4, 2, 16)
+    q, k, v = (s.input(x, n, "T", h.width) for x, n in (("q", 4), ("k", 2), ("v", 2)))
+    op = AttentionOp(q, k, v, causal=True, lse=read == "log-sum-exp")
+    heads = s.add(op)
+    y = s.reshape(s.permute(heads, 1, 0, 2), "T", h.hidden)
+    match read:
+        case "log-sum-exp":
+            return s.done(y=y, lse=op.results[1])
+        case "heads":
+            return s.done(y=y, heads=heads)
+        case "permuted":
+            return s.done(y=s.permute(heads, 1, 0, 2))
+        case "features outside":
+            return s.done(y=s.reshape(s.permute(heads, 2, 1, 0), h.width, "T", h.queries))
+        case "reshaped":
+            return s.done(y=s.reshape(heads, 2, 2, "T", h.width))
+        case _:
+            return s.done(y=y, z=s.linear(y, "w", 40), x=s.fn("relu", y))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    "read",
+    ["log-sum-exp", "heads", "permuted", "features outside", "reshaped", "rows, three times"],
+)
+def test_merged_heads_may_be_read_beside(read: str, arch: str) -> None:
+    check_simulated(merged_beside(read), {"T": 37}, arch, 2)
+
+
 # Programs that differ from those by an op ----------------------------------------------
 
 
