@@ -57,8 +57,14 @@ def flops(graph: GraphOp, sizes: Mapping[str, int]) -> float:
     return total
 
 
-def made_inputs(torch: Any, graph: GraphOp, sizes: Mapping[str, int], seed: int) -> list[Any]:
-    """Random inputs: data of variance 1, weights that keep it so."""
+def made_inputs(
+    torch: Any,
+    graph: GraphOp,
+    sizes: Mapping[str, int],
+    seed: int,
+    given: Mapping[str, Any] | None = None,
+) -> list[Any]:
+    """Random inputs: data of variance 1, weights that keep it so; ``given`` has others by name."""
     torch.manual_seed(seed)
     found: list[Any] = []
     for spec, arg in zip(graph.inputs, graph.body.block.args, strict=True):
@@ -66,7 +72,9 @@ def made_inputs(torch: Any, graph: GraphOp, sizes: Mapping[str, int], seed: int)
         kind = in_torch.element(torch, arg)
         made = torch.randn(shape, device="cuda", dtype=torch.float32)
         name = spec.name
-        if name.startswith("norm") or name.endswith("scale") or name == "scales":
+        if given is not None and name in given:
+            made = given[name].reshape(shape)
+        elif name.startswith("norm") or name.endswith("scale") or name == "scales":
             made = 1 + made / 10
         elif name == "targets":
             words = torch.randint(shape[-1], (shape[0],), device="cuda")
@@ -108,13 +116,17 @@ def raced(
     rounds: int,
     compile_mode: str | None,
     moved: int | None = None,
+    given: Mapping[str, Any] | None = None,
+    others: Mapping[str, in_torch.Run] | None = None,
 ) -> list[dict[str, Any]]:
     """The report's rows of one graph at these sizes, over so many rounds.
 
     ``compile_mode`` is the mode of ``torch.compile``, or None to race eager PyTorch alone.  Rates
     are of ``moved`` bytes where that is given, else of the operations of the products; what is
-    moved lies densely in the end, where PyTorch's result would be a view.  Our row
-    says what each kernel takes beside the others, as the driver's trace has it.
+    moved lies densely in the end, where PyTorch's result would be a view.  ``given`` are inputs by
+    name that are not random, and ``others`` more peers; one that fails, or is off by more than we
+    may be, is left out, and our row says why.  It says, too, what each kernel takes beside the
+    others, as the driver's trace has it.
     """
     graph = next(op for op in module.ops if isinstance(op, GraphOp))
     start = time.perf_counter()
@@ -125,13 +137,13 @@ def raced(
     print(
         f"{name}: {seconds:.1f} s to a cubin, runs {chosen}, spills {spills or 'none'}", flush=True
     )
-    first = made_inputs(torch, graph, sizes, 0)
+    first = made_inputs(torch, graph, sizes, 0, given)
     data = [is_data(spec.name) for spec in graph.inputs]
     bytes_of = sum(x.numel() * x.element_size() for x, d in zip(first, data, strict=True) if d)
     count = race.copies_for(2 * bytes_of, driver.device().l2_bytes, most=8)
     sets = [first]
     for i in range(1, count):
-        fresh = made_inputs(torch, graph, sizes, i)
+        fresh = made_inputs(torch, graph, sizes, i, given)
         sets.append([b if d else a for a, b, d in zip(first, fresh, data, strict=True)])
     eager = in_torch.function(torch, graph, sizes)
     if moved is not None:
@@ -142,39 +154,53 @@ def raced(
 
     polyc = race.in_turns(torch, launches)
 
-    def run_eager(i: int) -> None:
-        eager(*sets[i % count])
+    def over(run: in_torch.Run) -> Callable[[int], None]:
+        """A contestant's ``run``, of a function of the inputs."""
+
+        def on_copy(i: int) -> None:
+            run(*sets[i % count])
+
+        return on_copy
 
     polyc(0)
     torch.cuda.synchronize()
     with torch.no_grad():
         wide = in_torch.function(torch, graph, sizes, wide=True)
         exact = wide_outputs(torch, dense(wide) if moved is not None else wide, first)
-    error = error_of(torch, outs[0], exact, plain)
-    del exact
-    racers = [
-        Contestant("polyc", polyc, False),
-        Contestant("eager", run_eager),
-    ]
-    if compile_mode is not None:
+    errors = {"polyc": error_of(torch, outs[0], exact, plain)}
+    racers = [Contestant("polyc", polyc, False), Contestant("eager", over(eager))]
+    if compile_mode is not None or others:
         # Else the programs of one process count as recompilations of one function.
         torch._dynamo.reset()
-        compiled = torch.compile(eager, mode=compile_mode)
-
-        def run_compiled(i: int) -> None:
-            compiled(*sets[i % count])
-
+    if compile_mode is not None:
+        run_compiled = over(torch.compile(eager, mode=compile_mode))
         start = time.perf_counter()
         run_compiled(0)
         said = "torch.compile max-autotune" if "max" in compile_mode else "torch.compile"
         racers.append(Contestant(said, run_compiled))
         print(f"  torch.compile took {time.perf_counter() - start:.1f} s", flush=True)
+    left_out: dict[str, str] = {}
+    for peer, run in (others or {}).items():
+        start = time.perf_counter()
+        try:
+            errors[peer] = error_of(torch, run(*first), exact, plain)
+            if errors[peer] > 1:
+                left_out[peer] = f"off by {errors[peer]:.3g} of the tolerance"
+        except Exception as error:
+            left_out[peer] = f"{type(error).__name__}: {str(error)[:300]}"
+        said = f"left out, {left_out[peer]}" if peer in left_out else "ready"
+        print(f"  {peer}: {said}, after {time.perf_counter() - start:.1f} s", flush=True)
+        if peer not in left_out:
+            racers.append(Contestant(peer, over(run)))
+    del exact
     race.measure(torch, racers, rounds, count)
     work, unit = (flops(graph, sizes) or 1.0, "TFLOP/s") if moved is None else (moved, "TB/s")
-    rows = race.result_rows(name, racers, work, unit, {"polyc": error})
+    rows = race.result_rows(name, racers, work, unit, errors)
     for row in rows:
         row["sizes"] = sizes
         row["seconds_to_cubin"] = round(seconds, 2)
+    if left_out:
+        rows[0]["left_out"] = left_out
     rows[0]["kernels_us"] = kernel_times(torch, polyc, count)
     race.print_rows(rows)
     return rows

@@ -7,17 +7,16 @@ runs eagerly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
+from polyc.bench.torch_attention import Attend, Run, dot_product
 from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import GraphOp, tensor_of
-
-Run = Callable[..., Any]
 
 UNARY = (
     *("abs", "erf", "exp", "log", "neg", "reciprocal", "relu", "rsqrt", "sigmoid", "sqrt", "tanh"),
@@ -33,16 +32,23 @@ BINARY = {
 }
 
 
-def function(torch: Any, graph: GraphOp, sizes: Mapping[str, int], wide: bool = False) -> Run:
+def function(
+    torch: Any,
+    graph: GraphOp,
+    sizes: Mapping[str, int],
+    wide: bool = False,
+    attend: Attend = dot_product,
+) -> Run:
     """``graph`` as a function of its inputs, at these sizes; it returns a tuple of its outputs.
 
-    With ``wide`` no value is narrower than f32, as its inputs are.
+    With ``wide`` no value is narrower than f32, as its inputs are.  ``attend`` is what attentions
+    become.
     """
     steps = [op for op in graph.body.block.ops if not isinstance(op, frontend.OutputOp)]
     last = graph.body.block.last_op
     assert last is not None
     arguments = list(graph.body.block.args)
-    made = [(op, _step(torch, op, sizes)) for op in steps]
+    made = [(op, _step(torch, op, sizes, attend)) for op in steps]
     if wide:
         made = [(op, _widened(torch, op, step)) for op, step in made]
 
@@ -82,7 +88,7 @@ def element(torch: Any, value: SSAValue) -> Any:
     return getattr(torch, names[str(tensor_of(value).element_type)])
 
 
-def _step(torch: Any, op: Operation, sizes: Mapping[str, int]) -> Run:
+def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -> Run:
     """One op as a function of its operands."""
     f = torch.nn.functional
     match op:
@@ -91,7 +97,7 @@ def _step(torch: Any, op: Operation, sizes: Mapping[str, int]) -> Run:
         case frontend.Conv2dOp():
             return _conv(f, op)
         case frontend.AttentionOp():
-            return _attention(torch, op, sizes)
+            return attend(torch, op, sizes)
         case frontend.ElementwiseOp():
             return _elementwise(torch, op.function)
         case frontend.CastOp():
@@ -199,29 +205,6 @@ def _conv(f: Any, op: frontend.Conv2dOp) -> Run:
             return f.conv2d(x, w, **how)
         # Contiguous NHWC is channels-last memory of NCHW.
         return f.conv2d(x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2), **how).permute(0, 2, 3, 1)
-
-    return run
-
-
-def _attention(torch: Any, op: frontend.AttentionOp, sizes: Mapping[str, int]) -> Run:
-    scale = None if op.scale_attr is None else op.scale_attr.value.data
-    causal = op.causal is not None
-    queries, keys = tensor_of(op.q).dims[-3], tensor_of(op.k).dims[-3]
-    how = {
-        "scale": scale,
-        "enable_gqa": queries.evaluate(sizes) != keys.evaluate(sizes),
-    }
-    attend = torch.nn.functional.scaled_dot_product_attention
-
-    def run(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
-        if mask is not None:
-            mask = mask.expand(q.shape[-2], k.shape[-2])
-        if mask is not None and causal:
-            # PyTorch takes either; a user adds both up.
-            later = torch.full_like(mask, float("-inf")).triu(1)
-            mask = mask + later
-        only = causal and mask is None
-        return attend(q[None], k[None], v[None], attn_mask=mask, is_causal=only, **how)[0]
 
     return run
 

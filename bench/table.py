@@ -1,7 +1,9 @@
 """The tables of bench/README.md and docs/semantics.md, made from the files in bench/results.
 
 A line ``<!-- table: results/FILE.json -->`` is followed by a table of that file's figures;
-``python bench/table.py`` writes them anew, and a test holds that they are what it writes.
+``python bench/table.py`` writes them anew, and a test holds that they are what it writes.  A name
+with a ``*`` stands for every file that it fits, of which the later has the word on a case that both
+have; there is no table until there is one.
 """
 
 from __future__ import annotations
@@ -186,12 +188,33 @@ def gemm_rows(report: dict[str, Any]) -> list[str]:
     return lines
 
 
-def written(text: str) -> str:
+def reports(name: str, folder: Path = HERE) -> list[dict[str, Any]]:
+    """What a mark names: a file's report, or those that a ``*`` fits, the earliest first."""
+    if "*" not in name:
+        return [json.loads((folder / name).read_text())]
+    found = [json.loads(path.read_text()) for path in folder.glob(name)]
+    return sorted(found, key=lambda report: report["date"])
+
+
+def merged(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Several reports as one: each case as the last of them has it, where the first one had it."""
+    if len(found) == 1:
+        return found[0]
+    by_case: dict[str, list[Any]] = {}
+    for report in found:
+        own: dict[str, list[Any]] = {}
+        for row in report["rows"]:
+            own.setdefault(row["case"], []).append(row)
+        by_case |= own
+    return {**found[-1], "rows": [row for several in by_case.values() for row in several]}
+
+
+def written(text: str, folder: Path = HERE) -> str:
     """``text`` with every marked table made anew."""
 
     def table(found: re.Match[str]) -> str:
-        report = json.loads((HERE / found[2]).read_text())
-        return found[1] + "\n".join(rows(report)) + "\n"
+        there = reports(found[2], folder)
+        return found[1] + "".join(f"{line}\n" for line in (rows(merged(there)) if there else ()))
 
     return MARK.sub(table, text)
 

@@ -12,7 +12,7 @@ from polyc.cost.values import MOVES, Values, operations, size_in_bytes
 from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.resources import SUM_BYTES
-from polyc.dialects.region import CastOp, ReadOp, ReduceOp
+from polyc.dialects.region import CastOp, ConstantOp, ReadOp, ReduceOp, SelectOp
 from polyc.dialects.region.types import val_type
 from polyc.poly.pieces import concat_of
 
@@ -33,7 +33,7 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     for reduce in values.contractions():
         if not attention and reduce.label not in named:
             continue
-        free |= _operand_ops(values, reduce)
+        free |= _operand_ops(values, reduce, masked=attention)
         if not attention:
             computed, beside, waits = _computed_operands(values, reduce, tile)
             free |= computed
@@ -160,8 +160,12 @@ def _steps(values: Values, reduce: ReduceOp, tile: Mapping[str, int], keys: int)
     return {**dict.fromkeys(val_type(reduce.result).labels, keys), **tile}
 
 
-def _operand_ops(values: Values, reduce: ReduceOp) -> set[Operation]:
-    """The product, and the moves and casts by which its factors come from memory."""
+def _operand_ops(values: Values, reduce: ReduceOp, masked: bool = False) -> set[Operation]:
+    """The product, and the moves and casts by which its factors come from memory.
+
+    With ``masked`` what is 0 under a condition is a factor without it: attention multiplies the
+    values of keys that a mask forbids by weights of 0.
+    """
     free: set[Operation] = {reduce}
     factors, symbols = values.factors(reduce), values.kernel.symbol_names
     assert factors is not None
@@ -173,10 +177,16 @@ def _operand_ops(values: Values, reduce: ReduceOp) -> set[Operation]:
         value = values.real(value.owner.operand)
     for factor in factors:
         here: SSAValue = values.real(factor)
-        while isinstance(op := here.owner, (CastOp, ReadOp, *MOVES)):
+        while isinstance(op := here.owner, (CastOp, ReadOp, SelectOp, *MOVES)):
             if isinstance(op, ReadOp):
                 free.add(op)
                 break
+            if isinstance(op, SelectOp):
+                if not masked or not _is_zero(values, op.if_false):
+                    break
+                free.add(op)
+                here = values.real(op.if_true)
+                continue
             below = values.real(op.operand)
             narrows = isinstance(op, CastOp) and size_in_bytes(op.result.type.element_type) == 2
             if narrows and concat_of(below, symbols) is None:
@@ -236,7 +246,7 @@ def _operand_bytes(
     factors = values.factors(reduce)
     assert factors is not None
     found: dict[SSAValue, float] = {}
-    for factor in factors:
+    for factor in (_allowed(values, f) for f in factors) if attention else factors:
         own = values.own(factor)
         if attention and any(isinstance(o, ReduceOp) for o in values.behind([factor])):
             continue  # The weights stay in registers.
@@ -252,6 +262,27 @@ def _operand_bytes(
         tensor = reads[0].tensor if reads else factor
         found[tensor] = again * values.points(own) * OPERAND_BYTES
     return found
+
+
+def _allowed(values: Values, factor: SSAValue) -> SSAValue:
+    """A factor of attention where no mask that is data makes it 0."""
+    here = values.real(factor)
+    while isinstance(op := here.owner, (CastOp, SelectOp, *MOVES)):
+        if isinstance(op, SelectOp):
+            if not _is_zero(values, op.if_false):
+                break
+            factor = values.real(op.if_true)
+            here = factor
+        else:
+            here = values.real(op.operand)
+    return factor
+
+
+def _is_zero(values: Values, value: SSAValue) -> bool:
+    value = values.real(value)
+    while isinstance(value.owner, MOVES):
+        value = values.real(value.owner.operand)
+    return isinstance(value.owner, ConstantOp) and value.owner.number == 0
 
 
 def _is_grouped(read: ReadOp, label: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import Float32Type, FloatAttr, UnitAttr, f32, i1
@@ -45,12 +46,13 @@ from polyc.dialects.frontend.types import (
 class AttentionOp(IRDLOperation):
     """Attention as a reduction over the allowed keys (S0.6, S2.2).
 
-    ``frontend.attention %q, %k, %v mask %m scale 0.125 causal window [127, 0] offset N - M
-    {acc = f32} : (types) -> type``, each part after ``%v`` optional.
+    ``frontend.attention %q, %k, %v mask %m scale 0.125 cap 50.0 causal window [127, 0]
+    offset N - M {acc = f32} : (types) -> type``, each part after ``%v`` optional.
 
     ``q`` is [..., Hq, M, D], ``k`` [..., H, N, D], ``v`` [..., H, N, E], the result
     [..., Hq, M, E].  Each key head serves Hq / H query heads, an integer (grouped-query
-    attention).  Scores are ``scale`` (1 / sqrt(D) unless given) times the products.  Query
+    attention).  Scores are ``scale`` (1 / sqrt(D) unless given) times the products, and with
+    ``cap`` they are ``cap * tanh(scale * product / cap)``, before masks are added.  Query
     ``m`` stands at position ``m + offset`` among the keys.  A key ``n`` is allowed where
 
     * ``causal`` is not given, or ``n <= m + offset``;
@@ -70,6 +72,7 @@ class AttentionOp(IRDLOperation):
     v = operand_def(TensorType)
     masks = var_operand_def(TensorType)
     scale_attr = opt_prop_def(FloatAttr[Float32Type], prop_name="scale")
+    cap_attr = opt_prop_def(FloatAttr[Float32Type], prop_name="cap")
     causal = opt_prop_def(UnitAttr)
     window_attr = opt_prop_def(ShapeAttr, prop_name="window")
     offset_attr = opt_prop_def(DimAttr, prop_name="offset")
@@ -86,6 +89,7 @@ class AttentionOp(IRDLOperation):
         masks: Sequence[SSAValue] = (),
         *,
         scale: float | None = None,
+        cap: float | None = None,
         causal: bool = False,
         window: tuple[Dim | int, Dim | int] | None = None,
         offset: Dim | int | None = None,
@@ -100,6 +104,7 @@ class AttentionOp(IRDLOperation):
             result_types=[result_type, tensor(t.dims[:-1], f32) if lse else None],
             properties={
                 "scale": None if scale is None else FloatAttr(scale, f32),
+                "cap": None if cap is None else FloatAttr(cap, f32),
                 "causal": UnitAttr() if causal else None,
                 "window": None if window is None else ShapeAttr.of(window),
                 "offset": None if offset is None else DimAttr(Dim.of(offset)),
@@ -111,6 +116,11 @@ class AttentionOp(IRDLOperation):
     def scale(self) -> float | None:
         """What the scores are multiplied by; None for 1 / sqrt(D)."""
         return None if self.scale_attr is None else float(self.scale_attr.value.data)
+
+    @property
+    def cap(self) -> float | None:
+        """The size that scores stay below; None for none."""
+        return None if self.cap_attr is None else float(self.cap_attr.value.data)
 
     @property
     def offset(self) -> Dim:
@@ -166,6 +176,11 @@ class AttentionOp(IRDLOperation):
                 "the same number of query heads, an integer"
             )
         self._verify_masks()
+        if (cap := self.cap) is not None and not 0 < cap < math.inf:
+            raise VerifyException(
+                f"the cap of an attention's scores is a number above 0, not {number_text(cap)}; "
+                "leave it out where scores have none"
+            )
         if self.window_attr is not None:
             if len(self.window_attr.data) != 2:
                 raise VerifyException(
@@ -216,6 +231,8 @@ class AttentionOp(IRDLOperation):
         properties: dict[str, Attribute] = {}
         if parser.parse_optional_keyword("scale") is not None:
             properties["scale"] = FloatAttr(parse_f32(parser), f32)
+        if parser.parse_optional_keyword("cap") is not None:
+            properties["cap"] = FloatAttr(parse_f32(parser), f32)
         if parser.parse_optional_keyword("causal") is not None:
             properties["causal"] = UnitAttr()
         if parser.parse_optional_keyword("window") is not None:
@@ -237,6 +254,8 @@ class AttentionOp(IRDLOperation):
             printer.print_list(self.masks, printer.print_operand)
         if (scale := self.scale) is not None:
             printer.print_string(f" scale {number_text(scale)}")
+        if (cap := self.cap) is not None:
+            printer.print_string(f" cap {number_text(cap)}")
         if self.causal is not None:
             printer.print_string(" causal")
         if self.window_attr is not None:

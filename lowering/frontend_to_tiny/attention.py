@@ -34,6 +34,7 @@ class LowerAttention(RewritePattern):
 
     Legal when the operands are lowered.  The products' spaces are [..., Hq, M, N, D] and
     [..., Hq, M, N, E]; a key head that several query heads share is repeated by movements.
+    Where scores have a cap, they are multiplied by scale / cap, one number, before the tanh.
     An affine condition on the positions is a ``mask``, a mask that is data a ``select``,
     both of the scores (with -inf) and of the values (with 0, so that a key which is not
     allowed contributes nothing).  The largest score of a row is taken as 0 where it is
@@ -108,10 +109,14 @@ class LowerAttention(RewritePattern):
             scale = 1 / math.sqrt(size) if size else math.inf
         if scale is None:
             scalar = build.unary("rsqrt", build.size(features))
-            return build.binary("mul", scores, build.spread(scalar, op.scores))
-        if scale == 1:
+            scores, scale = build.binary("mul", scores, build.spread(scalar, op.scores)), 1.0
+        if op.cap is not None:
+            scale /= op.cap
+        if scale != 1:
+            scores = build.binary("mul", scores, build.splat(scale, op.scores))
+        if op.cap is None:
             return scores
-        return build.binary("mul", scores, build.splat(scale, op.scores))
+        return build.binary("mul", build.unary("tanh", scores), build.splat(op.cap, op.scores))
 
 
 def _replace_both(

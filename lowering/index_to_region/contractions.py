@@ -177,7 +177,43 @@ class Products:
         turned = {value: self._turned(value) for value in self.given_up}
         turned |= {second: self._features_last(first, second) for first, second in self._cores()}
         orders = self._orders(turned)
-        return Settled(self._cuts(orders, turned), self._kept(), orders, self._beside())
+        cuts, views = self._cuts(orders, turned), list[SSAValue]()
+        for end, (stored, view) in self._moved_ends().items():
+            if end in cuts:
+                cuts[stored] = cuts.pop(end)
+                orders.pop(end, None)
+                orders.pop(stored, None)
+                if view is not None:
+                    cuts.pop(view, None)
+                    orders.pop(view, None)
+                    views.append(view)
+        return Settled(cuts, self._kept(), orders, self._beside(), views)
+
+    def _moved_ends(self) -> dict[SSAValue, tuple[SSAValue, SSAValue | None]]:
+        """Where an attention's end is only moved: what is stored in its place, and a view of that.
+
+        What a permutation makes of it, whose features stay innermost, the kernel writes as well as
+        the end itself, and a reshape of what is stored is the same memory: heads that are merged in
+        the rows of a token are written there.  What else is made of the scores, as the log-sum-exp,
+        comes out of the kernel beside the end alone.
+        """
+        found: dict[SSAValue, tuple[SSAValue, SSAValue | None]] = {}
+        last = self.graph.body.block.last_op
+        assert isinstance(last, tiny.OutputOp)
+        for first, second in self._cores():
+            end, _ = self._epilogue(second)
+            stored, user = end, self._only_user(end)
+            if isinstance(user, tiny.PermuteOp) and user.perm[-1] == len(user.perm) - 1:
+                stored, user = user.result, self._only_user(user.result)
+            view = user.result if isinstance(user, tiny.ReshapeOp) else None
+            beside = any(first in self._behind(output, (end,)) for output in last.args)
+            if not beside and (stored is not end or view is not None):
+                found[end] = (stored, view)
+        return found
+
+    def _only_user(self, value: SSAValue) -> Operation | None:
+        users = self.users.get(value, ())
+        return users[0] if len(users) == 1 else None
 
     def _cuts(self, orders: Collection[SSAValue], turned: Turned) -> dict[SSAValue, str]:
         """The values to store, with the reason; ``orders`` lie as their products read them."""

@@ -150,7 +150,8 @@ class Settled:
     ``cuts`` are values that are stored whatever the rest says, with the reason; of ``kept`` ones
     the cost is not asked.  ``orders`` are the axes of values, the outermost first, as memory best
     holds them.  With a cut value of ``beside`` the kernel that makes it stores what the graph gives
-    of its reductions: attention's log-sum-exp.
+    of its reductions: attention's log-sum-exp.  ``views`` are reshapes of cut values, which are
+    read in their own shape where these lie.
     """
 
     cuts: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
@@ -159,6 +160,7 @@ class Settled:
         default_factory=dict[SSAValue, tuple[int, ...]]
     )
     beside: Collection[SSAValue] = ()
+    views: Collection[SSAValue] = ()
 
     def also(self, cuts: Mapping[SSAValue, str]) -> Settled:
         """The same with more cuts; the reasons that were there stay."""
@@ -189,6 +191,7 @@ class Composer:
         settled = settled or Settled()
         self.cuts, self.kept = settled.cuts, settled.kept
         self.orders, self.beside = settled.orders, settled.beside
+        self.reshaped = settled.views
         self.early: dict[SSAValue, tuple[Kernel, Point]] = {}
         self.ops = [op for op in graph.body.block.ops if op.results]
         self.same = equal_casts(graph)
@@ -337,6 +340,10 @@ class Composer:
         if not asked and value not in self.whole and value not in self.turned:
             return
         entry = entry_of(value, self.graph)
+        if value in self.reshaped:
+            operand = cast(tiny.ReshapeOp, value.owner).operand
+            self._view(value, self.cuts[self._narrow(operand)])
+            return
         if not entry.is_scop:
             self._view(value, why_not_affine(entry))
             return
@@ -431,7 +438,7 @@ class Composer:
     def _memory(self, value: SSAValue) -> SSAValue:
         """The value of which ``value`` is a view in memory, or itself."""
         while isinstance(op := value.owner, tiny.ReshapeOp):
-            if entry_of(value, self.graph).is_scop:
+            if value not in self.reshaped and entry_of(value, self.graph).is_scop:
                 break
             value = self._narrow(op.operand)
         return value

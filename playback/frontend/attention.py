@@ -27,7 +27,11 @@ def attention(
     k, v = np.repeat(k, group, -3), np.repeat(v, group, -3)
     features = q.shape[-1]
     scale = np.float32(1) / np.sqrt(np.float32(features)) if op.scale is None else op.scale
-    scores = widen(np.matmul(q, np.swapaxes(k, -1, -2))) * np.float32(scale)
+    scores = widen(np.matmul(q, np.swapaxes(k, -1, -2)))
+    if op.cap is None:
+        scores = scores * np.float32(scale)
+    else:
+        scores = np.tanh(scores * np.float32(float(scale) / op.cap)) * np.float32(op.cap)
     allowed = np.broadcast_to(_near(op, scores.shape, symbols), scores.shape)
     for mask in args[3:]:
         if mask.dtype == np.bool_:

@@ -264,6 +264,7 @@ def _attention(
     window: tuple[int, int] | None = None,
     offset: int = 0,
     features: int | None = None,
+    cap: float | None = None,
 ) -> Array:
     """One head with a scale of 1; output 0 is the result, 1 the log-sum-exp."""
     arrays = [np.asarray(q, np.float32)[None]]
@@ -279,7 +280,8 @@ def _attention(
         types.append(f"!frontend.tensor<[M, N], {'i1' if boolean else 'f32'}>")
         names.append("%m")
     results = "!frontend.tensor<[1, M, E], f32>", "!frontend.tensor<[1, M], f32>"
-    parts = ["mask %m" if mask is not None else "", "scale 1.0", "causal" if causal else ""]
+    parts = ["mask %m" if mask is not None else "", "scale 1.0"]
+    parts += [f"cap {cap}" if cap is not None else "", "causal" if causal else ""]
     parts += [f"window {list(window)}" if window else "", f"offset {offset}" if offset else ""]
     signature = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
     text = f"""frontend.graph @f({signature}) -> {results[output]} {{

@@ -134,6 +134,7 @@ PROGRAMS: Mapping[str, Attention] = {
         *H64, [{"H": 2, "M": 70, "N": 75}], masks=["[H, 1, N], i1", "[M, N], f16"]
     ),
     "no scale": Attention(*H64, UNEVEN[:1], options=" scale 1.0"),
+    "a cap, causal": Attention(*H64, UNEVEN, options=" cap 2.0 causal"),
     "negative scale": Attention(*H64, UNEVEN[:1], options=" scale -0.25"),
     "bf16": Attention(*H64, UNEVEN[:1], element="bf16", options=" causal"),
     "log-sum-exp": Attention(*H64, UNEVEN, lse=True, options=" causal offset -3"),

@@ -11,13 +11,13 @@ frontend.graph @plain(%q: !frontend.tensor<[B, H, M, D], f16>, %k: !frontend.ten
   frontend.output %0 : !frontend.tensor<[B, H, M, E], f16>
 }
 
-// All of it: grouped heads, two masks, a scale, causal with a window and an offset, the log-sum-exp.
+// All of it: grouped heads, two masks, a scale, a cap, causal with a window and an offset, the log-sum-exp.
 
 // CHECK: frontend.graph @all(%q: !frontend.tensor<[B, 8, M, D], f16>, %k: !frontend.tensor<[B, 2, N, D], f16>, %v: !frontend.tensor<[B, 2, N, D], f16>, %m: !frontend.tensor<[M, N], i1>, %bias: !frontend.tensor<[8, 1, N], f32>) -> (O: !frontend.tensor<[B, 8, M, D], f32>, L: !frontend.tensor<[B, 8, M], f32>) {
-// CHECK-NEXT: %0, %1 = frontend.attention %q, %k, %v mask %m, %bias scale 0.125 causal window [127, 3] offset -M + N {acc = f32, note = "kept"} : (!frontend.tensor<[B, 8, M, D], f16>, !frontend.tensor<[B, 2, N, D], f16>, !frontend.tensor<[B, 2, N, D], f16>, !frontend.tensor<[M, N], i1>, !frontend.tensor<[8, 1, N], f32>) -> (!frontend.tensor<[B, 8, M, D], f32>, !frontend.tensor<[B, 8, M], f32>)
+// CHECK-NEXT: %0, %1 = frontend.attention %q, %k, %v mask %m, %bias scale 0.125 cap 5.0e+01 causal window [127, 3] offset -M + N {acc = f32, note = "kept"} : (!frontend.tensor<[B, 8, M, D], f16>, !frontend.tensor<[B, 2, N, D], f16>, !frontend.tensor<[B, 2, N, D], f16>, !frontend.tensor<[M, N], i1>, !frontend.tensor<[8, 1, N], f32>) -> (!frontend.tensor<[B, 8, M, D], f32>, !frontend.tensor<[B, 8, M], f32>)
 // CHECK-NEXT: frontend.output %0, %1 : !frontend.tensor<[B, 8, M, D], f32>, !frontend.tensor<[B, 8, M], f32>
 frontend.graph @all(%q: !frontend.tensor<[B, 8, M, D], f16>, %k: !frontend.tensor<[B, 2, N, D], f16>, %v: !frontend.tensor<[B, 2, N, D], f16>, %m: !frontend.tensor<[M, N], i1>, %bias: !frontend.tensor<[8, 1, N], f32>) -> (O: !frontend.tensor<[B, 8, M, D], f32>, L: !frontend.tensor<[B, 8, M], f32>) {
-  %0, %1 = frontend.attention %q, %k, %v mask %m, %bias scale 0.125 causal window [127, 3] offset N - M {acc = f32, note = "kept"} : (!frontend.tensor<[B, 8, M, D], f16>, !frontend.tensor<[B, 2, N, D], f16>, !frontend.tensor<[B, 2, N, D], f16>, !frontend.tensor<[M, N], i1>, !frontend.tensor<[8, 1, N], f32>) -> (!frontend.tensor<[B, 8, M, D], f32>, !frontend.tensor<[B, 8, M], f32>)
+  %0, %1 = frontend.attention %q, %k, %v mask %m, %bias scale 0.125 cap 50.0 causal window [127, 3] offset N - M {acc = f32, note = "kept"} : (!frontend.tensor<[B, 8, M, D], f16>, !frontend.tensor<[B, 2, N, D], f16>, !frontend.tensor<[B, 2, N, D], f16>, !frontend.tensor<[M, N], i1>, !frontend.tensor<[8, 1, N], f32>) -> (!frontend.tensor<[B, 8, M, D], f32>, !frontend.tensor<[B, 8, M], f32>)
   frontend.output %0, %1 : !frontend.tensor<[B, 8, M, D], f32>, !frontend.tensor<[B, 8, M], f32>
 }
 

@@ -174,3 +174,11 @@ frontend.graph @f(%x: !frontend.tensor<[B, H, M, D], f16>, %w: !frontend.tensor<
   %r, %l = frontend.attention %x, %w, %y {acc = f32} : (!frontend.tensor<[B, H, M, D], f16>, !frontend.tensor<[B, H, N, D], f16>, !frontend.tensor<[B, H, N, E], f16>) -> (!frontend.tensor<[B, H, M, E], f16>, !frontend.tensor<[B, H, N], f32>)
   frontend.output %x : !frontend.tensor<[B, H, M, D], f16>
 }
+
+// -----
+
+// CHECK: invalid_attention.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: the cap of an attention's scores is a number above 0, not 0.0; leave it out where scores have none
+frontend.graph @f(%x: !frontend.tensor<[B, H, M, D], f16>, %w: !frontend.tensor<[B, H, N, D], f16>, %y: !frontend.tensor<[B, H, N, E], f16>) -> !frontend.tensor<[B, H, M, D], f16> {
+  %r = frontend.attention %x, %w, %y cap 0.0 {acc = f32} : (!frontend.tensor<[B, H, M, D], f16>, !frontend.tensor<[B, H, N, D], f16>, !frontend.tensor<[B, H, N, E], f16>) -> !frontend.tensor<[B, H, M, E], f16>
+  frontend.output %x : !frontend.tensor<[B, H, M, D], f16>
+}

@@ -30,8 +30,7 @@ def test_the_factor_is_at_most_16_times_what_right_kernels_need(root: Path) -> N
 
 def test_files_say_where_they_come_from(root: Path) -> None:
     text = (root / "bench" / "README.md").read_text()
-    for found in table.MARK.finditer(text):
-        report = json.loads((root / "bench" / found[2]).read_text())
+    for report in (one for mark in table.MARK.finditer(text) for one in table.reports(mark[2])):
         on_a_gpu = ("device", "torch", "nvrtc")
         on_a_host = ("machine", "cores", "python", "load")
         for key in ("date", "commit", "rows", *(on_a_gpu if "device" in report else on_a_host)):
@@ -84,6 +83,28 @@ def test_a_report_of_cases_shows_the_best_kernel_beside_every_peer() -> None:
         "| TB/s | polyc | copy | polyc / best |",
         "|---|---:|---:|---:|",
         "| 1x2 | 1.80 | 2.00 | 0.90 |",
+    ]
+
+
+def test_a_mark_with_a_star_has_the_last_word_on_each_case(tmp_path: Path) -> None:
+    mark = "<!-- table: results/forms-*.json -->\n"
+    assert table.written(f"a\n{mark}b\n", tmp_path) == f"a\n{mark}b\n"
+    (tmp_path / "results").mkdir()
+    for day, rates in (("02", {"1x2": 3.0}), ("01", {"1x2": 1.0, "3x4": 2.0})):
+        rows = [
+            {**case(name, name == "copy", rate, 1.0), "case": at}
+            for at, rate in rates.items()
+            for name in ("polyc", "copy")
+        ]
+        path = tmp_path / "results" / f"forms-{9 - int(day)}.json"
+        path.write_text(json.dumps({"date": day, "rows": rows}))
+    lines = table.written(f"a\n{mark}b\n", tmp_path).splitlines()
+    assert lines[2:] == [
+        "| TB/s | polyc | copy | polyc / best |",
+        "|---|---:|---:|---:|",
+        "| 1x2 | 3.00 | 3.00 | 1.00 |",
+        "| 3x4 | 2.00 | 2.00 | 1.00 |",
+        "b",
     ]
 
 

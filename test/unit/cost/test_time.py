@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp, f16, f32
@@ -119,11 +119,14 @@ def test_a_row_of_tokens_is_bound_by_the_weights() -> None:
     assert time.memory >= 4096 * 14336 * 2 / H200.memory
 
 
-def attention(depth: int, width: int, causal: bool = False) -> ModuleOp:
+def attention(
+    depth: int, width: int, causal: bool = False, masks: Sequence[Sequence[Size]] = ()
+) -> ModuleOp:
     """Attention of 16 heads of so many features, those of V ``width``."""
     s = Sketch("attention")
     q, k, v = (s.input(n, 16, "T", f) for n, f in zip("qkv", (depth, depth, width), strict=True))
-    return s.done(y=s.add(AttentionOp(q, k, v, [], causal=causal)))
+    more = [s.input(f"mask{i}", *shape, element=f32) for i, shape in enumerate(masks)]
+    return s.done(y=s.add(AttentionOp(q, k, v, more, causal=causal)))
 
 
 def test_heads_take_the_tensor_cores_as_long_as_their_tiles_do() -> None:
@@ -141,6 +144,19 @@ def test_a_mask_of_keys_leaves_half_of_the_work() -> None:
     assert 0.5 <= half.tensor / full.tensor < 0.55
     assert half.threads < 0.75 * full.threads
     assert half.memory == full.memory
+
+
+def test_a_mask_that_is_data_brings_the_values_no_more_often() -> None:
+    """Where it forbids a key, the value is multiplied by 0; it is not another one a query."""
+    for causal in (False, True):
+        keys, both = (
+            the_time(attention(128, 128, causal, [shape]), {"T": 8192})
+            for shape in ((1, "T"), ("T", "T"))
+        )
+        assert both.threads < 1.5 * keys.threads  # a load of each score more
+        # The mask itself, an f32 for each score.
+        scores = 16 * 8192 * 8192 * 4 * (0.52 if causal else 1)
+        assert both.cache < keys.cache + 1.1 * scores / H200.cache
 
 
 def test_the_first_variant_whose_conditions_hold_is_taken() -> None:

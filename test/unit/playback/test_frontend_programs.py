@@ -316,6 +316,7 @@ MASKS: list[tuple[int | str, ...]] = [
     st.none() | st.tuples(st.integers(0, 2), st.integers(0, 2)),
     st.sampled_from([None, Dim.const(-1), Dim.const(1), Dim.sym("N") - Dim.sym("M")]),
     st.none() | st.sampled_from([1.0, 0.5]),
+    st.none() | st.sampled_from([1.0, 3.0]),
     st.lists(st.integers(0, 4), min_size=6, max_size=6),
     st.booleans(),
     st.integers(0, 3),
@@ -328,6 +329,7 @@ def test_attentions(
     window: tuple[int, int] | None,
     offset: Dim | None,
     scale: float | None,
+    cap: float | None,
     values: list[int],
     symbolic_features: bool,
     seed: int,
@@ -350,7 +352,13 @@ def test_attentions(
     def make(graph: GraphOp) -> list[SSAValue]:
         q, k, v, *rest = graph.body.block.args
         op = frontend.AttentionOp(
-            q, k, v, rest, causal=causal, window=window, offset=offset, scale=scale, lse=True
+            *(q, k, v, rest),
+            causal=causal,
+            window=window,
+            offset=offset,
+            scale=scale,
+            cap=cap,
+            lse=True,
         )
         add(graph, op)
         return [*op.results]
@@ -441,13 +449,14 @@ def test_a_convolution_is_its_definition() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_an_attention_is_its_definition() -> None:
+@pytest.mark.parametrize("cap", [None, 0.75])
+def test_an_attention_is_its_definition(cap: float | None) -> None:
     sizes = {"M": 5, "N": 6}
     inputs = [tensor((4, "M", 3), f32), tensor((2, "N", 3), f32), tensor((2, "N", 2), f32)]
 
     def make(graph: GraphOp) -> list[SSAValue]:
         q, k, v = graph.body.block.args
-        op = frontend.AttentionOp(q, k, v, causal=True, window=(2, 9), offset=-1, lse=True)
+        op = frontend.AttentionOp(q, k, v, causal=True, window=(2, 9), offset=-1, cap=cap, lse=True)
         add(graph, op)
         return [*op.results]
 
@@ -461,6 +470,7 @@ def test_an_attention_is_its_definition() -> None:
         if not allowed:
             assert (found[h, m] == 0).all() and lse[h, m] == -np.inf
             continue
+        scores = scores if cap is None else cap * np.tanh(scores / cap)
         weights = np.exp(scores)
         expected = (weights[:, None] * v[h // 2, allowed]).sum(0) / weights.sum()
         np.testing.assert_allclose(found[h, m], expected, rtol=1e-5, atol=1e-5)

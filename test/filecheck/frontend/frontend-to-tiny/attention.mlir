@@ -116,3 +116,30 @@ frontend.graph @multi_query(%q: !frontend.tensor<[H, M, D], f32>, %k: !frontend.
   %0 = frontend.attention %q, %k, %k {acc = f32} : (!frontend.tensor<[H, M, D], f32>, !frontend.tensor<[1, N, D], f32>, !frontend.tensor<[1, N, D], f32>) -> !frontend.tensor<[H, M, D], f32>
   frontend.output %0 : !frontend.tensor<[H, M, D], f32>
 }
+
+// A cap: one factor before the tanh, also where the scale is known at launch only.
+
+// CHECK-LABEL: tiny.graph @capped
+// CHECK: %[[S:.*]] = tiny.reduce sum
+// CHECK: %[[C:.*]] = tiny.constant 0.0025
+// CHECK-NEXT: %[[E:.*]] = tiny.expand %[[C]]
+// CHECK-NEXT: %[[X:.*]] = tiny.binary mul %[[S]], %[[E]]
+// CHECK: %[[T:.*]] = tiny.unary tanh %[[X]]
+// CHECK: %[[F:.*]] = tiny.constant 5.0e+01
+// CHECK-NEXT: %[[G:.*]] = tiny.expand %[[F]]
+// CHECK-NEXT: %[[Y:.*]] = tiny.binary mul %[[T]], %[[G]]
+// CHECK: tiny.reduce max
+frontend.graph @capped(%q: !frontend.tensor<[H, M, 64], f16>, %k: !frontend.tensor<[H, N, 64], f16>) -> !frontend.tensor<[H, M, 64], f16> {
+  %0 = frontend.attention %q, %k, %k cap 50.0 {acc = f32} : (!frontend.tensor<[H, M, 64], f16>, !frontend.tensor<[H, N, 64], f16>, !frontend.tensor<[H, N, 64], f16>) -> !frontend.tensor<[H, M, 64], f16>
+  frontend.output %0 : !frontend.tensor<[H, M, 64], f16>
+}
+
+// CHECK-LABEL: tiny.graph @capped_symbolic
+// CHECK: tiny.unary rsqrt
+// CHECK: tiny.constant 0.02
+// CHECK: tiny.unary tanh
+// CHECK: tiny.constant 5.0e+01
+frontend.graph @capped_symbolic(%q: !frontend.tensor<[H, M, D], f16>, %k: !frontend.tensor<[H, N, D], f16>) -> !frontend.tensor<[H, M, D], f16> {
+  %0 = frontend.attention %q, %k, %k cap 50.0 {acc = f32} : (!frontend.tensor<[H, M, D], f16>, !frontend.tensor<[H, N, D], f16>, !frontend.tensor<[H, N, D], f16>) -> !frontend.tensor<[H, M, D], f16>
+  frontend.output %0 : !frontend.tensor<[H, M, D], f16>
+}

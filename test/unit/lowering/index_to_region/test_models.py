@@ -23,6 +23,7 @@ from polyc.playback.gpu.schedule import SCHEDULES
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.playback.reference import make_inputs
 from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.attention_forms import FORMS, Heads
 from polyc.test.support.gpu_text import only
 from polyc.test.support.model_programs import FOLDER, MODELS, conv, text_of
 from polyc.test.support.sketch import Sketch
@@ -149,6 +150,59 @@ def test_a_model_computes_what_it_means(name: str, arch: str, element: str) -> N
     model = MODELS[name]
     kind = {"f16": f16, "bf16": bf16}[element]
     check_simulated(model.module(kind), dict(model.sizes), arch, 5)
+
+
+@pytest.mark.parametrize(("name", "arch"), [(n, WAYS[i % 2][0]) for i, n in enumerate(FORMS)])
+def test_a_form_of_attention_computes_what_it_means(name: str, arch: str) -> None:
+    form = FORMS[name]
+    check_simulated(form.module(True, Heads(4, 2, 16)), form.symbols(37, 2), arch, 5)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", FORMS)
+def test_every_product_of_a_form_of_attention_is_on_tensor_cores(name: str, arch: str) -> None:
+    module = lowered(FORMS[name].module(), arch, TO_PLAN)
+    assert on_tensor_cores(module) == {"layer": 6, "layer_packed": 4}.get(name, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("merged_heads", 1), ("layer", 8), ("layer_packed", 6), ("plain", 1)]
+)
+def test_merged_heads_are_written_where_they_lie(name: str, count: int) -> None:
+    """No kernel copies what attention makes, for an output or for a product that reads it."""
+    module = lowered(FORMS[name].module(), "sm_90a", TO_PLAN[:-1])
+    assert sum(isinstance(op, KernelOp) for op in module.ops) == count
+
+
+def merged_beside(read: str) -> ModuleOp:
+    """Heads merged in the rows of a token, and more that is read of them."""
+    s, h = Sketch("beside"), Heads(4, 2, 16)
+    q, k, v = (s.input(x, n, "T", h.width) for x, n in (("q", 4), ("k", 2), ("v", 2)))
+    op = AttentionOp(q, k, v, causal=True, lse=read == "log-sum-exp")
+    heads = s.add(op)
+    y = s.reshape(s.permute(heads, 1, 0, 2), "T", h.hidden)
+    match read:
+        case "log-sum-exp":
+            return s.done(y=y, lse=op.results[1])
+        case "heads":
+            return s.done(y=y, heads=heads)
+        case "permuted":
+            return s.done(y=s.permute(heads, 1, 0, 2))
+        case "features outside":
+            return s.done(y=s.reshape(s.permute(heads, 2, 1, 0), h.width, "T", h.queries))
+        case "reshaped":
+            return s.done(y=s.reshape(heads, 2, 2, "T", h.width))
+        case _:
+            return s.done(y=y, z=s.linear(y, "w", 40), x=s.fn("relu", y))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    "read",
+    ["log-sum-exp", "heads", "permuted", "features outside", "reshaped", "rows, three times"],
+)
+def test_merged_heads_may_be_read_beside(read: str, arch: str) -> None:
+    check_simulated(merged_beside(read), {"T": 37}, arch, 2)
 
 
 # Programs that differ from those by an op ----------------------------------------------
