@@ -38,6 +38,7 @@ from polyc.tile.functions import (
 from polyc.tile.indices import Index, Size, index, size, sizes
 from polyc.tile.maps import parallel
 from polyc.tile.ops import (
+    any,
     atomic,
     atomic_add,
     await_,
@@ -106,6 +107,7 @@ __all__ = [
     "alloc_fragment",
     "alloc_shared",
     "annotate_layout",
+    "any",
     "apply",
     "atomic",
     "atomic_add",

@@ -376,6 +376,18 @@ def reduce_min(source: Fragment, into: Fragment, axis: int = -1, clear: bool = T
     reduce("min", source, into, axis=axis, accumulate=not clear)
 
 
+@public
+def any(fragment: Fragment) -> Scalar:
+    """Whether any element of a fragment of conditions holds; all threads have the answer.
+
+    ``with T.when(T.any(wrong)):`` is a branch that they take together.
+    """
+    kernel_trace()
+    if not isinstance(fragment, Fragment):  # pyright: ignore[reportUnnecessaryIsInstance]
+        refuse("NotATile", f"T.any takes a fragment of conditions, not {fragment!r}")
+    return named_scalar(value_of(tile.AnyOp(fragment.value)))
+
+
 # Who and where -------------------------------------------------------------------------
 
 

@@ -302,8 +302,8 @@ class NamedBarrier:
         """Whether those of this generation ask for a condition."""
         self.any = False
         """Whether one of them has it."""
-        self.answer = False
-        """Whether one of the last complete generation had it."""
+        self.answers: list[bool] = []
+        """Whether one had it, of every complete generation."""
 
     @property
     def count(self) -> int:
@@ -342,7 +342,8 @@ class NamedBarrier:
         self.before, self.here = self.here, []
         self.waited = {int(threads[0]) for threads in waiting}
         self.now, self.proxied = None, None
-        self.answer, self.any = self.any, False
+        self.answers.append(self.any)
+        self.any = False
         self.generation += 1
         return True
 

@@ -28,7 +28,8 @@ KINDS: dict[str, str] = {
     "MBarrierOverwritten": "the bytes of an mbarrier are written as data",
     "BarrierDivergence": "a part of a warp executes what the whole warp must execute",
     "BarrierMissing": "threads that a barrier waits for never come",
-    "BarrierMismatch": "threads meet at one barrier with different numbers of threads",
+    "BarrierMismatch": "threads meet at one barrier with different numbers of threads, or "
+    "some with a condition",
     "BarrierPhase": "threads may be counted at a barrier in place of others that meet there",
     "SignalCount": "a wait for a counter may be met by other signals than those that it means",
     "Deadlock": "no warp can go on",

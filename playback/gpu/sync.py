@@ -36,8 +36,9 @@ class Sync:
         lanes = self.core.active(m)
         held = some(condition[lanes]) if is_lanes(condition) else bool(condition) and lanes.size > 0
         barrier.any |= held
+        generation = barrier.generation
         yield from self.meet(number, barrier, threads, m, asks=True)
-        return barrier.answer
+        return barrier.answers[generation]
 
     def barrier_arrive(self, number: int, which: Value, threads: int, m: Mask) -> None:
         """Arrive at a barrier and go on."""

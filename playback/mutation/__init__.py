@@ -160,7 +160,7 @@ def _slots(op: Operation) -> Iterator[Change]:
             depth = op.barrier.type.count.data
             if depth > 1:
                 yield "the next barrier", _shifted(op, op.index, depth)
-        case hw.NamedBarrierOp() | hw.NamedBarrierArriveOp():
+        case hw.NamedBarrierOp() | hw.NamedBarrierArriveOp() | hw.BarrierAnyOp():
             number = _number(op.id)
             other = number + 1 if number < 15 else number - 1
             yield f"barrier {number} -> {other}", _set(op, "id", other)
@@ -179,7 +179,7 @@ def _counts(op: Operation) -> Iterator[Change]:
             for wrong in (count - 1, count + 1):
                 if wrong > 0:
                     yield f"count {count} -> {wrong}", _set(op, "count", wrong)
-        case hw.NamedBarrierOp():
+        case hw.NamedBarrierOp() | hw.BarrierAnyOp():
             threads = _number(op.threads)
             yield f"threads {threads} -> {threads + 32}", _set(op, "threads", threads + 32)
         case _:

@@ -162,6 +162,8 @@ def threads_agree(value: SSAValue, cluster: bool = False) -> bool:
         elif isinstance(owner, TOGETHER):
             if cluster:
                 return False
+            if isinstance(owner, hw.BarrierAnyOp) and owner.offset is not None:
+                work.append(owner.offset)  # threads at another barrier have another answer
         elif isinstance(owner, CONTROL):
             work.extend(_from_control(value, owner))
         elif isinstance(owner, hw.LoadGlobalOp):

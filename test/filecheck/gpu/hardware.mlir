@@ -12,6 +12,8 @@ gpu.module @m arch "sm_90a" symbols [M, K] assuming (K mod 8 == 0) {
     %grid = gpu.grid_size
     // CHECK-NEXT: %warp = gpu.warp_uniform %thread
     %warp = gpu.warp_uniform %thread
+    // CHECK-NEXT: %anew = gpu.opaque %block
+    %anew = gpu.opaque %block
     // CHECK-NEXT: %one = gpu.elect
     %one = gpu.elect
     // CHECK-NEXT: %tile = gpu.shared_tile at 0 : !gpu.shared<[128, 64], f16, swizzle 128, ring 4>
@@ -54,6 +56,10 @@ gpu.module @m arch "sm_90a" symbols [M, K] assuming (K mod 8 == 0) {
     gpu.barrier
     // CHECK-NEXT: gpu.named_barrier 1 threads 128
     gpu.named_barrier 1 threads 128
+    // CHECK-NEXT: %any = gpu.barrier_any %one at 0 threads 384
+    %any = gpu.barrier_any %one at 0 threads 384
+    // CHECK-NEXT: %some = gpu.barrier_any %any at 2 plus %warp threads 128
+    %some = gpu.barrier_any %any at 2 plus %warp threads 128
     // CHECK-NEXT: gpu.mbarrier_init %full[%thread] count 1 : !gpu.mbarrier<4>
     gpu.mbarrier_init %full[%thread] count 1 : !gpu.mbarrier<4>
     // CHECK-NEXT: gpu.fence_mbarrier_init

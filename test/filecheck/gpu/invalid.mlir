@@ -717,3 +717,63 @@ gpu.module @m arch "sm_80" symbols [M] {
   gpu.dispatch (A: !gpu.global<[N], f32>) -> () {
   }
 }
+
+// -----
+
+// CHECK: a named barrier is 1 to 15, not 16
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%i: index = symbol M, %c: i1 = symbol M) threads 128 {
+    %any = gpu.barrier_any %c at 16 threads 128
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: barrier 0 is the CTA's own, and nothing is added to it
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%i: index = symbol M, %c: i1 = symbol M) threads 128 {
+    %any = gpu.barrier_any %c at 0 plus %i threads 128
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: 100 threads do not meet at a barrier: whole warps, 32 to 1024
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%i: index = symbol M, %c: i1 = symbol M) threads 128 {
+    %any = gpu.barrier_any %c at 0 threads 100
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: 2048 threads do not meet at a barrier: whole warps, 32 to 1024
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%i: index = symbol M, %c: i1 = symbol M) threads 128 {
+    %any = gpu.barrier_any %c at 3 threads 2048
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: i1
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%i: index = symbol M) threads 128 {
+    %any = "gpu.barrier_any"(%i) <{id = 1 : index, threads = 128 : index, operandSegmentSizes = array<i32: 1, 0>}> : (index) -> i1
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: index
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%c: i1 = symbol M) threads 128 {
+    %anew = "gpu.opaque"(%c) : (i1) -> index
+    gpu.return
+  }
+}

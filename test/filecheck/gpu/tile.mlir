@@ -41,6 +41,10 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
       gpu.contract %a slot %i affine_map<(m, n, k) -> (m, k)>, %w affine_map<(m, n, k) -> (k, n)> into %acc mma "wgmma" warp_tile <64, 64> : !gpu.shared<[128, 64], f16, swizzle 128, ring 4>, !gpu.shared<[64, 64], f16>, !gpu.fragment<[128, 64], f32>
     // CHECK-NEXT: }
     }
+    // CHECK-NEXT: %wrong = gpu.fragment : !gpu.fragment<[128], i1>
+    %wrong = gpu.fragment : !gpu.fragment<[128], i1>
+    // CHECK-NEXT: %any = gpu.any %wrong : !gpu.fragment<[128], i1>
+    %any = gpu.any %wrong : !gpu.fragment<[128], i1>
     // CHECK-NEXT: %square = gpu.fragment : !gpu.fragment<[64, 64], f32>
     %square = gpu.fragment : !gpu.fragment<[64, 64], f32>
     // CHECK-NEXT: gpu.contract %a affine_map<(d0, d1, d2) -> (d2, d0)>, %a slot %M affine_map<(d0, d1, d2) -> (d2, d1)> into

@@ -664,3 +664,14 @@ gpu.module @m arch "sm_90a" symbols [M] {
     gpu.return
   }
 }
+
+// -----
+
+// CHECK: gpu.any asks of conditions (i1), not of !gpu.fragment<[64], f32>; compare in a gpu.map first
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k() threads 128 {
+    %f = gpu.fragment : !gpu.fragment<[64], f32>
+    %any = gpu.any %f : !gpu.fragment<[64], f32>
+    gpu.return
+  }
+}

@@ -386,6 +386,37 @@ def test_reductions() -> None:
     )
 
 
+def test_a_branch_that_any_element_decides() -> None:
+    def body(A, X, C, Y) -> None:
+        s = T.alloc_fragment((64, 64), T.f32)
+        wrong = T.alloc_fragment((64, 64), T.i1)
+        with T.parallel(s) as (i, j):
+            wrong[i, j] = s[i, j] < 0.0
+        again = T.any(wrong)
+        with T.when(again):
+            T.clear(s)
+
+    same(
+        body,
+        """
+    %s = gpu.fragment : !gpu.fragment<[64, 64], f32>
+    %wrong = gpu.fragment : !gpu.fragment<[64, 64], i1>
+    gpu.map %s : !gpu.fragment<[64, 64], f32> origin [] ins()
+        outs(%wrong : !gpu.fragment<[64, 64], i1> affine_map<(i, j) -> (i, j)>) {
+    ^bb0(%0: f32):
+      %1 = arith.constant 0.0 : f32
+      %2 = arith.cmpf olt, %0, %1 : f32
+      gpu.yield %2 : i1
+    }
+    %again = gpu.any %wrong : !gpu.fragment<[64, 64], i1>
+    scf.if %again {
+      %3 = arith.constant 0.0 : f32
+      gpu.fill %3, %s : !gpu.fragment<[64, 64], f32>
+    }
+""",
+    )
+
+
 def test_a_cluster_has_a_tile_together() -> None:
     def body(A, X, C, Y) -> None:
         row, _ = T.tile_coordinates(M, N, tile=(64, 64), raster="row", cluster=True)
@@ -1159,6 +1190,18 @@ def test_reduction_of_another_kind() -> None:
         T.reduce("mean", s, m)  # here
 
     refused(body, "InvalidIR", 'a reduction is sum, max, min, not "mean"')
+
+
+def test_any_of_what_are_no_conditions() -> None:
+    def body(A, X, C, Y) -> None:
+        T.any(T.alloc_fragment((64, 64), T.f32))  # here
+
+    refused(body, "InvalidIR", "asks of conditions (i1)")
+
+    def shared(A, X, C, Y) -> None:
+        T.any(T.alloc_shared((64, 64), T.f16))  # here
+
+    refused(shared, "NotATile", "T.any takes a fragment of conditions")
 
 
 def test_a_python_condition_on_a_value() -> None:

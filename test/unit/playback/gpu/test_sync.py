@@ -9,12 +9,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from polyc.dialects.gpu.module import ModuleOp
+from polyc.playback.mutation import mutants, mutated
+from polyc.test.support.gpu_text import only, parsed, printed
 from polyc.test.unit.playback.gpu.test_findings import run
 from polyc.test.unit.playback.gpu.test_orders import (
     ORDERS,
+    SWAPPED,
     Edit,
     edited,
     found_in_all,
+    result_of,
     right_in_all,
 )
 from polyc.test.unit.playback.gpu.test_orders import kernel as one_kernel
@@ -227,3 +232,157 @@ def test_warpgroups_give_each_other_registers() -> None:
 )
 def test_faults_of_register_budgets(edit: Edit) -> None:
     found_in_all(edited(BUDGETS, edit), "Registers", N=384)
+
+
+# Barriers that answer ------------------------------------------------------------------
+
+PAIRS_ASK = one_kernel(
+    """
+    %pair = affine.apply affine_map<(d0) -> (d0 floordiv 2)> (%warp)
+    %other = affine.apply affine_map<(d0) -> (d0 floordiv 64 * 64 + (d0 + 32) mod 64)> (%thread)
+    %byte = affine.apply affine_map<(d0) -> (d0 * 4)> (%other)
+    %byte32 = arith.index_cast %byte : index to i32
+    %there = arith.addi %base, %byte32 : i32
+    %number = affine.apply affine_map<(d0) -> (d0 mod 64)> (%thread)
+    %place = affine.apply affine_map<(d0) -> (d0 * 17 + 50)> (%pair)
+    %has = arith.cmpi eq, %number, %place : index
+    %hundred = arith.constant 100 : i32
+    gpu.store_shared %word, %own : i32
+    %first = gpu.barrier_any %has at 1 plus %pair threads 64
+    %got = gpu.load_shared %there : i32
+    %more = arith.addi %got, %hundred : i32
+    %told = arith.select %first, %more, %got : i32
+    gpu.store_global %told, %Y[%thread : index] : i32, !gpu.global<[N], i32>
+""",
+    128,
+)
+"""Two pairs of warps exchange numbers where one asks; thread 50 of the first pair has something."""
+
+ASK = "gpu.barrier_any %has at 1 plus %pair threads 64"
+
+
+def test_warps_that_ask_have_one_answer_and_see_what_was_written() -> None:
+    right_in_all(PAIRS_ASK, SWAPPED + np.where(np.arange(128) < 64, 100, 0), N=128)
+    both = edited(PAIRS_ASK, ("d0 * 17 + 50", "d0 * 13 + 50"))
+    right_in_all(both, SWAPPED + 100, N=128)
+    all_ask = edited(PAIRS_ASK, (ASK, "gpu.barrier_any %has at 0 threads 128"))
+    right_in_all(all_ask, SWAPPED + 100, N=128)
+
+
+IN_TURN = one_kernel(
+    """
+    %no = arith.constant 0 : i32
+    %sum = scf.for %i = %zero to %four step %one iter_args(%so_far = %no) -> (i32) {
+      %at = affine.apply affine_map<(d0) -> (d0 * 19)> (%i)
+      %mine_now = arith.cmpi eq, %thread, %at : index
+      %odd = affine.apply affine_map<(d0) -> (d0 mod 2)> (%i)
+      %is_odd = arith.cmpi eq, %odd, %one : index
+      %has = arith.andi %mine_now, %is_odd : i1
+      %any = gpu.barrier_any %has at 2 threads 64
+      %bit = arith.index_cast %i : index to i32
+      %told = arith.select %any, %bit, %no : i32
+      %next = arith.addi %so_far, %told : i32
+      scf.yield %next : i32
+    }
+    gpu.store_global %sum, %Y[%thread : index] : i32, !gpu.global<[N], i32>
+""",
+    64,
+)
+"""The threads ask four times; the second and the last time one has something."""
+
+
+def test_each_time_that_threads_ask_is_its_own() -> None:
+    right_in_all(IN_TURN, np.full(64, 1 + 3), N=64)
+
+
+LATE = one_kernel(
+    """
+    %yes = arith.constant true
+    %no = arith.constant false
+    %hundred = arith.constant 100 : i32
+    %nothing = arith.constant 0 : i32
+    %old = arith.cmpi sle, %warp, %one : index
+    %asks = arith.select %old, %yes, %no : i1
+    scf.if %old {
+      %any = gpu.barrier_any %asks at 1 threads 64
+      %told = arith.select %any, %hundred, %nothing : i32
+      gpu.store_global %told, %Y[%thread : index] : i32, !gpu.global<[N], i32>
+    }
+    %passes_on = arith.cmpi sge, %warp, %one : index
+    scf.if %passes_on {
+      gpu.named_barrier 2 threads 96
+    }
+    %new = arith.cmpi sge, %warp, %two : index
+    scf.if %new {
+      %any = gpu.barrier_any %asks at 1 threads 64
+      %told = arith.select %any, %hundred, %nothing : i32
+      gpu.store_global %told, %Y[%thread : index] : i32, !gpu.global<[N], i32>
+    }
+""",
+    128,
+)
+"""Warps 0 and 1 ask; 1 tells 2 and 3 that they have, and these ask at the same barrier."""
+
+
+def test_who_wakes_late_has_the_answer_of_its_own_time() -> None:
+    right = np.repeat([100, 0], 64)
+    right_in_all(LATE, right, N=128)
+    for seed in range(12):
+        result = result_of(LATE, {"N": 128}, schedule="random", seed=seed)
+        result.check()
+        np.testing.assert_array_equal(result.outputs[0], right)
+    meet = "    scf.if %passes_on {\n      gpu.named_barrier 2 threads 96\n    }\n"
+    found_in_all(edited(LATE, (meet, "")), "BarrierPhase", N=128)
+
+
+@pytest.mark.parametrize(
+    ("edit", "kinds"),
+    [
+        ((ASK, "gpu.barrier_any %has at 1 threads 64"), "BarrierPhase"),
+        ((ASK, "gpu.barrier_any %has at 1 plus %warp threads 32"), "DataRace"),
+        ((ASK, "gpu.barrier_any %has at 1 plus %pair threads 96"), "BarrierMissing"),
+        (("1 plus %pair", "15 plus %pair"), "OutOfBounds"),
+        ((f"%first = {ASK}", "%first = arith.constant true"), "DataRace"),
+    ],
+    ids=["pairs that share a barrier", "each warp alone", "more than come", "no barrier", "none"],
+)
+def test_faults_of_barriers_that_answer(edit: Edit, kinds: str) -> None:
+    found_in_all(edited(PAIRS_ASK, edit), kinds, N=128)
+
+
+MIXED = one_kernel(
+    """
+    %has = arith.cmpi eq, %thread, %zero : index
+    %half = arith.cmpi eq, %warp, %zero : index
+    scf.if %half {
+      %any = gpu.barrier_any %has at 3 threads 64
+    } else {
+      gpu.named_barrier 3 threads 64
+    }
+    gpu.store_global %word, %Y[%thread : index] : i32, !gpu.global<[N], i32>
+""",
+    64,
+)
+"""One warp asks where the other one only meets it."""
+
+
+@pytest.mark.parametrize("plain", ["gpu.named_barrier 3", "gpu.named_barrier_arrive 3"])
+def test_a_barrier_that_answers_and_one_that_does_not(plain: str) -> None:
+    found_in_all(edited(MIXED, ("gpu.named_barrier 3", plain)), "BarrierMismatch", N=64)
+    right = edited(MIXED, ("gpu.named_barrier 3", "%other = gpu.barrier_any %has at 3"))
+    right_in_all(right, np.arange(64), N=64)
+
+
+def test_a_part_of_a_warp_that_asks() -> None:
+    few = edited(MIXED, ("eq, %warp, %zero", "sge, %lane, %one"))
+    found_in_all(few, "BarrierDivergence", N=64)
+
+
+def test_mutants_of_a_barrier_that_answers() -> None:
+    """More threads than come are missed; both pairs at the next barrier are right."""
+    module = only(parsed(PAIRS_ASK), ModuleOp)
+    found = {m.change: m for m in mutants(module) if m.op == "gpu.barrier_any"}
+    assert set(found) == {"barrier 1 -> 2", "threads 64 -> 96"}
+    found_in_all(printed(mutated(module, found["threads 64 -> 96"])), "BarrierMissing", N=128)
+    right = SWAPPED + np.where(np.arange(128) < 64, 100, 0)
+    right_in_all(printed(mutated(module, found["barrier 1 -> 2"])), right, N=128)
