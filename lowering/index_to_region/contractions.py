@@ -203,7 +203,7 @@ class Products:
         for first, second in self._cores():
             end, _ = self._epilogue(second)
             stored, user = end, self._only_user(end)
-            if isinstance(user, tiny.PermuteOp) and user.perm[-1] == len(user.perm) - 1:
+            while isinstance(user, tiny.PermuteOp) and user.perm[-1] == len(user.perm) - 1:
                 stored, user = user.result, self._only_user(user.result)
             view = user.result if isinstance(user, tiny.ReshapeOp) else None
             beside = any(first in self._behind(output, (end,)) for output in last.args)
