@@ -63,6 +63,7 @@ def test_every_kernel_path(
     [
         ("pipelined_copy", "sm_80", {"N": 1700}, [(1700,)], np.float32),
         ("block_reduction", "sm_80", {"M": 3, "N": 300}, [(3, 300)], np.float32),
+        ("row_votes", "sm_80", {"M": 9, "N": 300}, [(9, 300)], np.float32),
         ("transpose", "sm_80", {"M": 50, "N": 70}, [(50, 70)], np.float32),
         ("tma_copy", "sm_90a", {"M": 61, "N": 72}, [(61, 72)], np.float16),
         ("wgmma_tile", "sm_90a", {"M": 128}, [(128, 16), (8, 16)], np.float16),

@@ -13,7 +13,15 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import Value
 from polyc.dialects.region import KernelOp
-from polyc.families.attention.schedules import ATTENTION, MAX_FEATURES, VARIANTS
+from polyc.families.attention.recognise import find_attention
+from polyc.families.attention.schedules import (
+    ATTENTION,
+    MAX_FEATURES,
+    VARIANTS,
+    bytes_again,
+    keys_again,
+    lacking,
+)
 from polyc.passes.pipeline import build
 from polyc.test.support.attention_programs import PROGRAMS, Attention, heads_of
 from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed, run
@@ -245,6 +253,34 @@ def test_tiles_as_wide_as_heads_that_do_not_fill_them_are_refused(tmp_path: Path
         "has tiles for heads of 48 and 64 features (the last of tile and of warp_tile); the "
         "region's have 40 and 40, which tiles of 64 and 64 hold" in caught.value.message
     )
+
+
+@pytest.mark.parametrize("arch", VARIANTS)
+def test_plans_of_the_compilers_own_have_room_to_compute_again(arch: str) -> None:
+    for features in (8, 64, 72, 128, 136, 192, 248, 256):
+        attention = find_attention(heads_of(features, " causal").kernel())
+        found = ATTENTION.schedules(attention.kernel, arch)
+        assert found and all(lacking(attention, plan) <= 0 for plan in found), features
+        keys = keys_again(attention)
+        assert keys == (32 if features <= 128 else 16)
+        assert bytes_again(attention) == keys * 2 * attention.tile_features[0] * 2
+
+
+def test_a_plan_without_room_to_compute_again_is_refused(tmp_path: Path) -> None:
+    """A mask that hides keys takes room for tiles of K and V; without one it is not needed."""
+    given = {"tile": [128, 80, 64], "warp_tile": "32x64", "stages": 7}
+    taken = (128 + 7 * 2 * 80) * 64 * 2
+    assert with_plan(FULL, given, tmp_path, "sm_80").shared_bytes() == taken
+    with pytest.raises(PolycError) as caught:
+        with_plan(CAUSAL, given, tmp_path, "sm_80")
+    assert caught.value.kind == "BadPlan"
+    assert caught.value.message.endswith(
+        f"lacks {taken + 2 * 32 * 64 * 2 - 163 * 1024} bytes of shared memory for tiles of 32 "
+        "keys, by which sums that are not finite are computed again without the keys that the "
+        "mask hides; take fewer keys at a step, or fewer stages"
+    )
+    fewer = with_plan(CAUSAL, {**given, "stages": 6}, tmp_path, "sm_80")
+    assert fewer.integer("stages") == 6
 
 
 def test_tma_needs_tensors_that_are_not_empty(tmp_path: Path) -> None:

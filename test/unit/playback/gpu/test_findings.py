@@ -21,6 +21,7 @@ FOLDER = ROOT / "test" / "simulator"
 SIZES: dict[str, dict[str, int]] = {
     "pipelined_copy": {"N": 1700},
     "block_reduction": {"M": 2, "N": 300},
+    "row_votes": {"M": 9, "N": 300},
     "transpose": {"M": 50, "N": 70},
     "tma_copy": {"M": 61, "N": 72},
     "wgmma_tile": {"M": 128},
@@ -36,6 +37,8 @@ def inputs_of(name: str) -> list[Array]:
         case "wgmma_tile":
             shapes = [(sizes["M"], 16), (8, 16)]
             return [random.standard_normal(s).astype(np.float16) for s in shapes]
+        case "row_votes":
+            return [random.uniform(-1, 1, (sizes["M"], sizes["N"])).astype(np.float32)]
         case _:
             dtype = np.float16 if name == "tma_copy" else np.float32
             return [random.standard_normal((sizes["M"], sizes["N"])).astype(dtype)]
@@ -46,6 +49,10 @@ def expected_of(name: str, inputs: list[Array]) -> Array:
     match name:
         case "block_reduction":
             return x.sum(axis=1)
+        case "row_votes":
+            first = np.arange(x.shape[1]) % 128 < 64
+            held = [(x[:, columns] > 0.99).any(axis=1) for columns in (first, ~first)]
+            return np.stack([*held, held[0] | held[1]], axis=1).astype(np.float32)
         case "transpose":
             return x.T
         case "wgmma_tile":
