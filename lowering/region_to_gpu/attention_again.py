@@ -23,6 +23,7 @@ from xdsl.dialects import arith
 from xdsl.dialects import math as math_ops
 from xdsl.dialects.builtin import AnyFloat, f32, i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
 
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
@@ -31,13 +32,18 @@ from polyc.dialects.gpu.types import FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
 from polyc.families.attention.recognise import StreamingAttention
 from polyc.families.attention.schedules import keys_again
-from polyc.lowering.region_to_gpu.attention_parts import BY_ROW, Parts, QueryTile, Rows
+from polyc.lowering.region_to_gpu.attention_parts import Parts, QueryTile, Rows
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
 from polyc.rewriting.postorder import reached
 
 MARK = 2.0**23
 """What an infinity is marked by: sums of fewer ones are less than it, and exact."""
+
+PROBES = 32
+"""Sums of a row that are looked at, at most: each is of a thread's own columns, and they are short.
+"""
 
 COLUMNS = 64
 """Columns of V in registers at once, at most."""
@@ -84,8 +90,10 @@ class Again:
         self.loaded = fragment([keys, self.columns], element, "loaded")
         self.scores = fragment([queries, keys], f32, "scores_again")
         self.weights = fragment([queries, keys], element, "weights_again")
-        self.probe = fragment([queries], f32, "probe")
-        self.wrong = fragment([queries], i1, "wrong")
+        probes = math.gcd(self.width, PROBES)
+        self.by_thread = AffineMap(2, 0, (ROW, COLUMN % probes))
+        self.probe = fragment([queries, probes], f32, "probe")
+        self.wrong = fragment([queries, probes], i1, "wrong")
 
     @property
     def attention(self) -> StreamingAttention:
@@ -98,7 +106,7 @@ class Again:
         follows from it in registers.
         """
         # A sum over what is not finite is not finite.
-        emit.op(tile.ReduceOp("sum", self.sums, BY_ROW, self.probe))
+        emit.op(tile.ReduceOp("sum", self.sums, self.by_thread, self.probe))
 
         def body(inner: Emit, probe: SSAValue) -> list[SSAValue]:
             return [is_not_finite(inner, probe)]

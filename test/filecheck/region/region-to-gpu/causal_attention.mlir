@@ -101,10 +101,10 @@
 // CHECK-NEXT:     }
 
 // What is not finite is computed again (S0.6): marks of it where keys are hidden, and the rest.
-// CHECK-NEXT:     gpu.reduce sum %out by affine_map<(d0, d1) -> (d0)> into %probe
-// CHECK-NEXT:     gpu.map %probe : {{.*}} outs(%wrong : !gpu.fragment<[64], i1>
+// CHECK-NEXT:     gpu.reduce sum %out by affine_map<(d0, d1) -> (d0, (d1 mod 32))> into %probe
+// CHECK-NEXT:     gpu.map %probe : {{.*}} outs(%wrong : !gpu.fragment<[64, 32], i1>
 // CHECK:          arith.cmpf uge
-// CHECK:          %again = gpu.any %wrong : !gpu.fragment<[64], i1>
+// CHECK:          %again = gpu.any %wrong : !gpu.fragment<[64, 32], i1>
 // CHECK-NEXT:     scf.if %again {
 // CHECK:            gpu.fill %zero, %out
 // CHECK:            gpu.opaque

@@ -45,7 +45,7 @@
 // CHECK: gpu.map %scores {{.*}} outs(%weights
 // CHECK: gpu.contract %weights {{.*}} into %out mma "wgmma" warp_tile <64, 128>
 // What is not finite is computed again (S0.6).
-// CHECK: %again = gpu.any %wrong : !gpu.fragment<[128], i1>
+// CHECK: %again = gpu.any %wrong : !gpu.fragment<[128, 32], i1>
 // CHECK-NEXT: scf.if %again {
 // CHECK: gpu.copy %K[{{.*}}] to %K_again loader "cp_async"
 // CHECK-NEXT: [[S:%.*]] = gpu.contract %Q_tile {{.*}} %K_again {{.*}} into %scores_again clear mma "wgmma" warp_tile <64, 32>
@@ -95,7 +95,7 @@
 
 // The values of the last step, and the end.
 // MADE: gpu.contract %weights {{.*}} into %out
-// MADE: %again = gpu.any %wrong : !gpu.fragment<[64], i1>
+// MADE: %again = gpu.any %wrong : !gpu.fragment<[64, 32], i1>
 // MADE: gpu.copy %loaded to %V_again slot %w window <0, 64>
 // MADE: gpu.contract %Q_tile slot %w {{.*}}, %K_again slot %w {{.*}} into %scores_again
 // MADE: gpu.reduce sum %sums by affine_map<(d0, d1) -> (d0)> into %total
