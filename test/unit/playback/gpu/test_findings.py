@@ -51,8 +51,8 @@ def expected_of(name: str, inputs: list[Array]) -> Array:
             return x.sum(axis=1)
         case "row_votes":
             above: Array = np.pad(x > 0.99, ((0, 0), (0, -x.shape[1] % 128)))
-            halves: Array = above.reshape(x.shape[0], -1, 2, 64).any(axis=(1, 3))
-            whole: Array = halves.any(axis=1, keepdims=True)
+            halves = np.asarray(above.reshape(x.shape[0], -1, 2, 64).any(axis=(1, 3)))
+            whole = np.asarray(halves.any(axis=1, keepdims=True))
             return np.concatenate([halves, whole], axis=1).astype(np.float32)
         case "transpose":
             return x.T
