@@ -159,7 +159,8 @@ class AttentionBuilder:
         if not self.by_groups:
             self.walks(emit, placed.at, keys)
             self.look(emit, placed)
-        End(parts, placed.at, rows, self.sums, self.out).write(emit)
+        at = placed.at if self.second is None else self.tiles.anew(parts, emit, placed)
+        End(parts, at, rows, self.sums, self.out).write(emit)
 
     def some_keys(self, emit: Emit, placed: Placed, keys: Keys) -> None:
         """The queries, and for warpgroups the walk: both roles ask the condition once."""

@@ -138,7 +138,7 @@
 // CHECK-NEXT:       %{{.*}} = arith.divf %{{.*}}, %{{.*}} : f32
 // CHECK-NEXT:       gpu.yield %{{.*}} : f32
 // CHECK-NEXT:     }
-// CHECK-NEXT:     gpu.map %out : !gpu.fragment<[64, 128], f32> origin [%b, %h, %m0] ins(%sums : !gpu.fragment<[64], f32> affine_map<(d0, d1)[s0, s1, s2] -> (d0)>, %alpha : !gpu.fragment<[64], f32> affine_map<(d0, d1)[s0, s1, s2] -> (d0)>) outs(%O : !gpu.global<[B, H, M, 128], f16> affine_map<(d0, d1)[s0, s1, s2] -> (s0, s1, (d0 + s2), d1)>) {
+// CHECK-NEXT:     gpu.map %out : !gpu.fragment<[64, 128], f32> origin [%{{.*}}, %{{.*}}, %{{.*}}] ins(%sums : !gpu.fragment<[64], f32> affine_map<(d0, d1)[s0, s1, s2] -> (d0)>, %alpha : !gpu.fragment<[64], f32> affine_map<(d0, d1)[s0, s1, s2] -> (d0)>) outs(%O : !gpu.global<[B, H, M, 128], f16> affine_map<(d0, d1)[s0, s1, s2] -> (s0, s1, (d0 + s2), d1)>) {
 // CHECK-NEXT:     ^bb0(%{{.*}}: f32, %{{.*}}: f32, %{{.*}}: f32):
 // CHECK-NEXT:       %{{.*}} = arith.constant 0.000000e+00 : f32
 // CHECK-NEXT:       %{{.*}} = arith.cmpf oeq, %{{.*}}, %{{.*}} : f32

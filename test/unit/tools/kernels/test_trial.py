@@ -137,7 +137,8 @@ def attention(path: Path, facts: str) -> Instance:
     assert brace
     (path / "rows.mlir").write_text(head + facts + brace + body, "utf-8")
     text = (ROOT / ATTENTION).read_text("utf-8")
-    replaces = 'name=title, replaces="rows.mlir" if causal and d == 128 else None)'
+    one = "causal and d == 128 and not persistent"
+    replaces = f'name=title, replaces="rows.mlir" if {one} else None)'
     assert "name=title)" in text
     file = path / "attention_by_hand.py"
     file.write_text(text.replace("name=title)", replaces), "utf-8")
