@@ -159,7 +159,7 @@ class AttentionBuilder:
         if not self.by_groups:
             self.walks(emit, placed.at, keys)
             self.look(emit, placed)
-        at = placed.at if self.second is None else self.tiles.anew(parts, emit, placed)
+        at = placed.at
         End(parts, at, rows, self.sums, self.out).write(emit)
 
     def some_keys(self, emit: Emit, placed: Placed, keys: Keys) -> None:
