@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
+from xdsl.ir import Operation, SSAValue
+
 Node = TypeVar("Node", bound=Hashable)
 Result = TypeVar("Result")
 
@@ -47,3 +49,8 @@ def reached(roots: Iterable[Node], needs: Callable[[Node], Iterable[Node]]) -> l
     for root in roots:
         computed(root, needs, lambda node, of: None, found)
     return list(found)
+
+
+def operands_of(value: SSAValue) -> Sequence[SSAValue]:
+    """The operands of the op that makes a value; none of a block's argument."""
+    return value.owner.operands if isinstance(value.owner, Operation) else ()

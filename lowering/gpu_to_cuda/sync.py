@@ -98,6 +98,12 @@ def barrier_at(w: KernelWriter, barrier: SSAValue, index: SSAValue) -> str:
     return at(w.text(barrier), w.text(index), 8)
 
 
+def barrier_number(w: KernelWriter, op: hw.BarrierAnyOp | hw.NamedBarrierArriveOp) -> str:
+    """Which hardware barrier an op names."""
+    number = str(op.id.value.data)
+    return number if op.offset is None else f"{number} + {w.text(op.offset)}"
+
+
 @prints(hw.BarrierOp)
 def _barrier(w: KernelWriter, op: hw.BarrierOp) -> None:
     w.line("__syncthreads();")
@@ -114,19 +120,17 @@ def _named_barrier(w: KernelWriter, op: hw.NamedBarrierOp) -> None:
 
 @prints(hw.BarrierAnyOp)
 def _barrier_any(w: KernelWriter, op: hw.BarrierAnyOp) -> None:
-    id = str(op.id.value.data)
-    if op.offset is not None:
-        id = f"{id} + {w.text(op.offset)}"
     threads = str(op.threads.value.data)
-    w.define(op.result, w.call("barrier_any", id, w.text(op.condition), template=threads))
+    w.define(
+        op.result,
+        w.call("barrier_any", barrier_number(w, op), w.text(op.condition), template=threads),
+    )
 
 
 @prints(hw.NamedBarrierArriveOp)
 def _named_barrier_arrive(w: KernelWriter, op: hw.NamedBarrierArriveOp) -> None:
-    id, threads = str(op.id.value.data), op.threads.value.data
-    if op.offset is not None:
-        id = f"{id} + {w.text(op.offset)}"
-    w.run("named_barrier_arrive", id, template=str(threads))
+    threads = str(op.threads.value.data)
+    w.run("named_barrier_arrive", barrier_number(w, op), template=threads)
 
 
 @prints(hw.MBarrierInitOp)

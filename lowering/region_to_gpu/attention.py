@@ -242,7 +242,7 @@ class AttentionBuilder:
         products = tile.ContractOp(q, k, self.scores, plan.mma.data, sizes, clear=True)
         emit.op(located(products, self.attention.scores))
         parts.score(emit, self.scores, at, key)
-        parts.mask(emit, self.scores, at, key, at, parts.left(emit, key))
+        parts.mask(emit, self.scores, at, key)
 
     def softmax(self, emit: Emit) -> None:
         """New maxima, weights in the scores' place, and the sums of these."""

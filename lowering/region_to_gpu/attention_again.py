@@ -22,7 +22,7 @@ from typing import cast
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_ops
 from xdsl.dialects.builtin import AnyFloat, f32, i1
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from polyc.dialects.gpu import tile
@@ -36,7 +36,7 @@ from polyc.lowering.region_to_gpu.attention_parts import Parts, QueryTile, Rows
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
-from polyc.rewriting.postorder import reached
+from polyc.rewriting.postorder import operands_of, reached
 
 MARK = 2.0**23
 """What an infinity is marked by: sums of fewer ones are less than it, and exact."""
@@ -113,7 +113,6 @@ class Again:
 
         self.parts.map(emit, self.probe, [], [self.wrong], body)
         wrong = emit.value(tile.AnyOp(self.wrong), "again")
-
         emit.when(wrong, lambda inner: self.walks(inner, place))
 
     def walks(self, emit: Emit, place: Place) -> None:
@@ -174,7 +173,7 @@ class Again:
         parts = self.parts
         self.products(emit, at, key)
         parts.score(emit, self.scores, at, key)
-        parts.mask(emit, self.scores, at, key, at, parts.left(emit, key))
+        parts.mask(emit, self.scores, at, key)
         parts.weights(emit, self.scores, self.rows)
         parts.keep(emit, self.scores, at, key)
         parts.round(emit, self.scores, self.weights)
@@ -235,7 +234,7 @@ class Again:
         for gate in gates:
             value = point.emit.value(arith.SelectOp(point.scalar(gate), value, parts.none))
         parts.close(emit, point, self.scores, value)
-        parts.mask(emit, self.scores, at, key, at, parts.left(emit, key))
+        parts.mask(emit, self.scores, at, key)
         element = cast("AnyFloat", self.attention.element)
 
         def body(inner: Emit, score: SSAValue) -> list[SSAValue]:
@@ -282,11 +281,6 @@ class Again:
         mma, sizes = self.plan.mma.data, self.plan.warp_tile_sizes
         weighted = tile.ContractOp(p, v, self.sums, mma, sizes, token=self.waits)
         self.contract(emit, located(weighted, self.attention.together))
-
-
-def operands_of(value: SSAValue) -> Sequence[SSAValue]:
-    """What a region value is made of."""
-    return value.owner.operands if isinstance(value.owner, Operation) else ()
 
 
 def is_not_finite(emit: Emit, value: SSAValue) -> SSAValue:

@@ -231,21 +231,13 @@ class Parts:
             value = point.emit.value(op)
         self.close(emit, point, weights, value)
 
-    def mask(
-        self,
-        emit: Emit,
-        scores: SSAValue,
-        at: QueryTile,
-        key: SSAValue,
-        block: QueryTile,
-        left: SSAValue | None,
-    ) -> None:
+    def mask(self, emit: Emit, scores: SSAValue, at: QueryTile, key: SSAValue) -> None:
         """Scores of keys that a query does not see, or that are none, become -inf.
 
-        That is done in the tiles that have such keys for some query of a CTA's ``block``, of which
-        ``at`` are all or a part; ``left`` as for ``hide``.
+        That is done in the tiles that have such keys for some query.
         """
-        cut = self.cut(emit, block, key, left)
+        left = self.left(emit, key)
+        cut = self.cut(emit, at, key, left)
         if cut is None:
             self.hide(emit, scores, at, key, left)
         else:

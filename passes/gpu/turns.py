@@ -24,7 +24,7 @@ from polyc.passes.support.gpu.tile_effects import fragments_of
 from polyc.passes.support.gpu.uniform import around, is_scalar
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
-from polyc.rewriting.postorder import reached
+from polyc.rewriting.postorder import operands_of, reached
 
 ROWS = 64
 """Rows of a warpgroup: those of one wgmma."""
@@ -115,7 +115,7 @@ def turn_of(loop: Operation) -> tuple[tile.ContractOp, tile.ContractOp] | None:
 def is_asked_for(op: Operation) -> bool:
     """Whether ``gpu.any`` decides if an op runs."""
     conditions = [o.cond for o in around(op) if isinstance(o, scf.IfOp)]
-    made = reached(conditions, lambda v: v.owner.operands if isinstance(v.owner, Operation) else ())
+    made = reached(conditions, operands_of)
     return any(isinstance(value.owner, tile.AnyOp) for value in made)
 
 

@@ -250,28 +250,30 @@ def _barrier(t: Translator, op: hw.BarrierOp) -> None:
     t.line(f"yield from w.sync.barrier({t.number(op)}, 0, {threads}, {t.mask})")
 
 
+def barrier_number(
+    t: Translator, op: hw.NamedBarrierOp | hw.NamedBarrierArriveOp | hw.BarrierAnyOp
+) -> str:
+    """Which hardware barrier an op names."""
+    number = str(op.id.value.data)
+    return number if op.offset is None else f"{number} + {t.name(op.offset)}"
+
+
 @simulates(hw.NamedBarrierOp)
 def _named_barrier(t: Translator, op: hw.NamedBarrierOp) -> None:
-    which, threads = str(op.id.value.data), op.threads.value.data
-    if op.offset is not None:
-        which = f"{which} + {t.name(op.offset)}"
+    which, threads = barrier_number(t, op), op.threads.value.data
     t.line(f"yield from w.sync.barrier({t.number(op)}, {which}, {threads}, {t.mask})")
 
 
 @simulates(hw.BarrierAnyOp)
 def _barrier_any(t: Translator, op: hw.BarrierAnyOp) -> None:
-    which, threads = str(op.id.value.data), op.threads.value.data
-    if op.offset is not None:
-        which = f"{which} + {t.name(op.offset)}"
+    which, threads = barrier_number(t, op), op.threads.value.data
     asked = f"{t.number(op)}, {which}, {threads}, {t.name(op.condition)}, {t.mask}"
     t.define(op.result, f"yield from w.sync.barrier_any({asked})")
 
 
 @simulates(hw.NamedBarrierArriveOp)
 def _named_barrier_arrive(t: Translator, op: hw.NamedBarrierArriveOp) -> None:
-    which, threads = str(op.id.value.data), op.threads.value.data
-    if op.offset is not None:
-        which = f"{which} + {t.name(op.offset)}"
+    which, threads = barrier_number(t, op), op.threads.value.data
     t.line(f"w.sync.barrier_arrive({t.number(op)}, {which}, {threads}, {t.mask})")
     t.line("yield None")
 

@@ -45,7 +45,7 @@ from polyc.dialects.region import (
 from polyc.dialects.region.types import ValType
 from polyc.poly.contraction import ContractionPattern, Refusal, classify
 from polyc.poly.pieces import Concat, Piece, concat_of
-from polyc.rewriting.postorder import reached
+from polyc.rewriting.postorder import operands_of, reached
 
 POINTWISE = (
     BinaryOp,
@@ -245,7 +245,7 @@ class Factor:
 
 def _behind(value: SSAValue) -> list[Operation]:
     """The ops that a value is made by, operands before users."""
-    found = reached([value], lambda v: v.owner.operands if isinstance(v.owner, Operation) else ())
+    found = reached([value], operands_of)
     return [v.owner for v in found if isinstance(v.owner, Operation)]
 
 
