@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from polyc.affine.expressions import Floor, linear_of
 from polyc.cost.values import MOVES, Values, operations, size_in_bytes
-from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work
+from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work, copy_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.resources import SUM_BYTES
 from polyc.dialects.region import CastOp, ConstantOp, ReadOp, ReduceOp, SelectOp
@@ -54,8 +54,12 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     work.flops *= visible
     work.cache = visible * sum(brought.values())
     work.ring = plan.loader.data != "register"
-    if plan.loader.data != "tma":
-        vectors = work.cache / (OPERAND_BYTES * max(1, plan.integer("vectorize")))
+    if plan.loader.data == "padded":
+        moved = (copy_bytes(values, tensor) for tensor in brought)
+        work.copied = [size for size in moved if size]
+    if plan.brings != "tma":
+        vector = 8 if plan.loader.data == "padded" else max(1, plan.integer("vectorize"))
+        vectors = work.cache / (OPERAND_BYTES * vector)
         work.operations += COPY * vectors
     for op in values.reached:
         if op in free:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import BlockArgument
+from xdsl.ir import BlockArgument, SSAValue
 
 from polyc.cost.device import Device
 from polyc.cost.values import Values, innermost, read_labels, size_in_bytes
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.padded import panels
 from polyc.dialects.region import ReadOp
 from polyc.dialects.region.graph import kernels_beside, source
 from polyc.dialects.region.types import MemRefType
@@ -49,6 +51,7 @@ class Work:
     ``steps``       steps of a thread of which each waits for its loads, one after another
     ``blocks``      blocks that the plan has; ``threads`` of each
     ``at_once``     blocks that an SM holds
+    ``copied``      bytes that each launch ahead of it moves, which copies an operand to other rows
     """
 
     blocks: float
@@ -65,6 +68,7 @@ class Work:
     stalls: float = 0.0
     stalled: float = 0.0
     steps: float = 0.0
+    copied: Sequence[float] = ()
     ring: bool = False
     """Whether copies of the tiles of later steps are on their way while one is worked on."""
     overlapped: bool = False
@@ -79,6 +83,17 @@ def at_once(plan: ScheduleOp, device: Device) -> int:
         registers = 168
     room = device.shared // max(1, plan.shared_bytes() + 1024)
     return max(1, min(device.threads // threads, device.registers // (threads * registers), room))
+
+
+def copy_bytes(values: Values, tensor: SSAValue) -> float:
+    """What a copy of a tensor to rows of whole panels moves; 0 where its rows are that."""
+    assert isinstance(tensor, BlockArgument)
+    kind = values.kernel.inputs[tensor.index].type
+    length = kind.shape[-1].evaluate(values.sizes)
+    more = panels(kind.shape[-1]).evaluate(values.sizes) / max(1, length)
+    if more == 1.0:
+        return 0.0
+    return _elements(values, kind) * size_in_bytes(kind.element_type) * (1.0 + more)
 
 
 def compulsory(values: Values, device: Device) -> tuple[float, float]:

@@ -48,7 +48,7 @@ def check_structure(plan: ScheduleOp, follows: bool) -> None:
     """
     rows, columns = plan.integers("cluster")
     persistent, pingpong = plan.flag("persistent"), plan.flag("pingpong")
-    roles = persistent and plan.loader.data == "tma"
+    roles = persistent and plan.brings == "tma"
     by_rows = f"[{rows}, 1], neighbours along the rows"
     alone = "[1, 1], or a persistent kernel that loads by tma"
     shared = rows == 1 and not persistent and plan.integer("split_k") == 1

@@ -44,6 +44,7 @@ class Workspace:
     """A workspace of a variant."""
 
     def __init__(self, op: WorkspaceOp) -> None:
+        self.op = op
         self.name = op.sym_name.data
         self.dims = op.type.dims
         self.element = str(op.type.element_type)
@@ -60,6 +61,7 @@ class Step:
     def __init__(self, launch: LaunchOp, kernel: KernelOp) -> None:
         self.name = kernel.sym_name.data
         self.launch, self.kernel = launch, kernel
+        self.fills = launch.fills_name
         self.threads = kernel.threads.value.data
         self.cluster = kernel.cluster_size
         self.overlapped = launch.overlapped is not None
@@ -153,21 +155,35 @@ class Variant:
         Raises PolycError where a grid or a tensor map cannot be made.
         """
         memories = [Memory(v.element, v.shape) for v in views]
-        memories += [w.memory(values) for w in self.workspaces]
+        pointers = [v.pointer for v in views]
+        found: dict[str, tuple[int, Memory]] = {}
+        copied: set[str] = set()
         places: list[int] = []
         fills: list[tuple[int, int]] = []
         size = 0
-        for workspace, memory in zip(self.workspaces, memories[len(views) :], strict=True):
+        for workspace in self.workspaces:
+            memory = workspace.memory(values)
+            if (copies := workspace.op.copies) is not None:
+                index = copies.tensor_index
+                source = found[copies.workspace_name or ""][0] if index is None else index
+                elements = prod(memories[source].shape)
+                if workspace.op.is_source(elements, pointers[source], values):
+                    found[workspace.name] = source, memory
+                    continue
+                copied.add(workspace.name)
+            found[workspace.name] = len(memories), memory
+            memories.append(memory)
+            # Tensor maps are made before there is a workspace; any aligned address does.
+            pointers.append(WORKSPACE_ALIGN)
             needed = prod(memory.shape) * workspace.item
             if workspace.zeroed and needed:
                 fills.append((size, needed))
             places.append(size)
             size += -(-needed // WORKSPACE_ALIGN) * WORKSPACE_ALIGN
-        numbers = {w.name: len(views) + i for i, w in enumerate(self.workspaces)}
-        # Tensor maps are made before there is a workspace; any aligned address does.
-        pointers = [v.pointer for v in views] + [WORKSPACE_ALIGN] * len(places)
         plan = Plan(self.name, len(views), places, fills, size)
         for step in self.steps:
+            if step.fills is not None and step.fills not in copied:
+                continue
             code = function(step.name)
             blocks = step.blocks(values, device, code)
             if not blocks:
@@ -177,9 +193,11 @@ class Variant:
                 if (symbol := binding.symbol_name) is not None:
                     arguments.append(c_int32(values[symbol]))
                     continue
-                index = binding.tensor_index
-                source = numbers[binding.workspace_name or ""] if index is None else index
-                memory, pointer = memories[source], pointers[source]
+                if (index := binding.tensor_index) is not None:
+                    source, memory = index, memories[index]
+                else:
+                    source, memory = found[binding.workspace_name or ""]
+                pointer = pointers[source]
                 if (view := binding.view_dims) is not None:
                     memory = Memory(memory.element, tuple(d.evaluate(values) for d in view))
                 arguments.append(plan.bind(source, pointer, memory, kind))

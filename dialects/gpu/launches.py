@@ -41,6 +41,7 @@ from polyc.dialects.gpu.containers import Dispatch, Module
 from polyc.dialects.gpu.kernel import KernelOp, kernels_of
 from polyc.dialects.gpu.types import (
     WORKSPACE_NAME,
+    BindAttr,
     GlobalType,
     IntsAttr,
 )
@@ -50,6 +51,9 @@ Container = TypeVar("Container", Module, Dispatch)
 
 WORKSPACE_ALIGN = 256
 """Bytes that the address of every workspace is a multiple of."""
+
+COPY_ALIGN = 16
+"""Bytes that the address of a tensor is a multiple of where it stands for its own copy."""
 
 
 def parse_optional_assumptions(parser: Parser, word: str) -> AssumptionsAttr:
@@ -190,6 +194,12 @@ class SequenceOp(IRDLOperation):
                         f'the sequence has two workspaces "{op.sym_name.data}"; rename one'
                     )
                 seen.add(op.sym_name.data)
+                made = sum(x.fills_name == op.sym_name.data for x in self.launches())
+                if op.copies is not None and made != 1:
+                    raise VerifyException(
+                        f'the workspace "{op.sym_name.data}" is a copy, and {made} launches say '
+                        "that they fill it; one makes it"
+                    )
         if not self.launches():
             raise VerifyException(f"gpu.sequence @{self.sym_name.data} launches nothing")
 
@@ -201,22 +211,41 @@ class WorkspaceOp(IRDLOperation):
     Its address is a multiple of 256 bytes; what it holds is not defined before a launch of the
     sequence writes it, or 0 with ``zeroed``.  Kernels bind it by its name.  ``type`` says its
     shape and element type, and its ``align`` stays open: conditions and shape imply it.
+
+    ``copies`` names the tensor of the signature, or the workspace before it, whose rows a launch
+    of the sequence copies into it (``fills``), with something behind each where its own are
+    longer.  Where they are not, so that it has as many elements, and that one's address is a
+    multiple of 16 bytes, nothing is copied: it is that tensor, and the launch is left out.  So no
+    other launch writes it.
     """
 
     name = "gpu.workspace"
     sym_name = prop_def(StringAttr)
     type = prop_def(GlobalType)
     zeroed = opt_prop_def(UnitAttr)
+    copies = opt_prop_def(BindAttr)
     traits = traits_def(HasParent(SequenceOp))
 
-    def __init__(self, name: str, kind: GlobalType, zeroed: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: GlobalType,
+        zeroed: bool = False,
+        copies: BindAttr | None = None,
+    ) -> None:
         super().__init__(
             properties={
                 "sym_name": StringAttr(name),
                 "type": kind,
                 "zeroed": UnitAttr() if zeroed else None,
+                "copies": copies,
             }
         )
+
+    def is_source(self, elements: int, address: int, symbols: Mapping[str, int]) -> bool:
+        """Whether it is what it ``copies``, which has so many elements at such an address."""
+        whole = prod(size.evaluate(symbols) for size in self.type.dims)
+        return self.copies is not None and whole == elements and address % COPY_ALIGN == 0
 
     @classmethod
     def parse(cls, parser: Parser) -> WorkspaceOp:
@@ -227,13 +256,16 @@ class WorkspaceOp(IRDLOperation):
         kind = parser.parse_type()
         if not isinstance(kind, GlobalType):
             parser.raise_error("a workspace is a !gpu.global", pos, parser.pos)
-        return cls(name, kind, zeroed)
+        copied = parser.parse_optional_keyword("copies") is not None
+        return cls(name, kind, zeroed, BindAttr.parse_binding(parser) if copied else None)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_string_literal(self.sym_name.data)
         printer.print_string(" zeroed : " if self.zeroed is not None else " : ")
         printer.print_attribute(self.type)
+        if self.copies is not None:
+            printer.print_string(f" copies {self.copies.text()}")
 
     def verify_(self) -> None:
         name = self.sym_name.data
@@ -242,6 +274,35 @@ class WorkspaceOp(IRDLOperation):
                 f"a workspace's name is letters, digits and _, not {json.dumps(name)}"
             )
         check_symbols(f'the workspace "{name}"', self.type, _container(self, Module).symbol_names)
+        if self.copies is not None:
+            self._verify_copy(self.copies)
+
+    def _verify_copy(self, copies: BindAttr) -> None:
+        """What it copies is there before it, holds the same elements, and is a tensor."""
+        what = f'the workspace "{self.sym_name.data}"'
+        if self.zeroed is not None:
+            raise VerifyException(f"{what} is a copy, which is written whole; drop zeroed")
+        if copies.kind.data not in ("tensor", "workspace"):
+            raise VerifyException(
+                f"{what} copies a tensor or a workspace, not a {copies.kind.data}"
+            )
+        sources = _container(self, Dispatch).arg_types.data
+        if (index := copies.tensor_index) is not None:
+            found = sources[index] if index < len(sources) else None
+            named = f"tensor {index}"
+        else:
+            found, named = None, f'workspace "{copies.workspace_name}"'
+            other = self.prev_op
+            while other is not None and found is None:
+                if isinstance(other, WorkspaceOp) and other.sym_name.data == copies.workspace_name:
+                    found = other.type
+                other = other.prev_op
+        if found is None:
+            raise VerifyException(f"{what} copies {named}, which is not there before it")
+        if found.element_type != self.type.element_type:
+            raise VerifyException(
+                f"{what} copies {named} of {found.element_type} as {self.type.element_type}"
+            )
 
 
 def product(extents: ShapeAttr, symbols: Mapping[str, int]) -> int:
@@ -270,6 +331,9 @@ class LaunchOp(IRDLOperation):
     (``gpu.grid_wait``).  ``cooperative [group]`` says how many belong together: a persistent grid
     is cut to whole groups, and its variant takes no sizes of which a group does not fit on the
     chip.
+
+    ``fills "A"``: it makes the workspace of its sequence that ``copies`` a tensor, and is left out
+    where that is the tensor itself.
     """
 
     name = "gpu.launch"
@@ -280,6 +344,7 @@ class LaunchOp(IRDLOperation):
     persistent = opt_prop_def(UnitAttr)
     overlapped = opt_prop_def(UnitAttr)
     cooperative = opt_prop_def(ShapeAttr)
+    fills = opt_prop_def(StringAttr)
     traits = traits_def(HasParent(Dispatch, SequenceOp))
 
     def __init__(
@@ -291,6 +356,7 @@ class LaunchOp(IRDLOperation):
         persistent: bool = False,
         overlapped: bool = False,
         cooperative: Sequence[Dim | int | str] | None = None,
+        fills: str | None = None,
     ) -> None:
         super().__init__(
             properties={
@@ -301,6 +367,7 @@ class LaunchOp(IRDLOperation):
                 "persistent": UnitAttr() if persistent else None,
                 "overlapped": UnitAttr() if overlapped else None,
                 "cooperative": None if cooperative is None else ShapeAttr.of(cooperative),
+                "fills": None if fills is None else StringAttr(fills),
             }
         )
 
@@ -311,10 +378,11 @@ class LaunchOp(IRDLOperation):
         persistent: bool = False,
         overlapped: bool = False,
         cooperative: Sequence[Dim | int | str] | None = None,
+        fills: str | None = None,
     ) -> LaunchOp:
         """A launch for the body of a ``gpu.sequence``, which has its conditions."""
         conditions = AssumptionsAttr(())
-        return LaunchOp(kernel, conditions, (), grid, persistent, overlapped, cooperative)
+        return LaunchOp(kernel, conditions, (), grid, persistent, overlapped, cooperative, fills)
 
     @property
     def kernel_name(self) -> str:
@@ -325,6 +393,11 @@ class LaunchOp(IRDLOperation):
         """The name of the variant that it is, or is part of."""
         sequence = self.sequence
         return self.kernel_name if sequence is None else sequence.variant_name
+
+    @property
+    def fills_name(self) -> str | None:
+        """The workspace that it makes a copy of a tensor in."""
+        return None if self.fills is None else self.fills.data
 
     @property
     def sequence(self) -> SequenceOp | None:
@@ -415,7 +488,9 @@ class LaunchOp(IRDLOperation):
                 parser.Delimiter.SQUARE, lambda: parse_dim(parser)
             )
             cooperative = () if cooperative is None else cooperative
-        return cls(name, when, align, grid, persistent, overlapped, cooperative)
+        filled = parser.parse_optional_keyword("fills") is not None
+        fills = parser.parse_str_literal() if filled else None
+        return cls(name, when, align, grid, persistent, overlapped, cooperative, fills)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -428,6 +503,9 @@ class LaunchOp(IRDLOperation):
         if self.cooperative is not None:
             group = self.cooperative.data
             printer.print_string(f" cooperative {shape_text(group)}" if group else " cooperative")
+        if self.fills is not None:
+            printer.print_string(" fills ")
+            printer.print_string_literal(self.fills.data)
 
     def verify_(self) -> None:
         arch = _container(self, Module).arch.data
@@ -467,6 +545,14 @@ class LaunchOp(IRDLOperation):
     def _verify_workspaces(self, kernel: KernelOp) -> None:
         """Each workspace that the kernel binds is declared here, as the kernel sees it."""
         declared = {w.sym_name.data: w.type for w in self.workspaces()}
+        if (fills := self.fills_name) is not None:
+            copies = [w.sym_name.data for w in self.workspaces() if w.copies is not None]
+            bound = [binding.workspace_name for binding in kernel.bindings]
+            if fills not in copies or fills not in bound:
+                raise VerifyException(
+                    f'@{self.kernel_name} fills "{fills}", which is no workspace of its sequence '
+                    "that copies a tensor and that it binds"
+                )
         for argument, binding in zip(kernel.body.block.args, kernel.bindings, strict=False):
             name = binding.workspace_name
             if name is None:

@@ -15,7 +15,7 @@ from polyc.dialects.plan.fields import ALGORITHMS, record_of
 from polyc.dialects.plan.resources import OPERAND_BYTES, ScheduleResources
 
 MMAS = ("wgmma", "mma.sync", "none")
-LOADERS = ("tma", "cp_async", "register")
+LOADERS = ("tma", "cp_async", "register", "padded")
 CP_ASYNC_BYTES = (4, 8, 16)
 MAX_VECTOR_BYTES = 16
 
@@ -281,7 +281,13 @@ def check_loader(op: ScheduleResources) -> None:
             f"cp.async copies 4, 8 or 16 bytes, vectorize {width} is {size} bytes; use the "
             "register loader"
         )
-    if op.loader.data == "tma":
+    if op.loader.data == "padded":
+        if op.pattern != "matmul":
+            raise VerifyException(
+                f"the padded loader copies the operands of a product of matrices, and the plan is "
+                f"for {op.pattern or 'nothing'}; use another loader"
+            )
+    elif op.loader.data == "tma":
         if not op.target.tma:
             raise VerifyException(f"TMA needs sm_90a, the plan is for {op.arch.data}")
         if op.mma.data != "wgmma":

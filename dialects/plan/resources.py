@@ -46,7 +46,7 @@ class ScheduleResources(Schedule):
             return 0
         m, n, k = self.tile_sizes
         stages = self.integer("stages")
-        barriers = 16 * stages if self.loader.data == "tma" else 0
+        barriers = 16 * stages if self.brings == "tma" else 0
         return stages * (m * k + self.products * k * n) * OPERAND_BYTES + barriers
 
     @property
@@ -59,7 +59,8 @@ class ScheduleResources(Schedule):
         m, n, _ = self.tile_sizes
         if plan_attention.is_attention(self):
             return None
-        if not self.flag("persistent") or self.mma.data != "wgmma" or self.loader.data != "tma":
+        by_tma = self.mma.data == "wgmma" and self.brings == "tma" and self.stores_lines
+        if not self.flag("persistent") or not by_tma:
             return None
         widths = [w for w in STAGED_COLUMNS if n % w == 0] or [n]
         room = self.target.shared_bytes - SHARED_ALIGN - self.ring_bytes()
@@ -96,7 +97,7 @@ class ScheduleResources(Schedule):
     def shared_bytes(self) -> int:
         """What a block's shared memory takes at most: the ring, the output's part, what other
         blocks put in, what is turned, and room to align them."""
-        room = SHARED_ALIGN if self.loader.data == "tma" else 0
+        room = SHARED_ALIGN if self.brings == "tma" else 0
         parts = (self.ring_bytes(), self.staged_bytes(), self.combined_bytes(), self.turned_bytes())
         return sum(parts) + room
 

@@ -32,7 +32,9 @@ class Schedule(IRDLOperation):
                         several, with a comma and a space between, share one operand's tiles.
                         In attention it names the scores; the product with V comes along
     ``mma``             ``wgmma``, ``mma.sync``, or ``none`` for threads that compute alone
-    ``loader``          how operands come in: ``tma``, ``cp_async`` or ``register``
+    ``loader``          how operands come in: ``tma``, ``cp_async`` or ``register``; or ``padded``,
+                        where launches before the kernel copy them to rows of whole panels, and
+                        TMA (mma.sync: cp.async of 16 bytes) brings those
     ``tile``            [BM, BN, BK], the elements that one block computes at a step; of attention
                         queries, keys and features
     ``stages``          depth of the shared-memory ring, 2 to 8; 1 where there is none
@@ -126,6 +128,18 @@ class Schedule(IRDLOperation):
         """What ``algo_choice`` says that the region is; None where it does not name one thing."""
         named = list(self.algo_choice.data)
         return named[0] if len(named) == 1 else None
+
+    @property
+    def brings(self) -> str:
+        """How tiles come to shared memory: by ``tma``, ``cp_async`` or ``register``."""
+        if self.loader.data != "padded":
+            return self.loader.data
+        return "tma" if self.mma.data == "wgmma" else "cp_async"
+
+    @property
+    def stores_lines(self) -> bool:
+        """Whether rows of its outputs are whole vectors of 16 bytes, as TMA stores them."""
+        return self.loader.data != "padded" or self.integer("vectorize") * 2 == 16
 
     @property
     def cached(self) -> list[str]:

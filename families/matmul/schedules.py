@@ -22,6 +22,7 @@ from polyc.families.facts import (
     pointers_promised,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
+from polyc.families.matmul import padded
 from polyc.families.matmul.follow import MOST_HELD, WIDTHS, width_of
 from polyc.families.matmul.recognise import Contraction, MatrixOperand, find_contraction
 from polyc.families.matmul.split import facts as split_facts
@@ -108,6 +109,11 @@ _SCALAR = MatmulVariant(
     in_batches=_NARROW,
 )
 
+_PADDED: Fields = {"loader": "padded", "vectorize": 1}
+"""Operands are copied to rows that TMA takes, so that a tile costs what others do.  One of 128x128
+is nearly as fast as a larger one where there are many, and leaves less of the chip idle where there
+are few, so that one kernel is for all sizes."""
+
 ROWS_OF_REGISTERS = 16
 """Rows of a warp that multiplies what it computes in registers: with all columns of the tile."""
 
@@ -116,6 +122,7 @@ VARIANTS: Mapping[str, tuple[MatmulVariant, ...]] = {
         MatmulVariant("tma_low", 8, _WGMMA_LOW, at_once=True),
         MatmulVariant("tma_small", 8, _WGMMA_SMALL, larger=(128, 256)),
         MatmulVariant("tma", 8, _WGMMA, crowded=None),
+        MatmulVariant("padded", 1, {**_WGMMA_SMALL, **_PADDED}),
         MatmulVariant(
             "cp_async", 2, {**_MMA_SYNC, "loader": "cp_async", "stages": 3, "vectorize": 2}
         ),
@@ -136,6 +143,11 @@ VARIANTS: Mapping[str, tuple[MatmulVariant, ...]] = {
             crowded={"fragment_buffers": 1},
         ),
         MatmulVariant(
+            "padded",
+            1,
+            {**_MMA_SYNC_LARGE, "tile": [128, 128, 64], "fragment_buffers": 1, **_PADDED},
+        ),
+        MatmulVariant(
             "cp_async4", 2, {**_MMA_SYNC, "loader": "cp_async", "stages": 3, "vectorize": 2}
         ),
         _SCALAR,
@@ -143,8 +155,8 @@ VARIANTS: Mapping[str, tuple[MatmulVariant, ...]] = {
 }
 """The variants of each architecture, fastest first; the last one takes every shape."""
 
-_TMA = sum(variant.fields.get("loader") == "tma" for variant in VARIANTS["sm_90a"])
-
+_MMA_SYNC_ONLY = tuple(v for v in VARIANTS["sm_90a"] if v.fields["mma"] == "mma.sync")
+"""The variants of sm_90a for rows and addresses that TMA does not take as they are."""
 
 _BESIDE: Fields = {"tile": [128, 64, 32], "warp_tile": [64, 32], "fragment_buffers": 1}
 """Two accumulators take the registers of one that is twice as wide."""
@@ -152,7 +164,8 @@ _BESIDE: Fields = {"tile": [128, 64, 32], "warp_tile": [64, 32], "fragment_buffe
 PAIRS: Mapping[str, tuple[MatmulVariant, ...]] = {
     "sm_90a": (
         MatmulVariant("tma", 8, {**_WGMMA_SMALL, "stages": 4}),
-        *(replace(v, fields={**v.fields, **_BESIDE}) for v in VARIANTS["sm_90a"][_TMA:]),
+        MatmulVariant("padded", 1, {**_WGMMA_SMALL, "stages": 4, **_PADDED}),
+        *(replace(v, fields={**v.fields, **_BESIDE}) for v in _MMA_SYNC_ONLY),
     ),
     "sm_80": (
         MatmulVariant("cp_async16", 8, {**_MMA_SYNC_LARGE, **_BESIDE, "tile": [128, 64, 64]}),
@@ -178,8 +191,9 @@ def followed(columns: int, arch: str) -> tuple[MatmulVariant, ...]:
         first = (
             MatmulVariant("tma_low", 8, low, larger=(128, wide)),
             MatmulVariant("tma", 8, high),
+            MatmulVariant("padded", 1, {**high, **_PADDED}),
         )
-        others = VARIANTS[arch][_TMA:]
+        others = _MMA_SYNC_ONLY
     else:
         first, others = (), VARIANTS[arch][1:]
     rows = 64 if columns == WIDTHS[-1] else 128
@@ -213,10 +227,17 @@ def conditions(
     gemm: Contraction, variant: MatmulVariant, arch: str
 ) -> tuple[Assumption, ...] | None:
     """What a variant needs beyond the assumptions, or None when it can never run."""
-    kernel = gemm.kernel
-    if variant.fields.get("loader") == "tma" and gemm.rank > TMA_AXES:
+    kernel, loader = gemm.kernel, variant.fields["loader"]
+    by_tma = variant.fields["mma"] == "wgmma"
+    if by_tma and gemm.rank > TMA_AXES:
         return None
     facts: list[Assumption] = []
+    if loader == "padded":
+        rows, columns, _ = cast("list[int]", variant.fields["tile"])
+        worth = padded.facts(gemm, rows, columns, arch)
+        if worth is None:
+            return None
+        facts += worth
     if variant.multiple > 1:
         outs = (
             out.shape[-1]
@@ -239,7 +260,7 @@ def conditions(
         facts += split_facts(gemm, tile, parts, arch)
     if variant.larger is not None:
         facts.append(fills_better(gemm, (rows, columns), variant.larger, ARCHS[arch]))
-    if variant.fields.get("loader") == "tma":
+    if by_tma:
         known = AssumptionsAttr((*kernel.assumptions.data, *facts))
         facts += [f for f in filled_facts(gemm) if not holds_always(f, known, kernel.symbol_names)]
     return left_open(kernel, facts)
@@ -274,6 +295,8 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
     if gemm.lhs.factor.is_computed and chosen["mma"] == "mma.sync":
         columns = cast("list[int]", chosen["tile"])[1]
         chosen |= {"warp_tile": [ROWS_OF_REGISTERS, columns], "fragment_buffers": 1}
+    if chosen["loader"] == "padded":
+        chosen |= {"vectorize": padded.stored_vectors(gemm)}
     chosen |= {"arch": arch, "tensorize": gemm.names, "algo_choice": {"matmul": "tiled"}}
     return {**chosen, **restated(gemm, chosen)}
 
@@ -409,7 +432,7 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
                 f"goes along {piece.axis} by {step}, and {kernel.name_of(piece.read.tensor)} "
                 f"begins at {piece.first} there; use a tile that divides that",
             )
-    if plan.loader.data != "tma":
+    if plan.brings != "tma":
         return
     for filled in filled_facts(gemm):
         if not holds_always(filled, known, kernel.symbol_names):

@@ -7,7 +7,7 @@ its ``algo_choice`` names.  The schedules' conditions become the dispatch.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
@@ -37,6 +37,8 @@ from polyc.dialects.region.graph import ends, source
 from polyc.families.family import Family, schedules_of
 from polyc.families.registry import BY_NAME
 from polyc.lowering.region_to_gpu.frame import Lowering, global_type
+from polyc.lowering.region_to_gpu.kernel import Walked
+from polyc.lowering.region_to_gpu.padded import Padded, sequence
 from polyc.lowering.region_to_gpu.sequences import together
 from polyc.rewriting.driver import located, rewrite
 
@@ -102,13 +104,25 @@ class Scheduled:
     def arch(self) -> str:
         return self.plans[0].arch.data
 
-    def kernels(self, bindings: Sequence[BindAttr]) -> list[Operation]:
-        """A kernel a schedule, of its form of the region where it has one."""
-        return [_built_from(p, self.lowering).build(p, bindings) for p in self.plans]
+    def copies(self, plan: ScheduleOp) -> list[Padded]:
+        """The tensors that are copied to other rows before the kernel of a schedule reads them."""
+        return self.lowering.copies(plan) if isinstance(self.lowering, Walked) else []
 
-    def launches(self) -> list[LaunchOp]:
-        """The launch of each of them."""
-        return [located(self.lowering.launch(p), p) for p in self.plans]
+    def kernels(self, bindings: Sequence[BindAttr]) -> list[Operation]:
+        """A kernel a schedule, of its form of the region where it has one, behind its copies."""
+        found: list[Operation] = []
+        for plan in self.plans:
+            found += [c.kernel(self.kernel, bindings[c.number]) for c in self.copies(plan)]
+            found.append(_built_from(plan, self.lowering).build(plan, bindings))
+        return found
+
+    def variants(self, bindings: Sequence[BindAttr]) -> list[LaunchOp | SequenceOp]:
+        """The launch of each of them, in a sequence where it has copies."""
+        found: list[LaunchOp | SequenceOp] = []
+        for plan in self.plans:
+            launch, copies = located(self.lowering.launch(plan), plan), self.copies(plan)
+            found.append(located(sequence(launch, copies, bindings), plan) if copies else launch)
+        return found
 
 
 def _built_from(plan: ScheduleOp, region: Lowering) -> Lowering:
@@ -146,14 +160,15 @@ class LowerRegion(RewritePattern):
             return
         scheduled = Scheduled.of(op)
         tensors = op.tensors
+        bindings = [BindAttr.tensor(i) for i in range(len(tensors))]
         dispatch = gpu.DispatchOp(
             [n.data for n in (*op.arg_names, *op.res_names)],
             [global_type(t) for t in tensors],
             [*op.arg_attrs, *op.res_attrs],
             len(op.arg_names),
-            scheduled.launches(),
+            scheduled.variants(bindings),
         )
-        kernels = scheduled.kernels([BindAttr.tensor(i) for i in range(len(tensors))])
+        kernels = scheduled.kernels(bindings)
         module = gpu.ModuleOp(
             op.sym_name.data,
             scheduled.arch,
@@ -177,8 +192,9 @@ class LowerGraph(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
         kernels = op.kernels()
-        places = Places.of(op)
         scheduled = [Scheduled.of(kernel) for kernel in kernels]
+        copies = [c.name for one in scheduled for plan in one.plans for c in one.copies(plan)]
+        places = Places.of(op, copies)
         built: list[Operation] = []
         for one in scheduled:
             built += one.kernels(places.bindings(one.kernel))
@@ -209,7 +225,8 @@ class Places:
     workspaces: Mapping[str, GlobalType]
 
     @staticmethod
-    def of(graph: GraphOp) -> Places:
+    def of(graph: GraphOp, others: Collection[str] = ()) -> Places:
+        """Workspaces have other names than ``others``."""
         found: dict[tuple[str, str], BindAttr] = {}
         for i, name in enumerate(graph.arg_names):
             found[(graph.sym_name.data, name.data)] = BindAttr.tensor(i)
@@ -223,7 +240,7 @@ class Places:
                 where = (kernel.sym_name.data, name.data)
                 if where not in found:
                     label = re.sub(r"\W", "_", name.data)
-                    while label in workspaces:
+                    while label in workspaces or label in others:
                         label += "_"
                     workspaces[label] = global_type(kind)
                     found[where] = BindAttr.workspace(label)
@@ -253,6 +270,9 @@ def sequences(graph: GraphOp, scheduled: Sequence[Scheduled], places: Places) ->
                 if (index := binding.tensor_index) is not None:
                     align[index] = max(align[index], wanted)
             grid, persistent = alone.grid.data, alone.persistent is not None
+            for copy in one.copies(plan):
+                ops.append(located(copy.workspace(bound[copy.number]), plan))
+                ops.append(located(copy.launch(), plan))
             made = LaunchOp.of_sequence(plan.kernel_name, grid, persistent)
             ops.append(located(made, plan))
         label = f"{graph.sym_name.data}_{name}"

@@ -26,6 +26,7 @@ from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder
+from polyc.lowering.region_to_gpu.padded import Padded
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, MakePoint, Point, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
 from polyc.lowering.region_to_gpu.row_steps import Output, RowSteps
@@ -71,6 +72,7 @@ class Contracted(Builder):
     ``staged``   the part of the output that a persistent kernel stores at once by TMA, or None
     ``follow``   reductions along the columns that follow them, in the order of the text
     ``has_tail`` whether a tile that is reduced may be wider than the output
+    ``copies``   tensors of which it reads copies with other rows
     """
 
     def __init__(
@@ -83,8 +85,9 @@ class Contracted(Builder):
         staged: tuple[int, int] | None = None,
         follow: Sequence[ReduceOp] = (),
         has_tail: bool = True,
+        copies: Sequence[Padded] = (),
     ) -> None:
-        super().__init__(kernel, plan, grids)
+        super().__init__(kernel, plan, grids, copies)
         self.reduces, self.operands = tuple(reduces), tuple(operands)
         self.staged, self.follow, self.has_tail = staged, tuple(follow), has_tail
         self.split = Split.of(plan)

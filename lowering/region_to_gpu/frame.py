@@ -7,7 +7,8 @@ and the symbols of the region as arguments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from xdsl.ir import Block, BlockArgument, Region, SSAValue
@@ -55,9 +56,13 @@ class Frame:
     ``emit`` collects its ops; ``symbols`` are the sizes by name.
     """
 
-    def __init__(self, kernel: KernelOp) -> None:
+    def __init__(
+        self, kernel: KernelOp, copies: Mapping[int, GlobalType] = MappingProxyType({})
+    ) -> None:
+        """``copies`` are the types of tensors of which it reads a copy, by number."""
         self.kernel = kernel
-        self.types = [global_type(t) for t in kernel.seen]
+        seen = enumerate(map(global_type, kernel.seen))
+        self.types = [copies.get(number, kind) for number, kind in seen]
         names = [n.data for n in (*kernel.arg_names, *kernel.res_names)]
         symbols = kernel.symbol_names
         self.block = Block(arg_types=[*self.types, *(INDEX for _ in symbols)])

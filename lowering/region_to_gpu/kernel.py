@@ -23,6 +23,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.lowering.region_to_gpu.frame import Frame, alignments, check_whole
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid, blocks_of
+from polyc.lowering.region_to_gpu.padded import Padded
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit
 
@@ -53,9 +54,16 @@ class Walked(ABC):
         grid = blocks_of(self.grids(plan))
         return LaunchOp(plan.kernel_name, plan.when, align, grid, persistent)
 
+    def copies(self, plan: ScheduleOp) -> list[Padded]:
+        """The tensors that are copied to other rows before the kernel of a schedule reads them."""
+        return []
+
     def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         """The kernel of a schedule that was checked."""
-        return self.builder(plan, self.grids(plan)).build(bindings)
+        bound = list(bindings)
+        for copy in self.copies(plan):
+            bound[copy.number] = BindAttr.workspace(copy.name)
+        return self.builder(plan, self.grids(plan)).build(bound)
 
 
 class Builder(ABC):
@@ -64,9 +72,15 @@ class Builder(ABC):
     ``emit`` collects the ops of the scope in hand: the kernel's, or that of a tile in a loop.
     """
 
-    def __init__(self, kernel: KernelOp, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
+    def __init__(
+        self,
+        kernel: KernelOp,
+        plan: ScheduleOp,
+        grids: Sequence[Grid],
+        copies: Sequence[Padded] = (),
+    ) -> None:
         self.kernel, self.plan, self.grids = kernel, plan, tuple(grids)
-        self.frame = Frame(kernel)
+        self.frame = Frame(kernel, {copy.number: copy.kind for copy in copies})
         self.emit = self.frame.emit
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:

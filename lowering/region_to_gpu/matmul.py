@@ -13,10 +13,13 @@ from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentType
+from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.gpu.types import FragmentType, IntsAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.families.facts import holds_always
+from polyc.families.matmul.padded import alignments as padded_alignments
+from polyc.families.matmul.padded import copied
 from polyc.families.matmul.recognise import Contraction, staged_tile
 from polyc.lowering.region_to_gpu.contracted import (
     FIRST_ROW,
@@ -30,6 +33,7 @@ from polyc.lowering.region_to_gpu.contracted import (
 )
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Walked
+from polyc.lowering.region_to_gpu.padded import Padded
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Wanted, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
 from polyc.rewriting.driver import located
@@ -46,14 +50,23 @@ class GemmLowering(Walked):
     def kernel(self) -> KernelOp:
         return self.gemm.kernel
 
+    def launch(self, plan: ScheduleOp) -> LaunchOp:
+        launch = super().launch(plan)
+        if plan.loader.data == "padded":
+            launch.align = IntsAttr(tuple(padded_alignments(self.gemm, plan, launch.align.data)))
+        return launch
+
     def grids(self, plan: ScheduleOp) -> list[Grid]:
         *batch, m, n = (
             (a, self.gemm.size(a)) for a in (*self.gemm.batch, self.gemm.m, self.gemm.n)
         )
         return [Grid.of(plan, batch, m, n)]
 
+    def copies(self, plan: ScheduleOp) -> list[Padded]:
+        return [Padded.of(self.kernel, plan, number) for number in copied(self.gemm, plan)]
+
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> Matrices:
-        return Matrices(self.gemm, plan, grids)
+        return Matrices(self.gemm, plan, grids, self.copies(plan))
 
 
 LOWERING = GemmLowering
@@ -62,7 +75,13 @@ LOWERING = GemmLowering
 class Matrices(Contracted):
     """Builds the kernel of one schedule: a step has the next points of k."""
 
-    def __init__(self, gemm: Contraction, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
+    def __init__(
+        self,
+        gemm: Contraction,
+        plan: ScheduleOp,
+        grids: Sequence[Grid],
+        copies: Sequence[Padded] = (),
+    ) -> None:
         order = {gemm.m: M, gemm.n: N, **{part.k: K for part in gemm.parts}}
         super().__init__(
             gemm.kernel,
@@ -78,6 +97,7 @@ class Matrices(Contracted):
             follow=[op for op in gemm.follow if isinstance(op, ReduceOp)],
             has_tail=gemm.size(gemm.n)
             != Dim.const(plan.tile_sizes[1] * plan.integers("cluster")[1]),
+            copies=copies,
         )
         self.gemm = gemm
 
@@ -113,7 +133,7 @@ class Matrices(Contracted):
             # The CTAs of a cluster lie along the rows, and share what has none.
             multicast = plan.flag("multicast") and gemm.m not in side.axes
             view = tile.CopyView(axes=along(side.along, len(side.axes)))
-            travel = tile.CopyTravel(plan.loader.data, multicast)
+            travel = tile.CopyTravel(plan.brings, multicast)
             self.take(side.factor, place, target, view, travel)
         return self.computed(start, shared[0]) if gemm.lhs.factor.is_computed else shared[0]
 

@@ -32,7 +32,7 @@ def divides(size: Dim, factor: int, facts: AssumptionsAttr, symbols: tuple[str, 
         return True
     expr = size.as_affine(symbols)
     if expr is None:
-        return False
+        return all(times % factor == 0 for _, times in size.terms)
     zero = AffineConstraintExpr(AffineConstraintKind.eq, expr % factor, AffineExpr.constant(0))
     return isl.implies(facts.as_affine_set(symbols), AffineSet(0, len(symbols), (zero,)))
 

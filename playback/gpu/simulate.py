@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -175,12 +176,22 @@ def _tensors(
 
 
 def _workspaces(
-    variant: LaunchOp | SequenceOp, symbols: Mapping[str, int], first: int
-) -> dict[str, GlobalTensor]:
-    """The workspaces of a variant by name, poison or zeros, after the ``first`` tensors."""
+    variant: LaunchOp | SequenceOp, symbols: Mapping[str, int], tensors: Sequence[GlobalTensor]
+) -> tuple[dict[str, GlobalTensor], dict[str, tuple[int, ...]]]:
+    """The workspaces of a variant by name, poison or zeros, behind its ``tensors``.
+
+    One that copies a tensor, where that needs no copy, is it; the second part has their shapes.
+    """
     found: dict[str, GlobalTensor] = {}
-    for i, workspace in enumerate(variant.workspaces(), first):
+    same: dict[str, tuple[int, ...]] = {}
+    for i, workspace in enumerate(variant.workspaces(), len(tensors)):
         name, kind = workspace.sym_name.data, workspace.type
+        if (copies := workspace.copies) is not None:
+            index = copies.tensor_index
+            source = found[copies.workspace_name or ""] if index is None else tensors[index]
+            if workspace.is_source(prod(source.shape), source.base, symbols):
+                found[name], same[name] = source, _shape(kind, symbols)
+                continue
         array = np.empty(_shape(kind, symbols), dtype_of(kind.element_type))
         array.reshape(-1).view(np.uint8).fill(0 if workspace.zeroed is not None else 0xFF)
         tensor = GlobalTensor(name, array, BASE + (i << 32), "workspace")
@@ -188,7 +199,7 @@ def _workspaces(
         if workspace.zeroed is not None and tensor.shadow is not None:
             tensor.shadow.fill()
         found[name] = tensor
-    return found
+    return found, same
 
 
 def _argument(
@@ -196,6 +207,7 @@ def _argument(
     argument: Attribute,
     tensors: Sequence[GlobalTensor],
     workspaces: Mapping[str, GlobalTensor],
+    same: Mapping[str, tuple[int, ...]],
     symbols: Mapping[str, int],
 ) -> object:
     if (symbol := binding.symbol_name) is not None:
@@ -203,7 +215,9 @@ def _argument(
     index, name = binding.tensor_index, binding.workspace_name
     tensor = tensors[index] if index is not None else workspaces[name or ""]
     sizes = binding.view_dims
-    view = None if sizes is None else tuple(size.evaluate(symbols) for size in sizes)
+    view = same.get(name or "")
+    if sizes is not None:
+        view = tuple(size.evaluate(symbols) for size in sizes)
     if isinstance(argument, Im2colMapType):
         return Im2colMap(
             tensor,
@@ -279,23 +293,26 @@ def simulate(
             module, symbols, [t.base for t in tensors], variant, multiprocessors
         )
         result.variant = chosen.variant_name
-        workspaces = _workspaces(chosen, symbols, len(tensors))
+        workspaces, same = _workspaces(chosen, symbols, tensors)
         kernels = {k.sym_name.data: k for k in module.kernels()}
         options = _Options(schedule, seed, completion, progress)
         runs = _Runs(result, report, options, fingerprint, timeline)
         kernel: KernelOp | None = None
         for launch in chosen.launches():
+            if launch.fills_name in same:
+                continue
             kernel = kernels[launch.kernel_name]
             grid = launch.blocks(symbols, multiprocessors, kernel)
             if grid == 0 and launch.sequence is not None:
                 continue
             arguments = [
-                _argument(bind, argument.type, tensors, workspaces, symbols)
+                _argument(bind, argument.type, tensors, workspaces, same, symbols)
                 for bind, argument in zip(kernel.bindings, kernel.body.block.args, strict=True)
             ]
             with np.errstate(all="ignore"):
                 together = launch.cooperative is not None
-                runs.run(kernel, arguments, grid, [*tensors, *workspaces.values()], together)
+                every = dict.fromkeys((*tensors, *workspaces.values()))
+                runs.run(kernel, arguments, grid, list(every), together)
         runs.finish()
         if kernel is not None:
             _unwritten(kernel, outputs, report)

@@ -49,8 +49,19 @@ def run(
         return outputs
     chosen = _chosen(module, symbols, variant, multiprocessors)
     kernels = {k.sym_name.data: k for k in module.kernels()}
-    workspaces = {w.sym_name.data: _workspace(w, symbols, known) for w in chosen.workspaces()}
+    workspaces: dict[str, Array] = {}
+    there: set[str] = set()
+    for op in chosen.workspaces():
+        name = op.sym_name.data
+        source = _copied(op, tensors, workspaces)
+        if source is not None and op.is_source(source.size, 0, symbols):
+            workspaces[name] = source.reshape([d.evaluate(symbols) for d in op.type.dims])
+            there.add(name)
+        else:
+            workspaces[name] = _workspace(op, symbols, known)
     for launch in chosen.launches():
+        if launch.fills_name in there:
+            continue
         kernel = kernels[launch.kernel_name]
         blocks = launch.blocks(symbols, multiprocessors, kernel)
         if launch.cooperative is not None:
@@ -86,6 +97,16 @@ def _chosen(
             return found
     sizes = ", ".join(f"{k}={v}" for k, v in symbols.items())
     raise PolycError("NoVariant", f"no kernel of @{module.sym_name.data} takes {sizes}", module)
+
+
+def _copied(
+    op: WorkspaceOp, tensors: Sequence[Array], workspaces: Mapping[str, Array]
+) -> Array | None:
+    """What a workspace is a copy of."""
+    if op.copies is None:
+        return None
+    index = op.copies.tensor_index
+    return workspaces[op.copies.workspace_name or ""] if index is None else tensors[index]
 
 
 def _workspace(op: WorkspaceOp, symbols: Mapping[str, int], known: bool) -> Array:

@@ -144,6 +144,23 @@ def _bound(binding: BindAttr, tensors: Sequence[BindAttr]) -> BindAttr:
     return binding if index is None else tensors[index]
 
 
+def _copies_of(
+    variant: SequenceOp,
+    used: Mapping[str, Instance],
+    regions: Mapping[str, str],
+    module: GpuModuleOp,
+) -> set[str]:
+    """The workspaces with copies of operands that only kernels of some regions read."""
+    readers: dict[str, set[str | None]] = {}
+    kernels = {k.sym_name.data: k for k in module.kernels()}
+    for launch in variant.launches():
+        for binding in kernels[launch.kernel_name].bindings:
+            if (name := binding.workspace_name) is not None and name != launch.fills_name:
+                readers.setdefault(name, set()).add(regions.get(launch.kernel_name))
+    copies = {op.sym_name.data for op in variant.workspaces() if op.copies is not None}
+    return {name for name in copies if readers.get(name, set()) <= set(used)}
+
+
 def _replaced(
     variant: SequenceOp,
     used: Mapping[str, Instance],
@@ -154,9 +171,13 @@ def _replaced(
     """A sequence with the launches of kernels by hand in place of those of their regions."""
     facts = dict.fromkeys(variant.when.data)
     align = list(variant.align.data)
-    workspaces: list[Operation] = [copied(op) for op in variant.workspaces()]
+    unread = _copies_of(variant, used, regions, names.module)
+    kept = (op for op in variant.workspaces() if op.sym_name.data not in unread)
+    workspaces: list[Operation] = [copied(op) for op in kept]
     launches: list[Operation] = []
     for launch in variant.launches():
+        if launch.fills_name in unread:
+            continue
         region = regions.get(launch.kernel_name)
         if region is None or region not in used:
             launches.append(copied(launch))

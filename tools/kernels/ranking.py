@@ -11,6 +11,7 @@ from polyc.cost.time import TYPICAL, Time, chosen, microseconds
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.gpu.kernel import KernelOp as GpuKernelOp
 from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.gpu.types import GlobalType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.tools.check import sizes_text
@@ -84,11 +85,30 @@ def ranked(
     kernels = {k.sym_name.data: k for k in instance.module.kernels()}
     launches = [(op, kernels[op.kernel_name]) for op in instance.launch.launches()]
     arch = instance.module.arch.data
-    by_plan = tiles_time(region, [derived[plan.kernel_name]], sizes, arch)
+    by_plan = tiles_time(region, _with_copies(derived, plan.kernel_name, sizes), sizes, arch)
     by_hand = tiles_time(region, launches, sizes, arch)
     used = {s for kind in region.tensors for size in kind.shape for s in size.symbols()}
     shown = {s: n for s, n in sizes.items() if s in used}
     return Ranked(instance, shown, plan.variant.data, by_hand, by_plan)
+
+
+def _with_copies(
+    derived: Mapping[str, Launched], name: str, sizes: Mapping[str, int]
+) -> list[Launched]:
+    """A derived kernel, behind those that copy its operands to other rows at some sizes."""
+    launch, kernel = derived[name]
+    bound = {binding.workspace_name for binding in kernel.bindings}
+    rows = {w.sym_name.data: w.type.dims[-1].evaluate(sizes) for w in launch.workspaces()}
+    found: list[Launched] = []
+    for other, copies in derived.values():
+        fills = other.fills_name
+        if fills is None or fills not in bound:
+            continue
+        source, copy = (a.type for a in copies.body.block.args[:2])
+        assert isinstance(source, GlobalType) and isinstance(copy, GlobalType)
+        if source.dims[-1].evaluate(sizes) != rows[fills]:
+            found.append((other, copies))
+    return [*found, (launch, kernel)]
 
 
 def _sizes(

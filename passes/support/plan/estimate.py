@@ -22,6 +22,7 @@ from polyc.families.matmul.recognise import (
     staged_tile,
 )
 from polyc.passes.gpu.layout_inference import widest_swizzle
+from polyc.passes.support.plan.copied import Copied, points
 from polyc.passes.support.plan.followed import Followed
 
 MMA = (16, 8, 16)
@@ -135,16 +136,18 @@ def estimate(
     staged = staged_tile(gemm, plan)
     # Each operand is read whole by every tile along the axis that it does not have, and by each
     # matrix of a batch.
-    rows, columns, depth = (sizes[axis] for axis in (gemm.m, gemm.n, gemm.k))
+    rows, columns = sizes[gemm.m], sizes[gemm.n]
     parts = len(gemm.parts)
-    lines = rows * tiles[gemm.n] + parts * (columns * tiles[gemm.m] // sharing)
-    operands = batch * lines * depth * OPERAND_BYTES
+    lines = points(gemm, plan, gemm.lhs, sizes) * tiles[gemm.n]
+    lines += sum(points(gemm, plan, p.rhs, sizes) for p in gemm.parts) * tiles[gemm.m] // sharing
+    operands = batch * lines * OPERAND_BYTES
+    copies = Copied.of(gemm, plan, symbols)
     stage = (tile[gemm.m] + parts * tile[gemm.n]) * tile[gemm.k] * OPERAND_BYTES
     warps = plan.threads() // plan.target.warp
     consumers = plan.integer("consumers") // plan.tiles_at_once
     # A consumer's warps wait for its turn at a tile, and tell the next one's; the last one's begin.
     turns = 4 * (2 * outputs + ctas) if plan.tiles_at_once > 1 else 0
-    grouped, tma = plan.mma.data == "wgmma", plan.loader.data == "tma"
+    grouped, tma = plan.mma.data == "wgmma", plan.brings == "tma"
     columns_of = [part.rhs for part in gemm.parts]
     boxes = _boxes(gemm.lhs, tile) + sum(_share(_boxes(s, tile), sharing) for s in columns_of)
     high, wide = plan.warp_tile_sizes
@@ -154,12 +157,13 @@ def estimate(
     # Each product loads its own fragments of the rows they share.
     depths, matrices = tile[gemm.k] // MMA[2], parts * (high // 16 + -(-wide // 16))
     return Estimate(
-        ctas=ctas,
-        threads=ctas * plan.threads(),
+        ctas=ctas + copies.ctas,
+        threads=ctas * plan.threads() + copies.threads,
         global_read_bytes=operands
+        + copies.read_bytes
         + batch * _epilogue_bytes(gemm, sizes, tile, tiles)
         + batch * _computing_bytes(gemm, sizes, tile, tiles),
-        global_write_bytes=batch * rows * _row_bytes(gemm, columns),
+        global_write_bytes=batch * rows * _row_bytes(gemm, columns) + copies.write_bytes,
         shared_read_bytes=(sent if grouped else loads * warps * matrices * MATRICES_BYTES)
         + (_taken_bytes(gemm, tile) * steps if grouped else 0)
         + ctas * followed.shared_read_bytes,
@@ -171,7 +175,7 @@ def estimate(
         + plan.combined_bytes()
         + followed.peak_shared_bytes
         + (0 if staged is None else plan.staged_bytes()),
-        cp_async_bytes=operands if plan.loader.data == "cp_async" else 0,
+        cp_async_bytes=operands if plan.brings == "cp_async" else 0,
         tma_loads=steps * boxes if tma else 0,
         tma_bytes=steps * stage if tma else 0,
         mma=0 if grouped else parts * steps * warps * depths * (high // MMA[0]) * (wide // MMA[1]),

@@ -29,6 +29,16 @@ gpu.module @m arch "sm_90a" symbols [M, K] assuming (K >= 1) {
       gpu.launch @use grid [16] persistent overlapped
     // CHECK-NEXT: }
     }
+    // CHECK-NEXT: gpu.sequence @copied align [2, 4] {
+    gpu.sequence @copied align [2, 4] {
+      // CHECK-NEXT: gpu.workspace "padded" : !gpu.global<[M, 8 * ((K + 7) floordiv 8)], f16> copies tensor 0
+      gpu.workspace "padded" : !gpu.global<[M, (K + 7) floordiv 8 * 8], f16> copies tensor 0
+      // CHECK-NEXT: gpu.workspace "again" : !gpu.global<[M, 8 * ((K + 7) floordiv 8)], f16>
+      gpu.workspace "again" : !gpu.global<[M, (K + 7) floordiv 8 * 8], f16>
+      // CHECK-NEXT: gpu.launch @pad grid [M] overlapped fills "padded"
+      gpu.launch @pad grid [M] overlapped fills "padded"
+    // CHECK-NEXT: }
+    }
     // CHECK-NEXT: gpu.sequence @one align [2, 4] {
     gpu.sequence @one align [2, 4] {
       gpu.workspace "padded" : !gpu.global<[M, (K + 7) floordiv 8 * 8], f16>

@@ -207,3 +207,109 @@ gpu.module @m arch "sm_80" symbols [M] {
     }
   }
 }
+
+// -----
+
+// CHECK: the workspace "w" is a copy, and 0 launches say that they fill it; one makes it
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k() threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>) -> () {
+    gpu.sequence @s align [4] {
+      gpu.workspace "w" : !gpu.global<[M], f32> copies tensor 0
+      gpu.launch @k grid [M]
+    }
+  }
+}
+
+// -----
+
+// CHECK: the workspace "w" copies tensor 1, which is not there before it
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%w: !gpu.global<[M], f32> = workspace "w") threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>) -> () {
+    gpu.sequence @s align [4] {
+      gpu.workspace "w" : !gpu.global<[M], f32> copies tensor 1
+      gpu.launch @k grid [M] fills "w"
+    }
+  }
+}
+
+// -----
+
+// CHECK: the workspace "w" copies workspace "v", which is not there before it
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%w: !gpu.global<[M], f32> = workspace "w") threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>) -> () {
+    gpu.sequence @s align [4] {
+      gpu.workspace "w" : !gpu.global<[M], f32> copies workspace "v"
+      gpu.workspace "v" : !gpu.global<[M], f32>
+      gpu.launch @k grid [M] fills "w"
+    }
+  }
+}
+
+// -----
+
+// CHECK: the workspace "w" copies tensor 0 of f32 as f16
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%w: !gpu.global<[M], f16> = workspace "w") threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>) -> () {
+    gpu.sequence @s align [4] {
+      gpu.workspace "w" : !gpu.global<[M], f16> copies tensor 0
+      gpu.launch @k grid [M] fills "w"
+    }
+  }
+}
+
+// -----
+
+// CHECK: the workspace "w" is a copy, which is written whole; drop zeroed
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%w: !gpu.global<[M], f32> = workspace "w") threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>) -> () {
+    gpu.sequence @s align [4] {
+      gpu.workspace "w" zeroed : !gpu.global<[M], f32> copies tensor 0
+      gpu.launch @k grid [M] fills "w"
+    }
+  }
+}
+
+// -----
+
+// CHECK: the workspace "w" copies a tensor or a workspace, not a symbol
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%w: !gpu.global<[M], f32> = workspace "w") threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>) -> () {
+    gpu.sequence @s align [4] {
+      gpu.workspace "w" : !gpu.global<[M], f32> copies symbol M
+      gpu.launch @k grid [M] fills "w"
+    }
+  }
+}
+
+// -----
+
+// CHECK: @k fills "w", which is no workspace of its sequence that copies a tensor and that it binds
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%w: !gpu.global<[M], f32> = workspace "w") threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>) -> () {
+    gpu.sequence @s align [4] {
+      gpu.workspace "w" : !gpu.global<[M], f32>
+      gpu.launch @k grid [M] fills "w"
+    }
+  }
+}

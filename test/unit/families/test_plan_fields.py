@@ -23,6 +23,7 @@ from polyc.tools.registry import make_context
 PLANS = (
     ("gemm_bias_relu", "sm_90a", "tma"),
     ("gemm_bias_relu", "sm_90a", "tma_split2"),
+    ("gemm_bias_relu", "sm_90a", "padded"),
     ("gemm_bias_relu", "sm_80", "cp_async16"),
     ("conv_silu", "sm_90a", "tma_wide"),
     ("conv_silu", "sm_80", "cp_async4"),
@@ -49,7 +50,7 @@ OTHERS: dict[str, Values] = {
     "arch": lambda v: ["sm_80" if v == "sm_90a" else "sm_90a"],
     "tensorize": lambda v: [f"{v}x"],
     "mma": lambda _: ["wgmma", "mma.sync", "none"],
-    "loader": lambda _: ["tma", "cp_async", "register"],
+    "loader": lambda _: ["tma", "cp_async", "register", "padded"],
     "tile": lambda v: [
         [v[0] * 2, v[1], v[2]],
         [max(1, v[0] // 2), v[1], v[2]],

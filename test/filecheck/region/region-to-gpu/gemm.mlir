@@ -48,6 +48,16 @@
 // CHECK-NEXT:   gpu.copy %out to %out_tile window <0, 128>
 // CHECK-NEXT:   affine.apply affine_map<(d0) -> ((d0 + 128))> (%n0)
 // CHECK-NEXT:   gpu.copy %out_tile to %C[%m0, %{{.*}}] loader "tma"
+// Rows of any length are copied to whole panels first.
+// CHECK:      gpu.kernel @gemm_padded_A(%A: !gpu.global<[M, K], f16> = tensor 0, %copy: !gpu.global<[M, 64 * ((K + 63) floordiv 64)], f16> = workspace "gemm_padded_A", %M: index = symbol M, %K: index = symbol K) threads 256 {
+// CHECK-NEXT:   [[I:%.*]], [[J:%.*]] = gpu.tile_coordinates[%M, %K] tile <16, 256> raster "row" 1
+// CHECK-NEXT:   %x = gpu.fragment : !gpu.fragment<[16, 256], f16>
+// CHECK-NEXT:   gpu.copy %A{{.}}[[I]], [[J]]] to %x
+// CHECK-NEXT:   gpu.copy %x to %copy{{.}}[[I]], [[J]]]
+// CHECK-NEXT:   gpu.return
+// CHECK:      gpu.kernel @gemm_padded_B(
+// CHECK:      gpu.kernel @gemm_padded(%A: !gpu.global<[M, 64 * ((K + 63) floordiv 64)], f16> = workspace "gemm_padded_A", %B: !gpu.global<[N, 64 * ((K + 63) floordiv 64)], f16> = workspace "gemm_padded_B", %bias: !gpu.global<[N], f16> = tensor 2,
+// CHECK:        gpu.copy %A[%m0, %k0] to %A_tile loader "tma"
 // CHECK:      gpu.kernel @gemm_cp_async(
 // CHECK:      gpu.kernel @gemm_scalar(
 // CHECK:      gpu.dispatch (A: !gpu.global<[M, K], f16>, B: !gpu.global<[N, K], f16>, bias: !gpu.global<[N], f16> {role = "param"}) -> (C: !gpu.global<[M, N], f16>) {
@@ -57,6 +67,13 @@
 // CHECK-NEXT:   gpu.launch @gemm_tma_low when (K mod 8 == 0, N mod 8 == 0, -((M + 63) floordiv 64) * ((N + 127) floordiv 128) >= -132, K >= 1) align [16, 16, 16, 16] grid [(M + 63) floordiv 64, (N + 127) floordiv 128] persistent
 // CHECK-NEXT:   gpu.launch @gemm_tma_small when (K mod 8 == 0, N mod 8 == 0, -3 * ((((M + 127) floordiv 128) * ((N + 127) floordiv 128) + 131) floordiv 132) + 5 * ((((M + 127) floordiv 128) * ((N + 255) floordiv 256) + 131) floordiv 132) >= 1, K >= 1) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, (N + 127) floordiv 128] persistent
 // CHECK-NEXT:   gpu.launch @gemm_tma when (K mod 8 == 0, N mod 8 == 0, K >= 1) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, (N + 255) floordiv 256] persistent
+// CHECK-NEXT:   gpu.sequence @gemm_padded when ({{.*}} >= 256, K >= 1) align [2, 2, 2, 2] {
+// CHECK-NEXT:     gpu.workspace "gemm_padded_A" : !gpu.global<[M, 64 * ((K + 63) floordiv 64)], f16> copies tensor 0
+// CHECK-NEXT:     gpu.workspace "gemm_padded_B" : !gpu.global<[N, 64 * ((K + 63) floordiv 64)], f16> copies tensor 1
+// CHECK-NEXT:     gpu.launch @gemm_padded_A grid [(M + 15) floordiv 16, (K + 255) floordiv 256] fills "gemm_padded_A"
+// CHECK-NEXT:     gpu.launch @gemm_padded_B grid [(N + 15) floordiv 16, (K + 255) floordiv 256] fills "gemm_padded_B"
+// CHECK-NEXT:     gpu.launch @gemm_padded grid [(M + 127) floordiv 128, (N + 127) floordiv 128] persistent
+// CHECK-NEXT:   }
 // CHECK-NEXT:   gpu.launch @gemm_cp_async when (K mod 2 == 0, N mod 2 == 0) align [4, 4, 4, 4] grid [(M + 127) floordiv 128, (N + 127) floordiv 128]
 // CHECK-NEXT:   gpu.launch @gemm_scalar align [2, 2, 2, 2] grid [(M + 127) floordiv 128, (N + 127) floordiv 128]
 // CHECK-NEXT: }

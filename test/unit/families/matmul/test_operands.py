@@ -73,7 +73,11 @@ COMPUTED: dict[str, tuple[Callable[[], ModuleOp], str]] = {
     "infinities beyond the end": (inverse, "x"),
     "a number for each of k": (dropped, "x"),
 }
-SIZES = ({"B": 1, "M": 70, "N": 40, "K": 72}, {"B": 2, "M": 5, "N": 9, "K": 37})
+SIZES = (
+    {"B": 1, "M": 70, "N": 40, "K": 72},
+    {"B": 2, "M": 5, "N": 9, "K": 37},
+    {"B": 1, "M": 5, "N": 9, "K": 133},
+)
 
 
 lowered = partial(by_stages, fuse="legal")

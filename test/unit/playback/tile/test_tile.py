@@ -58,10 +58,9 @@ def test_every_step_of_the_tile_level_is_the_product(
     module = lowered(graph("f16", "nn", "bias relu"), arch, until)
     want = np.maximum(a.astype(np.float32) @ b.astype(np.float32) + bias.astype(np.float32), 0)
     values = {"M": m, "N": n, "K": k}
-    for launch in module.dispatch().launches():
-        if all(fact.holds(values) for fact in launch.when.data):
-            variant = launch.kernel.root_reference.data
-            (found,) = tile.run(module, [a, b, bias], values, variant)
+    for variant in module.dispatch().variants():
+        if all(fact.holds(values) for fact in variant.facts.data):
+            (found,) = tile.run(module, [a, b, bias], values, variant.variant_name)
             np.testing.assert_array_equal(found, want.astype(np.float16))
 
 

@@ -105,9 +105,8 @@ def test_it_runs_in_a_sequence_in_its_region_s_place(tmp_path: Path) -> None:
     for new, old in zip(by_hand, plain, strict=True):
         assert isinstance(new, SequenceOp) and isinstance(old, SequenceOp)
         assert new.variant_name == f"{old.variant_name}_by_hand"
-        assert [x.kernel_name for x in new.launches()][1:] == [
-            x.kernel_name for x in old.launches()
-        ][1:]
+        own = [x.kernel_name for x in old.launches() if not x.kernel_name.startswith("mlp_0_")]
+        assert [x.kernel_name for x in new.launches()][1:] == own
         assert new.launches()[0].kernel_name == "mlp_0_by_hand_128x64"
         assert {str(f) for f in new.when.data} >= {str(f) for f in old.when.data}
         assert {str(f) for f in new.when.data} >= {"K mod 8 == 0", "L mod 8 == 0", "K >= 1"}

@@ -1,0 +1,114 @@
+"""``region-to-gpu``: operands whose rows are copied to whole panels before a kernel reads them.
+
+The copy engine takes rows that begin at multiples of 16 bytes, and brings them at full speed where
+they begin at whole lines of the L2 cache.  A launch ahead of the kernel copies rows of any other
+length to a workspace, zeros behind each, and the kernel reads that.  Where rows are whole panels
+already, the host leaves the launch out (``gpu.workspace … copies``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.ir import Block, Region, SSAValue
+
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.gpu import kernel as gpu
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
+from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.padded import COPY_COLUMNS, COPY_ROWS, COPY_THREADS, panels
+from polyc.dialects.region import KernelOp
+from polyc.lowering.region_to_gpu.frame import global_type
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import INDEX, Emit
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A tensor of a region, of which a schedule's kernel reads a copy.
+
+    ``number``  its place in the signature
+    ``name``    of the copy, and of the kernel that makes it
+    ``tensor``  what the region calls it
+    ``rows``    the sizes of the tensor as the region sees it
+    ``kind``    the copy as the kernel sees it
+    """
+
+    number: int
+    name: str
+    tensor: str
+    rows: tuple[Dim, ...]
+    kind: GlobalType
+
+    @staticmethod
+    def of(region: KernelOp, plan: ScheduleOp, number: int) -> Padded:
+        """The copy of tensor ``number`` of the signature."""
+        names = [n.data for n in (*region.arg_names, *region.res_names)]
+        seen = global_type(region.seen[number])
+        dims = (*seen.dims[:-1], panels(seen.dims[-1]))
+        name = re.sub(r"\W", "_", f"{plan.kernel_name}_{names[number]}")
+        return Padded(
+            number, name, names[number], seen.dims, GlobalType.of(dims, seen.element_type)
+        )
+
+    @property
+    def matrix(self) -> tuple[Dim, Dim]:
+        """The rows of all axes but the last, and their length."""
+        return prod(self.rows[:-1], start=Dim.const(1)), self.rows[-1]
+
+    def kernel(self, region: KernelOp, source: BindAttr) -> gpu.KernelOp:
+        """The kernel that copies ``source``: a CTA has a tile of the rows.
+
+        What lies beside the tensor arrives as zeros, which are then the ends of the copy's rows.
+        """
+        rows, columns = self.matrix
+        element = self.kind.element_type
+        kinds = [
+            GlobalType.of((rows, columns), element),
+            GlobalType.of((rows, self.kind.dims[-1]), element),
+        ]
+        used = {name for size in (rows, columns) for name in size.symbols()}
+        symbols = [name for name in region.symbol_names if name in used]
+        block = Block(arg_types=[*kinds, *(INDEX for _ in symbols)])
+        tensor, copy, *values = block.args
+        for arg, name in zip(block.args, (self.tensor, "copy", *symbols), strict=True):
+            arg.name_hint = name
+        emit = Emit()
+        sizes = [emit.dim(size, symbols, values) for size in (rows, columns)]
+        place = tile.TileCoordinatesOp(sizes, [COPY_ROWS, COPY_COLUMNS], "row", 1)
+        emit.op(place)
+        at: Sequence[SSAValue] = place.coordinates
+        held = emit.value(tile.FragmentOp(FragmentType.of([COPY_ROWS, COPY_COLUMNS], element)), "x")
+        emit.op(tile.CopyOp(tile.CopyEnd(tensor, at), tile.CopyEnd(held)))
+        emit.op(tile.CopyOp(tile.CopyEnd(held), tile.CopyEnd(copy, at)))
+        emit.op(gpu.ReturnOp())
+        block.add_ops(emit.ops)
+        bindings = [source, BindAttr.workspace(self.name), *map(BindAttr.symbol, symbols)]
+        return located(gpu.KernelOp(self.name, bindings, COPY_THREADS, Region(block)), region)
+
+    def launch(self) -> LaunchOp:
+        """The launch of that kernel."""
+        rows, columns = self.matrix
+        grid = [rows.ceildiv(COPY_ROWS), columns.ceildiv(COPY_COLUMNS)]
+        return LaunchOp.of_sequence(self.name, grid, fills=self.name)
+
+    def workspace(self, source: BindAttr) -> WorkspaceOp:
+        """The memory of the copy."""
+        return WorkspaceOp(self.name, self.kind, copies=source)
+
+
+def sequence(launch: LaunchOp, copies: Iterable[Padded], sources: Sequence[BindAttr]) -> SequenceOp:
+    """The variant of a kernel that runs behind the copies that it reads."""
+    copies = list(copies)
+    workspaces = [one.workspace(sources[one.number]) for one in copies]
+    alone = LaunchOp.of_sequence(
+        launch.kernel_name, launch.grid.data, launch.persistent is not None
+    )
+    before = [one.launch() for one in copies]
+    parts = [*workspaces, *before, alone]
+    return SequenceOp(launch.kernel_name, launch.when, launch.align.data, parts)
