@@ -24,6 +24,7 @@ GPU_PASSES: tuple[str, ...] = (
     "gpu-bind-ifs",
     "gpu-pipeline-planning",
     "gpu-cache-hints",
+    "gpu-share-reads",
     "gpu-partial-lanes",
     "gpu-multi-version-buffers",
     "gpu-warp-specialize",

@@ -14,13 +14,14 @@ from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import ELEMENT_BYTES, PATTERN
 from polyc.dialects.plan.fields import Value, record_of
-from polyc.dialects.region.types import MemRefType
+from polyc.dialects.region.types import MemRefType, ValType
 from polyc.families.attention.recognise import StreamingAttention, find_attention
 from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
 from polyc.families.structure import check_group, check_reduction
 from polyc.poly.why_not import TMA_RANK
 from polyc.rewriting.notes import Note, show
+from polyc.rewriting.postorder import operands_of, reached
 
 MAX_FEATURES = 256
 """Wider heads leave a thread no registers for its part of the output."""
@@ -48,9 +49,10 @@ SIDE_BY_SIDE = 1024
 """Features of K and V that are walked at once: with 8192 keys 16 MB of an L2 cache of 50."""
 
 
-UNMASKED, PLAIN, BOUNDED, ANY = range(4)
+UNMASKED, PLAIN, BOUNDED, ALONG, ANY = range(5)
 """Scores: products times a number of all keys; with one bound of a query's keys; with any bounds;
-or made of other values too, such as masks that are read, or weights of which a part is kept."""
+made of other values too, of which one at most is a key's and the others are a query's or all keys'
+own; or of any values, such as masks that are read, or weights of which a part is kept."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +80,30 @@ class AttentionVariant:
 def kind_of(attention: StreamingAttention) -> int:
     """How much scores and weights ask for beside a product of a query and a key."""
     score = attention.score
-    if score.scale is None or score.gates or attention.kept:
+    if attention.kept:
         return ANY
+    if score.scale is None or score.gates:
+        return ALONG if reads_along(attention) else ANY
     if score.visible.everywhere:
         return UNMASKED
     return BOUNDED if score.visible.first_keys(1) else PLAIN
+
+
+def reads_along(attention: StreamingAttention) -> bool:
+    """Whether what scores are made of has one value of a key at most, and none of a key and query.
+
+    Threads keep those of a step's keys in registers (``gpu-share-reads``).
+    """
+    score = attention.score
+    products = attention.scores.result
+
+    def needs(value: SSAValue) -> Sequence[SSAValue]:
+        return () if value is products else operands_of(value)
+
+    made = reached([score.value, *score.gates], needs)
+    reads = [cast("ValType", v.type) for v in made if isinstance(v.owner, region.ReadOp)]
+    of_keys = [kind.labels for kind in reads if attention.n in kind.labels]
+    return len(of_keys) <= 1 and not any(attention.m in labels for labels in of_keys)
 
 
 _MMA_SYNC: Fields = {"mma": "mma.sync", "stages": 2}
@@ -124,6 +145,9 @@ _TMA = (
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 112]}, BOUNDED),
     AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 80]}, BOUNDED),
     AttentionVariant("tma", MAX_FEATURES, {**_WIDE, "tile": [128, 64]}, BOUNDED),
+    AttentionVariant("tma", 64, {**_THREE, "tile": [192, 96]}, ALONG),
+    AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 128]}, ALONG),
+    AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 80]}, ALONG),
     AttentionVariant("tma", 64, {**_WGMMA, "tile": [128, 96]}),
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 80]}),
     AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 48]}),

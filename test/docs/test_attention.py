@@ -10,6 +10,7 @@ import pytest
 
 from polyc.families.attention.recognise import CORE_STEP, FEATURE_STEP
 from polyc.families.attention.schedules import (
+    ALONG,
     ANY,
     BOUNDED,
     KEPT_FEATURES,
@@ -61,6 +62,7 @@ SCORES = {
     UNMASKED: "a scale, no mask of positions",
     PLAIN: "a scale, at most a last key",
     BOUNDED: "a scale, any mask of positions",
+    ALONG: "of one value a key, and of values a query has one of",
     ANY: "any",
 }
 
