@@ -10,11 +10,8 @@ from polyc.dialects.gpu.tile.schedule import BANDS, ONCE
 from polyc.dialects.plan import ScheduleOp
 from polyc.families.family import refuse_choice
 
-COLUMNS = 8
-"""Columns of an accumulator that four threads of a warp hold together: the least share of a CTA."""
-
-SPLITS = (2, 4, 8)
-"""CTAs of a cluster that may share the steps of a tile."""
+MOST_PARTS = 1024
+"""Parts of a tile's steps: more than twice what any chip has multiprocessors."""
 
 
 def check_reduction(label: str | None, plan: ScheduleOp) -> None:
@@ -68,25 +65,20 @@ def check_structure(plan: ScheduleOp, follows: bool) -> None:
 
 
 def check_split(plan: ScheduleOp) -> None:
-    """Refuse a ``split_k`` that a product's kernel does not have.
+    """Refuse a ``split_k`` that no contraction's kernel has.
 
     Raises PolycError ``UnsupportedPlan``.
     """
-    parts, columns = plan.integer("split_k"), plan.tile_sizes[1]
+    parts = plan.integer("split_k")
     if parts == 1:
         return
-    if plan.mma.data != "wgmma":
-        refuse_choice(plan, "split_k", "only kernels of wgmma have", "1")
     if plan.flag("persistent"):
         refuse_choice(plan, "split_k", "a persistent kernel does not have", "persistent false")
     if plan.integers("cluster") != (1, 1):
         refuse_choice(
             plan, "split_k", "takes the CTAs of a cluster for itself", "it with cluster [1, 1]"
         )
-    if parts not in SPLITS or columns % (COLUMNS * parts):
+    if parts > MOST_PARTS:
         refuse_choice(
-            plan,
-            "split_k",
-            f"does not share out {columns} columns by {COLUMNS}",
-            f"2, 4 or 8, of a tile of a multiple of {COLUMNS * parts} columns",
+            plan, "split_k", f"cuts the steps of a tile into {parts} parts", f"{MOST_PARTS} or less"
         )

@@ -385,14 +385,18 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     """
     kernel = gemm.kernel
     check_reduction(gemm.names, plan)
-    if (way := record_of(plan.algo_choice)["matmul"]) != "tiled":
+    way, parts = record_of(plan.algo_choice)["matmul"], plan.integer("split_k")
+    if way == "implicit_gemm":
         refuse_choice(plan, f"way of matmul ({way})", "belongs to convolutions", '"tiled"')
+    if way == "partial_sums" and parts == 1:
+        there = '"tiled", or a split_k of 2 or more'
+        refuse_choice(plan, f"way of matmul ({way})", "adds sums of parts, and there is 1", there)
     check_split(plan)
     check_structure(plan, bool(gemm.follow))
     known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
     columns = plan.tile_sizes[1] * plan.integers("cluster")[1]
     whole = Assumption(-gemm.size(gemm.n) + columns, ">=")
-    if gemm.follow and not holds_always(whole, known, kernel.symbol_names):
+    if gemm.follow and not plan.stores_sums and not holds_always(whole, known, kernel.symbol_names):
         raise bad_plan(
             plan,
             f"has {columns} columns in a tile, with those beside it in its cluster, and rows of "

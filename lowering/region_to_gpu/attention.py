@@ -52,13 +52,18 @@ class AttentionLowering:
     def check_form(self, plan: ScheduleOp) -> None:
         """A streaming softmax is built as it is."""
 
-    def launch(self, plan: ScheduleOp) -> LaunchOp:
+    def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
         grid = Tiles(self.attention, plan).grid
         align = alignments(self.kernel, plan)
-        return LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))
+        return [LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))]
 
-    def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        return AttentionBuilder(self.attention, plan).build(bindings)
+    def spaces(self, plan: ScheduleOp) -> list[GlobalType]:
+        return []
+
+    def build(
+        self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
+    ) -> list[gpu.KernelOp]:
+        return [AttentionBuilder(self.attention, plan).build(bindings)]
 
 
 LOWERING = AttentionLowering

@@ -14,7 +14,7 @@ from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import tile
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
-from polyc.families.structure import COLUMNS
+from polyc.dialects.plan.resources import SHARED_COLUMNS as COLUMNS
 from polyc.passes.pipeline import build
 from polyc.passes.support.plan.estimate import estimate
 from polyc.playback.gpu.simulate import MULTIPROCESSORS, gpu_module_of, simulate
