@@ -46,13 +46,13 @@ def check_structure(plan: ScheduleOp, follows: bool) -> None:
     rows, columns = plan.integers("cluster")
     persistent, pingpong = plan.flag("persistent"), plan.flag("pingpong")
     roles = persistent and plan.loader.data == "tma"
-    by_rows = f"[{rows}, 1], neighbours along the rows"
     alone = "[1, 1], or a persistent kernel that loads by tma"
     shared = rows == 1 and not persistent and plan.integer("split_k") == 1
+    grouped = plan.mma.data == "wgmma"
     for field, taken, there in (
-        ("cluster", columns != 1 and not follows, by_rows),
         ("cluster", columns != 1 and not shared, f"[1, {columns}] and persistent false"),
-        ("multicast", columns != 1 and plan.flag("multicast"), "false"),
+        ("cluster", columns != 1 and not (grouped or follows), "[1, 1], or a kernel of wgmma"),
+        ("multicast", columns != 1 and plan.flag("multicast") and not grouped, "false"),
         ("cluster", rows != 1 and not roles, alone),
         ("pingpong", pingpong and not roles, "false, or a persistent kernel that loads by tma"),
         ("pingpong", pingpong and (rows, columns) != (1, 1), "cluster [1, 1]"),

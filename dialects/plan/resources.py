@@ -55,6 +55,11 @@ class ScheduleResources(Schedule):
         return not clustered or record_of(self.algo_choice).get("matmul") == "partial_sums"
 
     @property
+    def kernel_names(self) -> list[str]:
+        """The names of the kernels that the schedule becomes, in their order."""
+        return [self.kernel_name, *([f"{self.kernel_name}_sum"] if self.stores_sums else [])]
+
+    @property
     def cluster_blocks(self) -> int:
         """The blocks of a cluster: with neighbouring tiles, or parts of one."""
         parts = 1 if self.stores_sums else self.integer("split_k")

@@ -26,7 +26,6 @@ from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType, SharedT
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType
-from polyc.lowering.region_to_gpu.frame import sum_name
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid, blocks_of
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.partial_sums import PART, PartialSums, adding, parted
@@ -86,9 +85,8 @@ class ContractedLowering(Walked):
         (one,) = super().launches(plan)
         if not plan.stores_sums:
             return [one]
-        first, second = (blocks_of([grid]) for grid in self._two(plan))
-        made = LaunchOp(plan.kernel_name, plan.when, one.align.data, first)
-        return [made, LaunchOp(sum_name(plan), plan.when, one.align.data, second)]
+        both = zip(plan.kernel_names, self._two(plan), strict=True)
+        return [LaunchOp(n, plan.when, one.align.data, blocks_of([grid])) for n, grid in both]
 
     def _two(self, plan: ScheduleOp) -> tuple[Grid, Grid]:
         """The grids of both kernels."""

@@ -135,7 +135,7 @@ class Frame:
             if not self._tensors[number].uses.get_length():
                 self.block.erase_arg(self._tensors[number])
         kernel = gpu.KernelOp(
-            plan.kernel_name if adding is None else sum_name(plan),
+            plan.kernel_names[0 if adding is None else 1],
             [bound[arg] for arg in self.block.args],
             adding or plan.threads(),
             Region(self.block),
@@ -144,11 +144,6 @@ class Frame:
         if adding is None and (split := plan.integers("registers")):
             kernel.registers = IntsAttr(tuple(split))
         return located(kernel, self.kernel)
-
-
-def sum_name(plan: ScheduleOp) -> str:
-    """The name of the kernel that adds what a schedule's first one left."""
-    return f"{plan.kernel_name}_sum"
 
 
 def check_whole(kernel: KernelOp, plan: ScheduleOp) -> None:

@@ -120,8 +120,9 @@ class Matrices(Contracted):
             place = [
                 self.coordinate(start, *one) for one in zip(side.axes, side.first, strict=True)
             ]
-            # The CTAs of a cluster lie along the rows, and share what has none.
-            multicast = plan.flag("multicast") and gemm.m not in side.axes
+            # The CTAs of a cluster lie along the rows or the columns, and share what has none.
+            along_axis = gemm.m if plan.integers("cluster")[0] > 1 else gemm.n
+            multicast = plan.flag("multicast") and along_axis not in side.axes
             view = tile.CopyView(axes=along(side.along, len(side.axes)))
             travel = tile.CopyTravel(plan.loader.data, multicast)
             self.take(side.factor, place, target, view, travel)
