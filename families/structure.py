@@ -8,6 +8,7 @@ from __future__ import annotations
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.tile.schedule import BANDS, ONCE
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.resources import SHARED_COLUMNS
 from polyc.families.family import refuse_choice
 
 MOST_PARTS = 1024
@@ -81,4 +82,12 @@ def check_split(plan: ScheduleOp) -> None:
     if parts > MOST_PARTS:
         refuse_choice(
             plan, "split_k", f"cuts the steps of a tile into {parts} parts", f"{MOST_PARTS} or less"
+        )
+    if plan.pattern == "matmul" and not (plan.stores_sums or plan.clusters_parts):
+        refuse_choice(
+            plan,
+            "split_k",
+            "no cluster has: one of 2, 4 or 8 CTAs of wgmma shares out a tile's columns by "
+            f"{SHARED_COLUMNS}",
+            'algo_choice {"matmul": "partial_sums"}',
         )

@@ -43,16 +43,20 @@ class ScheduleResources(Schedule):
         return self.target.warp * (m // wm) * (n // wn)
 
     @property
-    def stores_sums(self) -> bool:
-        """Whether the parts of a tile's steps are summed through memory, where a second kernel
-        adds them: those of a product that says so, or that no cluster can bring together.
-        """
+    def clusters_parts(self) -> bool:
+        """Whether the CTAs of a cluster can have the parts of a product's tile."""
         parts = self.integer("split_k")
-        if parts == 1 or self.pattern not in ("matmul", "conv"):
-            return False
         shares = self.tile_sizes[1] % (SHARED_COLUMNS * parts) == 0 and parts in CLUSTERED
-        clustered = shares and self.mma.data == "wgmma" and self.pattern == "matmul"
-        return not clustered or record_of(self.algo_choice).get("matmul") == "partial_sums"
+        return shares and self.mma.data == "wgmma" and self.pattern == "matmul"
+
+    @property
+    def stores_sums(self) -> bool:
+        """Whether the sums of a tile's parts go through memory, where a second kernel adds them:
+        those of a product that says so, and of a convolution.
+        """
+        parts, pattern = self.integer("split_k"), self.pattern
+        summed = record_of(self.algo_choice).get("matmul") == "partial_sums"
+        return parts > 1 and (summed or pattern == "conv")
 
     @property
     def kernel_names(self) -> list[str]:

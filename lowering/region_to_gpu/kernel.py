@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from polyc.dialects.gpu import kernel as gpu

@@ -77,6 +77,11 @@ REFUSED: dict[str, tuple[Check, dict[str, Value], str]] = {
     "group": (check_group, {"raster": "column", "group": 4}, "is 4 for the raster 'column'; use 1"),
     "reduction": (lambda op: check_reduction("sum", op), {}, "the region reduces 'sum'"),
     "split too far": (check_split, {"split_k": 1025}, "into 1025 parts; use 1024 or less"),
+    "split of no cluster": (
+        check_split,
+        {"split_k": 3, "algo_choice": {"matmul": "tiled"}},
+        'use algo_choice {"matmul": "partial_sums"}',
+    ),
     "split walks": (check_split, {"split_k": 2, "persistent": True}, "persistent kernel does not"),
     "split cluster": (check_split, {"split_k": 2, "cluster": [2, 1]}, "CTAs of a cluster for"),
     "cluster of both": (alone, {"cluster": [2, 2]}, "use [1, 2] and persistent false"),

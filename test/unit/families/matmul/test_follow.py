@@ -21,7 +21,7 @@ from polyc.runtime import nvrtc
 from polyc.test.support.follow_programs import PROGRAMS, gate, heads
 from polyc.test.support.gpu_text import find, only
 from polyc.test.support.sketch import Sketch
-from polyc.test.support.split_programs import plain, run, split, written
+from polyc.test.support.split_programs import run, split, written
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
