@@ -291,16 +291,18 @@ def sequences(graph: GraphOp, scheduled: Sequence[Scheduled], places: Places) ->
         chosen = [own[i] for own, i in zip(plans, numbers, strict=True)]
         facts = dict.fromkeys(fact for plan in chosen for fact in plan.when.data)
         align = [1] * (len(graph.ins) + len(graph.outs))
-        ops: list[Operation] = [WorkspaceOp(n, t) for n, t in places.workspaces.items()]
+        spaces: list[Operation] = [WorkspaceOp(n, t) for n, t in places.workspaces.items()]
+        steps: list[Operation] = []
         for one, plan in zip(scheduled, chosen, strict=True):
             bound = places.bindings(one.kernel)
             aligned = one.lowering.launches(plan)[0].align.data
             for binding, wanted in zip(bound, aligned, strict=True):
                 if (index := binding.tensor_index) is not None:
                     align[index] = max(align[index], wanted)
-            ops += one.workspaces(plan)
-            ops += [located(made, plan) for made in one.steps(plan)]
+            spaces += one.workspaces(plan)
+            steps += [located(made, plan) for made in one.steps(plan)]
         label = f"{graph.sym_name.data}_{name}"
+        ops = [*spaces, *steps]
         found.append(SequenceOp(label, AssumptionsAttr(tuple(facts)), align, ops))
     return found
 

@@ -18,7 +18,7 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
-from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
+from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType, SharedType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN
 from polyc.dialects.plan.fields import record_of

@@ -424,7 +424,7 @@ def test_a_condition_over_a_stranger_is_refused() -> None:
 
 
 NOT_BUILT = {
-    "cluster": ("cluster = [1, 1]", "cluster = [1, 2]", "[1, 1], neighbours along the rows"),
+    "cluster": ("cluster = [1, 1]", "cluster = [1, 2]", "[1, 2] and persistent false"),
 }
 
 
