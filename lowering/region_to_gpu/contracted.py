@@ -77,6 +77,11 @@ class ContractedLowering(Walked):
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Contracted:
         """What builds the kernel of a schedule, or the one that ``adds``."""
 
+    @property
+    def reduces_rows(self) -> bool:
+        """Whether rows of the output are reduced after its sums."""
+        return False
+
     @abstractmethod
     def width(self, plan: ScheduleOp) -> int:
         """Columns of the tiles of the kernel that adds."""
@@ -91,7 +96,8 @@ class ContractedLowering(Walked):
     def _two(self, plan: ScheduleOp) -> tuple[Grid, Grid]:
         """The grids of both kernels."""
         (grid,) = self.grids(plan)
-        return parted(grid, plan.integer("split_k")), adding(grid, self.width(plan))
+        parts = plan.integer("split_k")
+        return parted(grid, parts), adding(grid, self.width(plan), parts, self.reduces_rows)
 
     def spaces(self, plan: ScheduleOp) -> list[GlobalType]:
         """The sums of each product's parts."""

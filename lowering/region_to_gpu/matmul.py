@@ -57,6 +57,10 @@ class GemmLowering(ContractedLowering):
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Matrices:
         return Matrices(self.gemm, plan, grids, adds)
 
+    @property
+    def reduces_rows(self) -> bool:
+        return bool(self.gemm.follow)
+
     def width(self, plan: ScheduleOp) -> int:
         """A warp's; of rows that are reduced all."""
         whole = width_of(self.kernel, self.gemm.size(self.gemm.n)) if self.gemm.follow else None

@@ -187,7 +187,8 @@ def estimate(
         # the end, where a peer fills it); and those that compute before and after they fill a part
         # of the output that is stored by TMA.  A cluster that shares a tile meets at its beginning,
         # and consumers before they send word of their sums.
-        barriers=warps * (ctas * (2 if sharing * blocks.across > 1 else 1) if tma else steps + ahead)
+        barriers=warps
+        * (ctas * (2 if sharing * blocks.across > 1 else 1) if tma else steps + ahead)
         + (0 if staged is None else outputs * (tile[gemm.n] // staged[1]) * 2 * 4 * consumers)
         + meetings * ctas * (warps + 4 * consumers)
         + ctas * followed.barriers

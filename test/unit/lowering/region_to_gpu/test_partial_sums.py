@@ -90,6 +90,12 @@ CASES: dict[str, Case] = {
         "sm_90a",
         {"M": 9, "N": 72, "K": 2376},
     ),
+    "rows of many parts": (
+        lambda: normed(40),
+        grouped(MANY + 5, when=DEEP),
+        "sm_90a",
+        {"M": 6, "K": 2376},
+    ),
     "fewer steps than parts": (residual, grouped(5), "sm_90a", {"M": 17, "N": 24, "K": 136}),
     "an output in f32": (across, grouped(2), "sm_90a", {"M": 70, "N": 56, "K": 456}),
     "a batch": (batched, grouped(3), "sm_90a", {"B": 3, "M": 45, "N": 72, "K": 200}),
@@ -174,7 +180,13 @@ def test_the_tiles_of_both_kernels_mean_the_same(name: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "name",
-    ["a cluster's number", "two products", "a softmax", "vectors of 16 bytes", "a convolution"],
+    [
+        "more than are added at once",
+        "two products",
+        "a softmax",
+        "vectors of 16 bytes",
+        "a convolution",
+    ],
 )
 def test_nothing_spills(name: str, tmp_path: Path) -> None:
     module = only(of_plan(name, "gpu", tmp_path), GpuModule)
@@ -208,7 +220,9 @@ def test_grids_have_parts_outermost_and_narrow_rows() -> None:
     grid = Grid((Axis("m", dim("M"), 64), Axis("n", dim("N"), 128)))
     blocks = [str(size) for size in parted(grid, 7).blocks()]
     assert blocks == ["7", "(M + 63) floordiv 64", "(N + 127) floordiv 128"]
-    assert [axis.tile for axis in adding(grid, 32).axes] == [4, 32]
+    assert [axis.tile for axis in adding(grid, 32, MANY).axes] == [4, 32]
+    assert [axis.tile for axis in adding(grid, 32, MANY + 1).axes] == [1, 32]
+    assert [axis.tile for axis in adding(grid, 256, MANY + 1, reduced=True).axes] == [4, 256]
     assert str(PartialSums.kind(grid, 7)) == "!gpu.global<[7, M, N], f32>"
 
 
