@@ -106,7 +106,8 @@ def race_shape(torch: Any, shape: Shape, archs: Sequence[str], rounds: int) -> l
         a, b, out = sets[i % copies]
         torch.mm(a, b, out=out)
 
-    racers, traits = [race.Contestant("torch.mm", peer)], [{}]
+    racers = [race.Contestant("torch.mm", peer)]
+    traits: list[dict[str, Any]] = [{}]
     a, b, out = sets[0]
     right = a.float() @ b.float()
     for arch in archs:

@@ -279,8 +279,8 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
     if gemm.lhs.factor.is_computed and chosen["mma"] == "mma.sync":
         columns = cast("list[int]", chosen["tile"])[1]
         chosen |= {"warp_tile": [ROWS_OF_REGISTERS, columns], "fragment_buffers": 1}
-    way = {"algo_choice": {"matmul": "tiled"}, **chosen}["algo_choice"]
-    chosen |= {"arch": arch, "tensorize": gemm.names, "algo_choice": way}
+    tiled: Record = {"matmul": "tiled"}
+    chosen = {"algo_choice": tiled, **chosen, "arch": arch, "tensorize": gemm.names}
     return {**chosen, **restated(gemm, chosen)}
 
 

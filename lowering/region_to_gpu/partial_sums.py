@@ -111,7 +111,7 @@ class PartialSums:
     ) -> None:
         """Add one part to each element, or, where rows are ``apart``, to each row its own."""
         block = Block(arg_types=[f32, f32])
-        more = arith.AddfOp(*block.args)
+        more = arith.AddfOp(block.args[0], block.args[1])
         block.add_ops([more, tile.YieldOp([more.result])])
         own = AffineMap(2, len(at) + 1, (affine_dim(0), affine_dim(1)))
         maps = [self._place(len(at), apart), own]

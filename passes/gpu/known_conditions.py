@@ -92,8 +92,9 @@ class TakeOneStep(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
-        flow = tile.RingAcquireOp | tile.RingWaitOp
-        rings = [o.ring for o in op.body.walk() if isinstance(o, flow)]
+        rings = [
+            o.ring for o in op.body.walk() if isinstance(o, tile.RingAcquireOp | tile.RingWaitOp)
+        ]
         if op.results or not rings or any(map(_is_released, rings)) or _has_second(op):
             return
         there, forms = arith.CmpiOp(op.lb, op.ub, "slt"), Forms()

@@ -79,7 +79,7 @@ def scaled() -> ModuleOp:
 
 
 IMAGES = {"N": 2, "H": 5, "W": 4, "C": 24, "F": 72}
-CONV = {"split_k": 5, "persistent": False, "registers": [], "stages": 2}
+CONV: dict[str, Any] = {"split_k": 5, "persistent": False, "registers": [], "stages": 2}
 Case = tuple[Callable[[], ModuleOp], dict[str, Any], str, dict[str, int]]
 CASES: dict[str, Case] = {
     "three parts": (plain, grouped(3), "sm_90a", {"M": 70, "N": 136, "K": 328}),
@@ -154,8 +154,9 @@ def test_two_launches_compute_what_one_means(name: str, tmp_path: Path) -> None:
     first = simulate(kernels, inputs, sizes, variant.variant_name)
     assert not first.findings
     assert_agree(first.outputs, meant(module, inputs, sizes), name)
-    other = {"schedule": "random", "seed": 3, "completion": "random"}
-    second = simulate(kernels, inputs, sizes, variant.variant_name, **other)
+    second = simulate(
+        kernels, inputs, sizes, variant.variant_name, "random", seed=3, completion="random"
+    )
     assert not second.findings
     assert [a.tobytes() for a in first.outputs] == [b.tobytes() for b in second.outputs]
 
