@@ -43,7 +43,9 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
                 work.steps += -(-prod(values.extents[a] for a in reduce.labels) // depth)
         padded = _padding(values, reduce, {**tile, **_heads(values, plan, reduce)})
         padded *= _uneven(values, reduce, plan) * _channels(values, reduce, plan)
-        if parts > 1:
+        if plan.stores_sums:
+            work.summed += parts * values.points(values.own(reduce.result)) * SUM_BYTES
+        elif parts > 1:
             work.exchanged += parts * values.points(values.own(reduce.result)) * SUM_BYTES
         if attention and reduce.label in named:
             keys = values.own(reduce.result) - set(tile)

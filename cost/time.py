@@ -185,6 +185,8 @@ def launch_time(work: Work, device: Device, name: str, variant: str, mma: str) -
     if work.exchanged:
         # Sums go to the block that adds them up, and word of it follows them.
         after += work.exchanged / (device.exchange * waves) + 2 * device.latency
+    if work.summed:
+        after += work.summed / device.sums + device.behind
     if together == 1 and not work.flops:
         after += waiting
     return Time(

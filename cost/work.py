@@ -45,6 +45,7 @@ class Work:
     ``cache``       bytes between L2 and SMs
     ``reads``       bytes that an epilogue reads beside the accumulator
     ``exchanged``   bytes that the blocks of clusters store into each other's shared memory
+    ``summed``      bytes of sums that one kernel stores and a second one adds
     ``stalls``      steps of a block of which each waits for ``stalled`` bytes beside its products
     ``steps``       steps of a thread of which each waits for its loads, one after another
     ``blocks``      blocks that the plan has; ``threads`` of each
@@ -61,6 +62,7 @@ class Work:
     cache: float = 0.0
     reads: float = 0.0
     exchanged: float = 0.0
+    summed: float = 0.0
     again: float = 0.0
     stalls: float = 0.0
     stalled: float = 0.0

@@ -23,6 +23,9 @@ from polyc.families.facts import (
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
 from polyc.families.matmul.follow import MOST_HELD, WIDTHS, width_of
+from polyc.families.matmul.partial_sums import Parts, parted
+from polyc.families.matmul.partial_sums import facts as part_facts
+from polyc.families.matmul.partial_sums import fields as part_fields
 from polyc.families.matmul.recognise import Contraction, MatrixOperand, find_contraction
 from polyc.families.matmul.split import facts as split_facts
 from polyc.families.matmul.split import named, splits, tiles_of
@@ -236,7 +239,9 @@ def conditions(
         tiles = prod(tiles_of(gemm, rows, columns), start=Dim.const(1))
         facts.append(Assumption(-tiles + ARCHS[arch].multiprocessors, ">="))
     if (parts := cast("int", variant.fields.get("split_k", 1))) > 1:
-        facts += split_facts(gemm, tile, parts, arch)
+        own = Parts(rows, columns, parts)
+        summed = "algo_choice" in variant.fields
+        facts += part_facts(gemm, own, arch) if summed else split_facts(gemm, tile, parts, arch)
     if variant.larger is not None:
         facts.append(fills_better(gemm, (rows, columns), variant.larger, ARCHS[arch]))
     if variant.fields.get("loader") == "tma":
@@ -274,7 +279,8 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
     if gemm.lhs.factor.is_computed and chosen["mma"] == "mma.sync":
         columns = cast("list[int]", chosen["tile"])[1]
         chosen |= {"warp_tile": [ROWS_OF_REGISTERS, columns], "fragment_buffers": 1}
-    chosen |= {"arch": arch, "tensorize": gemm.names, "algo_choice": {"matmul": "tiled"}}
+    tiled: Record = {"matmul": "tiled"}
+    chosen = {"algo_choice": tiled, **chosen, "arch": arch, "tensorize": gemm.names}
     return {**chosen, **restated(gemm, chosen)}
 
 
@@ -335,6 +341,21 @@ def is_crowded(gemm: Contraction, arch: str) -> bool:
     return held + gemm.lhs.factor.is_computed > 1
 
 
+def in_parts(gemm: Contraction, arch: str) -> list[MatmulVariant]:
+    """The variants that store sums of parts, by the widest loads that sizes allow."""
+    for base in {variant.multiple: variant for variant in VARIANTS[arch]}.values():
+        found = [
+            MatmulVariant(
+                f"{base.name}_{own.name}", base.multiple, part_fields(gemm, own, base.fields, arch)
+            )
+            for own in parted(gemm, arch)
+        ]
+        found = [one for one in found if conditions(gemm, one, arch) is not None]
+        if found or gemm.kernel.symbol_names:
+            return found
+    return []
+
+
 def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The variants whose registers suffice; without the larger tile a smaller one is for all.
 
@@ -342,8 +363,11 @@ def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     the chip idle.
     """
     few = [
-        MatmulVariant(name, 8, {**_WGMMA, **split.fields()})
-        for name, split in named(splits(gemm, arch)).items()
+        *in_parts(gemm, arch),
+        *(
+            MatmulVariant(name, 8, {**_WGMMA, **split.fields()})
+            for name, split in named(splits(gemm, arch)).items()
+        ),
     ]
     if gemm.beside:
         return [*few, *PAIRS[arch]]
@@ -372,6 +396,8 @@ def schedules(gemm: Contraction, arch: str) -> list[ScheduleOp]:
             continue
         fields = schedule_fields(gemm, arch, variant)
         found.append(fitted(kernel.sym_name.data, variant.name, fields, when))
+        if "algo_choice" in variant.fields:
+            continue  # The model of time says whether it stays.
         if not when and pointers_promised(kernel, variant.multiple):
             break
     return found
@@ -385,14 +411,18 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     """
     kernel = gemm.kernel
     check_reduction(gemm.names, plan)
-    if (way := record_of(plan.algo_choice)["matmul"]) != "tiled":
+    way, parts = record_of(plan.algo_choice)["matmul"], plan.integer("split_k")
+    if way == "implicit_gemm":
         refuse_choice(plan, f"way of matmul ({way})", "belongs to convolutions", '"tiled"')
+    if way == "partial_sums" and parts == 1:
+        there = '"tiled", or a split_k of 2 or more'
+        refuse_choice(plan, f"way of matmul ({way})", "adds sums of parts, and there is 1", there)
     check_split(plan)
     check_structure(plan, bool(gemm.follow))
     known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
     columns = plan.tile_sizes[1] * plan.integers("cluster")[1]
     whole = Assumption(-gemm.size(gemm.n) + columns, ">=")
-    if gemm.follow and not holds_always(whole, known, kernel.symbol_names):
+    if gemm.follow and not plan.stores_sums and not holds_always(whole, known, kernel.symbol_names):
         raise bad_plan(
             plan,
             f"has {columns} columns in a tile, with those beside it in its cluster, and rows of "

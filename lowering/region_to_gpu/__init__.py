@@ -7,7 +7,7 @@ its ``algo_choice`` names.  The schedules' conditions become the dispatch.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
@@ -47,15 +47,32 @@ def lowering_of(family: Family[Any], found: object) -> Lowering:
     return builder.LOWERING(found)
 
 
+class Labels:
+    """Names of a module's workspaces, each there once; ``taken`` are already."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def free(self, name: str) -> str:
+        """``name`` as a workspace may be called, and nothing else is."""
+        label = re.sub(r"\W", "_", name)
+        while label in self._taken:
+            label += "_"
+        self._taken.add(label)
+        return label
+
+
 @dataclass(frozen=True)
 class Scheduled:
     """A region, as its family sees it, and its schedules, all for one architecture."""
 
     lowering: Lowering
     plans: Sequence[ScheduleOp]
+    names: Mapping[ScheduleOp, Sequence[str]]
+    """Of each schedule, those of the workspaces between its kernels."""
 
     @staticmethod
-    def of(op: KernelOp) -> Scheduled:
+    def of(op: KernelOp, labels: Labels) -> Scheduled:
         """Raises PolycError where the schedules are none, are of several architectures or
         families, or speak of what the region does not have.
         """
@@ -92,7 +109,11 @@ class Scheduled:
             except PolycError as error:
                 raise error.located(plan) from None
             _built_from(plan, lowering).check_form(plan)
-        return Scheduled(lowering, plans)
+        names = {
+            plan: [labels.free(f"{plan.kernel_name}_sums") for _ in lowering.spaces(plan)]
+            for plan in plans
+        }
+        return Scheduled(lowering, plans, names)
 
     @property
     def kernel(self) -> KernelOp:
@@ -103,12 +124,37 @@ class Scheduled:
         return self.plans[0].arch.data
 
     def kernels(self, bindings: Sequence[BindAttr]) -> list[Operation]:
-        """A kernel a schedule, of its form of the region where it has one."""
-        return [_built_from(p, self.lowering).build(p, bindings) for p in self.plans]
+        """The kernels of each schedule, of its form of the region where it has one."""
+        found: list[Operation] = []
+        for plan in self.plans:
+            spaces = [BindAttr.workspace(name) for name in self.names[plan]]
+            found += _built_from(plan, self.lowering).build(plan, bindings, spaces)
+        return found
 
-    def launches(self) -> list[LaunchOp]:
-        """The launch of each of them."""
-        return [located(self.lowering.launch(p), p) for p in self.plans]
+    def launches(self) -> list[LaunchOp | SequenceOp]:
+        """What runs each of them: one launch, or a sequence."""
+        return [located(self.variant(plan), plan) for plan in self.plans]
+
+    def variant(self, plan: ScheduleOp) -> LaunchOp | SequenceOp:
+        """What runs a schedule's kernels."""
+        first, *rest = self.lowering.launches(plan)
+        if not rest:
+            return first
+        made = [located(one, plan) for one in self.steps(plan)]
+        ops = [*self.workspaces(plan), *made]
+        return SequenceOp(plan.kernel_name, plan.when, first.align.data, ops)
+
+    def workspaces(self, plan: ScheduleOp) -> list[WorkspaceOp]:
+        """What lies between a schedule's kernels."""
+        kinds = self.lowering.spaces(plan)
+        return [WorkspaceOp(*one) for one in zip(self.names[plan], kinds, strict=True)]
+
+    def steps(self, plan: ScheduleOp) -> list[LaunchOp]:
+        """The launches of a schedule's kernels in a sequence."""
+        return [
+            LaunchOp.of_sequence(one.kernel_name, one.grid.data, one.persistent is not None)
+            for one in self.lowering.launches(plan)
+        ]
 
 
 def _built_from(plan: ScheduleOp, region: Lowering) -> Lowering:
@@ -144,7 +190,7 @@ class LowerRegion(RewritePattern):
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
         if is_form(op):
             return
-        scheduled = Scheduled.of(op)
+        scheduled = Scheduled.of(op, Labels())
         tensors = op.tensors
         dispatch = gpu.DispatchOp(
             [n.data for n in (*op.arg_names, *op.res_names)],
@@ -178,7 +224,8 @@ class LowerGraph(RewritePattern):
     def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
         kernels = op.kernels()
         places = Places.of(op)
-        scheduled = [Scheduled.of(kernel) for kernel in kernels]
+        labels = Labels(places.workspaces)
+        scheduled = [Scheduled.of(kernel, labels) for kernel in kernels]
         built: list[Operation] = []
         for one in scheduled:
             built += one.kernels(places.bindings(one.kernel))
@@ -217,14 +264,13 @@ class Places:
             if (where := ends(edge)) is not None:
                 found[where] = BindAttr.tensor(i)
         workspaces: dict[str, GlobalType] = {}
+        labels = Labels()
         for kernel in graph.kernels():
             outs = kernel.tensors[len(kernel.ins) :]
             for name, kind in zip(kernel.res_names, outs, strict=True):
                 where = (kernel.sym_name.data, name.data)
                 if where not in found:
-                    label = re.sub(r"\W", "_", name.data)
-                    while label in workspaces:
-                        label += "_"
+                    label = labels.free(name.data)
                     workspaces[label] = global_type(kind)
                     found[where] = BindAttr.workspace(label)
         return Places(graph, found, workspaces)
@@ -245,17 +291,18 @@ def sequences(graph: GraphOp, scheduled: Sequence[Scheduled], places: Places) ->
         chosen = [own[i] for own, i in zip(plans, numbers, strict=True)]
         facts = dict.fromkeys(fact for plan in chosen for fact in plan.when.data)
         align = [1] * (len(graph.ins) + len(graph.outs))
-        ops: list[Operation] = [WorkspaceOp(n, t) for n, t in places.workspaces.items()]
+        spaces: list[Operation] = [WorkspaceOp(n, t) for n, t in places.workspaces.items()]
+        steps: list[Operation] = []
         for one, plan in zip(scheduled, chosen, strict=True):
-            alone = one.lowering.launch(plan)
             bound = places.bindings(one.kernel)
-            for binding, wanted in zip(bound, alone.align.data, strict=True):
+            aligned = one.lowering.launches(plan)[0].align.data
+            for binding, wanted in zip(bound, aligned, strict=True):
                 if (index := binding.tensor_index) is not None:
                     align[index] = max(align[index], wanted)
-            grid, persistent = alone.grid.data, alone.persistent is not None
-            made = LaunchOp.of_sequence(plan.kernel_name, grid, persistent)
-            ops.append(located(made, plan))
+            spaces += one.workspaces(plan)
+            steps += [located(made, plan) for made in one.steps(plan)]
         label = f"{graph.sym_name.data}_{name}"
+        ops = [*spaces, *steps]
         found.append(SequenceOp(label, AssumptionsAttr(tuple(facts)), align, ops))
     return found
 

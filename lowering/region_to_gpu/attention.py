@@ -18,7 +18,7 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
-from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
+from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType, SharedType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN
 from polyc.dialects.plan.fields import record_of
@@ -52,13 +52,18 @@ class AttentionLowering:
     def check_form(self, plan: ScheduleOp) -> None:
         """A streaming softmax is built as it is."""
 
-    def launch(self, plan: ScheduleOp) -> LaunchOp:
+    def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
         grid = Tiles(self.attention, plan).grid
         align = alignments(self.kernel, plan)
-        return LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))
+        return [LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))]
 
-    def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        return AttentionBuilder(self.attention, plan).build(bindings)
+    def spaces(self, plan: ScheduleOp) -> list[GlobalType]:
+        return []
+
+    def build(
+        self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
+    ) -> list[gpu.KernelOp]:
+        return [AttentionBuilder(self.attention, plan).build(bindings)]
 
 
 LOWERING = AttentionLowering

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from math import prod
 
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -18,7 +17,7 @@ from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr
+from polyc.dialects.gpu.types import BindAttr, GlobalType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.lowering.region_to_gpu.frame import Frame, alignments, check_whole
@@ -47,15 +46,21 @@ class Walked(ABC):
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> Builder:
         """What builds the kernel of a schedule."""
 
-    def launch(self, plan: ScheduleOp) -> LaunchOp:
+    def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
         """When and how wide to run the kernel of a schedule."""
         align, persistent = alignments(self.kernel, plan), plan.flag("persistent")
         grid = blocks_of(self.grids(plan))
-        return LaunchOp(plan.kernel_name, plan.when, align, grid, persistent)
+        return [LaunchOp(plan.kernel_name, plan.when, align, grid, persistent)]
 
-    def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+    def spaces(self, plan: ScheduleOp) -> list[GlobalType]:
+        """One kernel needs none."""
+        return []
+
+    def build(
+        self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
+    ) -> list[gpu.KernelOp]:
         """The kernel of a schedule that was checked."""
-        return self.builder(plan, self.grids(plan)).build(bindings)
+        return [self.builder(plan, self.grids(plan)).build(bindings)]
 
 
 class Builder(ABC):
@@ -78,8 +83,11 @@ class Builder(ABC):
                 self.turns(grid, sizes)
             else:
                 self.compute(grid, grid.coordinates(self.emit, sizes, plan))
-        together = prod(plan.integers("cluster")) * plan.integer("split_k")
-        return self.frame.finish(plan, bindings, together)
+        return self.finish(bindings)
+
+    def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        """The kernel of what was emitted."""
+        return self.frame.finish(self.plan, bindings, self.plan.cluster_blocks)
 
     @property
     def has_turns(self) -> bool:

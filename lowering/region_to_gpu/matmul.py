@@ -17,10 +17,12 @@ from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.families.facts import holds_always
+from polyc.families.matmul.follow import width_of
 from polyc.families.matmul.recognise import Contraction, staged_tile
 from polyc.lowering.region_to_gpu.contracted import (
     FIRST_ROW,
     Contracted,
+    ContractedLowering,
     K,
     M,
     N,
@@ -29,15 +31,15 @@ from polyc.lowering.region_to_gpu.contracted import (
     along,
 )
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
-from polyc.lowering.region_to_gpu.kernel import Walked
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Wanted, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
+from polyc.passes.support.gpu.free_layouts import WARP
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import affine_dim
 
 
 @dataclass(frozen=True)
-class GemmLowering(Walked):
+class GemmLowering(ContractedLowering):
     """A region that multiplies matrices, with an elementwise epilogue."""
 
     gemm: Contraction
@@ -52,8 +54,17 @@ class GemmLowering(Walked):
         )
         return [Grid.of(plan, batch, m, n)]
 
-    def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> Matrices:
-        return Matrices(self.gemm, plan, grids)
+    def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Matrices:
+        return Matrices(self.gemm, plan, grids, adds)
+
+    @property
+    def reduces_rows(self) -> bool:
+        return bool(self.gemm.follow)
+
+    def width(self, plan: ScheduleOp) -> int:
+        """A warp's; of rows that are reduced all."""
+        whole = width_of(self.kernel, self.gemm.size(self.gemm.n)) if self.gemm.follow else None
+        return whole or WARP
 
 
 LOWERING = GemmLowering
@@ -62,7 +73,10 @@ LOWERING = GemmLowering
 class Matrices(Contracted):
     """Builds the kernel of one schedule: a step has the next points of k."""
 
-    def __init__(self, gemm: Contraction, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
+    def __init__(
+        self, gemm: Contraction, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False
+    ) -> None:
+        last = grids[0].axes[-1]
         order = {gemm.m: M, gemm.n: N, **{part.k: K for part in gemm.parts}}
         super().__init__(
             gemm.kernel,
@@ -76,8 +90,8 @@ class Matrices(Contracted):
             ],
             staged=staged_tile(gemm, plan),
             follow=[op for op in gemm.follow if isinstance(op, ReduceOp)],
-            has_tail=gemm.size(gemm.n)
-            != Dim.const(plan.tile_sizes[1] * plan.integers("cluster")[1]),
+            has_tail=gemm.size(gemm.n) != Dim.const(last.tile * last.beside),
+            adds=adds,
         )
         self.gemm = gemm
 
@@ -94,8 +108,8 @@ class Matrices(Contracted):
         depth = self.plan.tile_sizes[K]
         if self.split is None:
             return self.depth, depth
-        self.part = self.split.steps(self.emit, self.depth, depth)
-        return self.part.bound, depth
+        self.own = self.split.steps(self.emit, self.depth, depth, self.part)
+        return self.own.bound, depth
 
     def step(self, at: Coordinates, body: Block, shared: Sequence[SSAValue]) -> SSAValue:
         gemm, plan = self.gemm, self.plan
@@ -104,14 +118,15 @@ class Matrices(Contracted):
         along_k: SSAValue = position
         if self.split is not None:
             shifted = affine_dim(0) + affine_dim(1)
-            along_k = self.emit.apply(shifted, [self.part.first, position], hint=f"{gemm.k}0")
+            along_k = self.emit.apply(shifted, [self.own.first, position], hint=f"{gemm.k}0")
         start = {**at, **{part.k: along_k for part in gemm.parts}}
         for side, target in zip(gemm.sides, shared, strict=True):
             place = [
                 self.coordinate(start, *one) for one in zip(side.axes, side.first, strict=True)
             ]
-            # The CTAs of a cluster lie along the rows, and share what has none.
-            multicast = plan.flag("multicast") and gemm.m not in side.axes
+            # The CTAs of a cluster lie along the rows or the columns, and share what has none.
+            along_axis = gemm.m if plan.integers("cluster")[0] > 1 else gemm.n
+            multicast = plan.flag("multicast") and along_axis not in side.axes
             view = tile.CopyView(axes=along(side.along, len(side.axes)))
             travel = tile.CopyTravel(plan.loader.data, multicast)
             self.take(side.factor, place, target, view, travel)

@@ -156,11 +156,15 @@ def _replaced(
     align = list(variant.align.data)
     workspaces: list[Operation] = [copied(op) for op in variant.workspaces()]
     launches: list[Operation] = []
+    taken: set[str] = set()
     for launch in variant.launches():
         region = regions.get(launch.kernel_name)
         if region is None or region not in used:
             launches.append(copied(launch))
             continue
+        if region in taken:
+            continue  # A second kernel of what is replaced already.
+        taken.add(region)
         by_hand = used[region].launch
         facts |= dict.fromkeys(by_hand.facts.data)
         for binding, wanted in zip(places[region], by_hand.alignments, strict=True):

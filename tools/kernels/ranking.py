@@ -84,7 +84,7 @@ def ranked(
     kernels = {k.sym_name.data: k for k in instance.module.kernels()}
     launches = [(op, kernels[op.kernel_name]) for op in instance.launch.launches()]
     arch = instance.module.arch.data
-    by_plan = tiles_time(region, [derived[plan.kernel_name]], sizes, arch)
+    by_plan = tiles_time(region, [derived[name] for name in plan.kernel_names], sizes, arch)
     by_hand = tiles_time(region, launches, sizes, arch)
     used = {s for kind in region.tensors for size in kind.shape for s in size.symbols()}
     shown = {s: n for s, n in sizes.items() if s in used}

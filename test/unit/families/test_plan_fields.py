@@ -23,7 +23,9 @@ from polyc.tools.registry import make_context
 PLANS = (
     ("gemm_bias_relu", "sm_90a", "tma"),
     ("gemm_bias_relu", "sm_90a", "tma_split2"),
+    ("gemm_bias_relu", "sm_90a", "tma_64x64_parts32"),
     ("gemm_bias_relu", "sm_80", "cp_async16"),
+    ("gemm_bias_relu", "sm_80", "cp_async16_128x128_parts8"),
     ("conv_silu", "sm_90a", "tma_wide"),
     ("conv_silu", "sm_80", "cp_async4"),
     ("causal_attention", "sm_90a", "tma"),
@@ -39,6 +41,8 @@ Values = Callable[[Any], list[Any]]
 ALGORITHMS = [
     {},
     {"matmul": "implicit_gemm"},
+    {"matmul": "tiled"},
+    {"matmul": "partial_sums"},
     {"attention": "streaming_softmax_2pass"},
     {"rows": "resident"},
     {"rows": "streaming"},
@@ -74,7 +78,7 @@ OTHERS: dict[str, Values] = {
     "multicast": lambda v: [not v],
     "raster": lambda _: ["row", "column", "grouped", "shorter", "hilbert"],
     "group": lambda v: [v + 1],
-    "split_k": lambda v: [1, 2, 4, 8],
+    "split_k": lambda v: [1, 2, 3, 4, 8],
     "persistent": lambda v: [not v],
     "vectorize": lambda v: [1, 2, 4, 8],
     "vectorize_axis": lambda v: ["", f"{v}.i"],

@@ -85,5 +85,9 @@ def test_a_stored_value_that_is_an_output_needs_no_workspace() -> None:
     assert isinstance(graph, GraphOp)
     found = lowered(module, "sm_80")
     for sequence in found.dispatch().variants():
-        assert [len(sequence.workspaces()), len(sequence.launches())] == [1, 3]
+        spaces = [op.sym_name.data for op in sequence.workspaces()]
+        between = [name for name in spaces if not name.endswith("_sums")]
+        # Sums of parts lie in a workspace too, and a launch more adds them.
+        more = len(spaces) - len(between)
+        assert [len(between), len(sequence.launches())] == [1, 3 + more]
     agrees(graph, finished(found), {"M": 16, "K": 24, "L": 8, "N": 40})
