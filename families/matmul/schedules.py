@@ -324,11 +324,11 @@ def is_crowded(gemm: Contraction, arch: str) -> bool:
     """Whether an epilogue reads two tensors or more that move with the rows, as residuals do.
 
     Where warps load the operands into registers too, one of 32 bits counts as two.  An operand that
-    is computed counts as one.
+    is computed counts as one, and a number that each row has one of as none.
     """
     reads = [op for op in gemm.kernel.body.block.ops if isinstance(op, ReadOp)]
     epilogue = [op for op in reads if op not in gemm.reads]
-    by_rows = [op for op in epilogue if val_type(op.result).axis(gemm.m) is not None]
+    by_rows = [op for op in epilogue if {gemm.m, gemm.n} <= set(val_type(op.result).labels)]
     wide = 1 if ARCHS[arch].wgmma else 2
     bits = (element_bytes(op.result.type.element_type) for op in by_rows)
     held = sum(wide if size > OPERAND_BYTES else 1 for size in bits)
