@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.ir import SSAValue
@@ -64,12 +64,16 @@ class AttentionVariant:
     """The scores that its tiles are for, ``ANY`` or less."""
     whole: bool = False
     """Whether heads fill its tiles: a loader of single elements guards each that may be beyond."""
+    beside: bool = True
+    """Whether threads have registers for outputs that a query has one number of too."""
 
     def takes(self, attention: StreamingAttention) -> bool:
         """Whether it has a kernel for these heads and scores."""
         if self.fields["loader"] == "tma" and attention.rank > TMA_RANK:
             return False
         if self.whole and attention.tile_features != (attention.depth, attention.width):
+            return False
+        if not self.beside and attention.stores_rows:
             return False
         features = max(attention.tile_features)
         return features <= self.features and kind_of(attention) <= self.scores
@@ -133,9 +137,12 @@ _TMA = (
 heads, and the more a score is made of, the fewer keys at a step.  Narrow heads leave room for a
 third warpgroup."""
 
+_FULL = (replace(_ANYWHERE[0], beside=False), *_ANYWHERE[1:])
+"""The same for sm_90a, where 128 queries and keys of heads of 64 take all registers there are."""
+
 VARIANTS: Mapping[str, tuple[AttentionVariant, ...]] = {
     "sm_80": _ANYWHERE,
-    "sm_90a": (*_TMA, *_ANYWHERE),
+    "sm_90a": (*_TMA, *_FULL),
 }
 """The variants of each architecture, fastest first; of one name, the first that takes the
 attention.  Tiles lack the features, which are the head's."""

@@ -223,7 +223,7 @@ class Products:
             sources = {self.source(f) for f in self._read_by(first, second)}
             inside = self._behind(end, sources, through=second)
             weights = self._behind(self.weights[first, second], sources)
-            scores = shared_scores(reads, first, weights, inside, end)
+            scores = shared_scores(reads, (first, second), weights, inside, end)
             if scores is not None:
                 found[first, second] = scores
         return found

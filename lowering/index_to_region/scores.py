@@ -14,7 +14,7 @@ Exact: each value is made by the ops that made it before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
@@ -57,19 +57,21 @@ class Reads:
 
 def shared_scores(
     reads: Reads,
-    first: SSAValue,
+    products: tuple[SSAValue, SSAValue],
     weights: Collection[SSAValue],
     inside: Collection[SSAValue],
     end: SSAValue,
 ) -> Scores | None:
-    """What others want of ``first``, the product of an attention that ends at ``end``.
+    """What others want of the first of the two ``products`` of an attention that ends at ``end``.
 
-    ``weights`` is what the factor of the second product is made of down to ``first``, operands
-    before users, and ``inside`` all that the attention computes.  None where nobody else wants the
+    ``weights`` is what the factor of the second product is made of down to the first, and
+    ``inside`` all that the attention computes, operands before users.  None where nobody else wants the
     scores, or where the attention would need what its own rows are needed for.
     """
-    again, rows = _parted(reads, first, weights)
-    made = dict.fromkeys([first, *again])
+    first, _ = products
+    again = _scores_to_weights(reads, first, weights)
+    rows = _rows(reads, products, again, inside)
+    made = dict.fromkeys(again)
     for value in list(made):
         _follow(reads, value, made)
     wanted, stored = False, dict[SSAValue, None]()
@@ -82,7 +84,7 @@ def shared_scores(
             stored[value] = None
     if not wanted or _needs(reads, first, within):
         return None
-    return Scores(end, {first, *again}, rows, stored)
+    return Scores(end, set(again), rows, stored)
 
 
 def is_softmax_sum(value: SSAValue) -> bool:
@@ -99,24 +101,43 @@ def is_softmax_sum(value: SSAValue) -> bool:
     return isinstance(terms, tiny.UnaryOp) and terms.function == "exp"
 
 
-def _parted(
+def _scores_to_weights(
     reads: Reads, first: SSAValue, weights: Collection[SSAValue]
-) -> tuple[list[SSAValue], list[SSAValue]]:
-    """Of what weights are made of: what differs from score to score, and what rows have one of."""
+) -> dict[SSAValue, None]:
+    """Of what weights are made of, what differs from score to score."""
     again: dict[SSAValue, None] = {first: None}
-    rows: dict[SSAValue, None] = {}
-    of_rows: set[SSAValue] = set()
     for value in weights:
-        operands = reads.operands(value)
-        if value is first:
-            continue
-        if not isinstance(value.owner, tiny.ReduceOp) and any(o in again for o in operands):
+        reduces = isinstance(value.owner, tiny.ReduceOp)
+        if value is not first and not reduces and any(o in again for o in reads.operands(value)):
             again[value] = None
-        elif any(o in again or o in of_rows for o in operands):
-            of_rows.add(value)
+    return again
+
+
+def _rows(
+    reads: Reads,
+    products: tuple[SSAValue, SSAValue],
+    again: Collection[SSAValue],
+    inside: Collection[SSAValue],
+) -> list[SSAValue]:
+    """What is computed inside of the scores, once a row, and not of the second product."""
+    first, second = products
+    rows: list[SSAValue] = []
+    made: set[SSAValue] = set()
+    wide, after = set(again), {second}
+    for value in inside:
+        operands = reads.operands(value)
+        reduces = isinstance(value.owner, tiny.ReduceOp)
+        if value is first or value is second:
+            continue
+        if any(o in after for o in operands):
+            after.add(value)
+        elif not reduces and any(o in wide for o in operands):
+            wide.add(value)
+        elif any(o in made or o in wide for o in operands):
+            made.add(value)
             if cost.is_computed(value):
-                rows[value] = None
-    return list(again), list(rows)
+                rows.append(value)
+    return rows
 
 
 def _follow(reads: Reads, value: SSAValue, made: dict[SSAValue, None]) -> None:

@@ -33,6 +33,9 @@ PLAIN = Spelling(beside="weights")
 TOGETHER = ("attention", "matmul")
 """An attention, and its scores once more."""
 
+APART = ("matmul", "rows", "matmul")
+"""Scores and weights in memory, which take less time where scores cost much."""
+
 COPIED = ("loops", *TOGETHER)
 
 FORMS: dict[str, tuple[Spelling, tuple[str, ...]]] = {
@@ -44,7 +47,8 @@ FORMS: dict[str, tuple[Spelling, tuple[str, ...]]] = {
     "guarded": (replace(PLAIN, powers="guarded", mask="where", width=(128, 128)), TOGETHER),
     "least": (replace(PLAIN, powers="least", mask="where", shape=(1, "N")), TOGETHER),
     "mask": (replace(PLAIN, powers="softmax", mask="where", shape=("H", 1, "N")), TOGETHER),
-    "cap": (replace(PLAIN, powers="softmax", cap=20.0), TOGETHER),
+    # A tanh of each score is more than reading it.
+    "cap": (replace(PLAIN, powers="softmax", cap=20.0), APART),
     "bf16": (replace(PLAIN, element=bf16, width=(40, 24)), TOGETHER),
     "dropout": (replace(PLAIN, after="dropout"), TOGETHER),
     "inside": (replace(PLAIN, layout="inside"), TOGETHER),
@@ -81,9 +85,11 @@ def sizes_of(found: frontend.GraphOp, **sizes: int) -> dict[str, int]:
 def test_scores_never_lie_in_memory(name: str) -> None:
     found = kernels(regions(name))
     assert tuple(propose(kernel, "sm_90a")[0].name for kernel in found) == FORMS[name][1]
+    if FORMS[name][1] == APART:
+        return
     *_, attention, product = found
-    assert len(attention.res_names) > 2
-    assert [str(kind.element_type) for kind in attention.outs.data[-2:]] == ["f32", "f32"]
+    assert len(attention.res_names) > 1
+    assert str(attention.outs.data[-1].element_type) == "f32"
     assert [n.data for n in product.res_names] == ["w"]
 
 
@@ -166,7 +172,7 @@ def test_sums_are_said_to_be_sums() -> None:
 @pytest.mark.parametrize("hidden", [-math.inf, -1e9])
 def test_short_rows_are_softmaxed_where_they_are_made(hidden: float) -> None:
     """A tile has them whole: scores are computed once, and weights are written and read."""
-    short = replace(PLAIN, mask="where", hidden=hidden, layout="heads")
+    short = replace(PLAIN, powers="softmax", mask="where", hidden=hidden)
     text = str(short.module()).replace("N", "128")
     with unsaid():
         found = kernels(passed(text, *TO_REGION))
