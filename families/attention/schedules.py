@@ -26,6 +26,10 @@ MAX_FEATURES = 256
 """Wider heads leave a thread no registers for its part of the output."""
 
 
+NARROWER = 192
+"""The most features whose kernels of wgmma leave registers for a loop over tiles and more outputs
+than one."""
+
 KEPT_FEATURES = 128
 """The most features beside which a thread has registers for masks that are read and for what is
 kept of weights."""
@@ -137,8 +141,9 @@ _TMA = (
 heads, and the more a score is made of, the fewer keys at a step.  Narrow heads leave room for a
 third warpgroup."""
 
-_FULL = (replace(_ANYWHERE[0], beside=False), *_ANYWHERE[1:])
-"""The same for sm_90a, where 128 queries and keys of heads of 64 take all registers there are."""
+_FULL = tuple(replace(v, beside=i not in (0, 3)) for i, v in enumerate(_ANYWHERE))
+"""The same for sm_90a, where 128 queries and keys of heads of 64, and 64 keys of the widest, take
+all registers there are."""
 
 VARIANTS: Mapping[str, tuple[AttentionVariant, ...]] = {
     "sm_80": _ANYWHERE,
@@ -259,10 +264,12 @@ def _order(attention: StreamingAttention) -> Fields:
     """The order of the tiles of a kernel with a producer.
 
     Where all queries see all keys, a CTA that takes one tile after another loads the next while it
-    ends the last.  Otherwise each has one, and batch points alternate, as many as have their keys
+    ends the last, if threads have registers for that beside the widest heads and outputs that a
+    query has one number of.  Otherwise each has one, and batch points alternate, as many as have their keys
     in the L2 cache together.
     """
-    if not attention.hides:
+    crowded = attention.stores_rows and max(attention.tile_features) > NARROWER
+    if not attention.hides and not crowded:
         return {"persistent": True}
     features = attention.depth + attention.width
     return {"raster": "grouped", "group": max(1, SIDE_BY_SIDE // features)}
