@@ -265,8 +265,8 @@ def _order(attention: StreamingAttention) -> Fields:
 
     Where all queries see all keys, a CTA that takes one tile after another loads the next while it
     ends the last, if threads have registers for that beside the widest heads and outputs that a
-    query has one number of.  Otherwise each has one, and batch points alternate, as many as have their keys
-    in the L2 cache together.
+    query has one number of.  Otherwise each has one, and batch points alternate, as many as have
+    their keys in the L2 cache together.
     """
     crowded = attention.stores_rows and max(attention.tile_features) > NARROWER
     if not attention.hides and not crowded:

@@ -154,8 +154,8 @@ class Lowering:
     def _element(self, value: SSAValue) -> Attribute:
         """The type of a value's elements in memory.
 
-        What is merged into its reader, what an output of the graph is another view of, and what a row
-        of an attention has one of, is as it is computed.
+        What is merged into its reader, what an output of the graph is another view of, and what a
+        row of an attention has one of, is as it is computed.
         """
         stored = self.found.stored.get(value)
         if stored is None or stored.edge != "gmem" or stored.exact or value in self.given:

@@ -129,9 +129,8 @@ class Stored:
     """A value in memory between kernels: which one makes it, and why it is there.
 
     ``order`` are the value's axes as memory holds them, the outermost first; one of one point may
-    be left out.  With ``exact`` it is
-    there in the type in which it is computed, and not in one of its own.  ``sums`` are the sums of a
-    softmax's exponentials, which an attention stores.
+    be left out.  With ``exact`` it is there in the type in which it is computed, and not in one of
+    its own.  ``sums`` are the sums of a softmax's exponentials, which an attention stores.
     """
 
     kernel: Kernel
@@ -273,7 +272,9 @@ class Composer:
             held, wanted = self._attentions_of(value)
             alike = by_sizes.setdefault(sizes, [])
             # A kernel that is full takes no more, or the search would not be linear.
-            alike[:] = [e for e in alike if self.fuse != "none" and e.takes(elementwise, set(), set())]
+            alike[:] = [
+                e for e in alike if self.fuse != "none" and e.takes(elementwise, set(), set())
+            ]
             fitting = (end for end in alike if end.takes(elementwise, held, wanted))
             ends, places = next(fitting, None), None
             sharing = found if reductions[value] and self.fuse != "none" else ()

@@ -65,8 +65,8 @@ def shared_scores(
     """What others want of the first of the two ``products`` of an attention that ends at ``end``.
 
     ``weights`` is what the factor of the second product is made of down to the first, and
-    ``inside`` all that the attention computes, operands before users.  None where nobody else wants the
-    scores, or where the attention would need what its own rows are needed for.
+    ``inside`` all that the attention computes, operands before users.  None where nobody else wants
+    the scores, or where the attention would need what its own rows are needed for.
     """
     first, _ = products
     again = _scores_to_weights(reads, first, weights)

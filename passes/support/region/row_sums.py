@@ -21,10 +21,10 @@ class InvertSoftmaxSum(RewritePattern):
     """``x / l`` → ``x * (1 / l)``, where a row has one ``l``, the sum of a softmax in memory.
 
     Legal in f32 where ``l`` is read without a guard from an input that is said to hold such sums
-    (``softmax_sum``), and lacks an axis of ``x``, so that there are fewer of it.  Each is 1 or more
-    and no more than the keys there are, or 0, or NaN.  So its reciprocal is no subnormal number, and
-    infinite or NaN where a quotient would be.  ``reassociating``: the last bit may be another one, as
-    ``docs/semantics.md`` leaves open for a division.
+    (``softmax_sum``), and lacks an axis of ``x``, so that there are fewer of it.  Each is 1 or
+    more and no more than the keys there are, or 0, or NaN.  So its reciprocal is no subnormal
+    number, and infinite or NaN where a quotient would be.  ``reassociating``: the last bit may be
+    another one, as ``docs/semantics.md`` leaves open for a division.
     """
 
     report: Report | None = None
@@ -42,7 +42,9 @@ class InvertSoftmaxSum(RewritePattern):
         factor = spread(inverse.result, kind.axes.data, rewriter)
         given = op.rhs.owner
         if self.report is not None:
-            text = "a softmax is multiplied by one reciprocal a row, of the sum that it is divided by"
+            text = (
+                "a softmax is multiplied by one reciprocal a row, of the sum that it is divided by"
+            )
             self.report.fired.append(Note("reassociating", text, op))
         rewriter.replace(op, located(region.BinaryOp("mul", op.lhs, factor), op))
         if isinstance(given, Operation):

@@ -70,7 +70,7 @@ def test_a_row_is_multiplied_by_one_reciprocal() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"SAID": "role = \"param\""},
+        {"SAID": 'role = "param"'},
         {"GUARD": "where affine_set<(d0)[s0, s1] : (d0 - 1 >= 0)> else 1.0"},
         {
             "MORE": "%4 = region.unary sqrt %1 : !region.val<[m: M], f32>",
