@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -148,6 +149,34 @@ def test_a_hidden_key_has_a_weight_of_zero(arch: str) -> None:
     assert (weights[0, :, 3:17] == 0).all() and (weights[0, :, 17:] > 0).all()
     assert np.allclose(weights[0].sum(-1), 1, atol=1e-2)
     assert np.isnan(weights[1]).all()
+
+
+CAUSAL = (
+    "tiny.mask {0} where affine_set<(d0, d1, d2)[s0, s1, s2] : (d1 - d2 + 3 >= 0)> fill -inf"
+    " : !tiny.tensor<[H, M, N], f32> -> !tiny.tensor<[H, M, N], f32>"
+)
+
+
+def test_a_mask_of_positions_is_one_of_both_kernels() -> None:
+    """Which is written in the tiny dialect; each row sees a key."""
+    text = str(passed(before("softmax"), "frontend-to-tiny"))
+    found = re.search(r"\n( *)%\w+ = tiny.reduce max (%\w+) ", text)
+    assert found is not None
+    head, tail = text[: found.start()], text[found.start() :]
+    tail = re.sub(re.escape(found[2]) + r"\b", "%masked", tail)
+    masked = f"{head}\n    %masked = {CAUSAL.format(found[2])}{tail}"
+    with unsaid():
+        after = passed(masked, *TO_REGION[1:])
+    names = [propose(kernel, "sm_90a")[0].name for kernel in kernels(after)]
+    assert tuple(names) == TOGETHER
+    sizes = {"H": 2, "M": 9, "N": 40}
+    inputs = make_inputs(graph("softmax"), sizes, 0)
+    made = play(after, "attention", inputs, sizes)
+    assert made is not None
+    assert_agree(made, meant(passed(masked), inputs, sizes), "causal")
+    weights = np.asarray(made[1], np.float32)
+    hidden = np.arange(40)[None, :] > np.arange(9)[:, None] + 3
+    assert (weights[:, hidden] == 0).all() and (weights[:, ~hidden] > 0).all()
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
