@@ -57,6 +57,8 @@ def _is_softmax_sum(value: SSAValue) -> bool:
     if not isinstance(read, region.ReadOp) or read.guard is not None:
         return False
     kernel = region.kernel_of(read)
-    if not isinstance(read.tensor, BlockArgument) or kernel is not read.parent_op():
+    if kernel is None or kernel is not read.parent_op():
+        return False
+    if not isinstance(read.tensor, BlockArgument):
         return False
     return SOFTMAX_SUM in kernel.arg_attrs.data[read.tensor.index].data

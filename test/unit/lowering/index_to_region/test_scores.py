@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from xdsl.dialects.builtin import f32
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.region import GraphOp, KernelOp
@@ -33,7 +33,8 @@ def products(text: str) -> Products:
 
 def function(value: SSAValue) -> str:
     op = value.owner
-    return op.function if isinstance(op, tiny.FunctionOp | tiny.ReduceOp) else op.name
+    assert isinstance(op, Operation)
+    return op.function if isinstance(op, tiny.BinaryOp | tiny.UnaryOp | tiny.ReduceOp) else op.name
 
 
 def test_maxima_and_sums_are_the_rows() -> None:
