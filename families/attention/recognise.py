@@ -151,6 +151,12 @@ class StreamingAttention:
         return bool(self.score.gates) or not self.score.visible.everywhere
 
     @property
+    def stores_rows(self) -> bool:
+        """Whether an output has one number of each query, as the log-sum-exp is."""
+        outputs = self.kernel.yield_op.values
+        return any(self.width_axis not in type_of(value).labels for value in outputs)
+
+    @property
     def rank(self) -> int:
         """The most dimensions that a kernel reads Q, K or V along."""
         return max(len(side.shape) for side in (self.q, self.k, self.v))

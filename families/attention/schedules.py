@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.ir import SSAValue
@@ -26,6 +26,10 @@ from polyc.rewriting.postorder import operands_of, reached
 MAX_FEATURES = 256
 """Wider heads leave a thread no registers for its part of the output."""
 
+
+NARROWER = 192
+"""The most features whose kernels of wgmma leave registers for a loop over tiles and more outputs
+than one."""
 
 KEPT_FEATURES = 128
 """The most features beside which a thread has registers for masks that are read and for what is
@@ -66,12 +70,16 @@ class AttentionVariant:
     """The scores that its tiles are for, ``ANY`` or less."""
     whole: bool = False
     """Whether heads fill its tiles: a loader of single elements guards each that may be beyond."""
+    beside: bool = True
+    """Whether threads have registers for outputs that a query has one number of too."""
 
     def takes(self, attention: StreamingAttention) -> bool:
         """Whether it has a kernel for these heads and scores."""
         if self.fields["loader"] == "tma" and attention.rank > TMA_RANK:
             return False
         if self.whole and attention.tile_features != (attention.depth, attention.width):
+            return False
+        if not self.beside and attention.stores_rows:
             return False
         features = max(attention.tile_features)
         return features <= self.features and kind_of(attention) <= self.scores
@@ -157,9 +165,13 @@ _TMA = (
 heads, and the more a score is made of, the fewer keys at a step.  Narrow heads leave room for a
 third warpgroup."""
 
+_FULL = tuple(replace(v, beside=i not in (0, 3)) for i, v in enumerate(_ANYWHERE))
+"""The same for sm_90a, where 128 queries and keys of heads of 64, and 64 keys of the widest, take
+all registers there are."""
+
 VARIANTS: Mapping[str, tuple[AttentionVariant, ...]] = {
     "sm_80": _ANYWHERE,
-    "sm_90a": (*_TMA, *_ANYWHERE),
+    "sm_90a": (*_TMA, *_FULL),
 }
 """The variants of each architecture, fastest first; of one name, the first that takes the
 attention.  Tiles lack the features, which are the head's."""
@@ -276,10 +288,12 @@ def _order(attention: StreamingAttention) -> Fields:
     """The order of the tiles of a kernel with a producer.
 
     Where all queries see all keys, a CTA that takes one tile after another loads the next while it
-    ends the last.  Otherwise each has one, and batch points alternate, as many as have their keys
-    in the L2 cache together.
+    ends the last, if threads have registers for that beside the widest heads and outputs that a
+    query has one number of.  Otherwise each has one, and batch points alternate, as many as have
+    their keys in the L2 cache together.
     """
-    if not attention.hides:
+    crowded = attention.stores_rows and max(attention.tile_features) > NARROWER
+    if not attention.hides and not crowded:
         return {"persistent": True}
     features = attention.depth + attention.width
     return {"raster": "grouped", "group": max(1, SIDE_BY_SIDE // features)}

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import cast
 
+from xdsl.dialects.builtin import i1
+
 from polyc.dialects.common.arch import ARCHS, Arch
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
@@ -330,11 +332,14 @@ def is_crowded(gemm: Contraction, arch: str) -> bool:
     """Whether an epilogue reads two tensors or more that move with the rows, as residuals do.
 
     Where warps load the operands into registers too, one of 32 bits counts as two.  An operand that
-    is computed counts as one.
+    is computed counts as one, two numbers that each row has one of as one where there are no more,
+    and conditions beside these alone as none.
     """
     reads = [op for op in gemm.kernel.body.block.ops if isinstance(op, ReadOp)]
     epilogue = [op for op in reads if op not in gemm.reads]
     by_rows = [op for op in epilogue if val_type(op.result).axis(gemm.m) is not None]
+    if ARCHS[arch].wgmma and not gemm.lhs.factor.is_computed and _are_of_rows(gemm, by_rows):
+        return False
     wide = 1 if ARCHS[arch].wgmma else 2
     bits = (element_bytes(op.result.type.element_type) for op in by_rows)
     held = sum(wide if size > OPERAND_BYTES else 1 for size in bits)
@@ -354,6 +359,13 @@ def in_parts(gemm: Contraction, arch: str) -> list[MatmulVariant]:
         if found or gemm.kernel.symbol_names:
             return found
     return []
+
+
+def _are_of_rows(gemm: Contraction, reads: Sequence[ReadOp]) -> bool:
+    """Whether reads are of two numbers of each row at most, and of one tensor of conditions."""
+    large = [op for op in reads if val_type(op.result).axis(gemm.n) is not None]
+    kinds = [op.result.type.element_type for op in large]
+    return len(reads) - len(large) <= 2 and len(large) <= 1 and all(k == i1 for k in kinds)
 
 
 def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:

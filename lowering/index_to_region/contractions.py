@@ -7,6 +7,8 @@ slower.  So the values around it are stored, the fewest first:
   and what they make is stored;
 - ``CORE_BARE``: the same, and only what rounds the second one stays with it;
 - ``CORE_PLAIN``: the same, and what the two read lies in memory as they read it;
+- ``CORE_SPREAD``: the same, and with what repeats in what the first reads, whose scores others
+  want;
 - ``PAIR``: two products that share a factor and meet in elementwise ops stay together, with what
   follows them both;
 - ``PAIR_PLAIN``: the same, and what the two read lies in memory as they read it;
@@ -24,6 +26,7 @@ What is stored has its own type: a value that is rounded to f16 anyway is stored
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import permutations
@@ -39,6 +42,7 @@ from polyc.dialects.common.movements import MovementOp
 from polyc.families.matmul.follow import WIDTHS
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.fusion import Kernel, Settled
+from polyc.lowering.index_to_region.scores import Reads, Scores, shared_scores
 from polyc.rewriting.postorder import reached
 
 LEAST = 1_000_000
@@ -54,6 +58,7 @@ FEW = 64
 FACTOR = "a product on tensor cores reads it from memory"
 END = "a product on tensor cores, which holds no other reduction, ends with it"
 TURNED = "neighbours of the product that reads it are its neighbours in memory then"
+WANTED = "others want it beside an attention, which computes it of its own scores"
 SIDE = "it is reduced, and what follows a product on tensor cores reads it from memory"
 
 
@@ -68,13 +73,18 @@ class Level(IntEnum):
     CORE = 1
     CORE_BARE = 2
     CORE_PLAIN = 3
-    PAIR = 4
-    PAIR_PLAIN = 5
-    ROWS = 6
-    ALONE = 7
-    PLAIN = 8
-    BARE = 9
-    SPREAD = 10
+    CORE_SPREAD = 4
+    PAIR = 5
+    PAIR_PLAIN = 6
+    ROWS = 7
+    ALONE = 8
+    PLAIN = 9
+    BARE = 10
+    SPREAD = 11
+
+
+_LAST_TOGETHER = (Level.CORE_PLAIN, Level.CORE_SPREAD, Level.PAIR_PLAIN)
+"""The last levels at which products stay together."""
 
 
 @dataclass
@@ -155,6 +165,7 @@ class Products:
     def store_more(self, kernels: Sequence[Kernel], contracts: Callable[[Kernel], bool]) -> bool:
         """Raise the levels of the products that ``contracts`` says are not computed well."""
         changed = False
+        shared = dict(self.shared())
         for kernel in kernels:
             inside = [v for v in self.inside(kernel) if v not in self.given_up]
             if not inside or contracts(kernel):
@@ -166,11 +177,21 @@ class Products:
                     # Nothing helps: what is stored for it would be stored for nothing.
                     self.levels[value] = Level.AS_IT_IS
                     self.given_up[value] = None
-                elif level in (Level.AS_IT_IS, Level.CORE_PLAIN, Level.PAIR_PLAIN):
+                elif level is Level.CORE_PLAIN and self._is_wanted_alone(value, shared):
+                    self.levels[value] = Level.CORE_SPREAD
+                elif level in (Level.AS_IT_IS, *_LAST_TOGETHER):
                     self.levels[value] = Level.ROWS if value in self.rows else Level.ALONE
                 else:
                     self.levels[value] = Level(level + 1)
         return changed
+
+    def _is_wanted_alone(
+        self, value: SSAValue, shared: Collection[tuple[SSAValue, SSAValue]]
+    ) -> bool:
+        """Whether others want the scores that a product makes, whose attention runs well."""
+        return any(
+            first is value and self.levels[second] < Level.CORE_PLAIN for first, second in shared
+        )
 
     def settled(self) -> Settled:
         """What the levels of the products settle."""
@@ -187,7 +208,33 @@ class Products:
                     cuts.pop(view, None)
                     orders.pop(view, None)
                     views.append(view)
-        return Settled(cuts, self._kept(), orders, self._beside(), views)
+        scores = list(self.shared().values())
+        for one in scores:
+            for value in one.stored:
+                cuts.setdefault(value, WANTED)
+        return Settled(cuts, self._kept(), orders, self._beside(), views, scores)
+
+    def shared(self) -> dict[tuple[SSAValue, SSAValue], Scores]:
+        """The products around a softmax that stay together, and whose scores others want too."""
+        found: dict[tuple[SSAValue, SSAValue], Scores] = {}
+        reads = Reads(self.same, self.users)
+        for first, second in self._cores():
+            end, _ = self._epilogue(second)
+            sources = {self.source(f) for f in self._read_by(first, second)}
+            inside = self._behind(end, sources, through=second)
+            weights = self._behind(self.weights[first, second], sources)
+            scores = shared_scores(reads, (first, second), weights, inside, end)
+            if scores is not None:
+                found[first, second] = scores
+        return found
+
+    def apart(self, pair: tuple[SSAValue, SSAValue]) -> Products:
+        """The same with two products around a softmax that do not stay together."""
+        other = copy(self)
+        other.levels, other.given_up = dict(self.levels), dict(self.given_up)
+        for value in pair:
+            other.levels[value] = Level.ROWS if value in self.rows else Level.ALONE
+        return other
 
     def _moved_ends(self) -> dict[SSAValue, tuple[SSAValue, SSAValue | None]]:
         """Where an attention's end is only moved: what is stored in its place, and a view of that.
@@ -223,10 +270,15 @@ class Products:
             self._store(found, map(self.source, read), FACTOR, second)
             if self.levels[second] is Level.CORE_PLAIN:
                 self._store(found, map(self._plain, read), FACTOR, second, plain=True)
+            elif self.levels[first] in (Level.CORE_PLAIN, Level.CORE_SPREAD):
+                # Who computes the scores for others reads them so, and the attention too.
+                spread = self.levels[first] is Level.CORE_SPREAD
+                plain = [self._plain(factor, spread) for factor in factors(first)]
+                self._store(found, plain, FACTOR, first, plain=True)
             self._end(found, second)
         first = {a for a, _ in self._pairs()}
         for value, level in self.levels.items():
-            if level > Level.CORE_PLAIN:
+            if level > Level.CORE_SPREAD:
                 self._store(found, self._sources(value), FACTOR, value)
                 if level >= Level.PLAIN or level is Level.PAIR_PLAIN:
                     spread = level is Level.SPREAD
@@ -510,7 +562,7 @@ class Products:
 
     def _cores(self) -> list[tuple[SSAValue, SSAValue]]:
         """The products around a softmax that stay together with it."""
-        levels = (Level.CORE, Level.CORE_BARE, Level.CORE_PLAIN)
+        levels = (Level.CORE, Level.CORE_BARE, Level.CORE_PLAIN, Level.CORE_SPREAD)
         return [pair for pair in self.weights if all(self.levels[v] in levels for v in pair)]
 
     def _softmax_of(
@@ -658,7 +710,7 @@ class Products:
                 held.clear()
                 if bare and isinstance(op, tiny.CastOp):
                     break
-        return end, (sides if self.levels[value] > Level.CORE_PLAIN else [])
+        return end, (sides if self.levels[value] > Level.CORE_SPREAD else [])
 
     def _leaves_by(self, value: SSAValue, inside: set[SSAValue], outputs: bool) -> bool:
         """Whether nothing but ``value`` of some values is wanted by others.

@@ -8,7 +8,7 @@ earliest in the program first: which one depends on the graph alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
@@ -223,22 +223,9 @@ def composed(
     Raises PolycError where a value has no form in a kernel.
     """
     if fuse == "cost" and split == "none":
-        products = Products(graph, equal_casts(graph))
         composing = Composing(graph, fuse, split)
-        well: dict[KernelKey, bool] = {}
-        while True:
-            settled = products.settled()
-            kernels = composing.kernels(settled)
-            contracts = built.contracts(kernels)
-
-            def taken(kernel: Kernel, ask: Callable[[Kernel], bool] = contracts) -> bool:
-                if (key := key_of(kernel)) not in well:
-                    well[key] = ask(kernel)
-                return well[key]
-
-            if not products.store_more(kernels.kernels, taken):
-                break
-
+        settling = Settling(composing, built)
+        settled = settling.cheapest(Products(graph, equal_casts(graph)))
         made: dict[frozenset[SSAValue], tuple[Kernels, int]] = {}
 
         def recompose(stored: Mapping[SSAValue, str], given: Settled = settled) -> Kernels:
@@ -248,8 +235,8 @@ def composed(
 
         reductions = Reductions(recompose, built.walks, built.seconds)
         found = recompose({})
-        settling = {key_of(kernel) for kernel in found.kernels if not computed_factors(kernel)}
-        reductions.tried.update(key for key in settling if well.get(key))
+        there = {key_of(kernel) for kernel in found.kernels if not computed_factors(kernel)}
+        reductions.tried.update(key for key in there if settling.well.get(key))
         reductions.run(found)
         kernels, cuts = made[frozenset(reductions.taken)]
     else:
@@ -296,6 +283,63 @@ class Composing:
         if (key := key_of(kernel)) not in self.chosen:
             self.chosen[key] = Cutter(kernel.forms, kernel.reads).run(key[0])
         return self.chosen[key]
+
+
+@dataclass
+class Settling:
+    """Finds what is stored around the products of a graph.
+
+    ``well`` says of kernels whether their products run on tensor cores, ``times`` how long they
+    take.
+    """
+
+    composing: Composing
+    built: Built
+    well: dict[KernelKey, bool] = field(default_factory=dict[KernelKey, bool])
+    times: dict[KernelKey, float] = field(default_factory=dict[KernelKey, float])
+
+    def cheapest(self, products: Products) -> Settled:
+        """What is stored so that all products run well that can, in the least time.
+
+        An attention whose scores others want too may stay one kernel, and the scores be computed
+        twice, or the two products be kernels of their own, and the scores lie in memory.
+        """
+        settled, kernels = self._settled(products)
+        for pair in products.shared():
+            if pair not in products.shared():
+                continue
+            apart = products.apart(pair)
+            other = self._settled(apart)
+            if self._gains(kernels, other[1]):
+                products, (settled, kernels) = apart, other
+        return settled
+
+    def _settled(self, products: Products) -> tuple[Settled, Kernels]:
+        """What is stored once all products run well that can, and the kernels then."""
+        while True:
+            settled = products.settled()
+            kernels = self.composing.kernels(settled)
+            contracts = self.built.contracts(kernels)
+
+            def taken(kernel: Kernel, ask: Callable[[Kernel], bool] = contracts) -> bool:
+                if (key := key_of(kernel)) not in self.well:
+                    self.well[key] = ask(kernel)
+                return self.well[key]
+
+            if not products.store_more(kernels.kernels, taken):
+                return settled, kernels
+
+    def _gains(self, kernels: Kernels, other: Kernels) -> bool:
+        """Whether other kernels take less time than some."""
+        keys, others = ({key_of(k) for k in one.kernels} for one in (kernels, other))
+        return self._total(other, others - keys) < self._total(kernels, keys - others)
+
+    def _total(self, kernels: Kernels, wanted: Collection[KernelKey]) -> float:
+        seconds = self.built.seconds(kernels)
+        for kernel in kernels.kernels:
+            if (key := key_of(kernel)) in wanted and key not in self.times:
+                self.times[key] = seconds(kernel)
+        return sum(self.times[key] for key in wanted)
 
 
 def _said(graph: tiny.GraphOp, cuts: int) -> Note:

@@ -19,6 +19,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects import region
 from polyc.passes.support.region.exponents import exponents
+from polyc.passes.support.region.row_sums import InvertSoftmaxSum
 from polyc.rewriting.changes import CLASSES, check_classes
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.notes import Note, Report, show
@@ -250,6 +251,7 @@ def postpone(scope: ModuleOp | region.KernelOp) -> Report:
     """Divide after the weighted sums of ``scope``; what fired."""
     report = Report()
     ways = [*exponents(report), SumBeforeRounding(report), PostponeDivision(report)]
+    ways += [InvertSoftmaxSum(report)]
     rewrite(scope, ways, recursive=True)
     return report
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -77,7 +78,8 @@ def test_the_tiles_are_those_of_the_plans() -> None:
             f"| {queries}, {keys} | {rows} |"
         )
     assert re.findall(r"^\| `\w+` \| \d+ .*$", DOC, re.MULTILINE) == wanted
-    assert [v for v in VARIANTS["sm_90a"] if v.name != "tma"] == list(VARIANTS["sm_80"])
+    others = [replace(v, beside=True) for v in VARIANTS["sm_90a"] if v.name != "tma"]
+    assert others == list(VARIANTS["sm_80"])
 
 
 def test_the_remark_is_that_of_the_search() -> None:

@@ -31,6 +31,9 @@ ONE: Families = ("attention",)
 APART: Families = ("matmul", "rows", "matmul")
 """Two products, and a softmax of rows in memory between them."""
 
+WEIGHTS: Families = (*ONE, "matmul")
+"""An attention, and its scores once more, for weights that are wanted in memory."""
+
 OTHERS: Mapping[str, Families] = {
     # What the user rounds, and what may be infinite, is computed ahead.
     "scale: rounded query": ("loops", *ONE),
@@ -72,9 +75,9 @@ OTHERS: Mapping[str, Families] = {
     "after: mul f32": APART,
     "after: mul f32, softmax": APART,
     "after: mul f32, where": APART,
-    # The weights are wanted in memory.
-    "beside: weights": APART,
-    "beside: both": ("matmul", "rows", "rows", "loops", "matmul", "loops"),
+    # The weights are wanted in memory: a product of its own computes them.
+    "beside: weights": WEIGHTS,
+    "beside: both": WEIGHTS,
 }
 """The spellings that become several kernels, with their families in the order in which they run."""
 
