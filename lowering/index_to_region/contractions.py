@@ -516,37 +516,54 @@ class Products:
     def _softmax_of(
         self, first: SSAValue, second: SSAValue
     ) -> tuple[SSAValue, list[tiny.ReduceOp]] | None:
-        """The factor of ``second`` that is a softmax of ``first``, and its maxima, or None.
+        """The factor of ``second`` that is a softmax of ``first``, and its reductions, or None.
 
-        It is made of ``first`` and of a maximum of that, and of no product that needs ``first``, as
-        what follows an attention is.
+        It is made of ``first`` and of a maximum of that, or of exponentials of that which are
+        summed, and of no product that needs ``first``, as what follows an attention is.
         """
         for factor in factors(second):
             behind = self._behind(factor)
             others = [v for v in behind if v is not first and cost.is_contraction(v)]
             if any(first in self._behind(f) for v in others for f in factors(v)):
                 continue
-            maxima = [
+            if first not in behind:
+                continue
+            along = [
                 value.owner
                 for value in behind
                 if isinstance(value.owner, tiny.ReduceOp)
                 and value.owner.function == "max"
                 and first in self._behind(value)
             ]
-            if first in behind and maxima:
-                return factor, maxima
+            along = along or [
+                op
+                for value in behind
+                if _is_power(value) and first in self._behind(value)
+                for op in self._sums_of(value)
+            ]
+            if along:
+                return factor, along
         return None
 
+    def _sums_of(self, value: SSAValue) -> Iterator[tiny.ReduceOp]:
+        """The sums of a value that is moved and cast only, and multiplied by nothing."""
+        for op in self.users.get(value, ()):
+            if isinstance(op, tiny.ReduceOp):
+                if op.function == "sum":
+                    yield op
+            elif isinstance(op, MovementOp | tiny.CastOp):
+                yield from self._sums_of(op.results[0])
+
     def _goes_along(
-        self, factor: SSAValue, maxima: Sequence[tiny.ReduceOp], second: SSAValue
+        self, factor: SSAValue, along: Sequence[tiny.ReduceOp], second: SSAValue
     ) -> bool:
-        """Whether a product is seen to sum over what one of ``maxima`` behind a factor is of."""
+        """Whether a product is seen to sum over what one of the reductions ``along`` is of."""
         summed = cast(tiny.ReduceOp, second.owner).axes
         source = self.source(factor)
         axes = {self._axis_below(factor, source, axis) for axis in summed}
         dims = tiny.tensor_of(source).dims
         return any(
-            set(op.axes) == axes and tiny.tensor_of(op.operand).dims == dims for op in maxima
+            set(op.axes) == axes and tiny.tensor_of(op.operand).dims == dims for op in along
         )
 
     def _read_by(self, first: SSAValue, second: SSAValue) -> list[SSAValue]:
@@ -734,6 +751,17 @@ def joined(value: SSAValue, same: Mapping[SSAValue, SSAValue]) -> list[SSAValue]
             return [value]
         case _:
             return []
+
+
+def _is_power(value: SSAValue) -> bool:
+    """Whether a value is an exponential, or a power of something."""
+    match value.owner:
+        case tiny.UnaryOp() as op:
+            return op.function == "exp"
+        case tiny.BinaryOp() as op:
+            return op.function == "pow"
+        case _:
+            return False
 
 
 def _reduced(value: SSAValue) -> bool:
