@@ -150,7 +150,10 @@ class PostponeDivision(RewritePattern):
         if op.fn.data != "sum" or op.accumulator != f32:
             return
         plain = _Weights.of(op.operand, op.labels)
-        if plain is not None and isinstance(plain.by, region.UnaryOp):
+        # Of what is summed as it weighs, as where weights are divided by their sum again.
+        if plain is not None and (
+            isinstance(plain.by, region.UnaryOp) or _weighs(op.operand, op.labels)
+        ):
             self._postpone(op, None, 0, plain, rewriter)
             return
         if not isinstance(product, region.BinaryOp) or product.fn.data != "mul":

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from xdsl.dialects.builtin import ModuleOp, f16, f32, i1
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1
 from xdsl.ir import SSAValue
 
 from polyc.dialects import frontend
@@ -167,6 +167,19 @@ def _sink_joined(s: Parts, x: SSAValue) -> SSAValue:
     return s.cut(s.softmax(s.concat(2, x, column)), 2, 0, dims[-1])
 
 
+def _sink_joined_below(s: Parts, x: SSAValue) -> SSAValue:
+    """The same, and the maximum of both is subtracted before the softmax."""
+    dims = tensor_of(x).dims
+    sink = s.input("sink", "H", 1, 1, element=f32)
+    kind = frontend.tensor([*dims[:-1], frontend.tensor_of(sink).dims[-1]], f32)
+    both = s.concat(2, x, s.add(frontend.ExpandOp(sink, [0, 1, 2], kind)))
+    return s.cut(s.softmax(s.fn("sub", both, s.top(both))), 2, 0, dims[-1])
+
+
+def _subtracted_twice(s: Parts, x: SSAValue) -> SSAValue:
+    return s.softmax(s.fn("sub", x, s.top(x)))
+
+
 def _epsilon(s: Parts, x: SSAValue) -> SSAValue:
     powers = s.fn("exp", s.fn("sub", x, s.top(x)))
     return s.fn("div", powers, s.fn("add", s.total(powers), s.of_f32(1e-6)))
@@ -285,6 +298,23 @@ def _dropped(s: Parts, x: SSAValue) -> SSAValue:
     return s.fn("mul", s.fn("mul", s.softmax(x), keep), s.of_f32(1 / 0.9))
 
 
+def _mixed(kinds: str) -> Callable[[], ModuleOp]:
+    """Q, K and V of types of their own: ``h`` is f16, ``b`` is bf16."""
+
+    def made() -> ModuleOp:
+        s = Parts()
+        types = [f16 if kind == "h" else bf16 for kind in kinds]
+        q, k, v = (
+            s.input(n, "H", size, 64, element=kind)
+            for n, size, kind in zip("qkv", "MNN", types, strict=True)
+        )
+        x = s.fn("mul", s.gemm(q, k, turned=True, element=f32), s.of_f32(0.125))
+        weights = s.cast(s.softmax(s.where(s.mask(), x, -math.inf)), types[2])
+        return s.done(y=s.gemm(weights, v))
+
+    return made
+
+
 MORE: Mapping[str, Callable[[], ModuleOp]] = MappingProxyType(
     {
         "below the log-sum-exp": _of(_below_lse),
@@ -303,6 +333,8 @@ MORE: Mapping[str, Callable[[], ModuleOp]] = MappingProxyType(
         "softmax1, below the maximum": _of(_softmax_one_of_maximum),
         "sink": _of(_sink),
         "sink, joined": _of(_sink_joined),
+        "sink, joined below the maximum": _of(_sink_joined_below),
+        "the maximum is subtracted twice": _of(_subtracted_twice),
         "a number is added to the sum": _of(_epsilon),
         "multiplied by a mask, divided again": _of(_multiplied_again),
         "exponentials times a mask": _of(_multiplied_powers),
@@ -320,6 +352,8 @@ MORE: Mapping[str, Callable[[], ModuleOp]] = MappingProxyType(
         "all in f32, log_softmax": _all_wide(lambda s, x: s.fn("exp", s.log_softmax(x))),
         "all in f32, plain": _all_wide(_plain_beside),
         "all in f32, dropout": _all_wide(_dropped),
+        "V in bf16": _mixed("hhb"),
+        "V in f16, others in bf16": _mixed("bbh"),
     }
 )
 """Graphs by name."""

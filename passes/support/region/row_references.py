@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -70,8 +70,11 @@ class SubtractMaximum(RewritePattern):
                 continue
             rows = _linear(found.rows)
             top = next((v for v in rows if is_maximum_of(v, found.x)), None)
-            if top is not None and len(rows) == 1 and rows[top] == -found.scale:
-                return  # as it should be
+            if isinstance(op, region.UnaryOp):
+                if maximum_of(op) is not None:
+                    return  # as it should be
+            elif top is not None and len(rows) == 1 and rows[top] == -found.scale:
+                return
             self._rewrite(op, found, unit, rows, top, labels, rewriter)
             return
 
@@ -126,10 +129,124 @@ class SubtractMaximum(RewritePattern):
 
 
 @dataclass
+class MaskScores(RewritePattern):
+    """``exp(c * x + r) * mask`` → ``exp(c * where(mask, x, -inf) + r)``, as for a choice of 0.
+
+    Legal for a mask of conditions, where the exponentials, perhaps scaled by their row, are summed
+    so, and x weighs a product over the axes of the sum and is made of one: a key that has no part in
+    the sum is one that the mask forbids.  ``finite-only``: what is 0 times an infinity or NaN is 0.
+    """
+
+    report: Report | None = None
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(
+        self, op: region.BinaryOp | region.SelectOp, rewriter: PatternRewriter, /
+    ) -> None:
+        for value, condition in _hidden_by(op):
+            for labels in _sums_of(op.result, plain=True):
+                scales, power = _behind_scales(value, labels)
+                owner = power.owner
+                if not isinstance(owner, region.UnaryOp | region.BinaryOp):
+                    continue
+                unit, exponent = _power(owner)
+                if exponent is None:
+                    continue
+                found = _split(exponent, labels)
+                if not 0 < found.scale < math.inf or not _is_weighed(found.x, labels):
+                    continue
+                self._rewrite(op, found, unit, condition, scales, rewriter)
+                return
+
+    def _rewrite(
+        self,
+        op: region.BinaryOp | region.SelectOp,
+        found: _Exponent,
+        unit: float,
+        condition: SSAValue,
+        scales: Sequence[tuple[region.BinaryOp, int]],
+        rewriter: PatternRewriter,
+    ) -> None:
+        make = _Making(op, rewriter)
+        axes = op.result.type.axes.data
+        none = make.number(-math.inf, axes)
+        x = make.add(region.SelectOp(spread(condition, axes, rewriter), found.x, none))
+        if found.scale * unit != 1:
+            x = make.binary("mul", x, make.number(found.scale * unit, axes))
+        for times, row in found.rows:
+            if times * unit not in (1, -1):
+                by = make.number(abs(times * unit), type_of(row).axes.data)
+                row = make.binary("mul", row, by)
+            x = make.binary("add" if times > 0 else "sub", x, spread(row, axes, rewriter))
+        result = make.unary("exp", x)
+        for scale, side in reversed(scales):
+            sides = [result, result]
+            sides[side] = scale.operands[side]
+            result = make.binary(scale.fn.data, *sides)
+        _say(self.report, op, "a mask of exponentials and of their sum is one of the scores")
+        given = [o.owner for o in op.operands]
+        rewriter.replace(op, [], [result])
+        for one in given:
+            if isinstance(one, Operation):
+                erase_unused(one, rewriter)
+
+
+@dataclass
+class MaximumOfDifference(RewritePattern):
+    """``max(x - r)`` → ``max(x) - r``, and so for a sum, where r is made of a maximum of x's row.
+
+    People subtract the maximum before a softmax, which subtracts it again.  Legal where r does not
+    depend on the axes of the maximum, x weighs a product over them, and is made of one.
+    ``finite-only``: rounding is monotone, so that numbers stay as they are, but over no point the
+    maximum is -inf whatever r is.
+    """
+
+    report: Report | None = None
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: region.ReduceOp, rewriter: PatternRewriter, /) -> None:
+        below = op.operand.owner
+        if op.fn.data != "max" or not isinstance(below, region.BinaryOp):
+            return
+        if below.fn.data not in ("sub", "add"):
+            return
+        x, row = below.operands
+        still = behind_views(row)
+        if set(type_of(still).labels) & set(op.labels) or not _is_weighed(x, op.labels):
+            return
+        if not any(top.fn.data == "max" and set(top.labels) == set(op.labels) for top in _behind(still)):
+            return
+        make = _Making(op, rewriter)
+        axes = op.result.type.axes.data
+        top = next(
+            (u.operation.results[0] for u in x.uses if _is_like(u.operation, op)),
+            None,
+        )
+        if top is None:
+            top = make.add(region.ReduceOp("max", x, op.labels))
+        new = make.binary(
+            below.fn.data, spread(top, axes, rewriter), spread(still, axes, rewriter)
+        )
+        _say(self.report, op, "the maximum of scores below their row's maximum is one of the scores")
+        rewriter.replace(op, [], [new])
+        erase_unused(below, rewriter)
+
+
+def _is_like(op: Operation, other: region.ReduceOp) -> bool:
+    """Whether an op reduces as another one does, and stands before it."""
+    return (
+        isinstance(op, region.ReduceOp)
+        and op.fn.data == other.fn.data
+        and set(op.labels) == set(other.labels)
+        and op.is_before_in_block(other)
+    )
+
+
+@dataclass
 class CancelFactor(RewritePattern):
     """``(a * f) / (b * f)`` → ``a / b``, and ``(a * f) / (b * f + c)`` → ``a / (b + c / f)``.
 
-    Legal where f is an exponential of the row, and the sum that is divided by is of exponentials
+    And ``(a / l) / (b / l)`` → ``a / b``, where l is a sum of the row.  Legal where f is an exponential of the row, and the sum that is divided by is of exponentials
     below a maximum; c is of the row too, and ``1 / exp(g)`` is ``exp(-g)``.  So are products with
     the reciprocal.
 
@@ -142,6 +259,8 @@ class CancelFactor(RewritePattern):
     def match_and_rewrite(self, op: region.BinaryOp, rewriter: PatternRewriter, /) -> None:
         match op.fn.data:
             case "div":
+                if self._divided_twice(op, rewriter):
+                    return
                 ways = [(op.lhs, op.rhs)]
             case "mul":
                 ways = [
@@ -166,6 +285,37 @@ class CancelFactor(RewritePattern):
                     if isinstance(one, Operation):
                         erase_unused(one, rewriter)
                 return
+
+    def _divided_twice(self, op: region.BinaryOp, rewriter: PatternRewriter) -> bool:
+        """Cancel a sum by which both sides of a quotient are divided; whether there is one."""
+        over, under = op.lhs.owner, behind_views(op.rhs).owner
+        for one in (over, under):
+            if not isinstance(one, region.BinaryOp) or one.fn.data != "div":
+                return False
+        assert isinstance(over, region.BinaryOp) and isinstance(under, region.BinaryOp)
+        by = behind_views(over.rhs)
+        kept = under.lhs
+        while not isinstance(kept.owner, region.ReduceOp):
+            scaled = next(_scaled_by_power(kept), None)
+            if scaled is None:
+                return False
+            kept = scaled[0]
+        if by is not behind_views(under.rhs) or not _sum_below_maximum(kept):
+            return False
+        if not isinstance(by.owner, region.ReduceOp) or by.owner.fn.data != "sum":
+            # Its own factor has been taken out of the sum.
+            if not any(_sum_below_maximum(s) for s, _ in _scaled_by_power(by)):
+                return False
+        make = _Making(op, rewriter)
+        axes = op.result.type.axes.data
+        _say(self.report, op, "a sum that both sides of a quotient are divided by cancels")
+        new = make.binary("div", over.lhs, spread(behind_views(under.lhs), axes, rewriter))
+        given = [o.owner for o in op.operands]
+        rewriter.replace(op, [], [new])
+        for one in given:
+            if isinstance(one, Operation):
+                erase_unused(one, rewriter)
+        return True
 
     def _without(
         self, under: SSAValue, factor: region.UnaryOp, make: _Making
@@ -309,11 +459,17 @@ def _linear(terms: Sequence[tuple[float, SSAValue]]) -> dict[SSAValue, float]:
 # Where it goes -------------------------------------------------------------------------
 
 
-def _sums_of(value: SSAValue) -> Iterator[Sequence[str]]:
-    """The axes of the sums that a value goes into, cast, moved, scaled or chosen."""
+def _sums_of(value: SSAValue, plain: bool = False) -> Iterator[Sequence[str]]:
+    """The axes of the sums that a value goes into, cast, moved, scaled or chosen.
+
+    With ``plain`` they are those of sums over points of the value, and not of products of it.
+    """
     seen: set[frozenset[str]] = set()
+    own = set(type_of(value).labels)
     for op in _reached(value):
         labels = frozenset(op.labels)
+        if plain and set(type_of(op.operand).labels) != own:
+            continue
         if op.fn.data == "sum" and labels <= set(type_of(value).labels) and labels not in seen:
             seen.add(labels)
             yield op.labels
@@ -361,6 +517,48 @@ def _behind(value: SSAValue) -> Iterator[region.ReduceOp]:
         elif isinstance(op, ELEMENTWISE):
             work += [o for o in op.operands if o not in seen]
             seen.update(op.operands)
+
+
+def _hidden_by(op: region.BinaryOp | region.SelectOp) -> Iterator[tuple[SSAValue, SSAValue]]:
+    """What an op keeps where a condition holds, and puts 0 for elsewhere; and the condition."""
+    if isinstance(op, region.SelectOp):
+        if constant_of(op.if_false) == 0:
+            yield op.if_true, behind_views(op.condition)
+        return
+    if op.fn.data != "mul":
+        return
+    for one, other in (op.operands, op.operands[::-1]):
+        by = behind_views(other).owner
+        match by:
+            case region.CastOp() if type_of(by.operand).element_type == i1:
+                yield one, behind_views(by.operand)
+            case region.SelectOp() if (constant_of(by.if_true), constant_of(by.if_false)) == (1, 0):
+                yield one, behind_views(by.condition)
+            case _:
+                pass
+
+
+def _behind_scales(
+    value: SSAValue, labels: Sequence[str]
+) -> tuple[list[tuple[region.BinaryOp, int]], SSAValue]:
+    """The products and quotients with values of the row around a value, the last first, with the
+    sides of these; and the value."""
+    scales: list[tuple[region.BinaryOp, int]] = []
+    while isinstance(op := value.owner, region.BinaryOp) and op.fn.data in ("mul", "div"):
+        sides = (1,) if op.fn.data == "div" else (1, 0)
+        side = next(
+            (
+                i
+                for i in sides
+                if not set(type_of(behind_views(op.operands[i])).labels) & set(labels)
+            ),
+            None,
+        )
+        if side is None:
+            break
+        scales.append((op, side))
+        value = op.operands[1 - side]
+    return scales, value
 
 
 # Factors of a row ----------------------------------------------------------------------
@@ -483,4 +681,10 @@ def _say(report: Report | None, op: Operation, text: str) -> None:
 
 def row_references(report: Report) -> Sequence[RewritePattern]:
     """The patterns of this file."""
-    return [SubtractMaximum(report), CancelFactor(report), LogOfProduct(report)]
+    return [
+        MaskScores(report),
+        MaximumOfDifference(report),
+        SubtractMaximum(report),
+        CancelFactor(report),
+        LogOfProduct(report),
+    ]

@@ -18,7 +18,7 @@ from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.passes.region.srnf import RegionSrnf
 from polyc.passes.region.streaming_softmax import stream
 from polyc.passes.support.region.exponents import exponents
-from polyc.playback.frontend.weights import are_weights
+from polyc.dialects.frontend.weights import are_weights
 from polyc.playback.region import run
 from polyc.rewriting.driver import rewrite, verify
 from polyc.rewriting.notes import Report
