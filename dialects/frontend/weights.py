@@ -288,7 +288,9 @@ def _is_maximum_of(value: SSAValue, x: SSAValue) -> bool:
             return any(_is_maximum_of(a, x) for a in op.args)
         case frontend.SelectOp() as op if _is_maximum_of(op.otherwise, x):
             test = op.condition.owner
-            return isinstance(test, frontend.CompareOp) and -math.inf in map(_constant, test.operands)
+            return isinstance(test, frontend.CompareOp) and -math.inf in map(
+                _constant, test.operands
+            )
         case _:
             return False
 

@@ -102,6 +102,9 @@ class Products:
     )
     """Two products of which the second weighs by a softmax of the first: that factor of it."""
 
+    parted: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    """Products that weigh by a softmax of another one, and why the two are no attention."""
+
     def __post_init__(self) -> None:
         for op in self.graph.body.block.ops:
             if isinstance(op, index.ValueOp) or (op.results and op.results[0] in self.same):
@@ -152,8 +155,16 @@ class Products:
         found = dict.fromkeys(key[0] for key, form in kernel.held().items() if form is not None)
         return [value for value in found if value in self.levels]
 
-    def store_more(self, kernels: Sequence[Kernel], contracts: Callable[[Kernel], bool]) -> bool:
-        """Raise the levels of the products that ``contracts`` says are not computed well."""
+    def store_more(
+        self,
+        kernels: Sequence[Kernel],
+        contracts: Callable[[Kernel], bool],
+        why: Callable[[Kernel], str],
+    ) -> bool:
+        """Raise the levels of the products that ``contracts`` says are not computed well.
+
+        ``why`` is asked of two around a softmax that part.
+        """
         changed = False
         for kernel in kernels:
             inside = [v for v in self.inside(kernel) if v not in self.given_up]
@@ -162,6 +173,8 @@ class Products:
             changed = True
             for value in inside:
                 level = self.levels[value]
+                if level is Level.CORE_PLAIN and any(value is b for _, b in self.weights):
+                    self.parted[value] = why(kernel)
                 if level is self._last(value):
                     # Nothing helps: what is stored for it would be stored for nothing.
                     self.levels[value] = Level.AS_IT_IS
@@ -562,9 +575,7 @@ class Products:
         source = self.source(factor)
         axes = {self._axis_below(factor, source, axis) for axis in summed}
         dims = tiny.tensor_of(source).dims
-        return any(
-            set(op.axes) == axes and tiny.tensor_of(op.operand).dims == dims for op in along
-        )
+        return any(set(op.axes) == axes and tiny.tensor_of(op.operand).dims == dims for op in along)
 
     def _read_by(self, first: SSAValue, second: SSAValue) -> list[SSAValue]:
         """The factors of two products that stay together, but for the softmax between them."""

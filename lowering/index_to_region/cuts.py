@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects import tiny
 from polyc.lowering.index_to_region import cost
@@ -207,12 +207,13 @@ class Built:
     """What will become of kernels, where the cost decides which there are.
 
     ``contracts`` says whether the products of one run on tensor cores, ``walks`` whether it runs as
-    loops, ``seconds`` how long it takes.
+    loops, ``seconds`` how long it takes; ``apart`` says why one with a softmax is no attention.
     """
 
     contracts: Callable[[Kernels], Callable[[Kernel], bool]]
     walks: Callable[[Kernels], Callable[[Kernel], bool]]
     seconds: Callable[[Kernels], Callable[[Kernel], float]]
+    apart: Callable[[Kernels], Callable[[Kernel], str]]
 
 
 def composed(
@@ -236,8 +237,9 @@ def composed(
                     well[key] = ask(kernel)
                 return well[key]
 
-            if not products.store_more(kernels.kernels, taken):
+            if not products.store_more(kernels.kernels, taken, built.apart(kernels)):
                 break
+        parted = [_parted(value, why) for value, why in products.parted.items()]
 
         made: dict[frozenset[SSAValue], tuple[Kernels, int]] = {}
 
@@ -254,7 +256,8 @@ def composed(
         kernels, cuts = made[frozenset(reductions.taken)]
     else:
         kernels, cuts = Composing(graph, fuse, split).limited(Settled())
-    return kernels, [_said(graph, cuts)] if cuts else []
+        parted = []
+    return kernels, [*parted, *([_said(graph, cuts)] if cuts else [])]
 
 
 @dataclass
@@ -296,6 +299,13 @@ class Composing:
         if (key := key_of(kernel)) not in self.chosen:
             self.chosen[key] = Cutter(kernel.forms, kernel.reads).run(key[0])
         return self.chosen[key]
+
+
+def _parted(product: SSAValue, why: str) -> Note:
+    """That the weights of a softmax between two products go through memory."""
+    assert isinstance(product.owner, Operation)
+    text = f"a product by a softmax's weights is no one kernel with the product below these: {why}"
+    return Note("NotStreamed", text, product.owner)
 
 
 def _said(graph: tiny.GraphOp, cuts: int) -> Note:

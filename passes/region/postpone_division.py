@@ -209,8 +209,8 @@ class SumBeforeRounding(RewritePattern):
         sum(cast(exp(x - m)))  →  sum(exp(x - m))
 
     Legal for a sum in f32 of exponentials below the maximum over its axes, behind casts and views,
-    which as they are rounded weigh a product too, summed over the same axes: their roundings are
-    those that the product may make anyway.
+    which as they are rounded, or divided and then rounded to the same type, weigh a product too,
+    summed over the same axes: their roundings are those that the product may make anyway.
 
     ``finite-only``, as the rounding of weights is: sums differ by roundings of their terms.
     """
@@ -233,7 +233,10 @@ class SumBeforeRounding(RewritePattern):
         if rounded is None or not isinstance(one, region.UnaryOp) or one.fn.data != "exp":
             return
         top = maximum_of(one)
-        if top is None or set(top.labels) != set(op.labels) or not _weighs(rounded, op.labels):
+        if top is None or set(top.labels) != set(op.labels):
+            return
+        kind = type_of(rounded).element_type
+        if not (_weighs(rounded, op.labels) or _weighs(one.result, op.labels, kind)):
             return
         given = op.operand.owner
         for view in reversed(views):
@@ -249,17 +252,23 @@ class SumBeforeRounding(RewritePattern):
             erase_unused(given, rewriter)
 
 
-def _weighs(value: SSAValue, labels: Sequence[str]) -> bool:
-    """Whether a value, perhaps scaled by its row, is a factor of what is summed over ``labels``."""
-    work, wide = [value], set(type_of(value).labels)
+def _weighs(value: SSAValue, labels: Sequence[str], rounded: Attribute | None = None) -> bool:
+    """Whether a value, perhaps scaled by its row, is a factor of what is summed over ``labels``.
+
+    With ``rounded`` it is rounded to that type on its way.
+    """
+    work, wide = [(value, rounded is None)], set(type_of(value).labels)
     while work:
-        for use in work.pop().uses:
+        value, enough = work.pop()
+        for use in value.uses:
             match use.operation:
-                case region.CastOp() | region.BroadcastInDimOp() | region.TransposeOp() as op:
-                    work.append(op.result)
+                case region.CastOp() as op:
+                    work.append((op.result, enough or op.result.type.element_type == rounded))
+                case region.BroadcastInDimOp() | region.TransposeOp() as op:
+                    work.append((op.result, enough))
                 case region.BinaryOp() as op if _row_side(op, labels) == 1 - use.index:
-                    work.append(op.result)
-                case region.BinaryOp() as op if op.fn.data == "mul":
+                    work.append((op.result, enough))
+                case region.BinaryOp() as op if op.fn.data == "mul" and enough:
                     if _is_summed(op.result, labels) and set(op.result.type.labels) - wide:
                         return True
                 case _:

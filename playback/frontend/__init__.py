@@ -18,15 +18,16 @@ from polyc.dialects.common.diagnostic import fail
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.frontend.scaled import scaled_load
 from polyc.dialects.frontend.storable import keeps, rounds, storable
-from polyc.playback import functions, views
-from polyc.playback.estimate import Estimate
-from polyc.playback.frontend.attention import attention
 from polyc.dialects.frontend.weights import (
     are_multiplied,
+    are_summed,
     are_unbounded,
     are_weights,
     rounded_weights,
 )
+from polyc.playback import functions, views
+from polyc.playback.estimate import Estimate
+from polyc.playback.frontend.attention import attention
 from polyc.playback.functions import Array, round_freely, round_to, widen
 from polyc.playback.signature import bind
 
@@ -246,6 +247,7 @@ def _rounding_of(op: Operation, operand: SSAValue) -> Callable[[Array, Attribute
 
 
 def _rounder(op: frontend.CastOp) -> Callable[[Array, Attribute], Array]:
-    """How a cast rounds: the weights of a product may be divided later."""
-    free = are_multiplied(op.result) and are_weights(op.operand)
+    """How a cast rounds: the weights of a product may be divided later, or their sum not rounded."""
+    used = are_multiplied(op.result) or (are_summed(op.result) and are_multiplied(op.operand))
+    free = used and are_weights(op.operand)
     return round_freely if free else round_to

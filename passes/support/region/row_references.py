@@ -214,7 +214,9 @@ class MaximumOfDifference(RewritePattern):
         still = behind_views(row)
         if set(type_of(still).labels) & set(op.labels) or not _is_weighed(x, op.labels):
             return
-        if not any(top.fn.data == "max" and set(top.labels) == set(op.labels) for top in _behind(still)):
+        if not any(
+            top.fn.data == "max" and set(top.labels) == set(op.labels) for top in _behind(still)
+        ):
             return
         make = _Making(op, rewriter)
         axes = op.result.type.axes.data
@@ -224,10 +226,10 @@ class MaximumOfDifference(RewritePattern):
         )
         if top is None:
             top = make.add(region.ReduceOp("max", x, op.labels))
-        new = make.binary(
-            below.fn.data, spread(top, axes, rewriter), spread(still, axes, rewriter)
+        new = make.binary(below.fn.data, spread(top, axes, rewriter), spread(still, axes, rewriter))
+        _say(
+            self.report, op, "the maximum of scores below their row's maximum is one of the scores"
         )
-        _say(self.report, op, "the maximum of scores below their row's maximum is one of the scores")
         rewriter.replace(op, [], [new])
         erase_unused(below, rewriter)
 
@@ -317,9 +319,7 @@ class CancelFactor(RewritePattern):
                 erase_unused(one, rewriter)
         return True
 
-    def _without(
-        self, under: SSAValue, factor: region.UnaryOp, make: _Making
-    ) -> SSAValue | None:
+    def _without(self, under: SSAValue, factor: region.UnaryOp, make: _Making) -> SSAValue | None:
         """``under`` divided by the factor; None where that is not known to be one of it."""
         under = behind_views(under)
         for kept, other in _scaled_by_power(under):
@@ -400,9 +400,7 @@ def _split(exponent: SSAValue, labels: Sequence[str]) -> _Exponent:
     known = {
         op.operand
         for op in block.ops
-        if isinstance(op, region.ReduceOp)
-        and op.fn.data == "max"
-        and set(op.labels) == set(labels)
+        if isinstance(op, region.ReduceOp) and op.fn.data == "max" and set(op.labels) == set(labels)
     }
     x, scale, rows = exponent, 1.0, list[tuple[float, SSAValue]]()
     while x not in known:
@@ -410,7 +408,9 @@ def _split(exponent: SSAValue, labels: Sequence[str]) -> _Exponent:
             case region.UnaryOp() as op if op.fn.data == "neg":
                 x, scale = op.operand, -scale
             case region.BinaryOp() as op if op.fn.data in ("add", "sub"):
-                still = [not set(type_of(behind_views(o)).labels) & set(labels) for o in op.operands]
+                still = [
+                    not set(type_of(behind_views(o)).labels) & set(labels) for o in op.operands
+                ]
                 if sum(still) != 1:
                     break
                 side, sign = still.index(True), -1.0 if op.fn.data == "sub" else 1.0
