@@ -19,8 +19,9 @@ LARGEST = 256.0
 def are_weights(value: SSAValue) -> bool:
     """Whether a value is a softmax, or exponentials divided, moved, cast, scaled or hidden.
 
-    So are those that are summed beside, as what is made of them is divided by the sum.  A product may take the exponentials, and the sum be divided: the two round unlike numbers.  Nor
-    need exponentials below a maximum be divided before the product, as they may be rounded below
+    So are those that are summed beside, as what is made of them is divided by the sum.  A product
+    may take the exponentials, and the sum be divided: the two round unlike numbers.  Nor need
+    exponentials below a maximum be divided before the product, as they may be rounded below
     another one.
     """
     divided = False
@@ -193,9 +194,12 @@ def _are_fractions(value: SSAValue, element: Attribute) -> bool:
         case frontend.ElementwiseOp() if op.function == "mul":
             for one, other in (op.args, op.args[::-1]):
                 inverse = _source(other).owner
-                if isinstance(inverse, frontend.ElementwiseOp):
-                    if inverse.function == "reciprocal" and _is_sum_of(inverse.args[0], one):
-                        return True
+                if (
+                    isinstance(inverse, frontend.ElementwiseOp)
+                    and inverse.function == "reciprocal"
+                    and _is_sum_of(inverse.args[0], one)
+                ):
+                    return True
                 number = _constant(other)
                 small = number is not None and abs(number) <= LARGEST
                 if (small or _is_held(other, element)) and _are_fractions(one, element):

@@ -22,9 +22,9 @@ class SplitJoinedSoftmax(RewritePattern):
     """``slice(softmax(concat(x, s)))`` → ``exp(x - m) / (sum(exp(x - m)) + exp(s - m))``.
 
     Attention with a sink joins a column to the scores and drops it after the softmax; m is the
-    larger of the maximum of x and s.  Legal where the slice is one part of the concat, along the one
-    axis of the softmax, all others have one element there, and nothing else reads the softmax.  A
-    maximum that is subtracted from the whole before the softmax is subtracted there anyway.
+    larger of the maximum of x and s.  Legal where the slice is one part of the concat, along the
+    one axis of the softmax, all others have one element there, and nothing else reads the softmax.
+    A maximum that is subtracted from the whole before the softmax is subtracted there anyway.
 
     Reassociating: the sum is taken part by part.
     """

@@ -34,7 +34,7 @@ class _Weights:
 
     A step is an op and which of its operands is the way to the exponential: a view, a cast, or what
     keeps a part of each weight.  ``scales`` are the divisions and multiplications in between by
-    values of the row, ``by`` one of the row's sums that is divided by, or an exponential of the row.
+    values of the row, ``by`` one of the row's sums that is divided by, or a row's exponential.
     """
 
     exponential: SSAValue

@@ -247,7 +247,7 @@ def _rounding_of(op: Operation, operand: SSAValue) -> Callable[[Array, Attribute
 
 
 def _rounder(op: frontend.CastOp) -> Callable[[Array, Attribute], Array]:
-    """How a cast rounds: the weights of a product may be divided later, or their sum not rounded."""
+    """How a cast rounds: weights of a product may be divided later, or summed unrounded."""
     used = are_multiplied(op.result) or (are_summed(op.result) and are_multiplied(op.operand))
     free = used and are_weights(op.operand)
     return round_freely if free else round_to

@@ -105,11 +105,11 @@ class SubtractMaximum(RewritePattern):
             times *= unit
             if times == 0:
                 continue
-            if isinstance(inner, region.UnaryOp) and inner.fn.data == "log":
-                if abs(times + 1) < ONE:
-                    by = spread(inner.operand, axes, rewriter)
-                    result = make.binary("div", result, by)
-                    continue
+            log = inner if isinstance(inner, region.UnaryOp) and inner.fn.data == "log" else None
+            if log is not None and abs(times + 1) < ONE:
+                by = spread(log.operand, axes, rewriter)
+                result = make.binary("div", result, by)
+                continue
             term = spread(value, outer, rewriter)
             if times not in (1, -1):
                 term = make.binary("mul", term, make.number(abs(times), outer))
@@ -133,8 +133,9 @@ class MaskScores(RewritePattern):
     """``exp(c * x + r) * mask`` → ``exp(c * where(mask, x, -inf) + r)``, as for a choice of 0.
 
     Legal for a mask of conditions, where the exponentials, perhaps scaled by their row, are summed
-    so, and x weighs a product over the axes of the sum and is made of one: a key that has no part in
-    the sum is one that the mask forbids.  ``finite-only``: what is 0 times an infinity or NaN is 0.
+    so, and x weighs a product over the axes of the sum and is made of one: a key that has no part
+    in the sum is one that the mask forbids.  ``finite-only``: what is 0 times an infinity or NaN
+    is 0.
     """
 
     report: Report | None = None
@@ -248,9 +249,9 @@ def _is_like(op: Operation, other: region.ReduceOp) -> bool:
 class CancelFactor(RewritePattern):
     """``(a * f) / (b * f)`` → ``a / b``, and ``(a * f) / (b * f + c)`` → ``a / (b + c / f)``.
 
-    And ``(a / l) / (b / l)`` → ``a / b``, where l is a sum of the row.  Legal where f is an exponential of the row, and the sum that is divided by is of exponentials
-    below a maximum; c is of the row too, and ``1 / exp(g)`` is ``exp(-g)``.  So are products with
-    the reciprocal.
+    And ``(a / l) / (b / l)`` → ``a / b``, where l is a sum of the row.  Legal where f is an
+    exponential of the row, and the sum that is divided by is of exponentials below a maximum; c is
+    of the row too, and ``1 / exp(g)`` is ``exp(-g)``.  So are products with the reciprocal.
 
     ``finite-only``: f may be 0 or infinite, and the quotient is not asked then.
     """
@@ -304,10 +305,10 @@ class CancelFactor(RewritePattern):
             kept = scaled[0]
         if by is not behind_views(under.rhs) or not _sum_below_maximum(kept):
             return False
-        if not isinstance(by.owner, region.ReduceOp) or by.owner.fn.data != "sum":
-            # Its own factor has been taken out of the sum.
-            if not any(_sum_below_maximum(s) for s, _ in _scaled_by_power(by)):
-                return False
+        summed = isinstance(by.owner, region.ReduceOp) and by.owner.fn.data == "sum"
+        # Its own factor may have been taken out of the sum.
+        if not summed and not any(_sum_below_maximum(s) for s, _ in _scaled_by_power(by)):
+            return False
         make = _Making(op, rewriter)
         axes = op.result.type.axes.data
         _say(self.report, op, "a sum that both sides of a quotient are divided by cancels")

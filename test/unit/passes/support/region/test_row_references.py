@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp, f32, i1
 from xdsl.ir import SSAValue
 
 from polyc.dialects import region
+from polyc.dialects.region.types import MemRefType
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.tiny_to_index import TinyToIndex
@@ -74,13 +76,14 @@ def inputs(
     dice = np.random.default_rng(seed)
     found = list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]()
     for arg in only(module, region.KernelOp).ins:
-        shape = [d.evaluate(sizes) for d in arg.type.shape]
-        if arg.type.element_type == i1:
+        tensor = cast("MemRefType", arg.type)
+        shape = [d.evaluate(sizes) for d in tensor.shape]
+        if tensor.element_type == i1:
             mask = dice.random(shape) < 0.7
             mask[..., 0] = True
             found.append(mask)
             continue
-        kind = np.float32 if arg.type.element_type == f32 else np.float16
+        kind = np.float32 if tensor.element_type == f32 else np.float16
         found.append((size * dice.standard_normal(shape)).astype(kind))
     return found
 
