@@ -85,6 +85,11 @@ class HeadOperand:
         return first, last
 
     @property
+    def element(self) -> Attribute:
+        """The type that it is stored in."""
+        return self.read.result.type.element_type
+
+    @property
     def feature(self) -> str:
         """The axis of the features, the innermost."""
         return cast("str", self.axes[-1])
@@ -131,7 +136,7 @@ class StreamingAttention:
     k: HeadOperand
     v: HeadOperand
     element: Attribute
-    """f16 or bf16, of Q, K and V; weights are rounded to it."""
+    """f16 or bf16, of V; weights are rounded to it.  Q and K may be of the other one."""
     score: Score
     factor: float
     """Weights are ``exp(factor * (score - max))``."""
@@ -409,13 +414,15 @@ class _Search:
         at: Operation,
     ) -> None:
         for operand in operands:
-            own = operand.read.result.type.element_type
+            own = operand.element
             if not isinstance(own, Float16Type | BFloat16Type):
                 raise Refused(
                     f"{operand.name} holds {own}, and tensor cores take f16 or bf16", operand.read
                 )
-            if own != element:
-                raise Refused(f"{operand.name} holds {own}, and others {element}", operand.read)
+        q, k, _ = operands
+        kinds = [q.element, k.element]
+        if kinds[0] != kinds[1]:
+            raise Refused(f"{k.name} holds {kinds[1]}, and {q.name} {kinds[0]}", k.read)
         if weights.rounded != element:
             raise Refused(
                 f"its weights are {weights.rounded} and V is {element}, and tensor cores take "

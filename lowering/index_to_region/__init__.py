@@ -27,7 +27,7 @@ from polyc.dialects.common.signature import TensorSpec
 from polyc.dialects.region.graph import FROM, SOFTMAX_SUM, edge
 from polyc.dialects.region.types import AxisAttr, MemRefType, val_type
 from polyc.lowering.index_to_region.body import Body
-from polyc.lowering.index_to_region.buildable import contracts, seconds, walks
+from polyc.lowering.index_to_region.buildable import apart, contracts, seconds, walks
 from polyc.lowering.index_to_region.cuts import Built, composed
 from polyc.lowering.index_to_region.forms import extent
 from polyc.lowering.index_to_region.fusion import Fuse, Kernel, Kernels, Root, Split
@@ -318,7 +318,7 @@ def lower_graph(
 
         return of
 
-    built = Built(asked(contracts), asked(walks), asked(seconds))
+    built = Built(asked(contracts), asked(walks), asked(seconds), asked(apart))
     kernels, notes = composed(graph, fuse, split, built)
     show(notes)
     return Lowering(graph, kernels, others).ops()

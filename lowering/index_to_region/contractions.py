@@ -112,6 +112,9 @@ class Products:
     )
     """Two products of which the second weighs by a softmax of the first: that factor of it."""
 
+    parted: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    """Products that weigh by a softmax of another one, and why the two are no attention."""
+
     def __post_init__(self) -> None:
         for op in self.graph.body.block.ops:
             if isinstance(op, index.ValueOp) or (op.results and op.results[0] in self.same):
@@ -162,8 +165,16 @@ class Products:
         found = dict.fromkeys(key[0] for key, form in kernel.held().items() if form is not None)
         return [value for value in found if value in self.levels]
 
-    def store_more(self, kernels: Sequence[Kernel], contracts: Callable[[Kernel], bool]) -> bool:
-        """Raise the levels of the products that ``contracts`` says are not computed well."""
+    def store_more(
+        self,
+        kernels: Sequence[Kernel],
+        contracts: Callable[[Kernel], bool],
+        why: Callable[[Kernel], str],
+    ) -> bool:
+        """Raise the levels of the products that ``contracts`` says are not computed well.
+
+        ``why`` is asked of two around a softmax that part.
+        """
         changed = False
         shared = dict(self.shared())
         for kernel in kernels:
@@ -173,6 +184,8 @@ class Products:
             changed = True
             for value in inside:
                 level = self.levels[value]
+                if level is Level.CORE_PLAIN and any(value is b for _, b in self.weights):
+                    self.parted[value] = why(kernel)
                 if level is self._last(value):
                     # Nothing helps: what is stored for it would be stored for nothing.
                     self.levels[value] = Level.AS_IT_IS
@@ -232,6 +245,7 @@ class Products:
         """The same with two products around a softmax that do not stay together."""
         other = copy(self)
         other.levels, other.given_up = dict(self.levels), dict(self.given_up)
+        other.parted = dict(self.parted)
         for value in pair:
             other.levels[value] = Level.ROWS if value in self.rows else Level.ALONE
         return other
@@ -568,38 +582,53 @@ class Products:
     def _softmax_of(
         self, first: SSAValue, second: SSAValue
     ) -> tuple[SSAValue, list[tiny.ReduceOp]] | None:
-        """The factor of ``second`` that is a softmax of ``first``, and its maxima, or None.
+        """The factor of ``second`` that is a softmax of ``first``, and its reductions, or None.
 
-        It is made of ``first`` and of a maximum of that, and of no product that needs ``first``, as
-        what follows an attention is.
+        It is made of ``first`` and of a maximum of that, or of exponentials of that which are
+        summed, and of no product that needs ``first``, as what follows an attention is.
         """
         for factor in factors(second):
             behind = self._behind(factor)
             others = [v for v in behind if v is not first and cost.is_contraction(v)]
             if any(first in self._behind(f) for v in others for f in factors(v)):
                 continue
-            maxima = [
+            if first not in behind:
+                continue
+            along = [
                 value.owner
                 for value in behind
                 if isinstance(value.owner, tiny.ReduceOp)
                 and value.owner.function == "max"
                 and first in self._behind(value)
             ]
-            if first in behind and maxima:
-                return factor, maxima
+            along = along or [
+                op
+                for value in behind
+                if _is_power(value) and first in self._behind(value)
+                for op in self._sums_of(value)
+            ]
+            if along:
+                return factor, along
         return None
 
+    def _sums_of(self, value: SSAValue) -> Iterator[tiny.ReduceOp]:
+        """The sums of a value that is moved and cast only, and multiplied by nothing."""
+        for op in self.users.get(value, ()):
+            if isinstance(op, tiny.ReduceOp):
+                if op.function == "sum":
+                    yield op
+            elif isinstance(op, MovementOp | tiny.CastOp):
+                yield from self._sums_of(op.results[0])
+
     def _goes_along(
-        self, factor: SSAValue, maxima: Sequence[tiny.ReduceOp], second: SSAValue
+        self, factor: SSAValue, along: Sequence[tiny.ReduceOp], second: SSAValue
     ) -> bool:
-        """Whether a product is seen to sum over what one of ``maxima`` behind a factor is of."""
+        """Whether a product is seen to sum over what one of the reductions ``along`` is of."""
         summed = cast(tiny.ReduceOp, second.owner).axes
         source = self.source(factor)
         axes = {self._axis_below(factor, source, axis) for axis in summed}
         dims = tiny.tensor_of(source).dims
-        return any(
-            set(op.axes) == axes and tiny.tensor_of(op.operand).dims == dims for op in maxima
-        )
+        return any(set(op.axes) == axes and tiny.tensor_of(op.operand).dims == dims for op in along)
 
     def _read_by(self, first: SSAValue, second: SSAValue) -> list[SSAValue]:
         """The factors of two products that stay together, but for the softmax between them."""
@@ -786,6 +815,17 @@ def joined(value: SSAValue, same: Mapping[SSAValue, SSAValue]) -> list[SSAValue]
             return [value]
         case _:
             return []
+
+
+def _is_power(value: SSAValue) -> bool:
+    """Whether a value is an exponential, or a power of something."""
+    match value.owner:
+        case tiny.UnaryOp() as op:
+            return op.function == "exp"
+        case tiny.BinaryOp() as op:
+            return op.function == "pow"
+        case _:
+            return False
 
 
 def _reduced(value: SSAValue) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects import tiny
 from polyc.lowering.index_to_region import cost
@@ -207,12 +207,13 @@ class Built:
     """What will become of kernels, where the cost decides which there are.
 
     ``contracts`` says whether the products of one run on tensor cores, ``walks`` whether it runs as
-    loops, ``seconds`` how long it takes.
+    loops, ``seconds`` how long it takes; ``apart`` says why one with a softmax is no attention.
     """
 
     contracts: Callable[[Kernels], Callable[[Kernel], bool]]
     walks: Callable[[Kernels], Callable[[Kernel], bool]]
     seconds: Callable[[Kernels], Callable[[Kernel], float]]
+    apart: Callable[[Kernels], Callable[[Kernel], str]]
 
 
 def composed(
@@ -225,7 +226,8 @@ def composed(
     if fuse == "cost" and split == "none":
         composing = Composing(graph, fuse, split)
         settling = Settling(composing, built)
-        settled = settling.cheapest(Products(graph, equal_casts(graph)))
+        settled, products = settling.cheapest(Products(graph, equal_casts(graph)))
+        parted = [_parted(value, why) for value, why in products.parted.items()]
         made: dict[frozenset[SSAValue], tuple[Kernels, int]] = {}
 
         def recompose(stored: Mapping[SSAValue, str], given: Settled = settled) -> Kernels:
@@ -241,7 +243,8 @@ def composed(
         kernels, cuts = made[frozenset(reductions.taken)]
     else:
         kernels, cuts = Composing(graph, fuse, split).limited(Settled())
-    return kernels, [_said(graph, cuts)] if cuts else []
+        parted = []
+    return kernels, [*parted, *([_said(graph, cuts)] if cuts else [])]
 
 
 @dataclass
@@ -298,8 +301,8 @@ class Settling:
     well: dict[KernelKey, bool] = field(default_factory=dict[KernelKey, bool])
     times: dict[KernelKey, float] = field(default_factory=dict[KernelKey, float])
 
-    def cheapest(self, products: Products) -> Settled:
-        """What is stored so that all products run well that can, in the least time.
+    def cheapest(self, products: Products) -> tuple[Settled, Products]:
+        """What is stored so that all products run well that can, in the least time, and for which.
 
         An attention whose scores others want too may stay one kernel, and the scores be computed
         twice, or the two products be kernels of their own, and the scores lie in memory.
@@ -312,7 +315,7 @@ class Settling:
             other = self._settled(apart)
             if self._gains(kernels, other[1]):
                 products, (settled, kernels) = apart, other
-        return settled
+        return settled, products
 
     def _settled(self, products: Products) -> tuple[Settled, Kernels]:
         """What is stored once all products run well that can, and the kernels then."""
@@ -326,7 +329,7 @@ class Settling:
                     self.well[key] = ask(kernel)
                 return self.well[key]
 
-            if not products.store_more(kernels.kernels, taken):
+            if not products.store_more(kernels.kernels, taken, self.built.apart(kernels)):
                 return settled, kernels
 
     def _gains(self, kernels: Kernels, other: Kernels) -> bool:
@@ -340,6 +343,13 @@ class Settling:
             if (key := key_of(kernel)) in wanted and key not in self.times:
                 self.times[key] = seconds(kernel)
         return sum(self.times[key] for key in wanted)
+
+
+def _parted(product: SSAValue, why: str) -> Note:
+    """That the weights of a softmax between two products go through memory."""
+    assert isinstance(product.owner, Operation)
+    text = f"a product by a softmax's weights is no one kernel with the product below these: {why}"
+    return Note("NotStreamed", text, product.owner)
 
 
 def _said(graph: tiny.GraphOp, cuts: int) -> Note:

@@ -118,18 +118,18 @@ class AttentionBuilder:
         queries, keys, depth = self.plan.tile_sizes
         width = self.plan.warp_tile_sizes[1]
 
-        def shared(rows: int, columns: int, name: str) -> SSAValue:
-            kind = SharedType.of([rows, columns], element)
-            return emit.value(SharedTileOp(kind), f"{name}_tile")
+        def shared(rows: int, columns: int, operand: HeadOperand) -> SSAValue:
+            kind = SharedType.of([rows, columns], operand.element)
+            return emit.value(SharedTileOp(kind), f"{operand.name}_tile")
 
         def fragment(sizes: Sequence[int], kind: Attribute, name: str) -> SSAValue:
             return emit.value(tile.FragmentOp(FragmentType.of(sizes, kind)), name)
 
-        self.q = shared(queries, depth, attention.q.name)
-        self.k = shared(keys, depth, attention.k.name)
+        self.q = shared(queries, depth, attention.q)
+        self.k = shared(keys, depth, attention.k)
         if self.passes == 2:
-            self.k_second = shared(keys, depth, attention.k.name)
-        self.v = shared(keys, width, attention.v.name)
+            self.k_second = shared(keys, depth, attention.k)
+        self.v = shared(keys, width, attention.v)
         self.scores = fragment([queries, keys], f32, "scores")
         self.weights = fragment([queries, keys], element, "weights")
         self.out = fragment([queries, width], f32, "out")
