@@ -43,6 +43,8 @@ class Work:
     ``memory``      bytes of global memory
     ``again``       bytes of global memory that are read once more, as L2 does not hold them
     ``cache``       bytes between L2 and SMs
+    ``made``        instructions by which a tile's queries are made before its products begin, and
+                    ``made_of`` the bytes that they are made of, of all blocks
     ``reads``       bytes that an epilogue reads beside the accumulator
     ``exchanged``   bytes that the blocks of clusters store into each other's shared memory
     ``summed``      bytes of sums that one kernel stores and a second one adds
@@ -58,6 +60,8 @@ class Work:
     flops: float = 0.0
     operations: float = 0.0
     beside: float = 0.0
+    made: float = 0.0
+    made_of: float = 0.0
     memory: float = 0.0
     cache: float = 0.0
     reads: float = 0.0

@@ -15,6 +15,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import ELEMENT_BYTES, PATTERN
 from polyc.dialects.plan.fields import Value, record_of
 from polyc.dialects.region.types import MemRefType, ValType
+from polyc.families.attention.queries import ComputedQueries
 from polyc.families.attention.recognise import StreamingAttention, find_attention
 from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
@@ -59,6 +60,10 @@ made of other values too, of which one at most is a key's and the others are a q
 own; or of any values, such as masks that are read, or weights of which a part is kept."""
 
 
+AS_READ, POINTWISE, NORMED = range(3)
+"""Queries: those in memory; those that elementwise ops make of what is read; or reductions too."""
+
+
 @dataclass(frozen=True)
 class AttentionVariant:
     """A kernel for heads of up to ``features``, where Q, K and V start at whole vectors."""
@@ -72,6 +77,8 @@ class AttentionVariant:
     """Whether heads fill its tiles: a loader of single elements guards each that may be beyond."""
     beside: bool = True
     """Whether threads have registers for outputs that a query has one number of too."""
+    queries: int = NORMED
+    """How queries may be made for which a thread has registers, ``NORMED`` or less."""
 
     def takes(self, attention: StreamingAttention) -> bool:
         """Whether it has a kernel for these heads and scores."""
@@ -81,8 +88,17 @@ class AttentionVariant:
             return False
         if not self.beside and attention.stores_rows:
             return False
+        if made_how(attention) > self.queries:
+            return False
         features = max(attention.tile_features)
         return features <= self.features and kind_of(attention) <= self.scores
+
+
+def made_how(attention: StreamingAttention) -> int:
+    """How queries are made: as they are read, point by point, or with a norm."""
+    if not isinstance(attention.q, ComputedQueries):
+        return AS_READ
+    return NORMED if attention.q.reductions else POINTWISE
 
 
 def kind_of(attention: StreamingAttention) -> int:
@@ -122,12 +138,12 @@ _FLAT: Fields = {"tile": [128, 32], "warp_tile": [32]}
 _LOW: Fields = {"tile": [64, 64], "warp_tile": [16]}
 
 _ANYWHERE = (
-    AttentionVariant("cp_async", 64, {**_CP_ASYNC, **_HIGH}, PLAIN),
-    AttentionVariant("cp_async", 128, {**_CP_ASYNC, **_FLAT}, UNMASKED),
+    AttentionVariant("cp_async", 64, {**_CP_ASYNC, **_HIGH}, PLAIN, queries=AS_READ),
+    AttentionVariant("cp_async", 128, {**_CP_ASYNC, **_FLAT}, UNMASKED, queries=AS_READ),
     AttentionVariant("cp_async", 192, {**_CP_ASYNC, **_LOW}),
     AttentionVariant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW}, BOUNDED),
     AttentionVariant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW, "tile": [64, 32]}),
-    AttentionVariant("scalar", 64, {**_REGISTER, **_HIGH}, UNMASKED, whole=True),
+    AttentionVariant("scalar", 64, {**_REGISTER, **_HIGH}, UNMASKED, whole=True, queries=AS_READ),
     AttentionVariant("scalar", 128, {**_REGISTER, **_LOW}),
     AttentionVariant("scalar", MAX_FEATURES, {**_REGISTER, **_LOW, "tile": [64, 32]}),
 )
@@ -148,18 +164,18 @@ _WIDE: Fields = {**_WGMMA, "registers": [24, 240]}
 _THREE: Fields = {**_WGMMA, "consumers": 3, "registers": [32, 160]}
 
 _TMA = (
-    AttentionVariant("tma", 64, {**_THREE, "tile": [192, 128]}, PLAIN),
+    AttentionVariant("tma", 64, {**_THREE, "tile": [192, 128]}, PLAIN, queries=POINTWISE),
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 128]}, PLAIN),
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 112]}, BOUNDED),
     AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 80]}, BOUNDED),
-    AttentionVariant("tma", MAX_FEATURES, {**_WIDE, "tile": [128, 64]}, BOUNDED),
-    AttentionVariant("tma", 64, {**_THREE, "tile": [192, 96]}, ALONG),
+    AttentionVariant("tma", MAX_FEATURES, {**_WIDE, "tile": [128, 64]}, BOUNDED, queries=AS_READ),
+    AttentionVariant("tma", 64, {**_THREE, "tile": [192, 96]}, ALONG, queries=POINTWISE),
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 128]}, ALONG),
     AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 80]}, ALONG),
     AttentionVariant("tma", 64, {**_WGMMA, "tile": [128, 96]}),
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 80]}),
     AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 48]}),
-    AttentionVariant("tma", MAX_FEATURES, {**_WIDE, "tile": [128, 32]}),
+    AttentionVariant("tma", MAX_FEATURES, {**_WIDE, "tile": [128, 32]}, queries=AS_READ),
 )
 """A thread holds a row's part of the scores, of the weights and of the output: the wider the
 heads, and the more a score is made of, the fewer keys at a step.  Narrow heads leave room for a
@@ -231,7 +247,7 @@ def conditions(attention: StreamingAttention, tma: bool) -> list[Assumption]:
     if not tma:
         return []
     sizes: dict[Dim, None] = {}
-    for operand in (attention.q, attention.k, attention.v):
+    for operand in attention.copied:
         sizes |= dict.fromkeys(cast("MemRefType", operand.read.tensor.type).shape)
     return [Assumption(size - 1, ">=") for size in sizes]
 

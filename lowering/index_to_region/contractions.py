@@ -3,8 +3,9 @@
 A product inside of a kernel that no family of products takes is computed by loops, a hundred times
 slower.  So the values around it are stored, the fewest first:
 
-- ``CORE``: two products with a softmax between them stay together, as attention; what they read
-  and what they make is stored;
+- ``CORE_WITH_QUERIES``: two products with a softmax between them stay together, as attention, with
+  what makes the queries; what else they read and what they make is stored;
+- ``CORE``: the same, and the queries are stored;
 - ``CORE_BARE``: the same, and only what rounds the second one stays with it;
 - ``CORE_PLAIN``: the same, and what the two read lies in memory as they read it;
 - ``CORE_SPREAD``: the same, and with what repeats in what the first reads, whose scores others
@@ -70,17 +71,18 @@ class Level(IntEnum):
     """How much around a product is stored."""
 
     AS_IT_IS = 0
-    CORE = 1
-    CORE_BARE = 2
-    CORE_PLAIN = 3
-    CORE_SPREAD = 4
-    PAIR = 5
-    PAIR_PLAIN = 6
-    ROWS = 7
-    ALONE = 8
-    PLAIN = 9
-    BARE = 10
-    SPREAD = 11
+    CORE_WITH_QUERIES = 1
+    CORE = 2
+    CORE_BARE = 3
+    CORE_PLAIN = 4
+    CORE_SPREAD = 5
+    PAIR = 6
+    PAIR_PLAIN = 7
+    ROWS = 8
+    ALONE = 9
+    PLAIN = 10
+    BARE = 11
+    SPREAD = 12
 
 
 _LAST_TOGETHER = (Level.CORE_PLAIN, Level.CORE_SPREAD, Level.PAIR_PLAIN)
@@ -111,6 +113,8 @@ class Products:
         default_factory=dict[tuple[SSAValue, SSAValue], SSAValue]
     )
     """Two products of which the second weighs by a softmax of the first: that factor of it."""
+    queries: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Of such a first product the factor that no key has a part in, where something computes it."""
 
     parted: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """Products that weigh by a softmax of another one, and why the two are no attention."""
@@ -138,14 +142,33 @@ class Products:
         First those that are seen to sum over what the softmax goes along, as another softmax, of
         features say, may lie between a product and the scores that are made of it.
         """
-        found: list[tuple[bool, SSAValue, SSAValue, SSAValue]] = []
+        found: list[tuple[bool, SSAValue, SSAValue, SSAValue, list[tiny.ReduceOp]]] = []
         for first, second in permutations(self.levels, 2):
             if (weights := self._softmax_of(first, second)) is not None:
-                found.append((not self._goes_along(*weights, second), first, second, weights[0]))
-        for _, first, second, factor in sorted(found, key=lambda one: one[0]):
-            if Level.CORE not in (self.levels[first], self.levels[second]):
+                along = self._goes_along(*weights, second)
+                found.append((not along, first, second, *weights))
+        for _, first, second, factor, maxima in sorted(found, key=lambda one: one[0]):
+            if all(self.levels[v] is Level.AS_IT_IS for v in (first, second)):
                 self.weights[first, second] = factor
-                self.levels[first] = self.levels[second] = Level.CORE
+                level = Level.CORE
+                queries = self.queries_of(first, maxima)
+                if queries is not None and cost.is_computed(self.source(queries)):
+                    self.queries[first] = queries
+                    level = Level.CORE_WITH_QUERIES
+                self.levels[first] = self.levels[second] = level
+
+    def queries_of(self, first: SSAValue, maxima: Sequence[tiny.ReduceOp]) -> SSAValue | None:
+        """The factor of a product that is the same along what the maxima of it are taken over."""
+        dims = tiny.tensor_of(first).dims
+        reduce = cast(tiny.ReduceOp, first.owner)
+        rank = tiny.tensor_of(reduce.operand).rank
+        kept = [axis for axis in range(rank) if axis not in reduce.axes]
+        along = {op.axes for op in maxima if tiny.tensor_of(op.operand).dims == dims}
+        if len(along) != 1:
+            return None
+        keys = {kept[axis] for axis in along.pop()}
+        found = [f for f in factors(first) if keys.isdisjoint(_axes_of(f) or keys)]
+        return found[0] if len(found) == 1 else None
 
     def _is_large(self, value: SSAValue) -> bool:
         """Whether a value is a product that is worth a kernel of its own."""
@@ -182,7 +205,9 @@ class Products:
             if not inside or contracts(kernel):
                 continue
             changed = True
-            for value in inside:
+            others = [v for v in inside if self.levels[v] is not Level.CORE_WITH_QUERIES]
+            # What queries are made of by other products is stored before they are.
+            for value in others or inside:
                 level = self.levels[value]
                 if level is Level.CORE_PLAIN and any(value is b for _, b in self.weights):
                     self.parted[value] = why(kernel)
@@ -280,7 +305,7 @@ class Products:
         """The values to store, with the reason; ``orders`` lie as their products read them."""
         found: dict[SSAValue, str] = {}
         for first, second in self._cores():
-            read = self._read_by(first, second)
+            read = self._stored_for(first, second)
             self._store(found, map(self.source, read), FACTOR, second)
             if self.levels[second] is Level.CORE_PLAIN:
                 self._store(found, map(self._plain, read), FACTOR, second, plain=True)
@@ -345,10 +370,14 @@ class Products:
     def _kept(self) -> set[SSAValue]:
         """The values between two products that stay together, which are computed where they are."""
         found: set[SSAValue] = set()
-        together = [(*pair, self._read_by(*pair)) for pair in self._cores()]
+        together = [(*pair, self._stored_for(*pair)) for pair in self._cores()]
         together += [(a, b, [*factors(a), *factors(b)]) for a, b in self._pairs()]
+        alone = [value for value, level in self.levels.items() if level > Level.CORE_PLAIN]
+        ends = {self._epilogue(value)[0] for value in alone}
         for first, second, factors_read in together:
             read = {self.source(f) for f in factors_read}
+            if self.levels[first] is Level.CORE_WITH_QUERIES:
+                read |= ends
             end, _ = self._epilogue(second)
             inside = self._behind(end, read, through=second)
             found |= {first, *(v for v in inside if v is second or not cost.is_contraction(v))}
@@ -576,7 +605,13 @@ class Products:
 
     def _cores(self) -> list[tuple[SSAValue, SSAValue]]:
         """The products around a softmax that stay together with it."""
-        levels = (Level.CORE, Level.CORE_BARE, Level.CORE_PLAIN, Level.CORE_SPREAD)
+        levels = (
+            Level.CORE_WITH_QUERIES,
+            Level.CORE,
+            Level.CORE_BARE,
+            Level.CORE_PLAIN,
+            Level.CORE_SPREAD,
+        )
         return [pair for pair in self.weights if all(self.levels[v] in levels for v in pair)]
 
     def _softmax_of(
@@ -635,6 +670,13 @@ class Products:
         weights = self.weights[first, second]
         return [*factors(first), *(f for f in factors(second) if f is not weights)]
 
+    def _stored_for(self, first: SSAValue, second: SSAValue) -> list[SSAValue]:
+        """Those of them that are stored: not the queries that the two are computed with."""
+        read = self._read_by(first, second)
+        if self.levels[first] is not Level.CORE_WITH_QUERIES:
+            return read
+        return [factor for factor in read if factor is not self.queries[first]]
+
     def _behind(
         self,
         value: SSAValue,
@@ -686,7 +728,8 @@ class Products:
             return True
         if self.levels[value] in (Level.CORE_BARE, Level.CORE_PLAIN):
             return self._is_beside_others(value)
-        return self.levels[value] is not Level.CORE and not self._all_outputs(value)
+        core = (Level.CORE_WITH_QUERIES, Level.CORE)
+        return self.levels[value] not in core and not self._all_outputs(value)
 
     def _is_beside_others(self, value: SSAValue) -> bool:
         """Whether the graph has an output that is made of other products than one of a pair is."""

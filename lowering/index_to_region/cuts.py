@@ -35,7 +35,9 @@ from polyc.lowering.index_to_region.reductions import (
 from polyc.rewriting.notes import Note
 
 EPILOGUE = 3
-"""What an elementwise op is beside a contraction: each thread has many of its elements."""
+"""What an elementwise op is beside a contraction: each thread has many of its elements.
+
+Not one that makes a factor, as attention's queries: it is done with before the products begin."""
 
 SIZE = f"with it the kernel that wants it would hold more than {LIMIT} ops"
 """Why a value is stored for the size of a kernel."""
@@ -61,26 +63,48 @@ class Weight:
     ops: int = 0
     reductions: int = 0
     contractions: int = 0
+    before: int = 0
+    """Of ``ops`` those that contractions are made of, and that are made of none."""
 
     @property
     def total(self) -> int:
         reduced = (self.reductions + self.contractions) * REDUCTION
-        return self.ops * (EPILOGUE if self.contractions else 1) + reduced
+        beside = (self.ops - self.before) * (EPILOGUE if self.contractions else 1)
+        return self.before + beside + reduced
 
 
 def weight_of(forms: Iterable[tuple[Key, Form | None]]) -> Weight:
-    """The weight of some keys of a kernel; a key without a form is read from memory."""
-    ops = reductions = contractions = 0
+    """The weight of some keys of a kernel, operands first; a key without a form is read."""
+    ops = reductions = contractions = before = 0
+    forms = list(forms)
+    first = _before_products(forms)
     for key, form in forms:
+        if key in first:
+            before += _ops(form)
         if form is not None and _reduces(key, form):
-            if cost.is_contraction(key[0]):
+            if _contracts(key, form):
                 contractions += 1
             else:
                 reductions += 1
             ops += len(form.choices)
         else:
             ops += _ops(form)
-    return Weight(ops, reductions, contractions)
+    return Weight(ops, reductions, contractions, before)
+
+
+def _before_products(forms: Sequence[tuple[Key, Form | None]]) -> set[Key]:
+    """The elementwise keys that products sum, and that are made of no product."""
+    products = [key for key, form in forms if _contracts(key, form)]
+    after, first = set(products), set[Key]()
+    for key, form in forms if products else ():
+        if form is not None and not after.isdisjoint(form.operands):
+            after.add(key)
+    for key, form in reversed(forms) if products else ():
+        if form is None or (key in after and not _contracts(key, form)):
+            continue
+        if key in first or _contracts(key, form):
+            first.update(operand for operand in form.operands if operand not in after)
+    return {key for key, form in forms if key in first and not _reduces(key, form)}
 
 
 def _ops(form: Form | None) -> int:
@@ -190,6 +214,11 @@ class Cutter:
 def _reduces(key: Key, form: Form | None) -> bool:
     """Whether a key is made by a reduction in this kernel."""
     return form is not None and not form.same and isinstance(key[0].owner, tiny.ReduceOp)
+
+
+def _contracts(key: Key, form: Form | None) -> bool:
+    """Whether a key is made by a sum of products in this kernel."""
+    return _reduces(key, form) and cost.is_contraction(key[0])
 
 
 def _meet(above: Sequence[int], a: int, b: int) -> int:

@@ -23,6 +23,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp
+from polyc.families.attention.queries import ComputedQueries
 from polyc.families.attention.recognise import HeadOperand, StreamingAttention
 from polyc.lowering.region_to_gpu.attention_again import Again
 from polyc.lowering.region_to_gpu.attention_end import End
@@ -33,6 +34,7 @@ from polyc.lowering.region_to_gpu.attention_parts import (
     QueryTile,
     Rows,
 )
+from polyc.lowering.region_to_gpu.attention_queries import compute_queries
 from polyc.lowering.region_to_gpu.attention_tiles import Placed, Tiles
 from polyc.lowering.region_to_gpu.frame import Frame, alignments
 from polyc.rewriting.driver import located
@@ -170,7 +172,10 @@ class AttentionBuilder:
     def some_keys(self, emit: Emit, placed: Placed, keys: Keys) -> None:
         """The queries, and for warpgroups the walk: both roles ask the condition once."""
         at, loader = placed.at, self.plan.loader.data
-        self.parts.copy(emit, self.attention.q, at, at.row, self.q, loader)
+        if isinstance(self.attention.q, ComputedQueries):
+            compute_queries(self.parts, self.attention.q, emit, at, self.q)
+        else:
+            self.parts.copy(emit, self.attention.q, at, at.row, self.q, loader)
         if self.by_groups:
             self.walks(emit, at, keys)
             self.look(emit, placed)

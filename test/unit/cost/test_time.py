@@ -22,7 +22,9 @@ from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.index_to_region.fusion import Fuse
 from polyc.passes.pipeline import STAGES, build
 from polyc.test.fuzz import random_models, random_programs
+from polyc.test.support.attention_forms import FORMS
 from polyc.test.support.model_programs import MODELS
+from polyc.test.support.queries import fused, stored
 from polyc.test.support.sketch import Size, Sketch
 from polyc.tools.pipeline import run_pass
 from polyc.tools.registry import make_context
@@ -157,6 +159,28 @@ def test_a_mask_that_is_data_brings_the_values_no_more_often() -> None:
         # The mask itself, an f32 for each score.
         scores = 16 * 8192 * 8192 * 4 * (0.52 if causal else 1)
         assert both.cache < keys.cache + 1.1 * scores / H200.cache
+
+
+def test_queries_that_are_computed_are_made_once_a_tile() -> None:
+    """Beside nothing, at what their bytes and instructions take; by lanes that read apart, more."""
+    sizes = {"T": 4096}
+
+    def of(name: str) -> Time:
+        with fused():
+            *_, last = times_of(planned(FORMS[name].module()), sizes, H200)
+        return last
+
+    with stored():
+        *before, plain = times_of(planned(FORMS["rope_halves"].module()), sizes, H200)
+    halves, pairs = of("rope_halves"), of("rope_pairs")
+    turns = -(-32 * 32 // 132)
+    tile = 128 * 128
+    each = H200.near + 3 * 2 * tile * 132 / H200.cache
+    assert halves.seconds - plain.seconds > turns * each
+    assert halves.seconds < plain.seconds + before[0].seconds
+    assert pairs.seconds > plain.seconds + before[0].seconds
+    assert len(times_of(planned(FORMS["rope_halves"].module()), sizes, H200)) == 2
+    assert len(times_of(planned(FORMS["rope_pairs"].module()), sizes, H200)) == 3
 
 
 def test_the_first_variant_whose_conditions_hold_is_taken() -> None:

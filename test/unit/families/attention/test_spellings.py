@@ -36,15 +36,11 @@ WEIGHTS: Families = (*ONE, "matmul")
 """An attention, and its scores once more, for weights that are wanted in memory."""
 
 OTHERS: Mapping[str, Families] = {
-    # What the user rounds, and what may be infinite, is computed ahead.
-    "scale: rounded query": ("loops", *ONE),
-    "scale: rounded query, softmax": ("loops", *ONE),
-    "scale: query tensor": ("loops", *ONE),
-    "scale: query tensor, softmax": ("loops", *ONE),
-    # So is what is done to Q and K where no product makes them; else it is the product's end, but
-    # for a rotation, which reads its columns moved.
-    "factor: bias": ("loops", "loops", *ONE),
-    "factor: rope": ("loops", "loops", *ONE),
+    # What is done to K is computed ahead where no product makes it, and to Q in the kernel, where
+    # the model of time says so; else it is the product's end, but for a rotation, which reads its
+    # columns moved.
+    "factor: bias": ("loops", *ONE),
+    "factor: rope": ("loops", *ONE),
     "factor: rms": ("rows", "rows", *ONE),
     "factor: l2": ("rows", "rows", *ONE),
     "factor: projected": ("matmul", "matmul", *ONE),
@@ -53,8 +49,8 @@ OTHERS: Mapping[str, Families] = {
         for factor in ("bias", "rms", "l2")
         for more in ("", ", scaled query")
     },
-    "factor: projected rope": ("matmul", "matmul", "loops", "loops", *ONE),
-    "factor: projected rope, scaled query": ("matmul", "matmul", "loops", "loops", *ONE),
+    "factor: projected rope": ("matmul", "matmul", "loops", *ONE),
+    "factor: projected rope, scaled query": ("matmul", "matmul", "loops", *ONE),
     # V is rounded to bf16 ahead, as tensor cores take two factors of one type.
     "f16, weights in bf16": ("loops", *ONE),
     # Features are not the innermost axis: K or V is copied so that they are.
