@@ -35,6 +35,7 @@ from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
+from polyc.lowering.region_to_gpu.row_point import RowPoint
 from polyc.lowering.region_to_gpu.row_steps import Output, RowSteps
 from polyc.lowering.region_to_gpu.rows_flat import flattened
 from polyc.rewriting.driver import located
@@ -85,7 +86,7 @@ class RowBuilder(Builder):
         return super().sizes(grid) if len(grid.axes) > 1 else []
 
     def compute(self, grid: Grid, at: Coordinates) -> None:
-        self.maps = RowMaps(self.frame, self.emit, self.span(at))
+        self.maps = RowMaps(self.frame, self.emit, self.span(at), RowPoint)
         values = self.rows.kernel.yield_op.values
         outputs = [
             Output(value, out, cast(ValType, value.type).labels)
