@@ -27,14 +27,15 @@ from polyc.rewriting.driver import rewrite
 from polyc.rewriting.equal_ops import merge_equal
 from polyc.rewriting.region.chunks import chunk_ops, copy_of, together
 
-WHOLE = {"loops": "serial", "matmul": "tiled", "rows": "resident"}
+WHOLE = {"loops": ("serial",), "matmul": ("tiled",), "rows": ("resident", "kept")}
 """The choices of a plan that take a reduction over all of its points at once."""
 
 
 def takes_whole(plan: ScheduleOp) -> bool:
     """Whether the kernel of a schedule has no walk in parts."""
     pattern = plan.pattern
-    return pattern in WHOLE and plan.algo_choice.data[pattern] == StringAttr(WHOLE[pattern])
+    ways = map(StringAttr, WHOLE.get(pattern or "", ()))
+    return plan.algo_choice.data.get(pattern or "") in [*ways]
 
 
 class GiveForm(RewritePattern):
