@@ -185,7 +185,7 @@ def test_a_plan_says_what_is_kept(folder: Path) -> None:
     ],
 )
 def test_a_plan_that_cannot_keep_is_refused(
-    fields: dict[str, object], kind: str, reason: str, tmp_path: Path
+    fields: dict[str, Any], kind: str, reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(PolycError) as caught:
         asked(PROGRAMS["softmax"].text, tmp_path, variant="kept", **fields)
