@@ -191,3 +191,20 @@ def test_a_plan_that_cannot_keep_is_refused(
         asked(PROGRAMS["softmax"].text, tmp_path, variant="kept", **fields)
     assert reason in caught.value.message
     assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize(("start", "there"), [(0, True), (3, False), (8, False)])
+def test_a_row_that_begins_inside_of_the_tensors_is_not_kept(start: int, there: bool) -> None:
+    """cp.async copies vectors from where they are aligned; loads of threads may take others."""
+    kind = "!frontend.tensor<[M, {}], f16>"
+    wide, narrow = kind.format(65536), kind.format(65000)
+    module = parsed(
+        f"frontend.graph @part(%X: {wide}) -> (Y: {narrow}) {{\n"
+        f"  %x = frontend.slice %X [0:M, {start}:{start + 65000}] : {wide} -> {narrow}\n"
+        f"  %y = frontend.softmax %x axes [1] : {narrow}\n"
+        f"  frontend.output %y : {narrow}\n}}\n"
+    )
+    for border in ABOVE_GPU[: ABOVE_GPU.index("plan-select") + 1]:
+        build(border, "sm_90a").apply(make_context(), module)
+    ways = {str(plan.fields()["algo_choice"]) for plan in find(module, ScheduleOp)}
+    assert any("kept" in way for way in ways) == there
