@@ -69,7 +69,7 @@ STAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "region-streaming-softmax",
             "region-merge-axes",
         ),
-        "plan": ("plan-select", "region-expand-together"),
+        "plan": ("plan-select", "region-expand-together", "region-invert-divisors"),
         "gpu": ("region-to-gpu", *GPU_PASSES),
     }
 )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import StringAttr
 
 from polyc.dialects.plan import attention as plan_attention
-from polyc.dialects.plan.fields import record_of
+from polyc.dialects.plan.fields import Record, record_of
 from polyc.dialects.plan.schedule import Schedule
 
 OPERAND_BYTES = 2
@@ -118,7 +121,21 @@ class ScheduleResources(Schedule):
         """Bytes of the tiles in which threads that compute alone turn tensors, of 4 an element at
         most, each line with a word more than its elements."""
         m, n, _ = self.tile_sizes
+        if self.keeps_rows:
+            return 0
         return len(self.cache) * n * (m + 1) * SUM_BYTES if self.mma.data == "none" else 0
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether a block keeps rows in shared memory, as many chunks as its tile is deep."""
+        return self.algo_choice.data.get("rows") == StringAttr("kept")
+
+    def kept_bytes(self) -> int:
+        """Bytes of the rows that a block keeps in shared memory, of each tensor in ``cache``."""
+        if not self.keeps_rows:
+            return 0
+        entries = cast("list[Record]", self.fields()["cache"])
+        return prod(self.tile_sizes) * sum(int(entry.get("bytes", 0)) for entry in entries)
 
     def combined_bytes(self) -> int:
         """Bytes into which the blocks that share a tile's steps put their sums of it in f32, and
@@ -133,10 +150,10 @@ class ScheduleResources(Schedule):
 
     def shared_bytes(self) -> int:
         """What a block's shared memory takes at most: the ring, the output's part, what other
-        blocks put in, what is turned, and room to align them."""
+        blocks put in, what is turned or kept, and room to align them."""
         room = SHARED_ALIGN if self.loader.data == "tma" else 0
         parts = (self.ring_bytes(), self.staged_bytes(), self.combined_bytes(), self.turned_bytes())
-        return sum(parts) + room
+        return self.kept_bytes() + sum(parts) + room
 
     def accumulator_registers(self) -> int:
         """32-bit registers of a thread that hold its accumulators."""

@@ -34,7 +34,7 @@ class Schedule(IRDLOperation):
     ``mma``             ``wgmma``, ``mma.sync``, or ``none`` for threads that compute alone
     ``loader``          how operands come in: ``tma``, ``cp_async`` or ``register``
     ``tile``            [BM, BN, BK], the elements that one block computes at a step; of attention
-                        queries, keys and features
+                        queries, keys and features; of rows that are kept, how many chunks BK are
     ``stages``          depth of the shared-memory ring, 2 to 8; 1 where there is none
     ``warp_tile``       [WM, WN] of one warp (mma.sync) or consumer warpgroup (wgmma); of attention
                         queries and features of V

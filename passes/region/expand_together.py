@@ -27,7 +27,11 @@ from polyc.rewriting.driver import rewrite
 from polyc.rewriting.equal_ops import merge_equal
 from polyc.rewriting.region.chunks import chunk_ops, copy_of, together
 
-WHOLE = {"loops": ("serial",), "matmul": ("tiled", "partial_sums"), "rows": ("resident",)}
+WHOLE = {
+    "loops": ("serial",),
+    "matmul": ("tiled", "partial_sums"),
+    "rows": ("resident", "kept"),
+}
 """The choices of a plan that take a reduction over all of its points at once."""
 
 
