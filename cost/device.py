@@ -31,6 +31,8 @@ class Device:
     ``fill``              seconds before the first products of a pipeline, and after the last
     ``exchange``          bytes that the SMs of clusters store into each other's shared memory, all
                           together; assumed
+    ``sums``              bytes of sums that one kernel stores and the next one adds
+    ``behind``            seconds from the last of these stores to the first load
     ``threads``           that are on an SM at once
     ``registers``         of an SM, 32 bits each
     ``shared``            bytes of an SM's shared memory
@@ -50,6 +52,8 @@ class Device:
     launch: float
     fill: float = 1.0e-6
     exchange: float = 2.7e12
+    sums: float = 1.4e12
+    behind: float = 1.2e-6
     threads: int = 2048
     registers: int = 65536
     shared: int = 228 * 1024
@@ -68,6 +72,7 @@ A100 = Device(
     latency=0.55e-6,
     near=0.25e-6,
     launch=2.5e-6,
+    behind=2.5e-6,
     shared=164 * 1024,
 )
 """Data sheet: 312 TFLOP/s f16 by tensor cores, 19.5 f32, 2.0 TB/s, of which copies get 1.6; nothing

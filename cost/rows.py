@@ -12,7 +12,7 @@ from polyc.cost.device import Device
 from polyc.cost.values import Values, operations, size_in_bytes
 from polyc.cost.work import LOAD, SCATTERED, SECTOR, STORE, Work
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import ReadOp, ReduceOp, ReduceTogetherOp
+from polyc.dialects.region import BinaryOp, ReadOp, ReduceOp, ReduceTogetherOp, UnaryOp
 from polyc.dialects.region.types import val_type
 
 CONVERT = 1
@@ -28,13 +28,14 @@ stored turned took 126 us."""
 MEETING = 0.5
 """Of a load's latency, what the threads of a row wait for each other's parts of a result."""
 
-MASKED = 3.5
-"""What an element of a vector beyond the row's end takes, where one of the row takes 1: rows of
-4096 in tiles of 8192 take longer than whole ones (``bench/results/norms-*.json``)."""
+
+SHORT = 4
+"""Instructions in the time of an exponential that is the device's own, of base 2, where all that is
+stored has 16 bits."""
 
 
 def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> Work:
-    """Rows that are reduced: read once where they are resident, else once for each pass."""
+    """Rows that are reduced: read once where they are held or kept, else once for each pass."""
     height, columns, _ = plan.tile_sizes
     blocks = 1.0
     for key in plan.bind.data:
@@ -45,30 +46,43 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
     row = plan.vectorize_axis.data.partition(".")[0]
     length = values.extents.get(row, 1)
     chunks = -(-length // columns)
-    # Threads without a vector of the row idle beside the others; their further ones are masked.
     lanes = max(1, plan.threads() // height)
     meetings = log2(min(plan.target.warp, lanes))
-    sweep = lanes * max(1, plan.integer("vectorize"))
-    swept = min(chunks * columns, -(-length // sweep) * sweep)
-    padded = (swept + MASKED * (chunks * columns - swept)) / max(1, length)
+    # What is beyond the row's end is computed like the rest of a tile.
+    padded = chunks * columns / max(1, length)
     work = Work(blocks * parts, plan.threads(), there)
     streamed = plan.algo_choice.data["rows"] == StringAttr("streaming")
     deep = _passes(values, row)
-    passes = deep if streamed else 1
+    # Rows that are kept are walked as often, and once more where a stream joins two reductions.
+    joined = any(isinstance(op, ReduceTogetherOp) for op in values.kernel.walk())
+    passes = deep + joined if plan.keeps_rows else deep if streamed else 1
+    brought = passes if streamed else 1
+    short = all(size_in_bytes(kind.element_type) <= 2 for kind in values.kernel.outs)
     for op in values.reached:
         labels = val_type(op.results[0]).labels
         here = padded if row in labels else 1.0
         if isinstance(op, ReadOp):
             points = values.points(val_type(op.result).labels) * here
             vector = max(1, plan.integer("vectorize"))
-            work.operations += passes * points * (LOAD / vector + CONVERT)
+            work.operations += points * (brought * LOAD / vector + passes * CONVERT)
             bytes_of = size_in_bytes(op.result.type.element_type)
-            work.cache += passes * values.points(labels) * bytes_of
+            work.cache += brought * values.points(labels) * bytes_of
         elif isinstance(op, ReduceOp):
             work.operations += values.points(val_type(op.operand).labels) * padded
             work.operations += values.points(labels) * EXCHANGE * lanes * meetings
         else:
-            work.operations += passes * operations(op) * values.points(labels) * here
+            price = operations(op)
+            if isinstance(op, BinaryOp) and op.fn.data == "div":
+                # What a row has one of is inverted once.
+                whole, by = (values.own(value) for value in values.operands(op))
+                price = 1 if row in whole and row not in by else price
+            if short and isinstance(op, UnaryOp) and op.fn.data == "exp":
+                price = SHORT
+            # What follows a reduction is not computed in the walk for that.
+            follows = plan.keeps_rows and any(
+                isinstance(o, ReduceOp) for o in values.behind(op.results, into=True)
+            )
+            work.operations += (passes - follows) * price * values.points(labels) * here
     for kind, value in zip(values.kernel.outs, values.kernel.yield_op.values, strict=True):
         labels = val_type(value).labels
         points = values.points(labels)
@@ -79,7 +93,8 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
         else:
             work.operations += STORE * points / max(1, plan.integer("vectorize"))
             work.cache += points * size_in_bytes(kind.element_type)
-    work.steps = passes * -(-chunks // parts) + MEETING * deep
+    walked = brought * -(-chunks // parts) if streamed else 1
+    work.steps = walked + MEETING * deep
     # Rows that all blocks walk at the same time, and walk again, are not in L2 any more.
     rows_read = sum(
         values.points(values.own(op.result)) * size_in_bytes(op.result.type.element_type)
@@ -88,7 +103,7 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
     )
     share = min(1.0, there * device.multiprocessors / max(1.0, work.blocks))
     if rows_read * share > device.cache_bytes:
-        work.again = (passes - 1) * rows_read
+        work.again = (brought - 1) * rows_read
     return work
 
 

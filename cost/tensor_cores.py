@@ -16,6 +16,12 @@ from polyc.dialects.region import CastOp, ConstantOp, ReadOp, ReduceOp, SelectOp
 from polyc.dialects.region.types import val_type
 from polyc.poly.pieces import concat_of
 
+VECTOR_BYTES = 16
+"""Of the widest access of a thread."""
+
+APART = 4
+"""How much more loads take whose lanes are a vector apart: a warp touches four lines."""
+
 
 def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     """A product, a convolution or attention: whole tiles on tensor cores, the rest by threads."""
@@ -43,9 +49,12 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
                 work.steps += -(-prod(values.extents[a] for a in reduce.labels) // depth)
         padded = _padding(values, reduce, {**tile, **_heads(values, plan, reduce)})
         padded *= _uneven(values, reduce, plan) * _channels(values, reduce, plan)
-        if parts > 1:
+        if plan.stores_sums:
+            work.summed += parts * values.points(values.own(reduce.result)) * SUM_BYTES
+        elif parts > 1:
             work.exchanged += parts * values.points(values.own(reduce.result)) * SUM_BYTES
         if attention and reduce.label in named:
+            free |= _made_queries(values, reduce, tile, work)
             keys = values.own(reduce.result) - set(tile)
         if attention:
             visible = min(visible, values.visible(reduce, _steps(values, reduce, tile, columns)))
@@ -233,6 +242,50 @@ def _computed_operands(
             count += again * points * each
         found.update(behind)
     return found, count, waits
+
+
+def _made_queries(
+    values: Values, reduce: ReduceOp, tile: Mapping[str, int], work: Work
+) -> set[Operation]:
+    """The ops by which a kernel of attention makes its queries; what they take goes to ``work``.
+
+    Each tile of queries makes them once.  A tensor comes from L2 once a tile, however often it is
+    read there.
+    """
+    factors = values.factors(reduce)
+    assert factors is not None
+    plain = _operand_ops(values, reduce, masked=True)
+    found: set[Operation] = set()
+    read: dict[SSAValue, float] = {}
+    for factor in factors:
+        behind = list(values.behind([factor], into=True))
+        if all(op in plain or isinstance(op, MOVES) for op in behind):
+            continue
+        found.update(behind)
+        for op in behind:
+            taken = op.operand if isinstance(op, ReduceOp) else op.results[0]
+            here = values.own(taken)
+            points = work.blocks * prod(tile.get(a, values.extents[a]) for a in here)
+            if isinstance(op, ReadOp):
+                vector = _vector(op)
+                work.made += LOAD * points * (APART if vector == 1 else 1 / vector)
+                size = size_in_bytes(op.result.type.element_type)
+                read[op.tensor] = max(read.get(op.tensor, 0.0), points * size)
+            else:
+                work.made += operations(op) * points
+    work.made_of += sum(read.values())
+    return found
+
+
+def _vector(read: ReadOp) -> int:
+    """Elements of a row that a thread reads at once: those of 16 bytes, where these lie so."""
+    if not read.map.data.results:
+        return 1
+    last = linear_of(read.map.data.results[-1])
+    vector = VECTOR_BYTES // size_in_bytes(read.result.type.element_type)
+    plain = [atom for atom, step in last.terms if step == 1 and not isinstance(atom, Floor)]
+    others = [step for atom, step in last.terms if atom not in plain[-1:]]
+    return vector if plain and not any(n % vector for n in (last.constant, *others)) else 1
 
 
 def _lies_along(values: Values, read: ReadOp, axes: Collection[str]) -> bool:

@@ -190,10 +190,16 @@ def launch_time(work: Work, device: Device, name: str, variant: str, mma: str) -
     if work.reads:
         reads = device.latency + work.reads / (work.blocks * device.memory * SHARE)
     after = turns * (reads + (device.fill * (3 if work.overlapped else 1) if work.flops else 0.0))
+    if work.made:
+        # All threads of a block make its queries, and nothing runs beside.
+        own = device.near + work.made_of / work.blocks * chip / device.cache
+        after += turns * (own + work.made / work.blocks * chip / device.operations)
     after += turns * work.stalls * (device.near + work.stalled * chip / device.cache)
     if work.exchanged:
         # Sums go to the block that adds them up, and word of it follows them.
         after += work.exchanged / (device.exchange * waves) + 2 * device.latency
+    if work.summed:
+        after += work.summed / device.sums + device.behind
     if together == 1 and not work.flops:
         after += waiting
     return Time(

@@ -45,8 +45,11 @@ class Work:
     ``memory``      bytes of global memory
     ``again``       bytes of global memory that are read once more, as L2 does not hold them
     ``cache``       bytes between L2 and SMs
+    ``made``        instructions by which a tile's queries are made before its products begin, and
+                    ``made_of`` the bytes that they are made of, of all blocks
     ``reads``       bytes that an epilogue reads beside the accumulator
     ``exchanged``   bytes that the blocks of clusters store into each other's shared memory
+    ``summed``      bytes of sums that one kernel stores and a second one adds
     ``stalls``      steps of a block of which each waits for ``stalled`` bytes beside its products
     ``steps``       steps of a thread of which each waits for its loads, one after another
     ``blocks``      blocks that the plan has; ``threads`` of each
@@ -60,10 +63,13 @@ class Work:
     flops: float = 0.0
     operations: float = 0.0
     beside: float = 0.0
+    made: float = 0.0
+    made_of: float = 0.0
     memory: float = 0.0
     cache: float = 0.0
     reads: float = 0.0
     exchanged: float = 0.0
+    summed: float = 0.0
     again: float = 0.0
     stalls: float = 0.0
     stalled: float = 0.0

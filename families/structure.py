@@ -8,13 +8,11 @@ from __future__ import annotations
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.tile.schedule import BANDS, ONCE
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.resources import SHARED_COLUMNS
 from polyc.families.family import refuse_choice
 
-COLUMNS = 8
-"""Columns of an accumulator that four threads of a warp hold together: the least share of a CTA."""
-
-SPLITS = (2, 4, 8)
-"""CTAs of a cluster that may share the steps of a tile."""
+MOST_PARTS = 1024
+"""Parts of a tile's steps: more than twice what any chip has multiprocessors."""
 
 
 def check_reduction(label: str | None, plan: ScheduleOp) -> None:
@@ -49,13 +47,13 @@ def check_structure(plan: ScheduleOp, follows: bool) -> None:
     rows, columns = plan.integers("cluster")
     persistent, pingpong = plan.flag("persistent"), plan.flag("pingpong")
     roles = persistent and plan.brings == "tma"
-    by_rows = f"[{rows}, 1], neighbours along the rows"
     alone = "[1, 1], or a persistent kernel that loads by tma"
     shared = rows == 1 and not persistent and plan.integer("split_k") == 1
+    grouped = plan.mma.data == "wgmma"
     for field, taken, there in (
-        ("cluster", columns != 1 and not follows, by_rows),
         ("cluster", columns != 1 and not shared, f"[1, {columns}] and persistent false"),
-        ("multicast", columns != 1 and plan.flag("multicast"), "false"),
+        ("cluster", columns != 1 and not (grouped or follows), "[1, 1], or a kernel of wgmma"),
+        ("multicast", columns != 1 and plan.flag("multicast") and not grouped, "false"),
         ("cluster", rows != 1 and not roles, alone),
         ("pingpong", pingpong and not roles, "false, or a persistent kernel that loads by tma"),
         ("pingpong", pingpong and (rows, columns) != (1, 1), "cluster [1, 1]"),
@@ -68,25 +66,28 @@ def check_structure(plan: ScheduleOp, follows: bool) -> None:
 
 
 def check_split(plan: ScheduleOp) -> None:
-    """Refuse a ``split_k`` that a product's kernel does not have.
+    """Refuse a ``split_k`` that no contraction's kernel has.
 
     Raises PolycError ``UnsupportedPlan``.
     """
-    parts, columns = plan.integer("split_k"), plan.tile_sizes[1]
+    parts = plan.integer("split_k")
     if parts == 1:
         return
-    if plan.mma.data != "wgmma":
-        refuse_choice(plan, "split_k", "only kernels of wgmma have", "1")
     if plan.flag("persistent"):
         refuse_choice(plan, "split_k", "a persistent kernel does not have", "persistent false")
     if plan.integers("cluster") != (1, 1):
         refuse_choice(
             plan, "split_k", "takes the CTAs of a cluster for itself", "it with cluster [1, 1]"
         )
-    if parts not in SPLITS or columns % (COLUMNS * parts):
+    if parts > MOST_PARTS:
+        refuse_choice(
+            plan, "split_k", f"cuts the steps of a tile into {parts} parts", f"{MOST_PARTS} or less"
+        )
+    if plan.pattern == "matmul" and not (plan.stores_sums or plan.clusters_parts):
         refuse_choice(
             plan,
             "split_k",
-            f"does not share out {columns} columns by {COLUMNS}",
-            f"2, 4 or 8, of a tile of a multiple of {COLUMNS * parts} columns",
+            "no cluster has: one of 2, 4 or 8 CTAs of wgmma shares out a tile's columns by "
+            f"{SHARED_COLUMNS}",
+            'algo_choice {"matmul": "partial_sums"}',
         )

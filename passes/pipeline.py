@@ -24,6 +24,7 @@ GPU_PASSES: tuple[str, ...] = (
     "gpu-bind-ifs",
     "gpu-pipeline-planning",
     "gpu-cache-hints",
+    "gpu-share-reads",
     "gpu-partial-lanes",
     "gpu-multi-version-buffers",
     "gpu-warp-specialize",
@@ -68,7 +69,7 @@ STAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "region-streaming-softmax",
             "region-merge-axes",
         ),
-        "plan": ("plan-select", "region-expand-together"),
+        "plan": ("plan-select", "region-expand-together", "region-invert-divisors"),
         "gpu": ("region-to-gpu", *GPU_PASSES),
     }
 )

@@ -82,6 +82,24 @@ def as_stored(array: Array, element_type: Attribute) -> Array:
     return array
 
 
+def perhaps_rounded(array: Array, element_type: Attribute) -> Array:
+    """``array`` where another computation may round a multiple of it to ``element_type``.
+
+    An array of numbers is itself.
+    """
+    if isinstance(array, Estimate):
+        return posing(estimate.rounding_allowed(array, dtype_of(element_type)))
+    return array
+
+
+def known_below(array: Array, most: float) -> Array:
+    """``array`` where nothing is known of numbers above ``most``, infinite ones included.
+
+    An array of numbers is itself.
+    """
+    return posing(estimate.unsure_beyond(array, most)) if isinstance(array, Estimate) else array
+
+
 def as_array(found: Any) -> Array:
     """What NumPy gave as an array, where it may have been a scalar."""
     return posing(found) if isinstance(found, Estimate) else np.asarray(found)

@@ -18,7 +18,7 @@ from polyc.dialects.common.sized_tensor import symbol_space
 from polyc.dialects.index import moved_row
 from polyc.dialects.index.attrs import bounds
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
-from polyc.dialects.region.types import AxisAttr, MemRefType
+from polyc.dialects.region.types import AxisAttr, MemRefType, val_type
 from polyc.poly.dependences import Access, Statement, dependence_json, dependences
 from polyc.poly.indexbook import Json
 from polyc.poly.names import size_json
@@ -122,8 +122,9 @@ def _statement(kernel: KernelOp, viewed: Collection[str]) -> Statement:
         kept = () if tensor in viewed else tuple(results)
         return Access(tensor, AffineMap(len(dims), symbols, kept), where)
 
-    own = [AffineDimExpr(i) for i in range(len(kernel.iters))]
-    writes = [access(_output(kernel, i), own, domain) for i in range(len(kernel.outs))]
+    labels = [val_type(value).labels for value in kernel.yield_op.values]
+    made = [[AffineDimExpr(dims.index(label)) for label in own] for own in labels]
+    writes = [access(_output(kernel, i), own, domain) for i, own in enumerate(made)]
     found: list[Access] = []
     for op in reads:
         place = [AffineDimExpr(dims.index(label)) for label in op.result.type.labels]

@@ -7,9 +7,9 @@ from typing import Literal
 
 from polyc.dialects.common.diagnostic import PolycError
 
-ChangeClass = Literal["exact", "reassociating", "finite-only"]
+ChangeClass = Literal["exact", "reassociating", "rounding", "finite-only"]
 
-CLASSES: tuple[ChangeClass, ...] = ("exact", "reassociating", "finite-only")
+CLASSES: tuple[ChangeClass, ...] = ("exact", "reassociating", "rounding", "finite-only")
 """From the one that changes nothing to the one that asks for finite values."""
 
 DEFAULT_CLASSES: tuple[ChangeClass, ...] = ("exact", "reassociating")

@@ -183,10 +183,10 @@ def no_field(name: str) -> str:
 
 
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
-    "matmul": ("tiled", "implicit_gemm"),
+    "matmul": ("tiled", "partial_sums", "implicit_gemm"),
     "conv": ("implicit_gemm", "im2col"),
     "attention": ("streaming_softmax", "streaming_softmax_2pass"),
-    "rows": ("resident", "streaming"),
+    "rows": ("resident", "kept", "streaming"),
     "loops": ("serial",),
 }
 """``algo_choice``: the patterns, and the ways in which a kernel can compute each."""

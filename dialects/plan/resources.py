@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import StringAttr
+
 from polyc.dialects.plan import attention as plan_attention
+from polyc.dialects.plan.fields import Record, record_of
 from polyc.dialects.plan.schedule import Schedule
 
 OPERAND_BYTES = 2
@@ -15,6 +21,12 @@ MBARRIER_BYTES = 8
 
 SHARED_ALIGN = 1024
 """A 128-byte swizzle pattern repeats every 1024 bytes; tiles start there."""
+
+CLUSTERED = (2, 4, 8)
+"""CTAs of a cluster that may share the steps of a product's tile."""
+
+SHARED_COLUMNS = 8
+"""Columns of an accumulator that four threads of a warp hold together: the least share of a CTA."""
 
 STAGED_COLUMNS = (128, 64)
 """Columns of the output that are stored at once, the most first: whole panels of a swizzle."""
@@ -32,6 +44,33 @@ class ScheduleResources(Schedule):
         m, n, _ = self.tile_sizes
         wm, wn = self.warp_tile_sizes
         return self.target.warp * (m // wm) * (n // wn)
+
+    @property
+    def clusters_parts(self) -> bool:
+        """Whether the CTAs of a cluster can have the parts of a product's tile."""
+        parts = self.integer("split_k")
+        shares = self.tile_sizes[1] % (SHARED_COLUMNS * parts) == 0 and parts in CLUSTERED
+        return shares and self.mma.data == "wgmma" and self.pattern == "matmul"
+
+    @property
+    def stores_sums(self) -> bool:
+        """Whether the sums of a tile's parts go through memory, where a second kernel adds them:
+        those of a product that says so, and of a convolution.
+        """
+        parts, pattern = self.integer("split_k"), self.pattern
+        summed = record_of(self.algo_choice).get("matmul") == "partial_sums"
+        return parts > 1 and (summed or pattern == "conv")
+
+    @property
+    def kernel_names(self) -> list[str]:
+        """The names of the kernels that the schedule becomes, in their order."""
+        return [self.kernel_name, *([f"{self.kernel_name}_sum"] if self.stores_sums else [])]
+
+    @property
+    def cluster_blocks(self) -> int:
+        """The blocks of a cluster: with neighbouring tiles, or parts of one."""
+        parts = 1 if self.stores_sums else self.integer("split_k")
+        return prod(self.integers("cluster")) * parts
 
     @property
     def products(self) -> int:
@@ -83,7 +122,21 @@ class ScheduleResources(Schedule):
         """Bytes of the tiles in which threads that compute alone turn tensors, of 4 an element at
         most, each line with a word more than its elements."""
         m, n, _ = self.tile_sizes
+        if self.keeps_rows:
+            return 0
         return len(self.cache) * n * (m + 1) * SUM_BYTES if self.mma.data == "none" else 0
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether a block keeps rows in shared memory, as many chunks as its tile is deep."""
+        return self.algo_choice.data.get("rows") == StringAttr("kept")
+
+    def kept_bytes(self) -> int:
+        """Bytes of the rows that a block keeps in shared memory, of each tensor in ``cache``."""
+        if not self.keeps_rows:
+            return 0
+        entries = cast("list[Record]", self.fields()["cache"])
+        return prod(self.tile_sizes) * sum(int(entry.get("bytes", 0)) for entry in entries)
 
     def combined_bytes(self) -> int:
         """Bytes into which the blocks that share a tile's steps put their sums of it in f32, and
@@ -91,15 +144,17 @@ class ScheduleResources(Schedule):
         parts = self.integer("split_k")
         if parts == 1 or plan_attention.is_attention(self) or self.mma.data != "wgmma":
             return 0
+        if self.stores_sums:
+            return 0
         m, n, _ = self.tile_sizes
         return self.products * (m * n * SUM_BYTES + MBARRIER_BYTES)
 
     def shared_bytes(self) -> int:
         """What a block's shared memory takes at most: the ring, the output's part, what other
-        blocks put in, what is turned, and room to align them."""
+        blocks put in, what is turned or kept, and room to align them."""
         room = SHARED_ALIGN if self.brings == "tma" else 0
         parts = (self.ring_bytes(), self.staged_bytes(), self.combined_bytes(), self.turned_bytes())
-        return sum(parts) + room
+        return self.kept_bytes() + sum(parts) + room
 
     def accumulator_registers(self) -> int:
         """32-bit registers of a thread that hold its accumulators."""

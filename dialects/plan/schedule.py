@@ -36,7 +36,7 @@ class Schedule(IRDLOperation):
                         where launches before the kernel copy them to rows of whole panels, and
                         TMA (mma.sync: cp.async of 16 bytes) brings those
     ``tile``            [BM, BN, BK], the elements that one block computes at a step; of attention
-                        queries, keys and features
+                        queries, keys and features; of rows that are kept, how many chunks BK are
     ``stages``          depth of the shared-memory ring, 2 to 8; 1 where there is none
     ``warp_tile``       [WM, WN] of one warp (mma.sync) or consumer warpgroup (wgmma); of attention
                         queries and features of V

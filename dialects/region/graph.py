@@ -45,6 +45,12 @@ from polyc.dialects.region.types import MemRefType
 FROM = "from"
 """The key, in the dictionary of a kernel's input, of where the input comes from."""
 
+SOFTMAX_SUM = "softmax_sum"
+"""The key, there, that says that the input holds sums of exponentials below the largest of each.
+
+One of these is 1, so that each number is 1 or more; or there is none, and it is 0; or it is NaN.
+"""
+
 
 def edge(owner: str, name: str) -> SymbolRefAttr:
     """``@owner::@name``: an output of a kernel, or an input of a graph."""

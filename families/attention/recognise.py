@@ -30,6 +30,13 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.common.sizes import quotient
 from polyc.dialects.region.types import AxisAttr, MemRefType
+from polyc.families.attention.queries import (
+    ComputedQueries,
+    computed_queries,
+    is_computed,
+    rounded,
+    scores_among,
+)
 from polyc.families.attention.softmax import (
     Kept,
     Masks,
@@ -85,6 +92,11 @@ class HeadOperand:
         return first, last
 
     @property
+    def element(self) -> Attribute:
+        """The type that it is stored in."""
+        return self.read.result.type.element_type
+
+    @property
     def feature(self) -> str:
         """The axis of the features, the innermost."""
         return cast("str", self.axes[-1])
@@ -127,11 +139,12 @@ class StreamingAttention:
     """Features of Q and K, a multiple of 8."""
     width: int
     """Features of V and of the output, a multiple of 8."""
-    q: HeadOperand
+    q: HeadOperand | ComputedQueries
+    """Queries as they lie in memory, or what makes them."""
     k: HeadOperand
     v: HeadOperand
     element: Attribute
-    """f16 or bf16, of Q, K and V; weights are rounded to it."""
+    """f16 or bf16, of V; weights are rounded to it.  Q and K may be of the other one."""
     score: Score
     factor: float
     """Weights are ``exp(factor * (score - max))``."""
@@ -151,9 +164,21 @@ class StreamingAttention:
         return bool(self.score.gates) or not self.score.visible.everywhere
 
     @property
+    def stores_rows(self) -> bool:
+        """Whether an output has one number of each query, as the log-sum-exp is."""
+        outputs = self.kernel.yield_op.values
+        return any(self.width_axis not in type_of(value).labels for value in outputs)
+
+    @property
     def rank(self) -> int:
         """The most dimensions that a kernel reads Q, K or V along."""
-        return max(len(side.shape) for side in (self.q, self.k, self.v))
+        return max(len(side.shape) for side in self.copied)
+
+    @property
+    def copied(self) -> tuple[HeadOperand, ...]:
+        """What is copied to tiles as it lies in memory: K and V, and Q where nothing makes it."""
+        queries = () if isinstance(self.q, ComputedQueries) else (self.q,)
+        return (*queries, self.k, self.v)
 
     def misfit(self, tile: tuple[int, int]) -> str | None:
         """What is wrong with the features of a plan's tiles, of Q and K and of V; None if they are
@@ -204,10 +229,7 @@ class _Search:
         weights = weights_of(together)
         n = together.labels[0]
         scores = self._scores(weights.scores)
-        left, right = self._factors(scores)
-        q, k = (right, left) if n in type_of(left.result).labels else (left, right)
-        if n in type_of(q.result).labels or n not in type_of(k.result).labels:
-            raise Refused(f"not one of its factors runs over the keys {n}", scores)
+        q, k = self._factors(scores, n)
         masks = Masks.of(weights.scores)
         m = self._queries(q, k, masks)
         depth_axis = scores.labels[0]
@@ -222,15 +244,17 @@ class _Search:
         visible, gates = masks.split(m, n, self.symbols)
         read, conditions = values_of(weights.values)
         element = read.result.type.element_type
-        q_side, k_side, v_side = operands = [
-            self._operand(op, (position, feature), batch, summed)
-            for op, position, feature, summed in (
-                (q, m, depth_axis, True),
-                (k, n, depth_axis, True),
-                (read, n, wide[0], False),
-            )
-        ]
-        self._check_elements(operands, element, weights, together)
+        q_side: HeadOperand | ComputedQueries
+        if isinstance(q, region.ReadOp):
+            q_side = self._operand(q, (m, depth_axis), batch, True)
+        else:
+            q_side = computed_queries(self.kernel, q, (*batch, m), depth_axis)
+        k_side, v_side = (
+            self._operand(op, (n, feature), batch, summed)
+            for op, feature, summed in ((k, depth_axis, True), (read, wide[0], False))
+        )
+        self._check_queries(q_side, scores)
+        self._check_elements((q_side, k_side, v_side), element, weights, together)
         forbidden = self._check_values(read, conditions, visible, gates, (m, n))
         value = masks.value
         self._check_elementwise(value, {scores.result}, (*batch, m, n))
@@ -283,40 +307,55 @@ class _Search:
 
     def _scores(self, value: SSAValue) -> region.ReduceOp:
         """The one sum of products that the scores come from."""
-        sums = [op for op in self.kernel.body.block.ops if isinstance(op, region.ReduceOp)]
-        if len(sums) != 1:
-            raise Refused(
-                f"it has {len(sums)} reductions beside the softmax and not one", place_of(value)
-            )
-        found = sums[0]
+        found, _ = scores_among(self.kernel, value)
         if found.fn.data != "sum" or len(found.labels) != 1:
             raise Refused("its scores are no sum over one axis", found)
         if found.label is None:
             raise Refused("its scores have no name for the plan to speak of", found)
         return found
 
-    def _factors(self, scores: region.ReduceOp) -> tuple[region.ReadOp, region.ReadOp]:
+    def _factors(
+        self, scores: region.ReduceOp, n: str
+    ) -> tuple[region.ReadOp | SSAValue, region.ReadOp]:
+        """The queries, as what is read or what makes them, and the keys, which run over ``n``."""
         product = scores.operand.owner
         if not isinstance(product, region.BinaryOp) or product.fn.data != "mul":
             raise Refused("its scores are no sum of products", scores)
         if product.result.type.element_type != f32:
             raise Refused(f"its products are {product.result.type.element_type}", product)
-        left, right = (read_of(side) for side in product.operands)
-        for side in (left, right):
+        left, right = (rounded(side) for side in product.operands)
+        queries, keys = (right, left) if n in type_of(left).labels else (left, right)
+        computes = is_computed(queries)
+        sides = [read_of(side) for side in ((keys,) if computes else (queries, keys))]
+        if n in type_of(queries).labels or n not in type_of(keys).labels:
+            raise Refused(f"not one of its factors runs over the keys {n}", scores)
+        for side in sides:
             if side.guard is not None:
                 raise Refused("a factor of its scores is read under a guard", side)
-        return left, right
+        return queries if computes else sides[0], sides[-1]
 
-    def _queries(self, q: region.ReadOp, k: region.ReadOp, masks: Masks) -> str:
+    def _check_queries(self, q: HeadOperand | ComputedQueries, scores: region.ReduceOp) -> None:
+        """Refuse reductions that the scores are made of, and the queries are not."""
+        _, beside = scores_among(self.kernel, scores.result)
+        own = q.reductions if isinstance(q, ComputedQueries) else ()
+        if len(beside) != len(own):
+            raise Refused(
+                f"it has {len(beside) + 1} reductions beside the softmax and not one", scores
+            )
+
+    def _queries(self, q: region.ReadOp | SSAValue, k: region.ReadOp, masks: Masks) -> str:
         """The axis of the queries: one that the keys do not have.
 
         Where heads share their keys there are several; the mask, an open size and the place in the
         tensor tell which.
         """
         depth = type_of(k.result).labels
-        mine = [a for a in type_of(q.result).axes if a.label not in depth]
+        value = q.result if isinstance(q, region.ReadOp) else q
+        mine = [a for a in type_of(value).axes if a.label not in depth]
         if not mine:
-            raise Refused("each query has keys of its own, so nothing is used twice", q)
+            raise Refused(
+                "each query has keys of its own, so nothing is used twice", place_of(value)
+            )
         named = {label for inside in masks.positions for label in inside.result.type.labels}
         return max(
             enumerate(mine),
@@ -397,19 +436,24 @@ class _Search:
 
     def _check_elements(
         self,
-        operands: Sequence[HeadOperand],
+        operands: Sequence[HeadOperand | ComputedQueries],
         element: Attribute,
         weights: Weights,
         at: Operation,
     ) -> None:
         for operand in operands:
-            own = operand.read.result.type.element_type
+            own = operand.element
+            place = (
+                place_of(operand.value) if isinstance(operand, ComputedQueries) else operand.read
+            )
             if not isinstance(own, Float16Type | BFloat16Type):
                 raise Refused(
-                    f"{operand.name} holds {own}, and tensor cores take f16 or bf16", operand.read
+                    f"{operand.name} holds {own}, and tensor cores take f16 or bf16", place
                 )
-            if own != element:
-                raise Refused(f"{operand.name} holds {own}, and others {element}", operand.read)
+        q, k, _ = operands
+        kinds = [q.element, k.element]
+        if kinds[0] != kinds[1]:
+            raise Refused(f"{k.name} holds {kinds[1]}, and {q.name} {kinds[0]}", k.read)
         if weights.rounded != element:
             raise Refused(
                 f"its weights are {weights.rounded} and V is {element}, and tensor cores take "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.ir import SSAValue
@@ -14,17 +14,23 @@ from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import ELEMENT_BYTES, PATTERN
 from polyc.dialects.plan.fields import Value, record_of
-from polyc.dialects.region.types import MemRefType
+from polyc.dialects.region.types import MemRefType, ValType
+from polyc.families.attention.queries import ComputedQueries
 from polyc.families.attention.recognise import StreamingAttention, find_attention
 from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
 from polyc.families.structure import check_group, check_reduction
 from polyc.poly.why_not import TMA_RANK
 from polyc.rewriting.notes import Note, show
+from polyc.rewriting.postorder import operands_of, reached
 
 MAX_FEATURES = 256
 """Wider heads leave a thread no registers for its part of the output."""
 
+
+NARROWER = 192
+"""The most features whose kernels of wgmma leave registers for a loop over tiles and more outputs
+than one."""
 
 KEPT_FEATURES = 128
 """The most features beside which a thread has registers for masks that are read and for what is
@@ -48,9 +54,14 @@ SIDE_BY_SIDE = 1024
 """Features of K and V that are walked at once: with 8192 keys 16 MB of an L2 cache of 50."""
 
 
-UNMASKED, PLAIN, BOUNDED, ANY = range(4)
+UNMASKED, PLAIN, BOUNDED, ALONG, ANY = range(5)
 """Scores: products times a number of all keys; with one bound of a query's keys; with any bounds;
-or made of other values too, such as masks that are read, or weights of which a part is kept."""
+made of other values too, of which one at most is a key's and the others are a query's or all keys'
+own; or of any values, such as masks that are read, or weights of which a part is kept."""
+
+
+AS_READ, POINTWISE, NORMED = range(3)
+"""Queries: those in memory; those that elementwise ops make of what is read; or reductions too."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,10 @@ class AttentionVariant:
     """The scores that its tiles are for, ``ANY`` or less."""
     whole: bool = False
     """Whether heads fill its tiles: a loader of single elements guards each that may be beyond."""
+    beside: bool = True
+    """Whether threads have registers for outputs that a query has one number of too."""
+    queries: int = NORMED
+    """How queries may be made for which a thread has registers, ``NORMED`` or less."""
 
     def takes(self, attention: StreamingAttention) -> bool:
         """Whether it has a kernel for these heads and scores."""
@@ -71,18 +86,48 @@ class AttentionVariant:
             return False
         if self.whole and attention.tile_features != (attention.depth, attention.width):
             return False
+        if not self.beside and attention.stores_rows:
+            return False
+        if made_how(attention) > self.queries:
+            return False
         features = max(attention.tile_features)
         return features <= self.features and kind_of(attention) <= self.scores
+
+
+def made_how(attention: StreamingAttention) -> int:
+    """How queries are made: as they are read, point by point, or with a norm."""
+    if not isinstance(attention.q, ComputedQueries):
+        return AS_READ
+    return NORMED if attention.q.reductions else POINTWISE
 
 
 def kind_of(attention: StreamingAttention) -> int:
     """How much scores and weights ask for beside a product of a query and a key."""
     score = attention.score
-    if score.scale is None or score.gates or attention.kept:
+    if attention.kept:
         return ANY
+    if score.scale is None or score.gates:
+        return ALONG if reads_along(attention) else ANY
     if score.visible.everywhere:
         return UNMASKED
     return BOUNDED if score.visible.first_keys(1) else PLAIN
+
+
+def reads_along(attention: StreamingAttention) -> bool:
+    """Whether what scores are made of has one value of a key at most, and none of a key and query.
+
+    Threads keep those of a step's keys in registers (``gpu-share-reads``).
+    """
+    score = attention.score
+    products = attention.scores.result
+
+    def needs(value: SSAValue) -> Sequence[SSAValue]:
+        return () if value is products else operands_of(value)
+
+    made = reached([score.value, *score.gates], needs)
+    reads = [cast("ValType", v.type) for v in made if isinstance(v.owner, region.ReadOp)]
+    of_keys = [kind.labels for kind in reads if attention.n in kind.labels]
+    return len(of_keys) <= 1 and not any(attention.m in labels for labels in of_keys)
 
 
 _MMA_SYNC: Fields = {"mma": "mma.sync", "stages": 2}
@@ -93,12 +138,12 @@ _FLAT: Fields = {"tile": [128, 32], "warp_tile": [32]}
 _LOW: Fields = {"tile": [64, 64], "warp_tile": [16]}
 
 _ANYWHERE = (
-    AttentionVariant("cp_async", 64, {**_CP_ASYNC, **_HIGH}, PLAIN),
-    AttentionVariant("cp_async", 128, {**_CP_ASYNC, **_FLAT}, UNMASKED),
+    AttentionVariant("cp_async", 64, {**_CP_ASYNC, **_HIGH}, PLAIN, queries=AS_READ),
+    AttentionVariant("cp_async", 128, {**_CP_ASYNC, **_FLAT}, UNMASKED, queries=AS_READ),
     AttentionVariant("cp_async", 192, {**_CP_ASYNC, **_LOW}),
     AttentionVariant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW}, BOUNDED),
     AttentionVariant("cp_async", MAX_FEATURES, {**_CP_ASYNC, **_LOW, "tile": [64, 32]}),
-    AttentionVariant("scalar", 64, {**_REGISTER, **_HIGH}, UNMASKED, whole=True),
+    AttentionVariant("scalar", 64, {**_REGISTER, **_HIGH}, UNMASKED, whole=True, queries=AS_READ),
     AttentionVariant("scalar", 128, {**_REGISTER, **_LOW}),
     AttentionVariant("scalar", MAX_FEATURES, {**_REGISTER, **_LOW, "tile": [64, 32]}),
 )
@@ -119,23 +164,30 @@ _WIDE: Fields = {**_WGMMA, "registers": [24, 240]}
 _THREE: Fields = {**_WGMMA, "consumers": 3, "registers": [32, 160]}
 
 _TMA = (
-    AttentionVariant("tma", 64, {**_THREE, "tile": [192, 128]}, PLAIN),
+    AttentionVariant("tma", 64, {**_THREE, "tile": [192, 128]}, PLAIN, queries=POINTWISE),
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 128]}, PLAIN),
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 112]}, BOUNDED),
     AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 80]}, BOUNDED),
-    AttentionVariant("tma", MAX_FEATURES, {**_WIDE, "tile": [128, 64]}, BOUNDED),
+    AttentionVariant("tma", MAX_FEATURES, {**_WIDE, "tile": [128, 64]}, BOUNDED, queries=AS_READ),
+    AttentionVariant("tma", 64, {**_THREE, "tile": [192, 96]}, ALONG, queries=POINTWISE),
+    AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 128]}, ALONG),
+    AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 80]}, ALONG),
     AttentionVariant("tma", 64, {**_WGMMA, "tile": [128, 96]}),
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 80]}),
     AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 48]}),
-    AttentionVariant("tma", MAX_FEATURES, {**_WIDE, "tile": [128, 32]}),
+    AttentionVariant("tma", MAX_FEATURES, {**_WIDE, "tile": [128, 32]}, queries=AS_READ),
 )
 """A thread holds a row's part of the scores, of the weights and of the output: the wider the
 heads, and the more a score is made of, the fewer keys at a step.  Narrow heads leave room for a
 third warpgroup."""
 
+_FULL = tuple(replace(v, beside=i not in (0, 3)) for i, v in enumerate(_ANYWHERE))
+"""The same for sm_90a, where 128 queries and keys of heads of 64, and 64 keys of the widest, take
+all registers there are."""
+
 VARIANTS: Mapping[str, tuple[AttentionVariant, ...]] = {
     "sm_80": _ANYWHERE,
-    "sm_90a": (*_TMA, *_ANYWHERE),
+    "sm_90a": (*_TMA, *_FULL),
 }
 """The variants of each architecture, fastest first; of one name, the first that takes the
 attention.  Tiles lack the features, which are the head's."""
@@ -195,7 +247,7 @@ def conditions(attention: StreamingAttention, tma: bool) -> list[Assumption]:
     if not tma:
         return []
     sizes: dict[Dim, None] = {}
-    for operand in (attention.q, attention.k, attention.v):
+    for operand in attention.copied:
         sizes |= dict.fromkeys(cast("MemRefType", operand.read.tensor.type).shape)
     return [Assumption(size - 1, ">=") for size in sizes]
 
@@ -252,10 +304,12 @@ def _order(attention: StreamingAttention) -> Fields:
     """The order of the tiles of a kernel with a producer.
 
     Where all queries see all keys, a CTA that takes one tile after another loads the next while it
-    ends the last.  Otherwise each has one, and batch points alternate, as many as have their keys
-    in the L2 cache together.
+    ends the last, if threads have registers for that beside the widest heads and outputs that a
+    query has one number of.  Otherwise each has one, and batch points alternate, as many as have
+    their keys in the L2 cache together.
     """
-    if not attention.hides:
+    crowded = attention.stores_rows and max(attention.tile_features) > NARROWER
+    if not attention.hides and not crowded:
         return {"persistent": True}
     features = attention.depth + attention.width
     return {"raster": "grouped", "group": max(1, SIDE_BY_SIDE // features)}

@@ -26,7 +26,7 @@ from polyc.families.facts import (
     power_of_two,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.structure import check_reduction, check_structure
+from polyc.families.structure import check_reduction, check_split, check_structure
 
 PIXELS = "pixels"
 """The name of the axis that images, rows and columns of the output are together."""
@@ -321,9 +321,7 @@ def check(conv: Convolution, plan: ScheduleOp) -> None:
     if record_of(plan.algo_choice)["conv"] != "implicit_gemm":
         why = "stores the columns of the image first; run region-im2col, and plan-select again"
         raise bad_plan(plan, why)
-    if plan.integer("split_k") > 1:
-        why = "no convolution has, whose steps go over filters' taps too"
-        refuse_choice(plan, "split_k", why, "1")
+    check_split(plan)
     if plan.integers("cluster") != (1, 1):
         why = "region-to-gpu does not build yet for a convolution"
         refuse_choice(plan, "cluster", why, "[1, 1]")

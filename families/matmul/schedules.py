@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import cast
 
+from xdsl.dialects.builtin import i1
+
 from polyc.dialects.common.arch import ARCHS, Arch
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
@@ -24,6 +26,9 @@ from polyc.families.facts import (
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
 from polyc.families.matmul import padded
 from polyc.families.matmul.follow import MOST_HELD, WIDTHS, width_of
+from polyc.families.matmul.partial_sums import Parts, parted
+from polyc.families.matmul.partial_sums import facts as part_facts
+from polyc.families.matmul.partial_sums import fields as part_fields
 from polyc.families.matmul.recognise import Contraction, MatrixOperand, find_contraction
 from polyc.families.matmul.split import facts as split_facts
 from polyc.families.matmul.split import named, splits, tiles_of
@@ -257,7 +262,9 @@ def conditions(
         tiles = prod(tiles_of(gemm, rows, columns), start=Dim.const(1))
         facts.append(Assumption(-tiles + ARCHS[arch].multiprocessors, ">="))
     if (parts := cast("int", variant.fields.get("split_k", 1))) > 1:
-        facts += split_facts(gemm, tile, parts, arch)
+        own = Parts(rows, columns, parts)
+        summed = "algo_choice" in variant.fields
+        facts += part_facts(gemm, own, arch) if summed else split_facts(gemm, tile, parts, arch)
     if variant.larger is not None:
         facts.append(fills_better(gemm, (rows, columns), variant.larger, ARCHS[arch]))
     if by_tma:
@@ -297,7 +304,8 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
         chosen |= {"warp_tile": [ROWS_OF_REGISTERS, columns], "fragment_buffers": 1}
     if chosen["loader"] == "padded":
         chosen |= {"vectorize": padded.stored_vectors(gemm)}
-    chosen |= {"arch": arch, "tensorize": gemm.names, "algo_choice": {"matmul": "tiled"}}
+    tiled: Record = {"matmul": "tiled"}
+    chosen = {"algo_choice": tiled, **chosen, "arch": arch, "tensorize": gemm.names}
     return {**chosen, **restated(gemm, chosen)}
 
 
@@ -347,15 +355,44 @@ def is_crowded(gemm: Contraction, arch: str) -> bool:
     """Whether an epilogue reads two tensors or more that move with the rows, as residuals do.
 
     Where warps load the operands into registers too, one of 32 bits counts as two.  An operand that
-    is computed counts as one.
+    is computed counts as one, two numbers that each row has one of as one where there are no more,
+    and conditions beside these alone as none.
     """
     reads = [op for op in gemm.kernel.body.block.ops if isinstance(op, ReadOp)]
     epilogue = [op for op in reads if op not in gemm.reads]
     by_rows = [op for op in epilogue if val_type(op.result).axis(gemm.m) is not None]
+    if ARCHS[arch].wgmma and not gemm.lhs.factor.is_computed and _are_of_rows(gemm, by_rows):
+        return False
     wide = 1 if ARCHS[arch].wgmma else 2
     bits = (element_bytes(op.result.type.element_type) for op in by_rows)
     held = sum(wide if size > OPERAND_BYTES else 1 for size in bits)
     return held + gemm.lhs.factor.is_computed > 1
+
+
+def in_parts(gemm: Contraction, arch: str) -> list[MatmulVariant]:
+    """The variants that store sums of parts, by the widest loads that sizes allow.
+
+    None of them copies its operands first: parts share out what threads wait for.
+    """
+    as_they_are = (v for v in VARIANTS[arch] if v.fields["loader"] != "padded")
+    for base in {variant.multiple: variant for variant in as_they_are}.values():
+        found = [
+            MatmulVariant(
+                f"{base.name}_{own.name}", base.multiple, part_fields(gemm, own, base.fields, arch)
+            )
+            for own in parted(gemm, arch)
+        ]
+        found = [one for one in found if conditions(gemm, one, arch) is not None]
+        if found or gemm.kernel.symbol_names:
+            return found
+    return []
+
+
+def _are_of_rows(gemm: Contraction, reads: Sequence[ReadOp]) -> bool:
+    """Whether reads are of two numbers of each row at most, and of one tensor of conditions."""
+    large = [op for op in reads if val_type(op.result).axis(gemm.n) is not None]
+    kinds = [op.result.type.element_type for op in large]
+    return len(reads) - len(large) <= 2 and len(large) <= 1 and all(k == i1 for k in kinds)
 
 
 def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
@@ -365,8 +402,11 @@ def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     the chip idle.
     """
     few = [
-        MatmulVariant(name, 8, {**_WGMMA, **split.fields()})
-        for name, split in named(splits(gemm, arch)).items()
+        *in_parts(gemm, arch),
+        *(
+            MatmulVariant(name, 8, {**_WGMMA, **split.fields()})
+            for name, split in named(splits(gemm, arch)).items()
+        ),
     ]
     if gemm.beside:
         return [*few, *PAIRS[arch]]
@@ -395,6 +435,8 @@ def schedules(gemm: Contraction, arch: str) -> list[ScheduleOp]:
             continue
         fields = schedule_fields(gemm, arch, variant)
         found.append(fitted(kernel.sym_name.data, variant.name, fields, when))
+        if "algo_choice" in variant.fields:
+            continue  # The model of time says whether it stays.
         if not when and pointers_promised(kernel, variant.multiple):
             break
     return found
@@ -408,14 +450,18 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     """
     kernel = gemm.kernel
     check_reduction(gemm.names, plan)
-    if (way := record_of(plan.algo_choice)["matmul"]) != "tiled":
+    way, parts = record_of(plan.algo_choice)["matmul"], plan.integer("split_k")
+    if way == "implicit_gemm":
         refuse_choice(plan, f"way of matmul ({way})", "belongs to convolutions", '"tiled"')
+    if way == "partial_sums" and parts == 1:
+        there = '"tiled", or a split_k of 2 or more'
+        refuse_choice(plan, f"way of matmul ({way})", "adds sums of parts, and there is 1", there)
     check_split(plan)
     check_structure(plan, bool(gemm.follow))
     known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
     columns = plan.tile_sizes[1] * plan.integers("cluster")[1]
     whole = Assumption(-gemm.size(gemm.n) + columns, ">=")
-    if gemm.follow and not holds_always(whole, known, kernel.symbol_names):
+    if gemm.follow and not plan.stores_sums and not holds_always(whole, known, kernel.symbol_names):
         raise bad_plan(
             plan,
             f"has {columns} columns in a tile, with those beside it in its cluster, and rows of "

@@ -53,6 +53,17 @@ class Rows:
         ops = self.kernel.body.block.ops
         return [op for op in ops if isinstance(op, ReadOp) and self.has_row(op.result)]
 
+    @property
+    def kept(self) -> list[ReadOp]:
+        """The reads that a block with one row can keep in shared memory: each row has its own.
+
+        It begins where a row of the tensor does, as cp.async copies whole vectors alone.
+        """
+        known = {self.row.label, *(axis.label for axis in self.outer)}
+        first = AffineExpr.dimension(len(self.outer))
+        reads = (op for op in self.reads if set(op.result.type.labels) == known)
+        return [op for op in reads if self.copied(op, 1) and self.coordinates(op)[-1] == first]
+
     def has_row(self, value: SSAValue) -> bool:
         """Whether a value has the row's axis; a tensor has none."""
         return isinstance(value.type, ValType) and self.row.label in value.type.labels

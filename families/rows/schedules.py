@@ -16,8 +16,9 @@ from xdsl.dialects.builtin import StringAttr
 
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan.fields import Value
+from polyc.dialects.plan.fields import Record, Value
 from polyc.families.facts import (
     holds_always,
     left_open,
@@ -35,7 +36,8 @@ class RowsVariant:
 
     ``vector`` elements of it are read at once, so that all rows in memory are multiples of these.
     ``rows`` are those of a tile, where a warp does not take several.  A cluster of ``parts`` blocks
-    takes the chunks of a row in turn.
+    takes the chunks of a row in turn.  A way that keeps rows has ``kept`` bytes for them in a
+    block's shared memory.
     """
 
     name: str
@@ -45,6 +47,17 @@ class RowsVariant:
     warps_a_row: int
     vector: int
     parts: int = 1
+    kept: int = 0
+
+    def chunks(self, rows: Rows) -> int:
+        """How many chunks of its row a block keeps: as many as there is room for, or are needed."""
+        if self.way != "kept":
+            return 1
+        bytes_of = sum(element_bytes(op.result.type.element_type) for op in rows.kept)
+        room = self.kept // max(1, bytes_of * self.columns)
+        if (known := rows.length.constant()) is not None:
+            room = min(room, -(-known // (self.parts * self.columns)))
+        return room
 
     def fields(self, rows: Rows) -> Mapping[str, Value]:
         """What a schedule says of the tile.
@@ -73,7 +86,7 @@ class RowsVariant:
             taken = max(taken, WARP // columns)
             height = self.rows * taken
         return {
-            "tile": [height, columns, 1],
+            "tile": [height, columns, self.chunks(rows)],
             "warp_tile": [taken, columns // warps],
             "vectorize": self.vector,
             "split_k": self.parts,
@@ -99,13 +112,35 @@ NARROWER = (
 )
 """Between ``warp`` and ``block``, for rows of open lengths: they then fill half of a tile at least.
 
-To rows of a known length ``block`` narrows its own tile.
+To rows of a known length ``warp`` and ``block`` narrow their own tiles.
 """
 
+SHORTER = (
+    RowsVariant("lanes", "resident", 4, 64, 1, 8),
+    RowsVariant("warp_256", "resident", 4, 256, 1, 8),
+)
+"""Before ``warp``, for short rows of open lengths: eight lanes have a row of at most 64 elements,
+and a warp one of 256 in a vector a lane, where ``warp`` would compute 1024."""
+
+RESIDENT = 8192
+"""Elements of a row that a block holds in registers at most."""
+
+MOST = 220 * 1024
+"""Bytes of shared memory that a block keeps rows in where it has a multiprocessor for itself, or
+what an architecture leaves of it: some are for what warps exchange."""
+
+EXCHANGED = 4 * 1024
+"""Bytes of shared memory that are left to what warps exchange, and to align it."""
+
 VARIANTS = (
+    *SHORTER,
     RowsVariant("warp", "resident", 4, 1024, 1, 8),
     *NARROWER,
     RowsVariant("block", "resident", 1, 8192, 8, 8),
+    RowsVariant("kept", "kept", 1, 4096, 8, 8, kept=64 * 1024),
+    RowsVariant("kept_split8", "kept", 1, 4096, 8, 8, parts=8, kept=64 * 1024),
+    RowsVariant("kept_most_split8", "kept", 1, 8192, 16, 8, parts=8, kept=MOST),
+    RowsVariant("kept_most", "kept", 1, 8192, 16, 8, kept=MOST),
     RowsVariant("chunks_split8", "streaming", 1, 8192, 16, 8, parts=8),
     RowsVariant("chunks", "streaming", 1, 8192, 16, 8),
     RowsVariant("any", "streaming", 1, 1024, 8, 1),
@@ -127,8 +162,13 @@ def variants(rows: Rows, arch: str) -> tuple[RowsVariant, ...]:
     if None in lengths and width < 8:
         return VARIANTS[-1:]
     left = [v for v in VARIANTS if v.parts <= ARCHS[arch].cluster]
+    room = ARCHS[arch].shared_bytes - EXCHANGED
+    left = [replace(v, kept=min(v.kept, room)) if v.kept else v for v in left]
+    # A cluster keeps as much with more blocks at once.
+    alone = next((v for v in left if v.way == "kept" and v.parts > 1), None)
+    left = [v for v in left if alone is None or v.name != "kept_most"]
     if rows.length.constant() is not None:
-        left = [v for v in left if v not in NARROWER]
+        left = [v for v in left if v not in (*SHORTER, *NARROWER)]
     return tuple(replace(v, vector=min(v.vector, width)) for v in left)
 
 
@@ -139,7 +179,13 @@ def conditions(rows: Rows, arch: str, variant: RowsVariant) -> tuple[Assumption,
         facts += [Assumption(n.mod(variant.vector), "==") for n in row_lengths(rows)]
     if variant.way == "resident":
         facts.append(fits(rows, variant.columns))
-    if variant.parts > 1:
+    if variant.way == "kept":
+        # No vector is read past the end of a tensor: what cp.async copies is whole.
+        room = variant.parts * variant.chunks(rows) * variant.columns
+        if not rows.kept or room <= RESIDENT or variant.vector < 2:
+            return None
+        facts.append(fits(rows, room))
+    elif variant.parts > 1:
         # Rows that leave half of the chip idle, and a chunk for each block.
         count = prod((axis.size for axis in rows.outer), start=Dim.const(1))
         facts.append(Assumption(Dim.const(ARCHS[arch].multiprocessors // IDLE) - count, ">="))
@@ -179,7 +225,7 @@ def schedule_fields(rows: Rows, arch: str, variant: RowsVariant) -> Fields:
         "arch": arch,
         "tensorize": "",
         "mma": "none",
-        "loader": "register",
+        "loader": "cp_async" if variant.way == "kept" else "register",
         "stages": 1,
         "algo_choice": {"rows": variant.way},
     }
@@ -189,6 +235,7 @@ def schedule_fields(rows: Rows, arch: str, variant: RowsVariant) -> Fields:
 def restated(rows: Rows, fields: Mapping[str, Value]) -> Fields:
     """The fields that follow from the rows and a schedule's other ``fields``."""
     tile, taken = (cast("list[int]", fields[name]) for name in ("tile", "warp_tile"))
+    record = cast("Record", fields["algo_choice"])
     bind: dict[str, bool | int | str] = {axis.label: "block.x" for axis in rows.outer[:-1]}
     if rows.outer:
         inner = rows.outer[-1].label
@@ -199,8 +246,22 @@ def restated(rows: Rows, fields: Mapping[str, Value]) -> Fields:
     return {
         "vectorize_axis": f"{rows.row.label}.i",
         "bind": bind,
+        "cache": _kept(rows) if record.get("rows") == "kept" else [],
         "predicate_tail": _tails(rows, tile),
     }
+
+
+def _kept(rows: Rows) -> list[Record]:
+    """What ``cache`` says of the tensors whose rows a block keeps in shared memory."""
+    return [
+        {
+            "tensor": rows.kernel.name_of(op.tensor),
+            "where": "smem",
+            "at": f"{rows.row.label}.o",
+            "bytes": element_bytes(op.result.type.element_type),
+        }
+        for op in rows.kept
+    ]
 
 
 def schedules(rows: Rows, arch: str) -> list[ScheduleOp]:
@@ -242,7 +303,7 @@ def check(rows: Rows, plan: ScheduleOp) -> None:
         raise bad_plan(plan, "is for tensor cores, and rows have mma none")
     if not rows.outer and plan.tile_sizes[0] > 1:
         raise bad_plan(plan, f"has a tile of {plan.tile_sizes[0]} rows, and the region has one")
-    if (depth := plan.tile_sizes[2]) != 1:
+    if (depth := plan.tile_sizes[2]) != 1 and not is_kept(plan):
         raise bad_plan(plan, f"has a tile of depth {depth}, and rows have none; make it 1")
     (height, width, _), (high, wide) = plan.tile_sizes, plan.warp_tile_sizes
     if wide < width and height > 1:
@@ -252,11 +313,15 @@ def check(rows: Rows, plan: ScheduleOp) -> None:
             "rows, or a part of a tile of one row",
         )
     _check_structure(plan)
-    held = fits(rows, plan.tile_sizes[1])
-    if is_resident(plan) and not holds_always(held, known_sizes(rows, plan), kernel.symbol_names):
+    parts, whole = plan.integer("split_k"), plan.tile_sizes[1] * plan.tile_sizes[2]
+    held = fits(rows, parts * whole)
+    if is_kept(plan):
+        _check_kept(rows, plan)
+    keeps = is_resident(plan) or is_kept(plan)
+    if keeps and not holds_always(held, known_sizes(rows, plan), kernel.symbol_names):
         raise bad_plan(
             plan,
-            f"keeps a row of {rows.length} in a tile of {plan.tile_sizes[1]} columns; add "
+            f"keeps a row of {rows.length} in a tile of {parts * whole} columns; add "
             f'"{held}" to its when, or choose streaming',
         )
 
@@ -264,6 +329,28 @@ def check(rows: Rows, plan: ScheduleOp) -> None:
 def is_resident(plan: ScheduleOp) -> bool:
     """Whether a tile has rows whole."""
     return plan.algo_choice.data["rows"] == StringAttr("resident")
+
+
+def is_kept(plan: ScheduleOp) -> bool:
+    """Whether blocks keep rows in shared memory."""
+    return plan.keeps_rows
+
+
+def _check_kept(rows: Rows, plan: ScheduleOp) -> None:
+    """Refuse to keep what there is not, or in chunks that threads do not share evenly."""
+    if not rows.kept:
+        raise bad_plan(plan, "keeps rows, and no tensor has a row of its own for each; stream them")
+    if plan.tile_sizes[0] > 1:
+        raise bad_plan(plan, f"keeps {plan.tile_sizes[0]} rows a tile; a block keeps one")
+    if plan.loader.data != "cp_async":
+        raise bad_plan(plan, f"keeps rows by loader {plan.loader.data}; it is cp_async")
+    lanes = plan.threads() * plan.integer("vectorize")
+    if plan.tile_sizes[1] % lanes:
+        raise bad_plan(
+            plan,
+            f"keeps chunks of {plan.tile_sizes[1]} elements, and {plan.threads()} threads take "
+            f"{lanes} at once; make it a multiple",
+        )
 
 
 def _check_structure(plan: ScheduleOp) -> None:
@@ -275,6 +362,8 @@ def _check_structure(plan: ScheduleOp) -> None:
     ):
         if taken:
             refuse_choice(plan, field, "region-to-gpu does not build for rows", there)
+    if plan.loader.data != "register" and not is_kept(plan):
+        refuse_choice(plan, "loader", "is for rows that are kept", '"register"')
     check_group(plan)
     if plan.integer("split_k") > 1:
         if is_resident(plan):

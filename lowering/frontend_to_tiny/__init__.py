@@ -4,7 +4,8 @@ Each pattern turns one op into tiny ops and is exact: it changes no value.  In b
 frontend value stands behind an ``unrealized_conversion_cast`` from the tiny value that
 holds it, f32 or a condition (S0.6), so every pattern works alone and in any mixture; the
 pass drops the casts at the end.  ``NoteStorable`` before and ``RoundOnce`` after them see to the
-types in which values are stored, and ``ScaleAfterProduct`` takes numbers out of products first.
+types in which values are stored; ``ScaleAfterProduct`` takes numbers out of products first, and
+``RoundWeights`` rounds a softmax's weights as the values that they multiply.
 The patterns stand in files by family and are all offered here.
 """
 
@@ -35,12 +36,16 @@ from polyc.lowering.frontend_to_tiny.elementwise import (
     LowerElementwise,
     LowerSelect,
 )
+from polyc.lowering.frontend_to_tiny.joined import SplitJoinedSoftmax
 from polyc.lowering.frontend_to_tiny.movements import LowerConcat, LowerMovement
 from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
 from polyc.lowering.frontend_to_tiny.products import LowerConv2d, LowerGemm
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
 from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
+from polyc.lowering.frontend_to_tiny.weights import RoundWeights
+from polyc.rewriting.changes import CLASSES, check_classes
 from polyc.rewriting.driver import rewrite
+from polyc.rewriting.notes import Report, show
 
 __all__ = [
     "COMPOSED",
@@ -64,7 +69,9 @@ __all__ = [
     "LowerSoftmax",
     "NoteStorable",
     "RoundOnce",
+    "RoundWeights",
     "ScaleAfterProduct",
+    "SplitJoinedSoftmax",
     "lowered",
     "patterns",
 ]
@@ -194,13 +201,23 @@ class FrontendToTiny(ModulePass):
 
     Signature, names, promises and assumptions stay.  A value that may be stored between two kernels
     says in which type (``own``); one that is rounded to it for some of its readers is so for all.
+
+    ``classes`` are the changes that may happen: ``rounding`` is that of a softmax's weights where
+    they are f32 and the values that they multiply are f16 or bf16, and each use is reported.
     """
 
     name = "frontend-to-tiny"
 
+    classes: tuple[str, ...] = CLASSES
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        check_classes(self.name, self.classes)
         rewrite(op, [NoteStorable()])
-        rewrite(op, [ScaleAfterProduct()], recursive=True)
+        rewrite(op, [ScaleAfterProduct(), SplitJoinedSoftmax()], recursive=True)
+        if "rounding" in self.classes:
+            report = Report()
+            rewrite(op, [RoundWeights(report)], recursive=True)
+            show(report.fired)
         rewrite(op, patterns())
         rewrite(op, [DropUnusedConversion()])
         rewrite(op, [DropUnusedView()], recursive=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, SymbolRefAttr, UnitAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
@@ -24,10 +24,10 @@ from xdsl.pattern_rewriter import (
 
 from polyc.dialects import region, tiny
 from polyc.dialects.common.signature import TensorSpec
-from polyc.dialects.region.graph import FROM, edge
+from polyc.dialects.region.graph import FROM, SOFTMAX_SUM, edge
 from polyc.dialects.region.types import AxisAttr, MemRefType, val_type
 from polyc.lowering.index_to_region.body import Body
-from polyc.lowering.index_to_region.buildable import contracts, seconds, walks
+from polyc.lowering.index_to_region.buildable import apart, contracts, seconds, walks
 from polyc.lowering.index_to_region.cuts import Built, composed
 from polyc.lowering.index_to_region.forms import extent
 from polyc.lowering.index_to_region.fusion import Fuse, Kernel, Kernels, Root, Split
@@ -154,11 +154,11 @@ class Lowering:
     def _element(self, value: SSAValue) -> Attribute:
         """The type of a value's elements in memory.
 
-        What is merged into its reader, and what an output of the graph is another view of, is as it
-        is computed.
+        What is merged into its reader, what an output of the graph is another view of, and what a
+        row of an attention has one of, is as it is computed.
         """
         stored = self.found.stored.get(value)
-        if stored is None or stored.edge != "gmem" or value in self.given:
+        if stored is None or stored.edge != "gmem" or stored.exact or value in self.given:
             return tiny.tensor_of(value).element_type
         return stored_type(value)
 
@@ -189,6 +189,9 @@ class Lowering:
             attrs = leaves.get(value, DictionaryAttr({}))
             if not self.single:
                 attrs = DictionaryAttr({**attrs.data, FROM: place})
+            stored = self.found.stored.get(value)
+            if stored is not None and stored.sums:
+                attrs = DictionaryAttr({**attrs.data, SOFTMAX_SUM: UnitAttr()})
             found[value] = region.KernelTensor(name, self._in_memory(value), attrs)
         return found
 
@@ -315,7 +318,7 @@ def lower_graph(
 
         return of
 
-    built = Built(asked(contracts), asked(walks), asked(seconds))
+    built = Built(asked(contracts), asked(walks), asked(seconds), asked(apart))
     kernels, notes = composed(graph, fuse, split, built)
     show(notes)
     return Lowering(graph, kernels, others).ops()

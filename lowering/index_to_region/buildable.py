@@ -16,6 +16,7 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
+from polyc.families.attention.schedules import ATTENTION
 from polyc.families.loops.schedules import LOOPS
 from polyc.families.registry import FAMILIES
 from polyc.passes.plan.select import propose
@@ -39,6 +40,22 @@ def contracts(kernel: KernelOp) -> bool:
     with unsaid():
         found = _prepared(kernel)
         return all(_taken(found, arch) for arch in ARCHS)
+
+
+def apart(kernel: KernelOp) -> str:
+    """Why a region, which stands nowhere and is changed, is no attention, as a clause."""
+    with unsaid():
+        module = ModuleOp([kernel])
+        normalise(module)
+        postpone(module)
+        refusals = stream(module).refused
+        found = next(op for op in module.ops if isinstance(op, KernelOp))
+        for arch in ARCHS:
+            refused = ATTENTION.attempt(found, arch)
+            if isinstance(refused, PolycError):
+                why = refused.message.partition("as attention: ")[2] or refused.message
+                return "; ".join([why, *(note.text for note in refusals[:1])])
+    return "its plans use no tensor cores"
 
 
 def walks(kernel: KernelOp) -> bool:

@@ -3,10 +3,13 @@
 A product inside of a kernel that no family of products takes is computed by loops, a hundred times
 slower.  So the values around it are stored, the fewest first:
 
-- ``CORE``: two products with a softmax between them stay together, as attention; what they read
-  and what they make is stored;
+- ``CORE_WITH_QUERIES``: two products with a softmax between them stay together, as attention, with
+  what makes the queries; what else they read and what they make is stored;
+- ``CORE``: the same, and the queries are stored;
 - ``CORE_BARE``: the same, and only what rounds the second one stays with it;
 - ``CORE_PLAIN``: the same, and what the two read lies in memory as they read it;
+- ``CORE_SPREAD``: the same, and with what repeats in what the first reads, whose scores others
+  want;
 - ``PAIR``: two products that share a factor and meet in elementwise ops stay together, with what
   follows them both;
 - ``PAIR_PLAIN``: the same, and what the two read lies in memory as they read it;
@@ -24,6 +27,7 @@ What is stored has its own type: a value that is rounded to f16 anyway is stored
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import permutations
@@ -39,6 +43,7 @@ from polyc.dialects.common.movements import MovementOp
 from polyc.families.matmul.follow import WIDTHS
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.fusion import Kernel, Settled
+from polyc.lowering.index_to_region.scores import Reads, Scores, shared_scores
 from polyc.rewriting.postorder import reached
 
 LEAST = 1_000_000
@@ -54,6 +59,7 @@ FEW = 64
 FACTOR = "a product on tensor cores reads it from memory"
 END = "a product on tensor cores, which holds no other reduction, ends with it"
 TURNED = "neighbours of the product that reads it are its neighbours in memory then"
+WANTED = "others want it beside an attention, which computes it of its own scores"
 SIDE = "it is reduced, and what follows a product on tensor cores reads it from memory"
 
 
@@ -65,16 +71,22 @@ class Level(IntEnum):
     """How much around a product is stored."""
 
     AS_IT_IS = 0
-    CORE = 1
-    CORE_BARE = 2
-    CORE_PLAIN = 3
-    PAIR = 4
-    PAIR_PLAIN = 5
-    ROWS = 6
-    ALONE = 7
-    PLAIN = 8
-    BARE = 9
-    SPREAD = 10
+    CORE_WITH_QUERIES = 1
+    CORE = 2
+    CORE_BARE = 3
+    CORE_PLAIN = 4
+    CORE_SPREAD = 5
+    PAIR = 6
+    PAIR_PLAIN = 7
+    ROWS = 8
+    ALONE = 9
+    PLAIN = 10
+    BARE = 11
+    SPREAD = 12
+
+
+_LAST_TOGETHER = (Level.CORE_PLAIN, Level.CORE_SPREAD, Level.PAIR_PLAIN)
+"""The last levels at which products stay together."""
 
 
 @dataclass
@@ -101,6 +113,11 @@ class Products:
         default_factory=dict[tuple[SSAValue, SSAValue], SSAValue]
     )
     """Two products of which the second weighs by a softmax of the first: that factor of it."""
+    queries: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Of such a first product the factor that no key has a part in, where something computes it."""
+
+    parted: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    """Products that weigh by a softmax of another one, and why the two are no attention."""
 
     def __post_init__(self) -> None:
         for op in self.graph.body.block.ops:
@@ -125,14 +142,33 @@ class Products:
         First those that are seen to sum over what the softmax goes along, as another softmax, of
         features say, may lie between a product and the scores that are made of it.
         """
-        found: list[tuple[bool, SSAValue, SSAValue, SSAValue]] = []
+        found: list[tuple[bool, SSAValue, SSAValue, SSAValue, list[tiny.ReduceOp]]] = []
         for first, second in permutations(self.levels, 2):
             if (weights := self._softmax_of(first, second)) is not None:
-                found.append((not self._goes_along(*weights, second), first, second, weights[0]))
-        for _, first, second, factor in sorted(found, key=lambda one: one[0]):
-            if Level.CORE not in (self.levels[first], self.levels[second]):
+                along = self._goes_along(*weights, second)
+                found.append((not along, first, second, *weights))
+        for _, first, second, factor, maxima in sorted(found, key=lambda one: one[0]):
+            if all(self.levels[v] is Level.AS_IT_IS for v in (first, second)):
                 self.weights[first, second] = factor
-                self.levels[first] = self.levels[second] = Level.CORE
+                level = Level.CORE
+                queries = self.queries_of(first, maxima)
+                if queries is not None and cost.is_computed(self.source(queries)):
+                    self.queries[first] = queries
+                    level = Level.CORE_WITH_QUERIES
+                self.levels[first] = self.levels[second] = level
+
+    def queries_of(self, first: SSAValue, maxima: Sequence[tiny.ReduceOp]) -> SSAValue | None:
+        """The factor of a product that is the same along what the maxima of it are taken over."""
+        dims = tiny.tensor_of(first).dims
+        reduce = cast(tiny.ReduceOp, first.owner)
+        rank = tiny.tensor_of(reduce.operand).rank
+        kept = [axis for axis in range(rank) if axis not in reduce.axes]
+        along = {op.axes for op in maxima if tiny.tensor_of(op.operand).dims == dims}
+        if len(along) != 1:
+            return None
+        keys = {kept[axis] for axis in along.pop()}
+        found = [f for f in factors(first) if keys.isdisjoint(_axes_of(f) or keys)]
+        return found[0] if len(found) == 1 else None
 
     def _is_large(self, value: SSAValue) -> bool:
         """Whether a value is a product that is worth a kernel of its own."""
@@ -152,25 +188,48 @@ class Products:
         found = dict.fromkeys(key[0] for key, form in kernel.held().items() if form is not None)
         return [value for value in found if value in self.levels]
 
-    def store_more(self, kernels: Sequence[Kernel], contracts: Callable[[Kernel], bool]) -> bool:
-        """Raise the levels of the products that ``contracts`` says are not computed well."""
+    def store_more(
+        self,
+        kernels: Sequence[Kernel],
+        contracts: Callable[[Kernel], bool],
+        why: Callable[[Kernel], str],
+    ) -> bool:
+        """Raise the levels of the products that ``contracts`` says are not computed well.
+
+        ``why`` is asked of two around a softmax that part.
+        """
         changed = False
+        shared = dict(self.shared())
         for kernel in kernels:
             inside = [v for v in self.inside(kernel) if v not in self.given_up]
             if not inside or contracts(kernel):
                 continue
             changed = True
-            for value in inside:
+            others = [v for v in inside if self.levels[v] is not Level.CORE_WITH_QUERIES]
+            # What queries are made of by other products is stored before they are.
+            for value in others or inside:
                 level = self.levels[value]
+                if level is Level.CORE_PLAIN and any(value is b for _, b in self.weights):
+                    self.parted[value] = why(kernel)
                 if level is self._last(value):
                     # Nothing helps: what is stored for it would be stored for nothing.
                     self.levels[value] = Level.AS_IT_IS
                     self.given_up[value] = None
-                elif level in (Level.AS_IT_IS, Level.CORE_PLAIN, Level.PAIR_PLAIN):
+                elif level is Level.CORE_PLAIN and self._is_wanted_alone(value, shared):
+                    self.levels[value] = Level.CORE_SPREAD
+                elif level in (Level.AS_IT_IS, *_LAST_TOGETHER):
                     self.levels[value] = Level.ROWS if value in self.rows else Level.ALONE
                 else:
                     self.levels[value] = Level(level + 1)
         return changed
+
+    def _is_wanted_alone(
+        self, value: SSAValue, shared: Collection[tuple[SSAValue, SSAValue]]
+    ) -> bool:
+        """Whether others want the scores that a product makes, whose attention runs well."""
+        return any(
+            first is value and self.levels[second] < Level.CORE_PLAIN for first, second in shared
+        )
 
     def settled(self) -> Settled:
         """What the levels of the products settle."""
@@ -187,7 +246,34 @@ class Products:
                     cuts.pop(view, None)
                     orders.pop(view, None)
                     views.append(view)
-        return Settled(cuts, self._kept(), orders, self._beside(), views)
+        scores = list(self.shared().values())
+        for one in scores:
+            for value in one.stored:
+                cuts.setdefault(value, WANTED)
+        return Settled(cuts, self._kept(), orders, self._beside(), views, scores)
+
+    def shared(self) -> dict[tuple[SSAValue, SSAValue], Scores]:
+        """The products around a softmax that stay together, and whose scores others want too."""
+        found: dict[tuple[SSAValue, SSAValue], Scores] = {}
+        reads = Reads(self.same, self.users)
+        for first, second in self._cores():
+            end, _ = self._epilogue(second)
+            sources = {self.source(f) for f in self._read_by(first, second)}
+            inside = self._behind(end, sources, through=second)
+            weights = self._behind(self.weights[first, second], sources)
+            scores = shared_scores(reads, (first, second), weights, inside, end)
+            if scores is not None:
+                found[first, second] = scores
+        return found
+
+    def apart(self, pair: tuple[SSAValue, SSAValue]) -> Products:
+        """The same with two products around a softmax that do not stay together."""
+        other = copy(self)
+        other.levels, other.given_up = dict(self.levels), dict(self.given_up)
+        other.parted = dict(self.parted)
+        for value in pair:
+            other.levels[value] = Level.ROWS if value in self.rows else Level.ALONE
+        return other
 
     def _moved_ends(self) -> dict[SSAValue, tuple[SSAValue, SSAValue | None]]:
         """Where an attention's end is only moved: what is stored in its place, and a view of that.
@@ -219,14 +305,19 @@ class Products:
         """The values to store, with the reason; ``orders`` lie as their products read them."""
         found: dict[SSAValue, str] = {}
         for first, second in self._cores():
-            read = self._read_by(first, second)
+            read = self._stored_for(first, second)
             self._store(found, map(self.source, read), FACTOR, second)
             if self.levels[second] is Level.CORE_PLAIN:
                 self._store(found, map(self._plain, read), FACTOR, second, plain=True)
+            elif self.levels[first] in (Level.CORE_PLAIN, Level.CORE_SPREAD):
+                # Who computes the scores for others reads them so, and the attention too.
+                spread = self.levels[first] is Level.CORE_SPREAD
+                plain = [self._plain(factor, spread) for factor in factors(first)]
+                self._store(found, plain, FACTOR, first, plain=True)
             self._end(found, second)
         first = {a for a, _ in self._pairs()}
         for value, level in self.levels.items():
-            if level > Level.CORE_PLAIN:
+            if level > Level.CORE_SPREAD:
                 self._store(found, self._sources(value), FACTOR, value)
                 if level >= Level.PLAIN or level is Level.PAIR_PLAIN:
                     spread = level is Level.SPREAD
@@ -279,10 +370,14 @@ class Products:
     def _kept(self) -> set[SSAValue]:
         """The values between two products that stay together, which are computed where they are."""
         found: set[SSAValue] = set()
-        together = [(*pair, self._read_by(*pair)) for pair in self._cores()]
+        together = [(*pair, self._stored_for(*pair)) for pair in self._cores()]
         together += [(a, b, [*factors(a), *factors(b)]) for a, b in self._pairs()]
+        alone = [value for value, level in self.levels.items() if level > Level.CORE_PLAIN]
+        ends = {self._epilogue(value)[0] for value in alone}
         for first, second, factors_read in together:
             read = {self.source(f) for f in factors_read}
+            if self.levels[first] is Level.CORE_WITH_QUERIES:
+                read |= ends
             end, _ = self._epilogue(second)
             inside = self._behind(end, read, through=second)
             found |= {first, *(v for v in inside if v is second or not cost.is_contraction(v))}
@@ -510,49 +605,77 @@ class Products:
 
     def _cores(self) -> list[tuple[SSAValue, SSAValue]]:
         """The products around a softmax that stay together with it."""
-        levels = (Level.CORE, Level.CORE_BARE, Level.CORE_PLAIN)
+        levels = (
+            Level.CORE_WITH_QUERIES,
+            Level.CORE,
+            Level.CORE_BARE,
+            Level.CORE_PLAIN,
+            Level.CORE_SPREAD,
+        )
         return [pair for pair in self.weights if all(self.levels[v] in levels for v in pair)]
 
     def _softmax_of(
         self, first: SSAValue, second: SSAValue
     ) -> tuple[SSAValue, list[tiny.ReduceOp]] | None:
-        """The factor of ``second`` that is a softmax of ``first``, and its maxima, or None.
+        """The factor of ``second`` that is a softmax of ``first``, and its reductions, or None.
 
-        It is made of ``first`` and of a maximum of that, and of no product that needs ``first``, as
-        what follows an attention is.
+        It is made of ``first`` and of a maximum of that, or of exponentials of that which are
+        summed, and of no product that needs ``first``, as what follows an attention is.
         """
         for factor in factors(second):
             behind = self._behind(factor)
             others = [v for v in behind if v is not first and cost.is_contraction(v)]
             if any(first in self._behind(f) for v in others for f in factors(v)):
                 continue
-            maxima = [
+            if first not in behind:
+                continue
+            along = [
                 value.owner
                 for value in behind
                 if isinstance(value.owner, tiny.ReduceOp)
                 and value.owner.function == "max"
                 and first in self._behind(value)
             ]
-            if first in behind and maxima:
-                return factor, maxima
+            along = along or [
+                op
+                for value in behind
+                if _is_power(value) and first in self._behind(value)
+                for op in self._sums_of(value)
+            ]
+            if along:
+                return factor, along
         return None
 
+    def _sums_of(self, value: SSAValue) -> Iterator[tiny.ReduceOp]:
+        """The sums of a value that is moved and cast only, and multiplied by nothing."""
+        for op in self.users.get(value, ()):
+            if isinstance(op, tiny.ReduceOp):
+                if op.function == "sum":
+                    yield op
+            elif isinstance(op, MovementOp | tiny.CastOp):
+                yield from self._sums_of(op.results[0])
+
     def _goes_along(
-        self, factor: SSAValue, maxima: Sequence[tiny.ReduceOp], second: SSAValue
+        self, factor: SSAValue, along: Sequence[tiny.ReduceOp], second: SSAValue
     ) -> bool:
-        """Whether a product is seen to sum over what one of ``maxima`` behind a factor is of."""
+        """Whether a product is seen to sum over what one of the reductions ``along`` is of."""
         summed = cast(tiny.ReduceOp, second.owner).axes
         source = self.source(factor)
         axes = {self._axis_below(factor, source, axis) for axis in summed}
         dims = tiny.tensor_of(source).dims
-        return any(
-            set(op.axes) == axes and tiny.tensor_of(op.operand).dims == dims for op in maxima
-        )
+        return any(set(op.axes) == axes and tiny.tensor_of(op.operand).dims == dims for op in along)
 
     def _read_by(self, first: SSAValue, second: SSAValue) -> list[SSAValue]:
         """The factors of two products that stay together, but for the softmax between them."""
         weights = self.weights[first, second]
         return [*factors(first), *(f for f in factors(second) if f is not weights)]
+
+    def _stored_for(self, first: SSAValue, second: SSAValue) -> list[SSAValue]:
+        """Those of them that are stored: not the queries that the two are computed with."""
+        read = self._read_by(first, second)
+        if self.levels[first] is not Level.CORE_WITH_QUERIES:
+            return read
+        return [factor for factor in read if factor is not self.queries[first]]
 
     def _behind(
         self,
@@ -605,7 +728,8 @@ class Products:
             return True
         if self.levels[value] in (Level.CORE_BARE, Level.CORE_PLAIN):
             return self._is_beside_others(value)
-        return self.levels[value] is not Level.CORE and not self._all_outputs(value)
+        core = (Level.CORE_WITH_QUERIES, Level.CORE)
+        return self.levels[value] not in core and not self._all_outputs(value)
 
     def _is_beside_others(self, value: SSAValue) -> bool:
         """Whether the graph has an output that is made of other products than one of a pair is."""
@@ -658,7 +782,7 @@ class Products:
                 held.clear()
                 if bare and isinstance(op, tiny.CastOp):
                     break
-        return end, (sides if self.levels[value] > Level.CORE_PLAIN else [])
+        return end, (sides if self.levels[value] > Level.CORE_SPREAD else [])
 
     def _leaves_by(self, value: SSAValue, inside: set[SSAValue], outputs: bool) -> bool:
         """Whether nothing but ``value`` of some values is wanted by others.
@@ -734,6 +858,17 @@ def joined(value: SSAValue, same: Mapping[SSAValue, SSAValue]) -> list[SSAValue]
             return [value]
         case _:
             return []
+
+
+def _is_power(value: SSAValue) -> bool:
+    """Whether a value is an exponential, or a power of something."""
+    match value.owner:
+        case tiny.UnaryOp() as op:
+            return op.function == "exp"
+        case tiny.BinaryOp() as op:
+            return op.function == "pow"
+        case _:
+            return False
 
 
 def _reduced(value: SSAValue) -> bool:

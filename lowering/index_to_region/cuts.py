@@ -8,10 +8,10 @@ earliest in the program first: which one depends on the graph alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects import tiny
 from polyc.lowering.index_to_region import cost
@@ -35,7 +35,9 @@ from polyc.lowering.index_to_region.reductions import (
 from polyc.rewriting.notes import Note
 
 EPILOGUE = 3
-"""What an elementwise op is beside a contraction: each thread has many of its elements."""
+"""What an elementwise op is beside a contraction: each thread has many of its elements.
+
+Not one that makes a factor, as attention's queries: it is done with before the products begin."""
 
 SIZE = f"with it the kernel that wants it would hold more than {LIMIT} ops"
 """Why a value is stored for the size of a kernel."""
@@ -61,26 +63,48 @@ class Weight:
     ops: int = 0
     reductions: int = 0
     contractions: int = 0
+    before: int = 0
+    """Of ``ops`` those that contractions are made of, and that are made of none."""
 
     @property
     def total(self) -> int:
         reduced = (self.reductions + self.contractions) * REDUCTION
-        return self.ops * (EPILOGUE if self.contractions else 1) + reduced
+        beside = (self.ops - self.before) * (EPILOGUE if self.contractions else 1)
+        return self.before + beside + reduced
 
 
 def weight_of(forms: Iterable[tuple[Key, Form | None]]) -> Weight:
-    """The weight of some keys of a kernel; a key without a form is read from memory."""
-    ops = reductions = contractions = 0
+    """The weight of some keys of a kernel, operands first; a key without a form is read."""
+    ops = reductions = contractions = before = 0
+    forms = list(forms)
+    first = _before_products(forms)
     for key, form in forms:
+        if key in first:
+            before += _ops(form)
         if form is not None and _reduces(key, form):
-            if cost.is_contraction(key[0]):
+            if _contracts(key, form):
                 contractions += 1
             else:
                 reductions += 1
             ops += len(form.choices)
         else:
             ops += _ops(form)
-    return Weight(ops, reductions, contractions)
+    return Weight(ops, reductions, contractions, before)
+
+
+def _before_products(forms: Sequence[tuple[Key, Form | None]]) -> set[Key]:
+    """The elementwise keys that products sum, and that are made of no product."""
+    products = [key for key, form in forms if _contracts(key, form)]
+    after, first = set(products), set[Key]()
+    for key, form in forms if products else ():
+        if form is not None and not after.isdisjoint(form.operands):
+            after.add(key)
+    for key, form in reversed(forms) if products else ():
+        if form is None or (key in after and not _contracts(key, form)):
+            continue
+        if key in first or _contracts(key, form):
+            first.update(operand for operand in form.operands if operand not in after)
+    return {key for key, form in forms if key in first and not _reduces(key, form)}
 
 
 def _ops(form: Form | None) -> int:
@@ -192,6 +216,11 @@ def _reduces(key: Key, form: Form | None) -> bool:
     return form is not None and not form.same and isinstance(key[0].owner, tiny.ReduceOp)
 
 
+def _contracts(key: Key, form: Form | None) -> bool:
+    """Whether a key is made by a sum of products in this kernel."""
+    return _reduces(key, form) and cost.is_contraction(key[0])
+
+
 def _meet(above: Sequence[int], a: int, b: int) -> int:
     """The nearest key that dominates two."""
     while a != b:
@@ -207,12 +236,13 @@ class Built:
     """What will become of kernels, where the cost decides which there are.
 
     ``contracts`` says whether the products of one run on tensor cores, ``walks`` whether it runs as
-    loops, ``seconds`` how long it takes.
+    loops, ``seconds`` how long it takes; ``apart`` says why one with a softmax is no attention.
     """
 
     contracts: Callable[[Kernels], Callable[[Kernel], bool]]
     walks: Callable[[Kernels], Callable[[Kernel], bool]]
     seconds: Callable[[Kernels], Callable[[Kernel], float]]
+    apart: Callable[[Kernels], Callable[[Kernel], str]]
 
 
 def composed(
@@ -223,22 +253,10 @@ def composed(
     Raises PolycError where a value has no form in a kernel.
     """
     if fuse == "cost" and split == "none":
-        products = Products(graph, equal_casts(graph))
         composing = Composing(graph, fuse, split)
-        well: dict[KernelKey, bool] = {}
-        while True:
-            settled = products.settled()
-            kernels = composing.kernels(settled)
-            contracts = built.contracts(kernels)
-
-            def taken(kernel: Kernel, ask: Callable[[Kernel], bool] = contracts) -> bool:
-                if (key := key_of(kernel)) not in well:
-                    well[key] = ask(kernel)
-                return well[key]
-
-            if not products.store_more(kernels.kernels, taken):
-                break
-
+        settling = Settling(composing, built)
+        settled, products = settling.cheapest(Products(graph, equal_casts(graph)))
+        parted = [_parted(value, why) for value, why in products.parted.items()]
         made: dict[frozenset[SSAValue], tuple[Kernels, int]] = {}
 
         def recompose(stored: Mapping[SSAValue, str], given: Settled = settled) -> Kernels:
@@ -248,13 +266,14 @@ def composed(
 
         reductions = Reductions(recompose, built.walks, built.seconds)
         found = recompose({})
-        settling = {key_of(kernel) for kernel in found.kernels if not computed_factors(kernel)}
-        reductions.tried.update(key for key in settling if well.get(key))
+        there = {key_of(kernel) for kernel in found.kernels if not computed_factors(kernel)}
+        reductions.tried.update(key for key in there if settling.well.get(key))
         reductions.run(found)
         kernels, cuts = made[frozenset(reductions.taken)]
     else:
         kernels, cuts = Composing(graph, fuse, split).limited(Settled())
-    return kernels, [_said(graph, cuts)] if cuts else []
+        parted = []
+    return kernels, [*parted, *([_said(graph, cuts)] if cuts else [])]
 
 
 @dataclass
@@ -296,6 +315,70 @@ class Composing:
         if (key := key_of(kernel)) not in self.chosen:
             self.chosen[key] = Cutter(kernel.forms, kernel.reads).run(key[0])
         return self.chosen[key]
+
+
+@dataclass
+class Settling:
+    """Finds what is stored around the products of a graph.
+
+    ``well`` says of kernels whether their products run on tensor cores, ``times`` how long they
+    take.
+    """
+
+    composing: Composing
+    built: Built
+    well: dict[KernelKey, bool] = field(default_factory=dict[KernelKey, bool])
+    times: dict[KernelKey, float] = field(default_factory=dict[KernelKey, float])
+
+    def cheapest(self, products: Products) -> tuple[Settled, Products]:
+        """What is stored so that all products run well that can, in the least time, and for which.
+
+        An attention whose scores others want too may stay one kernel, and the scores be computed
+        twice, or the two products be kernels of their own, and the scores lie in memory.
+        """
+        settled, kernels = self._settled(products)
+        for pair in products.shared():
+            if pair not in products.shared():
+                continue
+            apart = products.apart(pair)
+            other = self._settled(apart)
+            if self._gains(kernels, other[1]):
+                products, (settled, kernels) = apart, other
+        return settled, products
+
+    def _settled(self, products: Products) -> tuple[Settled, Kernels]:
+        """What is stored once all products run well that can, and the kernels then."""
+        while True:
+            settled = products.settled()
+            kernels = self.composing.kernels(settled)
+            contracts = self.built.contracts(kernels)
+
+            def taken(kernel: Kernel, ask: Callable[[Kernel], bool] = contracts) -> bool:
+                if (key := key_of(kernel)) not in self.well:
+                    self.well[key] = ask(kernel)
+                return self.well[key]
+
+            if not products.store_more(kernels.kernels, taken, self.built.apart(kernels)):
+                return settled, kernels
+
+    def _gains(self, kernels: Kernels, other: Kernels) -> bool:
+        """Whether other kernels take less time than some."""
+        keys, others = ({key_of(k) for k in one.kernels} for one in (kernels, other))
+        return self._total(other, others - keys) < self._total(kernels, keys - others)
+
+    def _total(self, kernels: Kernels, wanted: Collection[KernelKey]) -> float:
+        seconds = self.built.seconds(kernels)
+        for kernel in kernels.kernels:
+            if (key := key_of(kernel)) in wanted and key not in self.times:
+                self.times[key] = seconds(kernel)
+        return sum(self.times[key] for key in wanted)
+
+
+def _parted(product: SSAValue, why: str) -> Note:
+    """That the weights of a softmax between two products go through memory."""
+    assert isinstance(product.owner, Operation)
+    text = f"a product by a softmax's weights is no one kernel with the product below these: {why}"
+    return Note("NotStreamed", text, product.owner)
 
 
 def _said(graph: tiny.GraphOp, cuts: int) -> Note:

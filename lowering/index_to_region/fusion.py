@@ -16,7 +16,7 @@ kernel, and so do smaller ones that share a reduction with it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
@@ -39,6 +39,7 @@ from polyc.lowering.index_to_region.forms import (
     why_not_affine,
 )
 from polyc.lowering.index_to_region.outputs import embedded, turned_from
+from polyc.lowering.index_to_region.scores import ROW, Scores, is_softmax_sum
 from polyc.poly.same_point import two_points
 from polyc.rewriting.postorder import reached
 from polyc.rewriting.region.points import Point
@@ -108,24 +109,36 @@ class _Ends:
     reductions: int = 0
     between: SSAValue | None = None
     """The value between kernels that it makes; it makes outputs beside that do not need it."""
+    held: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Ends of attentions that it computes, whose scores others want."""
+    wanted: set[SSAValue] = field(default_factory=set[SSAValue])
+    """The ends of attentions whose scores it wants."""
 
-    def takes(self, elementwise: int) -> bool:
-        """Whether one more output with these ops does not make the kernel too much."""
+    def takes(self, elementwise: int, held: Set[SSAValue], wanted: Set[SSAValue]) -> bool:
+        """Whether one more output with these ops does not make the kernel too much.
+
+        Nor is it an attention that would compute what others want of the scores.
+        """
         ops = (self.elementwise | elementwise).bit_count()
-        return ops <= cost.LIMIT and len(self.kernel.roots) < ENDS
+        mixed = self.held & wanted or self.wanted & held
+        return ops <= cost.LIMIT and len(self.kernel.roots) < ENDS and not mixed
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
     """A value in memory between kernels: which one makes it, and why it is there.
 
-    ``order`` are the value's axes as memory holds them, the outermost first.
+    ``order`` are the value's axes as memory holds them, the outermost first; one of one point may
+    be left out.  With ``exact`` it is there in the type in which it is computed, and not in one of
+    its own.  ``sums`` are the sums of a softmax's exponentials, which an attention stores.
     """
 
     kernel: Kernel
     edge: Edge
     reason: str
     order: tuple[int, ...]
+    exact: bool = False
+    sums: bool = False
 
 
 @dataclass
@@ -151,7 +164,8 @@ class Settled:
     the cost is not asked.  ``orders`` are the axes of values, the outermost first, as memory best
     holds them.  With a cut value of ``beside`` the kernel that makes it stores what the graph gives
     of its reductions: attention's log-sum-exp.  ``views`` are reshapes of cut values, which are
-    read in their own shape where these lie.
+    read in their own shape where these lie.  ``scores`` are those of attentions that others compute
+    too.
     """
 
     cuts: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
@@ -161,6 +175,7 @@ class Settled:
     )
     beside: Collection[SSAValue] = ()
     views: Collection[SSAValue] = ()
+    scores: Sequence[Scores] = ()
 
     def also(self, cuts: Mapping[SSAValue, str]) -> Settled:
         """The same with more cuts; the reasons that were there stay."""
@@ -192,6 +207,10 @@ class Composer:
         self.cuts, self.kept = settled.cuts, settled.kept
         self.orders, self.beside = settled.orders, settled.beside
         self.reshaped = settled.views
+        self.scores = settled.scores
+        self.again = {value: one.end for one in self.scores for value in one.again}
+        self.rows = {value: one.end for one in self.scores for value in one.rows}
+        self.holders: dict[SSAValue, Kernel] = {}
         self.early: dict[SSAValue, tuple[Kernel, Point]] = {}
         self.ops = [op for op in graph.body.block.ops if op.results]
         self.same = equal_casts(graph)
@@ -214,8 +233,13 @@ class Composer:
         for leaf in self.graph.body.block.args:
             self._read_from_memory(leaf)
         ends = [kernel for kernel in ends if kernel.roots and kernel not in self.between]
-        kernels = [*reversed(self.between), *ends]
+        kernels = reached([*reversed(self.between), *ends], self._before)
         return Kernels(kernels, self.stored, self.views, self.placed)
+
+    def _before(self, kernel: Kernel) -> list[Kernel]:
+        """The kernels that make what one reads."""
+        read = (self._memory(value) for value in kernel.reads)
+        return [self.stored[value].kernel for value in read if value in self.stored]
 
     def _count_uses(self) -> dict[SSAValue, int]:
         """How many ops read each value; a cast that another value equals does not."""
@@ -245,10 +269,14 @@ class Composer:
         for number, value in order:
             sizes = extent(value, self.graph)
             elementwise = self.work.elementwise.get(value, 0)
+            held, wanted = self._attentions_of(value)
             alike = by_sizes.setdefault(sizes, [])
-            # A kernel that does not take an output is full, or the search would not be linear.
-            alike[:] = [end for end in alike if self.fuse != "none" and end.takes(elementwise)]
-            ends, places = next(iter(alike), None), None
+            # A kernel that is full takes no more, or the search would not be linear.
+            alike[:] = [
+                e for e in alike if self.fuse != "none" and e.takes(elementwise, set(), set())
+            ]
+            fitting = (end for end in alike if end.takes(elementwise, held, wanted))
+            ends, places = next(fitting, None), None
             sharing = found if reductions[value] and self.fuse != "none" else ()
             for other in sharing:
                 if other is ends:
@@ -257,7 +285,7 @@ class Composer:
                 beside = other.between is None or (
                     shared == reductions[value] and not self._needs(value, other.between)
                 )
-                if shared and beside and other.takes(elementwise):
+                if shared and beside and other.takes(elementwise, held, wanted):
                     places = embedded(sizes, other.kernel.iters)
                     if places is not None:
                         ends = other
@@ -269,6 +297,8 @@ class Composer:
             kernel = ends.kernel
             ends.elementwise |= elementwise
             ends.reductions |= reductions[value]
+            ends.held |= held
+            ends.wanted |= wanted
             if places is None:
                 places = [AffineDimExpr(i) for i in range(len(kernel.iters))]
             point = Point.of(kernel.iters, places, len(self.graph.symbol_names))
@@ -299,21 +329,38 @@ class Composer:
                 continue
             kernel, point = self._kernel_of(value)
             ends = _Ends(kernel, between=value)
+            ends.held, ends.wanted = self._attentions_of(value)
             ends.elementwise = self.work.elementwise.get(value, 0)
             ends.reductions = reductions[value]
             self.asked.setdefault(value, {})[(ends.kernel, point)] = None
             self.early[value] = (ends.kernel, point)
             found.append(ends)
 
-    def _needs(self, value: SSAValue, other: SSAValue) -> bool:
-        """Whether a value is made of another one."""
+    def _attentions_of(self, value: SSAValue) -> tuple[set[SSAValue], set[SSAValue]]:
+        """The attentions whose scores others want that an output ends, and whose scores it wants.
+
+        They are said by their ends.  What rows have one of is the attention's.
+        """
+        if not self.scores:
+            return set(), set()
+        ends = {one.end for one in self.scores}
 
         def operands(one: SSAValue) -> Sequence[SSAValue]:
-            op = one.owner
-            own = op.operands if isinstance(op, Operation) else ()
-            return [self.same.get(o, o) for o in own]
+            stays = one in ends or (one is not value and one in self.cuts)
+            return () if stays or one in self.rows else self._operands(one)
 
-        return other in reached([value], operands)
+        found = reached([value], operands)
+        computed = {one for one in found if one is value or one not in self.cuts}
+        return computed & ends, {self.again[one] for one in computed if one in self.again}
+
+    def _operands(self, value: SSAValue) -> Sequence[SSAValue]:
+        op = value.owner
+        own = op.operands if isinstance(op, Operation) else ()
+        return [self.same.get(o, o) for o in own]
+
+    def _needs(self, value: SSAValue, other: SSAValue) -> bool:
+        """Whether a value is made of another one."""
+        return other in reached([value], self._operands)
 
     def _reductions_behind(self) -> dict[SSAValue, int]:
         """For each value the reductions that it is computed from, as bits."""
@@ -357,6 +404,7 @@ class Composer:
         self._settle_operands(value)
         if reason is not None:
             asked = self._store(value, edge, reason)
+        self._note_holder(value, asked)
         pending = list(asked)
         for kernel, point in pending:
             form = kernel.forms.form(value, point)
@@ -387,15 +435,53 @@ class Composer:
 
     def _store(self, value: SSAValue, edge: Edge, reason: str) -> dict[tuple[Kernel, Point], None]:
         """Give a value a kernel of its own; where that kernel wants it."""
+        beside = self._beside_end(value)
+        if beside is not None:
+            self.early[value] = beside
+            beside[0].roots.append(Root(value, beside[1]))
         self._read_from_memory(value)
         if value in self.early:
             kernel, point = self.early[value]
         else:
             kernel, point = self._kernel_of(value)
-        self.between.append(kernel)
-        order = self._order(value) or tuple(range(len(kernel.iters)))
-        self.stored[value] = Stored(kernel, edge, reason, order)
-        return {(kernel, point): None}
+        if kernel not in self.between:
+            self.between.append(kernel)
+        if beside is None:
+            order = self._order(value) or tuple(range(len(kernel.iters)))
+        else:
+            root = Root(value, point)
+            own = dict(zip(root.axes, map(kernel.iters.index, root.stored_axes), strict=True))
+            order = tuple(sorted(own, key=own.__getitem__))
+        exact = beside is not None
+        sums = exact and is_softmax_sum(value)
+        self.stored[value] = Stored(kernel, edge, reason, order, exact, sums)
+        held = {one: None for one in self.asked.get(value, {}) if self._holds(value, one[0])}
+        return {**held, (kernel, point): None}
+
+    def _note_holder(self, end: SSAValue, asked: Collection[tuple[Kernel, Point]]) -> None:
+        """Remember the one kernel of an attention whose scores others want."""
+        kernels = list(dict.fromkeys(kernel for kernel, _ in asked))
+        if len(kernels) == 1 and any(one.end is end for one in self.scores):
+            self.holders[end] = kernels[0]
+
+    def _holds(self, value: SSAValue, kernel: Kernel) -> bool:
+        """Whether a kernel is an attention that computes a value itself, stored or not."""
+        return value in self.again and self.holders.get(self.again[value]) is kernel
+
+    def _beside_end(self, value: SSAValue) -> tuple[Kernel, Point] | None:
+        """The attention that stores what its rows have one of, and where it wants that.
+
+        None where that is at several places, or at one that is no point of axes of its kernel.
+        """
+        holder = self.holders.get(self.rows[value]) if value in self.rows else None
+        points = [point for kernel, point in self.asked.get(value, {}) if kernel is holder]
+        if holder is None or len(points) != 1 or value in self.whole:
+            return None
+        root, sizes = Root(value, points[0]), extent(value, self.graph)
+        axes = root.stored_axes
+        plain = all(i in root.axes or size.constant() == 1 for i, size in enumerate(sizes))
+        inside = set(points[0].axes) <= set(holder.iters) and len(set(axes)) == len(axes)
+        return (holder, points[0]) if plain and inside and points[0].guard is None else None
 
     def _kernel_of(self, value: SSAValue) -> tuple[Kernel, Point]:
         """A kernel that stores a value in its order, and where it wants it."""
@@ -426,6 +512,8 @@ class Composer:
         turned = self._order(value) is not None
         for kernel, _ in self.asked.get(value, {}):
             if value in self.early and kernel is self.early[value][0]:
+                continue
+            if self._holds(value, kernel):
                 continue
             kernel.reads[value] = None
             for root in [r for r in kernel.roots if r.value is value]:
@@ -471,6 +559,10 @@ class Composer:
             return None
         wanted = list(dict.fromkeys((k, p.unfilled) for k, p in self.asked[value]))
         heads = self.work.heads[value]
+        if value in self.again:
+            return None
+        if value in self.rows and len({id(k) for k, _ in wanted}) > 1:
+            return None if self._beside_end(value) is None else ROW
         if self.fuse == "none":
             return "nothing is fused" if heads or self.uses[value] > 1 else None
         if heads and len(wanted) > 1:

@@ -182,22 +182,27 @@ def product_ends(kernels: Kernels) -> list[SSAValue]:
 
 
 def computed_factors(kernel: Kernel) -> list[SSAValue]:
-    """The factors of a kernel's products that it computes of no reduction, before they are moved.
+    """The factors of a kernel's products that it computes, before they are moved.
 
-    None where another factor is made of one: attention's weights stay where they are.
+    None where one is made of a reduction, but for attention: its weights, which are made of a
+    product, stay where they are, and its queries may be made of their own norms.
     """
     inside = computed(kernel)
     behind = _reductions_behind(inside, kernel)
     found: dict[SSAValue, None] = {}
+    made: dict[SSAValue, frozenset[SSAValue]] = {}
     for factor in (f for v in inside if cost.is_contraction(v) for f in factors(v)):
         value = kernel.forms.same.get(factor, factor)
         while value in inside and not cost.is_computed(value):
             value, *_ = _operands(cast(Operation, value.owner), kernel)
         if behind.get(value):
-            return []
+            made[value] = behind[value]
         if value in inside:
             found[value] = None
-    return list(found)
+    weights = {v for v, reduced in made.items() if any(map(cost.is_contraction, reduced))}
+    if made and not weights:
+        return []
+    return [value for value in found if value not in weights]
 
 
 def _reduces(kernel: Kernel) -> bool:

@@ -7,7 +7,7 @@ its ``algo_choice`` names.  The schedules' conditions become the dispatch.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
@@ -37,8 +37,6 @@ from polyc.dialects.region.graph import ends, source
 from polyc.families.family import Family, schedules_of
 from polyc.families.registry import BY_NAME
 from polyc.lowering.region_to_gpu.frame import Lowering, global_type
-from polyc.lowering.region_to_gpu.kernel import Walked
-from polyc.lowering.region_to_gpu.padded import Padded, sequence
 from polyc.lowering.region_to_gpu.sequences import together
 from polyc.rewriting.driver import located, rewrite
 
@@ -49,15 +47,32 @@ def lowering_of(family: Family[Any], found: object) -> Lowering:
     return builder.LOWERING(found)
 
 
+class Labels:
+    """Names of a module's workspaces, each there once; ``taken`` are already."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def free(self, name: str) -> str:
+        """``name`` as a workspace may be called, and nothing else is."""
+        label = re.sub(r"\W", "_", name)
+        while label in self._taken:
+            label += "_"
+        self._taken.add(label)
+        return label
+
+
 @dataclass(frozen=True)
 class Scheduled:
     """A region, as its family sees it, and its schedules, all for one architecture."""
 
     lowering: Lowering
     plans: Sequence[ScheduleOp]
+    names: Mapping[ScheduleOp, Sequence[str]]
+    """Of each schedule, those of the workspaces of its kernels."""
 
     @staticmethod
-    def of(op: KernelOp) -> Scheduled:
+    def of(op: KernelOp, labels: Labels) -> Scheduled:
         """Raises PolycError where the schedules are none, are of several architectures or
         families, or speak of what the region does not have.
         """
@@ -94,7 +109,10 @@ class Scheduled:
             except PolycError as error:
                 raise error.located(plan) from None
             _built_from(plan, lowering).check_form(plan)
-        return Scheduled(lowering, plans)
+        names = {
+            plan: [labels.free(space.name) for space in lowering.spaces(plan)] for plan in plans
+        }
+        return Scheduled(lowering, plans, names)
 
     @property
     def kernel(self) -> KernelOp:
@@ -104,25 +122,47 @@ class Scheduled:
     def arch(self) -> str:
         return self.plans[0].arch.data
 
-    def copies(self, plan: ScheduleOp) -> list[Padded]:
-        """The tensors that are copied to other rows before the kernel of a schedule reads them."""
-        return self.lowering.copies(plan) if isinstance(self.lowering, Walked) else []
-
     def kernels(self, bindings: Sequence[BindAttr]) -> list[Operation]:
-        """A kernel a schedule, of its form of the region where it has one, behind its copies."""
+        """The kernels of each schedule, of its form of the region where it has one."""
         found: list[Operation] = []
         for plan in self.plans:
-            found += [c.kernel(self.kernel, bindings[c.number]) for c in self.copies(plan)]
-            found.append(_built_from(plan, self.lowering).build(plan, bindings))
+            spaces = [BindAttr.workspace(name) for name in self.names[plan]]
+            found += _built_from(plan, self.lowering).build(plan, bindings, spaces)
         return found
 
-    def variants(self, bindings: Sequence[BindAttr]) -> list[LaunchOp | SequenceOp]:
-        """The launch of each of them, in a sequence where it has copies."""
-        found: list[LaunchOp | SequenceOp] = []
-        for plan in self.plans:
-            launch, copies = located(self.lowering.launch(plan), plan), self.copies(plan)
-            found.append(located(sequence(launch, copies, bindings), plan) if copies else launch)
-        return found
+    def launches(self, bindings: Sequence[BindAttr]) -> list[LaunchOp | SequenceOp]:
+        """What runs each of them: one launch, or a sequence."""
+        return [located(self.variant(plan, bindings), plan) for plan in self.plans]
+
+    def variant(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> LaunchOp | SequenceOp:
+        """What runs a schedule's kernels."""
+        first, *rest = self.lowering.launches(plan)
+        if not rest:
+            return first
+        ops = [*self.workspaces(plan, bindings), *self.steps(plan)]
+        return SequenceOp(plan.kernel_name, plan.when, first.align.data, ops)
+
+    def workspaces(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> list[WorkspaceOp]:
+        """What lies between a schedule's kernels, or is a copy of what ``bindings`` say."""
+        return [
+            located(space.workspace(name, bindings), plan)
+            for name, space in zip(self.names[plan], self.lowering.spaces(plan), strict=True)
+        ]
+
+    def steps(self, plan: ScheduleOp) -> list[LaunchOp]:
+        """The launches of a schedule's kernels in a sequence."""
+        spaces = (space.name for space in self.lowering.spaces(plan))
+        called = dict(zip(spaces, self.names[plan], strict=True))
+        made = (
+            LaunchOp.of_sequence(
+                one.kernel_name,
+                one.grid.data,
+                one.persistent is not None,
+                fills=called.get(one.fills_name or ""),
+            )
+            for one in self.lowering.launches(plan)
+        )
+        return [located(one, plan) for one in made]
 
 
 def _built_from(plan: ScheduleOp, region: Lowering) -> Lowering:
@@ -158,7 +198,7 @@ class LowerRegion(RewritePattern):
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
         if is_form(op):
             return
-        scheduled = Scheduled.of(op)
+        scheduled = Scheduled.of(op, Labels())
         tensors = op.tensors
         bindings = [BindAttr.tensor(i) for i in range(len(tensors))]
         dispatch = gpu.DispatchOp(
@@ -166,7 +206,7 @@ class LowerRegion(RewritePattern):
             [global_type(t) for t in tensors],
             [*op.arg_attrs, *op.res_attrs],
             len(op.arg_names),
-            scheduled.variants(bindings),
+            scheduled.launches(bindings),
         )
         kernels = scheduled.kernels(bindings)
         module = gpu.ModuleOp(
@@ -192,9 +232,9 @@ class LowerGraph(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
         kernels = op.kernels()
-        scheduled = [Scheduled.of(kernel) for kernel in kernels]
-        copies = [c.name for one in scheduled for plan in one.plans for c in one.copies(plan)]
-        places = Places.of(op, copies)
+        places = Places.of(op)
+        labels = Labels(places.workspaces)
+        scheduled = [Scheduled.of(kernel, labels) for kernel in kernels]
         built: list[Operation] = []
         for one in scheduled:
             built += one.kernels(places.bindings(one.kernel))
@@ -225,8 +265,7 @@ class Places:
     workspaces: Mapping[str, GlobalType]
 
     @staticmethod
-    def of(graph: GraphOp, others: Collection[str] = ()) -> Places:
-        """Workspaces have other names than ``others``."""
+    def of(graph: GraphOp) -> Places:
         found: dict[tuple[str, str], BindAttr] = {}
         for i, name in enumerate(graph.arg_names):
             found[(graph.sym_name.data, name.data)] = BindAttr.tensor(i)
@@ -234,14 +273,13 @@ class Places:
             if (where := ends(edge)) is not None:
                 found[where] = BindAttr.tensor(i)
         workspaces: dict[str, GlobalType] = {}
+        labels = Labels()
         for kernel in graph.kernels():
             outs = kernel.tensors[len(kernel.ins) :]
             for name, kind in zip(kernel.res_names, outs, strict=True):
                 where = (kernel.sym_name.data, name.data)
                 if where not in found:
-                    label = re.sub(r"\W", "_", name.data)
-                    while label in workspaces or label in others:
-                        label += "_"
+                    label = labels.free(name.data)
                     workspaces[label] = global_type(kind)
                     found[where] = BindAttr.workspace(label)
         return Places(graph, found, workspaces)
@@ -262,20 +300,18 @@ def sequences(graph: GraphOp, scheduled: Sequence[Scheduled], places: Places) ->
         chosen = [own[i] for own, i in zip(plans, numbers, strict=True)]
         facts = dict.fromkeys(fact for plan in chosen for fact in plan.when.data)
         align = [1] * (len(graph.ins) + len(graph.outs))
-        ops: list[Operation] = [WorkspaceOp(n, t) for n, t in places.workspaces.items()]
+        spaces: list[Operation] = [WorkspaceOp(n, t) for n, t in places.workspaces.items()]
+        steps: list[Operation] = []
         for one, plan in zip(scheduled, chosen, strict=True):
-            alone = one.lowering.launch(plan)
             bound = places.bindings(one.kernel)
-            for binding, wanted in zip(bound, alone.align.data, strict=True):
+            aligned = one.lowering.launches(plan)[0].align.data
+            for binding, wanted in zip(bound, aligned, strict=True):
                 if (index := binding.tensor_index) is not None:
                     align[index] = max(align[index], wanted)
-            grid, persistent = alone.grid.data, alone.persistent is not None
-            for copy in one.copies(plan):
-                ops.append(located(copy.workspace(bound[copy.number]), plan))
-                ops.append(located(copy.launch(), plan))
-            made = LaunchOp.of_sequence(plan.kernel_name, grid, persistent)
-            ops.append(located(made, plan))
+            spaces += one.workspaces(plan, bound)
+            steps += one.steps(plan)
         label = f"{graph.sym_name.data}_{name}"
+        ops = [*spaces, *steps]
         found.append(SequenceOp(label, AssumptionsAttr(tuple(facts)), align, ops))
     return found
 

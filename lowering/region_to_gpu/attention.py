@@ -23,6 +23,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp
+from polyc.families.attention.queries import ComputedQueries
 from polyc.families.attention.recognise import HeadOperand, StreamingAttention
 from polyc.lowering.region_to_gpu.attention_again import Again
 from polyc.lowering.region_to_gpu.attention_end import End
@@ -33,8 +34,9 @@ from polyc.lowering.region_to_gpu.attention_parts import (
     QueryTile,
     Rows,
 )
+from polyc.lowering.region_to_gpu.attention_queries import compute_queries
 from polyc.lowering.region_to_gpu.attention_tiles import Placed, Tiles
-from polyc.lowering.region_to_gpu.frame import Frame, alignments
+from polyc.lowering.region_to_gpu.frame import Frame, Space, alignments
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim, ceil_div
 
@@ -52,13 +54,18 @@ class AttentionLowering:
     def check_form(self, plan: ScheduleOp) -> None:
         """A streaming softmax is built as it is."""
 
-    def launch(self, plan: ScheduleOp) -> LaunchOp:
+    def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
         grid = Tiles(self.attention, plan).grid
         align = alignments(self.kernel, plan)
-        return LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))
+        return [LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))]
 
-    def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        return AttentionBuilder(self.attention, plan).build(bindings)
+    def spaces(self, plan: ScheduleOp) -> list[Space]:
+        return []
+
+    def build(
+        self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
+    ) -> list[gpu.KernelOp]:
+        return [AttentionBuilder(self.attention, plan).build(bindings)]
 
 
 LOWERING = AttentionLowering
@@ -113,18 +120,18 @@ class AttentionBuilder:
         queries, keys, depth = self.plan.tile_sizes
         width = self.plan.warp_tile_sizes[1]
 
-        def shared(rows: int, columns: int, name: str) -> SSAValue:
-            kind = SharedType.of([rows, columns], element)
-            return emit.value(SharedTileOp(kind), f"{name}_tile")
+        def shared(rows: int, columns: int, operand: HeadOperand) -> SSAValue:
+            kind = SharedType.of([rows, columns], operand.element)
+            return emit.value(SharedTileOp(kind), f"{operand.name}_tile")
 
         def fragment(sizes: Sequence[int], kind: Attribute, name: str) -> SSAValue:
             return emit.value(tile.FragmentOp(FragmentType.of(sizes, kind)), name)
 
-        self.q = shared(queries, depth, attention.q.name)
-        self.k = shared(keys, depth, attention.k.name)
+        self.q = shared(queries, depth, attention.q)
+        self.k = shared(keys, depth, attention.k)
         if self.passes == 2:
-            self.k_second = shared(keys, depth, attention.k.name)
-        self.v = shared(keys, width, attention.v.name)
+            self.k_second = shared(keys, depth, attention.k)
+        self.v = shared(keys, width, attention.v)
         self.scores = fragment([queries, keys], f32, "scores")
         self.weights = fragment([queries, keys], element, "weights")
         self.out = fragment([queries, width], f32, "out")
@@ -165,7 +172,10 @@ class AttentionBuilder:
     def some_keys(self, emit: Emit, placed: Placed, keys: Keys) -> None:
         """The queries, and for warpgroups the walk: both roles ask the condition once."""
         at, loader = placed.at, self.plan.loader.data
-        self.parts.copy(emit, self.attention.q, at, at.row, self.q, loader)
+        if isinstance(self.attention.q, ComputedQueries):
+            compute_queries(self.parts, self.attention.q, emit, at, self.q)
+        else:
+            self.parts.copy(emit, self.attention.q, at, at.row, self.q, loader)
         if self.by_groups:
             self.walks(emit, at, keys)
             self.look(emit, placed)

@@ -30,7 +30,7 @@ from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
-from polyc.families.attention.recognise import StreamingAttention
+from polyc.families.attention.recognise import HeadOperand, StreamingAttention
 from polyc.families.attention.schedules import keys_again
 from polyc.lowering.region_to_gpu.attention_parts import Parts, QueryTile, Rows
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW
@@ -81,11 +81,12 @@ class Again:
         def fragment(sizes: Sequence[int], kind: Attribute, name: str) -> SSAValue:
             return emit.value(tile.FragmentOp(FragmentType.of(sizes, kind)), name)
 
-        def shared(columns: int, name: str) -> SSAValue:
-            return emit.value(SharedTileOp(SharedType.of([keys, columns], element)), name)
+        def shared(columns: int, operand: HeadOperand) -> SSAValue:
+            kind = SharedType.of([keys, columns], operand.element)
+            return emit.value(SharedTileOp(kind), f"{operand.name}_again")
 
-        self.k = shared(depth, f"{self.attention.k.name}_again")
-        self.v = shared(self.width, f"{self.attention.v.name}_again")
+        self.k = shared(depth, self.attention.k)
+        self.v = shared(self.width, self.attention.v)
         self.columns = math.gcd(self.width, COLUMNS)
         self.loaded = fragment([keys, self.columns], element, "loaded")
         self.scores = fragment([queries, keys], f32, "scores_again")

@@ -44,6 +44,9 @@ from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point, element_of
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit, affine_dim
 
+WARPGROUP = 128
+"""Threads of a warpgroup, of which one brings tiles where others multiply by wgmma."""
+
 BY_ROW = AffineMap.from_callable(lambda i, j: (i,))
 
 
@@ -83,6 +86,8 @@ class Parts:
     def __init__(self, attention: StreamingAttention, plan: ScheduleOp, frame: Frame) -> None:
         self.attention = attention
         self.queries, self.keys, _ = plan.tile_sizes
+        self.threads = plan.threads() - (WARPGROUP if plan.mma.data == "wgmma" else 0)
+        """Those that compute."""
         self.frame = frame
         self.by_point = plan.mma.data == "wgmma"
         """Whether a mask asks of each score where it is, rather than for its row's bounds: these

@@ -18,15 +18,20 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
-from polyc.dialects.gpu.types import FragmentType, SharedType, index_attr
+from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType, SharedType, index_attr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType
-from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
-from polyc.lowering.region_to_gpu.kernel import Builder
+from polyc.lowering.region_to_gpu.frame import Space
+from polyc.lowering.region_to_gpu.grid import Coordinates, Grid, blocks_of
+from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.padded import Padded
+from polyc.lowering.region_to_gpu.partial_sums import PART, PartialSums, adding, parted
+from polyc.lowering.region_to_gpu.partial_sums import THREADS as ADDING
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, MakePoint, Point, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
 from polyc.lowering.region_to_gpu.row_steps import Output, RowSteps
@@ -64,6 +69,70 @@ class Target:
     axes: Sequence[str]
 
 
+class ContractedLowering(Walked):
+    """A region whose sums of products run on tensor cores, on its way to kernels.
+
+    Where CTAs that share a tile store their sums, it is two: the second one adds them.  Where it
+    reads copies of operands, those that make them run ahead.
+    """
+
+    @abstractmethod
+    def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Contracted:
+        """What builds the kernel of a schedule, or the one that ``adds``."""
+
+    def copies(self, plan: ScheduleOp) -> list[Padded]:
+        """The tensors that are copied to other rows before a schedule's kernels read them."""
+        return []
+
+    @property
+    def reduces_rows(self) -> bool:
+        """Whether rows of the output are reduced after its sums."""
+        return False
+
+    @abstractmethod
+    def width(self, plan: ScheduleOp) -> int:
+        """Columns of the tiles of the kernel that adds."""
+
+    def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
+        (one,) = own = super().launches(plan)
+        align = one.align.data
+        if plan.stores_sums:
+            both = zip(plan.kernel_names, self._two(plan), strict=True)
+            own = [LaunchOp(n, plan.when, align, blocks_of([grid])) for n, grid in both]
+        return [*(copy.launch(plan.when, align) for copy in self.copies(plan)), *own]
+
+    def _two(self, plan: ScheduleOp) -> tuple[Grid, Grid]:
+        """The grids of both kernels."""
+        (grid,) = self.grids(plan)
+        parts = plan.integer("split_k")
+        return parted(grid, parts), adding(grid, self.width(plan), parts, self.reduces_rows)
+
+    def spaces(self, plan: ScheduleOp) -> list[Space]:
+        """The copies of operands, and the sums of each product's parts."""
+        copies = [copy.space for copy in self.copies(plan)]
+        if not plan.stores_sums:
+            return copies
+        (grid,) = self.grids(plan)
+        kind = PartialSums.kind(grid, plan.integer("split_k"))
+        return [*copies, *[Space(f"{plan.kernel_name}_sums", kind)] * plan.products]
+
+    def build(
+        self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
+    ) -> list[gpu.KernelOp]:
+        copies, bound = self.copies(plan), list(bindings)
+        made: list[gpu.KernelOp] = []
+        for copy, space in zip(copies, spaces, strict=False):
+            made.append(copy.kernel(self.kernel, bindings[copy.number], space))
+            bound[copy.number] = space
+        sums = spaces[len(copies) :]
+        if not plan.stores_sums:
+            return [*made, *super().build(plan, bound, sums)]
+        kinds = [space.kind for space in self.spaces(plan)[len(copies) :]]
+        both = zip(self._two(plan), (False, True), strict=True)
+        builders = [self.builder(plan, [grid], adds).taking(sums, kinds) for grid, adds in both]
+        return [*made, *(builder.build(bound) for builder in builders)]
+
+
 class Contracted(Builder):
     """Builds the kernel of one schedule.
 
@@ -72,6 +141,7 @@ class Contracted(Builder):
     ``staged``   the part of the output that a persistent kernel stores at once by TMA, or None
     ``follow``   reductions along the columns that follow them, in the order of the text
     ``has_tail`` whether a tile that is reduced may be wider than the output
+    ``adds``     whether it is the kernel that adds the sums of a tile's parts, and goes on
     ``copies``   tensors of which it reads copies with other rows
     """
 
@@ -85,13 +155,17 @@ class Contracted(Builder):
         staged: tuple[int, int] | None = None,
         follow: Sequence[ReduceOp] = (),
         has_tail: bool = True,
+        adds: bool = False,
         copies: Sequence[Padded] = (),
     ) -> None:
-        super().__init__(kernel, plan, grids, copies)
+        super().__init__(kernel, plan, grids, {copy.number: copy.kind for copy in copies})
         self.reduces, self.operands = tuple(reduces), tuple(operands)
         self.staged, self.follow, self.has_tail = staged, tuple(follow), has_tail
-        self.split = Split.of(plan)
-        self.together = self.split is not None or plan.integers("cluster")[1] > 1
+        self.split, self.adds = Split.of(plan), adds
+        self.sums: list[PartialSums] = []
+        self.together = not plan.stores_sums and (
+            self.split is not None or plan.integers("cluster")[1] > 1
+        )
         """Whether the CTAs of a cluster have rows of the output together."""
 
     # What products of matrices and convolutions differ in
@@ -121,12 +195,30 @@ class Contracted(Builder):
 
     # The walk
 
+    def taking(self, spaces: Sequence[BindAttr], kinds: Sequence[GlobalType]) -> Contracted:
+        """Let the sums of a tile's parts lie in workspaces, one of each product."""
+        parts = self.plan.integer("split_k")
+        ends = zip(kinds, spaces, strict=True)
+        self.sums = [PartialSums(parts, self.frame.space(*end)) for end in ends]
+        return self
+
+    def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        if self.adds:
+            return self.frame.finish(self.plan, bindings, adding=ADDING)
+        return super().finish(bindings)
+
     def compute(self, grid: Grid, at: Coordinates) -> None:
         """One tile of the output: contract, and hand on what comes out."""
         self.scope = emit = self.emit
-        self.axes = [axis.label for axis in grid.axes]
+        self.axes = [axis.label for axis in grid.axes if axis.label != PART]
+        at = dict(at)
+        self.part = at.pop(PART, None)
         for axis, value in at.items():
             value.name_hint = axis if axis in self.axes[:-2] else f"{axis}0"
+        place = [at[axis] for axis in self.axes]
+        if self.adds:
+            self.epilogue(at, [sums.add(emit, grid.tile[-2:], place) for sums in self.sums])
+            return
         rows, columns, _ = self.plan.tile_sizes
         zero = emit.zero_f32()
         accs: list[SSAValue] = []
@@ -134,6 +226,10 @@ class Contracted(Builder):
             accs.append(emit.value(tile.FragmentOp(FragmentType.of([rows, columns], f32)), "acc"))
             emit.op(tile.FillOp(zero, accs[-1]))
         self.contract(at, accs)
+        if self.part is not None:
+            for sums, acc in zip(self.sums, accs, strict=True):
+                sums.store(emit, acc, self.part, place)
+            return
         if self.split is not None:
             at, accs = self.split.combine(
                 emit, at, (self.axes[-2], self.axes[-1]), self.height, accs

@@ -26,6 +26,7 @@ from polyc.families.conv.recognise import Convolution, reads_pixels
 from polyc.families.conv.schedules import PIXELS
 from polyc.lowering.region_to_gpu.contracted import (
     Contracted,
+    ContractedLowering,
     K,
     M,
     N,
@@ -34,14 +35,15 @@ from polyc.lowering.region_to_gpu.contracted import (
 )
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
-from polyc.lowering.region_to_gpu.kernel import Walked
+from polyc.lowering.region_to_gpu.partial_sums import PART
 from polyc.lowering.region_to_gpu.point import Held, MakePoint, Point
+from polyc.passes.support.gpu.free_layouts import WARP
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import affine_dim, ceil_div
 
 
 @dataclass(frozen=True)
-class ConvLowering(Walked):
+class ConvLowering(ContractedLowering):
     """A region that is one convolution with an elementwise epilogue."""
 
     conv: Convolution
@@ -54,8 +56,11 @@ class ConvLowering(Walked):
         conv = self.conv
         return [Grid.of(plan, [], (PIXELS, conv.pixels), (conv.filters, conv.size(conv.filters)))]
 
-    def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> Windows:
-        return Windows(self.conv, plan, grids)
+    def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Windows:
+        return Windows(self.conv, plan, grids, adds)
+
+    def width(self, plan: ScheduleOp) -> int:
+        return WARP
 
 
 LOWERING = ConvLowering
@@ -91,7 +96,9 @@ class PixelPoint(Point):
 class Windows(Contracted):
     """Builds the kernel of one schedule: a step has some channels of one tap."""
 
-    def __init__(self, conv: Convolution, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
+    def __init__(
+        self, conv: Convolution, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False
+    ) -> None:
         outs = conv.kernel.outs.data
         whole = element_bytes(outs[0].element_type) == OPERAND_BYTES
         image, filter = conv.image, conv.filter
@@ -105,6 +112,7 @@ class Windows(Contracted):
                 Operand(filter.name, filter.read, (N, K)),
             ],
             staged=plan.staged_tile if whole else None,
+            adds=adds,
         )
         self.conv = conv
 
@@ -119,7 +127,8 @@ class Windows(Contracted):
         self.blocks = emit.apply(ceil_div(affine_dim(0), depth), [channels], hint="blocks")
         self.count = emit.apply(affine_dim(0) * conv.taps, [self.blocks], hint="steps")
         self.width = frame.size(conv.size(conv.filters))
-        return [self.height, self.width]
+        parts = [axis for axis in grid.axes if axis.label == PART]
+        return [*(frame.size(axis.size) for axis in parts), self.height, self.width]
 
     def targets(self) -> list[Target]:
         view = self.frame.view(len(self.kernel.arg_names), self.conv.matrix_dims)
@@ -132,13 +141,20 @@ class Windows(Contracted):
     def steps(self, at: Coordinates) -> tuple[SSAValue, int]:
         self.pixel = self.first_pixel(at[PIXELS])
         self.group = self.first_channel(at[self.conv.filters])
-        return self.count, 1
+        if self.split is None:
+            return self.count, 1
+        self.own = self.split.steps(self.emit, self.count, 1, self.part)
+        return self.own.bound, 1
 
     def step(self, at: Coordinates, body: Block, shared: Sequence[SSAValue]) -> SSAValue:
         conv, travel = self.conv, tile.CopyTravel(self.plan.loader.data)
         position, number = body.args
         position.name_hint, number.name_hint = "step", "i"
-        tap, row, column, channel = self.tap(number)
+        among_all: SSAValue = number
+        if self.split is not None:
+            shifted = affine_dim(0) + affine_dim(1)
+            among_all = self.emit.apply(shifted, [self.own.first, number], hint="number")
+        tap, row, column, channel = self.tap(among_all)
         first = channel
         if self.group is not None:
             whole = affine_dim(0) + affine_dim(1)

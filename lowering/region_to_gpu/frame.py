@@ -8,6 +8,7 @@ and the symbols of the region as arguments.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from xdsl.ir import Block, BlockArgument, Region, SSAValue
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.gpu import kernel as gpu
-from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.gpu.launches import LaunchOp, WorkspaceOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, IntsAttr, element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp
@@ -24,6 +25,25 @@ from polyc.dialects.region.types import MemRefType
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit
 from polyc.rewriting.region.chunks import together
+
+
+@dataclass(frozen=True)
+class Space:
+    """A workspace of a schedule's kernels.
+
+    ``name``    what it is called in the module, if nothing else is
+    ``kind``    its type
+    ``copies``  the number of the tensor of the signature that it is a copy of, or None
+    """
+
+    name: str
+    kind: GlobalType
+    copies: int | None = None
+
+    def workspace(self, name: str, bindings: Sequence[BindAttr]) -> WorkspaceOp:
+        """The workspace as it is called; ``bindings`` say what each tensor of the signature is."""
+        copies = None if self.copies is None else bindings[self.copies]
+        return WorkspaceOp(name, self.kind, copies=copies)
 
 
 class Lowering(Protocol):
@@ -38,12 +58,20 @@ class Lowering(Protocol):
         """Raises PolycError where the region does not have the form that the schedule builds of."""
         ...
 
-    def launch(self, plan: ScheduleOp) -> LaunchOp:
-        """When and how wide to run the kernel of a schedule."""
+    def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
+        """When and how wide to run each kernel of a schedule, in their order; each has all
+        conditions, and says which of the ``spaces`` it fills with a copy."""
         ...
 
-    def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        """The kernel of a schedule; ``bindings`` say what each tensor of the signature is.
+    def spaces(self, plan: ScheduleOp) -> list[Space]:
+        """The workspaces that these write and read."""
+        ...
+
+    def build(
+        self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
+    ) -> list[gpu.KernelOp]:
+        """The kernels of a schedule; ``bindings`` say what each tensor of the signature is, and
+        ``spaces`` what each workspace.
 
         Raises PolycError ``UnsupportedPlan`` for a choice that is not built.
         """
@@ -74,6 +102,7 @@ class Frame:
         self.emit = Emit()
         self._tensors = list(self.block.args[: len(names)])
         self._views: dict[tuple[int, Shape], BlockArgument] = {}
+        self._spaces: dict[SSAValue, BindAttr] = {}
 
     def size(self, dim: Dim) -> SSAValue:
         """A size as an index value."""
@@ -104,26 +133,41 @@ class Frame:
             self._views[number, dims] = found
         return self._views[number, dims]
 
+    def space(self, kind: GlobalType, binding: BindAttr) -> SSAValue:
+        """An argument for a workspace.  A kernel with one has no tensor that it does not use."""
+        place = len(self.block.args) - len(self.symbols)
+        found = self.block.insert_arg(kind, place)
+        found.name_hint = "sums"
+        self._spaces[found] = binding
+        return found
+
     def finish(
-        self, plan: ScheduleOp, bindings: Sequence[BindAttr], cluster: int = 1
+        self,
+        plan: ScheduleOp,
+        bindings: Sequence[BindAttr],
+        cluster: int = 1,
+        adding: int | None = None,
     ) -> gpu.KernelOp:
-        """The kernel of what was emitted, under the schedule's name."""
+        """The kernel of what was emitted, under the schedule's name; or, of so many threads, the
+        one that is ``adding`` what that left."""
         self.emit.op(gpu.ReturnOp())
         self.block.add_ops(self.emit.ops)
         bound = {arg: BindAttr.symbol(name) for name, arg in self.symbols.items()}
         bound |= dict(zip(self._tensors, bindings, strict=True))
         bound |= {arg: bindings[number] for (number, _), arg in self._views.items()}
-        for number in {number for number, _ in self._views}:
+        bound |= self._spaces
+        unused = range(len(self._tensors)) if self._spaces else {n for n, _ in self._views}
+        for number in unused:
             if not self._tensors[number].uses.get_length():
                 self.block.erase_arg(self._tensors[number])
         kernel = gpu.KernelOp(
-            plan.kernel_name,
+            plan.kernel_names[0 if adding is None else 1],
             [bound[arg] for arg in self.block.args],
-            plan.threads(),
+            adding or plan.threads(),
             Region(self.block),
             cluster=cluster,
         )
-        if split := plan.integers("registers"):
+        if adding is None and (split := plan.integers("registers")):
             kernel.registers = IntsAttr(tuple(split))
         return located(kernel, self.kernel)
 

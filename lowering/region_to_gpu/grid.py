@@ -46,17 +46,20 @@ class Grid:
 
     ``axes``   those that are parted, the fastest one last
     ``share``  blocks of a cluster that have one tile together, and share what is reduced for it
+    ``order``  the raster of the tiles and its group, where it is not the plan's
     """
 
     axes: tuple[Axis, ...]
     share: int = 1
+    order: tuple[str, int] | None = None
 
     @staticmethod
     def of(plan: ScheduleOp, outer: Sequence[tuple[str, Dim]], *ends: tuple[str, Dim]) -> Grid:
         """Blocks with a point of each outer axis, and the tile of the plan along the others."""
         cut = zip(ends, plan.tile_sizes, plan.integers("cluster"), strict=False)
         axes = [Axis(*end, size, beside) for end, size, beside in cut]
-        return Grid((*(Axis(*one) for one in outer), *axes), plan.integer("split_k"))
+        share = 1 if plan.stores_sums else plan.integer("split_k")
+        return Grid((*(Axis(*one) for one in outer), *axes), share)
 
     def blocks(self) -> list[Dim]:
         """CTAs along each axis; those that have a tile together are neighbours."""
@@ -78,8 +81,7 @@ class Grid:
         place = tile.TileCoordinatesOp(
             sizes,
             [*self.tile[:-1], last.tile * last.beside],
-            plan.raster.data,
-            plan.integer("group"),
+            *(self.order or (plan.raster.data, plan.integer("group"))),
             cluster=self.share > 1 or last.beside > 1,
         )
         emit.op(place)

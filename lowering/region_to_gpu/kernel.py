@@ -9,8 +9,8 @@ their own.  Then the tile's outputs are computed of what the reductions left, an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from math import prod
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -18,12 +18,11 @@ from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr
+from polyc.dialects.gpu.types import BindAttr, GlobalType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
-from polyc.lowering.region_to_gpu.frame import Frame, alignments, check_whole
+from polyc.lowering.region_to_gpu.frame import Frame, Space, alignments, check_whole
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid, blocks_of
-from polyc.lowering.region_to_gpu.padded import Padded
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit
 
@@ -48,22 +47,25 @@ class Walked(ABC):
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> Builder:
         """What builds the kernel of a schedule."""
 
-    def launch(self, plan: ScheduleOp) -> LaunchOp:
-        """When and how wide to run the kernel of a schedule."""
-        align, persistent = alignments(self.kernel, plan), plan.flag("persistent")
-        grid = blocks_of(self.grids(plan))
-        return LaunchOp(plan.kernel_name, plan.when, align, grid, persistent)
+    def aligned(self, plan: ScheduleOp) -> list[int]:
+        """How aligned every tensor's base address must be, in bytes."""
+        return alignments(self.kernel, plan)
 
-    def copies(self, plan: ScheduleOp) -> list[Padded]:
-        """The tensors that are copied to other rows before the kernel of a schedule reads them."""
+    def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
+        """When and how wide to run the kernel of a schedule."""
+        align, persistent = self.aligned(plan), plan.flag("persistent")
+        grid = blocks_of(self.grids(plan))
+        return [LaunchOp(plan.kernel_name, plan.when, align, grid, persistent)]
+
+    def spaces(self, plan: ScheduleOp) -> list[Space]:
+        """One kernel needs none."""
         return []
 
-    def build(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+    def build(
+        self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
+    ) -> list[gpu.KernelOp]:
         """The kernel of a schedule that was checked."""
-        bound = list(bindings)
-        for copy in self.copies(plan):
-            bound[copy.number] = BindAttr.workspace(copy.name)
-        return self.builder(plan, self.grids(plan)).build(bound)
+        return [self.builder(plan, self.grids(plan)).build(bindings)]
 
 
 class Builder(ABC):
@@ -77,10 +79,11 @@ class Builder(ABC):
         kernel: KernelOp,
         plan: ScheduleOp,
         grids: Sequence[Grid],
-        copies: Sequence[Padded] = (),
+        copies: Mapping[int, GlobalType] = MappingProxyType({}),
     ) -> None:
+        """``copies`` are the types of tensors of which it reads a copy, by number."""
         self.kernel, self.plan, self.grids = kernel, plan, tuple(grids)
-        self.frame = Frame(kernel, {copy.number: copy.kind for copy in copies})
+        self.frame = Frame(kernel, copies)
         self.emit = self.frame.emit
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
@@ -92,8 +95,11 @@ class Builder(ABC):
                 self.turns(grid, sizes)
             else:
                 self.compute(grid, grid.coordinates(self.emit, sizes, plan))
-        together = prod(plan.integers("cluster")) * plan.integer("split_k")
-        return self.frame.finish(plan, bindings, together)
+        return self.finish(bindings)
+
+    def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        """The kernel of what was emitted."""
+        return self.frame.finish(self.plan, bindings, self.plan.cluster_blocks)
 
     @property
     def has_turns(self) -> bool:

@@ -13,17 +13,17 @@ from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import FragmentType, IntsAttr
+from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.families.facts import holds_always
-from polyc.families.matmul.padded import alignments as padded_alignments
-from polyc.families.matmul.padded import copied
+from polyc.families.matmul.follow import width_of
+from polyc.families.matmul.padded import alignments, copied
 from polyc.families.matmul.recognise import Contraction, staged_tile
 from polyc.lowering.region_to_gpu.contracted import (
     FIRST_ROW,
     Contracted,
+    ContractedLowering,
     K,
     M,
     N,
@@ -32,16 +32,16 @@ from polyc.lowering.region_to_gpu.contracted import (
     along,
 )
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
-from polyc.lowering.region_to_gpu.kernel import Walked
 from polyc.lowering.region_to_gpu.padded import Padded
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Wanted, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
+from polyc.passes.support.gpu.free_layouts import WARP
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import affine_dim
 
 
 @dataclass(frozen=True)
-class GemmLowering(Walked):
+class GemmLowering(ContractedLowering):
     """A region that multiplies matrices, with an elementwise epilogue."""
 
     gemm: Contraction
@@ -50,11 +50,9 @@ class GemmLowering(Walked):
     def kernel(self) -> KernelOp:
         return self.gemm.kernel
 
-    def launch(self, plan: ScheduleOp) -> LaunchOp:
-        launch = super().launch(plan)
-        if plan.loader.data == "padded":
-            launch.align = IntsAttr(tuple(padded_alignments(self.gemm, plan, launch.align.data)))
-        return launch
+    def aligned(self, plan: ScheduleOp) -> list[int]:
+        others = super().aligned(plan)
+        return alignments(self.gemm, plan, others) if plan.loader.data == "padded" else others
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
         *batch, m, n = (
@@ -65,8 +63,17 @@ class GemmLowering(Walked):
     def copies(self, plan: ScheduleOp) -> list[Padded]:
         return [Padded.of(self.kernel, plan, number) for number in copied(self.gemm, plan)]
 
-    def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> Matrices:
-        return Matrices(self.gemm, plan, grids, self.copies(plan))
+    def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Matrices:
+        return Matrices(self.gemm, plan, grids, adds, self.copies(plan))
+
+    @property
+    def reduces_rows(self) -> bool:
+        return bool(self.gemm.follow)
+
+    def width(self, plan: ScheduleOp) -> int:
+        """A warp's; of rows that are reduced all."""
+        whole = width_of(self.kernel, self.gemm.size(self.gemm.n)) if self.gemm.follow else None
+        return whole or WARP
 
 
 LOWERING = GemmLowering
@@ -80,8 +87,10 @@ class Matrices(Contracted):
         gemm: Contraction,
         plan: ScheduleOp,
         grids: Sequence[Grid],
+        adds: bool = False,
         copies: Sequence[Padded] = (),
     ) -> None:
+        last = grids[0].axes[-1]
         order = {gemm.m: M, gemm.n: N, **{part.k: K for part in gemm.parts}}
         super().__init__(
             gemm.kernel,
@@ -95,8 +104,8 @@ class Matrices(Contracted):
             ],
             staged=staged_tile(gemm, plan),
             follow=[op for op in gemm.follow if isinstance(op, ReduceOp)],
-            has_tail=gemm.size(gemm.n)
-            != Dim.const(plan.tile_sizes[1] * plan.integers("cluster")[1]),
+            has_tail=gemm.size(gemm.n) != Dim.const(last.tile * last.beside),
+            adds=adds,
             copies=copies,
         )
         self.gemm = gemm
@@ -114,8 +123,8 @@ class Matrices(Contracted):
         depth = self.plan.tile_sizes[K]
         if self.split is None:
             return self.depth, depth
-        self.part = self.split.steps(self.emit, self.depth, depth)
-        return self.part.bound, depth
+        self.own = self.split.steps(self.emit, self.depth, depth, self.part)
+        return self.own.bound, depth
 
     def step(self, at: Coordinates, body: Block, shared: Sequence[SSAValue]) -> SSAValue:
         gemm, plan = self.gemm, self.plan
@@ -124,14 +133,15 @@ class Matrices(Contracted):
         along_k: SSAValue = position
         if self.split is not None:
             shifted = affine_dim(0) + affine_dim(1)
-            along_k = self.emit.apply(shifted, [self.part.first, position], hint=f"{gemm.k}0")
+            along_k = self.emit.apply(shifted, [self.own.first, position], hint=f"{gemm.k}0")
         start = {**at, **{part.k: along_k for part in gemm.parts}}
         for side, target in zip(gemm.sides, shared, strict=True):
             place = [
                 self.coordinate(start, *one) for one in zip(side.axes, side.first, strict=True)
             ]
-            # The CTAs of a cluster lie along the rows, and share what has none.
-            multicast = plan.flag("multicast") and gemm.m not in side.axes
+            # The CTAs of a cluster lie along the rows or the columns, and share what has none.
+            along_axis = gemm.m if plan.integers("cluster")[0] > 1 else gemm.n
+            multicast = plan.flag("multicast") and along_axis not in side.axes
             view = tile.CopyView(axes=along(side.along, len(side.axes)))
             travel = tile.CopyTravel(plan.brings, multicast)
             self.take(side.factor, place, target, view, travel)

@@ -9,21 +9,21 @@ already, the host leaves the launch out (``gpu.workspace … copies``).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from xdsl.ir import Block, Region, SSAValue
 
-from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.dim import AssumptionsAttr, Dim
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
+from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.padded import COPY_COLUMNS, COPY_ROWS, COPY_THREADS, panels
 from polyc.dialects.region import KernelOp
-from polyc.lowering.region_to_gpu.frame import global_type
+from polyc.lowering.region_to_gpu.frame import Space, global_type
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit
 
@@ -61,8 +61,8 @@ class Padded:
         """The rows of all axes but the last, and their length."""
         return prod(self.rows[:-1], start=Dim.const(1)), self.rows[-1]
 
-    def kernel(self, region: KernelOp, source: BindAttr) -> gpu.KernelOp:
-        """The kernel that copies ``source``: a CTA has a tile of the rows.
+    def kernel(self, region: KernelOp, source: BindAttr, copy: BindAttr) -> gpu.KernelOp:
+        """The kernel that copies ``source`` to ``copy``: a CTA has a tile of the rows.
 
         What lies beside the tensor arrives as zeros, which are then the ends of the copy's rows.
         """
@@ -75,7 +75,7 @@ class Padded:
         used = {name for size in (rows, columns) for name in size.symbols()}
         symbols = [name for name in region.symbol_names if name in used]
         block = Block(arg_types=[*kinds, *(INDEX for _ in symbols)])
-        tensor, copy, *values = block.args
+        tensor, filled, *values = block.args
         for arg, name in zip(block.args, (self.tensor, "copy", *symbols), strict=True):
             arg.name_hint = name
         emit = Emit()
@@ -85,30 +85,19 @@ class Padded:
         at: Sequence[SSAValue] = place.coordinates
         held = emit.value(tile.FragmentOp(FragmentType.of([COPY_ROWS, COPY_COLUMNS], element)), "x")
         emit.op(tile.CopyOp(tile.CopyEnd(tensor, at), tile.CopyEnd(held)))
-        emit.op(tile.CopyOp(tile.CopyEnd(held), tile.CopyEnd(copy, at)))
+        emit.op(tile.CopyOp(tile.CopyEnd(held), tile.CopyEnd(filled, at)))
         emit.op(gpu.ReturnOp())
         block.add_ops(emit.ops)
-        bindings = [source, BindAttr.workspace(self.name), *map(BindAttr.symbol, symbols)]
+        bindings = [source, copy, *map(BindAttr.symbol, symbols)]
         return located(gpu.KernelOp(self.name, bindings, COPY_THREADS, Region(block)), region)
 
-    def launch(self) -> LaunchOp:
-        """The launch of that kernel."""
+    def launch(self, when: AssumptionsAttr, align: Sequence[int]) -> LaunchOp:
+        """The launch of that kernel, under a schedule's conditions."""
         rows, columns = self.matrix
         grid = [rows.ceildiv(COPY_ROWS), columns.ceildiv(COPY_COLUMNS)]
-        return LaunchOp.of_sequence(self.name, grid, fills=self.name)
+        return LaunchOp(self.name, when, align, grid, fills=self.space.name)
 
-    def workspace(self, source: BindAttr) -> WorkspaceOp:
+    @property
+    def space(self) -> Space:
         """The memory of the copy."""
-        return WorkspaceOp(self.name, self.kind, copies=source)
-
-
-def sequence(launch: LaunchOp, copies: Iterable[Padded], sources: Sequence[BindAttr]) -> SequenceOp:
-    """The variant of a kernel that runs behind the copies that it reads."""
-    copies = list(copies)
-    workspaces = [one.workspace(sources[one.number]) for one in copies]
-    alone = LaunchOp.of_sequence(
-        launch.kernel_name, launch.grid.data, launch.persistent is not None
-    )
-    before = [one.launch() for one in copies]
-    parts = [*workspaces, *before, alone]
-    return SequenceOp(launch.kernel_name, launch.when, launch.align.data, parts)
+        return Space(self.name, self.kind, self.number)

@@ -55,12 +55,20 @@ class RowSteps:
 
     ``outputs``  what the kernel writes
     ``cluster``  whether the CTAs of a cluster have rows together: the columns of a tile, or chunks
+    ``along``    what a tile's elements are reduced to: their rows, or a part for each thread
     """
 
-    def __init__(self, maps: RowMaps, outputs: Sequence[Output], cluster: bool = False) -> None:
+    def __init__(
+        self,
+        maps: RowMaps,
+        outputs: Sequence[Output],
+        cluster: bool = False,
+        along: AffineMap = ALONG,
+    ) -> None:
         self.maps = maps
         self.outputs = outputs
         self.cluster = cluster
+        self.along = along
 
     @property
     def wide_outputs(self) -> list[SSAValue]:
@@ -160,7 +168,7 @@ class RowSteps:
         maps.over_tile(over, self.space(over, [op.operand], source), wanted)
         over.held.update(made)
         together = self.cluster and over.start is None
-        reduce = tile.ReduceOp(kind, source, ALONG, target, accumulate=more, cluster=together)
+        reduce = tile.ReduceOp(kind, source, self.along, target, accumulate=more, cluster=together)
         maps.emit.op(located(reduce, op))
 
     def space(self, over: Tile, roots: Sequence[SSAValue], other: SSAValue | None) -> SSAValue:

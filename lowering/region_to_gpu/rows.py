@@ -1,7 +1,8 @@
 """``region-to-gpu``: the kernels of rows that are reduced along one axis (S9, T3).
 
 A resident kernel has whole rows in registers: it reads a tile once, and reduces and maps that
-until the output is written.  A streaming kernel walks a row in chunks, once for the reductions
+until the output is written.  A kernel that keeps rows brings them to shared memory, once, and walks
+them there.  A streaming kernel walks a row in chunks, once for the reductions
 that need no other one, once more for those that need these, and once for the output.  Where a
 cluster of blocks has a row, they take its chunks in turn, and their results are brought together
 after each walk.
@@ -21,8 +22,14 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import ClusterRankOp
-from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType
+from polyc.dialects.gpu.hardware import (
+    BarrierOp,
+    ClusterRankOp,
+    CpAsyncCommitOp,
+    CpAsyncWaitOp,
+    SharedTileOp,
+)
+from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.scope import NEUTRAL
@@ -30,12 +37,13 @@ from polyc.dialects.region.together import StateOp
 from polyc.dialects.region.types import ValType
 from polyc.families.facts import holds_always
 from polyc.families.rows.recognise import Rows
-from polyc.families.rows.schedules import is_resident, known_sizes
+from polyc.families.rows.schedules import is_kept, is_resident, known_sizes
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
-from polyc.lowering.region_to_gpu.row_steps import Output, RowSteps
+from polyc.lowering.region_to_gpu.row_point import RowPoint
+from polyc.lowering.region_to_gpu.row_steps import ALONG, Output, RowSteps
 from polyc.lowering.region_to_gpu.rows_flat import flattened
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
@@ -56,7 +64,7 @@ class RowsLowering(Walked):
         return self.rows.kernel
 
     def check_form(self, plan: ScheduleOp) -> None:
-        if is_resident(plan):
+        if is_resident(plan) or is_kept(plan):
             super().check_form(plan)
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
@@ -65,6 +73,8 @@ class RowsLowering(Walked):
         return [Grid.of(plan, axes[:-1], *axes[-1:])]
 
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> RowBuilder:
+        if is_kept(plan):
+            return Kept(self.rows, plan, grids)
         return (Resident if is_resident(plan) else Streaming)(self.rows, plan, grids)
 
 
@@ -85,19 +95,22 @@ class RowBuilder(Builder):
         return super().sizes(grid) if len(grid.axes) > 1 else []
 
     def compute(self, grid: Grid, at: Coordinates) -> None:
-        self.maps = RowMaps(self.frame, self.emit, self.span(at))
+        self.maps = RowMaps(self.frame, self.emit, self.span(at), RowPoint)
         values = self.rows.kernel.yield_op.values
         outputs = [
             Output(value, out, cast(ValType, value.type).labels)
             for value, out in zip(values, self.frame.outputs, strict=True)
         ]
-        self.steps = RowSteps(self.maps, outputs, self.parts > 1)
+        self.steps = RowSteps(self.maps, outputs, self.parts > 1, self.along)
         self.reduce()
         self.steps.write_statistics()
 
     @abstractmethod
     def reduce(self) -> None:
         """Reduce, and write what has the row's axis."""
+
+    along = ALONG
+    """What a tile's elements are reduced to."""
 
     # Where the block works
 
@@ -145,10 +158,13 @@ class RowBuilder(Builder):
             users = [i for i, values in enumerate(reached) if op.result in values]
             if users and (users[0] == 0 or len(users) > 1):
                 fragment = self.maps.wide(element_of(op.result), op.tensor.name_hint)
-                start = tile.CopyEnd(self.frame.argument(op.tensor), self.corner_of(op, over))
-                copy = tile.CopyOp(start, tile.CopyEnd(fragment))
+                copy = tile.CopyOp(self.home_of(op, over), tile.CopyEnd(fragment))
                 emit.op(located(copy, op))
                 over.held[op.result] = fragment
+
+    def home_of(self, read: ReadOp, over: Tile) -> tile.CopyEnd:
+        """Where a tile of a read is copied from."""
+        return tile.CopyEnd(self.frame.argument(read.tensor), self.corner_of(read, over))
 
     def corner_of(self, read: ReadOp, over: Tile) -> list[SSAValue]:
         """The tile's first coordinates in the tensor of a read."""
@@ -180,7 +196,7 @@ class Streaming(RowBuilder):
         """Which block of its cluster this one is, where a cluster has a row."""
 
     def reduce(self) -> None:
-        if self.parts > 1:
+        if self.parts > 1 and self.rank is None:
             self.rank = self.frame.emit.value(ClusterRankOp(), "rank")
         levels = self.flat.levels()
         inner = {op for chunk in self.flat.chunks for op in chunk.reductions}
@@ -218,7 +234,7 @@ class Streaming(RowBuilder):
         steps: list[tuple[ReduceOp, bool]] = []
         for op in ops:
             if isinstance(op, ReduceOp):
-                totals[op.result] = maps.narrow(op.label)
+                totals[op.result] = self.running(op)
                 self.neutral(op, totals[op.result])
                 steps.append((op, True))
             else:
@@ -242,13 +258,23 @@ class Streaming(RowBuilder):
                     self.combine(chunk, [totals[v] for v in op.states], here)
 
         self.walk(body)
+        self.joined(ops, totals)
+        maps.statistics |= totals
+
+    def running(self, op: ReduceOp) -> SSAValue:
+        """A fragment for what a reduction has so far."""
+        return self.maps.narrow(op.label)
+
+    def joined(
+        self, ops: Sequence[ReduceOp | ReduceTogetherOp], totals: dict[SSAValue, SSAValue]
+    ) -> None:
+        """Bring together what those who share a row have of its reductions."""
         if self.rank is not None:
             for op in ops:
                 if isinstance(op, ReduceOp):
                     totals[op.result] = self.over_cluster(op, totals[op.result])
                 else:
                     self.combine_cluster(self.chunks[op], [totals[v] for v in op.states], self.rank)
-        maps.statistics |= totals
 
     def over_cluster(self, op: ReduceOp, total: SSAValue) -> SSAValue:
         """What the blocks of the cluster have of a reduction, together."""
@@ -325,3 +351,86 @@ class Streaming(RowBuilder):
         assert isinstance(last, StateOp)
         wanted = [Wanted(v, t, (ROW,)) for v, t in zip(last.values, totals, strict=True)]
         maps.over_places(maps.emit, totals[0], both, wanted)
+
+
+class Kept(Streaming):
+    """Rows in chunks that a block, or a cluster of blocks, keeps in shared memory.
+
+    Each is read once from global memory.  A thread has the same elements in every walk, and a part
+    of each reduction of its own until the walk ends.
+    """
+
+    def __init__(self, rows: Rows, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
+        super().__init__(rows, plan, grids)
+        vector, threads = plan.integer("vectorize"), plan.threads()
+        self.along = AffineMap(2, 0, (COLUMN // vector % threads,))
+        self.homes: dict[SSAValue, SSAValue] = {}
+        """The shared tiles that hold reads."""
+        self.slot: SSAValue | None = None
+        """Which of the chunks that the block keeps is in hand."""
+
+    def reduce(self) -> None:
+        emit, width, deep = self.frame.emit, self.maps.span.sizes[1], self.plan.tile_sizes[2]
+        if self.parts > 1:
+            self.rank = emit.value(ClusterRankOp(), "rank")
+        for op in self.rows.kept:
+            kind = SharedType.of([1, width], element_of(op.result), ring=deep)
+            self.homes[op.result] = emit.value(SharedTileOp(kind), op.tensor.name_hint)
+
+        def bring(over: Tile) -> None:
+            for op in self.rows.kept:
+                source = tile.CopyEnd(self.frame.argument(op.tensor), self.corner_of(op, over))
+                target = tile.CopyEnd(self.homes[op.result], slot=self.slot)
+                travel = tile.CopyTravel(loader="cp_async")
+                self.maps.emit.op(located(tile.CopyOp(source, target, travel=travel), op))
+
+        self.walk(bring, deep)
+        for op in (CpAsyncCommitOp(), CpAsyncWaitOp(0), BarrierOp()):
+            emit.op(op)
+        super().reduce()
+
+    def walk(self, body: Callable[[Tile], None], whole: int | None = None) -> None:
+        """A loop over the block's chunks by number, which is where each is kept.
+
+        With ``whole`` it is over so many, those beyond the row's end too.
+        """
+        maps, width = self.maps, self.maps.span.sizes[1]
+        outer, number = maps.emit, AffineExpr.dimension(0)
+        own = [] if self.rank is None else [self.rank]
+        before = AffineExpr.dimension(1) * width if own else AffineExpr.constant(0)
+        step = width * self.parts
+        count = outer.apply(-((before - number) // step), [self.length, *own])
+
+        def chunk(inner: Emit, number: SSAValue) -> None:
+            maps.emit = inner
+            hint = f"{self.rows.row.label}0"
+            self.slot = number
+            body(
+                Tile(inner.apply(AffineExpr.dimension(0) * step + before, [number, *own], (), hint))
+            )
+            maps.forget()
+            maps.emit = outer
+
+        outer.loop(count if whole is None else whole, chunk, unroll=whole is not None, hint="chunk")
+
+    def home_of(self, read: ReadOp, over: Tile) -> tile.CopyEnd:
+        home = self.homes.get(read.result)
+        if home is None:
+            return super().home_of(read, over)
+        return tile.CopyEnd(home, slot=self.slot)
+
+    def running(self, op: ReduceOp) -> SSAValue:
+        return self.maps.fragment([self.plan.threads()], f32, op.label)
+
+    def joined(
+        self, ops: Sequence[ReduceOp | ReduceTogetherOp], totals: dict[SSAValue, SSAValue]
+    ) -> None:
+        for op in ops:
+            assert isinstance(op, ReduceOp)
+            whole = self.maps.narrow(op.label)
+            none = AffineMap(1, 0, (AffineExpr.constant(0),))
+            join = tile.ReduceOp(
+                op.fn.data, totals[op.result], none, whole, cluster=self.rank is not None
+            )
+            self.frame.emit.op(located(join, op))
+            totals[op.result] = whole

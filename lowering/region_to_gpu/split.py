@@ -1,8 +1,9 @@
-"""``region-to-gpu``: the CTAs of a cluster share the steps of one tile (split-K; S8, S9).
+"""``region-to-gpu``: several CTAs share the steps of one tile (split-K; S8, S9).
 
 The steps over k are cut into as many neighbouring parts as ``split_k`` says, nearly equal ones.
-Each CTA sums its part into an accumulator of the whole tile; ``gpu.reduce_scatter`` brings them
-together, after which a CTA has its share of the tile's columns, and runs the epilogue over that.
+Each CTA sums its part into an accumulator of the whole tile.  In a cluster ``gpu.reduce_scatter``
+brings them together, after which a CTA has its share of the tile's columns, and runs the epilogue
+over that; else they go to memory (``partial_sums``).
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
-from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType
@@ -32,26 +32,24 @@ class Steps:
 
 @dataclass(frozen=True)
 class Split:
-    """The cluster of a tile, ``parts`` CTAs."""
+    """The CTAs of a tile, ``parts`` of them: a cluster, or any that store their sums."""
 
     parts: int
+    stores: bool = False
 
     @staticmethod
     def of(plan: ScheduleOp) -> Split | None:
         """None where each CTA has a tile of its own."""
         parts = plan.integer("split_k")
-        return None if parts == 1 else Split(parts)
+        return None if parts == 1 else Split(parts, plan.stores_sums)
 
-    def grid(self, tiles: Sequence[Dim]) -> list[Dim]:
-        """CTAs along each axis of the output, the cluster's neighbours innermost."""
-        return [*tiles[:-1], tiles[-1] * self.parts]
-
-    def steps(self, emit: Emit, size: SSAValue, depth: int) -> Steps:
-        """This CTA's part of the steps of ``depth`` over an axis of ``size``.
+    def steps(self, emit: Emit, size: SSAValue, depth: int, part: SSAValue | None) -> Steps:
+        """This CTA's part of the steps of ``depth`` over an axis of ``size``: number ``part``, or
+        its rank's.
 
         All parts but the last ones have the same number of steps; those may have fewer, or none.
         """
-        rank = emit.value(hw.ClusterRankOp(), "rank")
+        rank = emit.value(hw.ClusterRankOp(), "rank") if part is None else part
         most = emit.apply(ceil_div(affine_dim(0), depth * self.parts) * depth, [size], hint="part")
         first = emit.value(arith.MuliOp(rank, most), "first")
         left = emit.apply(affine_dim(0) - affine_dim(1), [size, first])

@@ -7,6 +7,7 @@ first step that stands alone, the loop's own bounds often say that there is none
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
@@ -16,8 +17,9 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.gpu import tile
-from polyc.passes.support.gpu.index_forms import Forms
+from polyc.passes.support.gpu.index_forms import Forms, at_least
 from polyc.passes.support.gpu.known_rows import can_be
+from polyc.passes.support.gpu.symbols import constant_of
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.effects import is_unused
 
@@ -79,6 +81,58 @@ DROPPED = (arith.ConstantOp, arith.CmpiOp, arith.AndIOp, arith.OrIOp)
 """Ops of conditions, which go with what asked them."""
 
 
+class TakeOneStep(RewritePattern):
+    """Let a loop of one step at most, on a ring of which nobody releases slots, be a branch; exact.
+
+    A consumer releases a slot a step late, and where there is no later step not at all: nobody
+    waits for such a slot again, which a loop around it would not say.
+
+    Legality: of what ``known_rows`` says, isl finds no values at which there is a second step.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
+        rings = [
+            o.ring for o in op.body.walk() if isinstance(o, tile.RingAcquireOp | tile.RingWaitOp)
+        ]
+        if op.results or not rings or any(map(_is_released, rings)) or _has_second(op):
+            return
+        there, forms = arith.CmpiOp(op.lb, op.ub, "slt"), Forms()
+        if not can_be(op, forms, forms.ways(there, True)):
+            there.erase()
+            rewriter.erase(op)
+            return
+        always = not can_be(op, forms, forms.ways(there, False))
+        rewriter.replace_all_uses_with(op.body.block.args[0], op.lb)
+        kept = [o for o in op.body.block.ops if not (always and isinstance(o, scf.YieldOp))]
+        for inner in kept:
+            inner.detach()
+        if always:
+            there.erase()
+            rewriter.replace(op, kept, [])
+        else:
+            rewriter.replace(op, [there, scf.IfOp(there.result, [], kept)], [])
+
+
+def _is_released(ring: SSAValue) -> bool:
+    return any(isinstance(use.operation, tile.RingReleaseOp) for use in ring.uses)
+
+
+def _has_second(loop: scf.ForOp) -> bool:
+    """Whether a loop may have a second step."""
+    step, forms = constant_of(loop.step), Forms()
+    if step is None:
+        return True
+    body = loop.body.block
+    assert body.first_op is not None
+    here, starts = forms.of(body.args[0]), forms.of(loop.lb)
+    asked = [
+        (*at.rows, *start.rows, at_least(at.expr, start.expr + step))
+        for at, start in product(here, starts)
+    ]
+    return can_be(body.first_op, forms, asked)
+
+
 def truth(value: SSAValue) -> bool | None:
     """A condition that is a constant."""
     owner = value.owner
@@ -96,3 +150,4 @@ class GpuKnownConditions(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if rewrite(op, [DecideComparison()]):
             rewrite(op, [FoldLogic()], recursive=True)
+        rewrite(op, [TakeOneStep()])

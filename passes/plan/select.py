@@ -32,12 +32,16 @@ from polyc.families.registry import FAMILIES
 from polyc.passes.region.im2col import MaterializeColumns, stores_columns
 from polyc.passes.region.merge_axes import MergeAxes
 from polyc.passes.support.plan.given import GivenPlan, name_of, read_plan, user_schedule
+from polyc.passes.support.plan.worth import worth
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.notes import show
 
 
 def propose(kernel: KernelOp, arch: str) -> tuple[Family[Any], list[ScheduleOp], PolycError | None]:
     """The schedules of a region, the family that made them, and the refusal that says most.
+
+    Of those that the family proposes, what the model of time finds to be slower is left out where
+    that is the other ones' work too.
 
     That is the one of the family that recognised the region, or else the first one's.  Raises
     it, as PolycError ``UnsupportedProgram``, where none takes the region.
@@ -46,7 +50,7 @@ def propose(kernel: KernelOp, arch: str) -> tuple[Family[Any], list[ScheduleOp],
     for family in FAMILIES:
         found = family.attempt(kernel, arch)
         if not isinstance(found, PolycError):
-            return family, found, refused
+            return family, worth(kernel, found), refused
         if refused is None or isinstance(found, Recognised):
             refused = found
     assert refused is not None

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Region
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan.fields import RESTATED
+from polyc.dialects.plan.fields import RESTATED, record_of
 from polyc.dialects.region import KernelOp, ReduceTogetherOp
 from polyc.dialects.region.kernel import kernel_of
 from polyc.families.family import schedules_of
@@ -27,14 +27,18 @@ from polyc.rewriting.driver import rewrite
 from polyc.rewriting.equal_ops import merge_equal
 from polyc.rewriting.region.chunks import chunk_ops, copy_of, together
 
-WHOLE = {"loops": "serial", "matmul": "tiled", "rows": "resident"}
+WHOLE = {
+    "loops": ("serial",),
+    "matmul": ("tiled", "partial_sums"),
+    "rows": ("resident", "kept"),
+}
 """The choices of a plan that take a reduction over all of its points at once."""
 
 
 def takes_whole(plan: ScheduleOp) -> bool:
     """Whether the kernel of a schedule has no walk in parts."""
     pattern = plan.pattern
-    return pattern in WHOLE and plan.algo_choice.data[pattern] == StringAttr(WHOLE[pattern])
+    return pattern in WHOLE and record_of(plan.algo_choice)[pattern] in WHOLE[pattern]
 
 
 class GiveForm(RewritePattern):

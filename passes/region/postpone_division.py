@@ -19,6 +19,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects import region
 from polyc.passes.support.region.exponents import exponents
+from polyc.passes.support.region.row_references import is_row_power, row_references
+from polyc.passes.support.region.row_sums import InvertSoftmaxSum
 from polyc.rewriting.changes import CLASSES, check_classes
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.notes import Note, Report, show
@@ -33,20 +35,27 @@ class _Weights:
 
     A step is an op and which of its operands is the way to the exponential: a view, a cast, or what
     keeps a part of each weight.  ``scales`` are the divisions and multiplications in between by
-    values of the row, ``sum`` one of the row's sums that is divided by.
+    values of the row, ``by`` one of the row's sums that is divided by, or a row's exponential.
     """
 
     exponential: SSAValue
     steps: Sequence[tuple[Operation, int]]
     scales: Sequence[region.BinaryOp]
-    sum: region.ReduceOp
+    by: region.ReduceOp | region.UnaryOp
+
+    @property
+    def said(self) -> str:
+        """What is done to the sum and not to the weights."""
+        if isinstance(self.by, region.ReduceOp):
+            return f"the division by {named(self.by)}"
+        return "the factor of the row"
 
     @staticmethod
     def of(factor: SSAValue, labels: Sequence[str]) -> _Weights | None:
         """The weights that a sum over ``labels`` multiplies by; None where they are none."""
         steps: list[tuple[Operation, int]] = []
         scales: list[region.BinaryOp] = []
-        total: region.ReduceOp | None = None
+        by: region.ReduceOp | region.UnaryOp | None = None
         while True:
             match factor.owner:
                 case region.CastOp() | region.BroadcastInDimOp() | region.TransposeOp() as op:
@@ -54,7 +63,7 @@ class _Weights:
                     factor = op.operand
                 case region.BinaryOp() as op if (side := _row_side(op, labels)) is not None:
                     scales.append(op)
-                    total = _divisor(op, side) or total
+                    by = _divisor(op, side) or by or is_row_power(op.operands[side])
                     factor = op.operands[1 - side]
                 case region.BinaryOp() | region.SelectOp() as op:
                     way = _kept_by(op, _narrowest(steps))
@@ -64,9 +73,9 @@ class _Weights:
                     factor = op.operands[way]
                 case region.UnaryOp() as op if op.fn.data == "exp":
                     top = maximum_of(op)
-                    if total is None or top is None or set(top.labels) != set(labels):
+                    if by is None or top is None or set(top.labels) != set(labels):
                         return None
-                    return _Weights(factor, steps, scales, total)
+                    return _Weights(factor, steps, scales, by)
                 case _:
                     return None
 
@@ -109,7 +118,14 @@ def _divisor(op: region.BinaryOp, side: int) -> region.ReduceOp | None:
                 by = behind_views(inverse.rhs)
             case _:
                 return None
+    if isinstance(by.owner, region.BinaryOp) and by.owner.fn.data == "add":
+        # As where a sink, or 1, is added to the sum.
+        by = next((o for o in map(behind_views, by.owner.operands) if _is_sum(o)), by)
     return by.owner if isinstance(by.owner, region.ReduceOp) else None
+
+
+def _is_sum(value: SSAValue) -> bool:
+    return isinstance(op := value.owner, region.ReduceOp) and op.fn.data == "sum"
 
 
 @dataclass
@@ -134,6 +150,13 @@ class PostponeDivision(RewritePattern):
         product = op.operand.owner
         if op.fn.data != "sum" or op.accumulator != f32:
             return
+        plain = _Weights.of(op.operand, op.labels)
+        # Of what is summed as it weighs, as where weights are divided by their sum again.
+        if plain is not None and (
+            isinstance(plain.by, region.UnaryOp) or _weighs(op.operand, op.labels)
+        ):
+            self._postpone(op, None, 0, plain, rewriter)
+            return
         if not isinstance(product, region.BinaryOp) or product.fn.data != "mul":
             return
         for place, factor in enumerate(product.operands):
@@ -145,7 +168,7 @@ class PostponeDivision(RewritePattern):
     def _postpone(
         self,
         op: region.ReduceOp,
-        product: region.BinaryOp,
+        product: region.BinaryOp | None,
         place: int,
         weights: _Weights,
         rewriter: PatternRewriter,
@@ -156,10 +179,13 @@ class PostponeDivision(RewritePattern):
             again.operands[way] = value
             rewriter.insert(located(again, step))
             value = again.results[0]
-        factors = [value if i == place else o for i, o in enumerate(product.operands)]
-        multiplied = located(region.BinaryOp("mul", *factors), product)
-        rewriter.insert(multiplied)
-        summed = op.clone(value_mapper={op.operand: multiplied.result})
+        if product is not None:
+            factors = [value if i == place else o for i, o in enumerate(product.operands)]
+            multiplied = located(region.BinaryOp("mul", *factors), product)
+            rewriter.insert(multiplied)
+            value = multiplied.result
+        given = op.operand.owner
+        summed = op.clone(value_mapper={op.operand: value})
         rewriter.insert(located(summed, op))
         result = summed.results[0]
         for scale in reversed(weights.scales):
@@ -170,10 +196,11 @@ class PostponeDivision(RewritePattern):
             rewriter.insert(made)
             result = made.result
         if self.report is not None:
-            text = f"the division by {named(weights.sum)} follows {named(op)}"
+            text = f"{weights.said} follows {named(op)}"
             self.report.fired.append(Note("finite-only", text, located(summed, op)))
         rewriter.replace(op, [], [result])
-        erase_unused(product, rewriter)
+        if isinstance(given, Operation):
+            erase_unused(given, rewriter)
 
 
 @dataclass
@@ -183,8 +210,8 @@ class SumBeforeRounding(RewritePattern):
         sum(cast(exp(x - m)))  →  sum(exp(x - m))
 
     Legal for a sum in f32 of exponentials below the maximum over its axes, behind casts and views,
-    which as they are rounded weigh a product too, summed over the same axes: their roundings are
-    those that the product may make anyway.
+    which as they are rounded, or divided and then rounded to the same type, weigh a product too,
+    summed over the same axes: their roundings are those that the product may make anyway.
 
     ``finite-only``, as the rounding of weights is: sums differ by roundings of their terms.
     """
@@ -207,7 +234,10 @@ class SumBeforeRounding(RewritePattern):
         if rounded is None or not isinstance(one, region.UnaryOp) or one.fn.data != "exp":
             return
         top = maximum_of(one)
-        if top is None or set(top.labels) != set(op.labels) or not _weighs(rounded, op.labels):
+        if top is None or set(top.labels) != set(op.labels):
+            return
+        kind = type_of(rounded).element_type
+        if not (_weighs(rounded, op.labels) or _weighs(one.result, op.labels, kind)):
             return
         given = op.operand.owner
         for view in reversed(views):
@@ -223,17 +253,23 @@ class SumBeforeRounding(RewritePattern):
             erase_unused(given, rewriter)
 
 
-def _weighs(value: SSAValue, labels: Sequence[str]) -> bool:
-    """Whether a value, perhaps scaled by its row, is a factor of what is summed over ``labels``."""
-    work, wide = [value], set(type_of(value).labels)
+def _weighs(value: SSAValue, labels: Sequence[str], rounded: Attribute | None = None) -> bool:
+    """Whether a value, perhaps scaled by its row, is a factor of what is summed over ``labels``.
+
+    With ``rounded`` it is rounded to that type on its way.
+    """
+    work, wide = [(value, rounded is None)], set(type_of(value).labels)
     while work:
-        for use in work.pop().uses:
+        value, enough = work.pop()
+        for use in value.uses:
             match use.operation:
-                case region.CastOp() | region.BroadcastInDimOp() | region.TransposeOp() as op:
-                    work.append(op.result)
+                case region.CastOp() as op:
+                    work.append((op.result, enough or op.result.type.element_type == rounded))
+                case region.BroadcastInDimOp() | region.TransposeOp() as op:
+                    work.append((op.result, enough))
                 case region.BinaryOp() as op if _row_side(op, labels) == 1 - use.index:
-                    work.append(op.result)
-                case region.BinaryOp() as op if op.fn.data == "mul":
+                    work.append((op.result, enough))
+                case region.BinaryOp() as op if op.fn.data == "mul" and enough:
                     if _is_summed(op.result, labels) and set(op.result.type.labels) - wide:
                         return True
                 case _:
@@ -249,7 +285,13 @@ def _is_summed(product: SSAValue, labels: Sequence[str]) -> bool:
 def postpone(scope: ModuleOp | region.KernelOp) -> Report:
     """Divide after the weighted sums of ``scope``; what fired."""
     report = Report()
-    ways = [*exponents(report), SumBeforeRounding(report), PostponeDivision(report)]
+    ways = [
+        *exponents(report),
+        *row_references(report),
+        SumBeforeRounding(report),
+        PostponeDivision(report),
+        InvertSoftmaxSum(report),
+    ]
     rewrite(scope, ways, recursive=True)
     return report
 

@@ -6,7 +6,9 @@ from polyc.playback.estimate.array import (
     Estimate,
     as_estimate,
     rounded,
+    rounding_allowed,
     rounding_freely,
+    unsure_beyond,
 )
 from polyc.playback.estimate.elements import erf
 from polyc.playback.estimate.stored import may_be_stored
@@ -22,7 +24,9 @@ __all__ = [
     "may_be_stored",
     "movements",
     "rounded",
+    "rounding_allowed",
     "rounding_freely",
     "scattered",
     "sums",
+    "unsure_beyond",
 ]

@@ -361,7 +361,8 @@ def rounded(x: Estimate, dtype: np.dtype[Any], reproducible: bool) -> Estimate:
 
     Where it is ``reproducible`` that every way of computing rounds here, values that are near
     each other round alike, but for those beside a border between two.  Else another may round a
-    multiple of it, or not at all: half an ulp of each is lost.
+    multiple of it, or not at all: half an ulp of each is lost, and nothing is known of what is
+    beyond the type.
     """
     reproducible = reproducible and not (_FREELY.get() and not x.exact)
     with np.errstate(all="ignore"):
@@ -393,4 +394,24 @@ def rounded(x: Estimate, dtype: np.dtype[Any], reproducible: bool) -> Estimate:
                 jump = np.maximum(jump, ulp / 2 * (x.value != 0))
         same = (low == wide) & (high == wide)
         jump = np.where(np.isfinite(wide), jump, np.where(same, 0.0, np.inf))
-        return made(value, x.shared, jump, x)
+        found = made(value, x.shared, jump, x)
+        if reproducible:
+            return found
+        return unsure_where(found, np.asarray(~np.isfinite(wide) & np.isfinite(x.value)))
+
+
+def rounding_allowed(x: Estimate, dtype: np.dtype[Any]) -> Estimate:
+    """``x``, which another computation may have rounded to ``dtype`` at any scale.
+
+    The values stay; half an ulp of each may be lost.
+    """
+    with np.errstate(all="ignore"):
+        half = dtype == np.float16
+        size = np.where(np.isfinite(x.value), np.abs(in_f64(x)), 0.0)
+        ulp = np.maximum(size * 2.0 ** -(10 if half else 7), 2.0 ** -(24 if half else 133))
+        return made(x.value, x.shared, plus(x.random, ulp / 2 * (x.value != 0)), x)
+
+
+def unsure_beyond(x: Estimate, most: float) -> Estimate:
+    """``x``, with nothing known where it is more than ``most``."""
+    return unsure_where(x, np.asarray(np.abs(in_f64(x)) > most))

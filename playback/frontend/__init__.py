@@ -18,10 +18,16 @@ from polyc.dialects.common.diagnostic import fail
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.frontend.scaled import scaled_load
 from polyc.dialects.frontend.storable import keeps, rounds, storable
+from polyc.dialects.frontend.weights import (
+    are_multiplied,
+    are_summed,
+    are_unbounded,
+    are_weights,
+    rounded_weights,
+)
 from polyc.playback import functions, views
 from polyc.playback.estimate import Estimate
 from polyc.playback.frontend.attention import attention
-from polyc.playback.frontend.weights import are_multiplied, are_weights
 from polyc.playback.functions import Array, round_freely, round_to, widen
 from polyc.playback.signature import bind
 
@@ -86,6 +92,10 @@ def value_of(array: Array) -> Array:
     return array if array.dtype == np.bool_ else widen(array)
 
 
+_LARGE = 2.0**100
+"""Exponentials that nothing bounds may be beyond f32, or their sum, from here on."""
+
+
 @dataclass(frozen=True)
 class _Player:
     symbols: Mapping[str, int]
@@ -107,7 +117,13 @@ class _Player:
                 return self._conv2d(op, args[0], args[1])
             case frontend.ElementwiseOp():
                 fn = op.function
-                return functions.unary(fn, *args) if len(args) == 1 else functions.binary(fn, *args)
+                if len(args) == 1:
+                    found = functions.unary(fn, *args)
+                else:
+                    found = functions.binary(fn, *args)
+                if are_unbounded(op):
+                    found = functions.known_below(found, _LARGE)
+                return found
             case frontend.CompareOp():
                 return functions.compare(op.function, args[0], args[1])
             case frontend.SelectOp():
@@ -140,6 +156,11 @@ class _Player:
         return [a.astype(np.float64) for a in arrays] if self.exact else list(arrays)
 
     def _gemm(self, op: frontend.GemmOp, x: Array, y: Array) -> Array:
+        if (weights := rounded_weights(op)) is not None:
+            if weights.place == 0:
+                x = functions.perhaps_rounded(x, weights.element)
+            else:
+                y = functions.perhaps_rounded(y, weights.element)
         a, b = self._operands(op, (op.a, op.b), x, y)
         if op.transpose_a is not None:
             a = np.swapaxes(a, -1, -2)
@@ -226,6 +247,7 @@ def _rounding_of(op: Operation, operand: SSAValue) -> Callable[[Array, Attribute
 
 
 def _rounder(op: frontend.CastOp) -> Callable[[Array, Attribute], Array]:
-    """How a cast rounds: the weights of a product may be divided later."""
-    free = are_multiplied(op.result) and are_weights(op.operand)
+    """How a cast rounds: weights of a product may be divided later, or summed unrounded."""
+    used = are_multiplied(op.result) or (are_summed(op.result) and are_multiplied(op.operand))
+    free = used and are_weights(op.operand)
     return round_freely if free else round_to

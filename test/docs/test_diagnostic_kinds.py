@@ -20,7 +20,7 @@ WORD = re.compile(r"[A-Z][a-z]\w*")
 LEADING = re.compile(r"([A-Z]\w*[a-z]\w*): \S?")
 ROW = re.compile(r"^\| `([A-Z]\w+)` \| (.+) \|$", re.M)
 
-CLASSES = {"exact", "reassociating", "finite-only"}
+CLASSES = {"exact", "reassociating", "rounding", "finite-only"}
 """Remarks that a rewrite was made have the class of its change in the place of a kind."""
 
 

@@ -48,7 +48,7 @@ PASSES = (
     "region-inline-deferred",
     "region-streaming-softmax",
 )
-TO_TILES = ("plan-select", "region-expand-together", "region-to-gpu")
+TO_TILES = ("plan-select", "region-expand-together", "region-invert-divisors", "region-to-gpu")
 """Every program goes on to the tiles of one architecture."""
 FUSIONS: Sequence[tuple[Fuse, Split]] = tuple(
     product(("cost", "legal", "none"), ("none", "contractions"))

@@ -233,6 +233,8 @@ def plan_of(job: Compilation, variant: str | None, symbols: Mapping[str, int]) -
     regions = {op.sym_name.data: op for op in planned.ops if isinstance(op, KernelOp)}
     for op in planned.ops:
         if isinstance(op, ScheduleOp) and variant == op.kernel_name and op.pattern == "matmul":
+            if op.stores_sums:
+                return None
             region = regions[op.region.string_value()]
             return estimate(region, op, symbols, MULTIPROCESSORS)
     return None

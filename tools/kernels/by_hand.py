@@ -121,7 +121,8 @@ class ByHand:
                 self._planned_regions[op.sym_name.data] = op
             elif isinstance(op, ScheduleOp):
                 self._schedules.setdefault(op.region.string_value(), []).append(op)
-                self._owners[op.kernel_name] = op.region.string_value()
+                owner = op.region.string_value()
+                self._owners.update(dict.fromkeys(op.kernel_names, owner))
             elif isinstance(op, GraphOp):
                 places = Places.of(op)
                 for kernel in op.kernels():

@@ -144,21 +144,24 @@ def _bound(binding: BindAttr, tensors: Sequence[BindAttr]) -> BindAttr:
     return binding if index is None else tensors[index]
 
 
-def _copies_of(
+def _unread(
     variant: SequenceOp,
     used: Mapping[str, Instance],
     regions: Mapping[str, str],
+    places: Bindings,
     module: GpuModuleOp,
 ) -> set[str]:
-    """The workspaces with copies of operands that only kernels of some regions read."""
+    """The workspaces, but for those of the graph's values, that only kernels of some regions read:
+    copies of their operands, and sums of their parts."""
     readers: dict[str, set[str | None]] = {}
     kernels = {k.sym_name.data: k for k in module.kernels()}
     for launch in variant.launches():
         for binding in kernels[launch.kernel_name].bindings:
             if (name := binding.workspace_name) is not None and name != launch.fills_name:
                 readers.setdefault(name, set()).add(regions.get(launch.kernel_name))
-    copies = {op.sym_name.data for op in variant.workspaces() if op.copies is not None}
-    return {name for name in copies if readers.get(name, set()) <= set(used)}
+    values = {binding.workspace_name for bound in places.values() for binding in bound}
+    own = {op.sym_name.data for op in variant.workspaces()} - values
+    return {name for name in own if readers.get(name, set()) <= set(used)}
 
 
 def _replaced(
@@ -171,10 +174,11 @@ def _replaced(
     """A sequence with the launches of kernels by hand in place of those of their regions."""
     facts = dict.fromkeys(variant.when.data)
     align = list(variant.align.data)
-    unread = _copies_of(variant, used, regions, names.module)
+    unread = _unread(variant, used, regions, places, names.module)
     kept = (op for op in variant.workspaces() if op.sym_name.data not in unread)
     workspaces: list[Operation] = [copied(op) for op in kept]
     launches: list[Operation] = []
+    taken: set[str] = set()
     for launch in variant.launches():
         if launch.fills_name in unread:
             continue
@@ -182,6 +186,9 @@ def _replaced(
         if region is None or region not in used:
             launches.append(copied(launch))
             continue
+        if region in taken:
+            continue  # A second kernel of what is replaced already.
+        taken.add(region)
         by_hand = used[region].launch
         facts |= dict.fromkeys(by_hand.facts.data)
         for binding, wanted in zip(places[region], by_hand.alignments, strict=True):

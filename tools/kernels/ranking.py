@@ -85,7 +85,7 @@ def ranked(
     kernels = {k.sym_name.data: k for k in instance.module.kernels()}
     launches = [(op, kernels[op.kernel_name]) for op in instance.launch.launches()]
     arch = instance.module.arch.data
-    by_plan = tiles_time(region, _with_copies(derived, plan.kernel_name, sizes), sizes, arch)
+    by_plan = tiles_time(region, _with_copies(derived, plan.kernel_names, sizes), sizes, arch)
     by_hand = tiles_time(region, launches, sizes, arch)
     used = {s for kind in region.tensors for size in kind.shape for s in size.symbols()}
     shown = {s: n for s, n in sizes.items() if s in used}
@@ -93,12 +93,13 @@ def ranked(
 
 
 def _with_copies(
-    derived: Mapping[str, Launched], name: str, sizes: Mapping[str, int]
+    derived: Mapping[str, Launched], names: Sequence[str], sizes: Mapping[str, int]
 ) -> list[Launched]:
-    """A derived kernel, behind those that copy its operands to other rows at some sizes."""
-    launch, kernel = derived[name]
-    bound = {binding.workspace_name for binding in kernel.bindings}
-    rows = {w.sym_name.data: w.type.dims[-1].evaluate(sizes) for w in launch.workspaces()}
+    """A plan's kernels, behind those that copy their operands to other rows at some sizes."""
+    own = [derived[name] for name in names]
+    bound = {binding.workspace_name for _, kernel in own for binding in kernel.bindings}
+    spaces = own[0][0].workspaces()
+    rows = {w.sym_name.data: w.type.dims[-1].evaluate(sizes) for w in spaces}
     found: list[Launched] = []
     for other, copies in derived.values():
         fills = other.fills_name
@@ -108,7 +109,7 @@ def _with_copies(
         assert isinstance(source, GlobalType) and isinstance(copy, GlobalType)
         if source.dims[-1].evaluate(sizes) != rows[fills]:
             found.append((other, copies))
-    return [*found, (launch, kernel)]
+    return [*found, *own]
 
 
 def _sizes(

@@ -81,7 +81,8 @@ class _Blocks:
     ``batch``    matrices of the batch
     ``outputs``  tiles of the output, of the whole batch
     ``ctas``     blocks: with a persistent kernel fewer than tiles
-    ``sharing``  blocks of a cluster for which an operand is read once
+    ``sharing``  blocks of a cluster for which the columns' operand is read once
+    ``across``   those for which the rows' operand is
     """
 
     tiles: Mapping[str, int]
@@ -89,6 +90,7 @@ class _Blocks:
     outputs: int
     ctas: int
     sharing: int
+    across: int
 
     @staticmethod
     def of(
@@ -112,7 +114,8 @@ class _Blocks:
         ctas = max(cluster, ctas // cluster * cluster) if outputs else 0
         # The CTAs that share a tile's steps send each other what they have of its rows.
         ctas *= plan.integer("split_k")
-        return _Blocks(tiles, batch, outputs, ctas, cluster if plan.flag("multicast") else 1)
+        sharing, across = (cluster, beside) if plan.flag("multicast") else (1, 1)
+        return _Blocks(tiles, batch, outputs, ctas, sharing, across)
 
 
 def estimate(
@@ -138,7 +141,7 @@ def estimate(
     # matrix of a batch.
     rows, columns = sizes[gemm.m], sizes[gemm.n]
     parts = len(gemm.parts)
-    lines = points(gemm, plan, gemm.lhs, sizes) * tiles[gemm.n]
+    lines = points(gemm, plan, gemm.lhs, sizes) * (tiles[gemm.n] // blocks.across)
     lines += sum(points(gemm, plan, p.rhs, sizes) for p in gemm.parts) * tiles[gemm.m] // sharing
     operands = batch * lines * OPERAND_BYTES
     copies = Copied.of(gemm, plan, symbols)
@@ -149,7 +152,8 @@ def estimate(
     turns = 4 * (2 * outputs + ctas) if plan.tiles_at_once > 1 else 0
     grouped, tma = plan.mma.data == "wgmma", plan.brings == "tma"
     columns_of = [part.rhs for part in gemm.parts]
-    boxes = _boxes(gemm.lhs, tile) + sum(_share(_boxes(s, tile), sharing) for s in columns_of)
+    boxes = _share(_boxes(gemm.lhs, tile), blocks.across)
+    boxes += sum(_share(_boxes(s, tile), sharing) for s in columns_of)
     high, wide = plan.warp_tile_sizes
     # With two buffers each CTA waits once before its loop, and loads once more than it multiplies.
     ahead = ctas if plan.integer("fragment_buffers") == 2 else 0
@@ -186,7 +190,8 @@ def estimate(
         # the end, where a peer fills it); and those that compute before and after they fill a part
         # of the output that is stored by TMA.  A cluster that shares a tile meets at its beginning,
         # and consumers before they send word of their sums.
-        barriers=warps * (ctas * (2 if sharing > 1 else 1) if tma else steps + ahead)
+        barriers=warps
+        * (ctas * (2 if sharing * blocks.across > 1 else 1) if tma else steps + ahead)
         + (0 if staged is None else outputs * (tile[gemm.n] // staged[1]) * 2 * 4 * consumers)
         + meetings * ctas * (warps + 4 * consumers)
         + ctas * followed.barriers

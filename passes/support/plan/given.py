@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr
+
 from polyc.dialects.common.diagnostic import Place, PolycError
 from polyc.dialects.plan import ScheduleOp, plain_field
+from polyc.dialects.plan.fields import record_of
 from polyc.families.family import check_schedule
 from polyc.passes.support.json_text import JsonText, read_json
 
@@ -90,8 +93,18 @@ def user_schedule(base: ScheduleOp, given: Mapping[str, object]) -> ScheduleOp:
             "BadPlan",
             f"the plan is for {merged.arch.data}, the pass for {base.arch.data}; give one of both",
         )
+    if "split_k" in given and "algo_choice" not in given and merged.pattern == "matmul":
+        merged.algo_choice = DictionaryAttr({"matmul": StringAttr(way_of_parts(merged))})
     check_schedule(merged)
     return merged
+
+
+def way_of_parts(plan: ScheduleOp) -> str:
+    """How a product's parts are brought together where the user gives their number alone."""
+    if plan.integer("split_k") == 1:
+        return "tiled"
+    chosen = str(record_of(plan.algo_choice)["matmul"])
+    return chosen if plan.clusters_parts else "partial_sums"
 
 
 def name_of(plan: GivenPlan, key: str, default: str, known: Sequence[str]) -> str:

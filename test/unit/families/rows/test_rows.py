@@ -156,13 +156,21 @@ def test_other_regions_are_refused(op: Callable[[], KernelOp], reason: str) -> N
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_the_last_variant_takes_every_row(arch: str) -> None:
     found = ROWS.schedules(region_of("softmax"), arch)
-    shared = ("chunks_split8", ["N mod 8 == 0", "-M >= -66", "N >= 65536"])
+    clusters = [
+        ("kept_split8", ["N mod 8 == 0", "-N >= -262144"]),
+        ("kept_most_split8", ["N mod 8 == 0", "-N >= -851968"]),
+        ("chunks_split8", ["N mod 8 == 0", "-M >= -66", "N >= 65536"]),
+    ]
+    alone = [("kept_most", ["N mod 8 == 0", "-N >= -73728"])]
     assert [(plan.variant.data, [str(f) for f in plan.when.data]) for plan in found] == [
+        ("lanes", ["N mod 8 == 0", "-N >= -64"]),
+        ("warp_256", ["N mod 8 == 0", "-N >= -256"]),
         ("warp", ["N mod 8 == 0", "-N >= -1024"]),
         ("block_2048", ["N mod 8 == 0", "-N >= -2048"]),
         ("block_4096", ["N mod 8 == 0", "-N >= -4096"]),
         ("block", ["N mod 8 == 0", "-N >= -8192"]),
-        *([shared] if arch == "sm_90a" else []),
+        ("kept", ["N mod 8 == 0", "-N >= -32768"]),
+        *(clusters if arch == "sm_90a" else alone),
         ("chunks", ["N mod 8 == 0"]),
         ("any", []),
     ]
@@ -172,14 +180,20 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
         assert ScheduleOp.from_json(plan.to_json()).fields() == plan.fields()
 
 
+SHORT = ("lanes", "warp_256", "warp")
+"""What takes short rows."""
+KEPT = ("kept", "kept_most", "chunks")
+"""What takes rows that no block holds in registers, on sm_80."""
+
+
 @pytest.mark.parametrize(
     ("facts", "variants"),
     [
-        ("N mod 8 == 0", ["warp", "block_2048", "block_4096", "block", "chunks"]),
-        ("N mod 8 == 0, N <= 512", ["warp"]),
-        ("N mod 16 == 0, N >= 2000", ["block_2048", "block_4096", "block", "chunks"]),
+        ("N mod 8 == 0", [*SHORT, "block_2048", "block_4096", "block", *KEPT]),
+        ("N mod 8 == 0, N <= 512", [*SHORT]),
+        ("N mod 16 == 0, N >= 2000", ["block_2048", "block_4096", "block", *KEPT]),
         ("N mod 16 == 0, N >= 2000, N <= 4096", ["block_2048", "block_4096"]),
-        ("N >= 9000", ["chunks", "any"]),
+        ("N >= 9000", [*KEPT, "any"]),
         ("N mod 8 == 1", ["any"]),
     ],
 )
@@ -188,14 +202,18 @@ def test_facts_leave_variants_out(facts: str, variants: list[str]) -> None:
     assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == variants
 
 
+FEW = ((16, 64), (4, 256), (4, 1024))
+"""Tiles of several rows, for short ones."""
+
+
 @pytest.mark.parametrize(
     ("facts", "tiles"),
     [
         ("N == 768", [(4, 1024)]),
         ("N == 200", [(4, 256)]),
         ("N == 2048", [(1, 2048)]),
-        ("N <= 4096, N mod 8 == 0", [(4, 1024), (1, 2048), (1, 4096)]),
-        ("N <= 3000, N mod 8 == 0", [(4, 1024), (1, 2048), (1, 4096)]),
+        ("N <= 4096, N mod 8 == 0", [*FEW, (1, 2048), (1, 4096)]),
+        ("N <= 3000, N mod 8 == 0", [*FEW, (1, 2048), (1, 4096)]),
     ],
 )
 def test_tiles_fit_known_rows(facts: str, tiles: list[tuple[int, int]]) -> None:
@@ -221,7 +239,7 @@ def test_the_shortest_rows_are_left_to_loops() -> None:
 
 def test_rows_in_memory_are_multiples_too() -> None:
     (first, *_) = ROWS.schedules(region_of("padded_sum"), "sm_80")
-    assert [str(fact) for fact in first.when.data] == ["N mod 8 == 0", "-N >= -1016"]
+    assert [str(fact) for fact in first.when.data] == ["N mod 8 == 0", "-N >= -56"]
 
 
 def select(tmp_path: Path, name: str, **fields: object) -> list[ScheduleOp]:
@@ -245,8 +263,8 @@ def test_a_plan_may_hold_longer_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "fields", "reason"),
     [
-        ("softmax", {"when": []}, 'keeps a row of N in a tile of 1024 columns; add "-N >= -1024" to its when, or choose streaming'),
-        ("one_row", {"tile": [4, 1024, 1]}, "has a tile of 4 rows, and the region has one"),
+        ("softmax", {"variant": "warp", "when": []}, 'keeps a row of N in a tile of 1024 columns; add "-N >= -1024" to its when, or choose streaming'),
+        ("one_row", {"variant": "warp", "tile": [4, 1024, 1]}, "has a tile of 4 rows, and the region has one"),
         ("softmax", {"algo_choice": {"loops": "serial"}}, "chooses a way for loops, and the region is rows"),
     ],
 )  # fmt: skip
@@ -303,7 +321,7 @@ def test_a_warp_takes_several_short_rows(
         (50, 2, "warp"),
         (1004, 4, "warp"),
         (4095, 1, "block"),
-        (8200, 8, "chunks"),
+        (8200, 8, "kept"),
         (9001, 1, "chunks"),
     ],
 )

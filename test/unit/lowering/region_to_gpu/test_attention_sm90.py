@@ -47,6 +47,10 @@ MORE: Mapping[str, Attention] = {
     "causal 128": Attention(*H128, sizes=SIZES, options=" causal offset N - M"),
     "window 128": Attention(*H128, sizes=SIZES, options=" causal window [40, 0]"),
     "mask 128": Attention(*H128, sizes=SIZES, options=" causal window [99, 0]", masks=MASK),
+    "bias of keys 128": Attention(*H128, sizes=SIZES, options=" causal", masks=["[H, 1, N], f32"]),
+    "bias of queries and keys 192": Attention(
+        *H192, sizes=SIZES, options=" cap 3.0", masks=["[1, N], f32", "[M, 1], i1"]
+    ),
     "causal 192": Attention(*H192, sizes=SIZES, options=" causal"),
     "causal 256": Attention(*H256, sizes=SIZES, options=" causal"),
     "mask 256": Attention(*H256, sizes=SIZES, masks=MASK),

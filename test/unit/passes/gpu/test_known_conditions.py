@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects import arith, scf
 
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.module import ModuleOp
+from polyc.passes.pipeline import GPU_PASSES
+from polyc.playback.gpu import simulate
 from polyc.test.support.gpu_text import find, kernel, only, printed, run, unchanged
+from polyc.test.support.root import ROOT
 from polyc.test.unit.passes.gpu.test_split_steps import trace
 
 PASS = "gpu-known-conditions"
@@ -121,6 +126,59 @@ def test_coordinates_in_a_map_are_in_its_tile() -> None:
     )
     module = run(text, PASS)
     assert only(module, arith.SelectOp).result.name_hint == "y3"
+
+
+def ring(high: str, release: str = "") -> str:
+    """Roles that fill a ring in a loop from 0 to ``high``, and read it."""
+    flow = 'gpu.copy %A[%c0, %i] to %t slot %c0 loader "tma" signal %ring : !gpu.ring<2> at %i : '
+    types = "!gpu.global<[N, A], f16, align 16>, !gpu.shared<[64, 64], f16, swizzle 128, ring 2>"
+    text = around(
+        "%end = arith.minsi %n, %c1 : index\n%t = gpu.shared_tile : "
+        "!gpu.shared<[64, 64], f16, swizzle 128, ring 2>\n"
+        "%ring = gpu.ring consumers 1 : !gpu.ring<2>\n"
+        "gpu.roles consumers 1 registers [0, 0] single_thread producer {\n"
+        f"scf.for %i = %c0 to {high} step %c1 {{\ngpu.ring_acquire %ring[%i] : !gpu.ring<2>\n"
+        f"{flow}{types}\n}}\ngpu.yield\n}} consumer {{\n"
+        f"scf.for %i = %c0 to {high} step %c1 {{\ngpu.ring_wait %ring[%i] : !gpu.ring<2>\n"
+        f"{release}}}\ngpu.yield\n}}"
+    )
+    return text.replace("@k(", "@k(%A: !gpu.global<[N, A], f16, align 16> = tensor 0, ").replace(
+        "threads 128", "threads 256"
+    )
+
+
+@pytest.mark.parametrize(("high", "branches"), [("%c0", 0), ("%c1", 0), ("%end", 2)])
+def test_a_ring_used_once_is_in_no_loop(high: str, branches: int) -> None:
+    """Of a bound of one step nothing is asked, of one that may be less whether there is one."""
+    module = run(ring(high), PASS)
+    assert not find(module, scf.ForOp) and len(find(module, scf.IfOp)) == branches
+    assert len(find(module, tile.RingWaitOp)) == (high != "%c0")
+    run(module, "gpu-check-rings")
+
+
+def test_a_loop_that_may_go_on_or_releases_stays() -> None:
+    unchanged(ring("%c2"), PASS)
+    unchanged(ring("%n"), PASS)
+    unchanged(ring("%c1", "gpu.ring_release %ring[%i] : !gpu.ring<2>\n"), PASS)
+
+
+STEPPED = (ROOT / "examples" / "tile" / "gemm_pipelined.mlir").read_text("utf-8")
+
+
+@pytest.mark.parametrize("bound", ["constant 0", "constant 64", "constant 128", "minsi %K, %most"])
+def test_a_pipeline_of_few_steps_runs(bound: str) -> None:
+    """No step, one and two, of a constant bound and of one that is known to be no more."""
+    many = 64 if "min" in bound else int(bound.split()[-1])
+    text = STEPPED.replace("%zero =", f"%most = arith.constant 64 : index\n%some = arith.{bound} "
+                           ": index\n%zero =").replace("to %K step", "to %some step")  # fmt: skip
+    m, k, n = 40, 136 if many else 72, 56
+    rng = np.random.default_rng(5)
+    a = rng.standard_normal((m, k)).astype(np.float16)
+    b = rng.standard_normal((k, n)).astype(np.float16)
+    found = simulate(only(run(text, *GPU_PASSES), ModuleOp), [a, b], {"M": m, "K": k, "N": n})
+    assert not found.findings
+    wanted = a[:, :many].astype(np.float32) @ b[:many].astype(np.float32)
+    assert np.allclose(found.outputs[0], wanted, rtol=2e-3, atol=2e-3)
 
 
 def test_twice_is_once() -> None:

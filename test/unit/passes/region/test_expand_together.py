@@ -90,7 +90,7 @@ def test_schedules_that_hold_rows_compute_the_same_by_their_form() -> None:
     kernel = next(op for op in module.ops if isinstance(op, KernelOp))
     (expected,) = region.run(kernel, [x], sizes, chunk=100)
     found = list(with_forms(module))
-    assert [what for what, _ in found] == ["variant 'warp' of @softmax"]
+    assert [what for what, _ in found] == ["variant 'lanes' of @softmax"]
     for _, copy in found:
         one = next(op for op in copy.ops if isinstance(op, KernelOp))
         assert together_in_kernel(one) == 0
@@ -108,7 +108,7 @@ def test_a_wrong_form_is_found() -> None:
     assert plan.form is not None
     shifted = next(op for op in plan.form.walk() if isinstance(op, BinaryOp))
     shifted.fn = StringAttr("max")
-    with pytest.raises(PolycError, match="after it, as variant 'warp' of @softmax computes it,"):
+    with pytest.raises(PolycError, match="after it, as variant 'lanes' of @softmax computes it,"):
         expected.check(module, "after it")
 
 

@@ -12,13 +12,13 @@ from xdsl.dialects.builtin import ModuleOp, f16, f32
 from xdsl.ir import SSAValue
 
 from polyc.dialects import frontend, region
+from polyc.dialects.frontend.weights import are_weights
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.passes.region.srnf import RegionSrnf
 from polyc.passes.region.streaming_softmax import stream
 from polyc.passes.support.region.exponents import exponents
-from polyc.playback.frontend.weights import are_weights
 from polyc.playback.region import run
 from polyc.rewriting.driver import rewrite, verify
 from polyc.rewriting.notes import Report

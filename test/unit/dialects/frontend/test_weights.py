@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import f16
 from xdsl.ir import SSAValue
 
 from polyc.dialects import frontend
-from polyc.playback.frontend.weights import are_multiplied, are_weights
+from polyc.dialects.frontend.weights import are_multiplied, are_weights
 from polyc.playback.reference import reference
 from polyc.test.support.gpu_text import only
 from polyc.test.support.sketch import Sketch

@@ -1,0 +1,283 @@
+"""Time graphs that reduce rows, columns and whole tensors beside a copy and torch.compile.
+
+``bench/race.py`` says how it is timed.  Each graph has open sizes and is compiled once; the tensor
+has the same bytes at each length, 64 MB at least.  Of each case the variant that runs is timed,
+with the next ones of the dispatch that take the shape, so that what a condition chooses is seen.
+
+    python bench/reductions.py [--ops softmax] [--lengths 64 4096] [--variants 3] [--budget 220]
+    python bench/reductions.py --dry          # variants and modelled times, no GPU
+
+Needs an NVIDIA GPU and PyTorch.  Writes bench/results/*.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from polyc.bench import race
+from polyc.bench.race import Contestant
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.runtime.program import Program
+from polyc.tools.load import load
+
+ARCH = "sm_90a"
+LENGTHS = (64, 200, 1024, 2056, 4096, 5000, 8192, 16384, 32768, 65536, 131072, 524288, 1 << 20)
+COMPILED = (4096, 32768)
+"""Lengths at which torch.compile is timed too: it takes seconds for each."""
+MIDDLE = 512
+"""Points of the axis that a middle reduction runs along."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A graph over ``X``, its other inputs, its peer in PyTorch, and what it moves.
+
+    ``text`` has T for a tensor's type; ``others`` are the shapes of the other inputs, ``out`` that
+    of the output, in M and N.  ``passes`` counts how often the bytes of X are moved at least.
+    ``peer`` takes ``torch.nn.functional`` and the inputs.
+    """
+
+    text: str
+    peer: Callable[[Any, Sequence[Any]], Any]
+    out: Callable[[Mapping[str, int]], tuple[int, ...]]
+    passes: float
+    others: tuple[str, ...] = ()
+    whole: Callable[[Mapping[str, int]], tuple[int, ...]] = lambda s: (s["M"], s["N"])
+
+
+def _graph(name: str, inputs: str, body: str, output: str, result: str = "[M, N]") -> str:
+    text = f"frontend.graph @{name}({inputs}) -> (Y: T<{result}, f16>) {{\n{body}\n"
+    text += f"  frontend.output {output} : T<{result}, f16>\n}}\n"
+    return text.replace("T<", "!frontend.tensor<")
+
+
+_MN, _N = "T<[M, N], f16>", "T<[N], f16>"
+_X = f"%X: {_MN}"
+
+
+def _reduced(name: str, shape: str, axes: str, result: str) -> str:
+    body = f"  %y = frontend.reduce sum %X axes {axes} : T<{shape}, f16> -> T<{result}, f16>"
+    return _graph(name, f"%X: T<{shape}, f16>", body, "%y", result)
+
+
+def _same(sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return sizes["M"], sizes["N"]
+
+
+CASES = {
+    "softmax": Case(
+        _graph("softmax", _X, f"  %y = frontend.softmax %X axes [1] : {_MN}", "%y"),
+        lambda f, t: f.softmax(t[0], 1),
+        _same,
+        2,
+    ),
+    "layer_norm": Case(
+        _graph(
+            "layer_norm",
+            f"{_X}, %g: {_N}, %b: {_N}",
+            "  %y = frontend.layer_norm %X weight %g bias %b axes [1] eps 1.0e-05 : "
+            f"({_MN}, {_N}, {_N}) -> {_MN}",
+            "%y",
+        ),
+        lambda f, t: f.layer_norm(t[0], t[0].shape[1:], t[1], t[2], 1e-5),
+        _same,
+        2,
+        ("N", "N"),
+    ),
+    "rms_norm": Case(
+        _graph(
+            "rms_norm",
+            f"{_X}, %g: {_N}",
+            f"  %y = frontend.rms_norm %X weight %g axes [1] eps 1.0e-05 : ({_MN}, {_N}) -> {_MN}",
+            "%y",
+        ),
+        lambda f, t: f.rms_norm(t[0], t[0].shape[1:], t[1], 1e-5),
+        _same,
+        2,
+        ("N",),
+    ),
+    "residual_rms_norm": Case(
+        _graph(
+            "residual_rms_norm",
+            f"{_X}, %R: {_MN}, %g: {_N}",
+            f"  %s = frontend.elementwise add %X, %R : ({_MN}, {_MN}) -> {_MN}\n"
+            f"  %y = frontend.rms_norm %s weight %g axes [1] eps 1.0e-05 : ({_MN}, {_N}) -> {_MN}",
+            "%y",
+        ),
+        lambda f, t: f.rms_norm(t[0] + t[1], t[0].shape[1:], t[2], 1e-5),
+        _same,
+        3,
+        ("MN", "N"),
+    ),
+    "row_sum": Case(
+        _reduced("row_sum", "[M, N]", "[1]", "[M]"),
+        lambda f, t: t[0].sum(1),
+        lambda s: (s["M"],),
+        1,
+    ),
+    "column_sum": Case(
+        _reduced("column_sum", "[M, N]", "[0]", "[N]"),
+        lambda f, t: t[0].sum(0),
+        lambda s: (s["N"],),
+        1,
+    ),
+    "middle_sum": Case(
+        _reduced("middle_sum", f"[M, {MIDDLE}, N]", "[1]", "[M, N]"),
+        lambda f, t: t[0].sum(1),
+        _same,
+        1,
+        whole=lambda s: (s["M"], MIDDLE, s["N"]),
+    ),
+    "full_sum": Case(
+        _reduced("full_sum", "[M, N]", "[0, 1]", "[1]").replace("[1], f16", "[], f16"),
+        lambda f, t: t[0].sum(),
+        lambda s: (),
+        1,
+    ),
+}
+"""What is timed, by name."""
+
+
+def sizes_of(op: str, length: int, elements: int) -> dict[str, int] | None:
+    """M and N of a case with so many elements; None where there is less than a row."""
+    rows = elements // (length * (MIDDLE if op == "middle_sum" else 1))
+    return {"M": rows, "N": length} if rows else None
+
+
+def taken(program: Program, sizes: Mapping[str, int], count: int) -> list[str]:
+    """The variant that runs, and the next ones of the dispatch."""
+    chosen = program.chosen(sizes)
+    names = list(program.variants)
+    return [] if chosen is None else names[names.index(chosen) :][:count]
+
+
+def raced(
+    torch: Any, op: str, program: Program, sizes: Mapping[str, int], args: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """The rows of the report for one graph and shape."""
+    case = CASES[op]
+    shape = case.whole(sizes)
+    count = 1
+    for size in shape:
+        count *= size
+    copies = max(2, race.copies_for(4 * count, torch.cuda.get_device_properties(0).L2_cache_size))
+
+    def made(*dims: int) -> Any:
+        return torch.randn(*dims, device="cuda", dtype=torch.float16)
+
+    shapes = {"N": (sizes["N"],), "MN": shape}
+    sets = [[made(*shape), *(made(*shapes[o]) for o in case.others)] for _ in range(copies)]
+    outs = [torch.empty(case.out(sizes), device="cuda", dtype=torch.float16) for _ in sets]
+    spare = torch.empty_like(sets[0][0])
+    functional = torch.nn.functional
+
+    def peer(*tensors: Any) -> Any:
+        return case.peer(functional, tensors)
+
+    wanted = peer(*(t.float() for t in sets[0]))
+    racers = [Contestant("copy", lambda i: spare.copy_(sets[i % copies][0]))]
+    errors: dict[str, float] = {}
+    names = taken(program, sizes, args.variants)
+    for name in names:
+        try:
+            pairs = zip(sets, outs, strict=True)
+            launches = [program.launch(i, [o], sizes, name) for i, o in pairs]
+        except PolycError:
+            continue  # The variant does not take this shape.
+        run = race.in_turns(torch, launches)
+        outs[0].fill_(float("nan"))
+        run(0)
+        torch.cuda.synchronize()
+        off = (outs[0].float() - wanted).abs().max().item()
+        size = wanted.abs().max().item() or 1.0
+        label = f"polyc {name}"
+        errors[label] = off / size / 2.0**-9 if off == off else float("inf")
+        racers.append(Contestant(label, run, False, {"chosen": name == names[0]}))
+    eager = Contestant(f"torch {op}", lambda i: peer(*sets[i % copies]), False)
+    racers.append(eager)
+    if sizes["N"] in args.compiled:
+        compiled = torch.compile(peer, dynamic=False)
+        compiled(*sets[0])
+        racers.append(Contestant("torch.compile", lambda i: compiled(*sets[i % copies]), False))
+    race.measure(torch, racers, args.rounds, copies)
+    moved = int(2 * count * case.passes)
+    case_name = f"{op} {'x'.join(map(str, shape))}"
+    rows = race.result_rows(case_name, racers, moved, "TB/s", errors)
+    race.print_rows(rows)
+    return rows
+
+
+def dry(args: argparse.Namespace) -> int:
+    """What would run, and how long by the model."""
+    from polyc.cost.time import times_of
+    from polyc.passes.pipeline import ORDER, build
+    from polyc.tools.parsing import parse_text
+    from polyc.tools.registry import make_context
+
+    for op in args.ops:
+        context = make_context()
+        module = parse_text(context, CASES[op].text, f"{op}.mlir")
+        for name in ORDER[: ORDER.index("plan-select") + 1]:
+            build(name, ARCH).apply(context, module)
+        for length in args.lengths:
+            sizes = sizes_of(op, length, args.elements)
+            if sizes is None:
+                continue
+            for found in times_of(module, sizes):
+                speed = 2 * args.elements * CASES[op].passes / found.seconds / 1e12
+                name = f"{op} {sizes['M']}x{length}"
+                print(
+                    f"{name:34} {found.variant:18} {found.seconds * 1e6:8.1f} us {speed:5.2f} TB/s"
+                )
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Time reductions of rows, columns and tensors.")
+    parser.add_argument("--ops", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--lengths", nargs="+", type=int, default=list(LENGTHS))
+    parser.add_argument("--compiled", nargs="*", type=int, default=list(COMPILED))
+    parser.add_argument("--elements", type=int, default=1 << 25, help="of f16 in a tensor")
+    parser.add_argument("--variants", type=int, default=2, help="of each graph, at most")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--budget", type=float, default=220, help="seconds to begin cases in")
+    parser.add_argument("--dry", action="store_true", help="the model's times alone, no GPU")
+    parser.add_argument("--commit", help="what the report calls the commit")
+    parser.add_argument("--out", default="bench/results", help="folder, or - for none")
+    args = parser.parse_args(argv)
+    if args.dry:
+        return dry(args)
+    start = time.perf_counter()
+    torch = race.load_torch("bench/reductions.py")
+    torch.manual_seed(0)
+    rows: list[dict[str, Any]] = []
+    left: list[str] = []
+    for op in args.ops:
+        begun = time.perf_counter()
+        program = load(CASES[op].text, ARCH)
+        print(f"compiled {op} in {time.perf_counter() - begun:.1f} s", flush=True)
+        for length in args.lengths:
+            sizes = sizes_of(op, length, args.elements)
+            if sizes is None or (op == "full_sum" and length not in args.compiled):
+                continue  # One number is made of all elements, whatever the length.
+            if time.perf_counter() - start > args.budget:
+                left.append(f"{op} {length}")
+                continue
+            rows += raced(torch, op, program, sizes, args)
+            torch.cuda.empty_cache()
+    if left:
+        print(f"no time was left for {', '.join(left)}")
+    report = {**race.surroundings(torch, args.rounds, args.commit), "rows": rows}
+    if args.out != "-":
+        print(f"wrote {race.write_report('reductions-f16', report, args.out)}")
+    wrong = [row for row in rows if (row["error_of_tolerance"] or 0) > 1]
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""``frontend-to-tiny``: a softmax of joined scores, of which a part is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+
+from polyc.dialects import frontend
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.frontend.types import tensor_of
+from polyc.rewriting.driver import located
+from polyc.rewriting.region.building import erase_unused
+
+
+class SplitJoinedSoftmax(RewritePattern):
+    """``slice(softmax(concat(x, s)))`` → ``exp(x - m) / (sum(exp(x - m)) + exp(s - m))``.
+
+    Attention with a sink joins a column to the scores and drops it after the softmax; m is the
+    larger of the maximum of x and s.  Legal where the slice is one part of the concat, along the
+    one axis of the softmax, all others have one element there, and nothing else reads the softmax.
+    A maximum that is subtracted from the whole before the softmax is subtracted there anyway.
+
+    Reassociating: the sum is taken part by part.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: frontend.SliceOp, rewriter: PatternRewriter, /) -> None:
+        soft = op.operand.owner
+        casts: list[frontend.CastOp] = []
+        while isinstance(soft, frontend.CastOp) and _is_only(soft.result):
+            casts.append(soft)
+            soft = soft.operand.owner
+        if not isinstance(soft, frontend.SoftmaxOp) or not _is_only(soft.result):
+            return
+        if len(soft.axes) != 1:
+            return
+        joined = _unshifted(soft.operand, soft.axes[0]).owner
+        if not isinstance(joined, frontend.ConcatOp) or joined.axis != soft.axes[0]:
+            return
+        parts = list(joined.operands)
+        number = _part(op, parts, joined.axis)
+        if number is None:
+            return
+        result = self._softmax(parts, number, joined.axis, op, rewriter)
+        for cast in reversed(casts):
+            again = located(frontend.CastOp(result, tensor_of(cast.result).element_type), cast)
+            rewriter.insert(again)
+            result = again.result
+        rewriter.replace(op, [], [result])
+        erase_unused(casts[0] if casts else soft, rewriter)
+
+    def _softmax(
+        self,
+        parts: Sequence[SSAValue],
+        number: int,
+        axis: int,
+        like: Operation,
+        rewriter: PatternRewriter,
+    ) -> SSAValue:
+        def add(op: Operation) -> SSAValue:
+            rewriter.insert(located(op, like))
+            return op.results[0]
+
+        def reduced(fn: str, part: SSAValue) -> SSAValue:
+            if tensor_of(part).dims[axis].constant() == 1:
+                return part
+            return add(frontend.ReduceOp(fn, part, [axis], keepdims=True))
+
+        def folded(fn: str, values: Sequence[SSAValue]) -> SSAValue:
+            found = values[0]
+            for value in values[1:]:
+                found = add(frontend.ElementwiseOp(fn, [found, value]))
+            return found
+
+        top = folded("max", [reduced("max", part) for part in parts])
+        powers = [
+            add(frontend.ElementwiseOp("exp", [add(frontend.ElementwiseOp("sub", [part, top]))]))
+            for part in parts
+        ]
+        total = folded("add", [reduced("sum", power) for power in powers])
+        return add(frontend.ElementwiseOp("div", [powers[number], total]))
+
+
+def _is_only(value: SSAValue) -> bool:
+    return len(list(value.uses)) == 1
+
+
+def _unshifted(value: SSAValue, axis: int) -> SSAValue:
+    """What a value was before its maximum along an axis was subtracted."""
+    op = value.owner
+    if isinstance(op, frontend.ElementwiseOp) and op.function == "sub":
+        top = op.args[1].owner
+        if (
+            isinstance(top, frontend.ReduceOp)
+            and top.function == "max"
+            and top.operand is op.args[0]
+            and list(top.axes) == [axis]
+        ):
+            return op.args[0]
+    return value
+
+
+def _part(op: frontend.SliceOp, parts: Sequence[SSAValue], axis: int) -> int | None:
+    """Which of the parts of a concat a slice of it is, the others being one element each."""
+    dims, whole = tensor_of(op.result).dims, tensor_of(op.operand).dims
+    if any(d != w for i, (d, w) in enumerate(zip(dims, whole, strict=True)) if i != axis):
+        return None
+    if any(step != 1 for step in op.steps):
+        return None
+    start: Dim = Dim.const(0)
+    for number, part in enumerate(parts):
+        size = tensor_of(part).dims[axis]
+        others = [p for p in parts if p is not part]
+        alone = all(tensor_of(p).dims[axis].constant() == 1 for p in others)
+        if op.low[axis] == start and dims[axis] == size and alone and others:
+            return number
+        start = start + size
+    return None

@@ -1,0 +1,188 @@
+"""``gpu-share-reads``: what an accumulator's rows or columns read of memory, they read once (T2).
+
+A thread holds many elements of an accumulator, of few rows and columns.  A map over it that reads a
+tensor at the row alone, as a mask of queries is, or at the column alone, as a bias of keys is,
+would load one number again for each element; the CUDA compiler does not merge loads under
+predicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
+
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import FragmentType, GlobalType
+from polyc.passes.support.gpu.index_forms import is_inside
+from polyc.rewriting.driver import located, rewrite
+
+STEPS = (scf.ForOp, tile.PipelineOp)
+"""Loops of steps: a contract in them fills its accumulator anew or adds to it each time."""
+
+
+class ShareReads(RewritePattern):
+    """Read what a map over an accumulator takes of its rows or columns into a fragment of these.
+
+    The map stands in a loop of steps, in one block behind the contract into its accumulator.  A
+    tensor that it reads at one axis of the tile is read by a map of its own into a fragment of that
+    axis; one that it reads at neither, into a fragment of rows.  That map goes in front of the
+    loops that change nothing of its place, or else in front of the contract, whose products then
+    run beside the loads.
+
+    Legality, exact: the same elements are read, and those outside of a tensor are 0 as before.
+    Nothing in the kernel writes the tensor.  Refused, and left as they are: maps outside of such
+    loops, whose fragments live on beside the accumulator, tensors that the kernel writes, and reads
+    at both axes.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.MapOp, rewriter: PatternRewriter) -> None:
+        contract = contract_before(op)
+        if contract is None:
+            return
+        inputs, maps = list(op.inputs), op.input_maps
+        shared = [i for i, (v, m) in enumerate(zip(inputs, maps, strict=True)) if is_shared(v, m)]
+        if not shared:
+            return
+        for i in shared:
+            axis, place = axis_of(maps[i]) or 0, Place.of(op, maps[i])
+            once, fill = read_once(op, inputs[i], axis, place)
+            at = first_place(op, contract, place.origin)
+            owner = op.space.owner
+            assert isinstance(owner, Operation)
+            rewriter.insert(located(once, op), InsertPoint.after(owner))
+            rewriter.insert(located(fill, op), InsertPoint.before(at))
+            inputs[i] = once.fragment
+            maps[i] = AffineMap(2, len(op.origin), (AffineExpr.dimension(axis),))
+        body = op.detach_region(op.body)
+        new = tile.MapOp(op.space, op.origin, inputs, op.outputs, [*maps, *op.output_maps], body)
+        rewriter.replace(op, located(new, op))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a map reads: coordinates by the tile's axes, and by those origins that they use."""
+
+    exprs: tuple[AffineExpr, ...]
+    origin: tuple[SSAValue, ...]
+
+    @staticmethod
+    def of(op: tile.MapOp, access: AffineMap) -> Place:
+        used = sorted(
+            {e.position for r in access.results for e in r.dfs() if isinstance(e, AffineSymExpr)}
+        )
+        symbols = [AffineExpr.symbol(sum(u < i for u in used)) for i in range(len(op.origin))]
+        dims = [AffineExpr.dimension(i) for i in range(2)]
+        exprs = tuple(e.replace_dims_and_symbols(dims, symbols) for e in access.results)
+        return Place(exprs, tuple(op.origin[i] for i in used))
+
+
+def contract_before(op: tile.MapOp) -> tile.ContractOp | None:
+    """The contract into a map's space in the same body of a loop, ahead of it."""
+    if not isinstance(op.parent_op(), STEPS) or len(sizes_of(op.space)) != 2:
+        return None
+    before = op.prev_op
+    while before is not None:
+        if isinstance(before, tile.ContractOp) and before.acc is op.space:
+            return before
+        before = before.prev_op
+    return None
+
+
+def sizes_of(fragment: SSAValue) -> tuple[int, ...]:
+    return cast("FragmentType", fragment.type).sizes
+
+
+def axes_of(access: AffineMap) -> set[int]:
+    """The axes of the tile that a place depends on."""
+    return {
+        e.position
+        for result in access.results
+        for e in result.dfs()
+        if isinstance(e, AffineDimExpr)
+    }
+
+
+def axis_of(access: AffineMap) -> int | None:
+    """The one axis that a place depends on; None where it is none."""
+    return next(iter(axes_of(access)), None)
+
+
+def is_shared(source: SSAValue, access: AffineMap) -> bool:
+    """Whether elements of a row or column read the same of a tensor that is not written."""
+    if not isinstance(source.type, GlobalType) or len(axes_of(access)) > 1:
+        return False
+    return all(reads_alone(use.operation, source) for use in source.uses)
+
+
+def reads_alone(op: Operation, tensor: SSAValue) -> bool:
+    """Whether an op reads a tensor and does not write it."""
+    match op:
+        case tile.MapOp():
+            return tensor not in op.outputs
+        case tile.CopyOp():
+            return tensor is not op.target
+        case _:
+            return False
+
+
+def read_once(
+    op: tile.MapOp, source: SSAValue, axis: int, place: Place
+) -> tuple[tile.FragmentOp, tile.MapOp]:
+    """A fragment of one axis of a map's space, and the map that reads a tensor into it."""
+    kind = cast("GlobalType", source.type).element_type
+    fragment = tile.FragmentOp(FragmentType.of([sizes_of(op.space)[axis]], kind))
+    fragment.fragment.name_hint = source.name_hint
+    here = [AffineExpr.dimension(0)] * 2
+    symbols = [AffineExpr.symbol(i) for i in range(len(place.origin))]
+    exprs = tuple(e.replace_dims_and_symbols(here, symbols) for e in place.exprs)
+    count = len(place.origin)
+    block = Block(arg_types=[kind, kind])
+    block.args[1].name_hint = source.name_hint
+    block.add_op(tile.YieldOp([block.args[1]]))
+    maps = [AffineMap(1, count, exprs), AffineMap(1, count, (AffineExpr.dimension(0),))]
+    target = fragment.fragment
+    return fragment, tile.MapOp(target, place.origin, [source], [target], maps, Region(block))
+
+
+def first_place(op: tile.MapOp, contract: tile.ContractOp, origin: Sequence[SSAValue]) -> Operation:
+    """The op that what is read at ``origin`` goes in front of: a loop that changes none of it.
+
+    Otherwise it is the one behind the contract, or the map itself where its place is known later.
+    """
+    at: Operation = contract
+    outer = contract.parent_op()
+    while isinstance(outer, STEPS) and not any(is_inside(value, outer) for value in origin):
+        at, outer = outer, outer.parent_op()
+    if at is not contract:
+        return at
+    assert contract.next_op is not None
+    return contract.next_op if all(is_before(value, contract) for value in origin) else op
+
+
+def is_before(value: SSAValue, op: Operation) -> bool:
+    """Whether a value that another op of the block uses is there ahead of ``op``."""
+    owner = value.owner
+    if isinstance(owner, Block) or owner.parent_block() is not op.parent_block():
+        return True
+    return owner.is_before_in_block(op)
+
+
+@dataclass(frozen=True)
+class GpuShareReads(ModulePass):
+    """Read once what an accumulator's rows and columns have one of."""
+
+    name = "gpu-share-reads"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [ShareReads()])

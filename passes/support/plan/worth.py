@@ -1,0 +1,83 @@
+"""Which schedules that families propose are worth a kernel, by the model of time (S11.1).
+
+A product whose sums go through memory has a second kernel, and more than one way to be parted: a
+family proposes those that suit the chip, and the model compares them with what would run without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
+
+from polyc.cost.time import chosen, modelled
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
+from polyc.families.facts import pointers_promised
+
+SIZES = (64, 1024, 16, 256, 4096, 16384, 65536)
+"""What symbols are taken as, one after another, where conditions allow."""
+
+TRIED = 500
+"""Choices of sizes that are tried for a schedule's conditions."""
+
+ASKED = 3
+"""Of those that they allow, at how many the model is asked."""
+
+SURE = 0.9
+"""The share of the other's time that is worth a second kernel, and less for sure by the model."""
+
+
+def worth(kernel: KernelOp, plans: Sequence[ScheduleOp]) -> list[ScheduleOp]:
+    """The schedules without those whose sums go through memory where that is not the faster way.
+
+    Of known sizes at most one of them stays, the fastest; of open ones those that are faster at
+    all sizes that the model is asked about.
+    """
+    parted = [plan for plan in plans if plan.stores_sums]
+    if not parted:
+        return list(plans)
+    others = [plan for plan in plans if not plan.stores_sums]
+    kept: list[ScheduleOp] = []
+    shares: dict[ScheduleOp, float] = {}
+    for plan in parted:
+        before = kept if kernel.symbol_names else []
+        share = _share(kernel, plan, before, others)
+        if share is not None and share < SURE:
+            kept.append(plan)
+            shares[plan] = share
+    if not kernel.symbol_names:
+        kept = sorted(kept, key=lambda plan: shares[plan])[:1]
+    first = kept[0] if kept else None
+    if first and not first.when.data and pointers_promised(kernel, first.integer("vectorize")):
+        return [first]
+    return [*kept, *others]
+
+
+def _share(
+    kernel: KernelOp,
+    plan: ScheduleOp,
+    before: Sequence[ScheduleOp],
+    others: Sequence[ScheduleOp],
+) -> float | None:
+    """The largest share of the others' time that a schedule takes, at sizes that none before it
+    takes; None where it never runs.
+    """
+    found: list[float] = []
+    left = (sizes for sizes in _sizes(kernel, plan) if chosen(before, sizes) is None)
+    for sizes in islice(left, ASKED):
+        other = chosen(others, sizes)
+        if other is None:
+            return None
+        mine, theirs = (modelled(kernel, one, sizes).seconds for one in (plan, other))
+        found.append(mine / theirs if theirs else 1.0)
+    return max(found, default=None)
+
+
+def _sizes(kernel: KernelOp, plan: ScheduleOp) -> Iterator[Mapping[str, int]]:
+    """Sizes that a region's assumptions and a schedule's conditions allow."""
+    names = kernel.symbol_names
+    facts = (*kernel.assumptions.data, *plan.when.data)
+    for values in islice(product(SIZES, repeat=len(names)), TRIED):
+        sizes = dict(zip(names, values, strict=True))
+        if all(fact.holds(sizes) for fact in facts):
+            yield sizes

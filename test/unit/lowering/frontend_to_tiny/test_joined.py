@@ -1,0 +1,75 @@
+"""A softmax of joined scores, of which a part is used: what is split, and that numbers stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp, f32
+
+from polyc.dialects import frontend, tiny
+from polyc.dialects.common.dim import Dim
+from polyc.lowering.frontend_to_tiny import FrontendToTiny
+from polyc.lowering.frontend_to_tiny.joined import SplitJoinedSoftmax
+from polyc.playback.frontend import run
+from polyc.rewriting.driver import rewrite
+from polyc.test.support.gpu_text import only
+from polyc.test.support.sketch import Size, Sketch
+from polyc.tools.registry import make_context
+
+
+def graph(
+    start: Size = 0,
+    stop: Size = "N",
+    *,
+    width: Size = 1,
+    shifted: bool = False,
+    beside: bool = False,
+) -> ModuleOp:
+    """Scores [M, N], a column or more beside them, and a part of the softmax of both."""
+    s = Sketch("sink", f32)
+    x, sink = s.input("x", "M", "N"), s.input("sink", "M", width)
+    both = s.concat(1, x, sink)
+    if shifted:
+        both = s.fn("sub", both, s.reduce("max", both, 1, keep=True))
+    soft = s.softmax(both)
+    part = s.cut(soft, 1, start, stop)
+    return s.done(y=part, w=soft) if beside else s.done(y=part)
+
+
+def split(module: ModuleOp) -> bool:
+    rewrite(module, [SplitJoinedSoftmax()], recursive=True)
+    module.verify()
+    return not any(isinstance(op, frontend.SoftmaxOp) for op in module.walk())
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+def test_the_scores_beside_a_column_are_a_softmax_with_more_in_its_sum(shifted: bool) -> None:
+    module = graph(shifted=shifted)
+    dice = np.random.default_rng(4)
+    sizes = {"M": 6, "N": 9}
+    x = (8 * dice.standard_normal((6, 9))).astype(np.float32)
+    sink = (8 * dice.standard_normal((6, 1))).astype(np.float32)
+    x[1], sink[2], x[3, 0], sink[4] = -np.inf, np.inf, np.nan, -np.inf
+    x[5], sink[5] = -np.inf, -np.inf
+    (right,) = run(only(module, frontend.GraphOp), [x, sink], sizes)
+    assert split(module)
+    (found,) = run(only(module, frontend.GraphOp), [x, sink], sizes)
+    assert np.allclose(found, right, rtol=1e-6, atol=0, equal_nan=True)
+    assert not right[1].any() and np.isnan(right[[2, 3, 5]]).all()
+
+
+@pytest.mark.parametrize(
+    "module",
+    [graph(1, "N"), graph(width=2), graph(beside=True), graph("N", Dim.sym("N") + 1)],
+    ids=["another part", "two columns", "all is an output", "the column"],
+)
+def test_others_stay(module: ModuleOp) -> None:
+    assert not split(module)
+
+
+def test_the_pass_splits() -> None:
+    module = graph()
+    FrontendToTiny().apply(make_context(), module)
+    kinds = [v.type for op in module.walk() for v in op.results]
+    sizes = {str(d) for kind in kinds if isinstance(kind, tiny.TensorType) for d in kind.dims}
+    assert "N" in sizes and not any("+" in size for size in sizes)

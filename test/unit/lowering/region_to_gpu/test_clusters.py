@@ -1,0 +1,109 @@
+"""Clusters of CTAs whose tiles lie beside each other: what they share, and what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects.frontend import GraphOp
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.module import ModuleOp as GpuModule
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.passes.pipeline import build
+from polyc.passes.support.plan.estimate import estimate
+from polyc.playback.gpu.simulate import MULTIPROCESSORS, gpu_module_of, simulate
+from polyc.playback.reference import make_inputs
+from polyc.runtime import nvrtc
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.follow_programs import gate
+from polyc.test.support.gpu_text import find, only
+from polyc.test.support.split_programs import (
+    HIGH,
+    SMALL,
+    WIDE,
+    across,
+    batched,
+    gated,
+    plain,
+    residual,
+    run,
+    split,
+    written,
+)
+from polyc.tools.parsing import parse_text
+from polyc.tools.play import play
+from polyc.tools.registry import make_context
+
+
+def beside(columns: int, tiles: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A plan whose clusters share the rows' operand."""
+    chosen = {"cluster": [1, columns], "multicast": True, "persistent": False, "registers": []}
+    return {**split(1, tiles), **chosen, **more}
+
+
+Case = tuple[Callable[[], ModuleOp], dict[str, Any], dict[str, int]]
+CASES: dict[str, Case] = {
+    "two tiles": (plain, beside(2, WIDE), {"M": 64, "N": 256, "K": 264}),
+    "tails": (residual, beside(2, WIDE), {"M": 70, "N": 264, "K": 328}),
+    "four of two warpgroups": (plain, beside(4, HIGH), {"M": 140, "N": 328, "K": 136}),
+    "one column": (plain, beside(2, SMALL), {"M": 9, "N": 8, "K": 8}),
+    "rows along k": (across, beside(2, SMALL), {"M": 70, "N": 136, "K": 72}),
+    "a batch": (batched, beside(2, SMALL), {"B": 2, "M": 45, "N": 136, "K": 72}),
+    "two products": (gated, beside(2, SMALL), {"M": 21, "N": 136, "K": 136}),
+    "no multicast": (plain, beside(2, WIDE, multicast=False), {"M": 70, "N": 264, "K": 136}),
+    "rows that are reduced": (
+        lambda: gate(200),
+        {"variant": "tma_low", "multicast": True},
+        {"M": 70, "K": 136},
+    ),
+}
+
+COUNTED = ("ctas", "tma_loads", "tma_bytes", "wgmma", "barriers", "mbarrier_waits")
+"""What a plan foretells, and the simulator counts."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_neighbours_compute_what_they_mean(name: str, tmp_path: Path) -> None:
+    make, fields, sizes = CASES[name]
+    module, plan = make(), written(tmp_path, fields)
+    frontend = parse_text(make_context(), str(module), "cluster.mlir")
+    inputs = make_inputs(only(frontend, GraphOp), sizes, 4)
+    kernels = gpu_module_of(run(module, "gpu", plan))
+    found = simulate(kernels, inputs, sizes, schedule="random", seed=3, completion="random")
+    assert not found.findings and str(found.variant).endswith(fields["variant"])
+    assert_agree(found.outputs, meant(frontend, inputs, sizes), name)
+    planned = run(module, "plan", plan)
+    plans = (op for op in planned.ops if isinstance(op, ScheduleOp))
+    schedule = next(op for op in plans if op.variant.data == fields["variant"])
+    foretold = estimate(only(planned, KernelOp), schedule, sizes, MULTIPROCESSORS).as_dict()
+    counted = {field: getattr(found.counters, field) for field in COUNTED}
+    assert counted == {field: foretold[field] for field in COUNTED}
+
+
+@pytest.mark.parametrize("name", ["tails", "two products", "rows that are reduced"])
+def test_the_tiles_of_neighbours_mean_the_same(name: str, tmp_path: Path) -> None:
+    make, fields, sizes = CASES[name]
+    module = make()
+    frontend = parse_text(make_context(), str(module), "cluster.mlir")
+    inputs = make_inputs(only(frontend, GraphOp), sizes, 4)
+    tiles = run(module, "plan", written(tmp_path, fields))
+    build("region-to-gpu", "sm_90a").apply(make_context(), tiles)
+    shared = [op for op in find(tiles, tile.CopyOp) if op.multicast is not None]
+    assert len(shared) == 1
+    found = play(tiles, only(module, GraphOp).sym_name.data, inputs, sizes)
+    assert found is not None
+    assert_agree(list(found), meant(frontend, inputs, sizes), name)
+
+
+def test_nothing_spills(tmp_path: Path) -> None:
+    plan = beside(2, WIDE, variant="tma_low", when=[])
+    module = only(run(plain("M", 4096, 4096), "gpu", written(tmp_path, plan)), GpuModule)
+    result = nvrtc.compile_cuda(cuda_source(module), "sm_90a")
+    (found,) = (one for kernel, one in result.kernels.items() if kernel.endswith("_tma_low"))
+    assert not result.warnings() and not found.spill_bytes and not found.stack

@@ -1,0 +1,174 @@
+"""``gpu-share-reads``: which reads rows and columns share, and that they are the same (T2)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.ir import Operation
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.module import KernelOp, ModuleOp
+from polyc.passes.pipeline import GPU_PASSES
+from polyc.playback.gpu import simulate
+from polyc.test.support.gpu_text import find, only, printed, run
+
+PASS = "gpu-share-reads"
+
+ACC, OUT = "!gpu.fragment<[64, 32], f32>", "!gpu.fragment<[64, 32], f32>"
+HELD = "!gpu.shared<[64, 32], f16>", "!gpu.shared<[32, 32], f16>"
+VECTOR, MATRIX = "!gpu.global<[N], f32>", "!gpu.global<[64, N], f32>"
+
+
+def biased(
+    where: str = "(i, j)[s] -> (j + s)",
+    *,
+    source: str = f"%v : {VECTOR}",
+    origin: str = "%k",
+    outs: str = "",
+    value: str = "",
+    step: bool = True,
+) -> str:
+    """The sum of tiles of A · Bᵀ + what is read at ``where``, over blocks of B."""
+    body = f"""
+  gpu.copy %B[%k, %c0] to %b loader "register" : !gpu.global<[N, 32], f16>, {HELD[1]}
+  gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (n, k)>
+      into %s clear mma "mma.sync" warp_tile <16, 32> : {HELD[0]}, {HELD[1]}, {ACC}
+  gpu.map %s : {ACC} origin [{origin}]
+      ins({source} affine_map<{where}>)
+      outs(%s : {ACC} affine_map<(i, j)[s] -> (i, j)>{outs}) {{
+  ^bb0(%x: f32, %y: f32):
+    %t = arith.addf %x, %y : f32
+    gpu.yield %t{value}
+  }}
+  gpu.reduce sum %s by affine_map<(i, j) -> (i)> into %l accumulate
+      : {ACC}, !gpu.fragment<[64], f32>"""
+    walk = f"gpu.pipeline %k, %i = to %N step 32 stages 2 {{ {body} }}"
+    if not step:
+        walk = "%k = arith.constant 0 : index\n" + body
+    return f"""
+gpu.module @m arch "sm_80" symbols [N] {{
+  gpu.kernel @k(%A: !gpu.global<[64, 32], f16> = tensor 0, %B: !gpu.global<[N, 32], f16> = tensor 1,
+      %v: {VECTOR} = tensor 2, %w: {MATRIX} = tensor 3, %O: !gpu.global<[64], f32> = tensor 4,
+      %N: index = symbol N) threads 128 {{
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0.0 : f32
+    %a = gpu.shared_tile : {HELD[0]}
+    %b = gpu.shared_tile : {HELD[1]}
+    %s = gpu.fragment : {ACC}
+    %l = gpu.fragment : !gpu.fragment<[64], f32>
+    gpu.fill %zero, %l : !gpu.fragment<[64], f32>
+    gpu.copy %A[%c0, %c0] to %a loader "register" : !gpu.global<[64, 32], f16>, {HELD[0]}
+    {walk}
+    gpu.map %l : !gpu.fragment<[64], f32> origin []
+        ins() outs(%O : !gpu.global<[64], f32> affine_map<(i) -> (i)>) {{
+    ^bb0(%x: f32):
+      gpu.yield %x : f32
+    }}
+    gpu.return
+  }}
+  gpu.dispatch (A: !gpu.global<[64, 32], f16>, B: !gpu.global<[N, 32], f16>, v: {VECTOR},
+      w: {MATRIX}) -> (O: !gpu.global<[64], f32>) {{
+    gpu.launch @k when (N >= 1) align [16, 16, 16, 16, 16] grid [1]
+  }}
+}}
+""".replace("gpu.yield %t\n", "gpu.yield %t : f32\n")
+
+
+def maps(text: str) -> list[tile.MapOp]:
+    return find(run(text, PASS), tile.MapOp)
+
+
+def test_a_bias_of_columns_is_read_behind_the_contract() -> None:
+    """Its products run beside the loads."""
+    read, add, _ = maps(biased())
+    assert str(read.space.type) == "!gpu.fragment<[32], f32>"
+    assert isinstance(read.prev_op, tile.ContractOp) and read.next_op is add
+    assert add.inputs[0] is read.space
+    assert str(add.input_maps[0]) == "(d0, d1)[s0] -> (d1)"
+
+
+def stands_before_the_loop(op: Operation) -> bool:
+    return isinstance(op.parent_op(), KernelOp) and isinstance(op.next_op, tile.PipelineOp)
+
+
+@pytest.mark.parametrize(
+    ("where", "origin"),
+    [("(i, j)[s] -> (i + s)", "%c0"), ("(i, j)[s] -> (i)", "%k"), ("(i, j)[s] -> (s)", "%c0")],
+    ids=["a row", "a row, the origin unused", "one number"],
+)
+def test_what_no_step_changes_is_read_before_the_loop(where: str, origin: str) -> None:
+    read, add, _ = maps(biased(where, origin=origin))
+    assert str(read.space.type) == "!gpu.fragment<[64], f32>"
+    assert stands_before_the_loop(read)
+    assert str(add.input_maps[0]) == "(d0, d1)[s0] -> (d0)"
+
+
+def test_a_number_of_each_step_is_read_in_it() -> None:
+    read, add, _ = maps(biased("(i, j)[s] -> (s)"))
+    assert read.next_op is add and str(read.space.type) == "!gpu.fragment<[64], f32>"
+
+
+def test_a_column_of_a_matrix() -> None:
+    """A coordinate that is a constant is none of the tile's."""
+    read, *_ = maps(biased("(i, j)[s] -> (3, j + s)", source=f"%w : {MATRIX}"))
+    assert str(read.input_maps[0]) == "(d0)[s0] -> (3, (d0 + s0))"
+
+
+LEFT_ALONE = {
+    "a matrix": biased("(i, j)[s] -> (i, j + s)", source=f"%w : {MATRIX}"),
+    "a diagonal": biased("(i, j)[s] -> (i - j + s)"),
+    "no loop": biased(step=False),
+    "a fragment": biased("(i, j)[s] -> (i)", source="%l : !gpu.fragment<[64], f32>"),
+    "a tensor that the map writes": biased(
+        outs=f", %v : {VECTOR} affine_map<(i, j)[s] -> (j + s)>", value=", %t : f32, f32"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", LEFT_ALONE.values(), ids=LEFT_ALONE)
+def test_reads_that_stay(text: str) -> None:
+    before = printed(run(text))
+    assert printed(run(text, PASS)) == before
+
+
+def test_twice_is_once() -> None:
+    once = printed(run(biased(), PASS))
+    assert printed(run(once, PASS)) == once
+
+
+def loads(*without: str) -> int:
+    """How many loads of f32 a kernel's text has of each thread's step, by unrolled registers."""
+    module = run(biased(), *(name for name in GPU_PASSES if name not in without))
+    unrolled = [op for op in find(module, hw.LoadGlobalOp) if str(op.result.type) == "f32"]
+    assert len(unrolled) == 1
+    loop = unrolled[0].parent_op()
+    assert loop is not None
+    return int(loop.operands[1].owner.value.value.data)  # pyright: ignore
+
+
+def test_a_thread_loads_a_column_once() -> None:
+    """16 elements of an accumulator are of two rows and 8 columns."""
+    assert (loads(PASS), loads()) == (16, 8)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.integers(1, 150),
+    st.integers(0, 1000),
+    st.sampled_from(["(i, j)[s] -> (j + s)", "(i, j)[s] -> (i + s)", "(i, j)[s] -> (s)"]),
+)
+def test_the_numbers_are_the_same(n: int, seed: int, where: str) -> None:
+    """To the bit, also for what is beyond the end of the tensor."""
+    rng = np.random.default_rng(seed)
+    a, b = (rng.standard_normal((m, 32)).astype(np.float16) for m in (64, n))
+    v = rng.standard_normal(n).astype(np.float32)
+    w = np.zeros((64, n), np.float32)
+    once, each = (
+        simulate(only(run(biased(where), *passes), ModuleOp), [a, b, v, w], {"N": n})
+        for passes in (GPU_PASSES, [name for name in GPU_PASSES if name != PASS])
+    )
+    assert not once.findings and not each.findings
+    np.testing.assert_array_equal(once.outputs[0], each.outputs[0])
