@@ -67,8 +67,7 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         moved = (copy_bytes(values, tensor) for tensor in brought)
         work.copied = [size for size in moved if size]
     if plan.brings != "tma":
-        vector = 8 if plan.loader.data == "padded" else max(1, plan.integer("vectorize"))
-        vectors = work.cache / (OPERAND_BYTES * vector)
+        vectors = work.cache / (OPERAND_BYTES * max(1, plan.widest))
         work.operations += COPY * vectors
     for op in values.reached:
         if op in free:

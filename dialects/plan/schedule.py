@@ -137,6 +137,14 @@ class Schedule(IRDLOperation):
         return "tma" if self.mma.data == "wgmma" else "cp_async"
 
     @property
+    def widest(self) -> int:
+        """Elements that its addresses are multiples of at most, as wide accesses of them are.
+
+        An operand that ``padded`` need not copy is brought as copies are, by 16 bytes.
+        """
+        return 8 if self.loader.data == "padded" else self.integer("vectorize")
+
+    @property
     def stores_lines(self) -> bool:
         """Whether rows of its outputs are whole vectors of 16 bytes, as TMA stores them."""
         return self.loader.data != "padded" or self.integer("vectorize") * 2 == 16

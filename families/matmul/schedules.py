@@ -434,10 +434,11 @@ def schedules(gemm: Contraction, arch: str) -> list[ScheduleOp]:
         if when is None:
             continue
         fields = schedule_fields(gemm, arch, variant)
-        found.append(fitted(kernel.sym_name.data, variant.name, fields, when))
+        plan = fitted(kernel.sym_name.data, variant.name, fields, when)
+        found.append(plan)
         if "algo_choice" in variant.fields:
             continue  # The model of time says whether it stays.
-        if not when and pointers_promised(kernel, variant.multiple):
+        if not when and pointers_promised(kernel, plan.widest):
             break
     return found
 

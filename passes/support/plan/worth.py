@@ -48,7 +48,7 @@ def worth(kernel: KernelOp, plans: Sequence[ScheduleOp]) -> list[ScheduleOp]:
     if not kernel.symbol_names:
         kept = sorted(kept, key=lambda plan: shares[plan])[:1]
     first = kept[0] if kept else None
-    if first and not first.when.data and pointers_promised(kernel, first.integer("vectorize")):
+    if first and not first.when.data and pointers_promised(kernel, first.widest):
         return [first]
     return [*kept, *others]
 

@@ -80,6 +80,21 @@ def test_rows_of_whole_vectors_are_not_copied(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(("promised", "others"), [(16, False), (2, True)])
+def test_other_kernels_follow_where_addresses_are_not_promised(
+    promised: int, others: bool, arch: str
+) -> None:
+    """What is not copied is brought by 16 bytes, from addresses that are multiples of that."""
+    text = Product((512, 1001), (1001, 512), (512, 512)).text
+    wanted = "!frontend.tensor<[1001, 512], f16>"
+    first, _, rest = text.partition(f"%B: {wanted}")
+    module = regions(f"{first}%B: {wanted} {{align = {promised}}}{rest}")
+    kernels = tiles(module, arch)
+    names = [v.variant_name for v in kernels.dispatch().variants()]
+    assert names[0] == "g_padded" and ("g_scalar" in names) == others
+
+
+@pytest.mark.parametrize("arch", ARCHS)
 def test_only_rows_that_may_be_no_whole_panels_are_copied(arch: str) -> None:
     module = regions(Product(("M", "K"), ("K", 512), ("M", 512)).text)
     build("plan-select", arch).apply(make_context(), module)
