@@ -370,22 +370,29 @@ def is_crowded(gemm: Contraction, arch: str) -> bool:
 
 
 def in_parts(gemm: Contraction, arch: str) -> list[MatmulVariant]:
-    """The variants that store sums of parts, by the widest loads that sizes allow.
-
-    None of them copies its operands first: parts share out what threads wait for.
+    """The variants that store sums of parts, by the widest loads that sizes allow, and, of known
+    sizes, those that copy operands to rows of wider ones first.
     """
-    as_they_are = (v for v in VARIANTS[arch] if v.fields["loader"] != "padded")
-    for base in {variant.multiple: variant for variant in as_they_are}.values():
-        found = [
-            MatmulVariant(
-                f"{base.name}_{own.name}", base.multiple, part_fields(gemm, own, base.fields, arch)
-            )
-            for own in parted(gemm, arch)
-        ]
-        found = [one for one in found if conditions(gemm, one, arch) is not None]
-        if found or gemm.kernel.symbol_names:
+    copying = [v for v in VARIANTS[arch] if v.fields["loader"] == "padded"]
+    others = (v for v in VARIANTS[arch] if v not in copying)
+    for base in {variant.multiple: variant for variant in others}.values():
+        found = _parts_of(gemm, arch, base)
+        if gemm.kernel.symbol_names:
             return found
+        if found:
+            return [*found, *(one for v in copying for one in _parts_of(gemm, arch, v))]
     return []
+
+
+def _parts_of(gemm: Contraction, arch: str, base: MatmulVariant) -> list[MatmulVariant]:
+    """The variants of parts that load as ``base`` does."""
+    found = [
+        MatmulVariant(
+            f"{base.name}_{own.name}", base.multiple, part_fields(gemm, own, base.fields, arch)
+        )
+        for own in parted(gemm, arch)
+    ]
+    return [one for one in found if conditions(gemm, one, arch) is not None]
 
 
 def _are_of_rows(gemm: Contraction, reads: Sequence[ReadOp]) -> bool:

@@ -74,6 +74,19 @@ def test_operands_are_copied_where_that_is_worth_its_time(
 
 
 @pytest.mark.parametrize("arch", ARCHS)
+def test_few_tiles_of_deep_sums_are_copied_and_parted(arch: str) -> None:
+    """One plan has both, by the model of time; what it runs is in test_partial_sums."""
+    (plan,) = plans(40, 64, 8191, arch)
+    assert plan.loader.data == "padded" and plan.stores_sums
+    kernels = tiles(regions(Product((40, 8191), (8191, 64), (40, 64)).text), arch)
+    (variant,) = kernels.dispatch().variants()
+    *_, first, second = (op.kernel_name for op in variant.launches())
+    assert [first, second] == plan.kernel_names
+    # The rows of the second operand are a whole panel.
+    assert [op.fills_name for op in variant.launches() if op.fills] == [f"{first}_A"]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
 def test_rows_of_whole_vectors_are_not_copied(arch: str) -> None:
     names = [p.variant.data for p in plans("M", 512, 256, arch)]
     assert names and "padded" not in names
@@ -85,8 +98,8 @@ def test_other_kernels_follow_where_addresses_are_not_promised(
     promised: int, others: bool, arch: str
 ) -> None:
     """What is not copied is brought by 16 bytes, from addresses that are multiples of that."""
-    text = Product((512, 1001), (1001, 512), (512, 512)).text
-    wanted = "!frontend.tensor<[1001, 512], f16>"
+    text = Product((1024, 1001), (1001, 1024), (1024, 1024)).text
+    wanted = "!frontend.tensor<[1001, 1024], f16>"
     first, _, rest = text.partition(f"%B: {wanted}")
     module = regions(f"{first}%B: {wanted} {{align = {promised}}}{rest}")
     kernels = tiles(module, arch)

@@ -74,8 +74,11 @@ def test_conditions_are_few_tiles_and_deep_sums(sizes: tuple[int, int, int], hol
 def test_the_widest_loads_that_sizes_allow(k: int, arch: str) -> None:
     gemm = find_contraction(only(run(plain(40, 64, k), "region"), KernelOp))
     ways = [plan for plan in schedules(gemm, arch) if plan.stores_sums]
-    widths = {plan.integer("vectorize") for plan in ways}
+    copying = [plan for plan in ways if plan.loader.data == "padded"]
+    widths = {plan.integer("vectorize") for plan in ways if plan not in copying}
     assert widths == {{8192: 8, 8190: 2, 8191: 1}[k]}
+    # Copies bring wider ones to as many tiles and parts, where these are not the widest.
+    assert len(copying) == (0 if k == 8192 else len(ways) // 2)
     for plan in ways:
         assert plan.shared_bytes() <= plan.target.shared_bytes and not plan.flag("persistent")
         assert plan.kernel_names == [plan.kernel_name, f"{plan.kernel_name}_sum"]
