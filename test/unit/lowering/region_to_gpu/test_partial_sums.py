@@ -199,6 +199,8 @@ def test_the_tiles_of_both_kernels_mean_the_same(name: str, tmp_path: Path) -> N
         "two products",
         "a softmax",
         "vectors of 16 bytes",
+        "copied operands",
+        "copied rows of two products",
         "a convolution",
     ],
 )
