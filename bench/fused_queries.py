@@ -70,10 +70,13 @@ def timed(
     exact = graphs.wide_outputs(torch, wide, first)
     racers: list[Contestant] = []
     errors: dict[str, float] = {}
+    kept: list[object] = []
+    """Outputs, which launches write as long as they are timed."""
     for way, held in WAYS.items():
         with held(), redirect_stderr(StringIO()):
             program = load(text, graphs.ARCH)
         outs = [[torch.empty_like(o).contiguous() for o in plain] for _ in sets]
+        kept.append(outs)
         launches = [program.launch(s, o, sizes) for s, o in zip(sets, outs, strict=True)]
         run = race.in_turns(torch, launches)
         run(0)
