@@ -193,7 +193,8 @@ def test_variants_are_few_and_the_last_takes_every_shape(arch: str) -> None:
     assert variants[-1].multiple == 1
     last = variants[-1]
     assert last.fields["loader"] != "tma" and not last.tiles and last.larger is None
-    assert [v.multiple for v in variants] == sorted((v.multiple for v in variants), reverse=True)
+    as_they_are = [v.multiple for v in variants if v.fields["loader"] != "padded"]
+    assert as_they_are == sorted(as_they_are, reverse=True)
 
 
 def test_text_comes_back_byte_for_byte(ctx: Context) -> None:
