@@ -44,7 +44,7 @@ from polyc.families.matmul.follow import WIDTHS
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.fusion import Kernel, Settled
 from polyc.lowering.index_to_region.scores import Reads, Scores, shared_scores
-from polyc.rewriting.postorder import reached
+from polyc.rewriting.postorder import operands_of, reached
 
 LEAST = 1_000_000
 """Multiply-adds of a product, sizes that are not known taken as ``cost.TYPICAL``, from which on it
@@ -120,8 +120,13 @@ class Products:
     """Products that weigh by a softmax of another one, and why the two are no attention."""
 
     def __post_init__(self) -> None:
+        last = self.graph.body.block.last_op
+        assert last is not None
+        wanted = set(reached(last.operands, operands_of))
         for op in self.graph.body.block.ops:
             if isinstance(op, index.ValueOp) or (op.results and op.results[0] in self.same):
+                continue
+            if op.results and not wanted.intersection(op.results):
                 continue
             for operand in dict.fromkeys(self.same.get(o, o) for o in op.operands):
                 self.users.setdefault(operand, []).append(op)

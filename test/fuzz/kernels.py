@@ -106,9 +106,9 @@ def failure(run: Run) -> str | None:
     m, n, k = run.sizes
     values = {"M": m, "N": n, "K": k}
     holding = [
-        launch.kernel.root_reference.data
-        for launch in module.dispatch().launches()
-        if all(fact.holds(values) for fact in launch.when.data)
+        variant.variant_name
+        for variant in module.dispatch().variants()
+        if all(fact.holds(values) for fact in variant.facts.data)
     ]
     variant = holding[run.variant % len(holding)]
     rng = np.random.default_rng(run.seed)

@@ -213,7 +213,7 @@ def test_a_dumped_plan_is_read_back(capsys: pytest.CaptureFixture[str], tmp_path
     assert polyc(capsys, "compile", EXAMPLE, "--arch", arch, "-o", first, *dump)[0] == 0
     plan = tmp_path / "plan.json"
     schedules = json.loads(plan.read_text())
-    assert len(schedules) == {"sm_80": 4, "sm_90a": 8}[arch]
+    assert len(schedules) == {"sm_80": 6, "sm_90a": 10}[arch]
     again = ("compile", EXAMPLE, "--arch", arch, "-o", second, "--plan", plan)
     assert polyc(capsys, *again)[0] == 0
     assert second.read_text() == first.read_text()

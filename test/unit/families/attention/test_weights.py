@@ -48,8 +48,7 @@ FORMS: dict[str, tuple[Spelling, tuple[str, ...]]] = {
     "guarded": (replace(PLAIN, powers="guarded", mask="where", width=(128, 128)), TOGETHER),
     "least": (replace(PLAIN, powers="least", mask="where", shape=(1, "N")), TOGETHER),
     "mask": (replace(PLAIN, powers="softmax", mask="where", shape=("H", 1, "N")), TOGETHER),
-    # A tanh of each score is more than reading it.
-    "cap": (replace(PLAIN, powers="softmax", cap=20.0), APART),
+    "cap": (replace(PLAIN, powers="softmax", cap=20.0), TOGETHER),
     "bf16": (replace(PLAIN, element=bf16, width=(40, 24)), TOGETHER),
     "dropout": (replace(PLAIN, after="dropout"), TOGETHER),
     "inside": (replace(PLAIN, layout="inside"), TOGETHER),

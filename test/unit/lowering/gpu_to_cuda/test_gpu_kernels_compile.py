@@ -42,8 +42,13 @@ SPLIT = Expected(384, 168, 5 * (128 + 128) * 64 * 2 + 2 * 5 * 8 + 128 * 128 * 4 
 LOW_SPLIT = Expected(256, 168, 6 * (64 + 128) * 64 * 2 + 2 * 6 * 8 + 64 * 128 * 4 + 8, wgmma=4)
 """The sums of a tile lie beside the ring, with an mbarrier for them."""
 
+PADDED = {"padded_A": Expected(256, 48, 0), "padded_B": Expected(256, 48, 0)}
+"""Copies of the operands to rows of whole panels."""
+
 KERNELS = {
     "sm_90a": {
+        "tma_64x64_parts32": Expected(256, 168, 8 * (64 + 64) * 64 * 2 + 2 * 8 * 8, wgmma=4),
+        "tma_64x64_parts32_sum": Expected(128, 48, 0),
         "tma_low_split8": LOW_SPLIT,
         "tma_split8": SPLIT,
         "tma_split2": SPLIT,
@@ -52,12 +57,18 @@ KERNELS = {
             384, 168, 6 * (128 + 128) * 64 * 2 + 2 * 6 * 8 + 128 * 128 * 2, wgmma=4
         ),
         "tma": Expected(384, 168, 4 * (128 + 256) * 64 * 2 + 2 * 4 * 8 + 128 * 128 * 2, wgmma=4),
+        **PADDED,
+        "padded": Expected(384, 168, 4 * (128 + 256) * 64 * 2 + 2 * 4 * 8 + 32, wgmma=4),
         "cp_async": Expected(128, 255, 3 * (128 + 128) * 32 * 2, mma=64),
         "scalar": Expected(128, 255, 2 * (128 + 128) * 32 * 2, mma=64),
     },
     "sm_80": {
+        "cp_async16_128x128_parts8": Expected(128, 255, 3 * (128 + 128) * 64 * 2, mma=128),
+        "cp_async16_128x128_parts8_sum": Expected(128, 48, 0),
         "cp_async16_large": Expected(256, 255, 3 * (256 + 128) * 64 * 2, mma=128),
         "cp_async16": Expected(128, 255, 3 * (128 + 128) * 64 * 2, mma=128),
+        **PADDED,
+        "padded": Expected(128, 255, 3 * (128 + 128) * 64 * 2, mma=128),
         "cp_async4": Expected(128, 255, 3 * (128 + 128) * 32 * 2, mma=64),
         "scalar": Expected(128, 255, 2 * (128 + 128) * 32 * 2, mma=64),
     },

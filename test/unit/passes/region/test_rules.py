@@ -99,4 +99,5 @@ def test_rules_and_their_normal_form_keep_values_within_their_class(change: str)
         holds()
     expected = {name for name in RULES if BY_CLASS.get(name, change) == change}
     assert expected <= set(fired), fired
-    assert set(seen) == set(ALLOWED[change]), seen
+    # What rounds differently is decided above regions.
+    assert set(seen) == {*ALLOWED[change]} - {"rounding"}, seen
