@@ -441,19 +441,20 @@ class _Search:
         weights: Weights,
         at: Operation,
     ) -> None:
+        def place(operand: HeadOperand | ComputedQueries) -> Operation | None:
+            computed = isinstance(operand, ComputedQueries)
+            return place_of(operand.value) if computed else operand.read
+
         for operand in operands:
             own = operand.element
-            place = (
-                place_of(operand.value) if isinstance(operand, ComputedQueries) else operand.read
-            )
             if not isinstance(own, Float16Type | BFloat16Type):
                 raise Refused(
-                    f"{operand.name} holds {own}, and tensor cores take f16 or bf16", place
+                    f"{operand.name} holds {own}, and tensor cores take f16 or bf16", place(operand)
                 )
         q, k, _ = operands
         kinds = [q.element, k.element]
         if kinds[0] != kinds[1]:
-            raise Refused(f"{k.name} holds {kinds[1]}, and {q.name} {kinds[0]}", k.read)
+            raise Refused(f"{k.name} holds {kinds[1]}, and {q.name} {kinds[0]}", place(k))
         if weights.rounded != element:
             raise Refused(
                 f"its weights are {weights.rounded} and V is {element}, and tensor cores take "

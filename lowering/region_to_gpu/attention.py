@@ -120,7 +120,7 @@ class AttentionBuilder:
         queries, keys, depth = self.plan.tile_sizes
         width = self.plan.warp_tile_sizes[1]
 
-        def shared(rows: int, columns: int, operand: HeadOperand) -> SSAValue:
+        def shared(rows: int, columns: int, operand: HeadOperand | ComputedQueries) -> SSAValue:
             kind = SharedType.of([rows, columns], operand.element)
             return emit.value(SharedTileOp(kind), f"{operand.name}_tile")
 

@@ -10,7 +10,8 @@ from xdsl.ir.affine import AffineConstraintKind, AffineExpr, AffineSet
 from polyc.affine.expressions import constraint_of, linear_of
 from polyc.dialects import region
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.families.attention.recognise import StreamingAttention, find_attention
+from polyc.families.attention.queries import ComputedQueries
+from polyc.families.attention.recognise import HeadOperand, StreamingAttention, find_attention
 from polyc.families.attention.visible import Visible
 from polyc.families.matmul.recognise import find_contraction
 from polyc.test.support.attention_programs import (
@@ -50,10 +51,20 @@ def test_every_attention_is_one(name: str) -> None:
     assert not attention.finite_only
 
 
+def read(side: HeadOperand | ComputedQueries) -> HeadOperand:
+    """Queries that are read, and not computed."""
+    assert isinstance(side, HeadOperand)
+    return side
+
+
+def sides(attention: StreamingAttention) -> tuple[HeadOperand, ...]:
+    return read(attention.q), attention.k, attention.v
+
+
 def test_axes_of_a_batch_and_of_shared_heads() -> None:
     attention = found(PROGRAMS["shared heads"])
     assert attention.batch == ("b", "i1")
-    assert [str(a) for a in attention.q.axes] == ["d0", "d1", "m", "r0"]
+    assert [str(a) for a in read(attention.q).axes] == ["d0", "d1", "m", "r0"]
     for side in (attention.k, attention.v):
         assert str(side.axes[1]) == "(d1 floordiv 4)" and side.along == (2, 3)
     one = found(PROGRAMS["one head of keys"])
@@ -84,8 +95,8 @@ def test_the_queries_may_stand_before_the_heads() -> None:
 def test_heads_may_follow_one_another_in_a_row(packed: bool) -> None:
     module = passed(heads_in_rows(packed), *TO_REGION)
     attention = find_attention(only(module, region.KernelOp))
-    assert [str(a) for a in attention.q.axes] == ["d0", "m", attention.depth_axis]
-    starts = [str(o.offset) for o in (attention.q, attention.k, attention.v)]
+    assert [str(a) for a in read(attention.q).axes] == ["d0", "m", attention.depth_axis]
+    starts = [str(o.offset) for o in sides(attention)]
     own = "(d1 * 64)"
     rows = [own, f"({own} + (s2 * 64))", f"({own} + (s2 * 128))"] if packed else [own] * 3
     assert starts == rows
@@ -109,7 +120,7 @@ def test_a_head_in_a_row_that_does_not_fill_its_tile_is_a_dimension(packed: bool
     attention = find_attention(only(module, region.KernelOp))
     rows = "3 * H" if packed else "H"
     places = ("d1", "(d1 + s2)", "(d1 + (s2 * 2))") if packed else ("d1",) * 3
-    for side, place in zip((attention.q, attention.k, attention.v), places, strict=True):
+    for side, place in zip(sides(attention), places, strict=True):
         assert [str(size) for size in side.shape] == ["B", "M", rows, "40"]
         assert str(side.axes[2]) == place and str(side.offset) == "0"
         assert side.along == (1, 3)
@@ -117,7 +128,7 @@ def test_a_head_in_a_row_that_does_not_fill_its_tile_is_a_dimension(packed: bool
 
 def test_parts_of_heads_are_those_that_make_up_a_row() -> None:
     attention = find_attention(only(passed(parts_of_heads(80, 40), *TO_REGION), region.KernelOp))
-    for side in (attention.q, attention.k, attention.v):
+    for side in sides(attention):
         assert [str(size) for size in side.shape] == ["H", "M", "2", "40"]
         assert str(side.axes[2]) == "0"
 
