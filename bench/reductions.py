@@ -198,12 +198,12 @@ def raced(
         label = f"polyc {name}"
         errors[label] = off / size / 2.0**-9 if off == off else float("inf")
         racers.append(Contestant(label, run, False, {"chosen": name == names[0]}))
-    eager = Contestant(f"torch {op}", lambda i: peer(*sets[i % copies]), False)
+    eager = Contestant("eager", lambda i: peer(*sets[i % copies]))
     racers.append(eager)
     if sizes["N"] in args.compiled:
         compiled = torch.compile(peer, dynamic=False)
         compiled(*sets[0])
-        racers.append(Contestant("torch.compile", lambda i: compiled(*sets[i % copies]), False))
+        racers.append(Contestant("torch.compile", lambda i: compiled(*sets[i % copies])))
     race.measure(torch, racers, args.rounds, copies)
     moved = int(2 * count * case.passes)
     case_name = f"{op} {'x'.join(map(str, shape))}"
