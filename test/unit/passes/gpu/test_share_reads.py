@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
 from polyc.dialects.gpu import hardware as hw
@@ -146,7 +148,9 @@ def loads(*without: str) -> int:
     assert len(unrolled) == 1
     loop = unrolled[0].parent_op()
     assert loop is not None
-    return int(loop.operands[1].owner.value.value.data)  # pyright: ignore
+    bound = loop.operands[1].owner
+    assert isinstance(bound, arith.ConstantOp) and isinstance(bound.value, IntegerAttr)
+    return bound.value.value.data
 
 
 def test_a_thread_loads_a_column_once() -> None:
