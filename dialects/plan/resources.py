@@ -5,8 +5,6 @@ from __future__ import annotations
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import StringAttr
-
 from polyc.dialects.plan import attention as plan_attention
 from polyc.dialects.plan.fields import Record, record_of
 from polyc.dialects.plan.schedule import Schedule
@@ -129,7 +127,7 @@ class ScheduleResources(Schedule):
     @property
     def keeps_rows(self) -> bool:
         """Whether a block keeps rows in shared memory, as many chunks as its tile is deep."""
-        return self.algo_choice.data.get("rows") == StringAttr("kept")
+        return record_of(self.algo_choice).get("rows") == "kept"
 
     def kept_bytes(self) -> int:
         """Bytes of the rows that a block keeps in shared memory, of each tensor in ``cache``."""

@@ -8,6 +8,7 @@ with the reason.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 from xdsl.dialects.builtin import f32, i1
@@ -54,7 +55,7 @@ class Rows:
         ops = self.kernel.body.block.ops
         return [op for op in ops if isinstance(op, ReadOp) and self.has_row(op.result)]
 
-    @property
+    @cached_property
     def kept(self) -> list[ReadOp]:
         """The reads that a block with one row can keep in shared memory: each row has its own.
 

@@ -24,7 +24,7 @@ from polyc.dialects.region.together import StateOp
 from polyc.families.family import schedules_of
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.region.building import spread, type_of
-from polyc.rewriting.region.softmax_sums import maximum_of
+from polyc.rewriting.region.softmax_sums import is_below_maximum
 from polyc.rewriting.region.views import behind_views, constant_of
 
 TINY = 2.0**-100
@@ -122,11 +122,7 @@ def _is_of_powers(value: SSAValue) -> bool:
     op = value.owner
     if not isinstance(op, region.ReduceOp) or op.fn.data != "sum":
         return False
-    power = behind_views(op.operand).owner
-    if not isinstance(power, region.UnaryOp) or power.fn.data != "exp":
-        return False
-    top = maximum_of(power)
-    return top is not None and set(top.labels) == set(op.labels)
+    return is_below_maximum(behind_views(op.operand), op.labels)
 
 
 def stores_halves(kernel: region.KernelOp) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import f32, i1
@@ -182,6 +182,15 @@ def maximum_of(exponential: region.UnaryOp) -> region.ReduceOp | None:
     except _NotJoined:
         return None
     return top
+
+
+def is_below_maximum(value: SSAValue, labels: Iterable[str]) -> bool:
+    """Whether a value is an exponential below the maximum of its own exponent over some axes."""
+    power = value.owner
+    if not isinstance(power, region.UnaryOp) or power.fn.data != "exp":
+        return False
+    top = maximum_of(power)
+    return top is not None and set(top.labels) == set(labels)
 
 
 def is_maximum_of(value: SSAValue, x: SSAValue) -> bool:

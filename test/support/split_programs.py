@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
 
+from polyc.dialects.frontend import GraphOp
 from polyc.passes.pipeline import STAGES, build
+from polyc.playback.reference import make_inputs
+from polyc.test.support.agreeing import meant
+from polyc.test.support.gpu_text import only
 from polyc.test.support.sketch import Size, Sketch
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
@@ -84,3 +88,10 @@ def written(folder: Path, plan: Mapping[str, Any]) -> str:
     file = folder / "plan.json"
     file.write_text(json.dumps(plan))
     return str(file)
+
+
+def wanted_of(module: ModuleOp, sizes: Mapping[str, int]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Inputs, and what the program means on them."""
+    frontend = parse_text(make_context(), str(module), "split.mlir")
+    inputs = make_inputs(only(frontend, GraphOp), sizes, 4)
+    return inputs, meant(frontend, inputs, sizes)

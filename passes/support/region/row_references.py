@@ -23,7 +23,12 @@ from polyc.rewriting.changes import ChangeClass
 from polyc.rewriting.driver import located
 from polyc.rewriting.notes import Note, Report
 from polyc.rewriting.region.building import erase_unused, spread, type_of
-from polyc.rewriting.region.softmax_sums import LEAST_F32, is_maximum_of, maximum_of
+from polyc.rewriting.region.softmax_sums import (
+    LEAST_F32,
+    is_below_maximum,
+    is_maximum_of,
+    maximum_of,
+)
 from polyc.rewriting.region.views import VIEWS, behind_views, constant_of
 
 ELEMENTWISE = (
@@ -121,11 +126,7 @@ class SubtractMaximum(RewritePattern):
             factor = make.unary("exp", rest)
             result = make.binary("mul", result, spread(factor, axes, rewriter))
         _say(self.report, op, "exponentials are taken below the maximum of their row")
-        given = [o.owner for o in op.operands]
-        rewriter.replace(op, [], [result])
-        for one in given:
-            if isinstance(one, Operation):
-                erase_unused(one, rewriter)
+        _replace(op, result, rewriter)
 
 
 @dataclass
@@ -185,11 +186,7 @@ class MaskScores(RewritePattern):
             sides[side] = scale.operands[side]
             result = make.binary(scale.fn.data, *sides)
         _say(self.report, op, "a mask of exponentials and of their sum is one of the scores")
-        given = [o.owner for o in op.operands]
-        rewriter.replace(op, [], [result])
-        for one in given:
-            if isinstance(one, Operation):
-                erase_unused(one, rewriter)
+        _replace(op, result, rewriter)
 
 
 @dataclass
@@ -281,12 +278,8 @@ class CancelFactor(RewritePattern):
                     continue
                 _say(self.report, op, "a factor of a sum and of what is divided by it cancels")
                 axes = op.result.type.axes.data
-                given = [o.owner for o in op.operands]
                 new = make.binary("div", spread(kept, axes, rewriter), spread(by, axes, rewriter))
-                rewriter.replace(op, [], [new])
-                for one in given:
-                    if isinstance(one, Operation):
-                        erase_unused(one, rewriter)
+                _replace(op, new, rewriter)
                 return
 
     def _divided_twice(self, op: region.BinaryOp, rewriter: PatternRewriter) -> bool:
@@ -313,11 +306,7 @@ class CancelFactor(RewritePattern):
         axes = op.result.type.axes.data
         _say(self.report, op, "a sum that both sides of a quotient are divided by cancels")
         new = make.binary("div", over.lhs, spread(behind_views(under.lhs), axes, rewriter))
-        given = [o.owner for o in op.operands]
-        rewriter.replace(op, [], [new])
-        for one in given:
-            if isinstance(one, Operation):
-                erase_unused(one, rewriter)
+        _replace(op, new, rewriter)
         return True
 
     def _without(self, under: SSAValue, factor: region.UnaryOp, make: _Making) -> SSAValue | None:
@@ -587,11 +576,16 @@ def _sum_below_maximum(value: SSAValue) -> bool:
     op = value.owner
     if not isinstance(op, region.ReduceOp) or op.fn.data != "sum":
         return False
-    power = _behind_casts(op.operand).owner
-    if not isinstance(power, region.UnaryOp) or power.fn.data != "exp":
-        return False
-    top = maximum_of(power)
-    return top is not None and set(top.labels) == set(op.labels)
+    return is_below_maximum(_behind_casts(op.operand), op.labels)
+
+
+def _replace(op: Operation, value: SSAValue, rewriter: PatternRewriter) -> None:
+    """A value in an op's place, and no more of what only that op read."""
+    given = [o.owner for o in op.operands]
+    rewriter.replace(op, [], [value])
+    for one in given:
+        if isinstance(one, Operation):
+            erase_unused(one, rewriter)
 
 
 def _behind_casts(value: SSAValue) -> SSAValue:

@@ -43,8 +43,8 @@ SIZES = ({"B": 2, "M": 5, "N": 71, "K": 133}, {"B": 2, "M": 131, "N": 64, "K": 2
 
 
 @cache
-def plans(m: object, n: object, k: object, arch: str = "sm_90a") -> list[ScheduleOp]:
-    module = regions(Product((m, k), (k, n), (m, n)).text)  # pyright: ignore[reportArgumentType]
+def plans(m: str | int, n: str | int, k: str | int, arch: str = "sm_90a") -> list[ScheduleOp]:
+    module = regions(Product((m, k), (k, n), (m, n)).text)
     build("plan-select", arch).apply(make_context(), module)
     return find(module, ScheduleOp)
 

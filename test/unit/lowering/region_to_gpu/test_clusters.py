@@ -18,9 +18,8 @@ from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.pipeline import build
 from polyc.passes.support.plan.estimate import estimate
 from polyc.playback.gpu.simulate import MULTIPROCESSORS, gpu_module_of, simulate
-from polyc.playback.reference import make_inputs
 from polyc.runtime import nvrtc
-from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.agreeing import assert_agree
 from polyc.test.support.follow_programs import gate
 from polyc.test.support.gpu_text import find, only
 from polyc.test.support.split_programs import (
@@ -34,9 +33,9 @@ from polyc.test.support.split_programs import (
     residual,
     run,
     split,
+    wanted_of,
     written,
 )
-from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
 from polyc.tools.registry import make_context
 
@@ -72,12 +71,11 @@ COUNTED = ("ctas", "tma_loads", "tma_bytes", "wgmma", "barriers", "mbarrier_wait
 def test_neighbours_compute_what_they_mean(name: str, tmp_path: Path) -> None:
     make, fields, sizes = CASES[name]
     module, plan = make(), written(tmp_path, fields)
-    frontend = parse_text(make_context(), str(module), "cluster.mlir")
-    inputs = make_inputs(only(frontend, GraphOp), sizes, 4)
+    inputs, wanted = wanted_of(module, sizes)
     kernels = gpu_module_of(run(module, "gpu", plan))
     found = simulate(kernels, inputs, sizes, schedule="random", seed=3, completion="random")
     assert not found.findings and str(found.variant).endswith(fields["variant"])
-    assert_agree(found.outputs, meant(frontend, inputs, sizes), name)
+    assert_agree(found.outputs, wanted, name)
     planned = run(module, "plan", plan)
     plans = (op for op in planned.ops if isinstance(op, ScheduleOp))
     schedule = next(op for op in plans if op.variant.data == fields["variant"])
@@ -90,15 +88,14 @@ def test_neighbours_compute_what_they_mean(name: str, tmp_path: Path) -> None:
 def test_the_tiles_of_neighbours_mean_the_same(name: str, tmp_path: Path) -> None:
     make, fields, sizes = CASES[name]
     module = make()
-    frontend = parse_text(make_context(), str(module), "cluster.mlir")
-    inputs = make_inputs(only(frontend, GraphOp), sizes, 4)
+    inputs, wanted = wanted_of(module, sizes)
     tiles = run(module, "plan", written(tmp_path, fields))
     build("region-to-gpu", "sm_90a").apply(make_context(), tiles)
     shared = [op for op in find(tiles, tile.CopyOp) if op.multicast is not None]
     assert len(shared) == 1
     found = play(tiles, only(module, GraphOp).sym_name.data, inputs, sizes)
     assert found is not None
-    assert_agree(list(found), meant(frontend, inputs, sizes), name)
+    assert_agree(list(found), wanted, name)
 
 
 def test_nothing_spills(tmp_path: Path) -> None:

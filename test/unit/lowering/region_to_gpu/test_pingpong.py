@@ -17,13 +17,11 @@ from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.pipeline import build
 from polyc.passes.support.plan.estimate import estimate
 from polyc.playback.gpu.simulate import MULTIPROCESSORS, gpu_module_of, simulate
-from polyc.playback.reference import make_inputs
 from polyc.runtime import nvrtc
-from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.agreeing import assert_agree
 from polyc.test.support.gpu_text import find, only
 from polyc.test.support.pingpong_programs import CASES, turns
-from polyc.test.support.split_programs import plain, run, written
-from polyc.tools.parsing import parse_text
+from polyc.test.support.split_programs import plain, run, wanted_of, written
 from polyc.tools.play import play
 from polyc.tools.registry import make_context
 
@@ -40,9 +38,7 @@ def test_consumers_in_turns_compute_what_the_program_means(name: str, tmp_path: 
     """With no race in two interleavings, to the same bits; and the tiles mean it too."""
     make, fields, sizes = CASES[name]
     module, plan = make(), written(tmp_path, fields)
-    parsed = parse_text(make_context(), str(module), "turns.mlir")
-    inputs = make_inputs(only(parsed, GraphOp), sizes, 4)
-    wanted = meant(parsed, inputs, sizes)
+    inputs, wanted = wanted_of(module, sizes)
     kernels = gpu_module_of(run(module, "gpu", plan))
     names = [kernel.sym_name.data for kernel in kernels.kernels()]
     kernel = next(one for one in names if one.endswith("_tma"))
@@ -66,14 +62,13 @@ def test_consumers_in_turns_compute_what_the_program_means(name: str, tmp_path: 
 def test_the_tiles_mean_the_same(name: str, tmp_path: Path) -> None:
     make, fields, sizes = CASES[name]
     module = make()
-    parsed = parse_text(make_context(), str(module), "turns.mlir")
-    inputs = make_inputs(only(parsed, GraphOp), sizes, 4)
+    inputs, wanted = wanted_of(module, sizes)
     tiles = run(module, "plan", written(tmp_path, fields))
     build("region-to-gpu", "sm_90a").apply(make_context(), tiles)
     assert any(loop.pingpong is not None for loop in find(tiles, tile.TileLoopOp))
     found = play(tiles, only(module, GraphOp).sym_name.data, inputs, sizes)
     assert found is not None
-    assert_agree(list(found), meant(parsed, inputs, sizes), name)
+    assert_agree(list(found), wanted, name)
 
 
 @pytest.mark.parametrize("name", ["three consumers", "wide tiles", "a residual", "two products"])

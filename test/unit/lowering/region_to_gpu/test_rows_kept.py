@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
@@ -18,14 +16,14 @@ from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile as tiles
 from polyc.dialects.gpu.types import GlobalType
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.fields import Record
 from polyc.passes.finish import finish
 from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback import tile
-from polyc.playback.agreement import tolerance_check
 from polyc.playback.gpu import simulate
-from polyc.playback.reference import make_inputs, reference
-from polyc.rewriting.driver import verify
+from polyc.playback.reference import make_inputs
 from polyc.test.support.gpu_text import find, only, parsed
+from polyc.test.support.row_plans import asked, mismatch
 from polyc.test.support.row_programs import PROGRAMS
 from polyc.tools.registry import make_context
 
@@ -38,17 +36,6 @@ SMALL: dict[str, dict[str, Any]] = {
     },
 }
 """The variants in chunks that the simulator walks quickly."""
-
-
-def asked(text: str, folder: Path, arch: str = "sm_90a", **fields: object) -> ModuleOp:
-    """A program under a plan of the user's own, at the tile level."""
-    path = folder / "plan.json"
-    path.write_text(json.dumps(fields), encoding="utf-8")
-    module = parsed(text)
-    for border in ABOVE_GPU:
-        build(border, arch, str(path)).apply(make_context(), module)
-    verify(module)
-    return module
 
 
 @cache
@@ -70,17 +57,6 @@ def named(module: gpu.ModuleOp, variant: str) -> str:
     names = [v.variant_name for v in module.dispatch().variants()]
     (found,) = [name for name in names if name.endswith(f"_{variant}")]
     return found
-
-
-def mismatch(source: GraphOp, sizes: dict[str, int], inputs: Any, found: Any) -> str | None:
-    """What is unlike the reference, if anything is (S0.6)."""
-    for spec, one, want in zip(
-        source.outputs, found, reference(source, inputs, sizes), strict=True
-    ):
-        unlike = tolerance_check(np.asarray(one), want, spec.type.element_type)
-        if unlike is not None:
-            return str(unlike)
-    return None
 
 
 @pytest.mark.parametrize(
@@ -165,8 +141,8 @@ def test_a_plan_says_what_is_kept(folder: Path) -> None:
     plan = plans["kept_split8"]
     # f16 and f32: two chunks of 4096 are 48 KB, three 72.
     assert plan.tile_sizes == (1, 4096, 2) and plan.loader.data == "cp_async"
-    kept = plan.fields()["cache"]
-    assert [(e["tensor"], e["bytes"]) for e in kept] == [("X", 2), ("R", 4)]  # type: ignore[index]
+    kept = cast("list[Record]", plan.fields()["cache"])
+    assert [(e["tensor"], e["bytes"]) for e in kept] == [("X", 2), ("R", 4)]
     assert plan.shared_bytes() == 2 * 4096 * 6
     # One block would keep no more than registers hold.
     assert "kept" not in plans

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
@@ -19,18 +17,15 @@ from polyc.dialects.gpu import module as gpu
 from polyc.dialects.plan import ScheduleOp
 from polyc.families.rows.schedules import VARIANTS
 from polyc.passes.finish import finish
-from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback import tile
-from polyc.playback.agreement import tolerance_check
 from polyc.playback.gpu import simulate
-from polyc.playback.reference import make_inputs, reference
-from polyc.rewriting.driver import verify
+from polyc.playback.reference import make_inputs
 from polyc.rewriting.emit import Emit
 from polyc.test.support.gpu_text import find, only, parsed
+from polyc.test.support.row_plans import asked, mismatch
 from polyc.test.support.row_programs import PROGRAMS
 from polyc.test.support.sketch import Sketch
 from polyc.test.support.split_programs import run
-from polyc.tools.registry import make_context
 
 SPLIT = next(variant for variant in VARIANTS if variant.name == "chunks_split8")
 SMALL: dict[str, Any] = {
@@ -42,17 +37,6 @@ SMALL: dict[str, Any] = {
 """The variant in chunks that the simulator walks quickly, for rows of every length."""
 LENGTHS = (8, 520, 4096, 4104, 9008)
 SPLIT_NAMES = ("softmax", "log_softmax", "layer_norm", "extremes", "one_row", "parts_of_a_sum")
-
-
-def asked(text: str, folder: Path, arch: str = "sm_90a", **fields: object) -> ModuleOp:
-    """A program under a plan of the user's own, at the tile level."""
-    path = folder / "plan.json"
-    path.write_text(json.dumps(fields), encoding="utf-8")
-    module = parsed(text)
-    for border in ABOVE_GPU[: ABOVE_GPU.index("region-to-gpu") + 1]:
-        build(border, arch, str(path)).apply(make_context(), module)
-    verify(module)
-    return module
 
 
 @cache
@@ -74,17 +58,6 @@ def variant_of(module: gpu.ModuleOp) -> str:
     names = [v.variant_name for v in module.dispatch().variants()]
     (found,) = [name for name in names if name.endswith(SPLIT.name)]
     return found
-
-
-def mismatch(source: GraphOp, sizes: dict[str, int], inputs: Any, found: Any) -> str | None:
-    """What is unlike the reference, if anything is (S0.6)."""
-    for spec, one, want in zip(
-        source.outputs, found, reference(source, inputs, sizes), strict=True
-    ):
-        unlike = tolerance_check(np.asarray(one), want, spec.type.element_type)
-        if unlike is not None:
-            return str(unlike)
-    return None
 
 
 @pytest.mark.parametrize(

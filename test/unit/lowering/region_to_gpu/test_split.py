@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,7 @@ from polyc.dialects.region import KernelOp
 from polyc.passes.pipeline import build
 from polyc.passes.support.plan.estimate import estimate
 from polyc.playback.gpu.simulate import MULTIPROCESSORS, gpu_module_of, simulate
-from polyc.playback.reference import make_inputs
-from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.agreeing import assert_agree
 from polyc.test.support.gpu_text import find, only
 from polyc.test.support.split_programs import (
     HIGH,
@@ -30,9 +29,9 @@ from polyc.test.support.split_programs import (
     residual,
     run,
     split,
+    wanted_of,
     written,
 )
-from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
 from polyc.tools.polyc import main
 from polyc.tools.registry import make_context
@@ -50,13 +49,6 @@ CASES: dict[str, tuple[Callable[[], ModuleOp], dict[str, Any], dict[str, int]]] 
     "a batch": (batched, split(2, SMALL), {"B": 3, "M": 45, "N": 72, "K": 200}),
     "two products": (gated, split(2, SMALL), {"M": 21, "N": 88, "K": 328}),
 }
-
-
-def wanted_of(module: ModuleOp, sizes: Mapping[str, int]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Inputs, and what the program means on them."""
-    frontend = parse_text(make_context(), str(module), "split.mlir")
-    inputs = make_inputs(only(frontend, GraphOp), sizes, 4)
-    return inputs, meant(frontend, inputs, sizes)
 
 
 COUNTED = (
