@@ -17,7 +17,7 @@ from math import ceil
 
 from xdsl.dialects.builtin import ModuleOp
 
-from polyc.cost.device import DEVICES, Device
+from polyc.cost.device import Device, device_of
 from polyc.cost.loops import loops_work
 from polyc.cost.rows import rows_work
 from polyc.cost.tensor_cores import contracted_work
@@ -136,7 +136,7 @@ def modelled(
 
     ``device`` is the chip; without it that of the schedule's architecture.
     """
-    device = device or DEVICES[plan.arch.data]
+    device = device or device_of(plan.arch.data)
     values = Values(kernel, sizes)
     there = at_once(plan, device)
     if plan.mma.data != "none":
