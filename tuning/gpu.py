@@ -69,13 +69,18 @@ class Place:
         driver.clear(self.buffer.pointer, self.buffer.size, stream, POISON)
 
     def read(self) -> tuple[Any, bool]:
-        """The elements, and whether the guards are as they were after ``poison``."""
+        """The elements, and whether the guards are as they were after ``poison``.
+
+        A condition that was not written reads as the number 255.
+        """
         shape, element = self.kind
         whole = np.empty(self.buffer.size, np.uint8)
         self.buffer.download(int(whole.ctypes.data))
         inside = whole[GUARD : GUARD + self.bytes]
         kept = bool((whole[:GUARD] == POISON).all() and (whole[GUARD + self.bytes :] == POISON).all())
-        data = (inside != 0) if element == "i1" else inside.view(numpy_dtype(element))
+        own = element != "i1" or bool((inside > 1).any())
+        data = inside.view(numpy_dtype(element)) if element != "i1" else inside
+        data = data if own else inside.view(np.bool_)
         return data.reshape(shape), kept
 
 
@@ -117,6 +122,7 @@ class Bench:
                 self.copies[0],
                 *([Place(k, index, a) for k, a in zip(inputs, s, strict=True)] for s in sets[1:]),
             ]
+            driver.synchronize()  # copies from memory that is not pinned may be on their way
 
     def bound(self, program: Program, inputs: Sequence[Place], outputs: Sequence[Place]) -> Bound:
         """A program's launch on tensors of the bench."""
