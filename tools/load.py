@@ -40,8 +40,8 @@ def load(
     ``kernels`` is a Python file of tile programs that say what they replace, and ``sizes`` are
     those of some symbols at which they are compared with plans (docs/tools/kernels-by-hand.md).
 
-    ``records`` is a file that ``polyc tune`` wrote: at the sizes that were measured on this GPU, the
-    plans run that were the fastest (docs/tools/tuning.md).
+    ``records`` is a file that ``polyc tune`` wrote: at sizes that were measured on this GPU, the
+    fastest plans run (docs/tools/tuning.md).
 
     Raises PolycError with the place in the text, and OSError for a file.
     """
@@ -62,7 +62,7 @@ def load(
         isinstance(module, ModuleOp) and any(isinstance(op, GpuModuleOp) for op in module.ops)
     ):
         if records is not None:
-            raise PolycError("Usage", "records is about a frontend.graph, not a gpu.module", module)
+            raise PolycError("Usage", "records is about a frontend.graph, not tiles", module)
         if kernels is not None:
             raise PolycError("Usage", "kernels is about a frontend.graph, not a gpu.module", module)
         program = Program.compile(module, name)

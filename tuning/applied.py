@@ -113,8 +113,13 @@ class Recorded:
                 number += 1
             taken.add(name)
             plan = laid(
-                kernel, record.arch, record.plan, facts(record.sizes), name,
-                self.records.text, record.path,
+                kernel,
+                record.arch,
+                record.plan,
+                facts(record.sizes),
+                name,
+                self.records.text,
+                record.path,
             )
             block.insert_op_before(plan, plans[0])
             self.used.append(record)

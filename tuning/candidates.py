@@ -91,12 +91,19 @@ def candidates(
     apart = list(best.values())
     ahead = apart[: max(1, count * 2 // 3)]
     taken = list(dict.fromkeys([*own, *ahead, *ordered]))[:count]
-    return [found[text] for text in sorted(taken, key=lambda t: (t not in own[:1], ordered.index(t)))]
+    return [
+        found[text] for text in sorted(taken, key=lambda t: (t not in own[:1], ordered.index(t)))
+    ]
 
 
 def laid(
-    kernel: KernelOp, arch: str, fields: Mapping[str, object], when: Sequence[Assumption], name: str,
-    text: JsonText | None = None, path: tuple[str | int, ...] = (),
+    kernel: KernelOp,
+    arch: str,
+    fields: Mapping[str, object],
+    when: Sequence[Assumption],
+    name: str,
+    text: JsonText | None = None,
+    path: tuple[str | int, ...] = (),
 ) -> ScheduleOp:
     """The schedule of a region with these fields, checked as a user's plan is.
 

@@ -58,8 +58,8 @@ def figures_of(given: str, arch: str) -> Figures:
         found = _read(given)
     if found.arch != arch:
         raise PolycError(
-            "BadDevice", f"{given} has figures for {found.arch}, and this is for {arch}; give one "
-            "of both"
+            "BadDevice",
+            f"{given} has figures for {found.arch}, and this is for {arch}; give one of both",
         )
     return found
 

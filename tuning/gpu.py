@@ -77,7 +77,9 @@ class Place:
         whole = np.empty(self.buffer.size, np.uint8)
         self.buffer.download(int(whole.ctypes.data))
         inside = whole[GUARD : GUARD + self.bytes]
-        kept = bool((whole[:GUARD] == POISON).all() and (whole[GUARD + self.bytes :] == POISON).all())
+        kept = bool(
+            (whole[:GUARD] == POISON).all() and (whole[GUARD + self.bytes :] == POISON).all()
+        )
         own = element != "i1" or bool((inside > 1).any())
         data = inside.view(numpy_dtype(element)) if element != "i1" else inside
         data = data if own else inside.view(np.bool_)

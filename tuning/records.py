@@ -28,8 +28,6 @@ from polyc.tuning.regions import Size, digest
 FORMAT = 1
 """Changes when the layout of the file does."""
 
-KIND = "BadRecord"
-
 Key = tuple[str, tuple[tuple[str, Size], ...], Chip, str, Compiler]
 """Region, sizes, chip, architecture, compiler."""
 
@@ -145,7 +143,9 @@ def today() -> str:
 
 
 def _order(record: Record) -> tuple[object, ...]:
-    sizes = tuple((s, n if isinstance(n, tuple) else (n, n)) for s, n in sorted(record.sizes.items()))
+    sizes = tuple(
+        (s, n if isinstance(n, tuple) else (n, n)) for s, n in sorted(record.sizes.items())
+    )
     chip = (record.chip.name, record.chip.multiprocessors, record.chip.clock_mhz)
     compiler = (record.compiler.polyc, record.compiler.nvrtc)
     return record.name, record.region, record.arch, *chip, sizes, *compiler
@@ -203,7 +203,7 @@ def read(path: str | Path) -> Records:
     that is missing, unknown or of another kind, a region whose text was changed, a plan with a
     field that schedules do not have, two records of one key.
     """
-    text = read_json(path, KIND, "the records")
+    text = read_json(path, "BadRecord", "the records")
     return _Reading(text).records()
 
 
@@ -212,10 +212,11 @@ class _Reading:
         self.text = text
 
     def refuse(self, why: str, *at: str | int) -> NoReturn:
-        where = f"record {at[1] + 1}" if at[:1] == ("records",) and len(at) > 1 and isinstance(at[1], int) else "the file"  # noqa: E501
+        number = at[1] if len(at) > 1 and at[0] == "records" else None
+        where = "the file of records" if number is None else f"record {int(number) + 1} of"
         raise PolycError(
-            KIND,
-            f"{where} of {self.text.file} {why}; mend it, or delete it and tune again",
+            "BadRecord",
+            f"{where} {self.text.file} {why}; mend it, or delete it and tune again",
             self.text.place(*at),
         )
 
@@ -270,7 +271,9 @@ class _Reading:
                 self.refuse(f"says {name} is {data[name]!r}, and it is {what}", *at, name)
         if data["region"] not in regions:
             self.refuse(f"is of region {data['region']}, whose text is not here", *at, "region")
-        device = self.object(data["device"], ("name", "multiprocessors", "clock_mhz"), *at, "device")
+        device = self.object(
+            data["device"], ("name", "multiprocessors", "clock_mhz"), *at, "device"
+        )
         if not isinstance(device["name"], str) or not all(
             _is_count(device[n]) for n in ("multiprocessors", "clock_mhz")
         ):

@@ -11,7 +11,13 @@ from xdsl.dialects.builtin import StringAttr
 from polyc.cost.time import TYPICAL
 from polyc.dialects.common.arch import ARCHS, arch_names
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.tools.commands.inputs import add_device, add_kernels, add_records, use_kernels, use_measured
+from polyc.tools.commands.inputs import (
+    add_device,
+    add_kernels,
+    add_records,
+    use_kernels,
+    use_measured,
+)
 from polyc.tools.pipeline import DUMPS, Compilation, add_file_arguments, dump_text
 from polyc.tools.printing import module_text
 from polyc.tools.sizes import given_sizes

@@ -1,4 +1,4 @@
-"""``polyc tune``: time the plans of a program's regions on this GPU, and keep the fastest (S11.2)."""
+"""``polyc tune``: time the plans of a program's regions on this GPU, keep the fastest (S11.2)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from polyc.dialects.region import KernelOp
     from polyc.runtime.program import Program
     from polyc.tools.check import Expected
-    from polyc.tools.tuning.tuner import Tried
     from polyc.tuning.candidates import Candidate
     from polyc.tuning.gpu import Launches
     from polyc.tuning.regions import Size
@@ -88,7 +87,8 @@ def main(args: argparse.Namespace) -> int:
         if name not in sizes or not low <= sizes[name] <= high:
             raise PolycError(
                 "BadSize",
-                f"--range {name}={low}..{high} is around no size of {name}; give one in it by --set",
+                f"--range {name}={low}..{high} is around no size of {name}; "
+                "give one in it by --set",
             )
         check_facts({**sizes, name: low}, graph)
         check_facts({**sizes, name: high}, graph)
@@ -165,7 +165,12 @@ def tune(
     chip = Chip.here()
     shop = _Workshop(job, region, points, args.seed, steps)
     tuner = Tuner(
-        region, sizes, [c for c in ranged if c is not None], shop, steps, args.budget,
+        region,
+        sizes,
+        [c for c in ranged if c is not None],
+        shop,
+        steps,
+        args.budget,
         stop=stopped.is_set,
     )
     try:

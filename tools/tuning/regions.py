@@ -29,19 +29,25 @@ def regions_of(job: Compilation) -> list[KernelOp]:
     found: list[KernelOp] = []
 
     def after(module: ModuleOp, name: str) -> None:
-        if name != SELECT:
-            return
-        for op in module.ops:
-            if not isinstance(op, KernelOp) or not schedules_of(op):
-                continue
-            if all(to.data == "gmem" for to in op.materialize):
-                found.append(alone(op))
-            else:
-                text = f"@{op.sym_name.data} hands a value on without memory, and is not tuned"
-                show([Note("NotTuned", text, op)])
+        if name == SELECT:
+            found.extend(by_themselves(module))
 
     job.after = after
     job.run("plan")
+    return found
+
+
+def by_themselves(module: ModuleOp) -> list[KernelOp]:
+    """Of the regions of a planned module those that can be timed; a remark names the others."""
+    found: list[KernelOp] = []
+    for op in module.ops:
+        if not isinstance(op, KernelOp) or not schedules_of(op):
+            continue
+        if all(to.data == "gmem" for to in op.materialize):
+            found.append(alone(op))
+        else:
+            text = f"@{op.sym_name.data} hands a value on without memory, and is not tuned"
+            show([Note("NotTuned", text, op)])
     return found
 
 

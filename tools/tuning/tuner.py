@@ -40,8 +40,7 @@ class Tried:
 
 
 class Workshop:
-    """What a tuner asks for: a program of a candidate, its check, its time.  Tests have their own.
-    """
+    """What a tuner asks for: a program of a candidate, its check, its time.  Tests have their own."""
 
     def compile(self, candidate: Candidate) -> Program:
         """Raises PolycError where it cannot be built."""
@@ -235,7 +234,9 @@ def log_text(
     products = values.contractions()
     flops = sum(2 * values.multiply_adds(reduce) for reduce in products)
     if not products:
-        flops = sum(operations(op) * values.points(values.own(op.results[0])) for op in values.reached)
+        flops = sum(
+            operations(op) * values.points(values.own(op.results[0])) for op in values.reached
+        )
     moved = compulsory(values, chip)[1]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
