@@ -48,7 +48,8 @@ class Figures:
 def figures_of(given: str, arch: str) -> Figures:
     """The figures in a file, or those that come with polyc under a name.
 
-    Raises PolycError ``BadDevice`` for a file that is none, and for figures of another architecture.
+    Raises PolycError ``BadDevice`` for a file that is none,
+    and for figures of another architecture.
     """
     if given in SHIPPED:
         device = SHIPPED[given]
@@ -77,7 +78,7 @@ def _read(path: str) -> Figures:
 
     if not isinstance(text.data, dict):
         raise refuse("is no object")
-    data = cast("dict[str, object]", text.data)
+    data = cast("dict[str, object]", text.data)  # of JSON, whose keys are text
     wanted = ("format", "device", "arch", "measured", "figures")
     if set(data) != set(wanted) or data["format"] != FORMAT:
         raise refuse(f"has not just {', '.join(wanted)}, with format {FORMAT}")

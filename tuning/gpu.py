@@ -111,8 +111,8 @@ class Bench:
             if room < 1:
                 raise PolycError(
                     "OutOfMemory",
-                    f"the tensors take {one / 1e9:.1f} GB, and the GPU has {free_bytes() / 1e9:.1f} "
-                    "GB free; use smaller sizes",
+                    f"the tensors take {one / 1e9:.1f} GB, and the GPU has "
+                    f"{free_bytes() / 1e9:.1f} GB free; use smaller sizes",
                 )
             count = max(2, min(32, -(-4 * l2 // max(1, one)), room)) if rotate else 1
             self.outputs = [[Place(kind, index) for kind in outputs] for _ in range(count)]

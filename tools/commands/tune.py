@@ -273,7 +273,7 @@ def own_arch() -> str:
     from polyc.runtime import driver
 
     here = driver.device()
-    for arch in reversed(ARCHS):
+    for arch in reversed(list(ARCHS)):
         if here.runs(arch):
             return arch
     major, minor = here.capability

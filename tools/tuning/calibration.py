@@ -9,9 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from statistics import median
-from typing import Any
-
-import numpy as np
+from typing import Any, cast
 
 from polyc.cost.device import SHIPPED, Device, device_of
 from polyc.cost.values import SLOW
@@ -233,9 +231,8 @@ class _Kernels:
         high = 8
         wide = max(1, chip // 4 // high)
         fields = self.fields("tma" if self.arch == "sm_90a" else "cp_async16")
-        tile = fields["tile"]
-        assert isinstance(tile, list)
-        return high * int(tile[0]), wide * int(tile[1]), fields, high * wide
+        tile = cast("list[int]", fields["tile"])
+        return high * tile[0], wide * tile[1], fields, high * wide
 
     def threads(self) -> Mapping[str, object]:
         """The fields of a product by mma.sync."""
@@ -277,6 +274,8 @@ def _graph(size: str, shape: str, functions: Sequence[str]) -> str:
 
 def _random(shape: tuple[int, ...], element: str) -> Any:
     """Numbers in [-1, 1): a million, again and again."""
+    import numpy as np
+
     count = prod(shape)
     some = np.random.default_rng(0).uniform(-1, 1, min(count, 1 << 20)).astype(np.float32)
     return np.resize(some, count).reshape(shape).astype(numpy_dtype(element))

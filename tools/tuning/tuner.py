@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from polyc.cost.device import Device, device_of
 from polyc.cost.values import Values, operations
@@ -39,20 +40,20 @@ class Tried:
     spilled: int | None = None
 
 
-class Workshop:
-    """What a tuner asks for: a program of a candidate, its check, its time.  Tests have their own."""
+class Workshop(Protocol):
+    """What a tuner asks for: a program of a candidate, its check, its time."""
 
     def compile(self, candidate: Candidate) -> Program:
         """Raises PolycError where it cannot be built."""
-        raise NotImplementedError
+        ...
 
     def wrong(self, program: Program) -> str | None:
         """What is wrong with its results, or None.  Raises PolycError where it does not run."""
-        raise NotImplementedError
+        ...
 
     def timed(self, program: Program) -> Timed:
         """Raises PolycError where it does not run."""
-        raise NotImplementedError
+        ...
 
 
 @dataclass
@@ -177,7 +178,7 @@ class Tuner:
             best.rounds,
             today(),
         )
-        raced = [
+        raced: list[tuple[Key, object]] = [
             (record.key, one.candidate.fields)
             for one in self.tried
             if one.state in ("measured", "slow", "wrong", "failed", "refused")

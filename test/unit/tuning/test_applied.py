@@ -81,11 +81,14 @@ def test_another_name_is_the_same_region(
     assert "RecordIgnored" in capsys.readouterr().err
 
 
+ELSEWHERE = replace(CHIP, name="NVIDIA H100 PCIe")
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         (
-            lambda r: replace(r, chip=replace(CHIP, name="NVIDIA H100 PCIe")),
+            lambda r: replace(r, chip=ELSEWHERE),
             "it was measured on NVIDIA H100 PCIe",
         ),
         (
@@ -115,7 +118,7 @@ def test_without_a_gpu_one_chip_is_taken_and_of_two_none(
     path = tmp_path / "plans.json"
     save(path, Records({made[0].region: made[1]}, [made[0]]))
     assert planned(path, None)[0].variant.data == "recorded"
-    other = replace(made[0], chip=replace(CHIP, name="NVIDIA H100 PCIe"))
+    other = replace(made[0], chip=ELSEWHERE)
     save(path, Records({made[0].region: made[1]}, [other]))
     with pytest.raises(PolycError, match="AmbiguousRecords"):
         planned(path, None)

@@ -88,7 +88,7 @@ def test_a_write_that_fails_leaves_the_file(
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
 
-Change = Callable[[dict[str, Any]], object]
+Change = Callable[[Any], object]
 
 
 @pytest.mark.parametrize(
