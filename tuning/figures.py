@@ -76,9 +76,10 @@ def _read(path: str) -> Figures:
             text.place(*at),
         )
 
-    if not isinstance(text.data, dict):
+    whole = text.data
+    if not isinstance(whole, dict):
         raise refuse("is no object")
-    data = cast("dict[str, object]", text.data)  # of JSON, whose keys are text
+    data = cast("dict[str, object]", whole)
     wanted = ("format", "device", "arch", "measured", "figures")
     if set(data) != set(wanted) or data["format"] != FORMAT:
         raise refuse(f"has not just {', '.join(wanted)}, with format {FORMAT}")
@@ -103,6 +104,6 @@ def _read(path: str) -> Figures:
         raise refuse(f"has no {', '.join(missing)}", "figures")
     listed = data["measured"]
     measured = cast("list[str]", listed) if isinstance(listed, list) else []
-    whole: Mapping[str, float] = {k: int(v) if k in _WHOLE else v for k, v in values.items()}
+    counted: Mapping[str, float] = {k: int(v) if k in _WHOLE else v for k, v in values.items()}
     chip = Chip(name, *cast("list[int]", counts))
-    return Figures(arch, Device(name=name, **whole), chip, measured)  # pyright: ignore[reportArgumentType]
+    return Figures(arch, Device(name=name, **counted), chip, measured)  # pyright: ignore[reportArgumentType]

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Protocol
 
-import numpy as np
-
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import driver
 from polyc.runtime.graphs import Graph, Stream, free_bytes
 from polyc.runtime.program import Program
-from polyc.runtime.tensors import numpy_dtype
 from polyc.runtime.variants import Bound
 from polyc.runtime.views import ELEMENT_BYTES, TensorView, row_major
 
@@ -59,6 +56,10 @@ class Place:
         pointer = self.buffer.pointer + GUARD
         self.view = TensorView(pointer, shape, row_major(shape), element, index, self.buffer)
         if array is not None:
+            import numpy as np
+
+            from polyc.runtime.tensors import numpy_dtype
+
             whole = np.zeros(self.buffer.size, np.uint8)
             data = np.ascontiguousarray(array, numpy_dtype(element)).reshape(-1).view(np.uint8)
             whole[GUARD : GUARD + self.bytes] = data
@@ -73,6 +74,10 @@ class Place:
 
         A condition that was not written reads as the number 255.
         """
+        import numpy as np
+
+        from polyc.runtime.tensors import numpy_dtype
+
         shape, element = self.kind
         whole = np.empty(self.buffer.size, np.uint8)
         self.buffer.download(int(whole.ctypes.data))

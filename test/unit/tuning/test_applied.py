@@ -84,19 +84,19 @@ def test_another_name_is_the_same_region(
 ELSEWHERE = replace(CHIP, name="NVIDIA H100 PCIe")
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (
-            lambda r: replace(r, chip=ELSEWHERE),
-            "it was measured on NVIDIA H100 PCIe",
-        ),
-        (
-            lambda r: replace(r, compiler=Compiler("0", "12.0")),
-            "it was measured with polyc 0 and NVRTC 12.0",
-        ),
-    ],
-)
+FOREIGN: list[tuple[Callable[[Record], Record], str]] = [
+    (
+        lambda r: replace(r, chip=ELSEWHERE),
+        "it was measured on NVIDIA H100 PCIe",
+    ),
+    (
+        lambda r: replace(r, compiler=Compiler("0", "12.0")),
+        "it was measured with polyc 0 and NVRTC 12.0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), FOREIGN)
 def test_what_is_of_another_chip_or_compiler_is_told_and_not_used(
     made: tuple[Record, str],
     tmp_path: Path,
