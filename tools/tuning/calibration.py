@@ -230,22 +230,24 @@ class _Kernels:
         """A product of a quarter as many tiles as the chip has SMs, its plan, and the tiles."""
         high = 8
         wide = max(1, chip // 4 // high)
-        fields = self.fields("tma" if self.arch == "sm_90a" else "cp_async16")
+        fields = self.fields("wgmma" if self.arch == "sm_90a" else "mma.sync")
         tile = cast("list[int]", fields["tile"])
         return high * tile[0], wide * tile[1], fields, high * wide
 
     def threads(self) -> Mapping[str, object]:
         """The fields of a product by mma.sync."""
-        return self.fields("cp_async")
+        return self.fields("mma.sync")
 
-    def fields(self, variant: str) -> Mapping[str, object]:
-        """What plan-select chooses for one variant of a product."""
+    def fields(self, mma: str) -> Mapping[str, object]:
+        """Of what is proposed for a product, the largest tile by one instruction."""
         from polyc.passes.plan.select import propose
         from polyc.tuning.records import plan_fields
 
         _, region = self.job(_GEMM)
-        plans = {p.variant.data: p for p in propose(region, self.arch)[1]}
-        return plan_fields(plans[variant].to_json())
+        plans = (p for p in propose(region, self.arch)[1] if p.mma.data == mma)
+        brought = [p for p in plans if p.loader.data == p.brings and p.integer("split_k") == 1]
+        best = max(brought, key=lambda p: (p.integer("vectorize"), prod(p.tile_sizes[:2])))
+        return plan_fields(best.to_json())
 
 
 _GEMM = """frontend.graph @product(

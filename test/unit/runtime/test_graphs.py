@@ -7,15 +7,7 @@ import pytest
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import driver
 from polyc.runtime.graphs import Graph, Stream
-from polyc.test.support.fake_cuda import FakeCuda
 from polyc.test.support.running_cuda import RunningCuda
-
-
-@pytest.fixture
-def running(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> RunningCuda:
-    fake = RunningCuda()
-    monkeypatch.setattr(driver, "_library", lambda: fake)
-    return fake
 
 
 def test_events_are_given_back_also_where_a_launch_fails(running: RunningCuda) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.runtime import arenas, driver, graphs
+from polyc.runtime import graphs
 from polyc.runtime.program import Program
 from polyc.test.support.running_cuda import RunningCuda
 from polyc.tools.check import Expected
@@ -32,18 +31,6 @@ frontend.graph @f(%X: !frontend.tensor<[N], f32>) -> (Y: !frontend.tensor<[N], f
 }
 """
 SIZES = {"N": 100}
-
-
-@pytest.fixture
-def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningCuda]:
-    fake = RunningCuda()
-    driver.device.cache_clear()
-    driver._context.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(driver, "_library", lambda: fake)
-    monkeypatch.setattr(arenas, "_shared", WeakValueDictionary[arenas.Key, arenas.Arena]())
-    yield fake
-    driver.device.cache_clear()
-    driver._context.cache_clear()  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.fixture
