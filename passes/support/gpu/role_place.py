@@ -137,6 +137,7 @@ class Place:
             late = next((v.owner for v in needed if v.owner in stays), None)
             if late is not None:
                 assert isinstance(late, Operation)
+                late = next(o for o in reversed(with_needs(between, [late])) if not is_scalar(o))
                 raise PolycError(
                     "LateCondition",
                     f"a bound or a copy of this pipeline depends on what {late.name} gives, which "
