@@ -34,7 +34,7 @@ than one, or for a second walk over the keys."""
 
 KEPT_FEATURES = 128
 """The most features beside which a thread has registers for masks that are read and for what is
-kept of weights."""
+kept of weights, or with ``mma.sync`` for maxima and sums that are found again."""
 
 
 def keys_again(attention: StreamingAttention) -> int:
@@ -128,6 +128,23 @@ def reads_along(attention: StreamingAttention) -> bool:
     reads = [cast("ValType", v.type) for v in made if isinstance(v.owner, region.ReadOp)]
     of_keys = [kind.labels for kind in reads if attention.n in kind.labels]
     return len(of_keys) <= 1 and not any(attention.m in labels for labels in of_keys)
+
+
+def gates_asked(attention: StreamingAttention, plan: ScheduleOp) -> Sequence[SSAValue]:
+    """The gates that a kernel asks score by score.
+
+    Others say what an addend of the score does too, and where a hidden key's score is not -inf by
+    that, it is NaN, and all is computed again: maxima and sums too.  Threads have registers for
+    that where they hold no mask of queries and keys and, with ``mma.sync``, no wide heads.
+    """
+    score = attention.score
+    few = kind_of(attention) == ALONG and not is_tight(attention, plan)
+    return score.asked if few else score.gates
+
+
+def is_tight(attention: StreamingAttention, plan: ScheduleOp) -> bool:
+    """Whether the heads of a kernel of ``mma.sync`` leave its threads next to no register."""
+    return plan.mma.data != "wgmma" and max(attention.tile_features) > KEPT_FEATURES
 
 
 _MMA_SYNC: Fields = {"mma": "mma.sync", "stages": 2}

@@ -25,10 +25,10 @@ from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp
 from polyc.families.attention.queries import ComputedQueries
 from polyc.families.attention.recognise import HeadOperand, StreamingAttention
+from polyc.families.attention.schedules import gates_asked
 from polyc.lowering.region_to_gpu.attention_again import Again
 from polyc.lowering.region_to_gpu.attention_end import End
 from polyc.lowering.region_to_gpu.attention_parts import (
-    BY_ROW,
     Keys,
     Parts,
     QueryTile,
@@ -138,7 +138,8 @@ class AttentionBuilder:
         self.sums = fragment([queries], f32, "sums")
         self.second: Again | None = None
         if attention.hides:
-            self.second = Again(self.parts, self.plan, self.q, self.rows, self.out)
+            totals = (self.part, self.sums)
+            self.second = Again(self.parts, self.plan, self.q, self.rows, totals, self.out)
 
     def some(self, emit: Emit, keys: Keys) -> SSAValue:
         """Whether a tile sees any key."""
@@ -152,13 +153,8 @@ class AttentionBuilder:
     def tile(self, emit: Emit, placed: Placed, keys: Keys, some: SSAValue) -> None:
         """What a CTA does for a tile of queries; ``some`` says whether it sees any key."""
         parts, rows = self.parts, self.rows
-        for value, target in (
-            (parts.zero, self.out),
-            (parts.zero, self.sums),
-            (parts.none, rows.maximum),
-            (parts.none, rows.before),
-        ):
-            emit.op(tile.FillOp(value, target))
+        emit.op(tile.FillOp(parts.zero, self.out))
+        parts.none_yet(emit, rows, self.sums)
         # Where there are no keys, nothing waits for the queries.
         emit.when(some, lambda inner: self.some_keys(inner, placed, keys))
         if not self.by_groups:
@@ -249,17 +245,13 @@ class AttentionBuilder:
         q, k = tile.ContractSide(self.q, LHS_MK), tile.ContractSide(self.k, RHS_NK)
         products = tile.ContractOp(q, k, self.scores, plan.mma.data, sizes, clear=True)
         emit.op(located(products, self.attention.scores))
-        parts.score(emit, self.scores, at, key)
+        # A hidden key's score that is not -inf by itself is NaN, and all is computed again.
+        parts.score(emit, self.scores, at, key, gates_asked(self.attention, self.plan))
         parts.mask(emit, self.scores, at, key)
 
     def softmax(self, emit: Emit) -> None:
         """New maxima, weights in the scores' place, and the sums of these."""
-        parts, rows = self.parts, self.rows
-        emit.op(tile.ReduceOp("max", self.scores, BY_ROW, rows.maximum, accumulate=True))
-        parts.rescale(emit, rows)
-        parts.weights(emit, self.scores, rows)
-        emit.op(tile.ReduceOp("sum", self.scores, BY_ROW, self.part))
-        parts.scaled(emit, self.sums, rows, more=self.part)
+        self.parts.softmax(emit, self.scores, self.rows, self.part, self.sums)
 
     def weigh(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
         """Add the values by the weights."""
