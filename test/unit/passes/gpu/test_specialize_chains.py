@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from xdsl.dialects import arith, scf
+from xdsl.dialects import affine, arith, scf
 
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.passes.pipeline import GPU_PASSES
 from polyc.test.support.chained_programs import (
@@ -252,3 +253,17 @@ def test_a_tile_that_another_kind_of_pipeline_fills_is_refused() -> None:
     )
     text = chained(first=held + start)
     assert_refused(text, "TileShared", message, "gpu.contract", *BEFORE, PASS)
+
+
+def test_one_slot_of_tiles_whose_rings_count_apart_is_refused() -> None:
+    """K's ring goes on from the first walk, V's begins with the second."""
+    module = run(chained(first=keys_first()), *BEFORE)
+    one, other = find(find(module, tile.PipelineOp)[1], affine.ApplyOp)[:2]
+    other.result.replace_all_uses_with(one.result)
+    message = (
+        "this value is a slot of tiles that another pipeline fills too and of tiles that it does "
+        "not, so that their rings count apart; compute a slot for each"
+    )
+    with pytest.raises(PolycError) as found:
+        run(module, PASS)
+    assert (found.value.kind, found.value.message) == ("SlotShared", message)
