@@ -14,6 +14,9 @@ from polyc.dialects.plan.schedule import Schedule
 PATTERN = "attention"
 """The key of ``algo_choice``."""
 
+TWO_PASSES = "streaming_softmax_2pass"
+"""The way that walks over the keys twice."""
+
 ELEMENT_BYTES = 2
 """Q, K, V and the weights are of 16 bits."""
 

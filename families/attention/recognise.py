@@ -115,6 +115,31 @@ class Score:
     visible: Visible
     """The positions outside of which the score is -inf."""
 
+    @property
+    def asked(self) -> tuple[SSAValue, ...]:
+        """The gates but for those that ask whether something which is added is not -inf.
+
+        Where such a one is false, ``value`` is -inf by itself, or NaN where the rest of the sum is
+        NaN or +inf.
+        """
+        added: set[SSAValue] = set()
+        work = [self.value]
+        while work:
+            value = behind_views(work.pop())
+            added.add(value)
+            if isinstance(op := value.owner, region.BinaryOp) and op.fn.data == "add":
+                work += op.operands
+        return tuple(gate for gate in self.gates if _not_hidden(gate) not in added)
+
+
+def _not_hidden(gate: SSAValue) -> SSAValue | None:
+    """What a gate compares with -inf, to be something else; None where it asks another question."""
+    op = gate.owner
+    if not isinstance(op, region.CompareOp) or op.fn.data != "ne":
+        return None
+    sides = [x for x in op.operands if constant_of(x) != -math.inf]
+    return behind_views(sides[0]) if len(sides) == 1 else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class StreamingAttention:

@@ -12,7 +12,7 @@ from polyc.dialects import region
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan.attention import ELEMENT_BYTES, PATTERN
+from polyc.dialects.plan.attention import ELEMENT_BYTES, PATTERN, TWO_PASSES
 from polyc.dialects.plan.fields import Value, record_of
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.families.attention.queries import ComputedQueries
@@ -30,11 +30,11 @@ MAX_FEATURES = 256
 
 NARROWER = 192
 """The most features whose kernels of wgmma leave registers for a loop over tiles and more outputs
-than one."""
+than one, or for a second walk over the keys."""
 
 KEPT_FEATURES = 128
 """The most features beside which a thread has registers for masks that are read and for what is
-kept of weights."""
+kept of weights, or with ``mma.sync`` for maxima and sums that are found again."""
 
 
 def keys_again(attention: StreamingAttention) -> int:
@@ -128,6 +128,23 @@ def reads_along(attention: StreamingAttention) -> bool:
     reads = [cast("ValType", v.type) for v in made if isinstance(v.owner, region.ReadOp)]
     of_keys = [kind.labels for kind in reads if attention.n in kind.labels]
     return len(of_keys) <= 1 and not any(attention.m in labels for labels in of_keys)
+
+
+def gates_asked(attention: StreamingAttention, plan: ScheduleOp) -> Sequence[SSAValue]:
+    """The gates that a kernel asks score by score.
+
+    Others say what an addend of the score does too, and where a hidden key's score is not -inf by
+    that, it is NaN, and all is computed again: maxima and sums too.  Threads have registers for
+    that where they hold no mask of queries and keys and, with ``mma.sync``, no wide heads.
+    """
+    score = attention.score
+    few = kind_of(attention) == ALONG and not is_tight(attention, plan)
+    return score.asked if few else score.gates
+
+
+def is_tight(attention: StreamingAttention, plan: ScheduleOp) -> bool:
+    """Whether the heads of a kernel of ``mma.sync`` leave its threads next to no register."""
+    return plan.mma.data != "wgmma" and max(attention.tile_features) > KEPT_FEATURES
 
 
 _MMA_SYNC: Fields = {"mma": "mma.sync", "stages": 2}
@@ -356,6 +373,14 @@ def check(attention: StreamingAttention, plan: ScheduleOp) -> None:
     _check_structure(attention, plan)
     if (misfit := attention.misfit((plan.tile_sizes[2], plan.warp_tile_sizes[1]))) is not None:
         raise bad_plan(plan, misfit)
+    way = str(record_of(plan.algo_choice)[PATTERN])
+    features = max(attention.tile_features)
+    if way == TWO_PASSES and plan.mma.data == "wgmma" and features > NARROWER:
+        raise bad_plan(
+            plan,
+            f"walks over the keys twice by wgmma, and threads have registers for that with heads "
+            f"of {NARROWER} features, not of {features}; walk once, or use mma.sync",
+        )
     if plan.loader.data == "tma" and attention.rank > TMA_RANK:
         raise bad_plan(
             plan,
@@ -380,17 +405,10 @@ def check(attention: StreamingAttention, plan: ScheduleOp) -> None:
 
 def _check_structure(attention: StreamingAttention, plan: ScheduleOp) -> None:
     """Refuse, with its name, a choice of the plan that no kernel of attention obeys yet."""
-    way = str(record_of(plan.algo_choice)[PATTERN])
     persistent, raster = plan.flag("persistent"), plan.raster.data
     grouped = plan.mma.data == "wgmma"
     rasters = ("row", "grouped") if grouped else ("row",)
     for field, taken, why, there in (
-        (
-            f"way of attention ({way})",
-            way != "streaming_softmax" and grouped,
-            "kernels of wgmma do not have",
-            "streaming_softmax, or mma.sync",
-        ),
         ("cluster", plan.integers("cluster") != (1, 1), _UNBUILT, "[1, 1]"),
         ("persistent", persistent and not grouped, "kernels of mma.sync do not have", "false"),
         ("raster", raster not in rasters, _UNBUILT, " or ".join(f'"{one}"' for one in rasters)),

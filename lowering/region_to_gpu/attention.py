@@ -20,15 +20,15 @@ from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan.attention import PATTERN
+from polyc.dialects.plan.attention import PATTERN, TWO_PASSES
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp
 from polyc.families.attention.queries import ComputedQueries
 from polyc.families.attention.recognise import HeadOperand, StreamingAttention
+from polyc.families.attention.schedules import gates_asked
 from polyc.lowering.region_to_gpu.attention_again import Again
 from polyc.lowering.region_to_gpu.attention_end import End
 from polyc.lowering.region_to_gpu.attention_parts import (
-    BY_ROW,
     Keys,
     Parts,
     QueryTile,
@@ -79,9 +79,9 @@ class AttentionBuilder:
     goes from the last keys to the first, so that the steps that a mask or the end of the keys cuts
     come first.
 
-    In two passes, which plans of ``mma.sync`` may ask for, the first finds each row's maximum and
+    In two passes, which a plan may ask for, the first finds each row's maximum and
     sum, so that the second's weights are final: nothing that was summed is scaled, and scores are
-    computed twice.
+    computed twice.  Both bring keys to the same tile.
     """
 
     attention: StreamingAttention
@@ -94,7 +94,7 @@ class AttentionBuilder:
         self.tiles = Tiles(self.attention, self.plan)
         self.by_groups = self.plan.mma.data == "wgmma"
         way = record_of(self.plan.algo_choice)[PATTERN]
-        self.passes = 2 if way == "streaming_softmax_2pass" else 1
+        self.passes = 2 if way == TWO_PASSES else 1
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         emit = self.emit
@@ -129,8 +129,6 @@ class AttentionBuilder:
 
         self.q = shared(queries, depth, attention.q)
         self.k = shared(keys, depth, attention.k)
-        if self.passes == 2:
-            self.k_second = shared(keys, depth, attention.k)
         self.v = shared(keys, width, attention.v)
         self.scores = fragment([queries, keys], f32, "scores")
         self.weights = fragment([queries, keys], element, "weights")
@@ -140,7 +138,8 @@ class AttentionBuilder:
         self.sums = fragment([queries], f32, "sums")
         self.second: Again | None = None
         if attention.hides:
-            self.second = Again(self.parts, self.plan, self.q, self.rows, self.out)
+            totals = (self.part, self.sums)
+            self.second = Again(self.parts, self.plan, self.q, self.rows, totals, self.out)
 
     def some(self, emit: Emit, keys: Keys) -> SSAValue:
         """Whether a tile sees any key."""
@@ -154,13 +153,8 @@ class AttentionBuilder:
     def tile(self, emit: Emit, placed: Placed, keys: Keys, some: SSAValue) -> None:
         """What a CTA does for a tile of queries; ``some`` says whether it sees any key."""
         parts, rows = self.parts, self.rows
-        for value, target in (
-            (parts.zero, self.out),
-            (parts.zero, self.sums),
-            (parts.none, rows.maximum),
-            (parts.none, rows.before),
-        ):
-            emit.op(tile.FillOp(value, target))
+        emit.op(tile.FillOp(parts.zero, self.out))
+        parts.none_yet(emit, rows, self.sums)
         # Where there are no keys, nothing waits for the queries.
         emit.when(some, lambda inner: self.some_keys(inner, placed, keys))
         if not self.by_groups:
@@ -215,7 +209,7 @@ class AttentionBuilder:
         """Scores, their softmax so far, and the values by its weights."""
         parts = self.parts
         self.load(emit, at, key, (self.attention.k, self.k), (self.attention.v, self.v))
-        self.score(emit, at, key, self.k)
+        self.score(emit, at, key)
         self.softmax(emit)
         if self.by_groups:
             # The first step has nothing to scale.
@@ -228,13 +222,13 @@ class AttentionBuilder:
     def statistics(self, emit: Emit, at: QueryTile, key: SSAValue, iteration: SSAValue) -> None:
         """Of two passes the first: maxima and sums."""
         self.load(emit, at, key, (self.attention.k, self.k))
-        self.score(emit, at, key, self.k)
+        self.score(emit, at, key)
         self.softmax(emit)
 
     def values(self, emit: Emit, at: QueryTile, key: SSAValue, iteration: SSAValue) -> None:
         """Of two passes the second: scores again, now for the row's last maximum, and values."""
-        self.load(emit, at, key, (self.attention.k, self.k_second), (self.attention.v, self.v))
-        self.score(emit, at, key, self.k_second)
+        self.load(emit, at, key, (self.attention.k, self.k), (self.attention.v, self.v))
+        self.score(emit, at, key)
         self.parts.weights(emit, self.scores, self.rows)
         self.weigh(emit, at, key)
 
@@ -244,24 +238,20 @@ class AttentionBuilder:
         for operand, target in copies:
             self.parts.copy(emit, operand, at, key, target, self.plan.loader.data)
 
-    def score(self, emit: Emit, at: QueryTile, key: SSAValue, keys: SSAValue) -> None:
+    def score(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
         """The scores of the queries and a tile of keys."""
         parts, plan = self.parts, self.plan
         sizes = (plan.warp_tile_sizes[0], plan.tile_sizes[1])
-        q, k = tile.ContractSide(self.q, LHS_MK), tile.ContractSide(keys, RHS_NK)
+        q, k = tile.ContractSide(self.q, LHS_MK), tile.ContractSide(self.k, RHS_NK)
         products = tile.ContractOp(q, k, self.scores, plan.mma.data, sizes, clear=True)
         emit.op(located(products, self.attention.scores))
-        parts.score(emit, self.scores, at, key)
+        # A hidden key's score that is not -inf by itself is NaN, and all is computed again.
+        parts.score(emit, self.scores, at, key, gates_asked(self.attention, self.plan))
         parts.mask(emit, self.scores, at, key)
 
     def softmax(self, emit: Emit) -> None:
         """New maxima, weights in the scores' place, and the sums of these."""
-        parts, rows = self.parts, self.rows
-        emit.op(tile.ReduceOp("max", self.scores, BY_ROW, rows.maximum, accumulate=True))
-        parts.rescale(emit, rows)
-        parts.weights(emit, self.scores, rows)
-        emit.op(tile.ReduceOp("sum", self.scores, BY_ROW, self.part))
-        parts.scaled(emit, self.sums, rows, more=self.part)
+        self.parts.softmax(emit, self.scores, self.rows, self.part, self.sums)
 
     def weigh(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
         """Add the values by the weights."""

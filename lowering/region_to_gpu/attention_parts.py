@@ -19,7 +19,7 @@ subtracted from another.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import reduce
@@ -28,21 +28,24 @@ from typing import cast
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_ops
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
-from xdsl.ir import Block, BlockArgument, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
 from polyc.affine.expressions import canonical_expr
+from polyc.dialects import region
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.scalars import APPROXIMATE
 from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
 from polyc.families.attention.recognise import HeadOperand, StreamingAttention
+from polyc.families.attention.schedules import is_tight
 from polyc.families.facts import holds_always
 from polyc.lowering.region_to_gpu.frame import Frame
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point, element_of
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Making, Point, element_of
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit, affine_dim
+from polyc.rewriting.region.views import behind_views, constant_of
 
 WARPGROUP = 128
 """Threads of a warpgroup, of which one brings tiles where others multiply by wgmma."""
@@ -96,6 +99,9 @@ class Parts:
         score = attention.score
         self.scaled_products = score.scale is not None
         """Whether scores are left as products, their scale being in ``unit``."""
+        self.fuses = not is_tight(attention, plan)
+        """Whether what is added to scaled products is added as they are scaled: the CUDA compiler
+        then keeps more in registers."""
         self.unit = math.log2(math.e) * attention.factor * (score.scale or 1.0)
         self.zero_index = outer.index(0)
         self.symbols = list(frame.symbols.values())
@@ -207,18 +213,27 @@ class Parts:
         axes[attention.m] = ROW + AffineExpr.symbol(count)
         axes[attention.n] = COLUMN + AffineExpr.symbol(count + 1)
         known: dict[SSAValue, SSAValue] = {attention.scores.result: block.args[0]}
-        return Point(self.frame, block, known, axes, 2, [*at.batch, at.row, key])
+        origin = [*at.batch, at.row, key]
+        fused = attention.scores.result if self.fuses else None
+        return _Score(fused, self.frame, block, known, axes, 2, origin)
 
-    def score(self, emit: Emit, scores: SSAValue, at: QueryTile, key: SSAValue) -> None:
-        """Products become scores, where that is more than a scale; masks that are data go in."""
+    def score(
+        self,
+        emit: Emit,
+        scores: SSAValue,
+        at: QueryTile,
+        key: SSAValue,
+        gates: Sequence[SSAValue],
+    ) -> None:
+        """Products become scores, where that is more than a scale; ``gates`` make -inf of some."""
         score = self.attention.score
-        if score.scale is not None and not score.gates:
+        if score.scale is not None and not gates:
             return
         block = Block(arg_types=[f32])
         block.args[0].name_hint = self.attention.scores.label
         point = self.point(block, at, key)
         value = point.scalar(score.value) if score.scale is None else block.args[0]
-        for gate in score.gates:
+        for gate in gates:
             value = point.emit.value(arith.SelectOp(point.scalar(gate), value, self.none))
         self.close(emit, point, scores, value)
 
@@ -347,6 +362,25 @@ class Parts:
 
     # The softmax
 
+    def none_yet(self, emit: Emit, rows: Rows, sums: SSAValue) -> None:
+        """Maxima and sums of no key."""
+        for value, target in (
+            (self.zero, sums),
+            (self.none, rows.maximum),
+            (self.none, rows.before),
+        ):
+            emit.op(tile.FillOp(value, target))
+
+    def softmax(
+        self, emit: Emit, scores: SSAValue, rows: Rows, part: SSAValue, sums: SSAValue
+    ) -> None:
+        """New maxima, weights in the scores' place, and their sums; ``part`` are a tile's."""
+        emit.op(tile.ReduceOp("max", scores, BY_ROW, rows.maximum, accumulate=True))
+        self.rescale(emit, rows)
+        self.weights(emit, scores, rows)
+        emit.op(tile.ReduceOp("sum", scores, BY_ROW, part))
+        self.scaled(emit, sums, rows, more=part)
+
     def rescale(self, emit: Emit, rows: Rows) -> None:
         """Base and alpha of a new maximum, which is then the one before."""
 
@@ -426,6 +460,48 @@ class Parts:
         maps = [AffineMap(rank, 0, axes[: len(sizes_of(v))]) for v in (*inputs, *outputs)]
         new = tile.MapOp(space, [], inputs, outputs, maps, Region(block))
         emit.op(located(new, self.attention.together))
+
+
+class _Score(Point):
+    """A point of the scores: ``products`` times a number, and something that is added to that, are
+    one fused multiplication and addition, where ``products`` are given."""
+
+    def __init__(
+        self,
+        products: SSAValue | None,
+        frame: Frame,
+        block: Block,
+        known: Mapping[SSAValue, SSAValue],
+        axes: Mapping[str, AffineExpr],
+        rank: int,
+        origin: Sequence[SSAValue],
+    ) -> None:
+        super().__init__(frame, block, known, axes, rank, origin)
+        self.products = products
+
+    def make(self, op: Operation) -> Making:
+        if isinstance(op, region.BinaryOp) and op.fn.data == "add":
+            for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+                number = self.factor(value)
+                if number is not None and op.result.type.element_type == f32:
+                    more = self.cast((yield other), f32)
+                    factor = Parts.number(self.emit, number)
+                    assert self.products is not None
+                    scaled = yield self.products
+                    return self.emit.value(math_ops.FmaOp(scaled, factor, more))
+        return (yield from super().make(op))
+
+    def factor(self, value: SSAValue) -> float | None:
+        """The number that ``value`` is the products times; None where it is something else."""
+        op = behind_views(value).owner
+        if not isinstance(op, region.BinaryOp) or op.fn.data != "mul":
+            return None
+        if self.products is None or op.result.type.element_type != f32:
+            return None
+        for one, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            if behind_views(one) is self.products:
+                return constant_of(other)
+        return None
 
 
 def sizes_of(fragment: SSAValue) -> tuple[int, ...]:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, i1
 
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.gpu import kernel as gpu
+from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.region import KernelOp
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.passes.pipeline import ABOVE_GPU, build
@@ -104,6 +106,27 @@ def passed(module: str | ModuleOp, *passes: str, arch: str = "sm_80") -> ModuleO
     for name in passes:
         build(name, arch).apply(make_context(), made)
     return made
+
+
+def in_two_walks(region: str, variant: str, arch: str, *edits: tuple[str, str]) -> ModuleOp:
+    """The kernel of a region's variant that takes the keys twice, alone and at the tile level.
+
+    ``edits`` are more changes of its plan, each of a text by another.
+    """
+    planned = printed(passed(region, "plan-select", arch=arch))
+    start = planned.index(f'variant "{variant}"')
+    head, tail = planned[:start], planned[start:]
+    ways = '"attention" = "streaming_softmax"', '"attention" = "streaming_softmax_2pass"'
+    for old, new in (ways, *edits):
+        assert old in tail
+        tail = tail.replace(old, new, 1)
+    module = passed(head + tail, "region-to-gpu", arch=arch)
+    for op in list(module.walk()):
+        name = op.sym_name.data if isinstance(op, gpu.KernelOp) else None
+        name = op.kernel_name if isinstance(op, LaunchOp) else name
+        if name is not None and not name.endswith(variant):
+            op.detach()
+    return module
 
 
 H64 = ("[H, M, 64]", "[H, N, 64]", "[H, N, 64]")
