@@ -14,6 +14,9 @@ from polyc.dialects.plan.schedule import Schedule
 PATTERN = "attention"
 """The key of ``algo_choice``."""
 
+SHARED_KEYS = "shared_keys"
+"""The way in which rows of a tile are the queries of all heads that share keys."""
+
 ELEMENT_BYTES = 2
 """Q, K, V and the weights are of 16 bits."""
 
@@ -64,7 +67,7 @@ def check_tiles(op: Schedule) -> None:
         raise VerifyException(
             f"keys and features of V are {keys} and {width}; one wgmma makes 256 columns at most"
         )
-    if op.flag("pingpong") or op.integer("split_k") != 1 or op.integer("fragment_buffers") != 1:
+    if op.flag("pingpong") or op.integer("fragment_buffers") != 1:
         raise VerifyException(
-            "pingpong, split_k and fragment_buffers belong to products of matrices; drop them"
+            "pingpong and fragment_buffers belong to products of matrices; drop them"
         )

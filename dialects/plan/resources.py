@@ -53,11 +53,11 @@ class ScheduleResources(Schedule):
     @property
     def stores_sums(self) -> bool:
         """Whether the sums of a tile's parts go through memory, where a second kernel adds them:
-        those of a product that says so, and of a convolution.
+        those of a product that says so, of a convolution, and of attention.
         """
         parts, pattern = self.integer("split_k"), self.pattern
         summed = record_of(self.algo_choice).get("matmul") == "partial_sums"
-        return parts > 1 and (summed or pattern == "conv")
+        return parts > 1 and (summed or pattern in ("conv", plan_attention.PATTERN))
 
     @property
     def kernel_names(self) -> list[str]:

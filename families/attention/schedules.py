@@ -12,8 +12,8 @@ from polyc.dialects import region
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan.attention import ELEMENT_BYTES, PATTERN
-from polyc.dialects.plan.fields import Value, record_of
+from polyc.dialects.plan.attention import ELEMENT_BYTES, PATTERN, SHARED_KEYS
+from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.families.attention.queries import ComputedQueries
 from polyc.families.attention.recognise import StreamingAttention, find_attention
@@ -277,11 +277,15 @@ def restated(attention: StreamingAttention, fields: Mapping[str, Value]) -> Fiel
     scores = cast("str", attention.scores.label)
     out = attention.kernel.res_names.data[0].data
     sides = (attention.q, attention.k, attention.v)
+    way = cast("Record", fields["algo_choice"]).get(PATTERN)
+    shared = attention.shared if way == SHARED_KEYS else None
     tiles = {m: queries, n: keys, attention.depth_axis: depth, attention.width_axis: width}
+    outer = [f"{x}.o" if shared is not None and shared.axis == x else x for x in attention.batch]
     return {
         "vectorize_axis": attention.width_axis,
         "bind": {
-            **dict.fromkeys((*attention.batch, f"{m}.o"), "block.x"),
+            **dict.fromkeys((*outer, f"{m}.o"), "block.x"),
+            **({} if shared is None else {f"{shared.axis}.i": "warp"}),
             f"{m}.i.o": "warpgroup" if fields["mma"] == "wgmma" else "warp",
         },
         "cache": [

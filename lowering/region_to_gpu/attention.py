@@ -23,7 +23,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp
-from polyc.families.attention.queries import ComputedQueries
+from polyc.families.attention.queries import ComputedQueries, queries_read
 from polyc.families.attention.recognise import HeadOperand, StreamingAttention
 from polyc.lowering.region_to_gpu.attention_again import Again
 from polyc.lowering.region_to_gpu.attention_end import End
@@ -35,6 +35,7 @@ from polyc.lowering.region_to_gpu.attention_parts import (
     Rows,
 )
 from polyc.lowering.region_to_gpu.attention_queries import compute_queries
+from polyc.lowering.region_to_gpu.attention_split import Joined, PartsStored
 from polyc.lowering.region_to_gpu.attention_tiles import Placed, Tiles
 from polyc.lowering.region_to_gpu.frame import Frame, Space, alignments
 from polyc.rewriting.driver import located
@@ -57,15 +58,23 @@ class AttentionLowering:
     def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
         grid = Tiles(self.attention, plan).grid
         align = alignments(self.kernel, plan)
-        return [LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))]
+        first = LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))
+        if not plan.stores_sums:
+            return [first]
+        rows = Joined(self.attention, plan).grid
+        return [first, LaunchOp(plan.kernel_names[1], plan.when, align, rows)]
 
     def spaces(self, plan: ScheduleOp) -> list[Space]:
-        return []
+        kinds = PartsStored.kinds(self.attention, plan) if plan.stores_sums else []
+        return [Space(f"{plan.kernel_name}_sums", kind) for kind in kinds]
 
     def build(
         self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
     ) -> list[gpu.KernelOp]:
-        return [AttentionBuilder(self.attention, plan).build(bindings)]
+        found = [AttentionBuilder(self.attention, plan, spaces).build(bindings)]
+        if plan.stores_sums:
+            found.append(Joined(self.attention, plan).build(bindings, spaces))
+        return found
 
 
 LOWERING = AttentionLowering
@@ -86,12 +95,17 @@ class AttentionBuilder:
 
     attention: StreamingAttention
     plan: ScheduleOp
+    spaces: Sequence[BindAttr] = ()
+    """Where CTAs that share the keys of a tile leave what they found."""
 
     def __post_init__(self) -> None:
         self.frame = Frame(self.attention.kernel)
         self.emit = self.frame.emit
         self.parts = Parts(self.attention, self.plan, self.frame)
         self.tiles = Tiles(self.attention, self.plan)
+        self.stored: PartsStored | None = None
+        if self.spaces:
+            self.stored = PartsStored.of(self.parts, self.plan, self.spaces)
         self.by_groups = self.plan.mma.data == "wgmma"
         way = record_of(self.plan.algo_choice)[PATTERN]
         self.passes = 2 if way == "streaming_softmax_2pass" else 1
@@ -167,15 +181,22 @@ class AttentionBuilder:
             self.walks(emit, placed.at, keys)
             self.look(emit, placed)
         at = placed.at
-        End(parts, at, rows, self.sums, self.out).write(emit)
+        if self.stored is not None:
+            self.stored.store(emit, at, rows.maximum, self.sums, self.out)
+        else:
+            End(parts, at, rows, self.sums, self.out).write(emit)
 
     def some_keys(self, emit: Emit, placed: Placed, keys: Keys) -> None:
         """The queries, and for warpgroups the walk: both roles ask the condition once."""
         at, loader = placed.at, self.plan.loader.data
-        if isinstance(self.attention.q, ComputedQueries):
-            compute_queries(self.parts, self.attention.q, emit, at, self.q)
+        queries = self.attention.q
+        if self.parts.shared is not None and isinstance(queries, HeadOperand):
+            # The heads of a query are no neighbours in memory that a copy could bring.
+            queries = queries_read(queries.name, queries.read, queries.feature)
+        if isinstance(queries, ComputedQueries):
+            compute_queries(self.parts, queries, emit, at, self.q)
         else:
-            self.parts.copy(emit, self.attention.q, at, at.row, self.q, loader)
+            self.parts.copy(emit, queries, at, at.row, self.q, loader)
         if self.by_groups:
             self.walks(emit, at, keys)
             self.look(emit, placed)
