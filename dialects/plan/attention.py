@@ -7,6 +7,7 @@ is of the output: [WM, features of V], and a warp (wgmma: a warpgroup) has whole
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.plan.schedule import Schedule
@@ -24,6 +25,11 @@ ELEMENT_BYTES = 2
 def is_attention(op: Schedule) -> bool:
     """Whether a schedule is one of attention."""
     return op.pattern == PATTERN
+
+
+def shares_keys(op: Schedule) -> bool:
+    """Whether rows of its tiles are the queries of all heads that share keys."""
+    return is_attention(op) and op.algo_choice.data[PATTERN] == StringAttr(SHARED_KEYS)
 
 
 def threads(op: Schedule) -> int:

@@ -60,6 +60,18 @@ class ScheduleResources(Schedule):
         return parts > 1 and (summed or pattern in ("conv", plan_attention.PATTERN))
 
     @property
+    def weighed(self) -> bool:
+        """Whether the model of time says if it is worth a kernel beside the others of its region:
+        sums that go through memory, and tiles of attention that are made for few queries.
+        """
+        return self.stores_sums or self.shares_keys
+
+    @property
+    def shares_keys(self) -> bool:
+        """Whether a tile of attention has the queries of all heads that share keys."""
+        return plan_attention.shares_keys(self)
+
+    @property
     def kernel_names(self) -> list[str]:
         """The names of the kernels that the schedule becomes, in their order."""
         return [self.kernel_name, *([f"{self.kernel_name}_sum"] if self.stores_sums else [])]

@@ -168,7 +168,7 @@ class Parts:
         return found
 
     def places(self, within: AffineExpr = ROW) -> dict[str, AffineExpr]:
-        """Where the axes of the batch and the queries are in a map over a tile, in the row ``within``.
+        """Where the axes of the batch and the queries are in a map, in row ``within`` of a tile.
 
         Its origins begin with the tile's coordinates of the batch, and its first row.
         """

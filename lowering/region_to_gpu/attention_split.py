@@ -1,4 +1,4 @@
-"""``region-to-gpu``: CTAs that share the keys of a tile of queries, and what joins them (S6.10, S9).
+"""``region-to-gpu``: CTAs that share the keys of a tile, and what joins them (S6.10, S9).
 
 A first kernel has a CTA for each part of the keys of each tile.  It leaves what it found of every
 row in three workspaces: the largest score, the sum of its weights, and the weighted sum of V.  A
@@ -246,7 +246,7 @@ class _Joining:
         held: Sequence[SSAValue],
         body: Callable[..., SSAValue],
     ) -> None:
-        """A map over ``space`` into itself, of what is stored of a part, and of fragments by row."""
+        """A map over ``space`` into itself, of what a part has left, and of fragments by row."""
         rank = len(sizes_of(space))
         block = Block(arg_types=[element_of(v) for v in (space, *stored, *held)])
         inner = Emit()

@@ -55,10 +55,8 @@ def adding(grid: Grid, columns: int, parts: int, reduced: bool = False) -> Grid:
     return Grid((*batch, *ends), order=("row", 1))
 
 
-def in_order(
-    emit: Emit, steps: int, many: int, one: Callable[[Emit, SSAValue], None]
-) -> None:
-    """``one`` of each of so many steps, in their order, the loads of ``many`` on their way at once."""
+def in_order(emit: Emit, steps: int, many: int, one: Callable[[Emit, SSAValue], None]) -> None:
+    """``one`` of each of so many steps, in their order, with loads of ``many`` at once."""
     whole = steps // many * many
 
     def run(outer: Emit, first: SSAValue) -> None:
