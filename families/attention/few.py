@@ -33,7 +33,7 @@ BUSY = 4
 STEP_BYTES = 32 * 1024
 """Keys and values of a step, at most."""
 
-LADDER = (64, 16)
+LADDER = (64, 16, 4)
 """Parts where the number of tiles is open: the first of which a chip has no more CTAs than
 ``MOST_BUSY`` for each multiprocessor."""
 

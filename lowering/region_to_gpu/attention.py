@@ -8,10 +8,11 @@ softmax so far, and the weighted sum of values.  Rings, roles, the overlap of st
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
@@ -189,17 +190,36 @@ class AttentionBuilder:
     def some_keys(self, emit: Emit, placed: Placed, keys: Keys) -> None:
         """The queries, and for warpgroups the walk: both roles ask the condition once."""
         at, loader = placed.at, self.plan.loader.data
-        queries = self.attention.q
+        queries, first = self.attention.q, at.row
         if self.parts.shared is not None and isinstance(queries, HeadOperand):
-            # The heads of a query are no neighbours in memory that a copy could bring.
-            queries = queries_read(queries.name, queries.read, queries.feature)
+            beside = self.heads_beside(queries)
+            if beside is None:
+                # The rows are no neighbours in memory that a copy could bring.
+                queries = queries_read(queries.name, queries.read, queries.feature)
+            else:
+                number = self.attention.batch.index(self.parts.shared.axis)
+                queries, both = beside, [at.batch[number], at.row]
+                first = emit.apply(affine_dim(0) + affine_dim(1), both)
         if isinstance(queries, ComputedQueries):
             compute_queries(self.parts, queries, emit, at, self.q)
         else:
-            self.parts.copy(emit, queries, at, at.row, self.q, loader)
+            self.parts.copy(emit, queries, at, first, self.q, loader)
         if self.by_groups:
             self.walks(emit, at, keys)
             self.look(emit, placed)
+
+    def heads_beside(self, queries: HeadOperand) -> HeadOperand | None:
+        """The one query of each head as a tile along the heads; None where it is no such tile.
+
+        Rows behind those of the heads that share keys are of other heads, and no output has them.
+        """
+        attention, shared = self.attention, self.parts.shared
+        assert shared is not None
+        head = AffineExpr.dimension(attention.batch.index(shared.axis))
+        if attention.size(attention.m).constant() != 1 or head not in queries.axes:
+            return None
+        swapped = {head: shared.axis, attention.m: AffineExpr.constant(0)}
+        return replace(queries, axes=tuple(swapped.get(x, x) for x in queries.axes))
 
     def look(self, emit: Emit, placed: Placed) -> None:
         """Values of hidden keys leave no trace (S0.6)."""

@@ -193,7 +193,7 @@ def test_kernels_for_few_queries_compile_without_a_spill(
             "masks": [m.replace("M", "5") for m in more.get("masks", ())],
         },
     )
-    module = passed(program.text(), *TO_REGION, "plan-select", "region-to-gpu", arch=arch)
+    module = passed(program.text(), *TO_REGION, "plan-select", "region-to-gpu", arch=arch, few=True)
     variants = only(module, gpu.DispatchOp).variants()
     few = [op for op in find(module, KernelOp) if "_few" in op.sym_name.data]
     assert len(few) >= 3 and len(variants) >= 2
