@@ -89,8 +89,10 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
         if options.all
         else zip(options.sequences, options.keys, strict=True)
     )
-    for (b, n), group, d, m in product([*pairs], options.groups, options.features, options.queries):
-        yield Case(b, n, group, d, m)
+    rest = [*product(options.groups, options.features, options.queries)]
+    for b, n in pairs:
+        for group, d, m in rest:
+            yield Case(b, n, group, d, m)
 
 
 def peers(torch: Any, case: Case, sets: Sequence[Any]) -> list[Contestant]:

@@ -15,6 +15,9 @@ from polyc.dialects.plan.schedule import Schedule
 PATTERN = "attention"
 """The key of ``algo_choice``."""
 
+LOW_ROWS = 64
+"""Queries of the lowest tiles for any number of these."""
+
 SHARED_KEYS = "shared_keys"
 """The way in which rows of a tile are the queries of all heads that share keys."""
 
@@ -27,9 +30,16 @@ def is_attention(op: Schedule) -> bool:
     return op.pattern == PATTERN
 
 
-def shares_keys(op: Schedule) -> bool:
-    """Whether rows of its tiles are the queries of all heads that share keys."""
-    return is_attention(op) and op.algo_choice.data[PATTERN] == StringAttr(SHARED_KEYS)
+def of_few_queries(op: Schedule) -> bool:
+    """Whether it is for few queries and many keys.
+
+    Heads that share keys lie in one tile, CTAs share the keys of one, or tiles are lower than those
+    for any number of queries.
+    """
+    if not is_attention(op) or op.mma.data != "mma.sync":
+        return False
+    shares = op.algo_choice.data[PATTERN] == StringAttr(SHARED_KEYS)
+    return shares or op.integer("split_k") > 1 or op.tile_sizes[0] < LOW_ROWS
 
 
 def threads(op: Schedule) -> int:

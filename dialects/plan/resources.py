@@ -64,12 +64,12 @@ class ScheduleResources(Schedule):
         """Whether the model of time says if it is worth a kernel beside the others of its region:
         sums that go through memory, and tiles of attention that are made for few queries.
         """
-        return self.stores_sums or self.shares_keys
+        return self.stores_sums or self.of_few_queries
 
     @property
-    def shares_keys(self) -> bool:
-        """Whether a tile of attention has the queries of all heads that share keys."""
-        return plan_attention.shares_keys(self)
+    def of_few_queries(self) -> bool:
+        """Whether it is a schedule of attention for few queries and many keys."""
+        return plan_attention.of_few_queries(self)
 
     @property
     def kernel_names(self) -> list[str]:

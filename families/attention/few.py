@@ -79,10 +79,12 @@ def few_queries(attention: StreamingAttention, arch: str) -> Iterator[Few]:
         "stages": min(4, max(2, 2 * STEP_BYTES // (2 * features * keys))),
         "tile": [high, keys],
         "warp_tile": [WARP_ROWS],
-        "algo_choice": {PATTERN: SHARED_KEYS},
+        "algo_choice": {PATTERN: "streaming_softmax" if heads == 1 else SHARED_KEYS},
     }
     tiles = _tiles(attention, heads) * rows.ceildiv(high)
     for parts, more in _parts(tiles, attention.size(attention.n), keys, arch):
+        if parts == heads == 1 and high == TILE_ROWS:
+            return  # Such tiles are there for any number of queries.
         name = f"few_parts{parts}" if parts > 1 else "few"
         yield Few(name, {**fields, "split_k": parts}, (*facts, *more))
 

@@ -388,6 +388,12 @@ def check(attention: StreamingAttention, plan: ScheduleOp) -> None:
             "by which sums that are not finite are computed again without the keys that the mask "
             "hides; take fewer keys at a step, or fewer stages",
         )
+    if record_of(plan.algo_choice)[PATTERN] == SHARED_KEYS and attention.shared is None:
+        raise bad_plan(
+            plan,
+            "takes heads that share keys together, and each head of the region has its own; choose "
+            "streaming_softmax",
+        )
     if attention.hides and plan.stores_sums and plan.tile_sizes[1] % keys_again(attention):
         raise bad_plan(
             plan,

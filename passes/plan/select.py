@@ -97,7 +97,7 @@ class SelectPlan(RewritePattern):
         Those of attention for few queries are not meant where other variants take more.
         """
         names = [s.variant.data for s in schedules]
-        first = next((s for s in schedules if not s.shares_keys), schedules[0])
+        first = next((s for s in schedules if not s.of_few_queries), schedules[0])
         i = names.index(name_of(given, "variant", first.variant.data, names))
         if taken.setdefault(i, given) is not given:
             raise PolycError(

@@ -109,7 +109,7 @@ def passed(
         build(name, arch).apply(make_context(), made)
         if name == "plan-select" and not few:
             for plan in find(made, ScheduleOp):
-                if plan.shares_keys and len(find(made, ScheduleOp)) > 1:
+                if plan.of_few_queries and len(find(made, ScheduleOp)) > 1:
                     plan.detach()
     return made
 

@@ -80,7 +80,7 @@ def _sizes(kernel: KernelOp, plan: ScheduleOp) -> Iterator[Mapping[str, int]]:
     """Sizes that a region's assumptions and a schedule's conditions allow."""
     names = kernel.symbol_names
     facts = (*kernel.assumptions.data, *plan.when.data)
-    tried = FEW if plan.shares_keys else SIZES
+    tried = FEW if plan.of_few_queries else SIZES
     for values in islice(product(tried, repeat=len(names)), TRIED):
         sizes = dict(zip(names, values, strict=True))
         if all(fact.holds(sizes) for fact in facts):

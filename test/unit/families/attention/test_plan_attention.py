@@ -34,7 +34,7 @@ FULL, CAUSAL = Attention(*H64, []), Attention(*H64, [], " causal")
 def planned(program: Attention, arch: str = "sm_80") -> list[ScheduleOp]:
     """The schedules for any number of queries."""
     found = ATTENTION.schedules(program.kernel(), arch)
-    return [plan for plan in found if not plan.shares_keys]
+    return [plan for plan in found if not plan.of_few_queries]
 
 
 def fields(program: Attention, **other: Value) -> dict[str, Value]:
@@ -61,7 +61,7 @@ def test_tensors_that_start_anywhere_have_a_variant_of_their_own() -> None:
     text = printed(FULL.region()).replace("align 16", "align 2")
     module = run(text)
     build("plan-select", "sm_80").apply(make_context(), module)
-    found = [p for p in find(module, ScheduleOp) if not p.shares_keys]
+    found = [p for p in find(module, ScheduleOp) if not p.of_few_queries]
     assert [(p.variant.data, p.loader.data) for p in found] == [
         ("cp_async", "cp_async"),
         ("scalar", "register"),
@@ -228,7 +228,7 @@ def with_plan(program: Attention, given: dict[str, Any], folder: Path, arch: str
     path.write_text(json.dumps(given))
     module = program.region()
     build("plan-select", arch, str(path)).apply(make_context(), module)
-    return next(plan for plan in find(module, ScheduleOp) if not plan.shares_keys)
+    return next(plan for plan in find(module, ScheduleOp) if not plan.of_few_queries)
 
 
 def test_the_users_tiles_are_taken(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ CASES: dict[str, tuple[Attention, str, dict[str, Any], Mapping[str, int]]] = {
         plan(16, 32, 64, 3),
         ONE,
     ),
-    "more parts than steps": (attention(4, 4, "1", "64"), "sm_80", plan(16, 32, 64, 9), ONE),
+    "more parts than steps": (attention(4, 2, "1", "64"), "sm_80", plan(16, 32, 64, 9), ONE),
     "no key": (
         attention(4, 2, "1", "64", **{"lse": True}),
         "sm_80",
@@ -234,3 +234,9 @@ def test_what_is_not_built_is_refused(
     with pytest.raises(PolycError) as caught:
         planned(program, arch, tmp_path, given)
     assert message in caught.value.message
+
+
+def test_heads_with_keys_of_their_own_are_not_taken_together(tmp_path: Path) -> None:
+    with pytest.raises(PolycError) as caught:
+        planned(attention(4, 4, "M", "64"), "sm_80", tmp_path, plan(16, 32, 64, 2))
+    assert "each head of the region has its own; choose streaming_softmax" in caught.value.message
