@@ -37,6 +37,7 @@ from polyc.families.attention.queries import (
     rounded,
     scores_among,
 )
+from polyc.families.attention.shared import SharedKeys, shared_keys
 from polyc.families.attention.softmax import (
     Kept,
     Masks,
@@ -177,6 +178,13 @@ class StreamingAttention:
     """What multiplies the weights, or chooses among them, before they are rounded."""
     finite_only: tuple[str, ...]
     """What a kernel does otherwise where a value is not finite, as sentences (S6.5)."""
+
+    @property
+    def shared(self) -> SharedKeys | None:
+        """Heads that have the same keys and values; None where each has its own."""
+        sides = (self.k, self.v)
+        places = [axis for side in sides for axis in side.axes if isinstance(axis, AffineExpr)]
+        return shared_keys(self.batch, self.size, [*places, *(side.offset for side in sides)])
 
     @property
     def tile_features(self) -> tuple[int, int]:

@@ -8,10 +8,11 @@ softmax so far, and the weighted sum of values.  Rings, roles, the overlap of st
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
@@ -23,7 +24,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN, TWO_PASSES
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp
-from polyc.families.attention.queries import ComputedQueries
+from polyc.families.attention.queries import ComputedQueries, queries_read
 from polyc.families.attention.recognise import HeadOperand, StreamingAttention
 from polyc.families.attention.schedules import gates_asked
 from polyc.lowering.region_to_gpu.attention_again import Again
@@ -35,6 +36,7 @@ from polyc.lowering.region_to_gpu.attention_parts import (
     Rows,
 )
 from polyc.lowering.region_to_gpu.attention_queries import compute_queries
+from polyc.lowering.region_to_gpu.attention_split import Joined, PartsStored
 from polyc.lowering.region_to_gpu.attention_tiles import Placed, Tiles
 from polyc.lowering.region_to_gpu.frame import Frame, Space, alignments
 from polyc.rewriting.driver import located
@@ -57,15 +59,23 @@ class AttentionLowering:
     def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
         grid = Tiles(self.attention, plan).grid
         align = alignments(self.kernel, plan)
-        return [LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))]
+        first = LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))
+        if not plan.stores_sums:
+            return [first]
+        rows = Joined(self.attention, plan).grid
+        return [first, LaunchOp(plan.kernel_names[1], plan.when, align, rows)]
 
     def spaces(self, plan: ScheduleOp) -> list[Space]:
-        return []
+        kinds = PartsStored.kinds(self.attention, plan) if plan.stores_sums else []
+        return [Space(f"{plan.kernel_name}_sums", kind) for kind in kinds]
 
     def build(
         self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
     ) -> list[gpu.KernelOp]:
-        return [AttentionBuilder(self.attention, plan).build(bindings)]
+        found = [AttentionBuilder(self.attention, plan, spaces).build(bindings)]
+        if plan.stores_sums:
+            found.append(Joined(self.attention, plan).build(bindings, spaces))
+        return found
 
 
 LOWERING = AttentionLowering
@@ -86,12 +96,17 @@ class AttentionBuilder:
 
     attention: StreamingAttention
     plan: ScheduleOp
+    spaces: Sequence[BindAttr] = ()
+    """Where CTAs that share the keys of a tile leave what they found."""
 
     def __post_init__(self) -> None:
         self.frame = Frame(self.attention.kernel)
         self.emit = self.frame.emit
         self.parts = Parts(self.attention, self.plan, self.frame)
         self.tiles = Tiles(self.attention, self.plan)
+        self.stored: PartsStored | None = None
+        if self.spaces:
+            self.stored = PartsStored.of(self.parts, self.plan, self.spaces)
         self.by_groups = self.plan.mma.data == "wgmma"
         way = record_of(self.plan.algo_choice)[PATTERN]
         self.passes = 2 if way == TWO_PASSES else 1
@@ -161,18 +176,44 @@ class AttentionBuilder:
             self.walks(emit, placed.at, keys)
             self.look(emit, placed)
         at = placed.at
-        End(parts, at, rows, self.sums, self.out).write(emit)
+        if self.stored is not None:
+            self.stored.store(emit, at, rows.maximum, self.sums, self.out)
+        else:
+            End(parts, at, rows, self.sums, self.out).write(emit)
 
     def some_keys(self, emit: Emit, placed: Placed, keys: Keys) -> None:
         """The queries, and for warpgroups the walk: both roles ask the condition once."""
         at, loader = placed.at, self.plan.loader.data
-        if isinstance(self.attention.q, ComputedQueries):
-            compute_queries(self.parts, self.attention.q, emit, at, self.q)
+        queries, first = self.attention.q, at.row
+        if self.parts.shared is not None and isinstance(queries, HeadOperand):
+            beside = self.heads_beside(queries)
+            if beside is None:
+                # The rows are no neighbours in memory that a copy could bring.
+                queries = queries_read(queries.name, queries.read, queries.feature)
+            else:
+                number = self.attention.batch.index(self.parts.shared.axis)
+                queries, both = beside, [at.batch[number], at.row]
+                first = emit.apply(affine_dim(0) + affine_dim(1), both)
+        if isinstance(queries, ComputedQueries):
+            compute_queries(self.parts, queries, emit, at, self.q)
         else:
-            self.parts.copy(emit, self.attention.q, at, at.row, self.q, loader)
+            self.parts.copy(emit, queries, at, first, self.q, loader)
         if self.by_groups:
             self.walks(emit, at, keys)
             self.look(emit, placed)
+
+    def heads_beside(self, queries: HeadOperand) -> HeadOperand | None:
+        """The one query of each head as a tile along the heads; None where it is no such tile.
+
+        Rows behind those of the heads that share keys are of other heads, and no output has them.
+        """
+        attention, shared = self.attention, self.parts.shared
+        assert shared is not None
+        head = AffineExpr.dimension(attention.batch.index(shared.axis))
+        if attention.size(attention.m).constant() != 1 or head not in queries.axes:
+            return None
+        swapped = {head: shared.axis, attention.m: AffineExpr.constant(0)}
+        return replace(queries, axes=tuple(swapped.get(x, x) for x in queries.axes))
 
     def look(self, emit: Emit, placed: Placed) -> None:
         """Values of hidden keys leave no trace (S0.6)."""

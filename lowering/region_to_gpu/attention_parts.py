@@ -33,18 +33,20 @@ from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
 from polyc.affine.expressions import canonical_expr
 from polyc.dialects import region
-from polyc.dialects.common.dim import Assumption
+from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.scalars import APPROXIMATE
 from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.attention import PATTERN, SHARED_KEYS
+from polyc.dialects.plan.fields import record_of
 from polyc.families.attention.recognise import HeadOperand, StreamingAttention
 from polyc.families.attention.schedules import is_tight
 from polyc.families.facts import holds_always
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Making, Point, element_of
 from polyc.rewriting.driver import located
-from polyc.rewriting.emit import Emit, affine_dim
+from polyc.rewriting.emit import Emit, affine_dim, ceil_div
 from polyc.rewriting.region.views import behind_views, constant_of
 
 WARPGROUP = 128
@@ -55,10 +57,14 @@ BY_ROW = AffineMap.from_callable(lambda i, j: (i,))
 
 @dataclass(frozen=True)
 class QueryTile:
-    """A tile of queries: its attention among the batch, and its first query."""
+    """A tile of queries: its attention among the batch, and its first row."""
 
     batch: Sequence[SSAValue]
+    """Its point of each axis; of heads that share keys, the first one."""
     row: SSAValue
+    """Its first row: a query, or one of the heads of a query where these share keys."""
+    part: SSAValue | None = None
+    """Which part of its keys is walked over, where CTAs share them."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +95,19 @@ class Parts:
     def __init__(self, attention: StreamingAttention, plan: ScheduleOp, frame: Frame) -> None:
         self.attention = attention
         self.queries, self.keys, _ = plan.tile_sizes
+        self.step = self.keys
+        """Keys of a step of the walk, of which parts have whole ones."""
+        self.splits = plan.integer("split_k")
+        """CTAs that share the keys of a tile."""
+        packs = record_of(plan.algo_choice)[PATTERN] == SHARED_KEYS
+        self.shared = attention.shared if packs else None
         self.threads = plan.threads() - (WARPGROUP if plan.mma.data == "wgmma" else 0)
         """Those that compute."""
         self.frame = frame
-        self.by_point = plan.mma.data == "wgmma"
+        self.by_point = plan.mma.data == "wgmma" or self.shared is not None
         """Whether a mask asks of each score where it is, rather than for its row's bounds: these
-        are registers that the consumers of wgmma do not have."""
+        are registers that the consumers of wgmma do not have, and rows of heads that share keys
+        have no bounds that go from row to row by one step."""
         outer = frame.emit
         score = attention.score
         self.scaled_products = score.scale is not None
@@ -112,6 +125,17 @@ class Parts:
         self.none = self.number(outer, -math.inf, "none")
         self.zero = self.number(outer, 0.0, "zero")
 
+    @property
+    def heads(self) -> int:
+        """Rows that a query has in a tile: its heads that share keys, or one."""
+        return 1 if self.shared is None else self.shared.heads
+
+    @property
+    def reach(self) -> int:
+        """Queries that a tile has rows of, at most."""
+        heads, rows = self.heads, self.queries
+        return rows // heads if rows % heads == 0 else (rows + heads - 2) // heads + 1
+
     def by(self, keys: int) -> Parts:
         """The same parts for steps of so many keys."""
         other = copy(self)
@@ -124,35 +148,76 @@ class Parts:
 
     # Where
 
+    def groups(self, label: str) -> Dim:
+        """How many tiles stand beside each other along an axis of the batch."""
+        size = self.attention.size(label)
+        return size.floordiv(self.heads) if self._packs(label) else size
+
+    def _packs(self, label: str) -> bool:
+        return self.shared is not None and self.shared.axis == label
+
     def batch(self, emit: Emit, number: SSAValue) -> list[SSAValue]:
         """The coordinates of the ``number``-th point of the batch, the last axis fastest."""
         labels = self.attention.batch
         found: list[SSAValue] = []
         for label in reversed(labels[1:]):
-            size = self.frame.size(self.attention.size(label))
+            size = self.frame.size(self.groups(label))
             found.insert(0, emit.value(arith.RemUIOp(number, size), label))
             number = emit.value(arith.DivUIOp(number, size))
         if labels:
             number.name_hint = labels[0]
             found.insert(0, number)
+        for i, label in enumerate(labels):
+            if self._packs(label):
+                first = affine_dim(0) * self.heads
+                found[i] = emit.apply(first, [found[i]], hint=f"{label}0")
         return found
+
+    def places(self, within: AffineExpr = ROW) -> dict[str, AffineExpr]:
+        """Where the axes of the batch and the queries are in a map, in row ``within`` of a tile.
+
+        Its origins begin with the tile's coordinates of the batch, and its first row.
+        """
+        labels = self.attention.batch
+        places = {label: AffineExpr.symbol(i) for i, label in enumerate(labels)}
+        row = within + AffineExpr.symbol(len(labels))
+        if self.shared is not None:
+            places[self.shared.axis] = places[self.shared.axis] + row % self.heads
+            row = row // self.heads
+        places[self.attention.m] = row
+        return places
+
+    def first_query(self, emit: Emit, at: QueryTile) -> SSAValue:
+        """The first query that a tile has a row of."""
+        return emit.apply(affine_dim(0) // self.heads, [at.row], hint=f"{self.attention.m}0")
 
     def visible_keys(self, emit: Emit, at: QueryTile) -> Keys:
         """The keys that a kernel walks over for a tile of queries."""
         visible = self.attention.score.visible
+        query = at.row if visible.everywhere else self.first_query(emit, at)
         end = self.size_n
-        for expr in visible.end_keys(self.queries):
-            end = emit.value(arith.MinSIOp(end, emit.apply(expr, [at.row], self.symbols)))
+        for expr in visible.end_keys(self.reach):
+            end = emit.value(arith.MinSIOp(end, emit.apply(expr, [query], self.symbols)))
         first = self.zero_index
-        for expr in visible.first_keys(self.queries):
-            first = emit.value(arith.MaxSIOp(first, emit.apply(expr, [at.row], self.symbols)))
+        for expr in visible.first_keys(self.reach):
+            first = emit.value(arith.MaxSIOp(first, emit.apply(expr, [query], self.symbols)))
         if first is not self.zero_index:
-            whole = (affine_dim(0) // self.keys) * self.keys
+            keys = self.keys if at.part is None else self.step
+            whole = (affine_dim(0) // keys) * keys
             first = emit.apply(whole, [first], hint=f"{self.attention.n}_first")
             end = emit.value(arith.SubiOp(end, first))
         if end is not self.size_n:
             end.name_hint = f"{self.attention.n}_count"
-        return Keys(first, end)
+        return Keys(first, end) if at.part is None else self._part(emit, first, end, at.part)
+
+    def _part(self, emit: Emit, first: SSAValue, count: SSAValue, part: SSAValue) -> Keys:
+        """One CTA's part of so many keys: as many steps as the others', or those that are left."""
+        most = emit.apply(ceil_div(affine_dim(0), self.step * self.splits) * self.step, [count])
+        before = emit.value(arith.MuliOp(part, most), "before")
+        left = emit.value(arith.SubiOp(count, before))
+        own = emit.value(arith.MinSIOp(left, most), f"{self.attention.n}_part")
+        first = before if first is self.zero_index else emit.value(arith.AddiOp(first, before))
+        return Keys(first, own)
 
     def key(self, emit: Emit, keys: Keys, position: SSAValue) -> SSAValue:
         """The first key of a tile, at a position of the walk."""
@@ -208,10 +273,8 @@ class Parts:
     def point(self, block: Block, at: QueryTile, key: SSAValue) -> Point:
         """An element of a tile of scores."""
         attention = self.attention
-        count = len(at.batch)
-        axes = {label: AffineExpr.symbol(i) for i, label in enumerate(attention.batch)}
-        axes[attention.m] = ROW + AffineExpr.symbol(count)
-        axes[attention.n] = COLUMN + AffineExpr.symbol(count + 1)
+        axes = self.places()
+        axes[attention.n] = COLUMN + AffineExpr.symbol(len(at.batch) + 1)
         known: dict[SSAValue, SSAValue] = {attention.scores.result: block.args[0]}
         origin = [*at.batch, at.row, key]
         fused = attention.scores.result if self.fuses else None
@@ -267,14 +330,15 @@ class Parts:
         self, emit: Emit, at: QueryTile, key: SSAValue, left: SSAValue | None
     ) -> SSAValue | None:
         """Whether a tile has a key that is none or that a query does not see; None: not known."""
-        slack = self.attention.score.visible.slack(self.queries, self.keys)
+        slack = self.attention.score.visible.slack(self.reach, self.keys)
         if slack is None:
             return None
+        query = self.first_query(emit, at) if slack else at.row
         cut: SSAValue | None = None
         if left is not None:
             cut = emit.compare("slt", left, emit.index(self.keys))
         for expr in slack:
-            value = emit.apply(expr, [at.row, key], self.symbols)
+            value = emit.apply(expr, [query, key], self.symbols)
             hidden = emit.compare("slt", value, self.zero_index)
             cut = hidden if cut is None else emit.value(arith.OrIOp(cut, hidden))
         if cut is not None:
@@ -386,7 +450,7 @@ class Parts:
 
         def body(inner: Emit, new: SSAValue, old: SSAValue) -> list[SSAValue]:
             base = self._base(inner, new)
-            return [base, self._power(inner, old, base), new]
+            return [base, self.power(inner, old, base), new]
 
         self.map(emit, rows.maximum, [rows.before], [rows.base, rows.alpha, rows.before], body)
 
@@ -410,11 +474,11 @@ class Parts:
         """Scores become weights, in their place."""
 
         def body(inner: Emit, score: SSAValue, base: SSAValue) -> list[SSAValue]:
-            return [self._power(inner, score, base)]
+            return [self.power(inner, score, base)]
 
         self.map(emit, scores, [rows.base], [scores], body)
 
-    def _power(self, emit: Emit, score: SSAValue, base: SSAValue) -> SSAValue:
+    def power(self, emit: Emit, score: SSAValue, base: SSAValue) -> SSAValue:
         """What a score weighs."""
         unit = self.number(emit, self.unit)
         if self.scaled_products:

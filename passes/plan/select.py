@@ -92,9 +92,13 @@ class SelectPlan(RewritePattern):
         family: Family[Any],
         taken: dict[int, GivenPlan],
     ) -> None:
-        """Put the user's fields over the variant that they name, or over the first."""
+        """Put the user's fields over the variant that they name, or over the first.
+
+        Those of attention for few queries are not meant where other variants take more.
+        """
         names = [s.variant.data for s in schedules]
-        i = names.index(name_of(given, "variant", names[0], names))
+        first = next((s for s in schedules if not s.of_few_queries), schedules[0])
+        i = names.index(name_of(given, "variant", first.variant.data, names))
         if taken.setdefault(i, given) is not given:
             raise PolycError(
                 "BadPlan",

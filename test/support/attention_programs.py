@@ -14,11 +14,12 @@ from xdsl.dialects.builtin import ModuleOp, i1
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback.functions import round_to
-from polyc.test.support.gpu_text import only, parsed, printed
+from polyc.test.support.gpu_text import find, only, parsed, printed
 from polyc.tools.registry import make_context
 
 Array = NDArray[Any]
@@ -100,11 +101,18 @@ class Attention:
         return found
 
 
-def passed(module: str | ModuleOp, *passes: str, arch: str = "sm_80") -> ModuleOp:
-    """The module after passes of the pipeline."""
+def passed(
+    module: str | ModuleOp, *passes: str, arch: str = "sm_80", few: bool = False
+) -> ModuleOp:
+    """The module after passes of the pipeline; ``few`` leaves the schedules for few queries there,
+    which are more kernels than most tests are about."""
     made = parsed(module) if isinstance(module, str) else module
     for name in passes:
         build(name, arch).apply(make_context(), made)
+        if name == "plan-select" and not few:
+            for plan in find(made, ScheduleOp):
+                if plan.of_few_queries and len(find(made, ScheduleOp)) > 1:
+                    plan.detach()
     return made
 
 

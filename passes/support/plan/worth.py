@@ -17,6 +17,9 @@ from polyc.families.facts import pointers_promised
 SIZES = (64, 1024, 16, 256, 4096, 16384, 65536)
 """What symbols are taken as, one after another, where conditions allow."""
 
+FEW = (1, 4096, 16, 1024, 64, 16384, 256)
+"""The same for tiles of few queries: a token or two, and caches of any length."""
+
 TRIED = 500
 """Choices of sizes that are tried for a schedule's conditions."""
 
@@ -33,10 +36,10 @@ def worth(kernel: KernelOp, plans: Sequence[ScheduleOp]) -> list[ScheduleOp]:
     Of known sizes at most one of them stays, the fastest; of open ones those that are faster at
     all sizes that the model is asked about.
     """
-    parted = [plan for plan in plans if plan.stores_sums]
-    if not parted:
+    parted = [plan for plan in plans if plan.weighed]
+    others = [plan for plan in plans if not plan.weighed]
+    if not parted or not others:
         return list(plans)
-    others = [plan for plan in plans if not plan.stores_sums]
     kept: list[ScheduleOp] = []
     shares: dict[ScheduleOp, float] = {}
     for plan in parted:
@@ -77,7 +80,8 @@ def _sizes(kernel: KernelOp, plan: ScheduleOp) -> Iterator[Mapping[str, int]]:
     """Sizes that a region's assumptions and a schedule's conditions allow."""
     names = kernel.symbol_names
     facts = (*kernel.assumptions.data, *plan.when.data)
-    for values in islice(product(SIZES, repeat=len(names)), TRIED):
+    tried = FEW if plan.of_few_queries else SIZES
+    for values in islice(product(tried, repeat=len(names)), TRIED):
         sizes = dict(zip(names, values, strict=True))
         if all(fact.holds(sizes) for fact in facts):
             yield sizes
