@@ -1,4 +1,4 @@
-"""Reductions of few results and many points: any number of blocks has the points of a tile (S8, S9).
+"""Reductions of few results and many points: any number of blocks has a tile (S8, S9).
 
 Where results are few, as of columns, of a channel of all images or of a whole tensor, their tiles
 leave a chip idle.  Blocks then share the points of a tile's reductions and store what they have of
@@ -55,8 +55,8 @@ BLOCKS = 4
 """Blocks that each multiprocessor has, where sizes are known."""
 
 OPEN = ((512, 1, 8, 1), (64, 9, 66, 1), (8, 34, 264, 4))
-"""Parts of a tile where sizes are open, the fewest and the most tiles that have so many, and the steps
-of each part at least."""
+"""Parts of a tile where sizes are open, the fewest and the most tiles that have so many, and the
+steps of each part at least."""
 
 CLUSTERS = 33
 """Tiles of columns that clusters suffice for."""
@@ -135,8 +135,8 @@ def find_shared(loops: Loops) -> Shared | None:
 
 @dataclass(frozen=True)
 class Way:
-    """Tiles of ``rows`` by ``columns``, read by vectors of ``vector``, whose points ``parts`` blocks
-    have, under ``facts``."""
+    """Tiles of ``rows`` by ``columns``, read by vectors of ``vector``, whose points ``parts``
+    blocks have, under ``facts``."""
 
     rows: int
     columns: int

@@ -13,8 +13,8 @@ from xdsl.ir import SSAValue
 
 from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.gpu import module as gpu
 from polyc.dialects.frontend import GraphOp
+from polyc.dialects.gpu import module as gpu
 from polyc.dialects.plan import ScheduleOp
 from polyc.families.loops.recognise import Space
 from polyc.lowering.gpu_to_cuda import cuda_source
