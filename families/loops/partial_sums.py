@@ -242,6 +242,6 @@ def _parted(shared: Shared, arch: str, way: Way) -> Iterator[Way]:
         if clustered and least < CLUSTERS < most:
             least = CLUSTERS + 1
         few = Assumption(Dim.const(most) - tiles, ">=")
-        many = Assumption(tiles - least, ">=")
+        many = [Assumption(tiles - least, ">=")] if least > 1 else []
         deep = Assumption(points - parts * step * long, ">=")
-        yield Way(way.rows, way.columns, way.vector, parts, [*way.facts, many, few, deep])
+        yield Way(way.rows, way.columns, way.vector, parts, [*way.facts, *many, few, deep])

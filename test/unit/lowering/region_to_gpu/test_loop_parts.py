@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
 from xdsl.ir import SSAValue
 
 from polyc.dialects import frontend
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import module as gpu
@@ -174,3 +175,64 @@ def test_threads_that_combine_read_neighbours() -> None:
     assert row.tile == (8, 64) and list(row.kind.dims) == [n, Dim.const(64)]
     assert Part(column.space, 512).tile == (64, 32)
     assert Part(Space((0,), (), None, None, (one, one), frozenset()), 3).tile == (1, 32)
+
+
+COLUMNS = Program([(("R", "C"), f16)], lambda g: [g.reduce("sum", g.ins[0], 0)], ())
+
+
+def stored(program: Program, arch: str = "sm_90a") -> list[ScheduleOp]:
+    """The schedules of a program that store parts."""
+    module = program.regions()
+    for name in ("region-merge-axes", "plan-select"):
+        run_pass(make_context(), build(name, arch), module)
+    return [plan for plan in find(module, ScheduleOp) if plan.stores_sums]
+
+
+def test_few_results_of_many_points_are_shared() -> None:
+    """As many tiles as leave a chip idle, and a step of a tile for each part."""
+    first = stored(COLUMNS)[0]
+    facts = [str(fact) for fact in first.when.data]
+    assert first.variant.data == "vector_parts512"
+    assert facts == ["C mod 8 == 0", "-((C + 63) floordiv 64) >= -8", "R >= 65536"]
+    whole = Program([((4096, 4096), f16)], lambda g: [g.reduce("max", g.ins[0], 0, 1)], ())
+    (only_one,) = stored(whole)
+    assert only_one.tile_sizes[:2] == (1, 8192) and not only_one.when.data
+    assert only_one.integer("split_k") == 512
+
+
+def _nested(g: Graph) -> list[SSAValue]:
+    most = g.add(frontend.ReduceOp("max", g.ins[0], [0], keepdims=True))
+    return [g.reduce("sum", g.fn("exp", g.fn("sub", g.ins[0], most)), 0)]
+
+
+NOT_SHARED: Mapping[str, Program] = {
+    "one reduction of another": Program([(("R", "C"), f16)], _nested, ()),
+    "an output along what is reduced": Program(
+        [(("R", "C"), f16)], lambda g: [g.add(frontend.SoftmaxOp(g.ins[0], [0]))], ()
+    ),
+    "nothing reduced": Program([(("R", "C"), f16)], lambda g: [g.fn("neg", g.ins[0])], ()),
+    "few points": Program([((64, 64), f16)], lambda g: [g.reduce("sum", g.ins[0], 0)], ()),
+}
+
+
+@pytest.mark.parametrize("name", NOT_SHARED)
+def test_other_reductions_are_left_whole(name: str) -> None:
+    assert not stored(NOT_SHARED[name])
+
+
+@pytest.mark.parametrize(
+    ("program", "fields", "reason"),
+    [
+        (NOT_SHARED["one reduction of another"], {"split_k": 4}, "does not have alike"),
+        (COLUMNS, {"split_k": 1}, "are whole; use split_k above 1"),
+        (COLUMNS, {"split_k": 2000}, "into 2000 parts; use 1024 or less"),
+        (COLUMNS, {"split_k": 4, "persistent": True}, "a persistent kernel does not have"),
+        (COLUMNS, {"split_k": 4, "tile": [1, 32, 1], "warp_tile": [1, 32]}, "has one of the rows"),
+    ],
+)
+def test_a_plan_of_parts_that_there_are_not_is_refused(
+    program: Program, fields: Mapping[str, object], reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(PolycError) as caught:
+        built(Case(program, {**fields, **PARTS}), tmp_path)
+    assert reason in caught.value.message
