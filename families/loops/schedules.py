@@ -18,7 +18,7 @@ from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.plan.checks import shape_text
-from polyc.dialects.plan.fields import Record, Value
+from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.dialects.region import (
     BinaryOp,
     BroadcastInDimOp,
@@ -328,7 +328,7 @@ def _check_parts(loops: Loops, plan: ScheduleOp) -> None:
 def _check_structure(loops: Loops, plan: ScheduleOp) -> None:
     """Refuse what loops do not have; PolycError ``UnsupportedPlan``."""
     rows, columns, _ = plan.tile_sizes
-    if plan.algo_choice.data["loops"].data == "partial_sums":
+    if "partial_sums" in record_of(plan.algo_choice).values():
         _check_parts(loops, plan)
     elif plan.integer("split_k") > 1:
         if split_size(loops.expanded, (rows, columns)) is None:
