@@ -53,10 +53,10 @@ class ScheduleResources(Schedule):
     @property
     def stores_sums(self) -> bool:
         """Whether the sums of a tile's parts go through memory, where a second kernel adds them:
-        those of a product that says so, of a convolution, and of attention.
+        those of a product or of loops that says so, of a convolution, and of attention.
         """
         parts, pattern = self.integer("split_k"), self.pattern
-        summed = record_of(self.algo_choice).get("matmul") == "partial_sums"
+        summed = "partial_sums" in record_of(self.algo_choice).values()
         return parts > 1 and (summed or pattern in ("conv", plan_attention.PATTERN))
 
     @property
