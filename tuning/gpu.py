@@ -182,7 +182,7 @@ class Launches:
         bound = [
             bench.bound(program, i, o) for i, o in zip(bench.copies, bench.outputs, strict=True)
         ]
-        self._held = bound, program
+        self._held = bench, bound, program  # a launch alone keeps no tensor
         self._count = -(-LAUNCHES // len(bound)) * len(bound)
         stream = bench.stream
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Callable, Iterator
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -114,6 +116,16 @@ def test_a_launch_is_timed_over_copies_and_one_that_does_not_end_is_told(
     monkeypatch.setattr(graphs.Stream.wait, "__defaults__", (0.0,))
     with pytest.raises(PolycError, match="KernelHangs"):
         timed.seconds()
+
+
+def test_what_is_timed_keeps_its_tensors(running: RunningCuda, made: Parts) -> None:
+    program, expected, (inputs, outputs) = made
+    bench = Bench([expected[0].inputs], inputs, outputs, SIZES)
+    buffer, timed = ref(bench.copies[0][0].buffer), bench.timed(program)
+    del bench
+    gc.collect()
+    assert buffer() is not None
+    assert timed.seconds() > 0
 
 
 def test_tensors_that_do_not_fit_are_refused(running: RunningCuda, made: Parts) -> None:
