@@ -434,11 +434,19 @@ class _AffineText:
                     return f"{wrap(lhs, _ADD)} + {wrap(rhs, _ADD)}", _ADD
         if kind is AffineBinaryOpKind.Mul:
             if constant == -1:
-                return f"-{wrap(lhs, _ATOM)}", _MUL
+                match lhs:
+                    case AffineBinaryOpExpr(
+                        AffineBinaryOpKind.FloorDiv,
+                        AffineBinaryOpExpr(AffineBinaryOpKind.Mul, e, AffineConstantExpr(-1)),
+                        AffineConstantExpr(value),
+                    ) if _is_power(value):
+                        return self.rounded_up(e, value)
+                    case _:
+                        return f"-{wrap(lhs, _ATOM)}", _MUL
             return f"{wrap(lhs, _MUL)} * {wrap(rhs, _ATOM)}", _MUL
         if constant == 1 and kind is not AffineBinaryOpKind.Mod:
             return self.show(lhs)
-        power = constant is not None and constant > 0 and constant & (constant - 1) == 0
+        power = constant is not None and _is_power(constant)
         shift = constant.bit_length() - 1 if constant is not None else 0
         if kind is AffineBinaryOpKind.Mod:
             if constant == 1:
@@ -451,8 +459,21 @@ class _AffineText:
                 return f"{wrap(lhs, _ATOM)} >> {shift}", _SHIFT
             return self.w.call("floor_div", self.show(lhs)[0], self.show(rhs)[0]), _ATOM
         if power:
-            return f"-(-{wrap(lhs, _ATOM)} >> {shift})", _MUL
+            return self.rounded_up(lhs, cast(int, constant))
         return self.w.call("ceil_div", self.show(lhs)[0], self.show(rhs)[0]), _ATOM
+
+    def rounded_up(self, e: AffineExpr, power: int) -> tuple[str, int]:
+        """``e ceildiv power``, for a power of two.
+
+        Not as ``-(-e >> n)``: where that bounds two loops, ptxas 13.0 and 13.5 leave its second
+        value out of the code before the second loop, which then ends after one turn.
+        """
+        return f"({self.wrap(e, _ADD)} - 1 >> {power.bit_length() - 1}) + 1", _ADD
+
+
+def _is_power(value: int) -> bool:
+    """Whether it is a power of two."""
+    return value > 0 and value & (value - 1) == 0
 
 
 @prints(affine.ApplyOp, "index")
