@@ -436,11 +436,9 @@ class _AffineText:
             if constant == -1:
                 match lhs:
                     case AffineBinaryOpExpr(
-                        AffineBinaryOpKind.FloorDiv,
-                        AffineBinaryOpExpr(AffineBinaryOpKind.Mul, e, AffineConstantExpr(-1)),
-                        AffineConstantExpr(value),
+                        AffineBinaryOpKind.FloorDiv, e, AffineConstantExpr(value)
                     ) if _is_power(value):
-                        return self.rounded_up(e, value)
+                        return self.rounded_up(_negated(e), value)
                     case _:
                         return f"-{wrap(lhs, _ATOM)}", _MUL
             return f"{wrap(lhs, _MUL)} * {wrap(rhs, _ATOM)}", _MUL
@@ -469,6 +467,31 @@ class _AffineText:
         value out of the code before the second loop, which then ends after one turn.
         """
         return f"({self.wrap(e, _ADD)} - 1 >> {power.bit_length() - 1}) + 1", _ADD
+
+
+def _negated(e: AffineExpr) -> AffineExpr:
+    """``-e``, its sums with what is added in front of what is subtracted."""
+    match e:
+        case AffineConstantExpr(value):
+            return AffineExpr.constant(-value)
+        case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, lhs, AffineConstantExpr(value)):
+            return lhs if value == -1 else lhs * -value
+        case AffineBinaryOpExpr(AffineBinaryOpKind.Add, lhs, rhs):
+            first, second = _negated(lhs), _negated(rhs)
+            return second + first if _is_subtracted(first) else first + second
+        case _:
+            return e * -1
+
+
+def _is_subtracted(e: AffineExpr) -> bool:
+    """Whether a sum is better written with ``e`` behind what it is added to."""
+    match e:
+        case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, _, AffineConstantExpr(value)):
+            return value < 0
+        case AffineConstantExpr():
+            return True
+        case _:
+            return False
 
 
 def _is_power(value: int) -> bool:
