@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from math import gcd, prod
 
 from xdsl.ir import Operation, SSAValue
 
 from polyc.affine.expressions import Floor, alike, linear_of
 from polyc.cost.values import MOVES, Values, operations, read_labels, size_in_bytes
-from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work, copy_bytes
+from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work, copy_bytes, tensor_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.resources import SUM_BYTES
 from polyc.dialects.region import (
@@ -30,6 +31,14 @@ APART = 4
 """How much more loads take whose lanes are a vector apart: a warp touches four lines."""
 
 
+@dataclass(frozen=True)
+class Brought:
+    """Bytes that a factor's tensor has, if it is of keys, and that tiles bring of it from L2."""
+
+    size: float
+    moved: float
+
+
 def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     """A product, a convolution or attention: whole tiles on tensor cores, the rest by threads."""
     _, columns, _ = plan.tile_sizes
@@ -40,7 +49,7 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     work = Work(blocks, plan.threads(), there, overlapped=attention)
     named = plan.tensorize.data.split(", ")
     free: set[Operation] = set()
-    brought: dict[SSAValue, float] = {}
+    brought: dict[SSAValue, Brought] = {}
     visible = 1.0
     keys: Collection[str] = ()
     for reduce in values.contractions():
@@ -70,7 +79,10 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         work.flops += 2 * values.multiply_adds(reduce) * padded
         brought |= _operand_bytes(values, reduce, tile, attention)
     work.flops *= visible
-    work.cache = visible * sum(brought.values())
+    work.cache = visible * sum(one.moved for one in brought.values())
+    # Keys that no tile of queries sees are not read.
+    if visible < 1.0:
+        work.unseen = sum(max(0.0, one.size - visible * one.moved) for one in brought.values())
     work.ring = plan.loader.data != "register"
     if plan.loader.data == "padded":
         moved = (copy_bytes(values, tensor) for tensor in brought)
@@ -86,7 +98,7 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         if isinstance(op, ReadOp) and not own.isdisjoint(keys):
             # Each tile of queries reads it step by step, and waits for what it has read.
             apart = prod(rows if a in own else 1 for a, rows in tile.items())
-            work.stalls = visible * -(-values.points(keys) // columns)
+            work.stalls = visible * -(-values.points(keys) // (columns * parts))
             work.stalled += apart * columns * size_in_bytes(op.result.type.element_type)
             points = visible * work.blocks * apart * values.points(keys)
         if isinstance(op, ReadOp):
@@ -327,14 +339,14 @@ def _lies_along(values: Values, read: ReadOp, axes: Collection[str]) -> bool:
 
 def _operand_bytes(
     values: Values, reduce: ReduceOp, tile: Mapping[str, int], attention: bool
-) -> dict[SSAValue, float]:
-    """Bytes that the tiles of all blocks bring of a product's factors from L2, by their tensors.
+) -> dict[SSAValue, Brought]:
+    """What the tiles of all blocks bring of a product's factors from L2, by their tensors.
 
     Products that share an operand share its tiles.
     """
     factors = values.factors(reduce)
     assert factors is not None
-    found: dict[SSAValue, float] = {}
+    found: dict[SSAValue, Brought] = {}
     for factor in (_allowed(values, f) for f in factors) if attention else factors:
         own = values.own(factor)
         if attention and any(isinstance(o, ReduceOp) for o in values.behind([factor])):
@@ -349,7 +361,9 @@ def _operand_bytes(
             if label not in own and not (label == "pixels" and pixels):
                 again *= -(-_extent(values, label, tile) // step)
         tensor = reads[0].tensor if reads else factor
-        found[tensor] = again * values.points(own) * OPERAND_BYTES
+        moved = again * values.points(own) * OPERAND_BYTES
+        keyed = attention and not own.isdisjoint(_keys(values))
+        found[tensor] = Brought(tensor_bytes(values, tensor) if keyed else 0.0, moved)
     return found
 
 

@@ -150,8 +150,8 @@ def modelled(
     else:
         work = loops_work(values, plan, there)
     compulsory_bytes, least = compulsory(values, device)
-    work.memory = compulsory_bytes + work.again
-    work.cache = max(work.cache, least)
+    work.memory = compulsory_bytes + work.again - work.unseen
+    work.cache = max(work.cache, least - work.unseen)
     name = kernel.sym_name.data
     time = launch_time(work, device, name, plan.variant.data, plan.mma.data)
     if not work.copied:

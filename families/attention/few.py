@@ -8,15 +8,19 @@ keys of each (``split_k``), as many as keep a chip's memory busy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from xdsl.ir.affine import AffineConstantExpr
+
+from polyc.affine.expressions import canonical_expr
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan.attention import PATTERN, SHARED_KEYS
 from polyc.families.attention.recognise import StreamingAttention
 from polyc.families.family import Fields
+from polyc.families.structure import MOST_PARTS
 
 WARP_ROWS = 16
 """Rows of a warp, the least that mma.sync takes."""
@@ -27,23 +31,24 @@ MOST_ROWS = 128
 TILE_ROWS = 64
 """Rows of a tile at most: each of its warps reads all keys from shared memory."""
 
-BUSY = 4
+STEP_BYTES = 16 * 1024
+"""Keys and values of a step at most, for a warp, and twice that for several: a multiprocessor has
+room for six such warps, which wait for each other's copies as little as for their own."""
+
+STAGES = 2
+
+BUSY = 6
 """CTAs of a multiprocessor that keep its part of the memory busy."""
 
-STEP_BYTES = 32 * 1024
-"""Keys and values of a step, at most."""
+LADDER = (32, 8)
+"""Parts where the number of tiles is open: those of which a chip has no more CTAs than at once, and
+those of any more tiles."""
 
-LADDER = (64, 16, 4)
-"""Parts where the number of tiles is open: the first of which a chip has no more CTAs than
-``MOST_BUSY`` for each multiprocessor."""
-
-MOST_BUSY = 8
+TALL_PARTS = 8
+"""Parts of high tiles, where the number of queries and that of tiles are open."""
 
 LEAST = 1024
 """Keys from where on this is worth it: fewer are read in the time that a kernel takes to begin."""
-
-LESS = 8
-"""By how much parts are fewer where keys are too few for each to have a step."""
 
 
 @dataclass(frozen=True)
@@ -61,32 +66,51 @@ def heads_of(attention: StreamingAttention) -> int:
 
 
 def few_queries(attention: StreamingAttention, arch: str) -> Iterator[Few]:
-    """The variants for few queries, those of most parts first; none where queries are many."""
+    """The variants for few queries, low tiles and many parts first; none where queries are many.
+
+    An open number of queries has tiles for those of one position, and higher ones for more.
+    """
     heads = heads_of(attention)
-    rows = attention.size(attention.m) * heads
-    known = rows.constant()
+    known = (attention.size(attention.m) * heads).constant()
     wanted = heads if known is None else known
     if wanted > MOST_ROWS:
         return
-    high = min(TILE_ROWS, -(-wanted // WARP_ROWS) * WARP_ROWS)
-    facts = [] if known is not None else [Assumption(-rows + high, ">=")]
+    low = min(TILE_ROWS, -(-wanted // WARP_ROWS) * WARP_ROWS)
+    if known is not None:
+        yield from _of_height(attention, arch, low, "few", None)
+        return
+    if low >= heads:
+        yield from _of_height(attention, arch, low, "few", low)
+    if low < TILE_ROWS or low < heads:
+        yield from _of_height(attention, arch, TILE_ROWS, f"few{TILE_ROWS}", MOST_ROWS)
+
+
+def _of_height(
+    attention: StreamingAttention, arch: str, high: int, name: str, most: int | None
+) -> Iterator[Few]:
+    """Those with tiles of so many rows, for at most so many rows where their number is open."""
+    heads = heads_of(attention)
+    rows = attention.size(attention.m) * heads
+    facts = [] if most is None else [Assumption(-rows + most, ">=")]
     features = sum(attention.tile_features)
-    keys = max(16, min(64, STEP_BYTES // (2 * features) // 16 * 16))
+    room = STEP_BYTES * min(2, high // WARP_ROWS)
+    keys = max(16, min(64, room // (2 * features) // 16 * 16))
     fields: Fields = {
         "mma": "mma.sync",
         "loader": "cp_async",
         "vectorize": 8,
-        "stages": min(4, max(2, 2 * STEP_BYTES // (2 * features * keys))),
+        "stages": STAGES,
         "tile": [high, keys],
         "warp_tile": [WARP_ROWS],
         "algo_choice": {PATTERN: "streaming_softmax" if heads == 1 else SHARED_KEYS},
     }
     tiles = _tiles(attention, heads) * rows.ceildiv(high)
-    for parts, more in _parts(tiles, attention.size(attention.n), keys, arch):
+    ladder = LADDER if high < TILE_ROWS or most is None else (TALL_PARTS,)
+    for parts, more in _parts(attention, tiles, keys, arch, ladder):
         if parts == heads == 1 and high == TILE_ROWS:
             return  # Such tiles are there for any number of queries.
-        name = f"few_parts{parts}" if parts > 1 else "few"
-        yield Few(name, {**fields, "split_k": parts}, (*facts, *more))
+        own = f"{name}_parts{parts}" if parts > 1 else name
+        yield Few(own, {**fields, "split_k": parts}, (*facts, *more))
 
 
 def _tiles(attention: StreamingAttention, heads: int) -> Dim:
@@ -97,29 +121,44 @@ def _tiles(attention: StreamingAttention, heads: int) -> Dim:
     return prod(sizes.values(), start=Dim.const(1))
 
 
+def _seen(attention: StreamingAttention) -> int | None:
+    """Keys that a query sees at most by a window; None where that follows from no numbers."""
+    visible = attention.score.visible
+    spans = (
+        canonical_expr(end - first)
+        for end in visible.end_keys(1)
+        for first in visible.first_keys(1)
+    )
+    known = [max(0, one.value) for one in spans if isinstance(one, AffineConstantExpr)]
+    return min(known, default=None)
+
+
 def _parts(
-    tiles: Dim, length: Dim, keys: int, arch: str
+    attention: StreamingAttention, tiles: Dim, keys: int, arch: str, ladder: Sequence[int]
 ) -> Iterator[tuple[int, tuple[Assumption, ...]]]:
     """How many parts the keys of a tile may have, and for which sizes."""
-    chip = ARCHS[arch].multiprocessors
-    count = tiles.constant()
+    length = attention.size(attention.n)
+    seen = _seen(attention)
+    once = BUSY * ARCHS[arch].multiprocessors
+    count, known = tiles.constant(), length.constant()
+    most_keys = min((n for n in (known, seen) if n is not None), default=None)
+    steps = MOST_PARTS if most_keys is None else -(-most_keys // keys)
+    busy: dict[int, Assumption] = {}
     if count is None:
-        choices = [*LADDER]
-        busy = {parts: Assumption(-tiles * parts + MOST_BUSY * chip, ">=") for parts in LADDER}
+        choices = [*ladder]
+        busy = {parts: Assumption(-tiles * parts + once, ">=") for parts in ladder[:-1]}
+    elif known is None:
+        most = max(1, once // max(1, count))
+        choices = [most, min(most, LEAST // keys)]
     else:
-        most = BUSY * chip // max(1, count)
-        choices = [parts for parts in (most, most // LESS) if parts > 1]
-        busy = {}
-    steps = length.ceildiv(keys).constant()
-    if steps is not None:
-        # No part has more steps than with so many.
-        choices = [min(parts, steps) for parts in choices]
-        choices = [-(-steps // -(-steps // parts)) if parts else 0 for parts in choices]
-    done: set[int] = set()
-    for parts in choices:
-        if parts < 2 or parts in done:
+        # Which is the fastest the model of time says.
+        twice = 2 * once // max(1, count)
+        choices = [*(1 << i for i in reversed(range(1, max(2, twice).bit_length()))), 1]
+    # No part has more steps than with so many.
+    choices = [min(parts, steps) for parts in choices]
+    choices = [-(-steps // -(-steps // parts)) if parts else 0 for parts in choices]
+    for parts in dict.fromkeys(choices):
+        if parts < 1:
             continue
-        done.add(parts)
         facts = [busy[parts]] if parts in busy else []
         yield parts, (*facts, Assumption(length - max(parts * keys, LEAST), ">="))
-    yield 1, (Assumption(length - LEAST, ">="),)

@@ -89,7 +89,7 @@ class Steps:
         if lower is None or step is None:
             return Steps(shifts=shifts, carried=carried, first=first)
         # The less of two numbers, as keys and a part of these are, is a number all the same.
-        upper = only(forms, op.ub) or forms.leaf(op.ub)
+        upper = forms.alone(op.ub).expr
         shifts[variable] = step
         trips = trip_count(op)
         return Steps(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,17 @@ from xdsl.dialects.builtin import ModuleOp
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.dialects.plan import ScheduleOp
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu.attention_split import MANY, ROWS
 from polyc.passes.finish import finish
-from polyc.passes.pipeline import build
 from polyc.playback.gpu import simulate
 from polyc.runtime import nvrtc
+from polyc.test.support import few_programs
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.attention_programs import TO_REGION, Attention, passed
+from polyc.test.support.few_programs import drawn, planned
 from polyc.test.support.gpu_text import find, only, parsed
 from polyc.tools.play import play
-from polyc.tools.registry import make_context
 
 
 def attention(heads: int, of_keys: int, queries: str, size: str, **more: Any) -> Attention:
@@ -34,33 +32,14 @@ def attention(heads: int, of_keys: int, queries: str, size: str, **more: Any) ->
 
 
 def plan(rows: int, keys: int, features: int, parts: int, **more: Any) -> dict[str, Any]:
-    return {
-        "variant": "cp_async",
-        "tile": [rows, keys, features],
-        "warp_tile": [16, features],
-        "stages": 2,
-        "split_k": parts,
-        "algo_choice": {"attention": "shared_keys"},
-        **more,
-    }
+    return few_programs.plan(rows, keys, (features, features), parts, **more)
 
 
-def planned(program: Attention, arch: str, folder: Path, given: Mapping[str, Any]) -> ModuleOp:
-    """The kernels of one plan, at the tile level."""
-    file = folder / "plan.json"
-    file.write_text(json.dumps(given))
-    module = passed(program.text(), *TO_REGION)
-    build("plan-select", arch, str(file)).apply(make_context(), module)
-    for schedule in find(module, ScheduleOp):
-        if schedule.variant.data != given["variant"]:
-            schedule.detach()
-    build("region-to-gpu", arch).apply(make_context(), module)
-    return module
-
-
-def agree(program: Attention, module: ModuleOp, sizes: Mapping[str, int]) -> None:
+def agree(
+    program: Attention, module: ModuleOp, sizes: Mapping[str, int], inputs: list[Any] | None = None
+) -> None:
     """In tiles and thread by thread the kernels give what the graph says, and race nowhere."""
-    inputs = program.inputs(sizes, seed=2)
+    inputs = program.inputs(sizes, seed=2) if inputs is None else inputs
     right = meant(parsed(program.text()), inputs, dict(sizes))
     found = play(module, "attention", list(inputs), dict(sizes))
     assert found is not None
@@ -146,6 +125,15 @@ def test_kernels_give_what_the_graph_says(name: str, tmp_path: Path) -> None:
     assert len(stored) == (3 if parts > 1 else 0)
     assert len(find(module, KernelOp)) == (2 if parts > 1 else 1)
     agree(program, module, sizes)
+
+
+@pytest.mark.parametrize("number", [5, 9, 11])
+def test_attentions_drawn_at_random_give_what_the_graph_says(number: int, tmp_path: Path) -> None:
+    """Of the class that ``test/gpu/test_few.py`` draws more and longer ones of."""
+    few = drawn(number, longest=97, widest=64)
+    module = few.planned(("sm_80", "sm_90a")[number % 2], tmp_path)
+    with np.errstate(all="ignore"):
+        agree(few.program, module, few.sizes, few.inputs(number))
 
 
 @pytest.mark.parametrize("at", [0, 40, 299])
