@@ -84,6 +84,9 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     if visible < 1.0:
         work.unseen = sum(max(0.0, one.size - visible * one.moved) for one in brought.values())
     work.ring = plan.loader.data != "register"
+    if plan.of_few_queries:
+        work.step_bytes = columns * sum(_widths(plan)) * OPERAND_BYTES
+        work.ahead = plan.integer("stages") - 1
     if plan.loader.data == "padded":
         moved = (copy_bytes(values, tensor) for tensor in brought)
         work.copied = [size for size in moved if size]
@@ -128,6 +131,8 @@ def _tile(values: Values, plan: ScheduleOp) -> dict[str, int]:
         if not rest:
             tile[label] = 1
         elif plan.pattern == "attention" and f"{label}.i" in bound:
+            if rest != "o":
+                continue
             # Heads that share keys stand beside each other in a tile's rows.
             tile[label] = min(rows, _heads_of(values, label))
             rows = max(1, rows // tile[label])
@@ -137,6 +142,11 @@ def _tile(values: Values, plan: ScheduleOp) -> dict[str, int]:
             if wide and plan.pattern != "attention":
                 tile[label] = columns
     return tile
+
+
+def _widths(plan: ScheduleOp) -> tuple[int, int]:
+    """The features of an attention's tiles, of K and of V."""
+    return plan.tile_sizes[2], plan.warp_tile_sizes[1]
 
 
 def _keys(values: Values) -> set[str]:

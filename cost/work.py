@@ -77,6 +77,10 @@ class Work:
     stalled: float = 0.0
     steps: float = 0.0
     copied: Sequence[float] = ()
+    step_bytes: float = 0.0
+    """What a step's copies bring to a block, where it works on a step while copies of ``ahead``
+    others are on their way; 0 where that bounds nothing."""
+    ahead: int = 1
     ring: bool = False
     """Whether copies of the tiles of later steps are on their way while one is worked on."""
     overlapped: bool = False

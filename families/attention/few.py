@@ -31,21 +31,24 @@ MOST_ROWS = 128
 TILE_ROWS = 64
 """Rows of a tile at most: each of its warps reads all keys from shared memory."""
 
-STEP_BYTES = 16 * 1024
-"""Keys and values of a step at most, for a warp, and twice that for several: a multiprocessor has
-room for six such warps, which wait for each other's copies as little as for their own."""
+STEP_KEYS = 32
+"""Keys of a step, fewer of wide heads and more of narrow ones: as a warp takes about as long for
+32 keys as for 64, and more warps have more copies on their way."""
 
-STAGES = 2
-
-BUSY = 6
-"""CTAs of a multiprocessor that keep its part of the memory busy."""
+STAGES = 3
 
 LADDER = (32, 8)
-"""Parts where the number of tiles is open: those of which a chip has no more CTAs than at once, and
-those of any more tiles."""
+"""Parts where the number of tiles is open: the first where these are few."""
 
-TALL_PARTS = 8
-"""Parts of high tiles, where the number of queries and that of tiles are open."""
+TALL_PARTS = 16
+"""Parts of high tiles, where the number of queries is open too: one kernel for all of them."""
+
+WAVES = 2
+"""Of CTAs that a chip has at once, that parts of the first number make at most."""
+
+FULL = 4
+"""CTAs of one wave that have a tile, from where on they are about as many as a chip has at once;
+of more tiles there are parts for several waves."""
 
 LEAST = 1024
 """Keys from where on this is worth it: fewer are read in the time that a kernel takes to begin."""
@@ -92,9 +95,11 @@ def _of_height(
     heads = heads_of(attention)
     rows = attention.size(attention.m) * heads
     facts = [] if most is None else [Assumption(-rows + most, ">=")]
-    features = sum(attention.tile_features)
-    room = STEP_BYTES * min(2, high // WARP_ROWS)
-    keys = max(16, min(64, room // (2 * features) // 16 * 16))
+    depth, width = attention.tile_features
+    keys = STEP_KEYS if max(depth, width) <= 128 else STEP_KEYS // 2
+    keys *= 2 if depth + width <= 64 else 1
+    ring = 2 * (high * depth + STAGES * keys * (depth + width))
+    once = ARCHS[arch].multiprocessors * max(1, ARCHS[arch].shared_bytes // (ring + 1024))
     fields: Fields = {
         "mma": "mma.sync",
         "loader": "cp_async",
@@ -105,8 +110,8 @@ def _of_height(
         "algo_choice": {PATTERN: "streaming_softmax" if heads == 1 else SHARED_KEYS},
     }
     tiles = _tiles(attention, heads) * rows.ceildiv(high)
-    ladder = LADDER if high < TILE_ROWS or most is None else (TALL_PARTS,)
-    for parts, more in _parts(attention, tiles, keys, arch, ladder):
+    ladder = LADDER if most is None or high < TILE_ROWS else (TALL_PARTS,)
+    for parts, more in _parts(attention, tiles, keys, once, ladder):
         if parts == heads == 1 and high == TILE_ROWS:
             return  # Such tiles are there for any number of queries.
         own = f"{name}_parts{parts}" if parts > 1 else name
@@ -134,31 +139,32 @@ def _seen(attention: StreamingAttention) -> int | None:
 
 
 def _parts(
-    attention: StreamingAttention, tiles: Dim, keys: int, arch: str, ladder: Sequence[int]
+    attention: StreamingAttention, tiles: Dim, keys: int, once: int, ladder: Sequence[int]
 ) -> Iterator[tuple[int, tuple[Assumption, ...]]]:
-    """How many parts the keys of a tile may have, and for which sizes."""
+    """How many parts the keys of a tile may have, and for which sizes; ``once`` are the CTAs that
+    a chip has at once, and ``ladder`` are the parts where the number of tiles is open."""
     length = attention.size(attention.n)
-    seen = _seen(attention)
-    once = BUSY * ARCHS[arch].multiprocessors
-    count, known = tiles.constant(), length.constant()
+    count, known, seen = tiles.constant(), length.constant(), _seen(attention)
     most_keys = min((n for n in (known, seen) if n is not None), default=None)
-    steps = MOST_PARTS if most_keys is None else -(-most_keys // keys)
-    busy: dict[int, Assumption] = {}
+    waves: dict[int, tuple[Assumption, ...]] = {}
     if count is None:
-        choices = [*ladder]
-        busy = {parts: Assumption(-tiles * parts + once, ">=") for parts in ladder[:-1]}
-    elif known is None:
-        most = max(1, once // max(1, count))
-        choices = [most, min(most, LEAST // keys)]
+        *first, last = ladder
+        waves = {n: (Assumption(-tiles * n + WAVES * once, ">="),) for n in first}
+        waves[last] = ()
     else:
-        # Which is the fastest the model of time says.
-        twice = 2 * once // max(1, count)
-        choices = [*(1 << i for i in reversed(range(1, max(2, twice).bit_length()))), 1]
-    # No part has more steps than with so many.
-    choices = [min(parts, steps) for parts in choices]
-    choices = [-(-steps // -(-steps // parts)) if parts else 0 for parts in choices]
-    for parts in dict.fromkeys(choices):
-        if parts < 1:
+        wave = once // max(1, count)
+        wave = wave if wave >= FULL else LADDER[-1]
+        waves = dict.fromkeys((wave, min(wave, LEAST // keys)), ())
+        if known is not None:
+            # Which is the fastest the model of time says.
+            waves = dict.fromkeys([*(1 << i for i in reversed(range(wave.bit_length()))), wave], ())
+    done: set[int] = set()
+    for parts, facts in waves.items():
+        if most_keys is not None:
+            # No part has more steps than with so many.
+            steps = -(-most_keys // keys)
+            parts = -(-steps // max(1, -(-steps // parts)))
+        if parts < 1 or parts in done:
             continue
-        facts = [busy[parts]] if parts in busy else []
+        done.add(parts)
         yield parts, (*facts, Assumption(length - max(parts * keys, LEAST), ">="))

