@@ -39,7 +39,7 @@ MEETS: Needs = frozenset(("meet", "cluster", "stores"))
 
 
 class Again(Exception):
-    """Something was planned before an op that the walk is past."""
+    """Something was planned before an op that the walk is past, or is missing."""
 
 
 class Planner(Order):
@@ -99,6 +99,13 @@ class Planner(Order):
                 if not agrees(outer, cluster):
                     raise divergent(one, op, outer, cluster)
         return point
+
+
+class Checker(Order):
+    """Looks whether a kernel lacks anything, and no further than to the first."""
+
+    def missing(self, op: Operation, found: Sequence[Missing]) -> Needs:
+        raise Again
 
 
 def outwards(op: Operation) -> Iterator[Operation]:
@@ -185,9 +192,11 @@ def completed(kernel: KernelOp, plan: Plan) -> None:
 
 def suffices(kernel: KernelOp, plan: Plan) -> bool:
     """Whether nothing is missing with a plan."""
-    more = dict(plan)
-    completed(kernel, more)
-    return more == plan
+    try:
+        Checker(kernel, plan).run()
+    except Again:
+        return False
+    return True
 
 
 def write_out(emit: Emit, op: Operation, needs: Needs) -> None:
