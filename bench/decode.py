@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
 from itertools import product
 from pathlib import Path
@@ -198,7 +199,7 @@ def peers(torch: Any, case: Case, sets: Sequence[Any], flex: bool) -> list[Conte
         if case.form != "cap" and (name != "math" or case.read_bytes <= MATH_BYTES):
             ways[name] = peer
     if case.form == "cap" and (case.read_bytes <= MATH_BYTES or not flex):
-        ways["ops"] = lambda q, k, v, mask: by_ops(torch, case, q, k, v, mask)
+        ways["ops"] = partial(by_ops, torch, case)
     if flex:
         ways["flex_attention"] = flexible(torch, case)
     found: list[Contestant] = []

@@ -8,7 +8,7 @@ keys of each (``split_k``), as many as keep a chip's memory busy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -37,14 +37,11 @@ STEP_KEYS = 32
 
 STAGES = 3
 
-LADDER = (32, 8)
-"""Parts where the number of tiles is open: the first where these are few."""
+LADDER = {64: 1, 32: 2, 8: None}
+"""Parts where the number of tiles is open, and how many waves of CTAs they make at most."""
 
-TALL_PARTS = 16
-"""Parts of high tiles, where the number of queries is open too: one kernel for all of them."""
-
-WAVES = 2
-"""Of CTAs that a chip has at once, that parts of the first number make at most."""
+TALL = {16: None}
+"""The same of high tiles where the number of queries is open too: one kernel for all."""
 
 FULL = 4
 """CTAs of one wave that have a tile, from where on they are about as many as a chip has at once;
@@ -52,6 +49,9 @@ of more tiles there are parts for several waves."""
 
 LEAST = 1024
 """Keys from where on this is worth it: fewer are read in the time that a kernel takes to begin."""
+
+
+Ladder = Mapping[int, int | None]
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _of_height(
         "algo_choice": {PATTERN: "streaming_softmax" if heads == 1 else SHARED_KEYS},
     }
     tiles = _tiles(attention, heads) * rows.ceildiv(high)
-    ladder = LADDER if most is None or high < TILE_ROWS else (TALL_PARTS,)
+    ladder = TALL if most is not None and high == TILE_ROWS else LADDER
     for parts, more in _parts(attention, tiles, keys, once, ladder):
         if parts == heads == 1 and high == TILE_ROWS:
             return  # Such tiles are there for any number of queries.
@@ -139,7 +139,7 @@ def _seen(attention: StreamingAttention) -> int | None:
 
 
 def _parts(
-    attention: StreamingAttention, tiles: Dim, keys: int, once: int, ladder: Sequence[int]
+    attention: StreamingAttention, tiles: Dim, keys: int, once: int, ladder: Ladder
 ) -> Iterator[tuple[int, tuple[Assumption, ...]]]:
     """How many parts the keys of a tile may have, and for which sizes; ``once`` are the CTAs that
     a chip has at once, and ``ladder`` are the parts where the number of tiles is open."""
@@ -148,12 +148,11 @@ def _parts(
     most_keys = min((n for n in (known, seen) if n is not None), default=None)
     waves: dict[int, tuple[Assumption, ...]] = {}
     if count is None:
-        *first, last = ladder
-        waves = {n: (Assumption(-tiles * n + WAVES * once, ">="),) for n in first}
-        waves[last] = ()
+        for parts, most in ladder.items():
+            waves[parts] = () if most is None else (Assumption(-tiles * parts + most * once, ">="),)
     else:
-        wave = once // max(1, count)
-        wave = wave if wave >= FULL else LADDER[-1]
+        wave = min(once // max(1, count), MOST_PARTS)
+        wave = wave if wave >= FULL else [*LADDER][-1]
         waves = dict.fromkeys((wave, min(wave, LEAST // keys)), ())
         if known is not None:
             # Which is the fastest the model of time says.

@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from polyc.cost.device import device_of
 from polyc.cost.time import chosen, modelled
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.plan import ScheduleOp
@@ -43,9 +44,9 @@ def test_many_queries_have_other_tiles() -> None:
 
 
 def test_an_open_number_of_queries_has_two_heights() -> None:
-    """Few kernels: those of a token, at two numbers of parts, and one of more queries."""
+    """Few kernels: those of a token, at three numbers of parts, and one of more queries."""
     plans = schedules(kernel("B", 32, 8, "M", "N", 128))
-    assert len([plan for plan in plans if plan.of_few_queries]) <= 3
+    assert len([plan for plan in plans if plan.of_few_queries]) <= 4
     for queries, rows in ((1, 16), (4, 16), (5, TILE_ROWS), (32, TILE_ROWS), (512, None)):
         plan = chosen(plans, {"B": 1, "M": queries, "N": 8192})
         assert plan is not None and plan.of_few_queries == (rows is not None)
@@ -65,6 +66,19 @@ def test_known_and_open_sizes_keep_the_chip_busy(batch: int, keys: int) -> None:
         parts = plan.integer("split_k")
         assert batch * 8 * parts >= min(chip, batch * 8 * keys // 64)
         assert parts * plan.tile_sizes[1] <= keys
+
+
+@pytest.mark.parametrize(("of_keys", "size"), [(8, 128), (4, 64), (32, 64)])
+def test_any_number_of_sequences_draws_most_of_the_memory(of_keys: int, size: int) -> None:
+    """By the model, and where two launches are little beside the keys."""
+    region = kernel("B", 32, of_keys, "1", "N", size)
+    plans = schedules(region)
+    for batch in (2, 3, 5, 9, 11, 17, 23, 37, 64):
+        sizes = {"B": batch, "N": 65536 // of_keys}
+        plan = chosen(plans, sizes)
+        assert plan is not None
+        least = 4 * batch * 65536 * size / device_of("sm_90a").memory
+        assert modelled(region, plan, sizes).memory < 1.6 * least
 
 
 def test_keys_of_a_window_are_few() -> None:

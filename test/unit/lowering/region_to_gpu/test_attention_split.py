@@ -183,8 +183,8 @@ def test_kernels_for_few_queries_compile_without_a_spill(
     )
     module = passed(program.text(), *TO_REGION, "plan-select", "region-to-gpu", arch=arch, few=True)
     (first, *others) = only(module, gpu.DispatchOp).variants()
-    few = [op for op in find(module, KernelOp) if "_few_parts32" in op.sym_name.data]
-    assert len(few) == 2 and "_few_parts32" in str(first)
+    few = [op for op in find(module, KernelOp) if "_few_parts64" in op.sym_name.data]
+    assert len(few) == 2 and "_few_parts64" in str(first)
     for op in [*find(module, KernelOp)]:
         if op not in few:
             op.detach()
