@@ -31,6 +31,10 @@ MOST_ROWS = 128
 TILE_ROWS = 64
 """Rows of a tile at most: each of its warps reads all keys from shared memory."""
 
+ALONE = 64
+"""Features of a head, from where on a warp alone has no registers for the look at its sums and
+what follows: where keys are hidden a second one, of no queries, has half of the copies."""
+
 STEP_KEYS = 32
 """Keys of a step, fewer of wide heads and more of narrow ones: as a warp takes about as long for
 32 keys as for 64, and more warps have more copies on their way."""
@@ -78,7 +82,8 @@ def few_queries(attention: StreamingAttention, arch: str) -> Iterator[Few]:
     wanted = heads if known is None else known
     if wanted > MOST_ROWS:
         return
-    low = min(TILE_ROWS, -(-wanted // WARP_ROWS) * WARP_ROWS)
+    least = 2 if attention.hides and max(attention.tile_features) > ALONE else 1
+    low = min(TILE_ROWS, max(least, -(-wanted // WARP_ROWS)) * WARP_ROWS)
     if known is not None:
         yield from _of_height(attention, arch, low, "few", None)
         return

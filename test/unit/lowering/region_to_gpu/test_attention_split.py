@@ -160,25 +160,25 @@ def test_values_of_hidden_keys_leave_no_trace(at: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arch", "features", "more"),
+    ("arch", "features", "queries", "more"),
     [
-        ("sm_90a", "128", {"masks": ["[B, 8, M, N], f16"], "lse": True}),
-        ("sm_80", "256", LSE),
-        ("sm_90a", "256", {"masks": ["[B, 8, M, N], f16"], "options": " causal offset N - M"}),
+        ("sm_90a", "128", "1", {"masks": ["[B, 8, M, N], f16"], **LSE}),
+        ("sm_80", "256", "5", LSE),
+        ("sm_90a", "256", "1", {"masks": ["[B, 8, M, N], f16"], "options": " causal offset N - M"}),
     ],
 )
 def test_kernels_for_few_queries_compile_without_a_spill(
-    arch: str, features: str, more: Mapping[str, Any]
+    arch: str, features: str, queries: str, more: Mapping[str, Any]
 ) -> None:
     program = attention(
         8,
         2,
-        "5",
+        queries,
         features,
         **{
             **more,
-            "options": str(more.get("options", "")).replace("M", "5"),
-            "masks": [m.replace("M", "5") for m in more.get("masks", ())],
+            "options": str(more.get("options", "")).replace("M", queries),
+            "masks": [m.replace("M", queries) for m in more.get("masks", ())],
         },
     )
     module = passed(program.text(), *TO_REGION, "plan-select", "region-to-gpu", arch=arch, few=True)
