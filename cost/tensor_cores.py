@@ -103,7 +103,7 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
             apart = prod(rows if a in own else 1 for a, rows in tile.items())
             work.stalls = visible * -(-values.points(keys) // (columns * parts))
             work.stalled += apart * columns * size_in_bytes(op.result.type.element_type)
-            points = visible * work.blocks * apart * values.points(keys)
+            points = visible * work.blocks * apart * values.points(keys) / parts
         if isinstance(op, ReadOp):
             # An epilogue reads an element for each of the accumulator that it stands beside.
             work.operations += LOAD * points
@@ -158,10 +158,15 @@ def _keys(values: Values) -> set[str]:
 def _heads_of(values: Values, axis: str) -> int:
     """Neighbours on an axis of the batch that read the same keys and values of an attention."""
     keys, found = _keys(values), 0
-    for reduce in values.contractions():
+    products = values.contractions()
+    made = (values.own(reduce.result) for reduce in products)
+    scores = next((own for own in made if not keys.isdisjoint(own)), frozenset[str]())
+    for reduce in products:
         for op in values.behind(values.factors(reduce) or ()):
             labels = op.result.type.labels if isinstance(op, ReadOp) else ()
-            if isinstance(op, ReadOp) and axis in labels and not keys.isdisjoint(read_labels(op)):
+            if not isinstance(op, ReadOp) or axis not in labels or scores.issuperset(labels):
+                continue  # What has no features is a mask or a bias.
+            if not keys.isdisjoint(read_labels(op)):
                 found = gcd(found, alike(op.map.data.results, labels.index(axis)))
     return found or values.extents[axis]
 

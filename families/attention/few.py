@@ -51,6 +51,9 @@ FULL = 4
 """CTAs of one wave that have a tile, from where on they are about as many as a chip has at once;
 of more tiles there are parts for several waves."""
 
+RESERVED = 1024
+"""Bytes of shared memory that each CTA takes beside its own."""
+
 LEAST = 1024
 """Keys from where on this is worth it: fewer are read in the time that a kernel takes to begin."""
 
@@ -104,7 +107,8 @@ def _of_height(
     keys = STEP_KEYS if max(depth, width) <= 128 else STEP_KEYS // 2
     keys *= 2 if depth + width <= 64 else 1
     ring = 2 * (high * depth + STAGES * keys * (depth + width))
-    once = ARCHS[arch].multiprocessors * max(1, ARCHS[arch].shared_bytes // (ring + 1024))
+    chip = ARCHS[arch]
+    once = chip.multiprocessors * max(1, (chip.shared_bytes + RESERVED) // (ring + RESERVED))
     fields: Fields = {
         "mma": "mma.sync",
         "loader": "cp_async",
@@ -134,11 +138,11 @@ def _tiles(attention: StreamingAttention, heads: int) -> Dim:
 def _seen(attention: StreamingAttention) -> int | None:
     """Keys that a query sees at most by a window; None where that follows from no numbers."""
     visible = attention.score.visible
-    spans = (
-        canonical_expr(end - first)
-        for end in visible.end_keys(1)
-        for first in visible.first_keys(1)
-    )
+    ends = [*visible.end_keys(1)]
+    length = attention.size(attention.n).as_affine(attention.kernel.symbol_names)
+    if length is not None:
+        ends.append(length)
+    spans = (canonical_expr(end - first) for end in ends for first in visible.first_keys(1))
     known = [max(0, one.value) for one in spans if isinstance(one, AffineConstantExpr)]
     return min(known, default=None)
 
@@ -162,13 +166,13 @@ def _parts(
         if known is not None:
             # Which is the fastest the model of time says.
             waves = dict.fromkeys([*(1 << i for i in reversed(range(wave.bit_length()))), wave], ())
-    done: set[int] = set()
+    found: dict[int, tuple[Assumption, ...]] = {}
     for parts, facts in waves.items():
         if most_keys is not None:
             # No part has more steps than with so many.
             steps = -(-most_keys // keys)
             parts = -(-steps // max(1, -(-steps // parts)))
-        if parts < 1 or parts in done:
-            continue
-        done.add(parts)
+        if parts > 0:
+            found[parts] = facts  # Of the same number the later ones ask for less.
+    for parts, facts in found.items():
         yield parts, (*facts, Assumption(length - max(parts * keys, LEAST), ">="))

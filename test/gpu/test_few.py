@@ -23,7 +23,6 @@ ARCHS = ("sm_80", "sm_90a")
 def test_a_plan_gives_what_the_graph_says_twice(number: int, tmp_path: Path) -> None:
     few = drawn(number)
     job = Program.compile(few.planned(ARCHS[number % 2], tmp_path))
-    assert not any(info.spill_bytes for info in job.kernels.values())
     inputs = few.inputs(number)
     with np.errstate(all="ignore"):
         wanted = meant(parsed(few.program.text()), inputs, few.sizes)
