@@ -169,8 +169,9 @@ def _parts(
     found: dict[int, tuple[Assumption, ...]] = {}
     for parts, facts in waves.items():
         if most_keys is not None:
-            # No part has more steps than with so many.
+            # No part has more steps than with so many; of a window two, for any number of tiles.
             steps = -(-most_keys // keys)
+            parts = min(parts, steps // 2 or 1) if count is None else parts
             parts = -(-steps // max(1, -(-steps // parts)))
         if parts > 0:
             found[parts] = facts  # Of the same number the later ones ask for less.
