@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from math import gcd, prod
 
 from xdsl.ir import Operation, SSAValue
 
 from polyc.affine.expressions import Floor, alike, linear_of
 from polyc.cost.values import MOVES, Values, operations, read_labels, size_in_bytes
-from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work, copy_bytes
+from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work, copy_bytes, tensor_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.resources import SUM_BYTES
 from polyc.dialects.region import (
@@ -30,6 +31,14 @@ APART = 4
 """How much more loads take whose lanes are a vector apart: a warp touches four lines."""
 
 
+@dataclass(frozen=True)
+class Brought:
+    """Bytes that a factor's tensor has, if it is of keys, and that tiles bring of it from L2."""
+
+    size: float
+    moved: float
+
+
 def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     """A product, a convolution or attention: whole tiles on tensor cores, the rest by threads."""
     _, columns, _ = plan.tile_sizes
@@ -40,7 +49,7 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     work = Work(blocks, plan.threads(), there, overlapped=attention)
     named = plan.tensorize.data.split(", ")
     free: set[Operation] = set()
-    brought: dict[SSAValue, float] = {}
+    brought: dict[SSAValue, Brought] = {}
     visible = 1.0
     keys: Collection[str] = ()
     for reduce in values.contractions():
@@ -70,8 +79,14 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         work.flops += 2 * values.multiply_adds(reduce) * padded
         brought |= _operand_bytes(values, reduce, tile, attention)
     work.flops *= visible
-    work.cache = visible * sum(brought.values())
+    work.cache = visible * sum(one.moved for one in brought.values())
+    # Keys that no tile of queries sees are not read.
+    if visible < 1.0:
+        work.unseen = sum(max(0.0, one.size - visible * one.moved) for one in brought.values())
     work.ring = plan.loader.data != "register"
+    if plan.of_few_queries:
+        work.step_bytes = columns * sum(_widths(plan)) * OPERAND_BYTES
+        work.ahead = plan.integer("stages") - 1
     if plan.loader.data == "padded":
         moved = (copy_bytes(values, tensor) for tensor in brought)
         work.copied = [size for size in moved if size]
@@ -86,9 +101,9 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         if isinstance(op, ReadOp) and not own.isdisjoint(keys):
             # Each tile of queries reads it step by step, and waits for what it has read.
             apart = prod(rows if a in own else 1 for a, rows in tile.items())
-            work.stalls = visible * -(-values.points(keys) // columns)
+            work.stalls = visible * -(-values.points(keys) // (columns * parts))
             work.stalled += apart * columns * size_in_bytes(op.result.type.element_type)
-            points = visible * work.blocks * apart * values.points(keys)
+            points = visible * work.blocks * apart * values.points(keys) / parts
         if isinstance(op, ReadOp):
             # An epilogue reads an element for each of the accumulator that it stands beside.
             work.operations += LOAD * points
@@ -116,6 +131,8 @@ def _tile(values: Values, plan: ScheduleOp) -> dict[str, int]:
         if not rest:
             tile[label] = 1
         elif plan.pattern == "attention" and f"{label}.i" in bound:
+            if rest != "o":
+                continue
             # Heads that share keys stand beside each other in a tile's rows.
             tile[label] = min(rows, _heads_of(values, label))
             rows = max(1, rows // tile[label])
@@ -127,6 +144,11 @@ def _tile(values: Values, plan: ScheduleOp) -> dict[str, int]:
     return tile
 
 
+def _widths(plan: ScheduleOp) -> tuple[int, int]:
+    """The features of an attention's tiles, of K and of V."""
+    return plan.tile_sizes[2], plan.warp_tile_sizes[1]
+
+
 def _keys(values: Values) -> set[str]:
     """The axis that an attention's softmax reduces."""
     ops = values.kernel.body.block.ops
@@ -136,10 +158,15 @@ def _keys(values: Values) -> set[str]:
 def _heads_of(values: Values, axis: str) -> int:
     """Neighbours on an axis of the batch that read the same keys and values of an attention."""
     keys, found = _keys(values), 0
-    for reduce in values.contractions():
+    products = values.contractions()
+    made = (values.own(reduce.result) for reduce in products)
+    scores = next((own for own in made if not keys.isdisjoint(own)), frozenset[str]())
+    for reduce in products:
         for op in values.behind(values.factors(reduce) or ()):
             labels = op.result.type.labels if isinstance(op, ReadOp) else ()
-            if isinstance(op, ReadOp) and axis in labels and not keys.isdisjoint(read_labels(op)):
+            if not isinstance(op, ReadOp) or axis not in labels or scores.issuperset(labels):
+                continue  # What has no features is a mask or a bias.
+            if not keys.isdisjoint(read_labels(op)):
                 found = gcd(found, alike(op.map.data.results, labels.index(axis)))
     return found or values.extents[axis]
 
@@ -327,14 +354,14 @@ def _lies_along(values: Values, read: ReadOp, axes: Collection[str]) -> bool:
 
 def _operand_bytes(
     values: Values, reduce: ReduceOp, tile: Mapping[str, int], attention: bool
-) -> dict[SSAValue, float]:
-    """Bytes that the tiles of all blocks bring of a product's factors from L2, by their tensors.
+) -> dict[SSAValue, Brought]:
+    """What the tiles of all blocks bring of a product's factors from L2, by their tensors.
 
     Products that share an operand share its tiles.
     """
     factors = values.factors(reduce)
     assert factors is not None
-    found: dict[SSAValue, float] = {}
+    found: dict[SSAValue, Brought] = {}
     for factor in (_allowed(values, f) for f in factors) if attention else factors:
         own = values.own(factor)
         if attention and any(isinstance(o, ReduceOp) for o in values.behind([factor])):
@@ -349,7 +376,9 @@ def _operand_bytes(
             if label not in own and not (label == "pixels" and pixels):
                 again *= -(-_extent(values, label, tile) // step)
         tensor = reads[0].tensor if reads else factor
-        found[tensor] = again * values.points(own) * OPERAND_BYTES
+        moved = again * values.points(own) * OPERAND_BYTES
+        keyed = attention and not own.isdisjoint(_keys(values))
+        found[tensor] = Brought(tensor_bytes(values, tensor) if keyed else 0.0, moved)
     return found
 
 

@@ -42,6 +42,16 @@ ROW_WARPS = 6
 """The same of warps that have rows of an attention each, with many products that do not wait for
 each other; assumed."""
 
+STEP = 0.7e-6
+"""Seconds of a warp for a step of an attention of few queries: products, a softmax and products
+wait for each other.  On an H200 steps of 16 KB take 1.2 us where memory is not busy."""
+
+STEP_RATE = 32e9
+"""Bytes of a step that a warp works on in a second beside that."""
+
+ARRIVES = 2.5e-6
+"""Seconds from such a step's copies to the arrival of all of them where memory is busy."""
+
 DELAY = 0.2
 """By how much of its time what threads compute beside tensor cores delays these: products of 4096
 by 4096 by 4096 with a weight times its scales take 213 us for 192, with numbers along k 236."""
@@ -150,8 +160,8 @@ def modelled(
     else:
         work = loops_work(values, plan, there)
     compulsory_bytes, least = compulsory(values, device)
-    work.memory = compulsory_bytes + work.again
-    work.cache = max(work.cache, least)
+    work.memory = compulsory_bytes + work.again - work.unseen
+    work.cache = max(work.cache, least - work.unseen)
     name = kernel.sym_name.data
     time = launch_time(work, device, name, plan.variant.data, plan.mma.data)
     if not work.copied:
@@ -200,11 +210,12 @@ def launch_time(work: Work, device: Device, name: str, variant: str, mma: str) -
         own = device.near + work.made_of / work.blocks * chip / device.cache
         after += turns * (own + work.made / work.blocks * chip / device.operations)
     after += turns * work.stalls * (device.near + work.stalled * chip / device.cache)
+    joined = work.summed / device.sums + device.behind if work.summed else 0.0
+    if not work.step_bytes:
+        after += joined
     if work.exchanged:
         # Sums go to the block that adds them up, and word of it follows them.
         after += work.exchanged / (device.exchange * waves) + 2 * device.latency
-    if work.summed:
-        after += work.summed / device.sums + device.behind
     if together == 1 and not work.flops:
         after += waiting
     return Time(
@@ -212,14 +223,30 @@ def launch_time(work: Work, device: Device, name: str, variant: str, mma: str) -
         variant,
         tensor,
         threads,
-        work.memory / (device.memory * drawn),
+        _streamed(work, device) if work.step_bytes else work.memory / (device.memory * drawn),
         work.cache / (device.cache * drawn),
         waiting,
-        device.launch,
+        device.launch + (joined if work.step_bytes else 0.0),
         waves,
         after,
         work.overlapped,
     )
+
+
+def _streamed(work: Work, device: Device) -> float:
+    """Seconds for the bytes of memory of blocks that walk over them in steps.
+
+    Whole waves of blocks draw them together, and then those that are left.
+    """
+    step = max(STEP + work.step_bytes / STEP_RATE, ARRIVES / work.ahead)
+    each = work.step_bytes / step
+    once = device.multiprocessors * work.at_once
+    whole = work.blocks // once * once
+    found = 0.0
+    for blocks, together in ((whole, once), (work.blocks - whole, work.blocks - whole)):
+        if blocks:
+            found += work.memory * blocks / work.blocks / min(device.memory, together * each)
+    return found
 
 
 # A module ------------------------------------------------------------------------------

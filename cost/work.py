@@ -44,6 +44,7 @@ class Work:
     ``beside``      those by which threads compute what tensor cores read, beside these
     ``memory``      bytes of global memory
     ``again``       bytes of global memory that are read once more, as L2 does not hold them
+    ``unseen``      bytes of keys and values that a mask by position hides from all queries
     ``cache``       bytes between L2 and SMs
     ``made``        instructions by which a tile's queries are made before its products begin, and
                     ``made_of`` the bytes that they are made of, of all blocks
@@ -71,10 +72,15 @@ class Work:
     exchanged: float = 0.0
     summed: float = 0.0
     again: float = 0.0
+    unseen: float = 0.0
     stalls: float = 0.0
     stalled: float = 0.0
     steps: float = 0.0
     copied: Sequence[float] = ()
+    step_bytes: float = 0.0
+    """What a step's copies bring to a block, where it works on a step while copies of ``ahead``
+    others are on their way; 0 where that bounds nothing."""
+    ahead: int = 1
     ring: bool = False
     """Whether copies of the tiles of later steps are on their way while one is worked on."""
     overlapped: bool = False
@@ -100,6 +106,14 @@ def copy_bytes(values: Values, tensor: SSAValue) -> float:
     if more == 1.0:
         return 0.0
     return _elements(values, kind) * size_in_bytes(kind.element_type) * (1.0 + more)
+
+
+def tensor_bytes(values: Values, tensor: SSAValue) -> float:
+    """The bytes of a tensor; 0 for a value that is none."""
+    if not isinstance(tensor, BlockArgument):
+        return 0.0
+    kind = values.kernel.inputs[tensor.index].type
+    return _elements(values, kind) * size_in_bytes(kind.element_type)
 
 
 def compulsory(values: Values, device: Device) -> tuple[float, float]:

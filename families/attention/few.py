@@ -8,15 +8,19 @@ keys of each (``split_k``), as many as keep a chip's memory busy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
+from xdsl.ir.affine import AffineConstantExpr
+
+from polyc.affine.expressions import canonical_expr
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan.attention import PATTERN, SHARED_KEYS
 from polyc.families.attention.recognise import StreamingAttention
 from polyc.families.family import Fields
+from polyc.families.structure import MOST_PARTS
 
 WARP_ROWS = 16
 """Rows of a warp, the least that mma.sync takes."""
@@ -27,23 +31,34 @@ MOST_ROWS = 128
 TILE_ROWS = 64
 """Rows of a tile at most: each of its warps reads all keys from shared memory."""
 
-BUSY = 4
-"""CTAs of a multiprocessor that keep its part of the memory busy."""
+ALONE = 64
+"""Features of a head, from where on a warp alone has no registers for the look at its sums and
+what follows: where keys are hidden a second one, of no queries, has half of the copies."""
 
-STEP_BYTES = 32 * 1024
-"""Keys and values of a step, at most."""
+STEP_KEYS = 32
+"""Keys of a step, fewer of wide heads and more of narrow ones: as a warp takes about as long for
+32 keys as for 64, and more warps have more copies on their way."""
 
-LADDER = (64, 16, 4)
-"""Parts where the number of tiles is open: the first of which a chip has no more CTAs than
-``MOST_BUSY`` for each multiprocessor."""
+STAGES = 3
 
-MOST_BUSY = 8
+LADDER = {64: 1, 32: 2, 8: None}
+"""Parts where the number of tiles is open, and how many waves of CTAs they make at most."""
+
+TALL = {16: None}
+"""The same of high tiles where the number of queries is open too: one kernel for all."""
+
+FULL = 4
+"""CTAs of one wave that have a tile, from where on they are about as many as a chip has at once;
+of more tiles there are parts for several waves."""
+
+RESERVED = 1024
+"""Bytes of shared memory that each CTA takes beside its own."""
 
 LEAST = 1024
 """Keys from where on this is worth it: fewer are read in the time that a kernel takes to begin."""
 
-LESS = 8
-"""By how much parts are fewer where keys are too few for each to have a step."""
+
+Ladder = Mapping[int, int | None]
 
 
 @dataclass(frozen=True)
@@ -61,32 +76,55 @@ def heads_of(attention: StreamingAttention) -> int:
 
 
 def few_queries(attention: StreamingAttention, arch: str) -> Iterator[Few]:
-    """The variants for few queries, those of most parts first; none where queries are many."""
+    """The variants for few queries, low tiles and many parts first; none where queries are many.
+
+    An open number of queries has tiles for those of one position, and higher ones for more.
+    """
     heads = heads_of(attention)
-    rows = attention.size(attention.m) * heads
-    known = rows.constant()
+    known = (attention.size(attention.m) * heads).constant()
     wanted = heads if known is None else known
     if wanted > MOST_ROWS:
         return
-    high = min(TILE_ROWS, -(-wanted // WARP_ROWS) * WARP_ROWS)
-    facts = [] if known is not None else [Assumption(-rows + high, ">=")]
-    features = sum(attention.tile_features)
-    keys = max(16, min(64, STEP_BYTES // (2 * features) // 16 * 16))
+    least = 2 if attention.hides and max(attention.tile_features) > ALONE else 1
+    low = min(TILE_ROWS, max(least, -(-wanted // WARP_ROWS)) * WARP_ROWS)
+    if known is not None:
+        yield from _of_height(attention, arch, low, "few", None)
+        return
+    if low >= heads:
+        yield from _of_height(attention, arch, low, "few", low)
+    if low < TILE_ROWS or low < heads:
+        yield from _of_height(attention, arch, TILE_ROWS, f"few{TILE_ROWS}", MOST_ROWS)
+
+
+def _of_height(
+    attention: StreamingAttention, arch: str, high: int, name: str, most: int | None
+) -> Iterator[Few]:
+    """Those with tiles of so many rows, for at most so many rows where their number is open."""
+    heads = heads_of(attention)
+    rows = attention.size(attention.m) * heads
+    facts = [] if most is None else [Assumption(-rows + most, ">=")]
+    depth, width = attention.tile_features
+    keys = STEP_KEYS if max(depth, width) <= 128 else STEP_KEYS // 2
+    keys *= 2 if depth + width <= 64 else 1
+    ring = 2 * (high * depth + STAGES * keys * (depth + width))
+    chip = ARCHS[arch]
+    once = chip.multiprocessors * max(1, (chip.shared_bytes + RESERVED) // (ring + RESERVED))
     fields: Fields = {
         "mma": "mma.sync",
         "loader": "cp_async",
         "vectorize": 8,
-        "stages": min(4, max(2, 2 * STEP_BYTES // (2 * features * keys))),
+        "stages": STAGES,
         "tile": [high, keys],
         "warp_tile": [WARP_ROWS],
         "algo_choice": {PATTERN: "streaming_softmax" if heads == 1 else SHARED_KEYS},
     }
     tiles = _tiles(attention, heads) * rows.ceildiv(high)
-    for parts, more in _parts(tiles, attention.size(attention.n), keys, arch):
+    ladder = TALL if most is not None and high == TILE_ROWS else LADDER
+    for parts, more in _parts(attention, tiles, keys, once, ladder):
         if parts == heads == 1 and high == TILE_ROWS:
             return  # Such tiles are there for any number of queries.
-        name = f"few_parts{parts}" if parts > 1 else "few"
-        yield Few(name, {**fields, "split_k": parts}, (*facts, *more))
+        own = f"{name}_parts{parts}" if parts > 1 else name
+        yield Few(own, {**fields, "split_k": parts}, (*facts, *more))
 
 
 def _tiles(attention: StreamingAttention, heads: int) -> Dim:
@@ -97,29 +135,45 @@ def _tiles(attention: StreamingAttention, heads: int) -> Dim:
     return prod(sizes.values(), start=Dim.const(1))
 
 
+def _seen(attention: StreamingAttention) -> int | None:
+    """Keys that a query sees at most by a window; None where that follows from no numbers."""
+    visible = attention.score.visible
+    ends = [*visible.end_keys(1)]
+    length = attention.size(attention.n).as_affine(attention.kernel.symbol_names)
+    if length is not None:
+        ends.append(length)
+    spans = (canonical_expr(end - first) for end in ends for first in visible.first_keys(1))
+    known = [max(0, one.value) for one in spans if isinstance(one, AffineConstantExpr)]
+    return min(known, default=None)
+
+
 def _parts(
-    tiles: Dim, length: Dim, keys: int, arch: str
+    attention: StreamingAttention, tiles: Dim, keys: int, once: int, ladder: Ladder
 ) -> Iterator[tuple[int, tuple[Assumption, ...]]]:
-    """How many parts the keys of a tile may have, and for which sizes."""
-    chip = ARCHS[arch].multiprocessors
-    count = tiles.constant()
+    """How many parts the keys of a tile may have, and for which sizes; ``once`` are the CTAs that
+    a chip has at once, and ``ladder`` are the parts where the number of tiles is open."""
+    length = attention.size(attention.n)
+    count, known, seen = tiles.constant(), length.constant(), _seen(attention)
+    most_keys = min((n for n in (known, seen) if n is not None), default=None)
+    waves: dict[int, tuple[Assumption, ...]] = {}
     if count is None:
-        choices = [*LADDER]
-        busy = {parts: Assumption(-tiles * parts + MOST_BUSY * chip, ">=") for parts in LADDER}
+        for parts, most in ladder.items():
+            waves[parts] = () if most is None else (Assumption(-tiles * parts + most * once, ">="),)
     else:
-        most = BUSY * chip // max(1, count)
-        choices = [parts for parts in (most, most // LESS) if parts > 1]
-        busy = {}
-    steps = length.ceildiv(keys).constant()
-    if steps is not None:
-        # No part has more steps than with so many.
-        choices = [min(parts, steps) for parts in choices]
-        choices = [-(-steps // -(-steps // parts)) if parts else 0 for parts in choices]
-    done: set[int] = set()
-    for parts in choices:
-        if parts < 2 or parts in done:
-            continue
-        done.add(parts)
-        facts = [busy[parts]] if parts in busy else []
+        wave = min(once // max(1, count), MOST_PARTS)
+        wave = wave if wave >= FULL else [*LADDER][-1]
+        waves = dict.fromkeys((wave, min(wave, LEAST // keys)), ())
+        if known is not None:
+            # Which is the fastest the model of time says.
+            waves = dict.fromkeys([*(1 << i for i in reversed(range(wave.bit_length()))), wave], ())
+    found: dict[int, tuple[Assumption, ...]] = {}
+    for parts, facts in waves.items():
+        if most_keys is not None:
+            # No part has more steps than with so many; of a window two, for any number of tiles.
+            steps = -(-most_keys // keys)
+            parts = min(parts, steps // 2 or 1) if count is None else parts
+            parts = -(-steps // max(1, -(-steps // parts)))
+        if parts > 0:
+            found[parts] = facts  # Of the same number the later ones ask for less.
+    for parts, facts in found.items():
         yield parts, (*facts, Assumption(length - max(parts * keys, LEAST), ">="))
-    yield 1, (Assumption(length - LEAST, ">="),)

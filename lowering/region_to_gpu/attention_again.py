@@ -48,6 +48,9 @@ PROBES = 32
 COLUMNS = 64
 """Columns of V in registers at once, at most."""
 
+VALUES = 16
+"""The same of a thread's elements."""
+
 Place = Callable[[Emit], QueryTile]
 """Computes which tile of queries a CTA has."""
 
@@ -89,7 +92,8 @@ class Again:
 
         self.k = shared(depth, self.attention.k)
         self.v = shared(self.width, self.attention.v)
-        self.columns = math.gcd(self.width, COLUMNS)
+        most = max(16, min(COLUMNS, VALUES * self.parts.threads // keys))
+        self.columns = math.gcd(self.width, most)
         self.loaded = fragment([keys, self.columns], element, "loaded")
         self.scores = fragment([queries, keys], f32, "scores_again")
         self.weights = fragment([queries, keys], element, "weights_again")

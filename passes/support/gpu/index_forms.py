@@ -169,12 +169,25 @@ class Forms:
                 return ()
 
     def _compared(self, op: arith.CmpiOp, holds: bool) -> tuple[Row, ...]:
-        ways = self.ways(op, holds)
-        return ways[0] if len(ways) == 1 else ()
+        """What is known whichever way selects and minima go: these are leaves, as they are where
+        loops end at them."""
+        alone = [(self.alone(op.lhs), self.alone(op.rhs))]
+        ways = self._ways(op, holds, alone)
+        return ways[0] if ways else ()
+
+    def alone(self, value: SSAValue) -> Form:
+        """The form of a value that has one whatever holds, or the value as a leaf."""
+        found = self.of(value)
+        return found[0] if len(found) == 1 and not found[0].rows else Form(self.leaf(value))
 
     def ways(self, op: arith.CmpiOp, holds: bool) -> list[tuple[Row, ...]]:
         """What is known where a comparison of indices holds (or does not), one for each way that
         the selects and minima in it may go; none where it is no inequality."""
+        return self._ways(op, holds, product(self.of(op.lhs), self.of(op.rhs)))
+
+    def _ways(
+        self, op: arith.CmpiOp, holds: bool, sides: Iterable[tuple[Form, Form]]
+    ) -> list[tuple[Row, ...]]:
         predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
         if predicate.startswith("u"):
             if not (never_negative(op.lhs) and never_negative(op.rhs)):
@@ -184,7 +197,7 @@ class Forms:
             predicate = OPPOSITE[predicate]
         return [
             (*left.rows, *right.rows, *_inequality(predicate, right.expr - left.expr))
-            for left, right in product(self.of(op.lhs), self.of(op.rhs))
+            for left, right in sides
         ]
 
 

@@ -85,9 +85,11 @@ class Steps:
                 for key in (forms.leaves[d] for d in made.used_dims())
             ):
                 carried[arg] = made
-        lower, upper, step = (only(forms, v) for v in (op.lb, op.ub, op.step))
-        if lower is None or upper is None or step is None:
+        lower, step = (only(forms, v) for v in (op.lb, op.step))
+        if lower is None or step is None:
             return Steps(shifts=shifts, carried=carried, first=first)
+        # The less of two numbers, as keys and a part of these are, is a number all the same.
+        upper = forms.alone(op.ub).expr
         shifts[variable] = step
         trips = trip_count(op)
         return Steps(

@@ -203,7 +203,7 @@ def small(arch: str) -> ModuleOp:
     return passed(SMALL.text(), *TO_REGION, "plan-select", "region-to-gpu", arch=arch)
 
 
-@settings(max_examples=40)
+@settings(max_examples=24)
 @given(
     st.sampled_from(["sm_80", "sm_90a"]),
     st.integers(0, 2**32 - 1),

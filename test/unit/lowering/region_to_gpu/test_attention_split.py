@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,17 @@ from xdsl.dialects.builtin import ModuleOp
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.dialects.plan import ScheduleOp
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu.attention_split import MANY, ROWS
 from polyc.passes.finish import finish
-from polyc.passes.pipeline import build
 from polyc.playback.gpu import simulate
 from polyc.runtime import nvrtc
+from polyc.test.support import few_programs
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.attention_programs import TO_REGION, Attention, passed
+from polyc.test.support.few_programs import drawn, planned
 from polyc.test.support.gpu_text import find, only, parsed
 from polyc.tools.play import play
-from polyc.tools.registry import make_context
 
 
 def attention(heads: int, of_keys: int, queries: str, size: str, **more: Any) -> Attention:
@@ -34,33 +32,14 @@ def attention(heads: int, of_keys: int, queries: str, size: str, **more: Any) ->
 
 
 def plan(rows: int, keys: int, features: int, parts: int, **more: Any) -> dict[str, Any]:
-    return {
-        "variant": "cp_async",
-        "tile": [rows, keys, features],
-        "warp_tile": [16, features],
-        "stages": 2,
-        "split_k": parts,
-        "algo_choice": {"attention": "shared_keys"},
-        **more,
-    }
+    return few_programs.plan(rows, keys, (features, features), parts, **more)
 
 
-def planned(program: Attention, arch: str, folder: Path, given: Mapping[str, Any]) -> ModuleOp:
-    """The kernels of one plan, at the tile level."""
-    file = folder / "plan.json"
-    file.write_text(json.dumps(given))
-    module = passed(program.text(), *TO_REGION)
-    build("plan-select", arch, str(file)).apply(make_context(), module)
-    for schedule in find(module, ScheduleOp):
-        if schedule.variant.data != given["variant"]:
-            schedule.detach()
-    build("region-to-gpu", arch).apply(make_context(), module)
-    return module
-
-
-def agree(program: Attention, module: ModuleOp, sizes: Mapping[str, int]) -> None:
+def agree(
+    program: Attention, module: ModuleOp, sizes: Mapping[str, int], inputs: list[Any] | None = None
+) -> None:
     """In tiles and thread by thread the kernels give what the graph says, and race nowhere."""
-    inputs = program.inputs(sizes, seed=2)
+    inputs = program.inputs(sizes, seed=2) if inputs is None else inputs
     right = meant(parsed(program.text()), inputs, dict(sizes))
     found = play(module, "attention", list(inputs), dict(sizes))
     assert found is not None
@@ -148,6 +127,15 @@ def test_kernels_give_what_the_graph_says(name: str, tmp_path: Path) -> None:
     agree(program, module, sizes)
 
 
+@pytest.mark.parametrize("number", [5, 9, 11])
+def test_attentions_drawn_at_random_give_what_the_graph_says(number: int, tmp_path: Path) -> None:
+    """Of the class that ``test/gpu/test_few.py`` draws more and longer ones of."""
+    few = drawn(number, longest=97, widest=64)
+    module = few.planned(("sm_80", "sm_90a")[number % 2], tmp_path)
+    with np.errstate(all="ignore"):
+        agree(few.program, module, few.sizes, few.inputs(number))
+
+
 @pytest.mark.parametrize("at", [0, 40, 299])
 def test_values_of_hidden_keys_leave_no_trace(at: int, tmp_path: Path) -> None:
     """What is not finite reaches the queries that see it, in whichever part it is (S0.6)."""
@@ -172,37 +160,36 @@ def test_values_of_hidden_keys_leave_no_trace(at: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arch", "features", "more"),
+    ("arch", "features", "queries", "more"),
     [
-        ("sm_90a", "128", {"masks": ["[B, 8, M, N], f16"], "lse": True}),
-        ("sm_80", "256", LSE),
-        ("sm_90a", "256", {"masks": ["[B, 8, M, N], f16"], "options": " causal offset N - M"}),
+        ("sm_90a", "128", "1", {"masks": ["[B, 8, M, N], f16"], **LSE}),
+        ("sm_80", "256", "5", LSE),
+        ("sm_90a", "256", "1", {"masks": ["[B, 8, M, N], f16"], "options": " causal offset N - M"}),
     ],
 )
 def test_kernels_for_few_queries_compile_without_a_spill(
-    arch: str, features: str, more: Mapping[str, Any]
+    arch: str, features: str, queries: str, more: Mapping[str, Any]
 ) -> None:
     program = attention(
         8,
         2,
-        "5",
+        queries,
         features,
         **{
             **more,
-            "options": str(more.get("options", "")).replace("M", "5"),
-            "masks": [m.replace("M", "5") for m in more.get("masks", ())],
+            "options": str(more.get("options", "")).replace("M", queries),
+            "masks": [m.replace("M", queries) for m in more.get("masks", ())],
         },
     )
     module = passed(program.text(), *TO_REGION, "plan-select", "region-to-gpu", arch=arch, few=True)
-    variants = only(module, gpu.DispatchOp).variants()
-    few = [op for op in find(module, KernelOp) if "_few" in op.sym_name.data]
-    assert len(few) >= 3 and len(variants) >= 2
+    (first, *others) = only(module, gpu.DispatchOp).variants()
+    few = [op for op in find(module, KernelOp) if "_few_parts64" in op.sym_name.data]
+    assert len(few) == 2 and "_few_parts64" in str(first)
     for op in [*find(module, KernelOp)]:
         if op not in few:
             op.detach()
-    for op in variants:
-        if "_few" not in str(op):
-            op.detach()
+    for op in others:
+        op.detach()
     finish(module)
     result = nvrtc.compile_cuda(cuda_source(only(module, gpu.ModuleOp)), arch)
     assert not result.warnings()

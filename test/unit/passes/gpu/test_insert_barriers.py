@@ -138,6 +138,27 @@ def test_threads_that_read_their_own_do_not_meet() -> None:
         np.testing.assert_array_equal(result.outputs[0], x)
 
 
+def test_a_pipeline_that_ends_at_the_less_of_two_numbers_keeps_its_copies_in_flight() -> None:
+    """As the parts of a tile's keys do: no wait but the loop's own, which leaves one group."""
+
+    @T.program(arch="sm_80", assume="K mod 8 == 0, N mod 8 == 0")
+    def part(A: T.Tensor[M, K, T.f16], B: T.Tensor[K, N, T.f16], C: T.Out[M, N, T.f32]):
+        with T.kernel(threads=128, grid=[T.ceildiv(M, 64), T.ceildiv(N, 64)]):
+            r, c = T.tile_coordinates(M, N, tile=(64, 64))
+            a = T.alloc_shared((64, 32), T.f16)
+            b = T.alloc_shared((32, 64), T.f16)
+            acc = T.alloc_fragment((64, 64), T.f32)
+            T.clear(acc)
+            with T.pipelined(T.min(K, N), step=32, stages=3) as (k, _):
+                T.copy(A[r, k], a, loader="cp_async")
+                T.copy(B[k, c], b, loader="cp_async")
+                T.gemm(a, b, acc)
+            T.copy(acc, C[r, c])
+
+    (wait,) = find(run(fresh(part), *BEFORE, "gpu-insert-barriers"), hw.CpAsyncWaitOp)
+    assert wait.pending.value.data == 1
+
+
 def test_an_author_s_barriers_are_enough() -> None:
     @T.program(arch="sm_80")
     def ordered(X: T.Tensor[M, N, T.f16], Y: T.Out[N, M, T.f16]):

@@ -11,16 +11,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from polyc.passes.finish import finish
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.test.support import attention_accuracy as accuracy
 from polyc.test.support.attention_accuracy import HEADS, MASKS, Case, Wanted
+from polyc.test.support.attention_programs import TO_REGION, passed
 from polyc.test.support.pairwise import covering, pairs_of
-from polyc.tools.parsing import parse_text
-from polyc.tools.pipeline import Compilation
-from polyc.tools.registry import make_context
 
 WINDOW = (40, 9)
 LENGTHS = (1, 3, 17, 65, 97)
+TO_KERNELS = ("plan-select", "region-expand-together", "region-to-gpu")
+"""Without those for few queries, which take longer caches."""
+
 SAMPLE = 4
 """Of so many cases one is simulated."""
 
@@ -32,8 +34,8 @@ SIMULATED = [
 
 @pytest.mark.parametrize(("case", "arch"), SIMULATED, ids=lambda x: str(x))
 def test_a_simulated_kernel_is_as_near_as_its_type_allows(case: Case, arch: str) -> None:
-    ctx = make_context()
-    module = Compilation(ctx, parse_text(ctx, case.text, "attention.mlir"), arch).run().module
+    module = passed(case.text, *TO_REGION, *TO_KERNELS, arch=arch)
+    finish(module)
     inputs = case.inputs()
     result = simulate(gpu_module_of(module), inputs, case.sizes)
     assert not result.findings, "\n".join(map(str, result.findings))
