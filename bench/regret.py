@@ -1,0 +1,263 @@
+"""How well the model of time chooses plans for products: random sizes beside cuBLAS (S11.1).
+
+    python bench/regret.py [--count 40] [--seed 1] [--tried 16] [--spread 0] [--out FILE.json]
+
+Sizes are random, logarithmically uniform up to 16384: half are multiples of 64, a quarter of 8, a
+quarter odd.  For each, the plans of the space are ranked by the model, and the first ``--tried`` are
+timed beside ``torch.mm``; with ``--spread`` so many more are drawn from those that the model expects
+within twice the time of its first, so that its constants can be fitted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from math import exp, log, prod
+from pathlib import Path
+from typing import Any
+
+from polyc.bench import race
+from polyc.bench.splits import TEXT
+from polyc.cost.products import Shape, terms
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.region import KernelOp
+from polyc.families.family import fitted
+from polyc.families.matmul import schedules
+from polyc.families.matmul.recognise import find_contraction
+from polyc.families.matmul.space import Tiling, space
+from polyc.passes.pipeline import STAGES, build
+from polyc.runtime import driver
+from polyc.runtime.program import Program
+from polyc.tools.parsing import parse_text
+from polyc.tools.registry import make_context
+
+ARCH = "sm_90a"
+LEAST, MOST = 16, 16384
+SECONDS = 0.004
+"""Of a batch of replays."""
+ROUNDS = 3
+
+Sizes = tuple[int, int, int]
+
+
+def problems(seed: int, count: int) -> list[tuple[str, Sizes]]:
+    """Random sizes, each with its class."""
+    draw = random.Random(seed)
+    found: list[tuple[str, Sizes]] = []
+    for number in range(count):
+        kind = ("64", "8", "64", "odd")[number % 4]
+
+        def size(kind: str = kind) -> int:
+            value = exp(draw.uniform(log(LEAST), log(MOST)))
+            if kind == "odd":
+                return int(value) | 1
+            step = int(kind)
+            return max(step, round(value / step) * step)
+
+        found.append((kind, (size(), size(), size())))
+    return found
+
+
+def expected(sizes: Sizes, tiling: Tiling) -> float:
+    """Microseconds by the model."""
+    m, n, k = map(Dim.const, sizes)
+    shape = Shape(Dim.const(1), m, n, k)
+    found = terms(
+        shape,
+        tiling.rows,
+        tiling.columns,
+        tiling.stages,
+        tiling.at_once,
+        tiling.parts,
+        tiling.summed,
+        tiling.persistent,
+        ARCHS[ARCH].multiprocessors,
+    )
+    return max(t.evaluate({}) for t in found) / 1e6
+
+
+def ranked(sizes: Sizes) -> list[tuple[float, Tiling]]:
+    """The plans of the space, the fastest by the model first."""
+    m, n, k = sizes
+    steps = -(-k // 64)
+    fitting = (t for t in space(ARCH) if t.parts == 1 or steps >= t.parts * 2)
+    return sorted(((expected(sizes, t), t) for t in fitting), key=lambda one: one[0])
+
+
+@cache
+def program(tiling: Tiling, padded: bool) -> Program:
+    """Kernels of a product of any sizes under a plan."""
+    ctx = make_context()
+    module = parse_text(ctx, TEXT.format(m="M", n="N", k="K"), "product.mlir")
+    for stage in ("tiny", "index", "region"):
+        for name in STAGES[stage]:
+            build(name, ARCH).apply(ctx, module)
+    kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
+    gemm = find_contraction(kernel)
+    more: dict[str, Any] = {"loader": "padded", "vectorize": 1} if padded else {}
+    fields = {**tiling.fields(), **more}
+    variant = schedules.MatmulVariant(tiling.name, 1 if padded else 8, fields)
+    when = () if padded else schedules.conditions(gemm, variant, ARCH)
+    assert when is not None
+    fields = schedules.schedule_fields(gemm, ARCH, variant)
+    plan = fitted(kernel.sym_name.data, tiling.name, fields, when)
+    block = kernel.parent_block()
+    assert block is not None
+    block.insert_op_after(plan, kernel)
+    for name in ("region-expand-together", *STAGES["gpu"]):
+        build(name, ARCH).apply(ctx, module)
+    return Program.compile(module)
+
+
+def compiled(one: tuple[Tiling, bool]) -> str:
+    """Bring a plan's cubin into the cache; what is wrong with it, if anything is."""
+    try:
+        made = program(*one)
+    except (PolycError, AssertionError, ValueError) as error:
+        return f"{one[0].name}: {error}"
+    spilled = [name for name, info in made.kernels.items() if info.spill_bytes]
+    return f"{one[0].name}: spills in {', '.join(spilled)}" if spilled else ""
+
+
+def timed(torch: Any, run: Any, copies: int) -> float:
+    """Microseconds a launch."""
+    launches = -(-race.GRAPH_LAUNCHES // copies) * copies
+    graph = race.captured(torch, run, launches)
+    first = race.time_batch(torch, graph, 1)
+    first = min(first, race.time_batch(torch, graph, 1))
+    replays = max(1, round(SECONDS * 1e3 / first))
+    found = sorted(race.time_batch(torch, graph, replays) for _ in range(ROUNDS))
+    return found[ROUNDS // 2] / launches * 1e3
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tried", type=int, default=16)
+    parser.add_argument("--spread", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=75)
+    parser.add_argument("--out")
+    args = parser.parse_args(argv)
+    start = time.perf_counter()
+    asked = problems(args.seed, args.count)
+    draw = random.Random(args.seed)
+    wanted: dict[int, list[tuple[float, Tiling]]] = {}
+    for number, (_, sizes) in enumerate(asked):
+        order = ranked(sizes)
+        near = [one for one in order[args.tried :] if one[0] < 2 * order[0][0]]
+        more = draw.sample(near, min(args.spread, len(near)))
+        wanted[number] = [*order[: args.tried], *more]
+    kernels = list(
+        dict.fromkeys((t, asked[i][0] == "odd") for i, many in wanted.items() for _, t in many)
+    )
+    print(f"{len(kernels)} kernels, ranked in {time.perf_counter() - start:.1f} s", flush=True)
+    with ProcessPoolExecutor() as pool:
+        faults = dict(zip(kernels, pool.map(compiled, kernels, chunksize=2), strict=True))
+    for fault in faults.values():
+        if fault:
+            print("LEFT OUT", fault, flush=True)
+    print(f"compiled after {time.perf_counter() - start:.1f} s", flush=True)
+    torch = race.load_torch("bench/regret.py")
+    torch.manual_seed(args.seed)
+    pool_elements = 3 * 16385 * 16448
+    data = torch.randn(1 << 28, device="cuda", dtype=torch.float32).to(torch.float16)
+    data = torch.cat([data] * (-(-pool_elements // (1 << 28))))
+    rows: list[dict[str, Any]] = []
+    for number, (kind, sizes) in enumerate(asked):
+        if time.perf_counter() - start > args.seconds:
+            print(f"stopped before problem {number}")
+            break
+        m, n, k = sizes
+        one = m * k + k * n + m * n
+        copies = race.copies_for(2 * one, driver.device().l2_bytes, most=8)
+        if 6 * one > 3 * pool_elements:
+            copies = 1
+        sets: list[tuple[Any, Any, Any]] = []
+        at = 0
+        for _ in range(copies):
+            made = []
+            for shape in ((m, k), (k, n)):
+                size = -(-prod(shape) // 128) * 128
+                if at + size > data.numel():
+                    at = 0
+                made.append(data[at : at + prod(shape)].view(shape))
+                at += size
+            sets.append((made[0], made[1], torch.empty(m, n, device="cuda", dtype=torch.float16)))
+
+        def peer(i: int, sets: Any = sets) -> None:
+            a, b, out = sets[i % len(sets)]
+            torch.mm(a, b, out=out)
+
+        base = timed(torch, peer, copies)
+        right = sets[0][2].clone()
+        row: dict[str, Any] = {"class": kind, "m": m, "n": n, "k": k, "torch_us": base, "plans": []}
+        for guess, tiling in wanted[number]:
+            if faults[tiling, kind == "odd"]:
+                continue
+            try:
+                launches = [
+                    program(tiling, kind == "odd").launch([a, b], [out]) for a, b, out in sets
+                ]
+            except PolycError as error:
+                print(tiling.name, sizes, error)
+                continue
+            sets[0][2].fill_(float("nan"))
+            run = race.in_turns(torch, launches)
+            mine = timed(torch, run, copies)
+            scale = max(1.0, right.float().abs().max().item())
+            wrong = (sets[0][2].float() - right.float()).abs().max().item() / scale
+            if not wrong < 0.02:
+                print("WRONG", tiling.name, sizes, wrong)
+            row["plans"].append(
+                {
+                    "name": tiling.name,
+                    "tiling": [getattr(tiling, f) for f in tiling.__slots__],
+                    "model_us": guess,
+                    "us": mine,
+                }
+            )
+        rows.append(row)
+        if args.out:
+            Path(args.out).write_text(json.dumps({"rows": rows}) + "\n")
+    show(rows, args.tried)
+    print(f"{time.perf_counter() - start:.1f} s")
+    return 0
+
+
+def show(rows: Sequence[dict[str, Any]], tried: int) -> None:
+    """Geometric means by class, of the model's first plan and of the best of the first few."""
+
+    def mean(values: list[float]) -> float:
+        return exp(sum(map(log, values)) / max(1, len(values)))
+
+    for kind in ("all", "64", "8", "odd"):
+        own = [row for row in rows if kind in ("all", row["class"]) and row["plans"]]
+        if not own:
+            continue
+        figures = []
+        for most in (1, 4, tried, 1000):
+            ratios = [r["torch_us"] / min(p["us"] for p in r["plans"][:most]) for r in own]
+            figures.append(f"best of {most} {mean(ratios):.3f} (least {min(ratios):.2f})")
+        print(f"{kind:4} {len(own):3} problems, cuBLAS / polyc: {', '.join(figures)}")
+    for row in sorted(rows, key=lambda r: r["torch_us"] / max(1e-9, r["plans"][0]["us"] if r["plans"] else 1))[:10]:
+        if not row["plans"]:
+            continue
+        first = row["plans"][0]
+        best = min(row["plans"], key=lambda p: p["us"])
+        print(
+            f"  {row['m']}x{row['n']}x{row['k']}: torch {row['torch_us']:.1f}, {first['name']} "
+            f"{first['us']:.1f} (model {first['model_us']:.1f}), best {best['name']} {best['us']:.1f}"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
