@@ -105,8 +105,9 @@ def program(tiling: Tiling, padded: bool) -> Program:
     more: dict[str, Any] = {"loader": "padded", "vectorize": 1} if padded else {}
     fields = {**tiling.fields(), **more}
     variant = schedules.MatmulVariant(tiling.name, 1 if padded else 8, fields)
-    when = () if padded else schedules.conditions(gemm, variant, ARCH)
-    assert when is not None
+    found = schedules.filled_facts(gemm) if padded else schedules.conditions(gemm, variant, ARCH)
+    assert found is not None
+    when = tuple(found)
     fields = schedules.schedule_fields(gemm, ARCH, variant)
     plan = fitted(kernel.sym_name.data, tiling.name, fields, when)
     block = kernel.parent_block()
@@ -151,11 +152,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = problems(args.seed, args.count)
     draw = random.Random(args.seed)
     wanted: dict[int, list[tuple[float, Tiling]]] = {}
-    for number, (_, sizes) in enumerate(asked):
+    for number, (kind, sizes) in enumerate(asked):
         order = ranked(sizes)
-        near = [one for one in order[args.tried :] if one[0] < 2 * order[0][0]]
-        more = draw.sample(near, min(args.spread, len(near)))
-        wanted[number] = [*order[: args.tried], *more]
+        tried, spread = (v // (3 if kind == "odd" else 1) for v in (args.tried, args.spread))
+        near = [one for one in order[tried:] if one[0] < 2 * order[0][0]]
+        more = draw.sample(near, min(spread, len(near)))
+        wanted[number] = [*order[:tried], *more]
     kernels = list(
         dict.fromkeys((t, asked[i][0] == "odd") for i, many in wanted.items() for _, t in many)
     )

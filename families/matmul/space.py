@@ -50,10 +50,13 @@ OWN_REGISTERS = 26
 TURNED = 48
 """The same where a block keeps them for good, and stores a tile while it loads the next."""
 
+ENOUGH_STAGES = 4
+"""Stages of blocks whose sums go through memory."""
+
 MOST_AT_ONCE = 4
 """CTAs of a multiprocessor that a plan is made for."""
 
-PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128)
+PARTS = (2, 3, 4, 6, 8, 16, 32, 64)
 """Parts of a tile whose sums go through memory, where the steps are not known."""
 
 
@@ -152,7 +155,7 @@ def _of_tile(arch: str, products: int, groups: int, columns: int) -> Iterator[Ti
     # Blocks of one tile, several on a multiprocessor: as many as registers have room for.
     threads, took = 128 * (1 + groups), -(-(held + OWN_REGISTERS) // 8) * 8
     most = min(MOST_AT_ONCE, chip.registers // (threads * took), 2048 // threads)
-    last = 0
+    last, summed = 0, False
     for at_once in range(most, 0, -1):
         deep = stages((chip.shared_bytes + 1024) // at_once - 1024 - SHARED_ALIGN)
         if deep < LEAST_STAGES or deep == last:
@@ -160,8 +163,10 @@ def _of_tile(arch: str, products: int, groups: int, columns: int) -> Iterator[Ti
         last = deep
         if at_once > 1 or most == 1:
             yield Tiling(rows, columns, deep, at_once)
-        for parts in PARTS:
-            yield Tiling(rows, columns, deep, at_once, parts, summed=True)
+        if not summed and deep >= ENOUGH_STAGES and rows <= 128 and columns % 64 == 0:
+            summed = True
+            for parts in PARTS:
+                yield Tiling(rows, columns, deep, at_once, parts, summed=True)
     for parts in CLUSTERED:
         sums = products * (rows * columns * SUM_BYTES + MBARRIER_BYTES)
         deep = stages(room - sums)
