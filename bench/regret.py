@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
 from functools import cache
 from math import exp, log, prod
 from pathlib import Path
@@ -24,15 +25,12 @@ from typing import Any
 
 from polyc.bench import race
 from polyc.bench.splits import TEXT
-from polyc.cost.products import Shape, terms
-from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import KernelOp
 from polyc.families.family import fitted
-from polyc.families.matmul import schedules
+from polyc.families.matmul import ranking, schedules
 from polyc.families.matmul.recognise import find_contraction
-from polyc.families.matmul.space import Tiling, space
+from polyc.families.matmul.space import Tiling
 from polyc.passes.pipeline import STAGES, build
 from polyc.runtime import driver
 from polyc.runtime.program import Program
@@ -66,30 +64,9 @@ def problems(seed: int, count: int) -> list[tuple[str, Sizes]]:
     return found
 
 
-def expected(sizes: Sizes, tiling: Tiling) -> float:
-    """Microseconds by the model."""
-    m, n, k = map(Dim.const, sizes)
-    shape = Shape(Dim.const(1), m, n, k)
-    found = terms(
-        shape,
-        tiling.rows,
-        tiling.columns,
-        tiling.stages,
-        tiling.at_once,
-        tiling.parts,
-        tiling.summed,
-        tiling.persistent,
-        ARCHS[ARCH].multiprocessors,
-    )
-    return max(t.evaluate({}) for t in found) / 1e6
-
-
 def ranked(sizes: Sizes) -> list[tuple[float, Tiling]]:
-    """The plans of the space, the fastest by the model first."""
-    m, n, k = sizes
-    steps = -(-k // 64)
-    fitting = (t for t in space(ARCH) if t.parts == 1 or steps >= t.parts * 2)
-    return sorted(((expected(sizes, t), t) for t in fitting), key=lambda one: one[0])
+    """The plans of the space with what the model expects in us, the fastest first."""
+    return [(time / 1e3, plan) for time, plan in ranking.ranked((1, *sizes), ARCH)]
 
 
 @cache
@@ -222,7 +199,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             row["plans"].append(
                 {
                     "name": tiling.name,
-                    "tiling": [getattr(tiling, f) for f in tiling.__slots__],
+                    "tiling": asdict(tiling),
                     "model_us": guess,
                     "us": mine,
                 }

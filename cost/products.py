@@ -1,120 +1,122 @@
 """How long a product of matrices takes under a plan, as a formula of its sizes (S11.1).
 
-    time = start + max(tiles of the busiest multiprocessor, bytes of memory, bytes of L2, power)
+    time = start + turns * ends + steps of the busiest multiprocessor * a step + what a split adds
 
-Each part is a polynomial of the sizes with floors, so that the host can find the fastest of a few
-plans at a launch as the compiler does of many.
+It is a polynomial of the sizes with floors, in ns: the compiler ranks a space of plans by it, and
+the host finds the fastest of those that were built at a launch.  What all plans of a product have
+alike, such as each tensor's bytes from memory, is not in it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from polyc.dialects.common.dim import Dim
 
+Size = TypeVar("Size", Dim, int)
+"""A size that is open, or one that is known."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class Rates:
-    """What a multiprocessor and its chip do; times in ps, rates in bytes a ns.
+    """What one multiprocessor does; times in ns, rates in bytes a ns.
 
-    ``cycle``      of wgmma, in ps
-    ``start``      from the kernel before to the first tile
-    ``fill``       until the first step of a block's ring is there, and its sums are out
-    ``element``    of a tile, from sums to memory
-    ``turn``       the same of a block that goes on to other tiles
-    ``draw``       bytes that a multiprocessor draws from L2 in a ns
-    ``latency``    of a step's copies
-    ``memory``     bytes of memory in a ns
-    ``cache``      bytes that all draw from L2 in a ns
-    ``power``      multiply-adds of all tensor cores in a ns, for long
-    ``combine``    until a cluster has brought its sums together, and ``combined`` a byte of it
-    ``second``     of a second kernel, and ``sums`` bytes of sums in a ns
+    ``cycle``     of wgmma, with all of the chip at work
+    ``start``     from the kernel before to the first tile
+    ``fill``      until the first step of a block is there, and its last sums are out
+    ``element``   of a tile, from sums to memory, 1024 of them
+    ``again``     the fill of a block's next tile, and ``turn`` its elements, as ``element``
+    ``draw``      bytes that a multiprocessor draws from L2
+    ``latency``   of a stage's copies, from its being free until it is full
+    ``combine``   until a cluster has brought its sums together, and ``combined`` 1024 of them
+    ``second``    of a second kernel
+    ``sums``      bytes that all of them store and add
     """
 
-    cycle: float = 570.0
-    start: float = 2.2e6
-    fill: float = 1.2e6
-    element: float = 20.0
-    turn: float = 10.0
-    again: float = 0.3e6
-    draw: float = 80.0
-    latency: float = 1.0e6
-    memory: float = 4200.0
-    cache: float = 8000.0
-    power: float = 340e3
-    combine: float = 1.5e6
-    combined: float = 8.0
-    second: float = 2.0e6
-    sums: float = 1400.0
+    cycle: float = 0.68
+    start: float = 2200
+    fill: float = 1200
+    element: float = 20
+    again: float = 400
+    turn: float = 12
+    draw: float = 80
+    latency: float = 1000
+    combine: float = 1500
+    combined: float = 8
+    second: float = 2000
+    sums: float = 1400
 
 
 H200_RATES = Rates()
 
+STEP = 64
+"""Elements of k in a step."""
 
-@dataclass(frozen=True)
-class Shape:
-    """Sizes of a product: matrices, rows, columns and depth."""
 
-    batch: Dim
-    m: Dim
-    n: Dim
-    k: Dim
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """What a plan does with a product.
+
+    ``rows``, ``columns``  of a tile
+    ``stages``             of the ring
+    ``at_once``            blocks of a multiprocessor
+    ``parts``              blocks that share a tile's steps
+    ``summed``             whether their sums go through memory, and not through a cluster
+    ``persistent``         whether a block goes on to other tiles
+    ``products``           that share a tile's rows
+    """
+
+    rows: int
+    columns: int
+    stages: int
+    at_once: int = 1
+    parts: int = 1
+    summed: bool = False
+    persistent: bool = False
+    products: int = 1
 
 
 def step_cycles(rows: int, columns: int) -> float:
-    """Cycles of a step of 64 on one multiprocessor's tensor cores.
+    """Cycles of a step on one multiprocessor's tensor cores.
 
-    Those read both operands from shared memory, 128 bytes a cycle.
+    A warpgroup's product of 64 rows takes half a cycle a column for each 16 of k, but no less than
+    both operands take from shared memory, of which 128 bytes come in a cycle.
     """
     return rows / 64 * 4 * max(columns / 2, (64 + columns) / 4)
 
 
-def terms(
-    shape: Shape,
-    rows: int,
-    columns: int,
-    stages: int,
-    at_once: int,
-    parts: int,
-    summed: bool,
-    persistent: bool,
-    chip: int,
-    rates: Rates = H200_RATES,
-) -> list[Dim]:
-    """The parts of which the greatest is the time, in ps."""
+def ceildiv(size: Size, by: int) -> Size:
+    """The number of parts of ``by`` that hold ``size``."""
+    return size.ceildiv(by) if isinstance(size, Dim) else -(-size // by)
 
-    def whole(value: float) -> int:
-        return round(value)
 
-    r = rates
-    tiles = shape.batch * shape.m.ceildiv(rows) * shape.n.ceildiv(columns)
-    blocks = tiles * parts
-    steps = shape.k.ceildiv(64 * parts)
-    busiest = blocks.ceildiv(chip)
-    turns = blocks.ceildiv(chip * at_once)
-    stage = (rows + columns) * 128
-    mma = step_cycles(rows, columns) * r.cycle
-    fixed = whole(r.start)
-    if persistent:
-        ends = turns * whole(r.again + rows * columns * r.turn) + whole(r.fill)
+def nanoseconds(
+    sizes: tuple[Size, Size, Size, Size], plan: Tiles, chip: int, rates: Rates = H200_RATES
+) -> Size:
+    """The time of a product of ``batch, m, n, k`` under a plan, on so many multiprocessors."""
+    batch, m, n, k = sizes
+    columns, r = plan.columns * plan.products, rates
+    kilo = plan.rows * columns / 1024
+    blocks = batch * ceildiv(m, plan.rows) * ceildiv(n, plan.columns) * plan.parts
+    turns = ceildiv(blocks, chip * plan.at_once)
+    busiest = ceildiv(blocks, chip) if plan.at_once > 1 else turns
+    stage = (plan.rows + columns) * STEP * 2
+    step = max(
+        step_cycles(plan.rows, plan.columns) * plan.products * r.cycle,
+        stage / r.draw,
+        r.latency / (plan.stages * plan.at_once),
+    )
+    first = r.start
+    if plan.persistent:
+        each = r.again + kilo * r.turn
+        first += r.fill + kilo * (r.element - r.turn) - r.again
     else:
-        ends = turns * whole(r.fill + rows * columns * r.element)
-    base = ends + fixed
-    if parts > 1 and summed:
-        base = base + whole(r.second) + shape.batch * shape.m * shape.n * whole(
-            parts * 4 / r.sums * 1000
-        )
-    elif parts > 1:
-        base = base + whole(r.combine + rows * columns * r.combined)
-    flow = max(mma, stage / r.draw * 1000)
-    wait = max(mma, r.latency / stages)
-    memory = (
-        shape.m * shape.k + shape.n * shape.k + shape.m * shape.n
-    ) * shape.batch * whole(2 / r.memory * 1000)
-    return [
-        base + busiest * steps * whole(flow),
-        base + turns * steps * whole(wait),
-        memory + fixed + whole(r.fill),
-        base + blocks * steps * whole(stage / r.cache * 1000),
-        base + blocks * steps * whole(rows * columns * 64 / r.power * 1000),
-    ]
+        each = r.fill + kilo * r.element
+    if plan.parts > 1 and not plan.summed:
+        each += r.combine + kilo * r.combined
+    time = turns * round(each) + busiest * ceildiv(k, STEP * plan.parts) * round(step)
+    if plan.parts > 1 and plan.summed:
+        time = time + ceildiv(batch * m * n * plan.parts * plan.products * 4, round(r.sums))
+        first += r.second
+    return time + round(first)

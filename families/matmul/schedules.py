@@ -14,7 +14,7 @@ from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
-from polyc.dialects.region import ReadOp
+from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region.types import val_type
 from polyc.families.facts import (
     DEPTH,
@@ -24,7 +24,7 @@ from polyc.families.facts import (
     pointers_promised,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.matmul import padded
+from polyc.families.matmul import padded, ranking
 from polyc.families.matmul.follow import MOST_HELD, WIDTHS, width_of
 from polyc.families.matmul.partial_sums import Parts, parted
 from polyc.families.matmul.partial_sums import facts as part_facts
@@ -58,6 +58,8 @@ class MatmulVariant:
     crowded: Mapping[str, Value] | None = field(default_factory=dict[str, Value])
     """Those that differ where the epilogue reads two tensors or more by rows, which takes
     registers; None where nothing helps, and it is left out."""
+    where: tuple[Assumption, ...] | None = None
+    """Where the model of time takes it; None where its own facts say where it runs."""
 
 
 _WGMMA: Fields = {
@@ -255,13 +257,16 @@ def conditions(
     tile = cast("list[int]", variant.fields["tile"])
     facts += [starts_on(*one) for one in pieces_cut(gemm, tile)]
     rows, columns, _ = tile
+    if variant.where is not None:
+        facts += variant.where
     if variant.tiles:
         outputs = prod(map(gemm.size, (*gemm.batch, gemm.m, gemm.n)), start=Dim.const(1))
         facts.append(Assumption(outputs - variant.tiles * rows * columns, ">="))
     if variant.at_once:
         tiles = prod(tiles_of(gemm, rows, columns), start=Dim.const(1))
         facts.append(Assumption(-tiles + ARCHS[arch].multiprocessors, ">="))
-    if (parts := cast("int", variant.fields.get("split_k", 1))) > 1:
+    parts = cast("int", variant.fields.get("split_k", 1))
+    if parts > 1 and variant.where is None:
         own = Parts(rows, columns, parts)
         summed = "algo_choice" in variant.fields
         facts += part_facts(gemm, own, arch) if summed else split_facts(gemm, tile, parts, arch)
@@ -402,12 +407,46 @@ def _are_of_rows(gemm: Contraction, reads: Sequence[ReadOp]) -> bool:
     return len(reads) - len(large) <= 2 and len(large) <= 1 and all(k == i1 for k in kinds)
 
 
+def _is_plain(gemm: Contraction, arch: str) -> bool:
+    """Whether TMA brings the operands of one product as they are, each from one tensor."""
+    if gemm.beside or gemm.follow or gemm.lhs.factor.is_computed:
+        return False
+    if not ARCHS[arch].wgmma or any(side.pieces for side in gemm.sides):
+        return False
+    return conditions(gemm, MatmulVariant("tma", 8, _WGMMA), arch) is not None
+
+
+def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
+    """Whether a schedule that the compiler proposed is one that the model of time ranked."""
+    return plan.pattern == "matmul" and _is_plain(find_contraction(kernel), plan.arch.data)
+
+
+def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
+    """The plans of the space that the model of time chooses; none for a product that the space is
+    not for.
+
+    That is one whose operands TMA brings as they are, of one tensor each: a tile of any size lies
+    in them.
+    """
+    if not _is_plain(gemm, arch):
+        return []
+    plans = ranking.chosen(gemm, arch, is_crowded(gemm, arch))
+    return [
+        MatmulVariant(
+            plan.name, 8, plan.fields(), where=tuple(ranking.conditions(gemm, plans, i, arch))
+        )
+        for i, plan in enumerate(plans)
+    ]
+
+
 def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The variants whose registers suffice; without the larger tile a smaller one is for all.
 
     Those that split k come first: they are for outputs of so few tiles that others leave most of
     the chip idle.
     """
+    if found := ranked_variants(gemm, arch):
+        return [*found, *(v for v in VARIANTS[arch] if v.multiple != found[0].multiple)]
     few = [
         *in_parts(gemm, arch),
         *(
@@ -443,7 +482,7 @@ def schedules(gemm: Contraction, arch: str) -> list[ScheduleOp]:
         fields = schedule_fields(gemm, arch, variant)
         plan = fitted(kernel.sym_name.data, variant.name, fields, when)
         found.append(plan)
-        if "algo_choice" in variant.fields:
+        if "algo_choice" in variant.fields and variant.where is None:
             continue  # The model of time says whether it stays.
         if not when and pointers_promised(kernel, plan.widest):
             break

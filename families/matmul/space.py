@@ -9,9 +9,9 @@ Nothing here knows a product's sizes: the model of time ranks the plans for thes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
+from polyc.cost.products import Tiles
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.plan import OPERAND_BYTES
 from polyc.dialects.plan.resources import (
@@ -60,29 +60,20 @@ PARTS = (2, 3, 4, 6, 8, 16, 32, 64)
 """Parts of a tile whose sums go through memory, where the steps are not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tiling:
-    """One plan: a tile, what shares its steps, and what it leaves to other CTAs.
+NAMED = {(128, 256): "tma", (128, 128): "tma_small"}
+"""Tiles of which plans of users may have the names."""
 
-    ``rows``, ``columns``  of the tile
-    ``stages``             of the ring
-    ``at_once``            CTAs of a multiprocessor
-    ``parts``              CTAs that share a tile's steps
-    ``summed``             whether their sums go through memory, and not through a cluster
-    ``persistent``         whether a CTA goes on to other tiles
-    """
 
-    rows: int
-    columns: int
-    stages: int
-    at_once: int = 1
-    parts: int = 1
-    summed: bool = False
-    persistent: bool = False
+class Tiling(Tiles):
+    """A plan of the space, by its name and its fields."""
+
+    __slots__ = ()
 
     @property
     def name(self) -> str:
         """The name of its variant."""
+        if self.persistent and (self.rows, self.columns) in NAMED:
+            return NAMED[self.rows, self.columns]
         found = f"tma_{self.rows}x{self.columns}"
         if self.parts > 1:
             found += f"_{'parts' if self.summed else 'split'}{self.parts}"

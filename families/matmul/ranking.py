@@ -1,0 +1,134 @@
+"""Which plans of the space a product gets: the fastest by the model of time (S8, S11.1).
+
+Of known sizes that is one.  Of open ones a few kernels share the sizes: those that lose the least
+over a grid of them, chosen one after another.  Each runs where the model says that none of those
+behind it is faster, so that the first whose conditions hold is the fastest, and the last of them
+takes what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from math import log, prod
+
+from polyc.cost.products import Tiles, nanoseconds
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.dim import Assumption, Dim
+from polyc.families.matmul.recognise import Contraction
+from polyc.families.matmul.space import DEPTH, Tiling, space
+
+GRID = (16, 128, 512, 1536, 4096, 16384)
+"""Sizes at which kernels for open ones are compared."""
+
+BATCHES = (1, 32)
+"""Matrices of a batch whose number is open."""
+
+MOST_KERNELS = 6
+"""Kernels that a product of open sizes gets from the space."""
+
+WORTH = 0.01
+"""The least share of the mean time that a kernel more has to save."""
+
+LEAST_STEPS = 4
+"""Steps of a part of a tile at least."""
+
+CROWDED_COLUMNS = 128
+"""Columns of a tile at most where an epilogue holds much beside its sums."""
+
+Known = tuple[int | None, ...]
+"""The sizes of a batch, of rows, columns and depth; None for open ones."""
+
+
+def sizes_of(gemm: Contraction) -> tuple[Dim, Dim, Dim, Dim]:
+    """Matrices, rows, columns and depth of a product."""
+    batch = prod(map(gemm.size, gemm.batch), start=Dim.const(1))
+    return batch, gemm.size(gemm.m), gemm.size(gemm.n), gemm.size(gemm.k)
+
+
+def seconds(gemm: Contraction, plan: Tiles, arch: str) -> Dim:
+    """The modelled time of a product under a plan, in ns."""
+    return nanoseconds(sizes_of(gemm), plan, ARCHS[arch].multiprocessors)
+
+
+def ranked(
+    known: tuple[int, int, int, int], arch: str, columns: int = 256
+) -> list[tuple[int, Tiling]]:
+    """The plans of known sizes with their times, the fastest first."""
+    batch, m, n, k = known
+    chip, steps = ARCHS[arch].multiprocessors, -(-k // DEPTH)
+    found: dict[Tiling, int] = {}
+    for plan in space(arch):
+        if plan.columns > columns:
+            continue
+        if plan.summed:
+            # All numbers of parts are there: as many as fill the chip once, or twice.
+            tiles = batch * -(-m // plan.rows) * -(-n // plan.columns)
+            for waves in (1, 2):
+                parts = min(chip * waves // max(1, tiles), steps // LEAST_STEPS)
+                if parts < 2:
+                    continue
+                parts = -(-steps // -(-steps // parts))
+                own = replace(plan, parts=parts)
+                found[own] = nanoseconds(known, own, chip)
+        elif plan.parts == 1 or steps >= plan.parts * LEAST_STEPS:
+            found[plan] = nanoseconds(known, plan, chip)
+    return sorted(((time, plan) for plan, time in found.items()), key=lambda one: one[0])
+
+
+def chosen(gemm: Contraction, arch: str, crowded: bool) -> list[Tiling]:
+    """The plans that a product gets, in order of dispatch."""
+    columns = CROWDED_COLUMNS if crowded else 256
+    sizes = sizes_of(gemm)
+    known = tuple(size.constant() for size in sizes)
+    if None not in known:
+        batch, m, n, k = (size or 0 for size in known)
+        return [plan for _, plan in ranked((batch, m, n, k), arch, columns)[:1]]
+    axes = tuple(
+        (value,) if value is not None else _allowed(gemm, size, GRID if i else BATCHES)
+        for i, (size, value) in enumerate(zip(sizes, known, strict=True))
+    )
+    return list(_cover(axes, arch, columns))
+
+
+def _allowed(gemm: Contraction, size: Dim, values: Sequence[int]) -> tuple[int, ...]:
+    """The values that the facts about a symbol alone leave to it."""
+    if len(names := size.symbols()) != 1 or size != Dim.sym(names[0]):
+        return tuple(values)
+    facts = [f for f in gemm.kernel.assumptions.data if f.expr.symbols() == names]
+    bounds = [f for f in facts if f.kind == ">="]
+    held = [v for v in values if all(f.holds({names[0]: v}) for f in bounds)]
+    fixed = [v for v in range(1, 65) if all(f.holds({names[0]: v}) for f in facts)]
+    return tuple(held or fixed or values)
+
+
+@cache
+def _cover(axes: tuple[tuple[int, ...], ...], arch: str, columns: int) -> tuple[Tiling, ...]:
+    """The plans that lose the least over all sizes, each the best one beside those before it."""
+    chip = ARCHS[arch].multiprocessors
+    plans = [plan for plan in space(arch) if plan.columns <= columns]
+    points = [(b, m, n, k) for b, m, n, k in product(*axes)]
+    times: list[list[float]] = []
+    for plan in plans:
+        times.append([log(nanoseconds(point, plan, chip)) for point in points])
+    best = [99.0] * len(points)
+    found: list[int] = []
+    while len(found) < MOST_KERNELS:
+        # The first one takes all sizes, whatever K is.
+        some = [i for i in range(len(plans)) if found or plans[i].parts == 1]
+        costs = [(sum(map(min, times[i], best)), i) for i in some]
+        cost, number = min(costs)
+        if found and sum(best) - cost < WORTH * len(points):
+            break
+        found.append(number)
+        best = list(map(min, best, times[number]))
+    # The one that takes all sizes is the last.
+    return tuple(plans[i] for i in reversed(found))
+
+
+def conditions(gemm: Contraction, plans: Sequence[Tiling], number: int, arch: str) -> list[Assumption]:
+    """Where a plan of several runs: where none behind it is faster."""
+    mine = seconds(gemm, plans[number], arch)
+    return [Assumption(seconds(gemm, other, arch) - mine, ">=") for other in plans[number + 1 :]]
