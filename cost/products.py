@@ -34,18 +34,18 @@ class Rates:
     ``sums``      bytes that all of them store and add
     """
 
-    cycle: float = 0.68
-    start: float = 2200
-    fill: float = 1200
-    element: float = 20
-    again: float = 400
-    turn: float = 12
-    draw: float = 80
-    latency: float = 1000
-    combine: float = 1500
-    combined: float = 8
-    second: float = 2000
-    sums: float = 1400
+    cycle: float = 0.74
+    start: float = 1000
+    fill: float = 1400
+    element: float = 16
+    again: float = 1000
+    turn: float = 18
+    draw: float = 90
+    latency: float = 900
+    combine: float = 600
+    combined: float = 40
+    second: float = 700
+    sums: float = 1600
 
 
 H200_RATES = Rates()

@@ -1,7 +1,7 @@
 """Which plans of the space a product gets: the fastest by the model of time (S8, S11.1).
 
 Of known sizes that is one.  Of open ones a few kernels share the sizes: those that lose the least
-over a grid of them, chosen one after another.  Each runs where the model says that none of those
+over a grid of them beside those that are always there, chosen one after another.  Each runs where the model says that none of those
 behind it is faster, so that the first whose conditions hold is the fastest, and the last of them
 takes what is left.
 """
@@ -113,18 +113,16 @@ def _cover(axes: tuple[tuple[int, ...], ...], arch: str, columns: int) -> tuple[
     times: list[list[float]] = []
     for plan in plans:
         times.append([log(nanoseconds(point, plan, chip)) for point in points])
-    best = [99.0] * len(points)
-    found: list[int] = []
+    # What plans of users may name is there; the widest takes what is left, and is the last.
+    found = [i for i, plan in enumerate(plans) if plan.is_named]
+    found.sort(key=lambda i: -plans[i].columns)
+    best = [min(times[i][at] for i in found) for at in range(len(points))]
     while len(found) < MOST_KERNELS:
-        # The first one takes all sizes, whatever K is.
-        some = [i for i in range(len(plans)) if found or plans[i].parts == 1]
-        costs = [(sum(map(min, times[i], best)), i) for i in some]
-        cost, number = min(costs)
-        if found and sum(best) - cost < WORTH * len(points):
+        cost, number = min((sum(map(min, own, best)), i) for i, own in enumerate(times))
+        if sum(best) - cost < WORTH * len(points):
             break
         found.append(number)
         best = list(map(min, best, times[number]))
-    # The one that takes all sizes is the last.
     return tuple(plans[i] for i in reversed(found))
 
 

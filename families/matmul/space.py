@@ -70,9 +70,14 @@ class Tiling(Tiles):
     __slots__ = ()
 
     @property
+    def is_named(self) -> bool:
+        """Whether its name is one that plans of users may have."""
+        return self.persistent and (self.rows, self.columns) in NAMED
+
+    @property
     def name(self) -> str:
         """The name of its variant."""
-        if self.persistent and (self.rows, self.columns) in NAMED:
+        if self.is_named:
             return NAMED[self.rows, self.columns]
         found = f"tma_{self.rows}x{self.columns}"
         if self.parts > 1:

@@ -1,0 +1,52 @@
+"""The space of plans of products: all are legal, and as the architecture's limits have it."""
+
+from __future__ import annotations
+
+import pytest
+
+from polyc.bench.splits import regions
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.region import KernelOp
+from polyc.families.family import fitted
+from polyc.families.matmul.recognise import find_contraction
+from polyc.families.matmul.schedules import GEMM, MatmulVariant, schedule_fields
+from polyc.families.matmul.space import space
+
+PLANS = space("sm_90a")
+
+
+def test_every_plan_is_legal_and_keeps_its_stages() -> None:
+    kernel = next(op for op in regions((4096, 4096, 4096)).walk() if isinstance(op, KernelOp))
+    gemm, chip = find_contraction(kernel), ARCHS["sm_90a"]
+    for plan in PLANS:
+        fields = schedule_fields(gemm, "sm_90a", MatmulVariant(plan.name, 8, plan.fields()))
+        schedule = fitted("product", plan.name, fields, ())
+        GEMM.check_found(gemm, schedule)
+        assert schedule.integer("stages") == plan.stages, plan.name
+        assert plan.at_once * schedule.shared_bytes() <= chip.shared_bytes + 1024
+        assert plan.at_once * schedule.threads() <= 2048
+
+
+def test_names_are_one_plan_each() -> None:
+    assert len({plan.name for plan in PLANS}) == len(PLANS)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        lambda p: p.persistent and p.columns == 192,
+        lambda p: p.rows == 256,
+        lambda p: p.parts > 1 and p.summed,
+        lambda p: p.parts == 8 and not p.summed,
+        lambda p: p.at_once > 2,
+    ],
+)
+def test_it_has_all_kinds(what: object) -> None:
+    assert callable(what) and any(map(what, PLANS))
+
+
+def test_there_is_none_without_wgmma_and_few_with_little_room() -> None:
+    assert space("sm_80") == ()
+    narrow = space("sm_90a", most=64)
+    assert narrow and max(plan.columns for plan in narrow) == 128
+    assert max(plan.columns for plan in space("sm_90a", products=2)) == 128
