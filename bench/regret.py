@@ -3,9 +3,9 @@
     python bench/regret.py [--count 40] [--seed 1] [--tried 16] [--spread 0] [--out FILE.json]
 
 Sizes are random, logarithmically uniform up to 16384: half are multiples of 64, a quarter of 8, a
-quarter odd.  For each, the plans of the space are ranked by the model, and the first ``--tried`` are
-timed beside ``torch.mm``; with ``--spread`` so many more are drawn from those that the model expects
-within twice the time of its first, so that its constants can be fitted.
+quarter odd.  For each, the plans of the space are ranked by the model, and the first ``--tried``
+are timed beside ``torch.mm``; with ``--spread`` so many more are drawn from those that the model
+expects within twice the time of its first, so that its constants can be fitted.
 """
 
 from __future__ import annotations
@@ -39,9 +39,18 @@ from polyc.tools.registry import make_context
 
 ARCH = "sm_90a"
 LEAST, MOST = 16, 16384
+"""Of a size."""
+
 SECONDS = 0.004
 """Of a batch of replays."""
+
 ROUNDS = 3
+
+KINDS = ("64", "8", "64", "odd")
+"""What sizes are multiples of, one problem after another."""
+
+ROOM = 3 * 16385 * 16448
+"""Elements of which operands are made: more than the largest problem's."""
 
 Sizes = tuple[int, int, int]
 
@@ -51,7 +60,7 @@ def problems(seed: int, count: int) -> list[tuple[str, Sizes]]:
     draw = random.Random(seed)
     found: list[tuple[str, Sizes]] = []
     for number in range(count):
-        kind = ("64", "8", "64", "odd")[number % 4]
+        kind = KINDS[number % len(KINDS)]
 
         def size(kind: str = kind) -> int:
             value = exp(draw.uniform(log(LEAST), log(MOST)))
@@ -116,6 +125,53 @@ def timed(torch: Any, run: Any, copies: int) -> float:
     return found[ROUNDS // 2] / launches * 1e3
 
 
+def operands(torch: Any, data: Any, sizes: Sizes, copies: int) -> list[tuple[Any, Any, Any]]:
+    """So many problems of random numbers, each in other places of ``data``."""
+    m, n, k = sizes
+    found: list[tuple[Any, Any, Any]] = []
+    at = 0
+    for _ in range(copies):
+        made: list[Any] = []
+        for shape in ((m, k), (k, n)):
+            size = -(-prod(shape) // 128) * 128
+            if at + size > data.numel():
+                at = 0
+            made.append(data[at : at + prod(shape)].view(shape))
+            at += size
+        found.append((*made, torch.empty(m, n, device="cuda", dtype=torch.float16)))
+    return found
+
+
+def raced(
+    torch: Any, data: Any, kind: str, sizes: Sizes, plans: Sequence[tuple[float, Tiling]]
+) -> dict[str, Any]:
+    """One problem: ``torch.mm``, and each plan with what the model expects of it."""
+    m, n, k = sizes
+    copies = race.copies_for(2 * (m * k + k * n + m * n), driver.device().l2_bytes, most=8)
+    sets = operands(torch, data, sizes, copies)
+
+    def peer(i: int) -> None:
+        a, b, out = sets[i % copies]
+        torch.mm(a, b, out=out)
+
+    row: dict[str, Any] = {"class": kind, "m": m, "n": n, "k": k, "torch_us": 0.0, "plans": []}
+    row["torch_us"] = timed(torch, peer, copies)
+    right = sets[0][2].float()
+    scale = max(1.0, right.abs().max().item())
+    for guess, tiling in plans:
+        made = program(tiling, kind == "odd")
+        run = race.in_turns(torch, [made.launch([a, b], [out]) for a, b, out in sets])
+        sets[0][2].fill_(float("nan"))
+        mine = timed(torch, run, copies)
+        wrong = (sets[0][2].float() - right).abs().max().item() / scale
+        if not wrong < 0.02:
+            print("WRONG", tiling.name, sizes, wrong, flush=True)
+        row["plans"].append(
+            {"name": tiling.name, "tiling": asdict(tiling), "model_us": guess, "us": mine}
+        )
+    return row
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=40)
@@ -128,113 +184,68 @@ def main(argv: Sequence[str] | None = None) -> int:
     start = time.perf_counter()
     asked = problems(args.seed, args.count)
     draw = random.Random(args.seed)
-    wanted: dict[int, list[tuple[float, Tiling]]] = {}
-    for number, (kind, sizes) in enumerate(asked):
+    wanted: list[list[tuple[float, Tiling]]] = []
+    for kind, sizes in asked:
         order = ranked(sizes)
+        # Copies of operands are kernels of their own.
         tried, spread = (v // (3 if kind == "odd" else 1) for v in (args.tried, args.spread))
         near = [one for one in order[tried:] if one[0] < 2 * order[0][0]]
-        more = draw.sample(near, min(spread, len(near)))
-        wanted[number] = [*order[:tried], *more]
-    kernels = list(
-        dict.fromkeys((t, asked[i][0] == "odd") for i, many in wanted.items() for _, t in many)
-    )
+        wanted.append([*order[:tried], *draw.sample(near, min(spread, len(near)))])
+    pairs = [
+        (t, kind == "odd") for (kind, _), many in zip(asked, wanted, strict=True) for _, t in many
+    ]
+    kernels = list(dict.fromkeys(pairs))
     print(f"{len(kernels)} kernels, ranked in {time.perf_counter() - start:.1f} s", flush=True)
     with ProcessPoolExecutor() as pool:
         faults = dict(zip(kernels, pool.map(compiled, kernels, chunksize=2), strict=True))
-    for fault in faults.values():
-        if fault:
-            print("LEFT OUT", fault, flush=True)
+    for fault in filter(None, faults.values()):
+        print("LEFT OUT", fault, flush=True)
     print(f"compiled after {time.perf_counter() - start:.1f} s", flush=True)
     torch = race.load_torch("bench/regret.py")
     torch.manual_seed(args.seed)
-    pool_elements = 3 * 16385 * 16448
     data = torch.randn(1 << 28, device="cuda", dtype=torch.float32).to(torch.float16)
-    data = torch.cat([data] * (-(-pool_elements // (1 << 28))))
+    data = torch.cat([data] * -(-ROOM // data.numel()))
     rows: list[dict[str, Any]] = []
-    for number, (kind, sizes) in enumerate(asked):
+    for (kind, sizes), many in zip(asked, wanted, strict=True):
         if time.perf_counter() - start > args.seconds:
-            print(f"stopped before problem {number}")
+            print(f"stopped after {len(rows)} of {len(asked)} problems")
             break
-        m, n, k = sizes
-        one = m * k + k * n + m * n
-        copies = race.copies_for(2 * one, driver.device().l2_bytes, most=8)
-        if 6 * one > 3 * pool_elements:
-            copies = 1
-        sets: list[tuple[Any, Any, Any]] = []
-        at = 0
-        for _ in range(copies):
-            made = []
-            for shape in ((m, k), (k, n)):
-                size = -(-prod(shape) // 128) * 128
-                if at + size > data.numel():
-                    at = 0
-                made.append(data[at : at + prod(shape)].view(shape))
-                at += size
-            sets.append((made[0], made[1], torch.empty(m, n, device="cuda", dtype=torch.float16)))
-
-        def peer(i: int, sets: Any = sets) -> None:
-            a, b, out = sets[i % len(sets)]
-            torch.mm(a, b, out=out)
-
-        base = timed(torch, peer, copies)
-        right = sets[0][2].clone()
-        row: dict[str, Any] = {"class": kind, "m": m, "n": n, "k": k, "torch_us": base, "plans": []}
-        for guess, tiling in wanted[number]:
-            if faults[tiling, kind == "odd"]:
-                continue
-            try:
-                launches = [
-                    program(tiling, kind == "odd").launch([a, b], [out]) for a, b, out in sets
-                ]
-            except PolycError as error:
-                print(tiling.name, sizes, error)
-                continue
-            sets[0][2].fill_(float("nan"))
-            run = race.in_turns(torch, launches)
-            mine = timed(torch, run, copies)
-            scale = max(1.0, right.float().abs().max().item())
-            wrong = (sets[0][2].float() - right.float()).abs().max().item() / scale
-            if not wrong < 0.02:
-                print("WRONG", tiling.name, sizes, wrong)
-            row["plans"].append(
-                {
-                    "name": tiling.name,
-                    "tiling": asdict(tiling),
-                    "model_us": guess,
-                    "us": mine,
-                }
-            )
-        rows.append(row)
+        good = [one for one in many if not faults[one[1], kind == "odd"]]
+        rows.append(raced(torch, data, kind, sizes, good))
         if args.out:
-            Path(args.out).write_text(json.dumps({"rows": rows}) + "\n")
+            report = {**race.surroundings(torch, ROUNDS), "seed": args.seed, "rows": rows}
+            Path(args.out).write_text(json.dumps(report, indent=1) + "\n")
     show(rows, args.tried)
     print(f"{time.perf_counter() - start:.1f} s")
     return 0
 
 
+def mean(values: Sequence[float]) -> float:
+    """The geometric mean."""
+    return exp(sum(map(log, values)) / max(1, len(values)))
+
+
 def show(rows: Sequence[dict[str, Any]], tried: int) -> None:
     """Geometric means by class, of the model's first plan and of the best of the first few."""
-
-    def mean(values: list[float]) -> float:
-        return exp(sum(map(log, values)) / max(1, len(values)))
-
-    for kind in ("all", "64", "8", "odd"):
-        own = [row for row in rows if kind in ("all", row["class"]) and row["plans"]]
+    rows = [row for row in rows if row["plans"]]
+    for kind in ("all", *dict.fromkeys(KINDS)):
+        own = [row for row in rows if kind in ("all", row["class"])]
         if not own:
             continue
-        figures = []
-        for most in (1, 4, tried, 1000):
+        figures: list[str] = []
+        for most in dict.fromkeys((1, 4, tried, 1000)):
             ratios = [r["torch_us"] / min(p["us"] for p in r["plans"][:most]) for r in own]
             figures.append(f"best of {most} {mean(ratios):.3f} (least {min(ratios):.2f})")
-        print(f"{kind:4} {len(own):3} problems, cuBLAS / polyc: {', '.join(figures)}")
-    for row in sorted(rows, key=lambda r: r["torch_us"] / max(1e-9, r["plans"][0]["us"] if r["plans"] else 1))[:10]:
-        if not row["plans"]:
-            continue
+        print(f"{kind:4} {len(own):3} problems, torch.mm / polyc: {', '.join(figures)}")
+    off = [abs(log(p["model_us"] / p["us"])) for row in rows for p in row["plans"]]
+    print(f"the model is off by {exp(sum(off) / max(1, len(off))) - 1:.0%} in the mean")
+    for row in sorted(rows, key=lambda r: r["torch_us"] / r["plans"][0]["us"])[:10]:
         first = row["plans"][0]
         best = min(row["plans"], key=lambda p: p["us"])
         print(
-            f"  {row['m']}x{row['n']}x{row['k']}: torch {row['torch_us']:.1f}, {first['name']} "
-            f"{first['us']:.1f} (model {first['model_us']:.1f}), best {best['name']} {best['us']:.1f}"
+            f"  {row['m']}x{row['n']}x{row['k']}: torch.mm {row['torch_us']:.1f} us, "
+            f"{first['name']} {first['us']:.1f} (model {first['model_us']:.1f}), "
+            f"best {best['name']} {best['us']:.1f}"
         )
 
 

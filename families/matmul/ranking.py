@@ -1,9 +1,9 @@
 """Which plans of the space a product gets: the fastest by the model of time (S8, S11.1).
 
-Of known sizes that is one.  Of open ones a few kernels share the sizes: those that lose the least
-over a grid of them beside those that are always there, chosen one after another.  Each runs where the model says that none of those
-behind it is faster, so that the first whose conditions hold is the fastest, and the last of them
-takes what is left.
+Of known sizes that is one.  Of open ones a few kernels share the sizes: beside those that are
+always there the ones that lose the least over a grid of sizes, chosen one after another.  Each runs
+where the model says that none of those behind it is faster, so that the first whose conditions hold
+is the fastest, and the last of them takes what is left.
 """
 
 from __future__ import annotations
@@ -126,7 +126,9 @@ def _cover(axes: tuple[tuple[int, ...], ...], arch: str, columns: int) -> tuple[
     return tuple(plans[i] for i in reversed(found))
 
 
-def conditions(gemm: Contraction, plans: Sequence[Tiling], number: int, arch: str) -> list[Assumption]:
+def conditions(
+    gemm: Contraction, plans: Sequence[Tiling], number: int, arch: str
+) -> list[Assumption]:
     """Where a plan of several runs: where none behind it is faster."""
     mine = seconds(gemm, plans[number], arch)
     return [Assumption(seconds(gemm, other, arch) - mine, ">=") for other in plans[number + 1 :]]
