@@ -22,9 +22,9 @@ from polyc.tools.registry import make_context
 
 PLANS = (
     ("gemm_bias_relu", "sm_90a", "tma"),
-    ("gemm_bias_relu", "sm_90a", "tma_split2"),
+    ("gemm_bias_relu", "sm_90a", "tma_128x128_split8"),
     ("gemm_bias_relu", "sm_90a", "padded"),
-    ("gemm_bias_relu", "sm_90a", "tma_64x64_parts32"),
+    ("gemm_bias_relu", "sm_90a", "tma_64x64_parts16_by3"),
     ("gemm_bias_relu", "sm_80", "cp_async16"),
     ("gemm_bias_relu", "sm_80", "cp_async16_128x128_parts8"),
     ("conv_silu", "sm_90a", "tma_wide"),
