@@ -39,7 +39,7 @@ class Expected:
 
 
 SPLIT = Expected(384, 168, 5 * (128 + 128) * 64 * 2 + 2 * 5 * 8 + 128 * 128 * 4 + 8, wgmma=4)
-LOW_SPLIT = Expected(256, 168, 6 * (64 + 128) * 64 * 2 + 2 * 6 * 8 + 64 * 128 * 4 + 8, wgmma=4)
+LOW_SPLIT = Expected(256, 168, 8 * (64 + 32) * 64 * 2 + 2 * 8 * 8 + 64 * 32 * 4 + 8, wgmma=4)
 """The sums of a tile lie beside the ring, with an mbarrier for them."""
 
 PADDED = {"padded_A": Expected(256, 48, 0), "padded_B": Expected(256, 48, 0)}
@@ -47,12 +47,11 @@ PADDED = {"padded_A": Expected(256, 48, 0), "padded_B": Expected(256, 48, 0)}
 
 KERNELS = {
     "sm_90a": {
-        "tma_64x64_parts32": Expected(256, 168, 8 * (64 + 64) * 64 * 2 + 2 * 8 * 8, wgmma=4),
-        "tma_64x64_parts32_sum": Expected(128, 48, 0),
-        "tma_low_split8": LOW_SPLIT,
-        "tma_split8": SPLIT,
-        "tma_split2": SPLIT,
-        "tma_low": Expected(256, 168, 8 * (64 + 128) * 64 * 2 + 2 * 8 * 8 + 64 * 128 * 2, wgmma=4),
+        "tma_64x32_split4": LOW_SPLIT,
+        "tma_64x64_parts16_by3": Expected(256, 168, 4 * (64 + 64) * 64 * 2 + 2 * 4 * 8, wgmma=4),
+        "tma_64x64_parts16_by3_sum": Expected(128, 48, 0),
+        "tma_64x32_once_by4": Expected(256, 168, 4 * (64 + 32) * 64 * 2 + 2 * 4 * 8, wgmma=4),
+        "tma_128x128_split8": SPLIT,
         "tma_small": Expected(
             384, 168, 6 * (128 + 128) * 64 * 2 + 2 * 6 * 8 + 128 * 128 * 2, wgmma=4
         ),
