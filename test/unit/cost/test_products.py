@@ -24,7 +24,7 @@ SIZES = st.integers(1, 20000)
 def test_the_formula_of_open_sizes_is_the_figure_of_known_ones(
     plan: Tiles, sizes: tuple[int, int, int, int]
 ) -> None:
-    names = ("B", "M", "N", "K")
+    names: list[str] = ["B", "M", "N", "K"]
     batch, m, n, k = map(Dim.sym, names)
     formula = nanoseconds((batch, m, n, k), plan, 132)
     values = dict(zip(names, sizes, strict=True))

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import ModuleOp as GpuModule
 from polyc.dialects.plan import ScheduleOp
@@ -37,7 +36,6 @@ from polyc.test.support.split_programs import (
     wanted_of,
     written,
 )
-from polyc.tools.play import play
 from polyc.tools.registry import make_context
 
 
