@@ -21,12 +21,13 @@ def load(
     name: str | None = None,
     kernels: str | Path | None = None,
     sizes: Mapping[str, int] | None = None,
+    records: str | Path | None = None,
 ) -> Program:
     """Compile a program from its text, its file or its module: see ``polyc.tools.load``."""
     # Imported here, so that the dialects alone stay quick to import.
     from polyc.tools.load import load as loaded
 
-    return loaded(source, arch, name, kernels, sizes)
+    return loaded(source, arch, name, kernels, sizes, records)
 
 
 def __getattr__(name: str) -> object:

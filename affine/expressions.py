@@ -236,14 +236,31 @@ def canonical_set(points: AffineSet) -> AffineSet:
 
 def uses_dim(expr: AffineExpr, dim: int) -> bool:
     """Whether ``dim`` is in the canonical text of ``expr`` (a necessary condition only)."""
+    return _inside(linear_of(expr), dim)
 
-    def inside(linear: Linear) -> bool:
-        return any(
-            inside(atom.num) if isinstance(atom, Floor) else atom == ("d", dim)
-            for atom, _ in linear.terms
-        )
 
-    return inside(linear_of(expr))
+def _inside(linear: Linear, dim: int) -> bool:
+    return any(
+        _inside(atom.num, dim) if isinstance(atom, Floor) else atom == ("d", dim)
+        for atom, _ in linear.terms
+    )
+
+
+def alike(exprs: Iterable[AffineExpr], dim: int) -> int:
+    """At how many neighbours on ``dim``, from a multiple of that on, each expression has one value.
+
+    0 where none of them uses ``dim``.
+    """
+    found = 0
+    for expr in exprs:
+        for atom, _ in linear_of(expr).terms:
+            if isinstance(atom, Floor) and _inside(atom.num, dim):
+                own = dict(atom.num.terms).get(("d", dim), 0)
+                alone = len(atom.num.terms) == 1 and not atom.num.constant and own == 1
+                found = gcd(found, atom.den if alone else 1)
+            elif atom == ("d", dim):
+                found = 1
+    return found
 
 
 def constraint_of(linear: Linear, equality: bool) -> AffineConstraintExpr:

@@ -201,7 +201,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             **race.surroundings(torch, options.rounds, options.commit),
             "rows": rows,
         }
-        print(race.write_report(f"attention_forms-{options.dtype}", report, options.out))
+        mode = "" if options.mode == MODES[0] else f"-{options.mode}"
+        print(race.write_report(f"attention_forms{mode}-{options.dtype}", report, options.out))
     return 1 if wrong.total() else 0
 
 

@@ -133,6 +133,65 @@ CASES = {
         1,
         whole=lambda s: (s["M"], MIDDLE, s["N"]),
     ),
+    "column_max": Case(
+        _reduced("column_max", "[M, N]", "[0]", "[N]").replace("reduce sum", "reduce max"),
+        lambda f, t: t[0].amax(0),
+        lambda s: (s["N"],),
+        1,
+    ),
+    "channel_mean": Case(
+        _reduced("channel_mean", "[M, 64, N]", "[0, 2]", "[64]").replace(
+            "reduce sum", "reduce mean"
+        ),
+        lambda f, t: t[0].mean((0, 2)),
+        lambda s: (64,),
+        1,
+        whole=lambda s: (s["M"], 64, s["N"]),
+    ),
+    "column_softmax": Case(
+        _graph("column_softmax", _X, f"  %y = frontend.softmax %X axes [0] : {_MN}", "%y"),
+        lambda f, t: f.softmax(t[0], 0),
+        _same,
+        2,
+    ),
+    "middle_softmax": Case(
+        _graph(
+            "middle_softmax",
+            f"%X: T<[M, {MIDDLE}, N], f16>",
+            f"  %y = frontend.softmax %X axes [1] : T<[M, {MIDDLE}, N], f16>",
+            "%y",
+            f"[M, {MIDDLE}, N]",
+        ),
+        lambda f, t: f.softmax(t[0], 1),
+        lambda s: (s["M"], MIDDLE, s["N"]),
+        2,
+        whole=lambda s: (s["M"], MIDDLE, s["N"]),
+    ),
+    "column_layer_norm": Case(
+        _graph(
+            "column_layer_norm",
+            _X,
+            f"  %y = frontend.layer_norm %X axes [0] eps 1.0e-05 : ({_MN}) -> {_MN}",
+            "%y",
+        ),
+        lambda f, t: (t[0] - t[0].mean(0)) * (t[0].var(0, unbiased=False) + 1e-5).rsqrt(),
+        _same,
+        2,
+    ),
+    "group_norm": Case(
+        _graph(
+            "group_norm",
+            "%X: T<[M, 8, 16, N], f16>",
+            "  %y = frontend.layer_norm %X axes [2, 3] eps 1.0e-05 : "
+            "(T<[M, 8, 16, N], f16>) -> T<[M, 8, 16, N], f16>",
+            "%y",
+            "[M, 8, 16, N]",
+        ),
+        lambda f, t: f.group_norm(t[0].flatten(1, 2), 8).view(t[0].shape),
+        lambda s: (s["M"], 8, 16, s["N"]),
+        2,
+        whole=lambda s: (s["M"], 8, 16, s["N"]),
+    ),
     "full_sum": Case(
         _reduced("full_sum", "[M, N]", "[0, 1]", "[1]").replace("[1], f16", "[], f16"),
         lambda f, t: t[0].sum(),
@@ -143,9 +202,13 @@ CASES = {
 """What is timed, by name."""
 
 
+BETWEEN = {"middle_sum": MIDDLE, "middle_softmax": MIDDLE, "channel_mean": 64, "group_norm": 128}
+"""Points of the axes between M and N."""
+
+
 def sizes_of(op: str, length: int, elements: int) -> dict[str, int] | None:
     """M and N of a case with so many elements; None where there is less than a row."""
-    rows = elements // (length * (MIDDLE if op == "middle_sum" else 1))
+    rows = elements // (length * BETWEEN.get(op, 1))
     return {"M": rows, "N": length} if rows else None
 
 
@@ -201,7 +264,7 @@ def raced(
     eager = Contestant("eager", lambda i: peer(*sets[i % copies]))
     racers.append(eager)
     if sizes["N"] in args.compiled:
-        compiled = torch.compile(peer, dynamic=False)
+        compiled = torch.compile(peer, dynamic=False, mode="max-autotune-no-cudagraphs")
         compiled(*sets[0])
         racers.append(Contestant("torch.compile", lambda i: compiled(*sets[i % copies])))
     race.measure(torch, racers, args.rounds, copies)

@@ -7,7 +7,9 @@ many parts it comes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -102,3 +104,24 @@ H100 = replace(H200, name="H100 SXM", memory=3.0e12, cache_bytes=33e6)
 
 DEVICES: Mapping[str, Device] = MappingProxyType({"sm_80": A100, "sm_90a": H200})
 """The chip that each architecture is modelled by."""
+
+SHIPPED: Mapping[str, Device] = MappingProxyType({"A100": A100, "H100": H100, "H200": H200})
+"""The chips whose figures come with polyc, by the names that users give."""
+
+_given = ContextVar[tuple[str, Device] | None]("_given", default=None)
+
+
+@contextmanager
+def modelled_on(arch: str, device: Device | None) -> Generator[None]:
+    """Within it kernels of ``arch`` are modelled on ``device``, where that is given."""
+    before = _given.set(_given.get() if device is None else (arch, device))
+    try:
+        yield
+    finally:
+        _given.reset(before)
+
+
+def device_of(arch: str) -> Device:
+    """The chip that kernels of an architecture are modelled on."""
+    given = _given.get()
+    return given[1] if given is not None and given[0] == arch else DEVICES[arch]

@@ -19,6 +19,9 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp, ReduceOp
 from polyc.dialects.region.types import val_type
 
+SUM_BYTES = 4
+"""Of what a block has of a reduction, f32."""
+
 OVERHEAD = 3.0
 """Instructions around a step of a loop: its counter, its bounds, its addresses."""
 
@@ -69,7 +72,9 @@ class _Space:
             longest = max(reversed(along), key=lambda a: values.extents[a])
             self.tile[longest], self.along[longest] = rows, 0
         self.parts = plan.integer("split_k")
-        """Blocks that share the reductions of a tile, by its rows."""
+        """Blocks that share the reductions of a tile: by its rows, or all of its steps where what
+        they have of it goes through memory."""
+        self.stored = plan.stores_sums
         self.blocks = self.parts * prod(-(-values.extents[a] // self.tile[a]) for a in grid)
         self.steps = 0.0
         """Of a block, one after another."""
@@ -107,6 +112,10 @@ class _Space:
         points = float(prod(self.whole[cast(int, axis)] for axis in held))
         order = sorted(reduce.labels, key=lambda label: label in apart)
         trips = [self.trips(label, apart) for label in order]
+        if self.stored:
+            trips = [-(-prod(trips) // self.parts)]
+            results = self.values.points(result_labels(reduce))
+            self.work.summed += self.parts * results * SUM_BYTES
         inner: dict[str, int | None] = {**scope, **{a: apart.get(a) for a in order}}
         self.before(reduce.operand, scope, inner, order, trips, times)
         self.step([reduce.operand], inner, times * prod(trips), points, apart)
@@ -118,7 +127,7 @@ class _Space:
         extent = self.values.extents[label]
         if label not in apart:
             return extent
-        sharing = self.parts if apart[label] == 0 else 1
+        sharing = self.parts if apart[label] == 0 and not self.stored else 1
         return -(-extent // (self.whole[apart[label]] * sharing))
 
     def before(

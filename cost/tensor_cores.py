@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from math import prod
+from math import gcd, prod
 
 from xdsl.ir import Operation, SSAValue
 
-from polyc.affine.expressions import Floor, linear_of
-from polyc.cost.values import MOVES, Values, operations, size_in_bytes
+from polyc.affine.expressions import Floor, alike, linear_of
+from polyc.cost.values import MOVES, Values, operations, read_labels, size_in_bytes
 from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work, copy_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.resources import SUM_BYTES
-from polyc.dialects.region import CastOp, ConstantOp, ReadOp, ReduceOp, SelectOp
+from polyc.dialects.region import (
+    CastOp,
+    ConstantOp,
+    ReadOp,
+    ReduceOp,
+    ReduceTogetherOp,
+    SelectOp,
+)
 from polyc.dialects.region.types import val_type
 from polyc.poly.pieces import concat_of
 
@@ -50,7 +57,9 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         padded = _padding(values, reduce, {**tile, **_heads(values, plan, reduce)})
         padded *= _uneven(values, reduce, plan) * _channels(values, reduce, plan)
         if plan.stores_sums:
-            work.summed += parts * values.points(values.own(reduce.result)) * SUM_BYTES
+            # Of attention the scores stay where they are, and what follows them is summed.
+            if not attention or reduce.label not in named:
+                work.summed += parts * values.points(values.own(reduce.result)) * SUM_BYTES
         elif parts > 1:
             work.exchanged += parts * values.points(values.own(reduce.result)) * SUM_BYTES
         if attention and reduce.label in named:
@@ -106,12 +115,33 @@ def _tile(values: Values, plan: ScheduleOp) -> dict[str, int]:
         label, _, rest = key.partition(".")
         if not rest:
             tile[label] = 1
+        elif plan.pattern == "attention" and f"{label}.i" in bound:
+            # Heads that share keys stand beside each other in a tile's rows.
+            tile[label] = min(rows, _heads_of(values, label))
+            rows = max(1, rows // tile[label])
         elif rest == "o":
             tile[label] = rows
             wide = label == last if plan.pattern == "matmul" else label != "pixels"
             if wide and plan.pattern != "attention":
                 tile[label] = columns
     return tile
+
+
+def _keys(values: Values) -> set[str]:
+    """The axis that an attention's softmax reduces."""
+    ops = values.kernel.body.block.ops
+    return {label for op in ops if isinstance(op, ReduceTogetherOp) for label in op.labels}
+
+
+def _heads_of(values: Values, axis: str) -> int:
+    """Neighbours on an axis of the batch that read the same keys and values of an attention."""
+    keys, found = _keys(values), 0
+    for reduce in values.contractions():
+        for op in values.behind(values.factors(reduce) or ()):
+            labels = op.result.type.labels if isinstance(op, ReadOp) else ()
+            if isinstance(op, ReadOp) and axis in labels and not keys.isdisjoint(read_labels(op)):
+                found = gcd(found, alike(op.map.data.results, labels.index(axis)))
+    return found or values.extents[axis]
 
 
 def _heads(values: Values, plan: ScheduleOp, reduce: ReduceOp) -> dict[str, int]:
@@ -163,7 +193,10 @@ def _uneven(values: Values, reduce: ReduceOp, plan: ScheduleOp) -> float:
     parts, depth = plan.integer("split_k"), plan.tile_sizes[2]
     if parts == 1:
         return 1.0
-    steps = -(-prod(values.extents[label] for label in reduce.labels) // depth)
+    along: Collection[str] = reduce.labels
+    if plan.pattern == "attention":
+        along, depth = _keys(values), plan.tile_sizes[1]
+    steps = -(-prod(values.extents[label] for label in along) // depth)
     return -(-steps // parts) * parts / max(1, steps)
 
 

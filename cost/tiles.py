@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from polyc.affine.expressions import uses_dim
-from polyc.cost.device import DEVICES, Device
+from polyc.cost.device import Device, device_of
 from polyc.cost.rows import CONVERT, EXCHANGE, MEETING
 from polyc.cost.time import Time, launch_time
 from polyc.cost.values import SLOW, Values, size_in_bytes
@@ -70,7 +70,7 @@ def tiles_time(
     first adds its own start and what it copies.  The name is the region's, the variant the last
     kernel's.
     """
-    device = device or DEVICES[arch]
+    device = device or device_of(arch)
     least, whole = compulsory(Values(region, sizes), device)
     found: list[Time] = []
     for number, (launch, kernel) in enumerate(launches):

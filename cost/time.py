@@ -17,7 +17,7 @@ from math import ceil
 
 from xdsl.dialects.builtin import ModuleOp
 
-from polyc.cost.device import DEVICES, Device
+from polyc.cost.device import Device, device_of
 from polyc.cost.loops import loops_work
 from polyc.cost.rows import rows_work
 from polyc.cost.tensor_cores import contracted_work
@@ -37,6 +37,10 @@ RING = 1 / 25
 
 WARPS = 16
 """Of an SM, that keep it busy; fewer wait for each other's results."""
+
+ROW_WARPS = 6
+"""The same of warps that have rows of an attention each, with many products that do not wait for
+each other; assumed."""
 
 DELAY = 0.2
 """By how much of its time what threads compute beside tensor cores delays these: products of 4096
@@ -136,7 +140,7 @@ def modelled(
 
     ``device`` is the chip; without it that of the schedule's architecture.
     """
-    device = device or DEVICES[plan.arch.data]
+    device = device or device_of(plan.arch.data)
     values = Values(kernel, sizes)
     there = at_once(plan, device)
     if plan.mma.data != "none":
@@ -175,7 +179,8 @@ def launch_time(work: Work, device: Device, name: str, variant: str, mma: str) -
     tensor = work.flops / rate
     together = min(work.at_once, ceil(work.blocks / chip))
     busy_warps = together * work.threads / 32
-    issued = device.operations * waves * min(1.0, busy_warps / WARPS)
+    enough = ROW_WARPS if mma == "mma.sync" and work.overlapped else WARPS
+    issued = device.operations * waves * min(1.0, busy_warps / enough)
     threads = work.operations / issued
     beside = work.beside / issued
     tensor = max(tensor, beside) + DELAY * min(tensor, beside)

@@ -105,7 +105,16 @@ def _text(status: int) -> str:
 
 def call(function: str, *args: Any) -> None:
     """Call a function of the driver; raises PolycError ``DriverFailed`` with its answer."""
-    status = int(getattr(_library(), function)(*args))
+    check(function, answer(function, *args))
+
+
+def answer(function: str, *args: Any) -> int:
+    """Call a function of the driver and return its answer, 0 where it did what it was to do."""
+    return int(getattr(_library(), function)(*args))
+
+
+def check(function: str, status: int) -> None:
+    """Raises PolycError ``DriverFailed`` for an answer of ``function`` that is not 0."""
     if status:
         raise PolycError("DriverFailed", f"{function} answered {_text(status)}")
 
@@ -126,7 +135,10 @@ def device_count() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One GPU: its name, compute capability and sizes in bytes."""
+    """One GPU: its name, compute capability, sizes in bytes, and the highest clock in MHz.
+
+    ``sm_threads``, ``sm_registers`` and ``sm_shared_bytes`` are what one multiprocessor holds.
+    """
 
     index: int
     name: str
@@ -135,6 +147,10 @@ class Device:
     shared_bytes: int
     l2_bytes: int
     driver: str
+    clock_mhz: int = 0
+    sm_threads: int = 0
+    sm_registers: int = 0
+    sm_shared_bytes: int = 0
 
     def runs(self, arch: str) -> bool:
         """Whether a cubin of ``arch`` runs here.
@@ -175,7 +191,17 @@ def device(index: int = 0) -> Device:
     driver = f"{version.value // 1000}.{version.value % 1000 // 10}"
     capability = attribute(75), attribute(76)
     return Device(
-        index, name.value.decode(), capability, attribute(16), attribute(97), attribute(38), driver
+        index,
+        name.value.decode(),
+        capability,
+        attribute(16),
+        attribute(97),
+        attribute(38),
+        driver,
+        attribute(13) // 1000,
+        attribute(39),
+        attribute(82),
+        attribute(81),
     )
 
 
@@ -239,7 +265,7 @@ class uncaptured:
         _library().cuThreadExchangeStreamCaptureMode(ctypes.byref(self._mode))
 
 
-def _on_release(owner: object, index: int, function: str, handle: Any) -> None:
+def release_with(owner: object, index: int, function: str, handle: Any) -> None:
     """Give ``handle`` on GPU ``index`` back when ``owner`` goes; at exit the process does."""
     weakref.finalize(owner, _release, _library(), index, function, handle).atexit = False
 
@@ -409,7 +435,7 @@ class _Code:
                 f"GPU {index} ({device(index).name}) does not take the compiled code: "
                 f"{_text(status)}",
             )
-        _on_release(self, index, "cuModuleUnload", self.handle)
+        release_with(self, index, "cuModuleUnload", self.handle)
 
 
 class Module:
@@ -451,7 +477,7 @@ class Buffer:
             with current(index), uncaptured():
                 call("cuMemAlloc_v2", ctypes.byref(pointer), c_size_t(size))
             self.pointer = pointer.value
-            _on_release(self, index, "cuMemFree_v2", pointer)
+            release_with(self, index, "cuMemFree_v2", pointer)
 
     def upload(self, address: int) -> None:
         """Copy ``size`` bytes from host memory."""
@@ -476,12 +502,12 @@ class Buffer:
                 )
 
 
-def clear(pointer: int, size: int, stream: int) -> None:
-    """Set device memory to 0, in the order of ``stream``."""
+def clear(pointer: int, size: int, stream: int, byte: int = 0) -> None:
+    """Set every byte of device memory, in the order of ``stream``."""
     call(
         "cuMemsetD8Async",
         c_uint64(pointer),
-        ctypes.c_ubyte(0),
+        ctypes.c_ubyte(byte),
         c_size_t(size),
         c_void_p(stream),
     )

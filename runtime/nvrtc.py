@@ -219,14 +219,17 @@ def _entry(source: str, options: tuple[str, ...], emit: Emit) -> Path | None:
     folder = cache_dir()
     if folder is None:
         return None
-    parts = (str(_FORMAT), ".".join(map(str, _wheel_version())), emit, *options, source)
+    parts = (str(_FORMAT), ".".join(map(str, compiler_version())), emit, *options, source)
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return folder / f"{digest}.{emit}"
 
 
 @cache
-def _wheel_version() -> tuple[str, ...]:
-    """The compiler's version, from the wheel's metadata so that a hit loads no library."""
+def compiler_version() -> tuple[str, ...]:
+    """The compiler's version, from the wheel's metadata so that a hit loads no library.
+
+    Raises PolycError ``NoNVRTC`` where there is neither.
+    """
     from importlib import metadata
 
     try:

@@ -299,6 +299,16 @@ class Program:
         results = self._views(
             _listed(out, "out"), self.num_inputs, len(self.names), "outputs", None
         )
+        return self.bound(views, results, symbols, variant)
+
+    def bound(
+        self,
+        views: Sequence[TensorView],
+        results: Sequence[TensorView],
+        symbols: Mapping[str, int] | None = None,
+        variant: str | None = None,
+    ) -> Bound:
+        """``launch`` on views of tensors, inputs and outputs, which fit the signature."""
         every = [*views, *results]
         values = self._bind(every, tensors.sizes(symbols or {}))
         self._check_apart(views, results)

@@ -338,6 +338,16 @@ class Bound:
             with plan.lock:
                 plan.run(stream)
 
+    def workspaces(self, stream: int = 0) -> tuple[int, int]:
+        """Where its workspaces on ``stream`` begin, and their bytes; what they hold is open.
+
+        Those that a launch finds zeroed are cleared by each run.
+        """
+        if self._arenas is None:
+            return 0, 0
+        with driver.current(self._index):
+            return self._arenas.of(self._index, stream).pointer(self.plan.size), self.plan.size
+
 
 def values_text(values: Mapping[str, int]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in values.items())

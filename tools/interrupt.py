@@ -11,16 +11,34 @@ from __future__ import annotations
 import os
 import signal
 from _thread import allocate_lock, start_new_thread
+from contextlib import contextmanager
 from itertools import pairwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Generator, Sequence
 
 EXIT_CODE = 130
 """A shell's code for a process that SIGINT ends."""
 
 MESSAGE = "stopped by Ctrl-C; what was not written yet is lost"
+
+
+_instead: list[Callable[[], object]] = []
+"""What Ctrl-C does first, while someone has something to keep."""
+
+
+@contextmanager
+def instead(action: Callable[[], object]) -> Generator[None]:
+    """Within it the first Ctrl-C calls ``action``, from another thread; the next one ends it all.
+
+    Where nobody watches for Ctrl-C it is a ``KeyboardInterrupt``, as ever.
+    """
+    _instead.append(action)
+    try:
+        yield
+    finally:
+        _instead.clear()
 
 
 def wants_json(args: Sequence[str]) -> bool:
@@ -48,7 +66,15 @@ def watch(args: Sequence[str]) -> None:
     text = line(wants_json(args)).encode()
     once = allocate_lock()
 
+    asked: list[Callable[[], object]] = []
+
     def stop(number: int = 0, frame: object = None) -> None:
+        if number and _instead:
+            return  # The thread is told, too, and once a signal.
+        if _instead and _instead[0] not in asked:
+            asked.append(_instead[0])
+            _instead[0]()
+            return
         if not once.acquire(timeout=1.0):  # the other one is ending it
             return
         try:
@@ -59,9 +85,9 @@ def watch(args: Sequence[str]) -> None:
             os._exit(EXIT_CODE)
 
     def wait() -> None:
-        while os.read(reading, 1) != bytes([signal.SIGINT]):
-            pass
-        stop()
+        while True:
+            if os.read(reading, 1) == bytes([signal.SIGINT]):
+                stop()
 
     start_new_thread(wait, ())
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)

@@ -28,6 +28,7 @@ def load(
     name: str | None = None,
     kernels: str | Path | None = None,
     sizes: Mapping[str, int] | None = None,
+    records: str | Path | None = None,
 ) -> Program:
     """Compile a program; call its ``run`` on NumPy arrays, PyTorch's or others' tensors.
 
@@ -38,6 +39,9 @@ def load(
 
     ``kernels`` is a Python file of tile programs that say what they replace, and ``sizes`` are
     those of some symbols at which they are compared with plans (docs/tools/kernels-by-hand.md).
+
+    ``records`` is a file that ``polyc tune`` wrote: at sizes that were measured on this GPU, the
+    fastest plans run (docs/tools/tuning.md).
 
     Raises PolycError with the place in the text, and OSError for a file.
     """
@@ -57,6 +61,8 @@ def load(
     if isinstance(module, GpuModuleOp) or (
         isinstance(module, ModuleOp) and any(isinstance(op, GpuModuleOp) for op in module.ops)
     ):
+        if records is not None:
+            raise PolycError("Usage", "records is about a frontend.graph, not tiles", module)
         if kernels is not None:
             raise PolycError("Usage", "kernels is about a frontend.graph, not a gpu.module", module)
         program = Program.compile(module, name)
@@ -70,6 +76,10 @@ def load(
             "Usage", "a program above the gpu layer is a module, compiled for an arch; give both"
         )
     job = Compilation(ctx, module.clone(), check_arch(arch))
+    if records is not None:
+        from polyc.tuning.applied import Recorded
+
+        job.records = Recorded.of_file(records)
     if kernels is not None:
         from polyc.tools.kernels.by_hand import with_kernels
 

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
+from polyc.cost.device import Device, modelled_on
 from polyc.dialects.common.arch import ARCHS, arch_names
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.passes.pipeline import STAGES, build
@@ -34,6 +35,7 @@ from polyc.tools.streams import read_bytes
 
 if TYPE_CHECKING:
     from polyc.dialects.common.signature import SignatureOp
+    from polyc.tuning.applied import Recorded
 
 
 def run_pass(ctx: Context, instance: ModulePass, module: ModuleOp, check: bool = True) -> None:
@@ -108,6 +110,8 @@ class Compilation:
 
     ``module`` is at the layer of the last stage; ``kept`` has clones of the layers that
     ``keep`` names.  ``plan`` is a JSON file with fields of the user's own for ``plan-select``.
+    ``records`` are measured plans that come before those that polyc chooses, and ``device`` is the
+    chip that kernels are modelled on.
     ``after`` is called with the module and the pass's name after every pass; what changes the
     module there verifies it.  Modules are verified after every stage, with ``check_each`` after
     every pass, as ``polyc-opt`` does.
@@ -117,6 +121,8 @@ class Compilation:
     module: ModuleOp
     arch: str
     plan: str | None = None
+    records: Recorded | None = None
+    device: Device | None = None
     keep: Collection[str] = ()
     steps: Steps = field(default_factory=quiet)
     after: Callable[[ModuleOp, str], None] | None = None
@@ -148,7 +154,10 @@ class Compilation:
             with self.steps.step(f"to {stage}") as step:
                 for number, name in enumerate(names, 1):
                     check = self.check_each or number == len(names)
-                    run_pass(self.ctx, build(name, self.arch, self.plan), self.module, check)
+                    with modelled_on(self.arch, self.device):
+                        run_pass(self.ctx, build(name, self.arch, self.plan), self.module, check)
+                    if name == "plan-select" and self.records is not None:
+                        self.records.put_first(self.module, self.arch)
                     if self.after is not None:
                         self.after(self.module, name)
                 if len(names) > 1:

@@ -7,12 +7,22 @@ is of the output: [WM, features of V], and a warp (wgmma: a warpgroup) has whole
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.plan.schedule import Schedule
 
 PATTERN = "attention"
 """The key of ``algo_choice``."""
+
+TWO_PASSES = "streaming_softmax_2pass"
+"""The way that walks over the keys twice."""
+
+LOW_ROWS = 64
+"""Queries of the lowest tiles for any number of these."""
+
+SHARED_KEYS = "shared_keys"
+"""The way in which rows of a tile are the queries of all heads that share keys."""
 
 ELEMENT_BYTES = 2
 """Q, K, V and the weights are of 16 bits."""
@@ -21,6 +31,18 @@ ELEMENT_BYTES = 2
 def is_attention(op: Schedule) -> bool:
     """Whether a schedule is one of attention."""
     return op.pattern == PATTERN
+
+
+def of_few_queries(op: Schedule) -> bool:
+    """Whether it is for few queries and many keys.
+
+    Heads that share keys lie in one tile, CTAs share the keys of one, or tiles are lower than those
+    for any number of queries.
+    """
+    if not is_attention(op) or op.mma.data != "mma.sync":
+        return False
+    shares = op.algo_choice.data[PATTERN] == StringAttr(SHARED_KEYS)
+    return shares or op.integer("split_k") > 1 or op.tile_sizes[0] < LOW_ROWS
 
 
 def threads(op: Schedule) -> int:
@@ -64,7 +86,7 @@ def check_tiles(op: Schedule) -> None:
         raise VerifyException(
             f"keys and features of V are {keys} and {width}; one wgmma makes 256 columns at most"
         )
-    if op.flag("pingpong") or op.integer("split_k") != 1 or op.integer("fragment_buffers") != 1:
+    if op.flag("pingpong") or op.integer("fragment_buffers") != 1:
         raise VerifyException(
-            "pingpong, split_k and fragment_buffers belong to products of matrices; drop them"
+            "pingpong and fragment_buffers belong to products of matrices; drop them"
         )

@@ -87,7 +87,8 @@ def check_choices(op: ScheduleResources) -> None:
             f"ResourceExceeded: a cluster of {shape_text(blocks)} has "
             f"{blocks[0] * blocks[1]} blocks, {arch.name} allows {arch.cluster}"
         )
-    if op.pattern in ("loops", "rows") and op.integer("split_k") > arch.cluster:
+    together = op.pattern in ("loops", "rows") and not op.stores_sums
+    if together and op.integer("split_k") > arch.cluster:
         raise VerifyException(
             f"ResourceExceeded: split_k {op.integer('split_k')} is a cluster of as many blocks, "
             f"{arch.name} allows {arch.cluster}"

@@ -185,9 +185,9 @@ def no_field(name: str) -> str:
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "matmul": ("tiled", "partial_sums", "implicit_gemm"),
     "conv": ("implicit_gemm", "im2col"),
-    "attention": ("streaming_softmax", "streaming_softmax_2pass"),
+    "attention": ("streaming_softmax", "streaming_softmax_2pass", "shared_keys"),
     "rows": ("resident", "kept", "streaming"),
-    "loops": ("serial",),
+    "loops": ("serial", "partial_sums"),
 }
 """``algo_choice``: the patterns, and the ways in which a kernel can compute each."""
 

@@ -53,11 +53,23 @@ class ScheduleResources(Schedule):
     @property
     def stores_sums(self) -> bool:
         """Whether the sums of a tile's parts go through memory, where a second kernel adds them:
-        those of a product that says so, and of a convolution.
+        those of a product or of loops that says so, of a convolution, and of attention.
         """
         parts, pattern = self.integer("split_k"), self.pattern
-        summed = record_of(self.algo_choice).get("matmul") == "partial_sums"
-        return parts > 1 and (summed or pattern == "conv")
+        summed = "partial_sums" in record_of(self.algo_choice).values()
+        return parts > 1 and (summed or pattern in ("conv", plan_attention.PATTERN))
+
+    @property
+    def weighed(self) -> bool:
+        """Whether the model of time says if it is worth a kernel beside the others of its region:
+        sums that go through memory, and tiles of attention that are made for few queries.
+        """
+        return self.stores_sums or self.of_few_queries
+
+    @property
+    def of_few_queries(self) -> bool:
+        """Whether it is a schedule of attention for few queries and many keys."""
+        return plan_attention.of_few_queries(self)
 
     @property
     def kernel_names(self) -> list[str]:

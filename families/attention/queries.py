@@ -68,6 +68,11 @@ class ComputedQueries:
         return _behind(self.value)
 
 
+def queries_read(name: str, read: region.ReadOp, feature: str) -> ComputedQueries:
+    """Queries as they lie in memory, where threads bring them row by row."""
+    return ComputedQueries(name, read.result, feature, (feature,), (), (read,))
+
+
 def rounded(value: SSAValue) -> SSAValue:
     """A factor of a product below the views and the casts that widen it."""
     while isinstance(op := value.owner, (*VIEWS, region.CastOp)):

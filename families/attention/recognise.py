@@ -37,6 +37,7 @@ from polyc.families.attention.queries import (
     rounded,
     scores_among,
 )
+from polyc.families.attention.shared import SharedKeys, shared_keys
 from polyc.families.attention.softmax import (
     Kept,
     Masks,
@@ -115,6 +116,31 @@ class Score:
     visible: Visible
     """The positions outside of which the score is -inf."""
 
+    @property
+    def asked(self) -> tuple[SSAValue, ...]:
+        """The gates but for those that ask whether something which is added is not -inf.
+
+        Where such a one is false, ``value`` is -inf by itself, or NaN where the rest of the sum is
+        NaN or +inf.
+        """
+        added: set[SSAValue] = set()
+        work = [self.value]
+        while work:
+            value = behind_views(work.pop())
+            added.add(value)
+            if isinstance(op := value.owner, region.BinaryOp) and op.fn.data == "add":
+                work += op.operands
+        return tuple(gate for gate in self.gates if _not_hidden(gate) not in added)
+
+
+def _not_hidden(gate: SSAValue) -> SSAValue | None:
+    """What a gate compares with -inf, to be something else; None where it asks another question."""
+    op = gate.owner
+    if not isinstance(op, region.CompareOp) or op.fn.data != "ne":
+        return None
+    sides = [x for x in op.operands if constant_of(x) != -math.inf]
+    return behind_views(sides[0]) if len(sides) == 1 else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class StreamingAttention:
@@ -152,6 +178,13 @@ class StreamingAttention:
     """What multiplies the weights, or chooses among them, before they are rounded."""
     finite_only: tuple[str, ...]
     """What a kernel does otherwise where a value is not finite, as sentences (S6.5)."""
+
+    @property
+    def shared(self) -> SharedKeys | None:
+        """Heads that have the same keys and values; None where each has its own."""
+        sides = (self.k, self.v)
+        places = [axis for side in sides for axis in side.axes if isinstance(axis, AffineExpr)]
+        return shared_keys(self.batch, self.size, [*places, *(side.offset for side in sides)])
 
     @property
     def tile_features(self) -> tuple[int, int]:

@@ -12,14 +12,15 @@ from polyc.dialects import region
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan.attention import ELEMENT_BYTES, PATTERN
-from polyc.dialects.plan.fields import Value, record_of
+from polyc.dialects.plan.attention import ELEMENT_BYTES, PATTERN, SHARED_KEYS, TWO_PASSES
+from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.dialects.region.types import MemRefType, ValType
+from polyc.families.attention.few import few_queries
 from polyc.families.attention.queries import ComputedQueries
 from polyc.families.attention.recognise import StreamingAttention, find_attention
 from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.structure import check_group, check_reduction
+from polyc.families.structure import MOST_PARTS, check_group, check_reduction
 from polyc.poly.why_not import TMA_RANK
 from polyc.rewriting.notes import Note, show
 from polyc.rewriting.postorder import operands_of, reached
@@ -30,11 +31,11 @@ MAX_FEATURES = 256
 
 NARROWER = 192
 """The most features whose kernels of wgmma leave registers for a loop over tiles and more outputs
-than one."""
+than one, or for a second walk over the keys."""
 
 KEPT_FEATURES = 128
 """The most features beside which a thread has registers for masks that are read and for what is
-kept of weights."""
+kept of weights, or with ``mma.sync`` for maxima and sums that are found again."""
 
 
 def keys_again(attention: StreamingAttention) -> int:
@@ -130,6 +131,23 @@ def reads_along(attention: StreamingAttention) -> bool:
     return len(of_keys) <= 1 and not any(attention.m in labels for labels in of_keys)
 
 
+def gates_asked(attention: StreamingAttention, plan: ScheduleOp) -> Sequence[SSAValue]:
+    """The gates that a kernel asks score by score.
+
+    Others say what an addend of the score does too, and where a hidden key's score is not -inf by
+    that, it is NaN, and all is computed again: maxima and sums too.  Threads have registers for
+    that where they hold no mask of queries and keys and, with ``mma.sync``, no wide heads.
+    """
+    score = attention.score
+    few = kind_of(attention) == ALONG and not is_tight(attention, plan)
+    return score.asked if few else score.gates
+
+
+def is_tight(attention: StreamingAttention, plan: ScheduleOp) -> bool:
+    """Whether the heads of a kernel of ``mma.sync`` leave its threads next to no register."""
+    return plan.mma.data != "wgmma" and max(attention.tile_features) > KEPT_FEATURES
+
+
 _MMA_SYNC: Fields = {"mma": "mma.sync", "stages": 2}
 _CP_ASYNC: Fields = {**_MMA_SYNC, "loader": "cp_async", "vectorize": 8}
 _REGISTER: Fields = {**_MMA_SYNC, "loader": "register", "vectorize": 1}
@@ -219,6 +237,13 @@ def schedules(attention: StreamingAttention, arch: str) -> list[ScheduleOp]:
         )
     show(Note("finite-only", text, kernel) for text in attention.finite_only)
     found: dict[str, ScheduleOp] = {}
+    for few in few_queries(attention, arch):
+        when = left_open(kernel, few.when)
+        if when is not None:
+            fields = completed_fields(attention, arch, few.fields)
+            made = fitted(kernel.sym_name.data, few.name, fields, when)
+            if lacking(attention, made) <= 0:
+                found[few.name] = made
     for variant in VARIANTS[arch]:
         if variant.name in found or not variant.takes(attention):
             continue
@@ -254,17 +279,24 @@ def conditions(attention: StreamingAttention, tma: bool) -> list[Assumption]:
 
 def schedule_fields(attention: StreamingAttention, arch: str, variant: AttentionVariant) -> Fields:
     """Every field of a variant's schedule for this attention."""
-    queries, keys = cast("list[int]", variant.fields["tile"])
-    rows = cast("list[int]", variant.fields["warp_tile"])[0]
+    ordered = _order(attention) if variant.fields["mma"] == "wgmma" else {}
+    return completed_fields(attention, arch, {**variant.fields, **ordered})
+
+
+def completed_fields(
+    attention: StreamingAttention, arch: str, fields: Mapping[str, Value]
+) -> Fields:
+    """Every field of a schedule, of those that lack the features and what follows."""
+    queries, keys = cast("list[int]", fields["tile"])
+    (rows,) = cast("list[int]", fields["warp_tile"])
     depth, width = attention.tile_features
     chosen: Fields = {
-        **variant.fields,
-        **(_order(attention) if variant.fields["mma"] == "wgmma" else {}),
+        "algo_choice": {PATTERN: "streaming_softmax"},
+        **fields,
         "arch": arch,
         "tensorize": cast("str", attention.scores.label),
         "tile": [queries, keys, depth],
         "warp_tile": [rows, width],
-        "algo_choice": {PATTERN: "streaming_softmax"},
     }
     return {**chosen, **restated(attention, chosen)}
 
@@ -277,11 +309,15 @@ def restated(attention: StreamingAttention, fields: Mapping[str, Value]) -> Fiel
     scores = cast("str", attention.scores.label)
     out = attention.kernel.res_names.data[0].data
     sides = (attention.q, attention.k, attention.v)
+    way = cast("Record", fields["algo_choice"]).get(PATTERN)
+    shared = attention.shared if way == SHARED_KEYS else None
     tiles = {m: queries, n: keys, attention.depth_axis: depth, attention.width_axis: width}
+    outer = [f"{x}.o" if shared is not None and shared.axis == x else x for x in attention.batch]
     return {
         "vectorize_axis": attention.width_axis,
         "bind": {
-            **dict.fromkeys((*attention.batch, f"{m}.o"), "block.x"),
+            **dict.fromkeys((*outer, f"{m}.o"), "block.x"),
+            **({} if shared is None else {f"{shared.axis}.i": "warp"}),
             f"{m}.i.o": "warpgroup" if fields["mma"] == "wgmma" else "warp",
         },
         "cache": [
@@ -356,6 +392,14 @@ def check(attention: StreamingAttention, plan: ScheduleOp) -> None:
     _check_structure(attention, plan)
     if (misfit := attention.misfit((plan.tile_sizes[2], plan.warp_tile_sizes[1]))) is not None:
         raise bad_plan(plan, misfit)
+    way = str(record_of(plan.algo_choice)[PATTERN])
+    features = max(attention.tile_features)
+    if way == TWO_PASSES and plan.mma.data == "wgmma" and features > NARROWER:
+        raise bad_plan(
+            plan,
+            f"walks over the keys twice by wgmma, and threads have registers for that with heads "
+            f"of {NARROWER} features, not of {features}; walk once, or use mma.sync",
+        )
     if plan.loader.data == "tma" and attention.rank > TMA_RANK:
         raise bad_plan(
             plan,
@@ -368,6 +412,19 @@ def check(attention: StreamingAttention, plan: ScheduleOp) -> None:
             f"lacks {bytes_over} bytes of shared memory for tiles of {keys_again(attention)} keys, "
             "by which sums that are not finite are computed again without the keys that the mask "
             "hides; take fewer keys at a step, or fewer stages",
+        )
+    if record_of(plan.algo_choice)[PATTERN] == SHARED_KEYS and attention.shared is None:
+        raise bad_plan(
+            plan,
+            "takes heads that share keys together, and each head of the region has its own; choose "
+            "streaming_softmax",
+        )
+    if attention.hides and plan.stores_sums and plan.tile_sizes[1] % keys_again(attention):
+        raise bad_plan(
+            plan,
+            f"has steps of {plan.tile_sizes[1]} keys, of which each part has whole ones, and sums "
+            f"that are not finite are computed again by {keys_again(attention)} keys; take a "
+            f"multiple of {keys_again(attention)}",
         )
     known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
     for fact in conditions(attention, plan.loader.data == "tma"):
@@ -387,9 +444,21 @@ def _check_structure(attention: StreamingAttention, plan: ScheduleOp) -> None:
     for field, taken, why, there in (
         (
             f"way of attention ({way})",
-            way != "streaming_softmax" and grouped,
+            way == SHARED_KEYS and grouped,
             "kernels of wgmma do not have",
             "streaming_softmax, or mma.sync",
+        ),
+        (
+            "split_k",
+            plan.integer("split_k") > 1 and grouped,
+            "kernels of wgmma do not have",
+            "1, or mma.sync",
+        ),
+        (
+            "split_k",
+            plan.integer("split_k") > MOST_PARTS,
+            f"cuts the keys of a tile into {plan.integer('split_k')} parts",
+            f"{MOST_PARTS} or less",
         ),
         ("cluster", plan.integers("cluster") != (1, 1), _UNBUILT, "[1, 1]"),
         ("persistent", persistent and not grouped, "kernels of mma.sync do not have", "false"),

@@ -18,7 +18,7 @@ from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.plan.checks import shape_text
-from polyc.dialects.plan.fields import Record, Value
+from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.dialects.region import (
     BinaryOp,
     BroadcastInDimOp,
@@ -31,6 +31,7 @@ from polyc.dialects.region import (
 from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import holds_always, left_open, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
+from polyc.families.loops.partial_sums import Way, find_shared, ways
 from polyc.families.loops.recognise import (
     Loops,
     find_loops,
@@ -42,7 +43,7 @@ from polyc.families.loops.recognise import (
     steps_of,
     type_of,
 )
-from polyc.families.structure import check_raster
+from polyc.families.structure import MOST_PARTS, check_raster
 from polyc.rewriting.notes import Note
 
 WARPS = 8
@@ -150,7 +151,8 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     A thread that reduces alone has more to do with a vector: there are to be enough of them.
     """
     kernel, alone = loops.kernel, reduces_alone(loops)
-    found: list[ScheduleOp] = []
+    parted = list(_in_parts(loops, arch))
+    found = [plan for plan in parted if plan.integer("vectorize") > 1]
     tensors = [out.shape for out in kernel.outs if out.shape]
     tensors += [cast("MemRefType", op.tensor.type).shape for op in loops.turned]
     rows = dict.fromkeys(shape[-1] for shape in tensors)
@@ -169,8 +171,18 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
             found += [*_split(loops, whole, facts), whole]
             break
         vector //= 2  # known rows may be multiples of fewer
+    found += [plan for plan in parted if plan.integer("vectorize") == 1]
     found.append(_schedule(loops, arch, not alone, "scalar", 1, ()))
     return found
+
+
+def _in_parts(loops: Loops, arch: str) -> Iterator[ScheduleOp]:
+    """The schedules whose reductions any number of blocks share, by way of memory."""
+    shared = find_shared(loops)
+    for way in [] if shared is None else ways(shared, arch):
+        when = left_open(loops.kernel, way.facts)
+        assert when is not None
+        yield _schedule(loops, arch, True, way.name, way.vector, when, way)
 
 
 def _split(loops: Loops, whole: ScheduleOp, facts: Sequence[Assumption]) -> Iterator[ScheduleOp]:
@@ -197,8 +209,9 @@ def _schedule(
     variant: str,
     vector: int,
     when: Sequence[Assumption],
+    way: Way | None = None,
 ) -> ScheduleOp:
-    tile = tile_of(loops, arch, parts, vector)
+    tile = tile_of(loops, arch, parts, vector) if way is None else (way.rows, way.columns)
     chosen: Fields = {
         "arch": arch,
         "tensorize": "",
@@ -208,7 +221,8 @@ def _schedule(
         "stages": 1,
         "warp_tile": warp_tile_of(tile, min(WARPS, prod(tile) // ARCHS[arch].warp)),
         "vectorize": vector,
-        "algo_choice": {"loops": "serial"},
+        "split_k": 1 if way is None else way.parts,
+        "algo_choice": {"loops": "serial" if way is None else "partial_sums"},
         "cache": _cached(loops, turned_names(loops)),
     }
     name = loops.kernel.sym_name.data
@@ -293,10 +307,30 @@ def check(loops: Loops, plan: ScheduleOp) -> None:
     _check_structure(loops, plan)
 
 
+def _check_parts(loops: Loops, plan: ScheduleOp) -> None:
+    """Refuse parts that go through memory where there are none, or too many."""
+    parts, shared = plan.integer("split_k"), find_shared(loops)
+    if shared is None:
+        why = "stores parts of reductions that each result of the region does not have alike"
+        refuse_choice(plan, "algo_choice", why, '{"loops": "serial"}')
+    if parts == 1:
+        refuse_choice(plan, "algo_choice", "stores parts of sums that are whole", "split_k above 1")
+    if parts > MOST_PARTS:
+        why = f"cuts the points of a tile into {parts} parts"
+        refuse_choice(plan, "split_k", why, f"{MOST_PARTS} or less")
+    if plan.tile_sizes[shared.along] < 2:
+        what = "columns" if shared.along else "rows"
+        raise bad_plan(plan, f"has one of the {what} that part a reduction's points; make it more")
+    if plan.flag("persistent"):
+        refuse_choice(plan, "split_k", "a persistent kernel does not have", "1")
+
+
 def _check_structure(loops: Loops, plan: ScheduleOp) -> None:
     """Refuse what loops do not have; PolycError ``UnsupportedPlan``."""
     rows, columns, _ = plan.tile_sizes
-    if plan.integer("split_k") > 1:
+    if "partial_sums" in record_of(plan.algo_choice).values():
+        _check_parts(loops, plan)
+    elif plan.integer("split_k") > 1:
         if split_size(loops.expanded, (rows, columns)) is None:
             why = "shares reductions that the rows of a tile do not part alike"
             refuse_choice(plan, "split_k", why, "1")

@@ -20,7 +20,6 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, axes_text
-from polyc.rewriting.postorder import operands_of, reached
 
 
 @dataclass(frozen=True)
@@ -59,18 +58,12 @@ class Rows:
     def kept(self) -> list[ReadOp]:
         """The reads that a block with one row can keep in shared memory: each row has its own.
 
-        It begins where a row of the tensor does, as cp.async copies whole vectors alone.  There are
-        none where a reduction reads along the row what is not kept: of such kernels two gave wrong
-        numbers on an H200 in rows of several chunks, which the simulator does not show.
+        It begins where a row of the tensor does, as cp.async copies whole vectors alone.
         """
         known = {self.row.label, *(axis.label for axis in self.outer)}
         first = AffineExpr.dimension(len(self.outer))
         reads = (op for op in self.reads if set(op.result.type.labels) == known)
-        kept = [op for op in reads if self.copied(op, 1) and self.coordinates(op)[-1] == first]
-        roots = [value for reduce in self.reductions for value in reduce.operands]
-        reduced = set(reached(roots, operands_of))
-        streams = any(op not in kept and op.result in reduced for op in self.reads)
-        return [] if streams else kept
+        return [op for op in reads if self.copied(op, 1) and self.coordinates(op)[-1] == first]
 
     def has_row(self, value: SSAValue) -> bool:
         """Whether a value has the row's axis; a tensor has none."""

@@ -339,11 +339,7 @@ def is_kept(plan: ScheduleOp) -> bool:
 def _check_kept(rows: Rows, plan: ScheduleOp) -> None:
     """Refuse to keep what there is not, or in chunks that threads do not share evenly."""
     if not rows.kept:
-        raise bad_plan(
-            plan,
-            "keeps rows, and no tensor has a row of its own for each, or a reduction "
-            "reads along the row what all rows share; stream them",
-        )
+        raise bad_plan(plan, "keeps rows, and no tensor has a row of its own for each; stream them")
     if plan.tile_sizes[0] > 1:
         raise bad_plan(plan, f"keeps {plan.tile_sizes[0]} rows a tile; a block keeps one")
     if plan.loader.data != "cp_async":

@@ -434,11 +434,17 @@ class _AffineText:
                     return f"{wrap(lhs, _ADD)} + {wrap(rhs, _ADD)}", _ADD
         if kind is AffineBinaryOpKind.Mul:
             if constant == -1:
-                return f"-{wrap(lhs, _ATOM)}", _MUL
+                match lhs:
+                    case AffineBinaryOpExpr(
+                        AffineBinaryOpKind.FloorDiv, e, AffineConstantExpr(value)
+                    ) if _is_power(value):
+                        return self.rounded_up(_negated(e), value)
+                    case _:
+                        return f"-{wrap(lhs, _ATOM)}", _MUL
             return f"{wrap(lhs, _MUL)} * {wrap(rhs, _ATOM)}", _MUL
         if constant == 1 and kind is not AffineBinaryOpKind.Mod:
             return self.show(lhs)
-        power = constant is not None and constant > 0 and constant & (constant - 1) == 0
+        power = constant is not None and _is_power(constant)
         shift = constant.bit_length() - 1 if constant is not None else 0
         if kind is AffineBinaryOpKind.Mod:
             if constant == 1:
@@ -451,8 +457,46 @@ class _AffineText:
                 return f"{wrap(lhs, _ATOM)} >> {shift}", _SHIFT
             return self.w.call("floor_div", self.show(lhs)[0], self.show(rhs)[0]), _ATOM
         if power:
-            return f"-(-{wrap(lhs, _ATOM)} >> {shift})", _MUL
+            return self.rounded_up(lhs, cast(int, constant))
         return self.w.call("ceil_div", self.show(lhs)[0], self.show(rhs)[0]), _ATOM
+
+    def rounded_up(self, e: AffineExpr, power: int) -> tuple[str, int]:
+        """``e ceildiv power``, for a power of two.
+
+        Not as ``-(-e >> n)``: where that bounds two loops, ptxas 13.0 and 13.5 leave its second
+        value out of the code before the second loop, which then ends after one turn.
+        """
+        return f"({self.wrap(e, _ADD)} - 1 >> {power.bit_length() - 1}) + 1", _ADD
+
+
+def _negated(e: AffineExpr) -> AffineExpr:
+    """``-e``, its sums with what is added in front of what is subtracted."""
+    match e:
+        case AffineConstantExpr(value):
+            return AffineExpr.constant(-value)
+        case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, lhs, AffineConstantExpr(value)):
+            return lhs if value == -1 else lhs * -value
+        case AffineBinaryOpExpr(AffineBinaryOpKind.Add, lhs, rhs):
+            first, second = _negated(lhs), _negated(rhs)
+            return second + first if _is_subtracted(first) else first + second
+        case _:
+            return e * -1
+
+
+def _is_subtracted(e: AffineExpr) -> bool:
+    """Whether a sum is better written with ``e`` behind what it is added to."""
+    match e:
+        case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, _, AffineConstantExpr(value)):
+            return value < 0
+        case AffineConstantExpr():
+            return True
+        case _:
+            return False
+
+
+def _is_power(value: int) -> bool:
+    """Whether it is a power of two."""
+    return value > 0 and value & (value - 1) == 0
 
 
 @prints(affine.ApplyOp, "index")

@@ -8,10 +8,11 @@ softmax so far, and the weighted sum of values.  Rings, roles, the overlap of st
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
@@ -20,21 +21,22 @@ from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan.attention import PATTERN
+from polyc.dialects.plan.attention import PATTERN, TWO_PASSES
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp
-from polyc.families.attention.queries import ComputedQueries
+from polyc.families.attention.queries import ComputedQueries, queries_read
 from polyc.families.attention.recognise import HeadOperand, StreamingAttention
+from polyc.families.attention.schedules import gates_asked
 from polyc.lowering.region_to_gpu.attention_again import Again
 from polyc.lowering.region_to_gpu.attention_end import End
 from polyc.lowering.region_to_gpu.attention_parts import (
-    BY_ROW,
     Keys,
     Parts,
     QueryTile,
     Rows,
 )
 from polyc.lowering.region_to_gpu.attention_queries import compute_queries
+from polyc.lowering.region_to_gpu.attention_split import Joined, PartsStored
 from polyc.lowering.region_to_gpu.attention_tiles import Placed, Tiles
 from polyc.lowering.region_to_gpu.frame import Frame, Space, alignments
 from polyc.rewriting.driver import located
@@ -57,15 +59,23 @@ class AttentionLowering:
     def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
         grid = Tiles(self.attention, plan).grid
         align = alignments(self.kernel, plan)
-        return [LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))]
+        first = LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))
+        if not plan.stores_sums:
+            return [first]
+        rows = Joined(self.attention, plan).grid
+        return [first, LaunchOp(plan.kernel_names[1], plan.when, align, rows)]
 
     def spaces(self, plan: ScheduleOp) -> list[Space]:
-        return []
+        kinds = PartsStored.kinds(self.attention, plan) if plan.stores_sums else []
+        return [Space(f"{plan.kernel_name}_sums", kind) for kind in kinds]
 
     def build(
         self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
     ) -> list[gpu.KernelOp]:
-        return [AttentionBuilder(self.attention, plan).build(bindings)]
+        found = [AttentionBuilder(self.attention, plan, spaces).build(bindings)]
+        if plan.stores_sums:
+            found.append(Joined(self.attention, plan).build(bindings, spaces))
+        return found
 
 
 LOWERING = AttentionLowering
@@ -79,22 +89,27 @@ class AttentionBuilder:
     goes from the last keys to the first, so that the steps that a mask or the end of the keys cuts
     come first.
 
-    In two passes, which plans of ``mma.sync`` may ask for, the first finds each row's maximum and
+    In two passes, which a plan may ask for, the first finds each row's maximum and
     sum, so that the second's weights are final: nothing that was summed is scaled, and scores are
-    computed twice.
+    computed twice.  Both bring keys to the same tile.
     """
 
     attention: StreamingAttention
     plan: ScheduleOp
+    spaces: Sequence[BindAttr] = ()
+    """Where CTAs that share the keys of a tile leave what they found."""
 
     def __post_init__(self) -> None:
         self.frame = Frame(self.attention.kernel)
         self.emit = self.frame.emit
         self.parts = Parts(self.attention, self.plan, self.frame)
         self.tiles = Tiles(self.attention, self.plan)
+        self.stored: PartsStored | None = None
+        if self.spaces:
+            self.stored = PartsStored.of(self.parts, self.plan, self.spaces)
         self.by_groups = self.plan.mma.data == "wgmma"
         way = record_of(self.plan.algo_choice)[PATTERN]
-        self.passes = 2 if way == "streaming_softmax_2pass" else 1
+        self.passes = 2 if way == TWO_PASSES else 1
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         emit = self.emit
@@ -129,8 +144,6 @@ class AttentionBuilder:
 
         self.q = shared(queries, depth, attention.q)
         self.k = shared(keys, depth, attention.k)
-        if self.passes == 2:
-            self.k_second = shared(keys, depth, attention.k)
         self.v = shared(keys, width, attention.v)
         self.scores = fragment([queries, keys], f32, "scores")
         self.weights = fragment([queries, keys], element, "weights")
@@ -140,7 +153,8 @@ class AttentionBuilder:
         self.sums = fragment([queries], f32, "sums")
         self.second: Again | None = None
         if attention.hides:
-            self.second = Again(self.parts, self.plan, self.q, self.rows, self.out)
+            totals = (self.part, self.sums)
+            self.second = Again(self.parts, self.plan, self.q, self.rows, totals, self.out)
 
     def some(self, emit: Emit, keys: Keys) -> SSAValue:
         """Whether a tile sees any key."""
@@ -154,31 +168,52 @@ class AttentionBuilder:
     def tile(self, emit: Emit, placed: Placed, keys: Keys, some: SSAValue) -> None:
         """What a CTA does for a tile of queries; ``some`` says whether it sees any key."""
         parts, rows = self.parts, self.rows
-        for value, target in (
-            (parts.zero, self.out),
-            (parts.zero, self.sums),
-            (parts.none, rows.maximum),
-            (parts.none, rows.before),
-        ):
-            emit.op(tile.FillOp(value, target))
+        emit.op(tile.FillOp(parts.zero, self.out))
+        parts.none_yet(emit, rows, self.sums)
         # Where there are no keys, nothing waits for the queries.
         emit.when(some, lambda inner: self.some_keys(inner, placed, keys))
         if not self.by_groups:
             self.walks(emit, placed.at, keys)
             self.look(emit, placed)
         at = placed.at
-        End(parts, at, rows, self.sums, self.out).write(emit)
+        if self.stored is not None:
+            self.stored.store(emit, at, rows.maximum, self.sums, self.out)
+        else:
+            End(parts, at, rows, self.sums, self.out).write(emit)
 
     def some_keys(self, emit: Emit, placed: Placed, keys: Keys) -> None:
         """The queries, and for warpgroups the walk: both roles ask the condition once."""
         at, loader = placed.at, self.plan.loader.data
-        if isinstance(self.attention.q, ComputedQueries):
-            compute_queries(self.parts, self.attention.q, emit, at, self.q)
+        queries, first = self.attention.q, at.row
+        if self.parts.shared is not None and isinstance(queries, HeadOperand):
+            beside = self.heads_beside(queries)
+            if beside is None:
+                # The rows are no neighbours in memory that a copy could bring.
+                queries = queries_read(queries.name, queries.read, queries.feature)
+            else:
+                number = self.attention.batch.index(self.parts.shared.axis)
+                queries, both = beside, [at.batch[number], at.row]
+                first = emit.apply(affine_dim(0) + affine_dim(1), both)
+        if isinstance(queries, ComputedQueries):
+            compute_queries(self.parts, queries, emit, at, self.q)
         else:
-            self.parts.copy(emit, self.attention.q, at, at.row, self.q, loader)
+            self.parts.copy(emit, queries, at, first, self.q, loader)
         if self.by_groups:
             self.walks(emit, at, keys)
             self.look(emit, placed)
+
+    def heads_beside(self, queries: HeadOperand) -> HeadOperand | None:
+        """The one query of each head as a tile along the heads; None where it is no such tile.
+
+        Rows behind those of the heads that share keys are of other heads, and no output has them.
+        """
+        attention, shared = self.attention, self.parts.shared
+        assert shared is not None
+        head = AffineExpr.dimension(attention.batch.index(shared.axis))
+        if attention.size(attention.m).constant() != 1 or head not in queries.axes:
+            return None
+        swapped = {head: shared.axis, attention.m: AffineExpr.constant(0)}
+        return replace(queries, axes=tuple(swapped.get(x, x) for x in queries.axes))
 
     def look(self, emit: Emit, placed: Placed) -> None:
         """Values of hidden keys leave no trace (S0.6)."""
@@ -215,7 +250,7 @@ class AttentionBuilder:
         """Scores, their softmax so far, and the values by its weights."""
         parts = self.parts
         self.load(emit, at, key, (self.attention.k, self.k), (self.attention.v, self.v))
-        self.score(emit, at, key, self.k)
+        self.score(emit, at, key)
         self.softmax(emit)
         if self.by_groups:
             # The first step has nothing to scale.
@@ -228,13 +263,13 @@ class AttentionBuilder:
     def statistics(self, emit: Emit, at: QueryTile, key: SSAValue, iteration: SSAValue) -> None:
         """Of two passes the first: maxima and sums."""
         self.load(emit, at, key, (self.attention.k, self.k))
-        self.score(emit, at, key, self.k)
+        self.score(emit, at, key)
         self.softmax(emit)
 
     def values(self, emit: Emit, at: QueryTile, key: SSAValue, iteration: SSAValue) -> None:
         """Of two passes the second: scores again, now for the row's last maximum, and values."""
-        self.load(emit, at, key, (self.attention.k, self.k_second), (self.attention.v, self.v))
-        self.score(emit, at, key, self.k_second)
+        self.load(emit, at, key, (self.attention.k, self.k), (self.attention.v, self.v))
+        self.score(emit, at, key)
         self.parts.weights(emit, self.scores, self.rows)
         self.weigh(emit, at, key)
 
@@ -244,24 +279,20 @@ class AttentionBuilder:
         for operand, target in copies:
             self.parts.copy(emit, operand, at, key, target, self.plan.loader.data)
 
-    def score(self, emit: Emit, at: QueryTile, key: SSAValue, keys: SSAValue) -> None:
+    def score(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
         """The scores of the queries and a tile of keys."""
         parts, plan = self.parts, self.plan
         sizes = (plan.warp_tile_sizes[0], plan.tile_sizes[1])
-        q, k = tile.ContractSide(self.q, LHS_MK), tile.ContractSide(keys, RHS_NK)
+        q, k = tile.ContractSide(self.q, LHS_MK), tile.ContractSide(self.k, RHS_NK)
         products = tile.ContractOp(q, k, self.scores, plan.mma.data, sizes, clear=True)
         emit.op(located(products, self.attention.scores))
-        parts.score(emit, self.scores, at, key)
+        # A hidden key's score that is not -inf by itself is NaN, and all is computed again.
+        parts.score(emit, self.scores, at, key, gates_asked(self.attention, self.plan))
         parts.mask(emit, self.scores, at, key)
 
     def softmax(self, emit: Emit) -> None:
         """New maxima, weights in the scores' place, and the sums of these."""
-        parts, rows = self.parts, self.rows
-        emit.op(tile.ReduceOp("max", self.scores, BY_ROW, rows.maximum, accumulate=True))
-        parts.rescale(emit, rows)
-        parts.weights(emit, self.scores, rows)
-        emit.op(tile.ReduceOp("sum", self.scores, BY_ROW, self.part))
-        parts.scaled(emit, self.sums, rows, more=self.part)
+        self.parts.softmax(emit, self.scores, self.rows, self.part, self.sums)
 
     def weigh(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
         """Add the values by the weights."""

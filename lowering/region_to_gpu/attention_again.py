@@ -31,7 +31,7 @@ from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
 from polyc.families.attention.recognise import HeadOperand, StreamingAttention
-from polyc.families.attention.schedules import keys_again
+from polyc.families.attention.schedules import gates_asked, keys_again
 from polyc.lowering.region_to_gpu.attention_parts import Parts, QueryTile, Rows
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW
 from polyc.rewriting.driver import located
@@ -60,13 +60,15 @@ class Again:
     """The second way to the sums of a tile of queries.
 
     ``q`` is the tile of the queries, ``rows`` what is known of each, its last maximum above all,
-    and ``sums`` are the sums that the first way found.
+    ``totals`` a tile's sums of its weights and those of all, and ``sums`` are the sums that the
+    first way found.
     """
 
     parts: Parts
     plan: ScheduleOp
     q: SSAValue
     rows: Rows
+    totals: tuple[SSAValue, SSAValue]
     sums: SSAValue
 
     def __post_init__(self) -> None:
@@ -117,8 +119,15 @@ class Again:
         emit.when(wrong, lambda inner: self.walks(inner, place))
 
     def walks(self, emit: Emit, place: Place) -> None:
-        """Marks of what is not finite, and the sums of what is."""
+        """Marks of what is not finite, and the sums of what is.
+
+        Where the first way left gates out, its maxima and sums may be those of hidden keys' scores,
+        which are not finite either: these are found again first.
+        """
         parts = self.parts
+        if gates_asked(self.attention, self.plan) != self.attention.score.gates:
+            parts.none_yet(emit, self.rows, self.totals[1])
+            self.walk(emit, place, self.statistics)
         emit.op(tile.FillOp(parts.zero, self.sums))
         self.walk(emit, place, lambda inner, at, key: self.mark(inner, at, key, math.inf))
 
@@ -169,12 +178,21 @@ class Again:
 
         self.when_hiding(emit, at, key, counted)
 
+    def statistics(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
+        """Maxima and sums of weights, of the keys that are seen alone."""
+        self.score(emit, at, key)
+        self.parts.softmax(emit, self.scores, self.rows, *self.totals)
+
+    def score(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
+        """The scores of the queries and a tile of keys, -inf where a key is hidden."""
+        self.products(emit, at, key)
+        self.parts.score(emit, self.scores, at, key, self.attention.score.gates)
+        self.parts.mask(emit, self.scores, at, key)
+
     def weigh(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
         """Add the values by their weights."""
         parts = self.parts
-        self.products(emit, at, key)
-        parts.score(emit, self.scores, at, key)
-        parts.mask(emit, self.scores, at, key)
+        self.score(emit, at, key)
         parts.weights(emit, self.scores, self.rows)
         parts.keep(emit, self.scores, at, key)
         parts.round(emit, self.scores, self.weights)

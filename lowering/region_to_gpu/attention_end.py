@@ -79,8 +79,7 @@ class End:
         """What the region says of each element of ``space``."""
         attention = self.parts.attention
         rank = len(sizes_of(space))
-        axes = {label: AffineExpr.symbol(i) for i, label in enumerate(attention.batch)}
-        axes[attention.m] = ROW + AffineExpr.symbol(len(attention.batch))
+        axes = self.parts.places()
         axes[attention.width_axis] = COLUMN
         block = Block(arg_types=[f32])
         inputs: list[SSAValue] = []

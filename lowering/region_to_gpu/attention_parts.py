@@ -19,7 +19,7 @@ subtracted from another.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import reduce
@@ -28,21 +28,26 @@ from typing import cast
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_ops
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
-from xdsl.ir import Block, BlockArgument, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
 from polyc.affine.expressions import canonical_expr
-from polyc.dialects.common.dim import Assumption
+from polyc.dialects import region
+from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.scalars import APPROXIMATE
 from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.attention import PATTERN, SHARED_KEYS
+from polyc.dialects.plan.fields import record_of
 from polyc.families.attention.recognise import HeadOperand, StreamingAttention
+from polyc.families.attention.schedules import is_tight
 from polyc.families.facts import holds_always
 from polyc.lowering.region_to_gpu.frame import Frame
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point, element_of
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Making, Point, element_of
 from polyc.rewriting.driver import located
-from polyc.rewriting.emit import Emit, affine_dim
+from polyc.rewriting.emit import Emit, affine_dim, ceil_div
+from polyc.rewriting.region.views import behind_views, constant_of
 
 WARPGROUP = 128
 """Threads of a warpgroup, of which one brings tiles where others multiply by wgmma."""
@@ -52,10 +57,14 @@ BY_ROW = AffineMap.from_callable(lambda i, j: (i,))
 
 @dataclass(frozen=True)
 class QueryTile:
-    """A tile of queries: its attention among the batch, and its first query."""
+    """A tile of queries: its attention among the batch, and its first row."""
 
     batch: Sequence[SSAValue]
+    """Its point of each axis; of heads that share keys, the first one."""
     row: SSAValue
+    """Its first row: a query, or one of the heads of a query where these share keys."""
+    part: SSAValue | None = None
+    """Which part of its keys is walked over, where CTAs share them."""
 
 
 @dataclass(frozen=True)
@@ -86,16 +95,26 @@ class Parts:
     def __init__(self, attention: StreamingAttention, plan: ScheduleOp, frame: Frame) -> None:
         self.attention = attention
         self.queries, self.keys, _ = plan.tile_sizes
+        self.step = self.keys
+        """Keys of a step of the walk, of which parts have whole ones."""
+        self.splits = plan.integer("split_k")
+        """CTAs that share the keys of a tile."""
+        packs = record_of(plan.algo_choice)[PATTERN] == SHARED_KEYS
+        self.shared = attention.shared if packs else None
         self.threads = plan.threads() - (WARPGROUP if plan.mma.data == "wgmma" else 0)
         """Those that compute."""
         self.frame = frame
-        self.by_point = plan.mma.data == "wgmma"
+        self.by_point = plan.mma.data == "wgmma" or self.shared is not None
         """Whether a mask asks of each score where it is, rather than for its row's bounds: these
-        are registers that the consumers of wgmma do not have."""
+        are registers that the consumers of wgmma do not have, and rows of heads that share keys
+        have no bounds that go from row to row by one step."""
         outer = frame.emit
         score = attention.score
         self.scaled_products = score.scale is not None
         """Whether scores are left as products, their scale being in ``unit``."""
+        self.fuses = not is_tight(attention, plan)
+        """Whether what is added to scaled products is added as they are scaled: the CUDA compiler
+        then keeps more in registers."""
         self.unit = math.log2(math.e) * attention.factor * (score.scale or 1.0)
         self.zero_index = outer.index(0)
         self.symbols = list(frame.symbols.values())
@@ -105,6 +124,17 @@ class Parts:
         )
         self.none = self.number(outer, -math.inf, "none")
         self.zero = self.number(outer, 0.0, "zero")
+
+    @property
+    def heads(self) -> int:
+        """Rows that a query has in a tile: its heads that share keys, or one."""
+        return 1 if self.shared is None else self.shared.heads
+
+    @property
+    def reach(self) -> int:
+        """Queries that a tile has rows of, at most."""
+        heads, rows = self.heads, self.queries
+        return rows // heads if rows % heads == 0 else (rows + heads - 2) // heads + 1
 
     def by(self, keys: int) -> Parts:
         """The same parts for steps of so many keys."""
@@ -118,35 +148,76 @@ class Parts:
 
     # Where
 
+    def groups(self, label: str) -> Dim:
+        """How many tiles stand beside each other along an axis of the batch."""
+        size = self.attention.size(label)
+        return size.floordiv(self.heads) if self._packs(label) else size
+
+    def _packs(self, label: str) -> bool:
+        return self.shared is not None and self.shared.axis == label
+
     def batch(self, emit: Emit, number: SSAValue) -> list[SSAValue]:
         """The coordinates of the ``number``-th point of the batch, the last axis fastest."""
         labels = self.attention.batch
         found: list[SSAValue] = []
         for label in reversed(labels[1:]):
-            size = self.frame.size(self.attention.size(label))
+            size = self.frame.size(self.groups(label))
             found.insert(0, emit.value(arith.RemUIOp(number, size), label))
             number = emit.value(arith.DivUIOp(number, size))
         if labels:
             number.name_hint = labels[0]
             found.insert(0, number)
+        for i, label in enumerate(labels):
+            if self._packs(label):
+                first = affine_dim(0) * self.heads
+                found[i] = emit.apply(first, [found[i]], hint=f"{label}0")
         return found
+
+    def places(self, within: AffineExpr = ROW) -> dict[str, AffineExpr]:
+        """Where the axes of the batch and the queries are in a map, in row ``within`` of a tile.
+
+        Its origins begin with the tile's coordinates of the batch, and its first row.
+        """
+        labels = self.attention.batch
+        places = {label: AffineExpr.symbol(i) for i, label in enumerate(labels)}
+        row = within + AffineExpr.symbol(len(labels))
+        if self.shared is not None:
+            places[self.shared.axis] = places[self.shared.axis] + row % self.heads
+            row = row // self.heads
+        places[self.attention.m] = row
+        return places
+
+    def first_query(self, emit: Emit, at: QueryTile) -> SSAValue:
+        """The first query that a tile has a row of."""
+        return emit.apply(affine_dim(0) // self.heads, [at.row], hint=f"{self.attention.m}0")
 
     def visible_keys(self, emit: Emit, at: QueryTile) -> Keys:
         """The keys that a kernel walks over for a tile of queries."""
         visible = self.attention.score.visible
+        query = at.row if visible.everywhere else self.first_query(emit, at)
         end = self.size_n
-        for expr in visible.end_keys(self.queries):
-            end = emit.value(arith.MinSIOp(end, emit.apply(expr, [at.row], self.symbols)))
+        for expr in visible.end_keys(self.reach):
+            end = emit.value(arith.MinSIOp(end, emit.apply(expr, [query], self.symbols)))
         first = self.zero_index
-        for expr in visible.first_keys(self.queries):
-            first = emit.value(arith.MaxSIOp(first, emit.apply(expr, [at.row], self.symbols)))
+        for expr in visible.first_keys(self.reach):
+            first = emit.value(arith.MaxSIOp(first, emit.apply(expr, [query], self.symbols)))
         if first is not self.zero_index:
-            whole = (affine_dim(0) // self.keys) * self.keys
+            keys = self.keys if at.part is None else self.step
+            whole = (affine_dim(0) // keys) * keys
             first = emit.apply(whole, [first], hint=f"{self.attention.n}_first")
             end = emit.value(arith.SubiOp(end, first))
         if end is not self.size_n:
             end.name_hint = f"{self.attention.n}_count"
-        return Keys(first, end)
+        return Keys(first, end) if at.part is None else self._part(emit, first, end, at.part)
+
+    def _part(self, emit: Emit, first: SSAValue, count: SSAValue, part: SSAValue) -> Keys:
+        """One CTA's part of so many keys: as many steps as the others', or those that are left."""
+        most = emit.apply(ceil_div(affine_dim(0), self.step * self.splits) * self.step, [count])
+        before = emit.value(arith.MuliOp(part, most), "before")
+        left = emit.value(arith.SubiOp(count, before))
+        own = emit.value(arith.MinSIOp(left, most), f"{self.attention.n}_part")
+        first = before if first is self.zero_index else emit.value(arith.AddiOp(first, before))
+        return Keys(first, own)
 
     def key(self, emit: Emit, keys: Keys, position: SSAValue) -> SSAValue:
         """The first key of a tile, at a position of the walk."""
@@ -202,23 +273,30 @@ class Parts:
     def point(self, block: Block, at: QueryTile, key: SSAValue) -> Point:
         """An element of a tile of scores."""
         attention = self.attention
-        count = len(at.batch)
-        axes = {label: AffineExpr.symbol(i) for i, label in enumerate(attention.batch)}
-        axes[attention.m] = ROW + AffineExpr.symbol(count)
-        axes[attention.n] = COLUMN + AffineExpr.symbol(count + 1)
+        axes = self.places()
+        axes[attention.n] = COLUMN + AffineExpr.symbol(len(at.batch) + 1)
         known: dict[SSAValue, SSAValue] = {attention.scores.result: block.args[0]}
-        return Point(self.frame, block, known, axes, 2, [*at.batch, at.row, key])
+        origin = [*at.batch, at.row, key]
+        fused = attention.scores.result if self.fuses else None
+        return _Score(fused, self.frame, block, known, axes, 2, origin)
 
-    def score(self, emit: Emit, scores: SSAValue, at: QueryTile, key: SSAValue) -> None:
-        """Products become scores, where that is more than a scale; masks that are data go in."""
+    def score(
+        self,
+        emit: Emit,
+        scores: SSAValue,
+        at: QueryTile,
+        key: SSAValue,
+        gates: Sequence[SSAValue],
+    ) -> None:
+        """Products become scores, where that is more than a scale; ``gates`` make -inf of some."""
         score = self.attention.score
-        if score.scale is not None and not score.gates:
+        if score.scale is not None and not gates:
             return
         block = Block(arg_types=[f32])
         block.args[0].name_hint = self.attention.scores.label
         point = self.point(block, at, key)
         value = point.scalar(score.value) if score.scale is None else block.args[0]
-        for gate in score.gates:
+        for gate in gates:
             value = point.emit.value(arith.SelectOp(point.scalar(gate), value, self.none))
         self.close(emit, point, scores, value)
 
@@ -252,14 +330,15 @@ class Parts:
         self, emit: Emit, at: QueryTile, key: SSAValue, left: SSAValue | None
     ) -> SSAValue | None:
         """Whether a tile has a key that is none or that a query does not see; None: not known."""
-        slack = self.attention.score.visible.slack(self.queries, self.keys)
+        slack = self.attention.score.visible.slack(self.reach, self.keys)
         if slack is None:
             return None
+        query = self.first_query(emit, at) if slack else at.row
         cut: SSAValue | None = None
         if left is not None:
             cut = emit.compare("slt", left, emit.index(self.keys))
         for expr in slack:
-            value = emit.apply(expr, [at.row, key], self.symbols)
+            value = emit.apply(expr, [query, key], self.symbols)
             hidden = emit.compare("slt", value, self.zero_index)
             cut = hidden if cut is None else emit.value(arith.OrIOp(cut, hidden))
         if cut is not None:
@@ -347,12 +426,31 @@ class Parts:
 
     # The softmax
 
+    def none_yet(self, emit: Emit, rows: Rows, sums: SSAValue) -> None:
+        """Maxima and sums of no key."""
+        for value, target in (
+            (self.zero, sums),
+            (self.none, rows.maximum),
+            (self.none, rows.before),
+        ):
+            emit.op(tile.FillOp(value, target))
+
+    def softmax(
+        self, emit: Emit, scores: SSAValue, rows: Rows, part: SSAValue, sums: SSAValue
+    ) -> None:
+        """New maxima, weights in the scores' place, and their sums; ``part`` are a tile's."""
+        emit.op(tile.ReduceOp("max", scores, BY_ROW, rows.maximum, accumulate=True))
+        self.rescale(emit, rows)
+        self.weights(emit, scores, rows)
+        emit.op(tile.ReduceOp("sum", scores, BY_ROW, part))
+        self.scaled(emit, sums, rows, more=part)
+
     def rescale(self, emit: Emit, rows: Rows) -> None:
         """Base and alpha of a new maximum, which is then the one before."""
 
         def body(inner: Emit, new: SSAValue, old: SSAValue) -> list[SSAValue]:
             base = self._base(inner, new)
-            return [base, self._power(inner, old, base), new]
+            return [base, self.power(inner, old, base), new]
 
         self.map(emit, rows.maximum, [rows.before], [rows.base, rows.alpha, rows.before], body)
 
@@ -376,11 +474,11 @@ class Parts:
         """Scores become weights, in their place."""
 
         def body(inner: Emit, score: SSAValue, base: SSAValue) -> list[SSAValue]:
-            return [self._power(inner, score, base)]
+            return [self.power(inner, score, base)]
 
         self.map(emit, scores, [rows.base], [scores], body)
 
-    def _power(self, emit: Emit, score: SSAValue, base: SSAValue) -> SSAValue:
+    def power(self, emit: Emit, score: SSAValue, base: SSAValue) -> SSAValue:
         """What a score weighs."""
         unit = self.number(emit, self.unit)
         if self.scaled_products:
@@ -426,6 +524,48 @@ class Parts:
         maps = [AffineMap(rank, 0, axes[: len(sizes_of(v))]) for v in (*inputs, *outputs)]
         new = tile.MapOp(space, [], inputs, outputs, maps, Region(block))
         emit.op(located(new, self.attention.together))
+
+
+class _Score(Point):
+    """A point of the scores: ``products`` times a number, and something that is added to that, are
+    one fused multiplication and addition, where ``products`` are given."""
+
+    def __init__(
+        self,
+        products: SSAValue | None,
+        frame: Frame,
+        block: Block,
+        known: Mapping[SSAValue, SSAValue],
+        axes: Mapping[str, AffineExpr],
+        rank: int,
+        origin: Sequence[SSAValue],
+    ) -> None:
+        super().__init__(frame, block, known, axes, rank, origin)
+        self.products = products
+
+    def make(self, op: Operation) -> Making:
+        if isinstance(op, region.BinaryOp) and op.fn.data == "add":
+            for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+                number = self.factor(value)
+                if number is not None and op.result.type.element_type == f32:
+                    more = self.cast((yield other), f32)
+                    factor = Parts.number(self.emit, number)
+                    assert self.products is not None
+                    scaled = yield self.products
+                    return self.emit.value(math_ops.FmaOp(scaled, factor, more))
+        return (yield from super().make(op))
+
+    def factor(self, value: SSAValue) -> float | None:
+        """The number that ``value`` is the products times; None where it is something else."""
+        op = behind_views(value).owner
+        if not isinstance(op, region.BinaryOp) or op.fn.data != "mul":
+            return None
+        if self.products is None or op.result.type.element_type != f32:
+            return None
+        for one, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            if behind_views(one) is self.products:
+                return constant_of(other)
+        return None
 
 
 def sizes_of(fragment: SSAValue) -> tuple[int, ...]:

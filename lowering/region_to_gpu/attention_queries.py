@@ -104,9 +104,8 @@ def _rows(parts: Parts, queries: ComputedQueries, emit: Emit, at: QueryTile, row
 
 def _span(parts: Parts, queries: ComputedQueries, emit: Emit, at: QueryTile, rows: int) -> Span:
     """The tile in the space of the queries."""
-    attention, count = parts.attention, len(at.batch)
-    places = {label: AffineExpr.symbol(i) for i, label in enumerate(attention.batch)}
-    places[attention.m] = ROW + AffineExpr.symbol(count)
+    attention = parts.attention
+    places = parts.places()
     depth = attention.tile_features[0]
     length = emit.index(attention.depth) if depth != attention.depth else None
     sizes = (rows, depth)

@@ -12,7 +12,10 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import BlockIdOp, OpaqueOp
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.attention import PATTERN, SHARED_KEYS
+from polyc.dialects.plan.fields import record_of
 from polyc.families.attention.recognise import StreamingAttention
+from polyc.families.attention.shared import SharedKeys
 from polyc.lowering.region_to_gpu.attention_parts import Keys, Parts, QueryTile
 from polyc.rewriting.emit import INDEX, Emit, affine_dim, ceil_div
 
@@ -54,19 +57,39 @@ class Tiles:
         return self.heads == 1 and not visible.end_keys(1) and not visible.first_keys(1)
 
     @property
+    def shared(self) -> SharedKeys | None:
+        """The heads whose queries a tile has together, as they share keys."""
+        packs = record_of(self.plan.algo_choice)[PATTERN] == SHARED_KEYS
+        return self.attention.shared if packs else None
+
+    @property
     def batch(self) -> Dim:
-        """How many attentions there are."""
+        """How many attentions there are, those of heads in one tile being one."""
         total = Dim.const(1)
-        for label in self.attention.batch:
-            total = total * self.attention.size(label)
+        for size in self._batch():
+            total = total * size
         return total
+
+    def _batch(self) -> list[Dim]:
+        shared = self.shared
+        sizes = {label: self.attention.size(label) for label in self.attention.batch}
+        if shared is not None:
+            sizes[shared.axis] = sizes[shared.axis].floordiv(shared.heads)
+        return list(sizes.values())
+
+    @property
+    def rows(self) -> Dim:
+        """The rows of all tiles of one attention: its queries, for each head that they have."""
+        heads = 1 if self.shared is None else self.shared.heads
+        return self.attention.size(self.attention.m) * heads
 
     @property
     def grid(self) -> list[Dim]:
         """Tiles of queries, of as many batch points as whole groups have."""
-        tiles = self.attention.size(self.attention.m).ceildiv(self.queries)
+        tiles = self.rows.ceildiv(self.queries)
         if self.plan.mma.data != "wgmma":
-            return [*(self.attention.size(label) for label in self.attention.batch), tiles]
+            parts = self.plan.integer("split_k")
+            return [*self._batch(), tiles * parts]
         return [self.batch.ceildiv(self.heads), tiles, Dim.const(self.heads)]
 
     def only(self, parts: Parts, emit: Emit, anew: bool = False) -> Placed:
@@ -74,22 +97,27 @@ class Tiles:
         block = emit.value(BlockIdOp(), "block")
         if anew:
             block = emit.value(OpaqueOp(block), "block")
-        tiles = emit.apply(ceil_div(affine_dim(0), self.queries), [parts.size_m], hint="tiles")
+        part: SSAValue | None = None
+        if parts.splits > 1:
+            part = emit.apply(affine_dim(0) % parts.splits, [block], hint="part")
+            block = emit.apply(affine_dim(0) // parts.splits, [block])
+        rows = affine_dim(0) * parts.heads
+        tiles = emit.apply(ceil_div(rows, self.queries), [parts.size_m], hint="tiles")
         if self.heads == 1:
             rest = emit.value(arith.RemUIOp(block, tiles), "part")
             number = emit.value(arith.DivUIOp(block, tiles))
-            part = affine_dim(0)
+            place = affine_dim(0)
         else:
             together = emit.apply(affine_dim(0) * self.heads, [tiles])
             group = emit.value(arith.DivUIOp(block, together), "group")
             rest = emit.value(arith.RemUIOp(block, together), "rest")
             inside = affine_dim(0) * self.heads + affine_dim(1) % self.heads
             number = emit.apply(inside, [group, rest])
-            part = affine_dim(0) // self.heads
+            place = affine_dim(0) // self.heads
         if self.attention.score.visible.grows:
-            part = affine_dim(1) - part - 1
-        query = emit.apply(part * self.queries, [rest, tiles], hint=f"{self.attention.m}0")
-        return Placed(QueryTile(parts.batch(emit, number), query), number)
+            place = affine_dim(1) - place - 1
+        row = emit.apply(place * self.queries, [rest, tiles], hint=f"{self.attention.m}0")
+        return Placed(QueryTile(parts.batch(emit, number), row, part), number)
 
     def anew(self, parts: Parts, emit: Emit, placed: Placed) -> QueryTile:
         """The same tile, as what no loop before keeps anything of in registers."""

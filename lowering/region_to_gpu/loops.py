@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from math import prod
 from typing import cast
 
 from xdsl.dialects import arith
@@ -19,15 +20,18 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import ClusterRankOp, SharedTileOp
-from polyc.dialects.gpu.types import FragmentType, SharedType, element_bytes
+from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType, element_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
 from polyc.families.loops.recognise import (
     Loops,
     Space,
     axes_in,
+    made_by,
     parted,
     reductions_in,
     size_of,
@@ -36,8 +40,11 @@ from polyc.families.loops.recognise import (
     type_of,
 )
 from polyc.lowering.region_to_gpu.frame import Frame
-from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
+from polyc.lowering.region_to_gpu.frame import Space as Workspace
+from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid, blocks_of
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
+from polyc.lowering.region_to_gpu.loop_parts import Part, combine, store
+from polyc.lowering.region_to_gpu.partial_sums import PART
 from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW, Held, Point, Wanted
 from polyc.passes.support.gpu.free_layouts import row_layout
 from polyc.passes.support.gpu.spread import Spread
@@ -65,11 +72,47 @@ class LoopsLowering(Walked):
         """A block has a tile of each space of outputs, and walks some axes of it."""
         return [_grid(space, plan) for space in spaces_of(self.kernel)]
 
-    def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> LoopBuilder:
-        return LoopBuilder(self.kernel, plan, grids)
+    def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> LoopBuilder:
+        return LoopBuilder(self.kernel, plan, grids, adds)
+
+    def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
+        """One kernel, or that which stores parts of reductions and the one that combines them."""
+        own = super().launches(plan)
+        if not plan.stores_sums:
+            return own
+        both = zip(plan.kernel_names, self._two(plan), strict=True)
+        return [LaunchOp(n, plan.when, own[0].align.data, blocks_of([grid])) for n, grid in both]
+
+    def _two(self, plan: ScheduleOp) -> tuple[Grid, Grid]:
+        """The grids of both."""
+        (grid,), part = self.grids(plan), _part(self.kernel, plan)
+        return part.storing(grid), part.combining(grid)
+
+    def spaces(self, plan: ScheduleOp) -> list[Workspace]:
+        """The parts of each reduction."""
+        if not plan.stores_sums:
+            return []
+        kind = _part(self.kernel, plan).kind
+        reductions = reductions_in(list(self.kernel.yield_op.values))
+        return [Workspace(f"{plan.kernel_name}_sums", kind) for _ in reductions]
+
+    def build(
+        self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
+    ) -> list[gpu.KernelOp]:
+        if not plan.stores_sums:
+            return super().build(plan, bindings, spaces)
+        both = zip(self._two(plan), (False, True), strict=True)
+        builders = [self.builder(plan, [grid], adds).taking(spaces) for grid, adds in both]
+        return [builder.build(bindings) for builder in builders]
 
 
 LOWERING = LoopsLowering
+
+
+def _part(kernel: KernelOp, plan: ScheduleOp) -> Part:
+    """How a schedule parts the reductions of a region, which has one space of outputs."""
+    (space,) = spaces_of(kernel)
+    return Part(space, plan.integer("split_k"))
 
 
 def _grid(space: Space, plan: ScheduleOp) -> Grid:
@@ -80,7 +123,7 @@ def _grid(space: Space, plan: ScheduleOp) -> Grid:
             space.labels, space.sizes, _tile_sizes(space, plan), strict=True
         )
     ]
-    return Grid(tuple(axes), plan.integer("split_k"))
+    return Grid(tuple(axes), 1 if plan.stores_sums else plan.integer("split_k"))
 
 
 def _tile_sizes(space: Space, plan: ScheduleOp) -> list[int]:
@@ -150,17 +193,27 @@ class LoopPoint(Point):
 
 
 class LoopBuilder(Builder):
-    """Builds the kernel of one schedule."""
+    """Builds the kernel of one schedule, or of one that stores parts the second, which ``adds``."""
 
-    def __init__(self, kernel: KernelOp, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
+    def __init__(
+        self, kernel: KernelOp, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False
+    ) -> None:
         super().__init__(kernel, plan, grids)
         self.spaces = spaces_of(kernel)
         self.tile = plan.tile_sizes[:2]
-        self.parts = plan.integer("split_k")
+        self.parts = plan.cluster_blocks
         """Blocks of a cluster, which share the points of each reduction."""
-        layout, _ = row_layout(
-            *self.tile, plan.integer("vectorize"), element_bytes(f32), plan.threads()
-        )
+        self.part = _part(kernel, plan) if plan.stores_sums else None
+        """How the blocks of the grid share them."""
+        self.adds = adds
+        self.sums: dict[SSAValue, SSAValue] = {}
+        """Of each reduction, the workspace with its parts."""
+        vector, threads, size = plan.integer("vectorize"), plan.threads(), element_bytes(f32)
+        if self.part is not None and adds:
+            self.tile, vector, threads = self.part.tile, 1, self.part.threads
+        elif self.part is not None:
+            size = _narrowest(kernel)
+        layout, _ = row_layout(*self.tile, vector, size, threads)
         self.spread = Spread.of(layout)
         self.rank: SSAValue | None = None
         """Which block of its cluster this one is, where a cluster has a tile."""
@@ -169,6 +222,19 @@ class LoopBuilder(Builder):
         for read in turned_reads(kernel, self.spaces):
             if kernel.name_of(read.tensor) in plan.cached:
                 self.turned[read] = self.tile_of(read)
+
+    def taking(self, spaces: Sequence[BindAttr]) -> LoopBuilder:
+        """Let the parts of each reduction lie in a workspace."""
+        assert self.part is not None
+        reductions = reductions_in(list(self.kernel.yield_op.values))
+        for reduce, space in zip(reductions, spaces, strict=True):
+            self.sums[reduce.result] = self.frame.space(self.part.kind, space)
+        return self
+
+    def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        if self.part is not None and self.adds:
+            return self.frame.finish(self.plan, bindings, adding=self.part.threads)
+        return super().finish(bindings)
 
     def tile_of(self, read: ReadOp) -> SSAValue:
         """A tile in shared memory for what is read; its lines end in a word more than they need.
@@ -195,8 +261,18 @@ class LoopBuilder(Builder):
         scope = Scope(self.emit, places)
         if self.parts > 1:
             self.rank = self.emit.value(ClusterRankOp(), "rank")
+        elif self.part is not None and not self.adds:
+            self.rank = at[PART]
         for reduce in reductions_in([self.kernel.yield_op.values[i] for i in space.outputs]):
-            self.reduction(scope, reduce)
+            held = self.reduction(scope, reduce)
+            if self.part is not None and self.rank is not None:
+                origin: list[SSAValue] = []
+                where = {label: _expr(place, origin) for label, place in places.items()}
+                to = self.sums[reduce.result]
+                new = store(self.emit, self.part, held, self.rank, where, origin, to)
+                located(new, reduce)
+        if self.part is not None and self.rank is not None:
+            return
         if self.rank is None:
             self.walk(scope, space, _walks(space, self.plan))
             return
@@ -310,6 +386,8 @@ class LoopBuilder(Builder):
     def reduce(self, scope: Scope, reduce: ReduceOp, along: tuple[bool, bool]) -> SSAValue:
         hint = reduce.label or reduce.result.name_hint
         apart = parted(reduce, along, self.tile)
+        if self.part is not None and self.adds:
+            apart = {PART: self.part.along}
         held = tuple(here or axis in apart.values() for axis, here in enumerate(along))
         emit = scope.emit
         start = len(emit.ops)
@@ -318,7 +396,15 @@ class LoopBuilder(Builder):
         emit.op(tile.FillOp(neutral, acc))
         # Axes that threads part go innermost: what is computed a step of the others is shared.
         order = sorted(reduce.labels, key=lambda label: label in apart)
-        self.loop(scope, reduce, order, apart, acc)
+        if self.part is None:
+            self.loop(scope, reduce, order, apart, acc)
+        elif self.adds:
+            origin: list[SSAValue] = []
+            where = {label: _expr(place, origin) for label, place in scope.places.items()}
+            to, fn = self.sums[reduce.result], COMBINE[reduce.fn.data]
+            combine(emit, self.part, fn, neutral, acc, where, origin, to)
+        else:
+            self.turns_of(scope, reduce, order, apart, acc)
         if apart:
             whole = self.fragment(scope, along, hint)
             over, shared = _projection(along), self.parts > 1
@@ -356,6 +442,37 @@ class LoopBuilder(Builder):
         hint = label if along is None else f"{label}0"
         scope.emit.loop(size, body, step=step if rank is None else step * self.parts, hint=hint)
 
+    def turns_of(
+        self,
+        scope: Scope,
+        reduce: ReduceOp,
+        labels: Sequence[str],
+        apart: Mapping[str, int],
+        acc: SSAValue,
+    ) -> None:
+        """One loop over the steps along all of ``labels`` that fall to this block of the grid."""
+        assert self.part is not None and self.rank is not None
+        steps = {label: self.tile[apart[label]] if label in apart else 1 for label in labels}
+        counts = [size_of(reduce, label).ceildiv(step) for label, step in steps.items()]
+        sizes = [self.frame.size(count) for count in counts[1:]]
+
+        def body(inner: Emit, number: SSAValue) -> None:
+            here, left = scope, number
+            found: dict[str, SSAValue] = {}
+            for label, size in zip(reversed(labels[1:]), reversed(sizes), strict=True):
+                found[label] = inner.value(arith.RemUIOp(left, size))
+                left = inner.value(arith.DivUIOp(left, size))
+            found[labels[0]] = left
+            for label, step in steps.items():
+                start = inner.apply(affine_dim(0) * step, [found[label]])
+                if start.name_hint is None:
+                    start.name_hint = f"{label}0" if step > 1 else label
+                here = here.inside(inner, label, AxisPlace(apart.get(label), start))
+            self.step(here, reduce, apart, acc)
+
+        total = self.frame.size(prod(counts, start=Dim.const(1)))
+        scope.emit.loop(total, body, step=self.part.parts, start=self.rank, hint="step")
+
     def before(self, scope: Scope, value: SSAValue, bound: Set[str]) -> None:
         """The reductions that ``value`` needs and that depend on none of ``bound``."""
         for reduce in reductions_in([value]):
@@ -383,6 +500,12 @@ class LoopBuilder(Builder):
 
         wanted = [Wanted(reduce.operand, acc, (ROW, COLUMN), combined)]
         self.map(scope, acc, list(tails), lambda _: wanted, reduce, [reduce.operand])
+
+
+def _narrowest(kernel: KernelOp) -> int:
+    """Bytes of the narrowest elements that a region reads."""
+    reads = (op for op in made_by(list(kernel.yield_op.values), True) if isinstance(op, ReadOp))
+    return min((element_bytes(op.result.type.element_type) for op in reads), default=1)
 
 
 def _places(space: Space, at: Coordinates) -> dict[str, AxisPlace]:

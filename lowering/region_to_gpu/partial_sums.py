@@ -8,7 +8,7 @@ it is reduced.  Of many parts four warps add every fourth one each, of one row, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
@@ -55,6 +55,22 @@ def adding(grid: Grid, columns: int, parts: int, reduced: bool = False) -> Grid:
     return Grid((*batch, *ends), order=("row", 1))
 
 
+def in_order(emit: Emit, steps: int, many: int, one: Callable[[Emit, SSAValue], None]) -> None:
+    """``one`` of each of so many steps, in their order, with loads of ``many`` at once."""
+    whole = steps // many * many
+
+    def run(outer: Emit, first: SSAValue) -> None:
+        def inside(inner: Emit, step: SSAValue) -> None:
+            one(inner, inner.apply(affine_dim(0) + affine_dim(1), [first, step], hint=PART))
+
+        outer.loop(many, inside, unroll=True)
+
+    if whole:
+        emit.loop(whole, run, step=many)
+    if whole < steps:
+        emit.loop(steps, one, unroll=True, hint=PART, start=whole)
+
+
 @dataclass(frozen=True)
 class PartialSums:
     """The sums of all parts of one product, in a workspace ``[parts, ..., rows, columns]``."""
@@ -81,23 +97,12 @@ class PartialSums:
         total = emit.value(tile.FragmentOp(FragmentType.of([ROWS, columns], f32, layout)), "acc")
         emit.op(tile.FillOp(emit.zero_f32(), total))
         apart = ROWS // rows
-        steps = -(-self.parts // apart)
-        whole = steps // MANY * MANY
 
         def one(inner: Emit, step: SSAValue) -> None:
             part = inner.apply(affine_dim(0) * apart, [step], hint=PART)
             self._step(inner, total, part, at, apart > 1)
 
-        def run(outer: Emit, first: SSAValue) -> None:
-            def inside(inner: Emit, step: SSAValue) -> None:
-                one(inner, inner.apply(affine_dim(0) + affine_dim(1), [first, step], hint=PART))
-
-            outer.loop(MANY, inside, unroll=True)
-
-        if whole:
-            emit.loop(whole, run, step=MANY)
-        if whole < steps:
-            emit.loop(steps, one, unroll=True, hint=PART, start=whole)
+        in_order(emit, -(-self.parts // apart), MANY, one)
         if apart == 1:
             return total
         over = AffineMap(2, 0, (AffineExpr.constant(0), affine_dim(1)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -50,6 +51,11 @@ class SpecializeWarps(RewritePattern):
     the same: an iteration whose copies are skipped fills its slot with nothing, and one whose
     contract is skipped waits for the contract before it, as nothing newer may be pending.
 
+    Pipelines that follow one another in a block, as two walks over the same keys do, get roles
+    together: the producer goes on from the copies of one to those of the next.  A tile that several
+    fill has one ring, which counts on from each to the next; each awaits all its contracts, so that
+    none is under way in the next.
+
     Of a pipeline in a tile loop each role runs the tile loop: the producer goes on to the next
     tile's copies while the consumers finish theirs.  The ring's iterations count on from tile to
     tile, and the last slot of a tile is released when its contracts are done.  Of a pipeline in a
@@ -67,14 +73,17 @@ class SpecializeWarps(RewritePattern):
     in the kernel's own block, or in a tile loop or branches there, and its bound and the branches'
     conditions are known before what it does, and the same for all threads (``check_uniform``), for
     all CTAs of a cluster where a copy is multicast, for all tiles with ``pingpong``; everything
-    after it reads fragments, which consumers own.  The ring has 2 slots or more: a slot is released
-    one iteration late, and the producer of a ring of 1 would wait for ever.
+    after it reads fragments, which consumers own.  Nothing between pipelines that get roles
+    together says where their copies lie, no other pipeline fills their tiles, and with ``pingpong``
+    there is one.  The ring has 2 slots or more: a slot is released one iteration late, and the
+    producer of a ring of 1 would wait for ever.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.PipelineOp, rewriter: PatternRewriter) -> None:
-        place = Place.of(op)
-        if place is None or not specializes(op):
+        walks = together(op)
+        place = Place.of(walks) if walks else None
+        if place is None:
             return
         kernel = place.kernel
         consumers = kernel.threads.value.data // WARPGROUP - 1
@@ -92,27 +101,39 @@ class SpecializeWarps(RewritePattern):
                 f"{consumers} consumer takes no turns; give a kernel with pingpong 384 threads",
                 kernel,
             )
-        check_stages(op)
-        together = 1 if turns else consumers
-        check_threads(op, together * WARPGROUP)
+        if turns and len(walks) > 1:
+            raise PolycError(
+                "NoTurns",
+                f"consumers that take turns run one pipeline a tile, and this tile loop has "
+                f"{len(walks)}; drop pingpong, or make one of them",
+                walks[1],
+            )
+        group = 1 if turns else consumers
+        for walk in walks:
+            check_stages(walk)
+            check_threads(walk, group * WARPGROUP)
+            check_shared(walk, walks)
         alike = place.settle()
-        loading, computing = split(op)
+        parts = [split(walk) for walk in walks]
         emit = Emit()
         count = Emit()
         counts = Counts.alike(place, count) if alike else Counts.carried(place, count, rewriter)
         place = counts.place
-        flow = Flow.of(counts, emit, together)
+        flow = Flow.of(counts, emit, group)
         own: Turns | None = None
         if turns:
             own = Turns(emit.value(tile.OrderBarrierOp(consumers), "turns"), consumers)
         emit.ops += count.ops
         tiles, outer = place.tiles, place.outermost
         producer = Emit()
-        Producer(op, place, flow, loading).walk(producer)
-        consumer = flow.consumer(computing, own)
+        Producer(flow, [loading for loading, _ in parts]).walk(producer)
+        loops = [flow.consumer(i, computing, own) for i, (_, computing) in enumerate(parts)]
+        consumer = loops[0]
         block = outer.parent_block()
         assert block is not None
         flow.take_early(rewriter)
+        for walk, loop in zip(walks[1:], loops[1:], strict=True):
+            rewriter.replace(walk, loop.ops, [])
         before = [o for o in block.ops if self.belongs_to_consumers(o, outer)]
         after: list[Operation] = []
         following = outer.next_op
@@ -120,8 +141,8 @@ class SpecializeWarps(RewritePattern):
             after.append(following)
             following = following.next_op
         assert following is not None
-        rewriter.replace(op, consumer.ops, [])
-        middle = consumer.ops if outer is op else [outer]
+        rewriter.replace(walks[0], consumer.ops, [])
+        middle = consumer.ops if outer is walks[0] else [outer]
         for moved in (*before, *middle, *after):
             moved.detach()
         if own is not None and tiles is not None:
@@ -149,6 +170,30 @@ class SpecializeWarps(RewritePattern):
             is_scalar(candidate)
             or isinstance(candidate, tile.RingOp | tile.CopyOp | hw.SharedTileOp)
         )
+
+
+def together(op: tile.PipelineOp) -> list[tile.PipelineOp]:
+    """The pipelines beside ``op`` that get roles with it, in the order of the text; none where it
+    gets none."""
+    block = op.parent_block()
+    assert block is not None
+    found = [o for o in block.ops if isinstance(o, tile.PipelineOp) and specializes(o)]
+    return found if op in found else []
+
+
+def check_shared(op: tile.PipelineOp, walks: Sequence[tile.PipelineOp]) -> None:
+    """Refuse a tile of a pipeline with roles that one without fills too; raises PolycError
+    ``TileShared``."""
+    for copy in copies_of(op):
+        users = [use.operation for use in copy.target.uses]
+        strange = next((o for o in users if not any(w.is_ancestor(o) for w in walks)), None)
+        if strange is not None:
+            raise PolycError(
+                "TileShared",
+                f"{strange.name} uses a tile that a producer fills ahead for the pipelines of TMA "
+                "copies and wgmma contracts; only these can",
+                strange,
+            )
 
 
 def specializes(op: tile.PipelineOp) -> bool:

@@ -92,9 +92,13 @@ class SelectPlan(RewritePattern):
         family: Family[Any],
         taken: dict[int, GivenPlan],
     ) -> None:
-        """Put the user's fields over the variant that they name, or over the first."""
+        """Put the user's fields over the variant that they name, or over the first.
+
+        Those of attention for few queries are not meant where other variants take more.
+        """
         names = [s.variant.data for s in schedules]
-        i = names.index(name_of(given, "variant", names[0], names))
+        first = next((s for s in schedules if not s.of_few_queries), schedules[0])
+        i = names.index(name_of(given, "variant", first.variant.data, names))
         if taken.setdefault(i, given) is not given:
             raise PolycError(
                 "BadPlan",
@@ -105,16 +109,7 @@ class SelectPlan(RewritePattern):
         if stores_columns(chosen):
             schedules[i] = self._stored(chosen, given)
             return
-        schedules[i] = chosen = family.completed(kernel, chosen, given.said)
-        for fact in chosen.when.data:
-            if (fault := unknown_symbol(fact, kernel.symbol_names)) is not None:
-                raise bad_plan(chosen, f"is not for this region: {fault}")
-        found = family.recognise(kernel)
-        try:
-            family.check_found(found, chosen)
-        except PolycError as error:
-            wrong = (name for name, _ in family.misstated(found, chosen) if name in given.said)
-            raise error.located(given.place(next(wrong, None))) from None
+        schedules[i] = checked(kernel, chosen, family, given)
 
     @staticmethod
     def _stored(chosen: ScheduleOp, given: GivenPlan) -> ScheduleOp:
@@ -127,6 +122,26 @@ class SelectPlan(RewritePattern):
                 given.place(more[0]),
             )
         return chosen
+
+
+def checked(
+    kernel: KernelOp, chosen: ScheduleOp, family: Family[Any], given: GivenPlan
+) -> ScheduleOp:
+    """A schedule with a user's fields, completed by what follows from them.
+
+    Raises PolycError where it does not suit the region, at the field of ``given`` that is wrong.
+    """
+    chosen = family.completed(kernel, chosen, given.said)
+    for fact in chosen.when.data:
+        if (fault := unknown_symbol(fact, kernel.symbol_names)) is not None:
+            raise bad_plan(chosen, f"is not for this region: {fault}")
+    found = family.recognise(kernel)
+    try:
+        family.check_found(found, chosen)
+    except PolycError as error:
+        wrong = (name for name, _ in family.misstated(found, chosen) if name in given.said)
+        raise error.located(given.place(next(wrong, None))) from None
+    return chosen
 
 
 def _check_edges(graph: GraphOp) -> None:

@@ -18,9 +18,10 @@ from polyc.test.support.attention_programs import (
     PROGRAMS,
     Attention,
     heads_in_rows,
+    in_two_walks,
     rows_of_heads,
 )
-from polyc.test.support.gpu_text import parsed
+from polyc.test.support.gpu_text import parsed, printed
 
 Build = Callable[[str, str], Program]
 ARCHS = ("sm_80", "sm_90a")
@@ -76,6 +77,18 @@ def test_every_attention(build: Build, arch: str, name: str) -> None:
 @pytest.mark.parametrize("name", LARGE)
 def test_many_tiles(build: Build, arch: str, name: str) -> None:
     check(build, LARGE[name], arch)
+
+
+@pytest.mark.parametrize("name", [*LARGE, "log-sum-exp"])
+@pytest.mark.parametrize(("variant", "arch"), [("cp_async", "sm_80"), ("tma", "sm_90a")])
+def test_two_walks_over_the_keys(variant: str, arch: str, name: str) -> None:
+    program = LARGE.get(name, PROGRAMS[name])
+    if variant == "tma" and name == "heads of 64 and 256":
+        pytest.skip("threads have no registers for it")
+    job = Program.compile(in_two_walks(printed(program.region()), variant, arch))
+    for number, sizes in enumerate(program.sizes):
+        inputs = program.inputs(sizes, seed=number)
+        assert_agree(job.run(inputs), right(program, inputs, sizes))
 
 
 @pytest.mark.parametrize("arch", ARCHS)

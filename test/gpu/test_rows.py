@@ -58,11 +58,11 @@ def test_every_variant_at_every_length(build: Build, arch: str, name: str, lengt
 @pytest.mark.parametrize("name", ["softmax", "layer_norm", "rms_norm"])
 @pytest.mark.parametrize("arch", ARCHS)
 def test_many_rows(build: Build, arch: str, name: str) -> None:
-    """More blocks than run at once, and a last one that is not full; of all but those for few."""
+    """More blocks than run at once, and a last one that is not full; of all that take as many."""
     program = PROGRAMS[name]
     ran = run(build, RowProgram(program.text, {"M": 4099}), arch, 520)
-    ways = ("warp", "block_2048", "block_4096", "block", "chunks", "any")
-    assert ran == [f"{name}_{way}" for way in ways]
+    ways = {"warp", "block_2048", "block_4096", "block", "kept", "chunks", "any"}
+    assert {f"{name}_{way}" for way in ways} <= set(ran)
 
 
 @pytest.mark.parametrize("value", [-np.inf, np.inf, np.nan, 65504.0])

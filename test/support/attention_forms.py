@@ -22,6 +22,10 @@ CAP = 50.0
 
 BOTH = (True, False)
 CAUSAL = (True,)
+FULL = (False,)
+
+Made = SSAValue | Mapping[str, SSAValue]
+"""What a form makes: its output, or its outputs by name."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Heads:
 class Form:
     """A form: what makes its graph, whether it is asked causal, and which symbols it has."""
 
-    make: Callable[[Sketch, Heads, bool], SSAValue]
+    make: Callable[[Sketch, Heads, bool], Made]
     causal: tuple[bool, ...] = BOTH
     interleaved: bool = False
     """Whether its tables have the angles of neighbours in pairs, else those of halves."""
@@ -61,7 +65,8 @@ class Form:
         self, causal: bool = True, sizes: Heads | None = None, element: Attribute = f16
     ) -> ModuleOp:
         s = Sketch(self.name, element)
-        return s.done(y=self.make(s, sizes or Heads(), causal))
+        made = self.make(s, sizes or Heads(), causal)
+        return s.done(**made) if isinstance(made, Mapping) else s.done(y=made)
 
     def symbols(self, tokens: int, batch: int = 1) -> dict[str, int]:
         """The values of its symbols."""
@@ -163,6 +168,14 @@ def soft_cap(s: Sketch, h: Heads, causal: bool) -> SSAValue:
     return s.add(AttentionOp(*_given(s, h), cap=CAP, causal=causal))
 
 
+def with_weights(s: Sketch, h: Heads, causal: bool) -> Mapping[str, SSAValue]:
+    """Attention without groups, whose weights are an output too."""
+    q, k, v = (s.input(name, h.queries, "T", h.width) for name in "qkv")
+    scores = s.fn("mul", s.gemm(q, k, turned=True, element=f32), s.number(h.width**-0.5, f32))
+    weights = s.cast(s.softmax(scores), s.element)
+    return {"y": s.gemm(weights, v), "w": weights}
+
+
 def layer(s: Sketch, h: Heads, causal: bool) -> SSAValue:
     """An attention layer whole: norm, three projections, rotary positions, output, residual."""
     x, (cos, sin) = s.input("x", "T", h.hidden), _tables(s, h)
@@ -200,6 +213,7 @@ FORMS: Mapping[str, Form] = {
         Form(alibi),
         Form(alibi_keys, CAUSAL),
         Form(soft_cap),
+        Form(with_weights, FULL),
         Form(layer, CAUSAL),
         Form(layer_packed, CAUSAL),
     )

@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, i1
 
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.gpu import kernel as gpu
+from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback.functions import round_to
-from polyc.test.support.gpu_text import only, parsed, printed
+from polyc.test.support.gpu_text import find, only, parsed, printed
 from polyc.tools.registry import make_context
 
 Array = NDArray[Any]
@@ -98,12 +101,40 @@ class Attention:
         return found
 
 
-def passed(module: str | ModuleOp, *passes: str, arch: str = "sm_80") -> ModuleOp:
-    """The module after passes of the pipeline."""
+def passed(
+    module: str | ModuleOp, *passes: str, arch: str = "sm_80", few: bool = False
+) -> ModuleOp:
+    """The module after passes of the pipeline; ``few`` leaves the schedules for few queries there,
+    which are more kernels than most tests are about."""
     made = parsed(module) if isinstance(module, str) else module
     for name in passes:
         build(name, arch).apply(make_context(), made)
+        if name == "plan-select" and not few:
+            for plan in find(made, ScheduleOp):
+                if plan.of_few_queries and len(find(made, ScheduleOp)) > 1:
+                    plan.detach()
     return made
+
+
+def in_two_walks(region: str, variant: str, arch: str, *edits: tuple[str, str]) -> ModuleOp:
+    """The kernel of a region's variant that takes the keys twice, alone and at the tile level.
+
+    ``edits`` are more changes of its plan, each of a text by another.
+    """
+    planned = printed(passed(region, "plan-select", arch=arch))
+    start = planned.index(f'variant "{variant}"')
+    head, tail = planned[:start], planned[start:]
+    ways = '"attention" = "streaming_softmax"', '"attention" = "streaming_softmax_2pass"'
+    for old, new in (ways, *edits):
+        assert old in tail
+        tail = tail.replace(old, new, 1)
+    module = passed(head + tail, "region-to-gpu", arch=arch)
+    for op in list(module.walk()):
+        name = op.sym_name.data if isinstance(op, gpu.KernelOp) else None
+        name = op.kernel_name if isinstance(op, LaunchOp) else name
+        if name is not None and not name.endswith(variant):
+            op.detach()
+    return module
 
 
 H64 = ("[H, M, 64]", "[H, N, 64]", "[H, N, 64]")

@@ -25,6 +25,7 @@ def chained(
     tiles: bool = False,
     branch: str = "%some",
     before: str = "",
+    first: str = "",
     after_scores: str = "",
     after_weights: str = "",
     after: str = "",
@@ -35,7 +36,8 @@ def chained(
 
     ``tiles`` makes the kernel persistent; ``branch`` is the condition around the loop, empty for
     none, and ``other`` its other side.  The others are text that is put in: before the branch,
-    behind the scores, behind the weights, behind the loop.
+    in front of the loop (``keys_first`` makes another loop), behind the scores, behind the weights,
+    behind the loop.
     """
     rows = 64 * groups
     held = {
@@ -51,6 +53,7 @@ def chained(
     head = f"gpu.pipeline %k, %i = to {bound} step 64 stages 2"
     walk = f"""
 {copy_q}
+{first}
 {head} {{
   gpu.copy %K[%k, %c0] to %kt loader "tma" : {held["K"]}, {held["kv"]}
   gpu.copy %V[%k, %c0] to %vt loader "tma" : {held["K"]}, {held["kv"]}
@@ -111,6 +114,37 @@ gpu.module @m arch "sm_90a" symbols [M, N] {{
   }}
 }}
 """
+
+
+def keys_first(groups: int = 2, *, bound: str = "%N", stages: int = 2, before: str = "") -> str:
+    """A loop over tiles of K that adds their products with Q to O, column by column.
+
+    ``before`` is text behind it, in front of the other loop.
+    """
+    rows = 64 * groups
+    kv, acc = "!gpu.shared<[64, 64], f16>", f"!gpu.fragment<[{rows}, 64], f32>"
+    at = "affine_map<(i, j) -> (i, j)>"
+    return f"""
+gpu.pipeline %l, %j = to {bound} step 64 stages {stages} {{
+  gpu.copy %K[%l, %c0] to %kt loader "tma" : !gpu.global<[N, 64], f16>, {kv}
+  gpu.contract %q affine_map<(m, n, k) -> (m, k)>, %kt affine_map<(m, n, k) -> (n, k)> into %s
+      clear mma "wgmma" warp_tile <64, 64> : !gpu.shared<[{rows}, 64], f16>, {kv}, {acc}
+  gpu.map %o : {acc} origin [] ins(%s : {acc} {at}) outs(%o : {acc} {at}) {{
+  ^bb0(%x: f32, %y: f32):
+    %z = arith.addf %x, %y : f32
+    gpu.yield %z : f32
+  }}
+}}
+{before}
+"""
+
+
+def in_columns(given: Sequence[Array]) -> NDArray[np.float32]:
+    """What the loop of ``keys_first`` over all keys adds."""
+    q, k = (np.asarray(x, np.float32) for x in given[:2])
+    whole = np.zeros((-(-len(k) // KEYS) * KEYS, KEYS), np.float32)
+    whole[: len(k)] = k
+    return np.asarray(q @ whole.reshape(-1, KEYS, KEYS).sum(0).T, np.float32)
 
 
 def growing(groups: int = 2, more: int = -100, *, branch: bool = True) -> str:

@@ -31,6 +31,12 @@ SECOND = 0xC0DE
 
 _HANDLES = count(0x50, 0x10)
 
+_ATTRIBUTES = {
+    **{75: 9, 76: 0, 16: 132, 97: 232448, 38: 50 << 20},
+    **{13: 1980000, 39: 2048, 82: 65536, 81: 233472},
+}
+"""CU_DEVICE_ATTRIBUTE_… of its GPUs."""
+
 
 def primary(index: int) -> int:
     return 0x1000 + index
@@ -203,7 +209,7 @@ class FakeCuda:
         return 0
 
     def cuDeviceGetAttribute(self, value: Any, number: int, handle: Any) -> int:
-        value._obj.value = {75: 9, 76: 0, 16: 132, 97: 232448, 38: 50 << 20}[number]
+        value._obj.value = _ATTRIBUTES[number]
         return 0
 
     def cuDriverGetVersion(self, version: Any) -> int:

@@ -46,9 +46,9 @@ class Sketch:
         """An elementwise function of one or two tensors."""
         return self.add(frontend.ElementwiseOp(name, args))
 
-    def number(self, value: float) -> SSAValue:
-        """A constant of the graph's type."""
-        return self.add(frontend.ConstantOp(value, tensor((), self.element)))
+    def number(self, value: float, element: Attribute | None = None) -> SSAValue:
+        """A constant, of the graph's type where no other is asked for."""
+        return self.add(frontend.ConstantOp(value, tensor((), element or self.element)))
 
     def cast(self, x: SSAValue, element: Attribute) -> SSAValue:
         return self.add(frontend.CastOp(x, element))

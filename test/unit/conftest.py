@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from polyc.runtime import arenas, driver
 from polyc.test.support.fake_cuda import FakeCuda
 from polyc.test.support.gpu_producers import FakeTorch
+from polyc.test.support.running_cuda import RunningCuda
 
 
 def forget() -> None:
@@ -22,7 +24,19 @@ def forget() -> None:
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
     """A driver in Python, with two GPUs."""
-    fake = FakeCuda()
+    yield from _there(FakeCuda(), monkeypatch)
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningCuda]:
+    """The same, whose launches run a function of the test's."""
+    yield from _there(RunningCuda(), monkeypatch)
+
+
+Driver = TypeVar("Driver", bound=FakeCuda)
+
+
+def _there(fake: Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     forget()
     monkeypatch.setattr(driver, "_library", lambda: fake)
     monkeypatch.setattr(arenas, "_shared", WeakValueDictionary[arenas.Key, arenas.Arena]())

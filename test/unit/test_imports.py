@@ -28,7 +28,11 @@ BELOW: Mapping[str, Sequence[str]] = {
     "tile": ("affine", "dialects"),
     "tools": (
         *("affine", "dialects", "poly", "cost", "rewriting", "families", "passes", "lowering"),
-        *("runtime", "playback", "tile"),
+        *("runtime", "playback", "tile", "tuning"),
+    ),
+    "tuning": (
+        *("affine", "dialects", "poly", "cost", "rewriting", "families", "passes", "lowering"),
+        *("runtime", "playback"),
     ),
 }
 """What each room may import besides itself.  Nothing imports ``tools`` but the package itself,

@@ -10,10 +10,12 @@ from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp
 
+from polyc.cost.device import modelled_on
 from polyc.cost.time import TYPICAL, microseconds, times_of
 from polyc.dialects.common.arch import ARCHS, arch_names
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.poly.indexbook import Json
+from polyc.tools.commands.inputs import add_device, add_records, use_measured
 from polyc.tools.pipeline import Compilation, check_arch, graphs
 from polyc.tools.sizes import check_extents, check_facts, check_names, given_sizes
 from polyc.tools.streams import write
@@ -46,12 +48,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"a symbol without one is taken as {TYPICAL}",
     )
 
+    add_records(parser)
+    add_device(parser)
+
 
 def main(args: argparse.Namespace) -> int:
     """The command; returns the exit code, raises PolycError and OSError."""
     arch = check_arch(args.arch)
     tiles = parse_tiles(args.tile)
     source = Compilation.of_file(args.file, arch)
+    use_measured(source, args.records, args.device)
     reports = reports_of(source, tiles, args.graph, args.file, args.set)
     if args.json:
         whole = reports[0] if len(reports) == 1 else reports
@@ -149,6 +155,7 @@ def lowered_json(source: Compilation, settings: Sequence[str] = ()) -> Json:
 
     out: Json = {"regions": [], "region_dependences": [], "schedules": []}
     job = source.fresh(source.arch)
+    job.records, job.device = source.records, source.device
     job.keep = ("region", "plan")
     refused: Json = {}
     try:
@@ -163,7 +170,8 @@ def lowered_json(source: Compilation, settings: Sequence[str] = ()) -> Json:
         plans = [op.to_json() for op in ops if isinstance(op, ScheduleOp)]
         out["schedules"] = [{name: plan[name] for name in SHOWN} for plan in plans]
     if "plan" in job.kept:
-        out["times"] = times_json(source.module, job.kept["plan"], settings)
+        with modelled_on(source.arch, source.device):
+            out["times"] = times_json(source.module, job.kept["plan"], settings)
     return out | refused
 
 

@@ -3,6 +3,8 @@
     polyc compile FILE --arch sm_90a --emit cuda -o OUT
     polyc run FILE --set M=512 --set N=768 --set K=320
     polyc analyze FILE --json
+    polyc tune FILE --set M=512 --set N=768 --set K=320 --records plans.json
+    polyc calibrate --out here.json
 
 Each command is a module: ``compile``, ``run``, ….  An error is one sentence
 on stderr and exit code 1.
@@ -16,9 +18,11 @@ from typing import NoReturn
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.commands import analyze as analyze_command
+from polyc.tools.commands import calibrate as calibrate_command
 from polyc.tools.commands import compile as compile_command
 from polyc.tools.commands import run as run_command
 from polyc.tools.commands import simulate as simulate_command
+from polyc.tools.commands import tune as tune_command
 from polyc.tools.errors import guarded
 from polyc.tools.interrupt import wants_json
 
@@ -36,7 +40,10 @@ def arguments() -> argparse.ArgumentParser:
     """The parser of the command line."""
     parser = _Arguments(prog="polyc", description=ABOUT)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (compile_command, run_command, simulate_command, analyze_command):
+    for module in (
+        *(compile_command, run_command, simulate_command, analyze_command),
+        *(tune_command, calibrate_command),
+    ):
         command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
         module.add_arguments(command)
         command.add_argument(

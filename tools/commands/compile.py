@@ -11,7 +11,13 @@ from xdsl.dialects.builtin import StringAttr
 from polyc.cost.time import TYPICAL
 from polyc.dialects.common.arch import ARCHS, arch_names
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.tools.commands.inputs import add_kernels, use_kernels
+from polyc.tools.commands.inputs import (
+    add_device,
+    add_kernels,
+    add_records,
+    use_kernels,
+    use_measured,
+)
 from polyc.tools.pipeline import DUMPS, Compilation, add_file_arguments, dump_text
 from polyc.tools.printing import module_text
 from polyc.tools.sizes import given_sizes
@@ -32,6 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--plan",
         help="a JSON file with schedules, or some fields of one, in place of what polyc chooses",
     )
+    add_records(parser)
+    add_device(parser)
     add_kernels(parser)
     parser.add_argument(
         "--set",
@@ -63,6 +71,7 @@ def main(args: argparse.Namespace) -> int:
     job = Compilation.of_file(args.file, args.arch or next(iter(ARCHS)), steps, args.program)
     job.arch = own_arch(job, args.arch)
     job.plan = args.plan
+    use_measured(job, args.records, args.device)
     sizes = given_sizes(args.set)
     if sizes and args.kernels is None:
         raise PolycError("Usage", "--set is about kernels by hand; give their file by --kernels")

@@ -49,6 +49,42 @@ def use_kernels(job: Compilation, path: str | None, sizes: Mapping[str, int]) ->
         with_kernels(job, path, sizes)
 
 
+def add_records(parser: argparse.ArgumentParser) -> None:
+    """The option ``--records``: a file of measured plans."""
+    parser.add_argument(
+        "--records",
+        metavar="FILE",
+        help="measured plans, as polyc tune writes them: they run at their sizes on their GPU",
+    )
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """The option ``--device``: the chip whose figures the model of time takes."""
+    parser.add_argument(
+        "--device",
+        metavar="FILE",
+        help="the chip that kernels are modelled on: a file that polyc calibrate wrote, or A100, "
+        "H100 or H200",
+    )
+
+
+def use_measured(job: Compilation, records: str | None, device: str | None = None) -> None:
+    """Have a job use records and the figures of a chip, where they are given.
+
+    Raises PolycError: ``BadRecord``, ``BadDevice``.
+    """
+    chip = None
+    if device is not None:
+        from polyc.tuning.figures import figures_of
+
+        figures = figures_of(device, job.arch)
+        job.device, chip = figures.device, figures.chip
+    if records is not None:
+        from polyc.tuning.applied import Recorded
+
+        job.records = Recorded.of_file(records, chip)
+
+
 def the_graph(module: ModuleOp, file: str, name: str | None) -> SignatureOp:
     """The frontend graph to run.  Raises PolycError of kind ``NothingToRun``."""
     from polyc.dialects.frontend import GraphOp

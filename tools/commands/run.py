@@ -16,7 +16,14 @@ from xdsl.dialects.builtin import ModuleOp
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.check import EachPass, Expected, sizes_text
-from polyc.tools.commands.inputs import add_draw, add_kernels, the_graph, use_kernels
+from polyc.tools.commands.inputs import (
+    add_draw,
+    add_kernels,
+    add_records,
+    the_graph,
+    use_kernels,
+    use_measured,
+)
 from polyc.tools.pipeline import Compilation, add_file_arguments, check_arch
 from polyc.tools.sizes import given_sizes, sizes_of
 from polyc.tools.steps import Steps, on_stdout, quiet
@@ -51,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="the seed of the random inputs")
     add_draw(parser)
+    add_records(parser)
     add_kernels(parser)
 
 
@@ -67,6 +75,8 @@ def main(args: argparse.Namespace) -> int:
     if any(op.name == "gpu.module" for op in source.module.ops):
         from polyc.tools.commands.run_tiles import run
 
+        if args.records is not None:
+            raise PolycError("Usage", "--records is about a frontend.graph, not a gpu.module")
         use_kernels(source, args.kernels, {})
         return run(source, args, gpu, steps)
     graph = the_graph(source.module, args.file, args.graph)
@@ -89,6 +99,7 @@ def main(args: argparse.Namespace) -> int:
                 check.start(job.module)
                 job.after, job.check_each = check.after, True
                 step.note = "each pass played back"
+            use_measured(job, args.records)
             use_kernels(job, args.kernels, symbols)
             try:
                 job.run()

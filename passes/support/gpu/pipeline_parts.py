@@ -112,36 +112,60 @@ def clone_iteration(
     part: Sequence[Operation],
     iteration: SSAValue,
     emit: Emit,
-    number: SSAValue | None = None,
+    numbers: Mapping[SSAValue, SSAValue] | None = None,
     outer: Mapping[SSAValue, SSAValue] | None = None,
 ) -> None:
     """Append ``part`` of the body as it runs in iteration number ``iteration``.
 
-    ``number`` is what rings count by, where pipelines follow one another and their iterations count
-    on: slots follow it, and everything else sees the pipeline's own iteration.  ``outer`` maps
-    values from outside of the pipeline.  Raises PolycError ``SlotShared``.
+    ``numbers`` is what the rings of tiles count by, where pipelines follow one another and their
+    iterations count on: slots follow it, and everything else sees the pipeline's own iteration.
+    ``outer`` maps values from outside of the pipeline.  Raises PolycError ``SlotShared``.
     """
     values: dict[SSAValue, SSAValue] = {**(outer or {}), op.iteration: iteration}
     if op.position.uses.get_length():
         values[op.position] = emit.apply(
             affine_dim(0) * op.step.value.data, [iteration], hint=op.position.name_hint
         )
-    slots = slot_ops(part) if number is not None and number is not iteration else []
-    if slots:
-        counted = {**values, op.iteration: number or iteration}
-        clone_into(slots, counted, emit)
-        values |= {result: counted[result] for slot in slots for result in slot.results}
+    slots: dict[Operation, SSAValue] = {}
+    if numbers is not None and any(number is not iteration for number in numbers.values()):
+        slots = {o: _number_of(o, held, numbers) for o, held in slot_ops(part).items()}
+    for slot, number in slots.items():
+        counted = {**values, op.iteration: number}
+        clone_into([slot], counted, emit)
+        values |= {result: counted[result] for result in slot.results}
     clone_into([o for o in part if o not in slots], values, emit)
 
 
-def slot_ops(part: Sequence[Operation]) -> list[Operation]:
-    """The ops of a pipeline's body that say which slots of rings its tiles are."""
-    slots = dict.fromkeys(v for o in part for inner in o.walk() for v in _slots(inner))
-    found = [o for o in part if any(result in slots for result in o.results)]
+def _number_of(
+    op: Operation, tiles: Sequence[SSAValue], numbers: Mapping[SSAValue, SSAValue]
+) -> SSAValue:
+    """What the rings of tiles whose slot is ``op`` count by; raises PolycError ``SlotShared``."""
+    found = {numbers[held] for held in tiles if held in numbers} or set(numbers.values())
+    if len(found) != 1:
+        raise PolycError(
+            "SlotShared",
+            "this value is a slot of tiles that another pipeline fills too and of tiles that it "
+            "does not, so that their rings count apart; compute a slot for each",
+            op,
+        )
+    return found.pop()
+
+
+def slot_ops(part: Sequence[Operation]) -> dict[Operation, list[SSAValue]]:
+    """The ops of a pipeline's body that say which slots of rings its tiles are, and of which."""
+    slots: dict[SSAValue, list[SSAValue]] = {}
+    for slot, held in (pair for o in part for inner in o.walk() for pair in _slots(inner)):
+        slots.setdefault(slot, []).append(held)
+    found = {
+        o: [held for result in o.results for held in slots.get(result, ())]
+        for o in part
+        if any(result in slots for result in o.results)
+    }
     for op in found:
         for use in (use for result in op.results for use in result.uses):
             user = use.operation
-            if user.operands[use.index] not in _slots(user) or not _only_slot(user, use.index):
+            is_slot = user.operands[use.index] in dict(_slots(user))
+            if not is_slot or not _only_slot(user, use.index):
                 raise PolycError(
                     "SlotShared",
                     "this value is a slot, which counts on from tile to tile, and something else "
@@ -151,15 +175,16 @@ def slot_ops(part: Sequence[Operation]) -> list[Operation]:
     return found
 
 
-def _slots(op: Operation) -> list[SSAValue]:
+def _slots(op: Operation) -> list[tuple[SSAValue, SSAValue]]:
+    """The slots that an op takes, each with the tile whose it is."""
     match op:
         case tile.CopyOp():
-            found = (op.slot, op.source_slot)
+            found = ((op.slot, op.target), (op.source_slot, op.source))
         case tile.ContractOp():
-            found = (op.lhs_slot, op.rhs_slot)
+            found = ((op.lhs_slot, op.lhs), (op.rhs_slot, op.rhs))
         case _:
             return []
-    return [slot for slot in found if slot is not None]
+    return [(slot, held) for slot, held in found if slot is not None]
 
 
 def _only_slot(op: Operation, index: int) -> bool:

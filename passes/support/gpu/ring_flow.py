@@ -1,4 +1,4 @@
-"""Which rings carry a pipeline's tiles to its consumers, and how long these hold each slot (T2).
+"""Which rings carry pipelines' tiles to their consumers, and how long these hold each slot (T2).
 
 Contracts of an iteration may wait for one another: attention's second product reads weights that
 come from its first.  Their tiles then have a ring each, so that the first's slot is free while the
@@ -44,15 +44,24 @@ def is_chained(ops: Sequence[Operation]) -> bool:
     return any(depths(ops).values())
 
 
-def ring_groups(op: tile.PipelineOp) -> list[list[tile.CopyOp]]:
-    """A pipeline's copies by the rings that carry them: those that are read at the same depths."""
-    known = depths([op])
-    groups: dict[Hashable, list[tile.CopyOp]] = {}
-    for copy in copies_of(op):
-        users = {use.operation for use in copy.target.uses} - {copy}
-        readers = [user for user in users if op.is_ancestor(user) and not _fills(user, copy.target)]
-        key = frozenset(known.get(r, r) if isinstance(r, tile.ContractOp) else r for r in readers)
-        groups.setdefault(key if any(known.values()) else None, []).append(copy)
+def ring_groups(ops: Sequence[tile.PipelineOp]) -> list[list[SSAValue]]:
+    """The tiles that pipelines fill by the rings that carry them.
+
+    One ring carries what is filled by the same pipelines, and in each read at the same depths.
+    """
+    keys: dict[SSAValue, list[Hashable]] = {}
+    for number, op in enumerate(ops):
+        known = depths([op])
+        for held in dict.fromkeys(copy.target for copy in copies_of(op)):
+            users = {use.operation for use in held.uses}
+            readers = [user for user in users if op.is_ancestor(user) and not _fills(user, held)]
+            key = frozenset(
+                known.get(r, r) if isinstance(r, tile.ContractOp) else r for r in readers
+            )
+            keys.setdefault(held, []).append((number, key if any(known.values()) else None))
+    groups: dict[Hashable, list[SSAValue]] = {}
+    for held, key in keys.items():
+        groups.setdefault(tuple(key), []).append(held)
     return list(groups.values())
 
 
@@ -69,8 +78,8 @@ class ChainedStep:
     """
 
     rings: Mapping[SSAValue, SSAValue]
-    number: SSAValue
-    """The iteration that the rings count."""
+    numbers: Mapping[SSAValue, SSAValue]
+    """The iteration that each ring counts."""
     emit: Emit
     pending: list[tile.ContractOp] = field(default_factory=list[tile.ContractOp])
     held: dict[SSAValue, list[Operation]] = field(default_factory=dict[SSAValue, list[Operation]])
@@ -87,7 +96,7 @@ class ChainedStep:
             for ring in self.rings_of(op):
                 if ring not in waited:
                     waited.add(ring)
-                    self.emit.op(tile.RingWaitOp(ring, self.number))
+                    self.emit.op(tile.RingWaitOp(ring, self.numbers[ring]))
             if isinstance(op, tile.ContractOp):
                 self.issue(op)
                 continue
@@ -124,7 +133,7 @@ class ChainedStep:
             if op in readers:
                 readers.remove(op)
                 if not readers:
-                    self.emit.op(tile.RingReleaseOp(ring, self.number))
+                    self.emit.op(tile.RingReleaseOp(ring, self.numbers[ring]))
 
     def rings_of(self, op: Operation) -> list[SSAValue]:
         used = (value for inner in op.walk() for value in inner.operands)

@@ -1,12 +1,13 @@
-"""What the rings of a pipeline's roles count by, from tile to tile (T2).
+"""What the rings of pipelines' roles count by, from tile to tile (T2).
 
 Where all tiles take as many iterations, the first one of a tile is its ordinal times that.  Where
-they do not, the tile loop carries how many there were.
+they do not, the tile loop carries how many there were.  A ring that several pipelines fill, one
+after another, counts on from each to the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith, scf
@@ -14,6 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.passes.support.gpu.index_forms import Forms, at_least
 from polyc.passes.support.gpu.known_rows import can_be
@@ -28,47 +30,56 @@ NO_VALUES: Values = {}
 
 @dataclass(frozen=True)
 class Counts:
-    """How often a pipeline's body runs, and what came before.
+    """How often each pipeline's body runs, and what came before.
 
-    ``before`` are the iterations of the CTA's tiles before, ``visits`` how often these came to the
-    pipeline: values of the tile loop's body, or None where the tile's ordinal says it.  ``after``
-    is what they are behind the pipeline.
+    ``before`` are its iterations in the CTA's tiles before, ``visits`` how often these came to the
+    pipelines: values of the tile loop's body, or None where the tile's ordinal says it.  ``after``
+    is what they are behind the pipelines.
     """
 
     place: Place
-    count: SSAValue
-    before: SSAValue | None = None
+    counts: tuple[SSAValue, ...]
+    before: tuple[SSAValue, ...] | None = None
     visits: SSAValue | None = None
     after: tuple[SSAValue, ...] = ()
 
     @staticmethod
     def alike(place: Place, emit: Emit) -> Counts:
-        """Of a pipeline whose iterations are the same for all tiles, computed in front of all."""
-        return Counts(place, iterations(place.op, emit))
+        """Of pipelines whose iterations are the same for all tiles, computed in front of all."""
+        several = len(place.ops) > 1
+        return Counts(place, each(place, emit, lambda op: counted(op, emit, several)))
 
     @staticmethod
     def carried(place: Place, emit: Emit, rewriter: PatternRewriter) -> Counts:
-        """Of one whose iterations vary: the loop over tiles carries their sum.
+        """Of some whose iterations vary: the loop over tiles carries their sums.
 
-        A branch around the pipeline gives what it was if it is not taken, and what the pipeline
-        makes of it otherwise.  ``emit`` gets the first tile's, in front of all.
+        A branch around the pipelines gives what they were if it is not taken, and what the
+        pipelines make of them otherwise.  ``emit`` gets the first tile's, in front of all.
         """
         tiles = place.tiles
         if tiles is not None:
             place = asked(place, rewriter)
         here = Emit()
-        count = iterations(place.op, here)
+        several = len(place.ops) > 1
+        counts = each(place, here, lambda op: counted(op, here, several))
         if tiles is None:
             rewriter.insert(here.ops, InsertPoint.before(place.op))
-            return Counts(place, count)
+            return Counts(place, counts)
         branches = place.frames[place.frames.index(tiles) + 1 :]
-        start = [emit.index(0)]
+        zero = emit.index(0)
+        start: list[SSAValue] = []
         body = tiles.body.block
-        before = body.insert_arg(INDEX, len(body.args))
-        before.name_hint = "first"
-        # A bound below 0 is no iteration.
-        some = here.value(arith.MaxSIOp(count, here.index(0))) if may_be_empty(place.op) else count
-        following = [here.apply(affine_dim(0) + affine_dim(1), [before, some], hint="next")]
+        carried: dict[SSAValue, SSAValue] = {}
+        following: list[SSAValue] = []
+        for op, count in zip(place.ops, counts, strict=True):
+            if count in carried:
+                continue
+            start.append(zero)
+            carried[count] = body.insert_arg(INDEX, len(body.args))
+            carried[count].name_hint = "first"
+            some = count if several else at_least_none(op, count, here)
+            more = here.apply(affine_dim(0) + affine_dim(1), [carried[count], some], hint="next")
+            following.append(more)
         visits: SSAValue | None = None
         if place.early and branches:
             start.append(start[0])
@@ -76,7 +87,7 @@ class Counts:
             visits.name_hint = "visit"
             following.append(here.apply(affine_dim(0) + 1, [visits], hint="visits"))
         rewriter.insert(here.ops, InsertPoint.before(place.op))
-        now = [before] if visits is None else [before, visits]
+        now = [*carried.values(), *([] if visits is None else [visits])]
         after = tuple(following)
         made = dict[Operation, tile.TileLoopOp | scf.IfOp]()
         for branch in reversed(branches):
@@ -95,23 +106,32 @@ class Counts:
         made[tiles] = located(loop, tiles)
         rewriter.replace(tiles, loop, [])
         frames = tuple(made.get(frame, frame) for frame in place.frames)
-        return Counts(replace(place, frames=frames), count, before, visits, after)
+        before = tuple(carried[count] for count in counts)
+        return Counts(replace(place, frames=frames), counts, before, visits, after)
 
-    def first(self, emit: Emit, values: Values = NO_VALUES) -> SSAValue | None:
-        """The number of the first iteration of a tile; None where a CTA has one tile.
+    def first(
+        self, emit: Emit, number: int, users: Sequence[int], values: Values = NO_VALUES
+    ) -> SSAValue | None:
+        """What a ring counts at the first iteration of a tile of pipeline ``number``; None for 0.
 
-        ``values`` is what stands for the consumers' values.
+        ``users`` are the pipelines that fill the ring, this one among them, and ``values`` is what
+        stands for the consumers' values.
         """
         tiles = self.place.tiles
+        counts = [values.get(count, count) for count in self.counts]
+        ahead = [counts[user] for user in users if user < number]
         if tiles is None:
-            return None
+            return sum_of(ahead, emit, "first") if ahead else None
         if self.before is not None:
-            return values.get(self.before, self.before)
+            tiles_before = [values.get(self.before[user], self.before[user]) for user in users]
+            return sum_of([*tiles_before, *ahead], emit, "first")
         ordinal = values.get(tiles.ordinal, tiles.ordinal)
-        return emit.value(arith.MuliOp(ordinal, self.count), "first")
+        whole = sum_of([counts[user] for user in users], emit, "together")
+        first = emit.value(arith.MuliOp(ordinal, whole), "first")
+        return sum_of([first, *ahead], emit, "first")
 
     def visit(self, emit: Emit, values: Values = NO_VALUES) -> SSAValue:
-        """How often the CTA came to the pipeline before."""
+        """How often the CTA came to the pipelines before."""
         tiles = self.place.tiles
         if tiles is None:
             return emit.index(0)
@@ -120,12 +140,46 @@ class Counts:
 
     @property
     def made(self) -> list[Operation]:
-        """The ops in the frames that say how often the pipeline runs, but for the frames."""
+        """The ops in the frames that say how often the pipelines run, but for the frames."""
         outer = self.place.outermost
-        owners = [value.owner for value in (self.count, *self.after, *self.place.conditions)]
+        owners = [value.owner for value in (*self.counts, *self.after, *self.place.conditions)]
         return [
             owner for owner in owners if isinstance(owner, Operation) and outer.is_ancestor(owner)
         ]
+
+
+def each(
+    place: Place, emit: Emit, count: Callable[[tile.PipelineOp], SSAValue]
+) -> tuple[SSAValue, ...]:
+    """How often each pipeline's body runs: one value for those that run as often."""
+    found: dict[tuple[SSAValue, int], SSAValue] = {}
+    for op in place.ops:
+        key = op.bound, op.step.value.data
+        if key not in found:
+            found[key] = count(op)
+    return tuple(found[op.bound, op.step.value.data] for op in place.ops)
+
+
+def counted(op: tile.PipelineOp, emit: Emit, several: bool) -> SSAValue:
+    """How often a pipeline's body runs; of one of several, which others count on from, 0 for a
+    bound below it."""
+    count = iterations(op, emit)
+    return at_least_none(op, count, emit) if several else count
+
+
+def at_least_none(op: tile.PipelineOp, count: SSAValue, emit: Emit) -> SSAValue:
+    """A pipeline's iterations: a bound below 0 is none."""
+    return emit.value(arith.MaxSIOp(count, emit.index(0))) if may_be_empty(op) else count
+
+
+def sum_of(values: Sequence[SSAValue], emit: Emit, hint: str) -> SSAValue:
+    """The sum of some indices; one is its own."""
+    if len(values) == 1:
+        return values[0]
+    total = affine_dim(0)
+    for i in range(1, len(values)):
+        total += affine_dim(i)
+    return emit.apply(total, values, hint=hint)
 
 
 def may_be_empty(op: tile.PipelineOp) -> bool:
@@ -143,8 +197,16 @@ def asked(place: Place, rewriter: PatternRewriter) -> Place:
     """
     op, early = place.op, place.early
     users = {use.operation for copy in early for use in copy.target.uses} - set(early)
-    if not early or not all(map(op.is_ancestor, users)) or not may_be_empty(op):
+    inside = all(any(one.is_ancestor(user) for one in place.ops) for user in users)
+    if not early or not inside or not all(map(may_be_empty, place.ops)):
         return place
+    if len(place.ops) > 1:
+        raise PolycError(
+            "VaryingPipeline",
+            "these pipelines may have no iteration in a tile, and tiles are brought for them alone "
+            "in front; put both into a branch that asks whether there is one",
+            op,
+        )
     emit = Emit()
     some = emit.compare("sgt", op.bound, emit.index(0))
     branch = scf.IfOp(some, [], [scf.YieldOp()])

@@ -1,8 +1,8 @@
-"""What the roles of a pipeline do: the producer's walk, and the consumers' loop (T2)."""
+"""What the roles of pipelines do: the producer's walk, and the consumers' loops (T2)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -22,7 +22,7 @@ from polyc.passes.support.gpu.ring_flow import (
     is_chained,
     ring_groups,
 )
-from polyc.passes.support.gpu.role_counts import Counts
+from polyc.passes.support.gpu.role_counts import NO_VALUES, Counts
 from polyc.passes.support.gpu.role_place import Place
 from polyc.passes.support.gpu.uniform import is_scalar
 from polyc.rewriting.driver import located
@@ -31,36 +31,75 @@ from polyc.rewriting.emit import INDEX, Emit, affine_dim, clone_into
 
 @dataclass
 class Flow:
-    """The rings between the roles of a pipeline, and how the consumers follow them."""
+    """The rings between the roles of pipelines, and how the consumers follow them."""
 
-    op: tile.PipelineOp
     place: Place
     rings: dict[SSAValue, SSAValue]
-    """The ring that carries each tile that the pipeline's copies fill."""
+    """The ring that carries each tile that the pipelines' copies fill."""
+    users: dict[SSAValue, list[int]]
+    """The pipelines whose copies fill a ring, by their number."""
     early: dict[SSAValue, SSAValue]
-    """The same for tiles that are filled before it."""
+    """As ``rings``, for tiles that are filled before the pipelines."""
     counts: Counts
     """What the rings count by."""
 
     @staticmethod
     def of(counts: Counts, emit: Emit, consumers: int) -> Flow:
         place, peers = counts.place, 1
-        op = place.op
-        if any(copy.multicast is not None for copy in copies_of(op)):
+        if any(copy.multicast is not None for op in place.ops for copy in copies_of(op)):
             peers = place.kernel.cluster_size
         early: dict[SSAValue, SSAValue] = {}
         if place.early:
             ring = emit.value(tile.RingOp(1, consumers), "ring")
             early = {copy.target: ring for copy in place.early}
+        filled = [{copy.target for copy in copies_of(op)} for op in place.ops]
         rings: dict[SSAValue, SSAValue] = {}
-        for group in ring_groups(op):
-            ring = emit.value(tile.RingOp(op.stages.value.data, consumers, peers), "ring")
-            rings |= {copy.target: ring for copy in group}
-        return Flow(op, place, rings, early, counts)
+        users: dict[SSAValue, list[int]] = {}
+        for group in ring_groups(place.ops):
+            by = [number for number, targets in enumerate(filled) if group[0] in targets]
+            depth = place.ops[by[0]].stages.value.data
+            ring = emit.value(tile.RingOp(depth, consumers, peers), "ring")
+            rings |= dict.fromkeys(group, ring)
+            users[ring] = by
+        return Flow(place, rings, users, early, counts)
+
+    def rings_of(self, number: int) -> list[SSAValue]:
+        """The rings that a pipeline's copies fill."""
+        return [ring for ring, users in self.users.items() if number in users]
+
+    def numbers(
+        self, number: int, emit: Emit, values: Mapping[SSAValue, SSAValue] = NO_VALUES
+    ) -> Callable[[Emit, SSAValue], dict[SSAValue, SSAValue]]:
+        """What gives, of an iteration of pipeline ``number``, what its rings count.
+
+        ``emit`` gets what they count by at the first iteration; ``values`` is what stands for the
+        consumers' values.
+        """
+        rings = self.rings_of(number)
+        firsts: dict[tuple[int, ...], SSAValue | None] = {}
+        for ring in rings:
+            users = tuple(self.users[ring])
+            if users not in firsts:
+                firsts[users] = self.counts.first(emit, number, users, values)
+
+        def of(inner: Emit, i: SSAValue) -> dict[SSAValue, SSAValue]:
+            found: dict[tuple[int, ...], SSAValue] = {}
+            for users, first in firsts.items():
+                found[users] = i
+                if first is not None:
+                    whole = affine_dim(0) + affine_dim(1)
+                    found[users] = inner.apply(whole, [first, i], hint="number")
+            return {ring: found[tuple(self.users[ring])] for ring in rings}
+
+        return of
+
+    def of_tiles(self, numbers: Mapping[SSAValue, SSAValue]) -> dict[SSAValue, SSAValue]:
+        """What the rings of tiles count, by the tiles."""
+        return {held: numbers[ring] for held, ring in self.rings.items() if ring in numbers}
 
     def take_early(self, rewriter: PatternRewriter) -> None:
         """The early copies are the producer's; who reads their tiles waits, and then releases."""
-        block = self.op.parent_block()
+        block = self.place.op.parent_block()
         assert block is not None
         for ring in dict.fromkeys(self.early.values()):
             tiles = [held for held, carrier in self.early.items() if carrier is ring]
@@ -74,14 +113,29 @@ class Flow:
             ):
                 emit = Emit()
                 emit.op(extra(ring, self.counts.visit(emit)))
-                rewriter.insert([located(new, self.op) for new in emit.ops], spot)
+                rewriter.insert([located(new, self.place.op) for new in emit.ops], spot)
             for copy in copies:
                 rewriter.erase(copy)
 
-    def consumer(self, part: list[Operation], turns: Turns | None) -> Emit:
-        """The consumers' loop, in the pipeline's place; where they take turns, within one."""
-        op, emit, count = self.op, Emit(), self.counts.count
-        first = self.counts.first(emit)
+    def consumer(self, number: int, part: list[Operation], turns: Turns | None) -> Emit:
+        """The consumers' loop, in the place of a pipeline; where they take turns, within one.
+
+        Of several pipelines each awaits its contracts where their sums are read, so that none of
+        one is under way in the next.
+        """
+        op, emit, count = self.place.ops[number], Emit(), self.counts.counts[number]
+        if is_chained(part) or len(self.place.ops) > 1:
+            numbers = self.numbers(number, emit)
+
+            def chained(inner: Emit, i: SSAValue) -> None:
+                now = numbers(inner, i)
+                computed = Emit()
+                clone_iteration(op, part, i, computed, self.of_tiles(now), {})
+                ChainedStep(self.rings, now, inner).run(computed.ops)
+
+            emit.loop(count, chained, hint="i")
+            return emit
+        first = self.counts.first(emit, number, [number])
 
         def of_ring(inner: Emit, i: SSAValue, shift: int = 0) -> SSAValue:
             if first is None:
@@ -89,23 +143,13 @@ class Flow:
             whole = affine_dim(0) + affine_dim(1) + shift
             return inner.apply(whole, [first, i], hint="previous" if shift else "number")
 
-        if is_chained(part):
-
-            def chained(inner: Emit, i: SSAValue) -> None:
-                number = of_ring(inner, i)
-                computed = Emit()
-                clone_iteration(op, part, i, computed, number, {})
-                ChainedStep(self.rings, number, inner).run(computed.ops)
-
-            emit.loop(count, chained, hint="i")
-            return emit
         (ring,) = dict.fromkeys(self.rings.values())
 
         def step(inner: Emit, i: SSAValue, twins: Mapping[SSAValue, SSAValue]) -> None:
             number = of_ring(inner, i)
             inner.op(tile.RingWaitOp(ring, number))
             computed = Emit()
-            clone_iteration(op, part, i, computed, number, twins)
+            clone_iteration(op, part, i, computed, self.of_tiles({ring: number}), twins)
             inner.ops += computed.ops
             settle_before(computed.ops, inner)
             late = inner.compare("sgt", i, inner.index(0))
@@ -147,12 +191,15 @@ class Flow:
 class Producer:
     """The producer's own walk over the tiles and the branches, to the copies in them."""
 
-    op: tile.PipelineOp
-    place: Place
     flow: Flow
-    loading: list[Operation]
+    loading: Sequence[list[Operation]]
+    """Of each pipeline the copies, with the values that they need."""
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """What stands in the producer for a value of the consumers' text."""
+
+    @property
+    def place(self) -> Place:
+        return self.flow.place
 
     def walk(self, emit: Emit) -> None:
         """Append all that the producer does."""
@@ -203,8 +250,10 @@ class Producer:
     def compute(self, block: Block, emit: Emit) -> None:
         """The values of a frame's block that the copies need, and what the roles count by."""
         early = self.place.early
-        wanted = [o for o in block.ops if o not in (self.op, *self.place.frames, *early)]
-        needed = with_needs(wanted, [*self.loading, *early, *self.flow.counts.made])
+        left = (*self.place.ops, *self.place.frames, *early)
+        wanted = [o for o in block.ops if o not in left]
+        loading = [op for part in self.loading for op in part]
+        needed = with_needs(wanted, [*loading, *early, *self.flow.counts.made])
         for need in needed:
             if not is_scalar(need):
                 raise PolycError(
@@ -216,53 +265,65 @@ class Producer:
         clone_into(needed, self.values, emit)
 
     def load(self, emit: Emit) -> None:
-        """The early copies, and the pipeline's."""
+        """The early copies, and the pipelines'."""
         visit = self.flow.counts.visit(emit, self.values)
         for ring in dict.fromkeys(self.flow.early.values()):
             emit.op(tile.RingAcquireOp(ring, visit))
         for copy in self.place.early:
             copied = Emit()
             clone_into([copy], self.values, copied)
-            signalled(copied.ops, self.flow.early, visit, emit)
-        first, count = self.flow.counts.first(emit, self.values), self.flow.counts.count
+            visits = dict.fromkeys(self.flow.early.values(), visit)
+            signalled(copied.ops, self.flow.early, visits, emit)
+        for number, (op, loading) in enumerate(zip(self.place.ops, self.loading, strict=True)):
+            self.walk_over(number, op, loading, emit)
+
+    def walk_over(
+        self, number: int, op: tile.PipelineOp, loading: list[Operation], emit: Emit
+    ) -> None:
+        """The copies of pipeline ``number``."""
+        numbers = self.flow.numbers(number, emit, self.values)
 
         def step(loop: Emit, i: SSAValue) -> None:
-            number = i
-            if first is not None:
-                number = loop.apply(affine_dim(0) + affine_dim(1), [first, i], hint="number")
-            self.produce(loop, i, number)
+            now = numbers(loop, i)
+            copied = Emit()
+            clone_iteration(op, loading, i, copied, self.flow.of_tiles(now), self.values)
+            self.produce(loop, copied.ops, now)
 
+        count = self.flow.counts.counts[number]
         emit.loop(self.values.get(count, count), step, hint="i")
 
-    def produce(self, emit: Emit, i: SSAValue, number: SSAValue) -> None:
+    def produce(
+        self, emit: Emit, copied: Sequence[Operation], numbers: Mapping[SSAValue, SSAValue]
+    ) -> None:
         """The copies of an iteration, each ring acquired before its first."""
-        copied = Emit()
-        clone_iteration(self.op, self.loading, i, copied, number, self.values)
-        rings = list(dict.fromkeys(self.flow.rings.values()))
-        emit.op(tile.RingAcquireOp(rings[0], number))
-        acquired = {rings[0]}
-        for new in copied.ops:
+        first = next(iter(numbers))
+        emit.op(tile.RingAcquireOp(first, numbers[first]))
+        acquired = {first}
+        for new in copied:
             for copy in [o for o in new.walk() if isinstance(o, tile.CopyOp)]:
                 ring = self.flow.rings[copy.target]
                 if ring not in acquired:
                     acquired.add(ring)
-                    emit.op(tile.RingAcquireOp(ring, number))
-            signalled([new], self.flow.rings, number, emit)
+                    emit.op(tile.RingAcquireOp(ring, numbers[ring]))
+            signalled([new], self.flow.rings, numbers, emit)
 
 
 def signalled(
-    ops: Sequence[Operation], rings: Mapping[SSAValue, SSAValue], number: SSAValue, emit: Emit
+    ops: Sequence[Operation],
+    rings: Mapping[SSAValue, SSAValue],
+    numbers: Mapping[SSAValue, SSAValue],
+    emit: Emit,
 ) -> None:
     """Append ops with their copies signalling the rings of their tiles."""
     for new in ops:
         if isinstance(new, tile.CopyOp):
-            signal = tile.CopySignal(rings[new.target], number)
+            signal = tile.CopySignal(rings[new.target], numbers[rings[new.target]])
             emit.op(new.like(signal=signal, loader="tma"))
             new.erase()
             continue
         emit.op(new)
         for copy in [o for o in new.walk() if isinstance(o, tile.CopyOp)]:
-            signal = tile.CopySignal(rings[copy.target], number)
+            signal = tile.CopySignal(rings[copy.target], numbers[rings[copy.target]])
             Rewriter.replace_op(copy, copy.like(signal=signal, loader="tma"))
 
 

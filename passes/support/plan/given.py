@@ -21,8 +21,9 @@ class GivenPlan:
 
     fields: Mapping[str, object]
     text: JsonText
-    path: tuple[int, ...]
-    """Where the object stands in the file: its position in the list, or nothing."""
+    path: tuple[str | int, ...]
+    """Where the object stands in the file: its position in the list, what leads to it, or nothing.
+    """
 
     @property
     def region(self) -> object:

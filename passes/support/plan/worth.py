@@ -16,10 +16,13 @@ from polyc.dialects.region import KernelOp
 from polyc.families.facts import pointers_promised
 from polyc.families.matmul.schedules import is_ranked
 
-SIZES = (64, 1024, 16, 256, 4096, 16384, 65536)
+SIZES = (64, 1024, 16, 256, 4096, 16384, 65536, 4099)
 """What symbols are taken as, one after another, where conditions allow."""
 
-TRIED = 500
+FEW = (1, 4096, 16, 1024, 64, 16384, 256)
+"""The same for tiles of few queries: a token or two, and caches of any length."""
+
+TRIED = 512
 """Choices of sizes that are tried for a schedule's conditions."""
 
 ASKED = 3
@@ -35,24 +38,28 @@ def worth(kernel: KernelOp, plans: Sequence[ScheduleOp]) -> list[ScheduleOp]:
     Of known sizes at most one of them stays, the fastest; of open ones those that are faster at
     all sizes that the model is asked about.
     """
-    parted = [plan for plan in plans if plan.stores_sums]
-    if not parted or is_ranked(kernel, parted[0]):
+    weighed = [plan.weighed for plan in plans]
+    if all(weighed) or not any(weighed) or is_ranked(kernel, plans[0]):
         return list(plans)
-    others = [plan for plan in plans if not plan.stores_sums]
     kept: list[ScheduleOp] = []
     shares: dict[ScheduleOp, float] = {}
-    for plan in parted:
-        before = kept if kernel.symbol_names else []
+    for number, plan in enumerate(plans):
+        if not plan.weighed:
+            kept.append(plan)
+            continue
+        before = [one for one in kept if kernel.symbol_names or not one.weighed]
+        others = [one for one in plans[number + 1 :] if not one.weighed]
         share = _share(kernel, plan, before, others)
         if share is not None and share < SURE:
             kept.append(plan)
             shares[plan] = share
-    if not kernel.symbol_names:
-        kept = sorted(kept, key=lambda plan: shares[plan])[:1]
-    first = kept[0] if kept else None
-    if first and not first.when.data and pointers_promised(kernel, first.widest):
+    if not kernel.symbol_names and shares:
+        fastest = min(shares, key=lambda plan: shares[plan])
+        kept = [plan for plan in kept if plan is fastest or plan not in shares]
+    first = kept[0]
+    if first in shares and not first.when.data and pointers_promised(kernel, first.widest):
         return [first]
-    return [*kept, *others]
+    return kept
 
 
 def _share(
@@ -79,7 +86,8 @@ def _sizes(kernel: KernelOp, plan: ScheduleOp) -> Iterator[Mapping[str, int]]:
     """Sizes that a region's assumptions and a schedule's conditions allow."""
     names = kernel.symbol_names
     facts = (*kernel.assumptions.data, *plan.when.data)
-    for values in islice(product(SIZES, repeat=len(names)), TRIED):
+    tried = FEW if plan.of_few_queries else SIZES
+    for values in islice(product(tried, repeat=len(names)), TRIED):
         sizes = dict(zip(names, values, strict=True))
         if all(fact.holds(sizes) for fact in facts):
             yield sizes

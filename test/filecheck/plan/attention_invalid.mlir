@@ -38,6 +38,6 @@ plan.schedule @a variant "v" {
 
 // -----
 
-// CHECK: pingpong, split_k and fragment_buffers belong to products of matrices; drop them
+// CHECK: pingpong and fragment_buffers belong to products of matrices; drop them
 plan.schedule @a variant "v" {
-  arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [64, 64, 64], stages = 2, warp_tile = [16, 64], split_k = 2, vectorize = 8, algo_choice = {"attention" = "streaming_softmax"}}
+  arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [64, 64, 64], stages = 2, warp_tile = [16, 64], fragment_buffers = 2, vectorize = 8, algo_choice = {"attention" = "streaming_softmax"}}

@@ -246,11 +246,22 @@ def test_loops_pay_for_each_multiply_add() -> None:
 
 
 def test_a_block_that_has_all_of_a_reduction_waits_for_its_loads() -> None:
-    """The maximum of a whole matrix: one block goes through it, and the chip stands still."""
+    """The maximum of a whole matrix: one block goes through it, and the chip stands still.
+
+    Where blocks share it, and a second kernel combines their parts, it takes what memory takes.
+    """
     s = Sketch("shifted")
     x = s.input("x", 4096, 4096)
     module = planned(s.done(y=s.fn("sub", x, s.reduce("max", x, 0, 1, keep=True))))
-    first, second = times_of(module, {})
+    shared, second = times_of(module, {})
+    assert shared.bound == "memory" and shared.seconds < second.seconds
+    plan = next(op for op in module.walk() if isinstance(op, ScheduleOp))
+    kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
+    fields = plan.fields()
+    fields |= {"split_k": 1, "algo_choice": {"loops": "serial"}, "vectorize": 1}
+    fields |= {"tile": [1, 1024, 1], "warp_tile": [1, 128]}
+    one = ScheduleOp(plan.region, "one", fields, ())
+    first = modelled(kernel, one, {})
     assert first.waves == pytest.approx(1 / 132) and first.bound == "arithmetic"
     assert first.seconds > 100 * second.seconds
     assert first.waiting == pytest.approx(4096 * 4096 / 1024 * H200.latency)

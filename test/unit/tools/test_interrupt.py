@@ -154,3 +154,31 @@ def test_a_run_in_this_process(capsys: pytest.CaptureFixture[str]) -> None:
     assert guarded(stopped) == EXIT_CODE
     assert capsys.readouterr().err == LINE == line(False)
     assert wants_json(["--diagnostics", "json"]) and not wants_json(["json"])
+
+
+def test_something_to_keep_is_asked_first_and_the_next_ctrl_c_ends_it() -> None:
+    program = """
+import sys, threading, time
+from polyc.tools.interrupt import instead, watch
+watch([])
+asked = threading.Event()
+with instead(asked.set):
+    print("ready", flush=True)
+    assert asked.wait(20)
+    print("kept", flush=True)
+    time.sleep(20)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".typecheck")}
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    assert process.stdout is not None
+    for word in ("ready", "kept"):
+        assert process.stdout.readline() == f"{word}\n"
+        process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (EXIT_CODE, LINE)

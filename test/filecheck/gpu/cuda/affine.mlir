@@ -38,13 +38,13 @@ gpu.module @affine arch "sm_80" symbols [M] {
 // CHECK-NEXT: every(u32* __restrict__ O, int i, int j) {
 // CHECK-NEXT:   int index = i >> 5;
 // CHECK-NEXT:   int index_1 = index & 31;
-// CHECK-NEXT:   int index_2 = -(-index_1 >> 7);
+// CHECK-NEXT:   int index_2 = (index_1 - 1 >> 7) + 1;
 // CHECK-NEXT:   int index_3 = floor_div(index_2, 3);
 // CHECK-NEXT:   int index_4 = floor_mod(index_3, 3);
 // CHECK-NEXT:   int index_5 = ceil_div(index_4, 3);
 // CHECK-NEXT:   int index_6 = index_5 * 4 + j * 8 - 7;
 // CHECK-NEXT:   int index_7 = (index_6 >> 2) * 8 + (j & 7) - index_6 * 3 - j;
-// CHECK-NEXT:   int index_8 = ((index_7 & 15) >> 2) + -(-(3 + 1) >> 1);
+// CHECK-NEXT:   int index_8 = ((index_7 & 15) >> 2) + (3 + 1 - 1 >> 1) + 1;
 // CHECK-NEXT:   int index_9 = -index_8;
 // CHECK-NEXT:   int index_10 = index_9 * 2 + 0 - 4;
 // CHECK-NEXT:   int sum = index_9 + index_10;

@@ -56,4 +56,28 @@ gpu.module @m arch "sm_80" symbols [M, K] {
     }
     gpu.return
   }
+
+  // Two loops that fill one tile keep the same versions of it; a tile of one of them alone has slots
+  // of its own, as its ring may count otherwise.
+  // CHECK-LABEL: gpu.kernel @twice
+  gpu.kernel @twice(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 32 {
+    // CHECK: gpu.pipeline %k, %i = to %M step 64 stages 3 {
+    // CHECK-NEXT:   %slot = affine.apply affine_map<(d0) -> ((d0 mod 3))> (%i)
+    // CHECK-NEXT:   gpu.copy %A[%M, %k] to %a slot %slot
+    // CHECK: gpu.pipeline %l, %j = to %M step 64 stages 3 {
+    // CHECK-DAG:   %[[A:slot[0-9_]*]] = affine.apply affine_map<(d0) -> ((d0 mod 3))> (%j)
+    // CHECK-DAG:   %[[B:slot[0-9_]*]] = affine.apply affine_map<(d0) -> ((d0 mod 3))> (%j)
+    // CHECK:   gpu.copy %A[%M, %l] to %a slot %{{slot[0-9_]*}}
+    // CHECK-NEXT:   gpu.copy %A[%l, %M] to %b slot %{{slot[0-9_]*}}
+    %a = gpu.shared_tile : !gpu.shared<[16, 64], f16, swizzle 128>
+    %b = gpu.shared_tile : !gpu.shared<[64, 16], f16>
+    gpu.pipeline %k, %i = to %M step 64 stages 3 {
+      gpu.copy %A[%M, %k] to %a loader "cp_async" stage 0 : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[16, 64], f16, swizzle 128>
+    }
+    gpu.pipeline %l, %j = to %M step 64 stages 3 {
+      gpu.copy %A[%M, %l] to %a loader "cp_async" stage 0 : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[16, 64], f16, swizzle 128>
+      gpu.copy %A[%l, %M] to %b loader "cp_async" stage 0 : !gpu.global<[M, K], f16, align 16>, !gpu.shared<[64, 16], f16>
+    }
+    gpu.return
+  }
 }

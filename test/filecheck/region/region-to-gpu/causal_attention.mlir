@@ -4,7 +4,7 @@
 // the keys that they see; masks where they cut a tile; weights from registers into the second product.
 
 // CHECK: gpu.module @causal_attention arch "sm_80" symbols [B, H, M, N] {
-// CHECK-NEXT:   gpu.kernel @causal_attention_cp_async(%Q: !gpu.global<[B, H, M, 128], f16> = tensor 0, %K: !gpu.global<[B, H, N, 128], f16> = tensor 1, %V: !gpu.global<[B, H, N, 128], f16> = tensor 2, %O: !gpu.global<[B, H, M, 128], f16> = tensor 3, %B: index = symbol B, %H: index = symbol H, %M: index = symbol M, %N: index = symbol N) threads 128 {
+// CHECK:        gpu.kernel @causal_attention_cp_async(%Q: !gpu.global<[B, H, M, 128], f16> = tensor 0, %K: !gpu.global<[B, H, N, 128], f16> = tensor 1, %V: !gpu.global<[B, H, N, 128], f16> = tensor 2, %O: !gpu.global<[B, H, M, 128], f16> = tensor 3, %B: index = symbol B, %H: index = symbol H, %M: index = symbol M, %N: index = symbol N) threads 128 {
 // CHECK-NEXT:     %{{.*}} = arith.constant 0 : index
 // CHECK-NEXT:     %none = arith.constant 0xff800000 : f32
 // CHECK-NEXT:     %zero = arith.constant 0.000000e+00 : f32
@@ -151,6 +151,6 @@
 // CHECK-NEXT:     gpu.return
 // CHECK-NEXT:   }
 // CHECK-NEXT:   gpu.dispatch (Q: !gpu.global<[B, H, M, 128], f16>, K: !gpu.global<[B, H, N, 128], f16>, V: !gpu.global<[B, H, N, 128], f16>) -> (O: !gpu.global<[B, H, M, 128], f16>) {
-// CHECK-NEXT:     gpu.launch @causal_attention_cp_async align [16, 16, 16, 16] grid [B, H, (M + 63) floordiv 64]
+// CHECK:          gpu.launch @causal_attention_cp_async align [16, 16, 16, 16] grid [B, H, (M + 63) floordiv 64]
 // CHECK-NEXT:   }
 // CHECK-NEXT: }

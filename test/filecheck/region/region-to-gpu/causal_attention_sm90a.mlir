@@ -7,7 +7,7 @@
 // step before.
 
 // CHECK: gpu.module @causal_attention arch "sm_90a" symbols [B, H, M, N] {
-// CHECK-NEXT: gpu.kernel @causal_attention_tma({{.*}}) threads 384 registers [40, 232] {
+// CHECK: gpu.kernel @causal_attention_tma({{.*}}) threads 384 registers [40, 232] {
 
 // Four heads side by side, each from the last queries to the first, and the keys that they see.
 // CHECK: %group = arith.divui %block, %{{.*}} : index

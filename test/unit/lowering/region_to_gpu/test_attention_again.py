@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from xdsl.dialects import arith, scf
+from xdsl.dialects import math as math_ops
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -383,3 +384,54 @@ def test_without_the_second_way_a_sum_is_wrong() -> None:
     case = at_keys("causal")
     with pytest.raises(AssertionError):
         case.check(played(never(kernels("causal", "sm_80", "cp_async")), case))
+
+
+# Scores of hidden keys that are not finite -------------------------------------------------------
+
+ROW = "additive mask of a row, causal"
+
+
+@cache
+def hidden_by_a_bias() -> tuple[list[Array], dict[str, int]]:
+    """Keys that a bias of -inf hides from all queries, of which K and V are not finite; and a value
+    of a key that is seen."""
+    sizes = dict(PROGRAMS[ROW].sizes[0])
+    q, k, v, bias = (array.copy() for array in PROGRAMS[ROW].inputs(sizes, 3))
+    bias[..., 7], bias[..., 40] = -np.inf, -np.inf
+    k[..., 7, :], k[..., 40, 1], v[..., 40, :] = np.nan, np.inf, np.nan
+    v[..., 60, 2] = np.inf
+    return [q, k, v, bias], sizes
+
+
+@pytest.mark.parametrize(("arch", "variant"), VARIANTS)
+def test_scores_of_keys_that_a_bias_hides_leave_no_trace(arch: str, variant: str) -> None:
+    """The ordinary path adds the bias alone: a NaN there has maxima and sums found again."""
+    inputs, sizes = hidden_by_a_bias()
+    module = kernels(ROW, arch, variant)
+    with np.errstate(invalid="ignore"):
+        found = play(module, "attention", list(inputs), sizes)
+        wanted = meant(parsed(PROGRAMS[ROW].text()), inputs, sizes)
+    assert found is not None and not np.isnan(np.asarray(found[0], np.float32)).any()
+    assert_agree(list(found), wanted)
+
+
+def test_threads_find_maxima_and_sums_again() -> None:
+    inputs, sizes = hidden_by_a_bias()
+    module = kernels(ROW, "sm_90a", "tma")
+    finish(module)
+    with np.errstate(invalid="ignore"):
+        result = simulate(only(module, gpu.ModuleOp), inputs, sizes)
+        wanted = meant(parsed(PROGRAMS[ROW].text()), inputs, sizes)
+    assert not result.findings
+    assert_agree(list(result.outputs), wanted)
+
+
+def test_the_ordinary_path_chooses_no_score_by_a_bias() -> None:
+    """It is one fused addition to the scaled products; a mask that is a condition is asked."""
+    (step,) = find(kernels(ROW, "sm_90a", "tma"), tile.PipelineOp)
+    scored = next(op for op in find(step, tile.MapOp) if op.outputs[0] is op.space)
+    assert find(scored, math_ops.FmaOp) and not find(scored, arith.AddfOp)
+    assert not find(scored, arith.CmpfOp) and not find(scored, arith.SelectOp)
+    (step,) = find(kernels("both masks", "sm_90a", "tma"), tile.PipelineOp)
+    scored = next(op for op in find(step, tile.MapOp) if op.outputs[0] is op.space)
+    assert find(scored, arith.SelectOp)

@@ -30,6 +30,7 @@ from polyc.test.support.attention_programs import (
     heads_in_rows,
     heads_of,
     in_rows_of_64,
+    in_two_walks,
     passed,
     rows_of_heads,
 )
@@ -320,13 +321,7 @@ TWO_PASSES = [
 @cache
 def in_two(name: str, arch: str = "sm_80") -> ModuleOp:
     """The kernel of cp_async that takes the keys twice, at the tile level; not to be changed."""
-    planned = printed(passed(text(name), "plan-select", arch=arch))
-    start = planned.index('variant "cp_async"')
-    head, tail = planned[:start], planned[start:]
-    ways = '"attention" = "streaming_softmax"', '"attention" = "streaming_softmax_2pass"'
-    assert ways[0] in tail
-    module = passed(head + tail.replace(*ways, 1), "region-to-gpu", arch=arch)
-    return one(module, "cp_async")
+    return in_two_walks(text(name), "cp_async", arch)
 
 
 @pytest.mark.parametrize("name", TWO_PASSES)

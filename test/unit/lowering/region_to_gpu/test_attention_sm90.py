@@ -31,6 +31,7 @@ from polyc.test.support.attention_programs import (
     TO_REGION,
     Array,
     Attention,
+    in_two_walks,
     passed,
 )
 from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed, run
@@ -366,7 +367,7 @@ def test_a_scale_is_in_the_exponent() -> None:
 @pytest.mark.parametrize("name", ["additive mask", "negative scale"])
 def test_another_score_is_mapped_and_its_maximum_subtracted(name: str) -> None:
     score, _, _, weights = maps(name)[:4]
-    assert find(score, arith.MulfOp)
+    assert find(score, math.FmaOp if name == "additive mask" else arith.MulfOp)
     assert not find(weights, math.FmaOp)
     assert len(find(weights, arith.SubfOp)) == len(find(weights, math.Exp2Op)) == 1
 
@@ -424,12 +425,6 @@ REFUSED = {
         ("cluster = [1, 1]", "cluster = [2, 1]"),
         "a cluster that region-to-gpu does not build yet for attention; use [1, 1]",
     ),
-    "two passes": (
-        "full",
-        ('"attention" = "streaming_softmax"', '"attention" = "streaming_softmax_2pass"'),
-        "a way of attention (streaming_softmax_2pass) that kernels of wgmma do not have; use "
-        "streaming_softmax, or mma.sync",
-    ),
 }
 
 
@@ -438,3 +433,77 @@ def test_a_choice_that_is_not_built_is_refused(name: str, edit: tuple[str, str],
     text = printed(passed(region(name), "plan-select", arch="sm_90a")).replace(*edit, 1)
     message = f"plan 'tma' asks for {said}"
     assert_refused(text, "UnsupportedPlan", message, "plan.schedule", "region-to-gpu")
+
+
+# Two walks over the keys -------------------------------------------------------------------------
+
+TWO_WALKS = [
+    "full 128",
+    "several steps",
+    "a window of several steps",
+    "the first rows see nothing",
+    "mask 128",
+    "log-sum-exp",
+    "shared heads of 40, log-sum-exp",
+    "bias of queries and keys 192",
+]
+
+
+@cache
+def in_two(name: str) -> gpu.ModuleOp:
+    """The kernel that takes the keys twice, at the hardware level; not to be changed."""
+    module = in_two_walks(region(name), "tma", "sm_90a")
+    finish(module)
+    return only(module, gpu.ModuleOp)
+
+
+@pytest.mark.parametrize("name", TWO_WALKS)
+def test_two_walks_give_what_the_region_does(name: str) -> None:
+    """Full tiles are one CTA's, one after another, so that what rings count goes on from tile to
+    tile; masks have the number of steps vary."""
+    for seed, sizes in enumerate(ALL[name].sizes):
+        inputs = ALL[name].inputs(sizes, seed)
+        result = simulate(in_two(name), inputs, sizes, seed=seed)
+        assert not result.findings, "\n".join(map(str, result.findings))
+        assert_agree(list(result.outputs), wanted(name, inputs, sizes))
+
+
+@pytest.mark.parametrize("name", ["full 128", "mask 128", "bias of queries and keys 192"])
+def test_two_walks_compile_without_a_spill(name: str) -> None:
+    result = nvrtc.compile_cuda(cuda_source(in_two(name)), "sm_90a")
+    assert not result.warnings()
+    (info,) = result.kernels.values()
+    assert (info.spill_bytes, info.stack, info.smem) == (0, 0, 0)
+
+
+def test_a_plan_of_persistent_tiles_walks_twice_too() -> None:
+    """Tiles that see keys of their own count both walks' steps."""
+    name = "a window of several steps"
+    module = in_two_walks(region(name), "tma", "sm_90a", PERSISTENT)
+    finish(module)
+    (sizes,) = ALL[name].sizes
+    inputs = ALL[name].inputs(sizes)
+    result = simulate(only(module, gpu.ModuleOp), inputs, sizes)
+    assert not result.findings
+    assert_agree(list(result.outputs), wanted(name, inputs, sizes))
+
+
+def test_two_walks_share_the_tiles_of_keys() -> None:
+    """K has one ring, which goes on from walk to walk; the second walk alone has values."""
+    module = in_two_walks(region("full 128"), "tma", "sm_90a")
+    first, second = find(module, tile.PipelineOp)
+    assert [len(find(walk, tile.ContractOp)) for walk in (first, second)] == [1, 2]
+    assert not find(second, tile.ReduceOp)
+    module = passed(module, *GPU_PASSES[: GPU_PASSES.index("gpu-skew")], arch="sm_90a")
+    rings = [str(op.ring.type) for op in find(module, tile.RingOp)]
+    assert rings == ["!gpu.ring<1>", "!gpu.ring<2>", "!gpu.ring<2>"]
+
+
+def test_heads_of_256_are_not_walked_over_twice() -> None:
+    planned = printed(passed(region("causal 256"), "plan-select", arch="sm_90a"))
+    text = planned.replace('= "streaming_softmax"', '= "streaming_softmax_2pass"', 1)
+    message = (
+        "plan 'tma' walks over the keys twice by wgmma, and threads have registers for that with "
+        "heads of 192 features, not of 256; walk once, or use mma.sync"
+    )
+    assert_refused(text, "BadPlan", message, "plan.schedule", "region-to-gpu")

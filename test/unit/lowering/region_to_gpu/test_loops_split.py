@@ -58,9 +58,6 @@ PROGRAMS: Mapping[str, Program] = {
         [(("R", "C"), bf16), (("R", 1), bf16), (("C",), bf16)], _product, ({"R": 4300, "C": 72},)
     ),
     "under a guard": Program([(("R", "C"), f16)], _padded, ({"R": 4111, "C": 16},)),
-    "known sizes": Program(
-        [((2, 5000, 64), f16)], lambda g: [g.reduce("mean", g.ins[0], 1)], ({},)
-    ),
 }
 
 
@@ -72,8 +69,8 @@ def planned(program: Program, arch: str = "sm_90a", plan: str | None = None) -> 
 
 
 def split(module: ModuleOp) -> list[str]:
-    """The variants that share reductions."""
-    return [p.variant.data for p in find(module, ScheduleOp) if p.integer("split_k") > 1]
+    """The variants whose clusters share reductions."""
+    return [p.variant.data for p in find(module, ScheduleOp) if p.cluster_blocks > 1]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -103,7 +100,7 @@ def test_blocks_of_a_cluster_compute_the_graph(name: str) -> None:
 def test_few_tiles_of_long_columns_are_split() -> None:
     """At most a tile for two multiprocessors, and two steps a block; Ampere has no clusters."""
     program = PROGRAMS["a mean of pixels"]
-    (plan,) = [p for p in find(planned(program), ScheduleOp) if p.integer("split_k") > 1]
+    (plan,) = [p for p in find(planned(program), ScheduleOp) if p.cluster_blocks > 1]
     facts = [str(fact) for fact in plan.when.data]
     assert facts == ["C mod 8 == 0", "-((C + 31) floordiv 32) * N >= -66", "H * W >= 4096"]
     assert not split(planned(program, "sm_80"))

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from xdsl.dialects import arith, scf
+from xdsl.dialects import affine, arith, scf
 
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.passes.pipeline import GPU_PASSES
-from polyc.test.support.chained_programs import assert_right, chained
-from polyc.test.support.gpu_text import assert_refused, find, only, printed, run
+from polyc.test.support.chained_programs import (
+    assert_right,
+    chained,
+    growing,
+    in_columns,
+    inputs,
+    keys_first,
+    meant,
+)
+from polyc.test.support.gpu_text import assert_refused, find, only, printed, refusal, run
 
 PASS = "gpu-warp-specialize"
 BEFORE = GPU_PASSES[: GPU_PASSES.index(PASS)]
@@ -140,3 +149,121 @@ def test_a_pipeline_on_one_of_two_sides_stays() -> None:
     module = run(text, *BEFORE)
     before = printed(module)
     assert printed(run(module, PASS)) == before
+
+
+# Pipelines that follow one another ---------------------------------------------------------------
+
+TWO = {
+    "one tile": chained(first=keys_first()),
+    "persistent": chained(tiles=True, first=keys_first()),
+    "three consumers": chained(3, tiles=True, first=keys_first(3)),
+    "no branch": chained(branch="", first=keys_first()),
+    "what is between computes a bound": chained(
+        first=keys_first(before="%end = arith.addi %N, %c0 : index"), bound="%end"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", TWO.values(), ids=TWO)
+def test_pipelines_that_follow_one_another_get_roles_together(text: str) -> None:
+    """The tiles of keys are one ring, which counts on; with the passes behind it and without."""
+    roles = specialized(text)
+    kernel = roles.parent_op()
+    assert kernel is not None and not find(kernel, tile.PipelineOp)
+    assert [str(r.ring.type) for r in find(kernel, tile.RingOp)] == [
+        "!gpu.ring<1>", "!gpu.ring<2>", "!gpu.ring<2>",
+    ]  # fmt: skip
+    for sizes in SHAPES[:2]:
+        wanted = meant(inputs(sizes)) + in_columns(inputs(sizes))
+        for without in ((), ("gpu-skew", "gpu-turns")):
+            assert_right(text, sizes, *without, wanted=wanted)
+
+
+def test_walks_of_bounds_that_vary_by_tile_carry_both_counts() -> None:
+    """A tile's keys are those before its last row, and all of them in the first walk."""
+    sizes = {"M": 330, "N": 260}
+    given = inputs(sizes)
+    text = growing_after(keys_first())
+    loops = find(specialized(text), tile.TileLoopOp)
+    assert [len(loop.iter_args) for loop in loops] == [3, 3]
+    wanted = meant(given, 2, 100) + in_columns(given)
+    assert_right(text, sizes, wanted=wanted)
+    same = growing_after(keys_first(bound="%end"))
+    assert [len(loop.iter_args) for loop in find(specialized(same), tile.TileLoopOp)] == [2, 2]
+
+
+def growing_after(first: str, *, branch: bool = True) -> str:
+    """``growing`` by 100 behind another loop."""
+    head = "gpu.pipeline %k, %i"
+    return growing(2, 100, branch=branch).replace(head, first + head)
+
+
+ANY = """
+%odd = gpu.fragment : !gpu.fragment<[128, 64], i1>
+%any = gpu.any %odd : !gpu.fragment<[128, 64], i1>
+%late = arith.select %any, %N, %c0 : index
+"""
+REFUSED_TWO = {
+    "other stages": (
+        chained(first=keys_first(stages=3)),
+        "TileShared",
+        "pipelines of 3 and of 2 stages use one tile, of which each would keep as many versions; "
+        "give them as many stages, or each a tile of its own",
+    ),
+    "a bound that is known too late": (
+        chained(first=keys_first(before=ANY), bound="%late"),
+        "LateCondition",
+        "a bound or a copy of this pipeline depends on what gpu.any gives, which is known only "
+        "when the pipeline before has run, and the copies run ahead of it; let it depend on sizes, "
+        "coordinates and tensors that the kernel only reads",
+    ),
+    "no branch, and tiles of no key": (
+        growing_after(keys_first(bound="%end"), branch=False),
+        "VaryingPipeline",
+        "these pipelines may have no iteration in a tile, and tiles are brought for them alone in "
+        "front; put both into a branch that asks whether there is one",
+    ),
+    "pingpong": (
+        chained(tiles=True, first=keys_first()).replace(
+            'raster "row" 1', 'raster "row" 1 pingpong'
+        ),
+        "NoTurns",
+        "consumers that take turns run one pipeline a tile, and this tile loop has 2; drop "
+        "pingpong, or make one of them",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "kind", "message"), REFUSED_TWO.values(), ids=REFUSED_TWO)
+def test_pipelines_that_cannot_share_roles_are_refused(text: str, kind: str, message: str) -> None:
+    found = refusal(text, *BEFORE, PASS)
+    assert (found.kind, found.message) == (kind, message)
+    assert found.place is not None and "gpu.pipeline" in text.splitlines()[found.place.line - 1]
+
+
+def test_a_tile_that_another_kind_of_pipeline_fills_is_refused() -> None:
+    """The producer would run ahead into it."""
+    start = keys_first().replace("%q affine_map", "%h affine_map").replace("wgmma", "mma.sync")
+    start = start.replace("!gpu.shared<[128, 64], f16>", "!gpu.fragment<[128, 64], f16>")
+    start = start.replace('loader "tma"', 'loader "cp_async"')
+    held = "%h = gpu.fragment : !gpu.fragment<[128, 64], f16>\n"
+    message = (
+        "gpu.contract uses a tile that a producer fills ahead for the pipelines of TMA copies and "
+        "wgmma contracts; only these can"
+    )
+    text = chained(first=held + start)
+    assert_refused(text, "TileShared", message, "gpu.contract", *BEFORE, PASS)
+
+
+def test_one_slot_of_tiles_whose_rings_count_apart_is_refused() -> None:
+    """K's ring goes on from the first walk, V's begins with the second."""
+    module = run(chained(first=keys_first()), *BEFORE)
+    one, other = find(find(module, tile.PipelineOp)[1], affine.ApplyOp)[:2]
+    other.result.replace_all_uses_with(one.result)
+    message = (
+        "this value is a slot of tiles that another pipeline fills too and of tiles that it does "
+        "not, so that their rings count apart; compute a slot for each"
+    )
+    with pytest.raises(PolycError) as found:
+        run(module, PASS)
+    assert (found.value.kind, found.value.message) == ("SlotShared", message)

@@ -68,7 +68,7 @@ frontend.graph @g(%A: !frontend.tensor<[M, K], f16>, %B: !frontend.tensor<[K, N]
 def compiled(text: str, arch: str, plan: str | None = None) -> tuple[ModuleOp, ModuleOp, ModuleOp]:
     """The program, its plans, and its kernels."""
     ctx = make_context()
-    job = Compilation(ctx, parse_text(ctx, text, "t.mlir"), arch, plan, ("frontend", "plan"))
+    job = Compilation(ctx, parse_text(ctx, text, "t.mlir"), arch, plan, keep=("frontend", "plan"))
     job.run()
     return job.kept["frontend"], job.kept["plan"], job.module
 

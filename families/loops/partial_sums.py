@@ -1,0 +1,247 @@
+"""Reductions of few results and many points: any number of blocks has a tile (S8, S9).
+
+Where results are few, as of columns, of a channel of all images or of a whole tensor, their tiles
+leave a chip idle.  Blocks then share the points of a tile's reductions and store what they have of
+it in memory, and a second kernel combines that.  That costs a launch; so the model of time says
+where it is worth it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import f32
+
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.dim import Assumption, Dim
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.plan import MAX_VECTOR_BYTES
+from polyc.dialects.region import ReadOp, ReduceOp
+from polyc.dialects.region.types import MemRefType
+from polyc.families.facts import left_open, power_of_two
+from polyc.families.loops.recognise import (
+    Loops,
+    Space,
+    innermost_first,
+    made_by,
+    neighbour_of,
+    reductions_in,
+    size_of,
+    type_of,
+)
+
+THREADS = 256
+"""Of a block."""
+
+LOADS = 4
+"""Vectors that a thread has on their way at once."""
+
+LINE_BYTES = 128
+"""Of a cache line: what a tile has of a row of memory at least, where columns are kept."""
+
+ROWS = 8
+"""Results of a tile at most, where the reduced points lie side by side in memory."""
+
+SHORT = 128
+"""Points of such an axis that a tile has at least, however its end falls."""
+
+VECTOR = 8
+"""Elements of the widest access."""
+
+BLOCKS = 4
+"""Blocks that each multiprocessor has, where sizes are known."""
+
+OPEN = ((512, 1, 8, 1), (64, 9, 66, 1), (8, 34, 264, 4))
+"""Parts of a tile where sizes are open, the fewest and the most tiles that have so many, and the
+steps of each part at least."""
+
+CLUSTERS = 33
+"""Tiles of columns that clusters suffice for."""
+
+SCALAR = ((64, 1, 66, 1),)
+"""The same of elements that are read one by one."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A region of one space of outputs, whose reductions are all over the same points.
+
+    Each has a result for every point of the space, and none needs another one's.  ``inner`` is the
+    reduced axis that threads part: along a tile's rows where its columns are kept, else along
+    its columns.
+    """
+
+    loops: Loops
+    space: Space
+    inner: str
+
+    @property
+    def reductions(self) -> list[ReduceOp]:
+        return self.loops.reductions
+
+    @property
+    def along(self) -> int:
+        """The axis of a tile along which threads part the points: 0 its rows, 1 its columns."""
+        return 1 if self.space.column is None else 0
+
+    @property
+    def sizes(self) -> list[Dim]:
+        """The sizes of the reduced axes."""
+        reduce = self.reductions[0]
+        return [size_of(reduce, label) for label in reduce.labels]
+
+    @property
+    def reads(self) -> list[ReadOp]:
+        """What the reductions are made of, over reduced axes."""
+        reduced = set(self.reductions[0].labels)
+        made = made_by([reduce.operand for reduce in self.reductions])
+        return [
+            op for op in made if isinstance(op, ReadOp) and reduced & set(op.result.type.labels)
+        ]
+
+    @property
+    def walked(self) -> str | None:
+        """The axis of a tile whose neighbours are neighbours in memory, if there is one."""
+        wanted = self.inner if self.along == 1 else self.space.column
+        return wanted if wanted in {neighbour_of(op) for op in self.reads} else None
+
+
+def find_shared(loops: Loops) -> Shared | None:
+    """The reductions of a region that any number of blocks may share, or None.
+
+    They accumulate in f32, or need no rounding: what is combined is what one block would have but
+    for the order of a sum.
+    """
+    needed = loops.reductions
+    if len(loops.spaces) != 1 or not needed:
+        return None
+    (space,) = loops.spaces
+    if space.walked or (space.row is not None and space.column is not None):
+        return None
+    kept = {label for label in space.labels if label is not None}
+    for reduce in needed:
+        if set(type_of(reduce.result).labels) != kept or reductions_in([reduce.operand]):
+            return None
+        if set(reduce.labels) != set(needed[0].labels):
+            return None
+        if reduce.fn.data == "sum" and reduce.accumulator != f32:
+            return None
+    inner = [innermost_first(reduce)[0] for reduce in needed]
+    return Shared(loops, space, inner[0]) if len(set(inner)) == 1 else None
+
+
+@dataclass(frozen=True)
+class Way:
+    """Tiles of ``rows`` by ``columns``, read by vectors of ``vector``, whose points ``parts``
+    blocks have, under ``facts``."""
+
+    rows: int
+    columns: int
+    vector: int
+    parts: int
+    facts: Sequence[Assumption]
+
+    @property
+    def name(self) -> str:
+        """The name of its variant."""
+        return f"{'scalar' if self.vector == 1 else 'vector'}_parts{self.parts}"
+
+
+def ways(shared: Shared, arch: str) -> list[Way]:
+    """The ways to share a region's reductions that may be worth it, in order of dispatch."""
+    kernel = shared.loops.kernel
+    found: list[Way] = []
+    for vector, facts in _vectors(shared):
+        rows, columns = _tile(shared, vector)
+        for way in _parted(shared, arch, Way(rows, columns, vector, 1, facts)):
+            if left_open(kernel, way.facts) is not None:
+                found.append(way)
+    return found
+
+
+def _vectors(shared: Shared) -> Iterator[tuple[int, list[Assumption]]]:
+    """The elements of an access, the widest that may be first, and what they ask of sizes."""
+    kernel = shared.loops.kernel
+    if shared.walked is not None and shared.reads:
+        kinds = [element_bytes(op.result.type.element_type) for op in shared.reads]
+        vector = min(VECTOR, MAX_VECTOR_BYTES // max(kinds))
+        ours = [op for op in shared.reads if neighbour_of(op) == shared.walked]
+        lengths = [cast("MemRefType", op.tensor.type).shape[-1] for op in ours]
+        if shared.along == 1:
+            lengths.append(size_of(shared.reductions[0], shared.inner))
+        else:
+            lengths.append(shared.space.sizes[-1])
+        while vector > 1:
+            facts = [Assumption(n.mod(vector), "==") for n in dict.fromkeys(lengths)]
+            left = left_open(kernel, facts)
+            if left is not None and all(n.constant() != 0 for n in lengths):
+                yield vector, facts
+                if not left:
+                    return
+                break
+            vector //= 2
+    yield 1, []
+
+
+def _tile(shared: Shared, vector: int) -> tuple[int, int]:
+    """Rows and columns of a tile: known sizes bound it."""
+    elements = THREADS * LOADS * vector
+    inner = size_of(shared.reductions[0], shared.inner).constant()
+    deep = elements if inner is None else min(elements, power_of_two(inner))
+    *_, rows, columns = shared.space.sizes
+    if shared.along == 0:
+        kinds = [element_bytes(op.result.type.element_type) for op in shared.reads]
+        line = LINE_BYTES // min(kinds, default=4)
+        wide = max(_power(columns, line), vector)
+        return max(1, min(elements // wide, max(deep, THREADS * vector // wide))), wide
+    high = 1 if shared.space.row is None else _power(rows, ROWS)
+    wide = max(min(deep, elements // high), SHORT)
+    while (
+        inner is not None and wide > SHORT and _whole(inner, wide // 2) < 0.9 * _whole(inner, wide)
+    ):
+        wide //= 2
+    if shared.space.row is not None:
+        high = _power(rows, elements // wide)
+    return high, wide
+
+
+def _whole(size: int, step: int) -> int:
+    """``size`` in whole steps."""
+    return -(-size // step) * step
+
+
+def _power(size: Dim, limit: int) -> int:
+    """The least power of two that a known size does not exceed, or ``limit``, a power of two."""
+    known = size.constant()
+    return limit if known is None else min(limit, power_of_two(max(1, known)))
+
+
+def _parted(shared: Shared, arch: str, way: Way) -> Iterator[Way]:
+    """A way with numbers of parts."""
+    *outer, rows, columns = shared.space.sizes
+    kept = columns.ceildiv(way.columns) if shared.along == 0 else rows.ceildiv(way.rows)
+    tiles = prod(outer, start=kept)
+    step = way.columns if shared.along == 1 else way.rows
+    points = prod(shared.sizes, start=Dim.const(1))
+    size = {label: size_of(shared.reductions[0], label) for label in shared.reductions[0].labels}
+    others = prod((n for a, n in size.items() if a != shared.inner), start=Dim.const(1))
+    count, steps = tiles.constant(), (others * size[shared.inner].ceildiv(step)).constant()
+    if count is not None and steps is not None:
+        wanted = -(-ARCHS[arch].multiprocessors * BLOCKS // max(1, count))
+        parts = min(wanted, steps)
+        if parts > 1:
+            # The fewest parts of which none has more steps.
+            parts = -(-steps // -(-steps // parts))
+            yield Way(way.rows, way.columns, way.vector, parts, way.facts)
+        return
+    clustered = shared.along == 0 and ARCHS[arch].cluster > 1 and way.vector > 1
+    for parts, least, most, long in SCALAR if way.vector == 1 else OPEN:
+        if clustered and least < CLUSTERS < most:
+            least = CLUSTERS + 1
+        few = Assumption(Dim.const(most) - tiles, ">=")
+        many = [Assumption(tiles - least, ">=")] if least > 1 else []
+        deep = Assumption(points - parts * step * long, ">=")
+        yield Way(way.rows, way.columns, way.vector, parts, [*way.facts, *many, few, deep])

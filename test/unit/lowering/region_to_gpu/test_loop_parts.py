@@ -1,0 +1,238 @@
+"""Loops whose reductions any number of blocks share: the parts go through memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
+from xdsl.ir import SSAValue
+
+from polyc.dialects import frontend
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.frontend import GraphOp
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.plan import ScheduleOp
+from polyc.families.loops.recognise import Space
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.lowering.region_to_gpu.loop_parts import Part
+from polyc.passes.finish import finish
+from polyc.passes.pipeline import build
+from polyc.playback import tile as tiles
+from polyc.playback.gpu.simulate import simulate
+from polyc.playback.reference import make_inputs
+from polyc.runtime import nvrtc
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.gpu_text import find, only
+from polyc.test.support.loop_programs import Graph, Program
+from polyc.tools.pipeline import run_pass
+from polyc.tools.registry import make_context
+
+PARTS = {"algo_choice": {"loops": "partial_sums"}}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, the sizes that it is run at, and a plan that shares its reductions."""
+
+    program: Program
+    plan: Mapping[str, object]
+    arch: str = "sm_90a"
+    variant: str = "scalar"
+
+
+def _both(g: Graph) -> list[SSAValue]:
+    """Two reductions of the same points, and work with a tensor after them."""
+    x, y, bias = g.ins
+    most = g.reduce("max", x, 0)
+    return [g.fn("add", g.fn("add", most, g.reduce("sum", g.fn("mul", x, y), 0)), bias)]
+
+
+def _padded(g: Graph) -> list[SSAValue]:
+    """Rows of a fill below the others: what is read lies under a guard."""
+    return [g.reduce("max", g.add(frontend.PadOp(g.ins[0], [3, 0], [7, 0], -2.0)), 0)]
+
+
+def small(rows: int, columns: int, vector: int, parts: int, **more: object) -> dict[str, object]:
+    """A plan with a block of as many threads as its tile has vectors."""
+    warps = max(1, rows * columns // vector // 32)
+    down = min(rows, warps)
+    warp = [rows // down, columns * down // warps]
+    tile = {"tile": [rows, columns, 1], "warp_tile": warp, "vectorize": vector}
+    return {**tile, "split_k": parts, **PARTS, **more}
+
+
+CASES: Mapping[str, Case] = {
+    "columns": Case(
+        Program(
+            [(("R", "C"), f16)], lambda g: [g.reduce("sum", g.ins[0], 0)], ({"R": 77, "C": 72},)
+        ),
+        small(8, 64, 8, 3, when=["C mod 8 == 0"]),
+    ),
+    "columns one by one": Case(
+        Program(
+            [(("R", "C"), f32)], lambda g: [g.reduce("mean", g.ins[0], 0)], ({"R": 50, "C": 37},)
+        ),
+        small(4, 32, 1, 5),
+        "sm_80",
+    ),
+    "two reductions": Case(
+        Program(
+            [(("R", "C"), bf16), (("R", "C"), bf16), (("C",), bf16)], _both, ({"R": 45, "C": 40},)
+        ),
+        small(8, 32, 4, 2, when=["C mod 4 == 0"]),
+    ),
+    "under a guard": Case(
+        Program([(("R", "C"), f16)], _padded, ({"R": 30, "C": 16},)),
+        small(8, 16, 2, 3, when=["C mod 2 == 0"]),
+    ),
+    "a middle axis": Case(
+        Program(
+            [(("B", "R", "C"), f16)],
+            lambda g: [g.reduce("min", g.ins[0], 1)],
+            ({"B": 2, "R": 33, "C": 24},),
+        ),
+        small(8, 16, 2, 3, when=["C mod 2 == 0"]),
+    ),
+    "a whole tensor": Case(
+        Program(
+            [(("R", "C"), f16)], lambda g: [g.reduce("sum", g.ins[0], 0, 1)], ({"R": 31, "C": 40},)
+        ),
+        small(1, 256, 8, 4, when=["(R * C) mod 8 == 0"]),
+        "sm_80",
+    ),
+    "images' channels": Case(
+        Program(
+            [(("N", "C", "H", "W"), f16)],
+            lambda g: [g.reduce("mean", g.ins[0], 0, 2, 3)],
+            ({"N": 3, "C": 5, "H": 7, "W": 8},),
+        ),
+        small(4, 32, 4, 3, when=["(H * W) mod 4 == 0"]),
+    ),
+    "three axes apart": Case(
+        Program(
+            [(("A", "B", "C", "D", "E"), f32)],
+            lambda g: [g.reduce("max", g.ins[0], 0, 2, 4)],
+            ({"A": 2, "B": 3, "C": 3, "D": 2, "E": 9},),
+        ),
+        small(2, 16, 1, 4),
+    ),
+    "more parts than steps": Case(
+        Program([(("R", "C"), f32)], lambda g: [g.reduce("max", g.ins[0], 0)], ({"R": 9, "C": 8},)),
+        small(4, 8, 1, 33),
+    ),
+}
+
+
+def built(case: Case, tmp_path: Path) -> ModuleOp:
+    """The program under its plan, at the tile level."""
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({"variant": case.variant, **case.plan}), encoding="utf-8")
+    module = case.program.regions()
+    for name in ("region-merge-axes", "plan-select", "region-expand-together"):
+        run_pass(make_context(), build(name, case.arch, str(path)), module)
+    for plan in find(module, ScheduleOp):
+        if plan.variant.data != case.variant:
+            plan.detach()
+    run_pass(make_context(), build("region-to-gpu", case.arch), module)
+    return module
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_parts_make_what_the_graph_says(name: str, tmp_path: Path) -> None:
+    """In the tiles and in the simulator, with tails; nothing spills."""
+    case = CASES[name]
+    module = built(case, tmp_path)
+    kernels = only(module, gpu.ModuleOp)
+    variant = f"f_{case.variant}"
+    done = module.clone()
+    finish(done)
+    for number, sizes in enumerate(case.program.sizes):
+        source = case.program.module()
+        inputs = make_inputs(only(source, GraphOp), sizes, 3)
+        expected = meant(source, inputs, sizes)
+        assert_agree(tiles.run(kernels, inputs, sizes, variant), expected)
+        hardware = only(done, gpu.ModuleOp)
+        result = simulate(hardware, inputs, sizes, schedule="random", seed=number)
+        result.check()
+        assert_agree(result.outputs, expected)
+    compiled = nvrtc.compile_cuda(cuda_source(only(done, gpu.ModuleOp)), case.arch)
+    assert not compiled.warnings()
+    assert all((info.spill_bytes, info.stack) == (0, 0) for info in compiled.kernels.values())
+
+
+def test_threads_that_combine_read_neighbours() -> None:
+    """Parts of a column lie apart, those of a row side by side; a warp has a line of either."""
+    n = Dim.sym("N")
+    one = Dim.const(1)
+    column = Part(Space((0,), (), None, "n", (one, n), frozenset()), 64)
+    row = Part(Space((0,), (), "n", None, (n, one), frozenset()), 64)
+    assert column.tile == (64, 32) and list(column.kind.dims) == [Dim.const(64), n]
+    assert row.tile == (8, 64) and list(row.kind.dims) == [n, Dim.const(64)]
+    assert Part(column.space, 512).tile == (64, 32)
+    assert Part(Space((0,), (), None, None, (one, one), frozenset()), 3).tile == (1, 32)
+
+
+COLUMNS = Program([(("R", "C"), f16)], lambda g: [g.reduce("sum", g.ins[0], 0)], ())
+
+
+def stored(program: Program, arch: str = "sm_90a") -> list[ScheduleOp]:
+    """The schedules of a program that store parts."""
+    module = program.regions()
+    for name in ("region-merge-axes", "plan-select"):
+        run_pass(make_context(), build(name, arch), module)
+    return [plan for plan in find(module, ScheduleOp) if plan.stores_sums]
+
+
+def test_few_results_of_many_points_are_shared() -> None:
+    """As many tiles as leave a chip idle, and a step of a tile for each part."""
+    first = stored(COLUMNS)[0]
+    facts = [str(fact) for fact in first.when.data]
+    assert first.variant.data == "vector_parts512"
+    assert facts == ["C mod 8 == 0", "-((C + 63) floordiv 64) >= -8", "R >= 65536"]
+    whole = Program([((4096, 4096), f16)], lambda g: [g.reduce("max", g.ins[0], 0, 1)], ())
+    (only_one,) = stored(whole)
+    assert only_one.tile_sizes[:2] == (1, 8192) and not only_one.when.data
+    assert only_one.integer("split_k") == 512
+
+
+def _nested(g: Graph) -> list[SSAValue]:
+    most = g.add(frontend.ReduceOp("max", g.ins[0], [0], keepdims=True))
+    return [g.reduce("sum", g.fn("exp", g.fn("sub", g.ins[0], most)), 0)]
+
+
+NOT_SHARED: Mapping[str, Program] = {
+    "one reduction of another": Program([(("R", "C"), f16)], _nested, ()),
+    "an output along what is reduced": Program(
+        [(("R", "C"), f16)], lambda g: [g.add(frontend.SoftmaxOp(g.ins[0], [0]))], ()
+    ),
+    "nothing reduced": Program([(("R", "C"), f16)], lambda g: [g.fn("neg", g.ins[0])], ()),
+    "few points": Program([((64, 64), f16)], lambda g: [g.reduce("sum", g.ins[0], 0)], ()),
+}
+
+
+@pytest.mark.parametrize("name", NOT_SHARED)
+def test_other_reductions_are_left_whole(name: str) -> None:
+    assert not stored(NOT_SHARED[name])
+
+
+@pytest.mark.parametrize(
+    ("program", "fields", "reason"),
+    [
+        (NOT_SHARED["one reduction of another"], {"split_k": 4}, "does not have alike"),
+        (COLUMNS, {"split_k": 1}, "are whole; use split_k above 1"),
+        (COLUMNS, {"split_k": 2000}, "into 2000 parts; use 1024 or less"),
+        (COLUMNS, {"split_k": 4, "persistent": True}, "a persistent kernel does not have"),
+        (COLUMNS, {"split_k": 4, "tile": [1, 32, 1], "warp_tile": [1, 32]}, "has one of the rows"),
+    ],
+)
+def test_a_plan_of_parts_that_there_are_not_is_refused(
+    program: Program, fields: Mapping[str, object], reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(PolycError) as caught:
+        built(Case(program, {**fields, **PARTS}), tmp_path)
+    assert reason in caught.value.message

@@ -1,0 +1,57 @@
+"""The plans to try: each verified, in the order of the model, of unlike tiles."""
+
+from __future__ import annotations
+
+import pytest
+
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.region import KernelOp
+from polyc.test.support.root import ROOT
+from polyc.tools.pipeline import Compilation
+from polyc.tools.tuning.regions import lowered, regions_of
+from polyc.tuning.candidates import candidates, laid
+from polyc.tuning.regions import facts
+
+
+def region(name: str, arch: str = "sm_90a") -> tuple[Compilation, KernelOp]:
+    job = Compilation.of_file(ROOT / "examples" / f"{name}.mlir", arch)
+    (found,) = regions_of(job)
+    return job, found
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "arch"),
+    [
+        ("gemm_bias_relu", {"M": 16, "N": 1536, "K": 4096}, "sm_90a"),
+        ("gemm_bias_relu", {"M": 129, "N": 1001, "K": 333}, "sm_80"),
+        ("softmax", {"M": 64, "N": 6000}, "sm_90a"),
+        ("causal_attention", {"B": 1, "H": 2, "M": 256, "N": 256}, "sm_80"),
+    ],
+)
+def test_they_are_in_the_order_of_the_model_and_are_built(
+    name: str, sizes: dict[str, int], arch: str
+) -> None:
+    job, found = region(name, arch)
+    listed = candidates(found, arch, sizes, 8)
+    times = [one.time.seconds for one in listed[1:]]
+    assert times == sorted(times) and 3 <= len(listed) <= 8
+    assert len({str(one.fields) for one in listed}) == len(listed)
+    assert len({one.name for one in listed}) == len(listed)
+    assert all(str(fact) in map(str, listed[0].plan.when.data) for fact in facts(sizes))
+    lowered(job, found, listed[-1].plan)
+
+
+def test_a_recorded_plan_is_tried_first() -> None:
+    _, found = region("softmax")
+    sizes = {"M": 64, "N": 6000}
+    last = candidates(found, "sm_90a", sizes, 8)[-1]
+    again = candidates(found, "sm_90a", sizes, 4, recorded=last.fields)
+    assert again[0].name == "recorded" and again[0].fields == last.fields
+    assert last.fields not in [one.fields for one in again[1:]]
+
+
+def test_a_plan_that_does_not_fit_is_refused() -> None:
+    _, found = region("gemm_bias_relu")
+    one = candidates(found, "sm_90a", {"M": 16, "N": 1536, "K": 4096}, 1)[0]
+    with pytest.raises(PolycError, match="BadPlan"):
+        laid(found, "sm_90a", {**one.fields, "tile": [64, 128, 63]}, (), "given")

@@ -1,0 +1,1 @@
+"""``polyc tune`` and ``polyc calibrate``: programs compiled, checked and timed."""
