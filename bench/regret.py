@@ -1,11 +1,14 @@
 """How well the model of time chooses plans for products: random sizes beside cuBLAS (S11.1).
 
-    python bench/regret.py [--count 40] [--seed 1] [--tried 16] [--spread 0] [--out FILE.json]
+    python bench/regret.py [--count 40] [--seed 1] [--tried 6] [--spread 12] [--sizes 16x4096x4096]
 
 Sizes are random, logarithmically uniform up to 16384: half are multiples of 64, a quarter of 8, a
-quarter odd.  For each, the plans of the space are ranked by the model, and the first ``--tried``
-are timed beside ``torch.mm``; with ``--spread`` so many more are drawn from those that the model
-expects within twice the time of its first, so that its constants can be fitted.
+quarter odd.  For each problem these take turns with ``torch.mm``: what ``plan-select`` chooses for
+the sizes as they are (``own``), the product of open sizes with its conditions of dispatch
+(``open``), the first ``--tried`` plans of the space by the model, and ``--spread`` of those that
+other problems wanted, by the model within twice the time of the first, so that its constants can be
+fitted.  A plan that does not take a problem is skipped and counted, and a problem that fails is
+reported; neither stops the others.
 """
 
 from __future__ import annotations
@@ -15,22 +18,25 @@ import json
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from math import exp, log, prod
 from pathlib import Path
 from typing import Any
 
 from polyc.bench import race
 from polyc.bench.splits import TEXT
+from polyc.cost.products import nanoseconds
+from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.region import KernelOp
 from polyc.families.family import fitted
 from polyc.families.matmul import ranking, schedules
 from polyc.families.matmul.recognise import find_contraction
-from polyc.families.matmul.space import Tiling
+from polyc.families.matmul.space import DEPTH, Tiling
 from polyc.passes.pipeline import STAGES, build
 from polyc.runtime import driver
 from polyc.runtime.program import Program
@@ -73,9 +79,53 @@ def problems(seed: int, count: int) -> list[tuple[str, Sizes]]:
     return found
 
 
+def given(text: str) -> tuple[str, Sizes]:
+    """A problem of these sizes, as ``MxNxK`` or a cube's, with its class."""
+    sizes = [int(size) for size in text.split("x")]
+    m, n, k = sizes * 3 if len(sizes) == 1 else sizes
+    return ("odd" if n % 8 or k % 8 else "64" if n % 64 == k % 64 == 0 else "8"), (m, n, k)
+
+
 def ranked(sizes: Sizes) -> list[tuple[float, Tiling]]:
     """The plans of the space with what the model expects in us, the fastest first."""
     return [(time / 1e3, plan) for time, plan in ranking.ranked((1, *sizes), ARCH)]
+
+
+def expected(sizes: Sizes, tiling: Tiling) -> float:
+    """What the model expects of a plan, in us."""
+    return nanoseconds((1, *sizes), tiling, ARCHS[ARCH].multiprocessors) / 1e3
+
+
+def wanted(
+    asked: Sequence[tuple[str, Sizes]], tried: int, spread: int, seed: int
+) -> list[list[tuple[float, Tiling]]]:
+    """The plans to time for each problem: its first ones, and some that others want."""
+    draw = random.Random(seed)
+    # Copies of operands are kernels of their own, and a quarter of the problems has them.
+    firsts = [ranked(sizes)[: tried // 2 if kind == "odd" else tried] for kind, sizes in asked]
+    pools: dict[bool, list[Tiling]] = {}
+    for odd in (False, True):
+        of_class = (f for f, (kind, _) in zip(firsts, asked, strict=True) if odd == (kind == "odd"))
+        pools[odd] = list(dict.fromkeys(plan for first in of_class for _, plan in first))
+    found: list[list[tuple[float, Tiling]]] = []
+    for first, (kind, sizes) in zip(firsts, asked, strict=True):
+        steps, own = -(-sizes[2] // DEPTH), [plan for _, plan in first]
+        others = [p for p in pools[kind == "odd"] if p not in own and p.parts <= steps]
+        near = [(expected(sizes, p), p) for p in others]
+        near = [one for one in near if one[0] < 2 * first[0][0]]
+        found.append([*first, *draw.sample(near, min(spread, len(near)))])
+    return found
+
+
+@cache
+def chosen(m: object, n: object, k: object) -> Program:
+    """What the compiler makes of a product: of known sizes, or of open ones."""
+    ctx = make_context()
+    module = parse_text(ctx, TEXT.format(m=m, n=n, k=k), "product.mlir")
+    for stage in STAGES:
+        for name in STAGES[stage]:
+            build(name, ARCH).apply(ctx, module)
+    return Program.compile(module)
 
 
 @cache
@@ -90,7 +140,8 @@ def program(tiling: Tiling, padded: bool) -> Program:
     gemm = find_contraction(kernel)
     more: dict[str, Any] = {"loader": "padded", "vectorize": 1} if padded else {}
     fields = {**tiling.fields(), **more}
-    variant = schedules.MatmulVariant(tiling.name, 1 if padded else 8, fields)
+    # Where it runs is what the bench says, and no condition of the model's.
+    variant = schedules.MatmulVariant(tiling.name, 1 if padded else 8, fields, where=())
     found = schedules.filled_facts(gemm) if padded else schedules.conditions(gemm, variant, ARCH)
     assert found is not None
     when = tuple(found)
@@ -104,22 +155,23 @@ def program(tiling: Tiling, padded: bool) -> Program:
     return Program.compile(module)
 
 
-def compiled(one: tuple[Tiling, bool]) -> str:
-    """Bring a plan's cubin into the cache; what is wrong with it, if anything is."""
+def compiled(job: tuple[Any, ...]) -> str:
+    """Bring a job's cubins into the cache; what is wrong with it, if anything is."""
+    name = job[0].name if isinstance(job[0], Tiling) else "x".join(map(str, job))
     try:
-        made = program(*one)
-    except (PolycError, AssertionError, ValueError) as error:
-        return f"{one[0].name}: {error}"
-    spilled = [name for name, info in made.kernels.items() if info.spill_bytes]
-    return f"{one[0].name}: spills in {', '.join(spilled)}" if spilled else ""
+        made = chosen(*job) if len(job) == 3 else program(*job)
+    except Exception as error:  # One that fails is reported, and the others go on.
+        return f"{name}: {type(error).__name__}: {error}"
+    spilled = [kernel for kernel, info in made.kernels.items() if info.spill_bytes]
+    return f"{name}: spills in {', '.join(spilled)}" if spilled else ""
 
 
-def timed(torch: Any, run: Any, copies: int) -> float:
-    """Microseconds a launch."""
-    launches = -(-race.GRAPH_LAUNCHES // copies) * copies
+def timed(torch: Any, run: Any, copies: int, guess: float) -> float:
+    """Microseconds a launch, of which one is thought to take ``guess``."""
+    several = max(copies, min(race.GRAPH_LAUNCHES, round(SECONDS * 1e6 / guess)))
+    launches = -(-several // copies) * copies
     graph = race.captured(torch, run, launches)
     first = race.time_batch(torch, graph, 1)
-    first = min(first, race.time_batch(torch, graph, 1))
     replays = max(1, round(SECONDS * 1e3 / first))
     found = sorted(race.time_batch(torch, graph, replays) for _ in range(ROUNDS))
     return found[ROUNDS // 2] / launches * 1e3
@@ -142,10 +194,14 @@ def operands(torch: Any, data: Any, sizes: Sizes, copies: int) -> list[tuple[Any
     return found
 
 
+Job = tuple[str, float, Tiling | None, Callable[[], Program]]
+"""A contestant: its name, what the model expects of it in us, its plan, and its kernels."""
+
+
 def raced(
-    torch: Any, data: Any, kind: str, sizes: Sizes, plans: Sequence[tuple[float, Tiling]]
+    torch: Any, data: Any, kind: str, sizes: Sizes, jobs: Sequence[Job], skipped: Counter[str]
 ) -> dict[str, Any]:
-    """One problem: ``torch.mm``, and each plan with what the model expects of it."""
+    """One problem: ``torch.mm``, and each contestant with what the model expects of it."""
     m, n, k = sizes
     copies = race.copies_for(2 * (m * k + k * n + m * n), driver.device().l2_bytes, most=8)
     sets = operands(torch, data, sizes, copies)
@@ -154,21 +210,31 @@ def raced(
         a, b, out = sets[i % copies]
         torch.mm(a, b, out=out)
 
-    row: dict[str, Any] = {"class": kind, "m": m, "n": n, "k": k, "torch_us": 0.0, "plans": []}
-    row["torch_us"] = timed(torch, peer, copies)
+    row: dict[str, Any] = {"class": kind, "m": m, "n": n, "k": k, "plans": []}
+    least = jobs[0][1] if jobs else 10.0
+    row["torch_us"] = timed(torch, peer, copies, least)
     right = sets[0][2].float()
     scale = max(1.0, right.abs().max().item())
-    for guess, tiling in plans:
-        made = program(tiling, kind == "odd")
-        run = race.in_turns(torch, [made.launch([a, b], [out]) for a, b, out in sets])
+    for name, guess, tiling, make in jobs:
+        try:
+            made = make()
+            launches = [made.launch([a, b], [out]) for a, b, out in sets]
+        except PolycError as error:
+            skipped[error.kind] += 1
+            if tiling is None:
+                print(f"FAILED {name} of {m}x{n}x{k}: {error}", flush=True)
+            continue
         sets[0][2].fill_(float("nan"))
-        mine = timed(torch, run, copies)
+        mine = timed(torch, race.in_turns(torch, launches), copies, guess)
         wrong = (sets[0][2].float() - right).abs().max().item() / scale
         if not wrong < 0.02:
-            print("WRONG", tiling.name, sizes, wrong, flush=True)
-        row["plans"].append(
-            {"name": tiling.name, "tiling": asdict(tiling), "model_us": guess, "us": mine}
-        )
+            print(f"WRONG {name} {m}x{n}x{k} by {wrong:.3g}", flush=True)
+        one: dict[str, Any] = {"name": name, "model_us": guess, "us": mine}
+        if tiling is None:
+            one["variant"] = made.chosen({"M": m, "N": n, "K": k})
+            row[name] = one
+        else:
+            row["plans"].append({**one, "tiling": asdict(tiling)})
     return row
 
 
@@ -176,28 +242,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--tried", type=int, default=16)
-    parser.add_argument("--spread", type=int, default=0)
+    parser.add_argument("--tried", type=int, default=6)
+    parser.add_argument("--spread", type=int, default=12)
+    parser.add_argument("--sizes", nargs="*", default=[])
+    parser.add_argument("--own", action="store_true", help="compile every problem's own choice")
     parser.add_argument("--seconds", type=float, default=75)
     parser.add_argument("--out")
     args = parser.parse_args(argv)
     start = time.perf_counter()
-    asked = problems(args.seed, args.count)
-    draw = random.Random(args.seed)
-    wanted: list[list[tuple[float, Tiling]]] = []
-    for kind, sizes in asked:
-        order = ranked(sizes)
-        # Copies of operands are kernels of their own.
-        tried, spread = (v // (3 if kind == "odd" else 1) for v in (args.tried, args.spread))
-        near = [one for one in order[tried:] if one[0] < 2 * order[0][0]]
-        wanted.append([*order[:tried], *draw.sample(near, min(spread, len(near)))])
-    pairs = [
-        (t, kind == "odd") for (kind, _), many in zip(asked, wanted, strict=True) for _, t in many
+    asked = [*map(given, args.sizes), *problems(args.seed, args.count)]
+    plans = wanted(asked, args.tried, args.spread, args.seed)
+    # Of what TMA takes as it is, the first plan of the space is the choice.
+    owned = [
+        one for i, one in enumerate(asked) if args.own or i < len(args.sizes) or one[0] == "odd"
     ]
-    kernels = list(dict.fromkeys(pairs))
-    print(f"{len(kernels)} kernels, ranked in {time.perf_counter() - start:.1f} s", flush=True)
+    listed: list[tuple[Any, ...]] = [("M", "N", "K"), *(sizes for _, sizes in owned)]
+    for (kind, _), many in zip(asked, plans, strict=True):
+        listed += [(tiling, kind == "odd") for _, tiling in many]
+    kernels = list(dict.fromkeys(listed))
+    print(f"{len(kernels)} programs, ranked in {time.perf_counter() - start:.1f} s", flush=True)
     with ProcessPoolExecutor() as pool:
-        faults = dict(zip(kernels, pool.map(compiled, kernels, chunksize=2), strict=True))
+        faults = dict(zip(kernels, pool.map(compiled, kernels), strict=True))
     for fault in filter(None, faults.values()):
         print("LEFT OUT", fault, flush=True)
     print(f"compiled after {time.perf_counter() - start:.1f} s", flush=True)
@@ -206,16 +271,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     data = torch.randn(1 << 28, device="cuda", dtype=torch.float32).to(torch.float16)
     data = torch.cat([data] * -(-ROOM // data.numel()))
     rows: list[dict[str, Any]] = []
-    for (kind, sizes), many in zip(asked, wanted, strict=True):
+    skipped: Counter[str] = Counter()
+    failed = 0
+    for (kind, sizes), many in zip(asked, plans, strict=True):
         if time.perf_counter() - start > args.seconds:
-            print(f"stopped after {len(rows)} of {len(asked)} problems")
+            print(f"stopped after {len(rows) + failed} of {len(asked)} problems")
             break
-        good = [one for one in many if not faults[one[1], kind == "odd"]]
-        rows.append(raced(torch, data, kind, sizes, good))
+        jobs: list[Job] = [("open", many[0][0], None, partial(chosen, "M", "N", "K"))]
+        if (kind, sizes) in owned:
+            jobs.append(("own", many[0][0], None, partial(chosen, *sizes)))
+        for guess, tiling in many:
+            if not faults[tiling, kind == "odd"]:
+                jobs.append((tiling.name, guess, tiling, partial(program, tiling, kind == "odd")))
+        try:
+            rows.append(raced(torch, data, kind, sizes, jobs, skipped))
+        except Exception as error:  # A problem that fails must not stop the others.
+            failed += 1
+            print(f"FAILED {sizes}: {type(error).__name__}: {error}", flush=True)
+            continue
+        print(line(rows[-1]), flush=True)
         if args.out:
             report = {**race.surroundings(torch, ROUNDS), "seed": args.seed, "rows": rows}
             Path(args.out).write_text(json.dumps(report, indent=1) + "\n")
     show(rows, args.tried)
+    print(f"{failed} problems failed; skipped: {dict(skipped)}")
     print(f"{time.perf_counter() - start:.1f} s")
     return 0
 
@@ -225,28 +304,48 @@ def mean(values: Sequence[float]) -> float:
     return exp(sum(map(log, values)) / max(1, len(values)))
 
 
+def choice(row: dict[str, Any]) -> dict[str, Any] | None:
+    """What the compiler chooses for a problem's sizes, and how long that takes."""
+    return row.get("own") or next(iter(row["plans"]), None)
+
+
+def line(row: dict[str, Any]) -> str:
+    """A problem: sizes, cuBLAS, and what was chosen beside what was the fastest."""
+    found = f"{row['m']}x{row['n']}x{row['k']}: torch.mm {row['torch_us']:.1f} us"
+    for what, one in (
+        ("open", row.get("open")),
+        ("own", choice(row)),
+        ("best", min(row["plans"], key=lambda p: p["us"], default=None)),
+    ):
+        if one is not None:
+            ratio = row["torch_us"] / one["us"]
+            name = one.get("variant") or one["name"]
+            found += f", {what} {name.removeprefix('product_')} {one['us']:.1f} ({ratio:.2f})"
+    return found
+
+
 def show(rows: Sequence[dict[str, Any]], tried: int) -> None:
-    """Geometric means by class, of the model's first plan and of the best of the first few."""
+    """Geometric means by class, of what is chosen and of the best of those tried."""
     rows = [row for row in rows if row["plans"]]
     for kind in ("all", *dict.fromkeys(KINDS)):
         own = [row for row in rows if kind in ("all", row["class"])]
-        if not own:
-            continue
         figures: list[str] = []
-        for most in dict.fromkeys((1, 4, tried, 1000)):
-            ratios = [r["torch_us"] / min(p["us"] for p in r["plans"][:most]) for r in own]
-            figures.append(f"best of {most} {mean(ratios):.3f} (least {min(ratios):.2f})")
-        print(f"{kind:4} {len(own):3} problems, torch.mm / polyc: {', '.join(figures)}")
+        for what, pick in (
+            ("own", choice),
+            ("open", lambda row: row.get("open")),
+            (f"best of {tried}", lambda r: min(r["plans"][:tried], key=lambda p: p["us"])),
+            ("best of all", lambda row: min(row["plans"], key=lambda p: p["us"])),
+        ):
+            ratios = sorted(r["torch_us"] / one["us"] for r in own if (one := pick(r)) is not None)
+            if ratios:
+                above = sum(ratio > 0.85 for ratio in ratios) / len(ratios)
+                figures.append(
+                    f"{what} {mean(ratios):.3f} (least {ratios[0]:.2f}, {above:.0%} above 0.85)"
+                )
+        if figures:
+            print(f"{kind:4} {len(own):3} problems, torch.mm / polyc: {', '.join(figures)}")
     off = [abs(log(p["model_us"] / p["us"])) for row in rows for p in row["plans"]]
     print(f"the model is off by {exp(sum(off) / max(1, len(off))) - 1:.0%} in the mean")
-    for row in sorted(rows, key=lambda r: r["torch_us"] / r["plans"][0]["us"])[:10]:
-        first = row["plans"][0]
-        best = min(row["plans"], key=lambda p: p["us"])
-        print(
-            f"  {row['m']}x{row['n']}x{row['k']}: torch.mm {row['torch_us']:.1f} us, "
-            f"{first['name']} {first['us']:.1f} (model {first['model_us']:.1f}), "
-            f"best {best['name']} {best['us']:.1f}"
-        )
 
 
 if __name__ == "__main__":
