@@ -78,19 +78,51 @@ def ranked(
     return sorted(((time, plan) for plan, time in found.items()), key=lambda one: one[0])
 
 
+def known_sizes(gemm: Contraction) -> Known:
+    """The sizes of a product that are constants, or that the facts about symbols make such."""
+    fixed: dict[str, int] = {}
+    for fact in gemm.kernel.assumptions.data:
+        names = fact.expr.symbols()
+        if fact.kind == "==" and len(names) == 1:
+            size = (Dim.sym(names[0]) - fact.expr, Dim.sym(names[0]) + fact.expr)
+            value = next((v for one in size if (v := one.constant()) is not None), None)
+            if value is not None:
+                fixed[names[0]] = value
+    return tuple(
+        size.evaluate(fixed) if fixed.keys() >= set(size.symbols()) else None
+        for size in sizes_of(gemm)
+    )
+
+
+def fastest(gemm: Contraction, arch: str, crowded: bool, count: int) -> list[Tiling]:
+    """So many plans of a product of known sizes, of a tile each, the fastest first; none of a
+    product of open ones.
+    """
+    known = known_sizes(gemm)
+    sizes = [size for size in known if size is not None]
+    if len(sizes) < len(known):
+        return []
+    batch, m, n, k = sizes
+    found: dict[tuple[int, ...], Tiling] = {}
+    for _, plan in ranked((batch, m, n, k), arch, _columns(crowded)):
+        found.setdefault((plan.rows, plan.columns, plan.parts), plan)
+    return list(found.values())[:count]
+
+
+def _columns(crowded: bool) -> int:
+    return CROWDED_COLUMNS if crowded else 256
+
+
 def chosen(gemm: Contraction, arch: str, crowded: bool) -> list[Tiling]:
     """The plans that a product gets, in order of dispatch."""
-    columns = CROWDED_COLUMNS if crowded else 256
-    sizes = sizes_of(gemm)
-    known = tuple(size.constant() for size in sizes)
-    if None not in known:
-        batch, m, n, k = (size or 0 for size in known)
-        return [plan for _, plan in ranked((batch, m, n, k), arch, columns)[:1]]
+    if one := fastest(gemm, arch, crowded, 1):
+        return one
+    sizes, known = sizes_of(gemm), known_sizes(gemm)
     axes = tuple(
         (value,) if value is not None else _allowed(gemm, size, GRID if i else BATCHES)
         for i, (size, value) in enumerate(zip(sizes, known, strict=True))
     )
-    return list(_cover(axes, arch, columns))
+    return list(_cover(axes, arch, _columns(crowded)))
 
 
 def _allowed(gemm: Contraction, size: Dim, values: Sequence[int]) -> tuple[int, ...]:

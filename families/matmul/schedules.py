@@ -181,6 +181,9 @@ PAIRS: Mapping[str, tuple[MatmulVariant, ...]] = {
 }
 """The variants of two products that share the operand of their rows."""
 
+MEASURED = 12
+"""Plans of the space that are worth measuring."""
+
 
 def followed(columns: int, arch: str) -> tuple[MatmulVariant, ...]:
     """The variants of a product whose rows of so many elements are reduced after it.
@@ -439,6 +442,21 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     ]
 
 
+def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
+    """The plans of the space that the model has ahead, where all sizes are known: one of each
+    tile, for what measures them.
+    """
+    if not _is_plain(gemm, arch):
+        return []
+    found: list[ScheduleOp] = []
+    for plan in ranking.fastest(gemm, arch, is_crowded(gemm, arch), MEASURED):
+        variant = MatmulVariant(plan.name, 8, plan.fields(), where=())
+        if (when := conditions(gemm, variant, arch)) is not None:
+            fields = schedule_fields(gemm, arch, variant)
+            found.append(fitted(gemm.kernel.sym_name.data, plan.name, fields, when))
+    return found
+
+
 def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The variants whose registers suffice; without the larger tile a smaller one is for all.
 
@@ -563,5 +581,7 @@ def _check_computed(gemm: Contraction, plan: ScheduleOp) -> None:
         )
 
 
-GEMM = Family("matmul", find_contraction, schedules, check, restated, contracts=True)
+GEMM = Family(
+    "matmul", find_contraction, schedules, check, restated, contracts=True, others=measured
+)
 """One product of matrices, or of as many as a batch has, with an elementwise epilogue."""

@@ -12,8 +12,8 @@ from polyc.cost.products import nanoseconds
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.region import KernelOp
 from polyc.families.matmul import ranking
-from polyc.families.matmul.recognise import find_contraction
-from polyc.families.matmul.schedules import is_ranked, schedules
+from polyc.families.matmul.recognise import Contraction, find_contraction
+from polyc.families.matmul.schedules import GEMM, MEASURED, is_ranked, schedules
 from polyc.families.matmul.space import space
 from polyc.passes.pipeline import STAGES, build
 from polyc.passes.plan.select import propose
@@ -74,10 +74,10 @@ def test_known_sizes_get_the_best_plan_of_the_space(sizes: tuple[int, int, int])
     )
 
 
-def test_facts_about_sizes_narrow_what_is_compared() -> None:
-    """Of at most 16 rows no tile of many is made but those that always are."""
+def assuming(fact: str) -> Contraction:
+    """A product of M rows of which something is known."""
     text = TEXT.format(m="M", n=4096, k=4096)
-    text = text.replace("f16>) {\n", "f16>) assuming (M <= 16) {\n", 1)
+    text = text.replace("f16>) {\n", f"f16>) assuming ({fact}) {{\n", 1)
     ctx = make_context()
     module = parse_text(ctx, text, "product.mlir")
     for stage in ("tiny", "index", "region"):
@@ -85,5 +85,26 @@ def test_facts_about_sizes_narrow_what_is_compared() -> None:
             build(name, "sm_90a").apply(ctx, module)
     kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
     assert kernel.assumptions.data
-    plans = ranking.chosen(find_contraction(kernel), "sm_90a", False)
+    return find_contraction(kernel)
+
+
+def test_facts_about_sizes_narrow_what_is_compared() -> None:
+    """Of at most 16 rows no tile of many is made but those that always are."""
+    plans = ranking.chosen(assuming("M <= 16"), "sm_90a", False)
     assert all(plan.rows == 64 for plan in plans if not plan.is_named)
+
+
+def test_a_size_that_a_fact_fixes_is_known() -> None:
+    gemm = assuming("M == 9984")
+    assert ranking.known_sizes(gemm) == (1, 9984, 4096, 4096)
+    assert ranking.known_sizes(assuming("M >= 9984")) == (1, None, 4096, 4096)
+    (plan,) = ranking.chosen(gemm, "sm_90a", False)
+    assert plan == ranking.ranked((1, 9984, 4096, 4096), "sm_90a")[0][1]
+
+
+def test_what_is_measured_is_the_fastest_of_each_tile() -> None:
+    found = GEMM.others(assuming("M == 16"), "sm_90a")
+    times = ranking.ranked((1, 16, 4096, 4096), "sm_90a")
+    assert len(found) == MEASURED and found[0].variant.data == times[0][1].name
+    assert len({(tuple(p.tile_sizes), p.integer("split_k")) for p in found}) == MEASURED
+    assert GEMM.others(assuming("M >= 16"), "sm_90a") == []
