@@ -7,9 +7,11 @@ from math import exp, log
 
 import pytest
 
+from polyc.affine import isl
 from polyc.bench.splits import TEXT, regions
 from polyc.cost.products import nanoseconds
 from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.region import KernelOp
 from polyc.families.matmul import ranking
 from polyc.families.matmul.recognise import Contraction, find_contraction
@@ -49,6 +51,24 @@ def test_every_size_has_a_kernel() -> None:
     assert not found[-1].when.data
     last = [p for p in found if p.mma.data == "wgmma" and p.loader.data == "tma"][-1]
     assert [str(f) for f in last.when.data] == ["K mod 8 == 0", "N mod 8 == 0", "K >= 1"]
+
+
+@pytest.mark.parametrize(
+    "sizes", [("M", "N", "K"), ("M", 4096, 4096), ("M", 4096, "K"), (16, "N", 4096), (77, "N", "K")]
+)
+def test_what_is_chosen_covers_the_whole_range(sizes: tuple[int | str, ...]) -> None:
+    """Isl says so of the conditions that it can read, those of the model of time left aside."""
+    kernel = region(*sizes)
+    symbols, found = kernel.symbol_names, schedules(find_contraction(kernel), "sm_90a")
+    affine = [p for p in found if all(f.expr.as_affine(symbols) for f in p.when.data)]
+    for only in (affine, [p for p in affine if p.mma.data == "wgmma"]):
+        whole = kernel.assumptions.data
+        if only is not affine:
+            rows = [Dim.sym(s) for s in sizes[1:] if isinstance(s, str)]
+            whole += tuple(Assumption(row.mod(8), "==") for row in rows)
+            whole += tuple(Assumption(row - 1, ">=") for row in rows)
+        sets = [AssumptionsAttr((*whole, *p.when.data)).as_affine_set(symbols) for p in only]
+        assert isl.covers(AssumptionsAttr(whole).as_affine_set(symbols), tuple(sets))
 
 
 def test_kernels_for_open_sizes_lose_little() -> None:
