@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import product
-from math import log, prod
+from itertools import product, repeat
+from math import inf, log, prod
+from typing import Any
 
 from polyc.cost.products import Tiles, nanoseconds
 from polyc.dialects.common.arch import ARCHS
@@ -29,6 +30,9 @@ BATCHES = (1, 32)
 MOST_KERNELS = 6
 """Kernels that a product of open sizes gets from the space."""
 
+MOST_PADDED = 2
+"""The same of its operands' copies."""
+
 WORTH = 0.01
 """The least share of the mean time that a kernel more has to save."""
 
@@ -37,6 +41,9 @@ LEAST_STEPS = 4
 
 CROWDED_COLUMNS = 128
 """Columns of a tile at most where an epilogue holds much beside its sums."""
+
+Axes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Sizes of a batch, of rows, columns and depth, at which plans are compared."""
 
 Known = tuple[int | None, ...]
 """The sizes of a batch, of rows, columns and depth; None for open ones."""
@@ -113,16 +120,18 @@ def _columns(crowded: bool) -> int:
     return CROWDED_COLUMNS if crowded else 256
 
 
-def chosen(gemm: Contraction, arch: str, crowded: bool) -> list[Tiling]:
-    """The plans that a product gets, in order of dispatch."""
+def chosen(gemm: Contraction, arch: str, crowded: bool, padded: bool = False) -> list[Tiling]:
+    """The plans that a product gets, in order of dispatch; ``padded`` for those of its operands'
+    copies, which are fewer.
+    """
     if one := fastest(gemm, arch, crowded, 1):
         return one
     sizes, known = sizes_of(gemm), known_sizes(gemm)
-    axes = tuple(
+    axes: Any = tuple(
         (value,) if value is not None else _allowed(gemm, size, GRID if i else BATCHES)
         for i, (size, value) in enumerate(zip(sizes, known, strict=True))
     )
-    return list(_cover(axes, arch, _columns(crowded)))
+    return list(_cover(axes, arch, _columns(crowded), padded))
 
 
 def _allowed(gemm: Contraction, size: Dim, values: Sequence[int]) -> tuple[int, ...]:
@@ -137,25 +146,30 @@ def _allowed(gemm: Contraction, size: Dim, values: Sequence[int]) -> tuple[int, 
 
 
 @cache
-def _cover(axes: tuple[tuple[int, ...], ...], arch: str, columns: int) -> tuple[Tiling, ...]:
+def _times(axes: Axes, arch: str) -> tuple[tuple[Tiling, tuple[float, ...]], ...]:
+    """The plans of the space, each with the logarithms of its times at all sizes."""
+    chip, points = ARCHS[arch].multiprocessors, list(product(*axes))
+    return tuple(
+        (plan, tuple(log(nanoseconds(point, plan, chip)) for point in points))
+        for plan in space(arch)
+    )
+
+
+@cache
+def _cover(axes: Axes, arch: str, columns: int, padded: bool) -> tuple[Tiling, ...]:
     """The plans that lose the least over all sizes, each the best one beside those before it."""
-    chip = ARCHS[arch].multiprocessors
-    plans = [plan for plan in space(arch) if plan.columns <= columns]
-    points = [(b, m, n, k) for b, m, n, k in product(*axes)]
-    times: list[list[float]] = []
-    for plan in plans:
-        times.append([log(nanoseconds(point, plan, chip)) for point in points])
+    plans = [(plan, times) for plan, times in _times(axes, arch) if plan.columns <= columns]
     # What plans of users may name is there; the widest takes what is left, and is the last.
-    found = [i for i, plan in enumerate(plans) if plan.is_named]
-    found.sort(key=lambda i: -plans[i].columns)
-    best = [min(times[i][at] for i in found) for at in range(len(points))]
-    while len(found) < MOST_KERNELS:
-        cost, number = min((sum(map(min, own, best)), i) for i, own in enumerate(times))
-        if sum(best) - cost < WORTH * len(points):
+    found = [one for one in plans if (one[0].is_padded if padded else one[0].is_named)]
+    found.sort(key=lambda one: -one[0].columns)
+    best = list(map(min, *(times for _, times in found), repeat(inf)))
+    while len(found) < (MOST_PADDED if padded else MOST_KERNELS):
+        cost, number = min((sum(map(min, times, best)), i) for i, (_, times) in enumerate(plans))
+        if sum(best) - cost < WORTH * len(best):
             break
-        found.append(number)
-        best = list(map(min, best, times[number]))
-    return tuple(plans[i] for i in reversed(found))
+        found.append(plans[number])
+        best = list(map(min, best, plans[number][1]))
+    return tuple(plan for plan, _ in reversed(found))
 
 
 def conditions(

@@ -30,6 +30,7 @@ from polyc.families.matmul.partial_sums import Parts, parted
 from polyc.families.matmul.partial_sums import facts as part_facts
 from polyc.families.matmul.partial_sums import fields as part_fields
 from polyc.families.matmul.recognise import Contraction, MatrixOperand, find_contraction
+from polyc.families.matmul.space import Tiling
 from polyc.families.matmul.split import facts as split_facts
 from polyc.families.matmul.split import named, splits, tiles_of
 from polyc.families.structure import check_reduction, check_split, check_structure
@@ -243,7 +244,9 @@ def conditions(
         return None
     facts: list[Assumption] = []
     if loader == "padded":
-        rows, columns, _ = cast("list[int]", variant.fields["tile"])
+        rows, columns, _ = cast(
+            "list[int]", (variant.fields if variant.where is None else _WGMMA_SMALL)["tile"]
+        )
         worth = padded.facts(gemm, rows, columns, arch)
         if worth is None:
             return None
@@ -411,12 +414,22 @@ def _are_of_rows(gemm: Contraction, reads: Sequence[ReadOp]) -> bool:
 
 
 def _is_plain(gemm: Contraction, arch: str) -> bool:
-    """Whether TMA brings the operands of one product as they are, each from one tensor."""
+    """Whether TMA brings the operands of one product, each from one tensor, as they are or from
+    copies.
+    """
     if gemm.beside or gemm.follow or gemm.lhs.factor.is_computed:
         return False
     if not ARCHS[arch].wgmma or any(side.pieces for side in gemm.sides):
         return False
-    return conditions(gemm, MatmulVariant("tma", 8, _WGMMA), arch) is not None
+    return any(_may_run(gemm, arch, copied) for copied in (False, True))
+
+
+def _may_run(gemm: Contraction, arch: str, copied: bool) -> bool:
+    """Whether there are sizes of which TMA takes the operands as they are, or ``copied``."""
+    variant = MatmulVariant("tma", 8, _WGMMA)
+    if copied:
+        variant = MatmulVariant("padded", 1, {**_WGMMA_SMALL, **_PADDED})
+    return conditions(gemm, variant, arch) is not None
 
 
 def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
@@ -424,22 +437,30 @@ def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
     return plan.pattern == "matmul" and _is_plain(find_contraction(kernel), plan.arch.data)
 
 
+def _of_space(plan: Tiling, copied: bool, where: Sequence[Assumption]) -> MatmulVariant:
+    """The variant of a plan of the space, of operands as they are or ``copied``."""
+    if copied:
+        fields = {**plan.fields(), **_PADDED}
+        return MatmulVariant(plan.padded_name, 1, fields, where=tuple(where))
+    return MatmulVariant(plan.name, 8, plan.fields(), where=tuple(where))
+
+
 def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The plans of the space that the model of time chooses; none for a product that the space is
     not for.
 
-    That is one whose operands TMA brings as they are, of one tensor each: a tile of any size lies
-    in them.
+    That is one whose operands TMA brings, of one tensor each: a tile of any size lies in them.
+    Those that read copies of them come behind those that read them as they are.
     """
-    if not _is_plain(gemm, arch):
-        return []
-    plans = ranking.chosen(gemm, arch, is_crowded(gemm, arch))
-    return [
-        MatmulVariant(
-            plan.name, 8, plan.fields(), where=tuple(ranking.conditions(gemm, plans, i, arch))
-        )
-        for i, plan in enumerate(plans)
-    ]
+    found: list[MatmulVariant] = []
+    if _is_plain(gemm, arch):
+        crowded = is_crowded(gemm, arch)
+        for copied in (False, True):
+            if _may_run(gemm, arch, copied):
+                plans = ranking.chosen(gemm, arch, crowded, copied)
+                for i, plan in enumerate(plans):
+                    found.append(_of_space(plan, copied, ranking.conditions(gemm, plans, i, arch)))
+    return found
 
 
 def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
@@ -450,7 +471,7 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
         return []
     found: list[ScheduleOp] = []
     for plan in ranking.fastest(gemm, arch, is_crowded(gemm, arch), MEASURED):
-        variant = MatmulVariant(plan.name, 8, plan.fields(), where=())
+        variant = _of_space(plan, not _may_run(gemm, arch, False), ())
         if (when := conditions(gemm, variant, arch)) is not None:
             fields = schedule_fields(gemm, arch, variant)
             found.append(fitted(gemm.kernel.sym_name.data, plan.name, fields, when))
@@ -464,7 +485,7 @@ def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     the chip idle.
     """
     if found := ranked_variants(gemm, arch):
-        return [*found, *(v for v in VARIANTS[arch] if v.multiple != found[0].multiple)]
+        return [*found, *(v for v in VARIANTS[arch] if v.fields["mma"] != "wgmma")]
     few = [
         *in_parts(gemm, arch),
         *(

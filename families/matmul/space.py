@@ -63,6 +63,9 @@ PARTS = (2, 3, 4, 6, 8, 16, 32, 64)
 NAMED = {(128, 256): "tma", (128, 128): "tma_small"}
 """Tiles of which plans of users may have the names."""
 
+PADDED = (128, 128)
+"""The same where operands are copied."""
+
 
 class Tiling(Tiles):
     """A plan of the space, by its name and its fields."""
@@ -75,11 +78,23 @@ class Tiling(Tiles):
         return self.persistent and (self.rows, self.columns) in NAMED
 
     @property
+    def is_padded(self) -> bool:
+        """The same where operands are copied."""
+        return self.persistent and (self.rows, self.columns) == PADDED
+
+    @property
     def name(self) -> str:
         """The name of its variant."""
-        if self.is_named:
-            return NAMED[self.rows, self.columns]
-        found = f"tma_{self.rows}x{self.columns}"
+        return NAMED[self.rows, self.columns] if self.is_named else self.named("tma")
+
+    @property
+    def padded_name(self) -> str:
+        """The same where it reads copies of its operands."""
+        return "padded" if self.is_padded else self.named("padded")
+
+    def named(self, loader: str) -> str:
+        """A name of its fields."""
+        found = f"{loader}_{self.rows}x{self.columns}"
         if self.parts > 1:
             found += f"_{'parts' if self.summed else 'split'}{self.parts}"
         elif not self.persistent:

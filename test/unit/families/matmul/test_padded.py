@@ -104,7 +104,7 @@ def test_other_kernels_follow_where_addresses_are_not_promised(
     module = regions(f"{first}%B: {wanted} {{align = {promised}}}{rest}")
     kernels = tiles(module, arch)
     names = [v.variant_name for v in kernels.dispatch().variants()]
-    assert names[0] == "g_padded" and ("g_scalar" in names) == others
+    assert names[0].startswith("g_padded") and ("g_scalar" in names) == others
 
 
 @pytest.mark.parametrize("arch", ARCHS)

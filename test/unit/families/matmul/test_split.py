@@ -13,7 +13,7 @@ from polyc.dialects.region import KernelOp
 from polyc.families.matmul.ranking import MOST_KERNELS
 from polyc.families.matmul.recognise import find_contraction
 from polyc.families.matmul.space import LEAST_STAGES
-from polyc.families.matmul.split import clusters, least_steps, splits
+from polyc.families.matmul.split import least_steps, splits
 from polyc.lowering.gpu_to_cuda import cuda_units
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.runtime import nvrtc
@@ -64,11 +64,6 @@ def test_plans_that_split_fit() -> None:
 
 def test_only_clusters_split() -> None:
     assert all(p.cluster_blocks == 1 for p in plans(1, 4096, 4096, "sm_80"))
-
-
-def test_clusters_lie_in_groups_of_multiprocessors() -> None:
-    """132 of them are eight groups, of which not all have 16: 32 clusters of 4 are two waves."""
-    assert [clusters("sm_90a", parts) for parts in (2, 4, 8)] == [64, 31, 15]
 
 
 def test_a_split_saves_steps_and_leaves_some() -> None:
