@@ -30,7 +30,7 @@ BATCHES = (1, 32)
 MOST_KERNELS = 6
 """Kernels that a product of open sizes gets from the space."""
 
-MOST_PADDED = 2
+MOST_PADDED = 3
 """The same of its operands' copies."""
 
 WORTH = 0.01

@@ -30,7 +30,7 @@ def test_a_copy_has_rows_of_whole_panels_and_all_other_axes_are_rows() -> None:
     module = run(batched(), "plan")
     region = only(module, KernelOp)
     plan = next(p for p in find(module, ScheduleOp) if p.variant.data == "padded")
-    copy = Padded.of(region, plan, 0)
+    copy = Padded.of(region, 0)
     assert [str(size) for size in copy.matrix] == ["B * M", "K"]
     assert (copy.space.name, copy.space.copies) == ("batched_padded_x", 0)
     assert str(copy.kind.dims[-1]) == "64 * ((K + 63) floordiv 64)"
