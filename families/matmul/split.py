@@ -146,6 +146,7 @@ def _fitting(gemm: Contraction, arch: str, rows: int) -> list[Split]:
 
     some = gemm.size(gemm.m).constant()
     most = chip.multiprocessors
+    half = clusters(most, 2)
     few = rows == LOW and (some is None or some <= FEW_ROWS)
     found: list[tuple[tuple[bool, int, int], Split]] = []
     widths = (64,) if at_most(gemm.n, 64) else (128, 64)
@@ -161,7 +162,7 @@ def _fitting(gemm: Contraction, arch: str, rows: int) -> list[Split]:
             deep = depth is None or depth >= least_steps(parts) * DEPTH
             if stages < STAGES[0] or least > clusters(most, parts) or not deep:
                 continue
-            busy = 2 * least * parts >= most
+            busy = least * parts >= half
             by_width = -columns if few else columns
             order = (False, parts, by_width) if busy else (True, -least * parts, 0)
             found.append((order, Split(rows, columns, stages, parts)))

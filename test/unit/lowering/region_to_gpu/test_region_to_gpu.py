@@ -92,7 +92,7 @@ def persistent() -> str:
     """The region and its schedules for sm_90a, from tma_small on, the first for any sizes."""
     module = planned(region(), "sm_90a")
     for plan in find(module, ScheduleOp):
-        if plan.variant.data.startswith("tma_") and plan.variant.data != "tma_small":
+        if plan.variant.data.startswith(("tma_", "padded_")) and plan.variant.data != "tma_small":
             plan.detach()
             plan.erase()
     return printed(module)
