@@ -40,7 +40,7 @@ PLANS = (
 )
 """An example, an architecture, and a variant of its first region: every family, several ways."""
 
-DEEP = TEXT.format(m=128, n=128, k=65536)
+DEEP = TEXT.format(m=128, n=136, k=65544)
 
 Values = Callable[[Any], list[Any]]
 

@@ -46,7 +46,7 @@
 // CHECK:      gpu.dispatch (A: !gpu.global<[M, K], f16>, B: !gpu.global<[N, K], f16>, bias: !gpu.global<[N], f16> {role = "param"}) -> (C: !gpu.global<[M, N], f16>) {
 // CHECK:        gpu.launch @gemm_tma_small when (K mod 8 == 0, N mod 8 == 0, {{.*}} floordiv 132) * ((K + 63) floordiv 64){{.*}} >= {{.*}}, K >= 1) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, (N + 127) floordiv 128] persistent
 // CHECK-NEXT:   gpu.launch @gemm_tma when (K mod 8 == 0, N mod 8 == 0, K >= 1) align [16, 16, 16, 16] grid [(M + 127) floordiv 128, (N + 255) floordiv 256] persistent
-// CHECK-NEXT:   gpu.sequence @gemm_padded when ({{.*}} >= 256, K >= 1) align [2, 2, 2, 2] {
+// CHECK:        gpu.sequence @gemm_padded when ({{.*}} >= 256, K >= 1) align [2, 2, 2, 2] {
 // CHECK-NEXT:     gpu.workspace "gemm_padded_A" : !gpu.global<[M, 64 * ((K + 63) floordiv 64)], f16> copies tensor 0
 // CHECK-NEXT:     gpu.workspace "gemm_padded_B" : !gpu.global<[N, 64 * ((K + 63) floordiv 64)], f16> copies tensor 1
 // CHECK-NEXT:     gpu.launch @gemm_padded_A grid [(M + 15) floordiv 16, (K + 255) floordiv 256] fills "gemm_padded_A"
