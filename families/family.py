@@ -32,6 +32,10 @@ class Recognised(PolycError):
     """
 
 
+def _no_others(found: object, arch: str) -> list[ScheduleOp]:
+    return []
+
+
 @dataclass(frozen=True)
 class Family(Generic[Found]):
     """Regions that are scheduled and built alike; ``Found`` is such a region, with its parts named.
@@ -54,6 +58,8 @@ class Family(Generic[Found]):
     the rest of them have their defaults."""
     contracts: bool
     """Whether its kernels run sums of products on tensor cores."""
+    others: Callable[[Found, str], list[ScheduleOp]] = _no_others
+    """Schedules of a region of known sizes that are worth measuring beside those proposed."""
 
     def schedules(self, kernel: KernelOp, arch: str) -> list[ScheduleOp]:
         """The schedules of a region for an architecture, or PolycError ``UnsupportedProgram``."""

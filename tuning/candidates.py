@@ -164,7 +164,9 @@ def _bases(
     known: Sequence[Assumption],
     points: Mapping[str, int],
 ) -> Iterator[ScheduleOp]:
-    """What the family proposes for the region as it is, and for one that has these sizes."""
+    """What the family proposes for the region as it is, and for one that has these sizes, with
+    what else it has for these.
+    """
     assert family in FAMILIES
     fixed = copied(kernel)
     fixed.assumptions = AssumptionsAttr((*kernel.assumptions.data, *known))
@@ -172,7 +174,7 @@ def _bases(
         plans = family.attempt(region, arch)
         if isinstance(plans, PolycError):
             continue
-        for plan in plans:
+        for plan in (*plans, *family.others(family.recognise(region), arch)):
             if all(fact.holds(points) for fact in plan.when.data):
                 yield plan
 

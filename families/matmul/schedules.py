@@ -14,7 +14,7 @@ from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
-from polyc.dialects.region import ReadOp
+from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region.types import val_type
 from polyc.families.facts import (
     DEPTH,
@@ -24,12 +24,13 @@ from polyc.families.facts import (
     pointers_promised,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.matmul import padded
+from polyc.families.matmul import padded, ranking
 from polyc.families.matmul.follow import MOST_HELD, WIDTHS, width_of
 from polyc.families.matmul.partial_sums import Parts, parted
 from polyc.families.matmul.partial_sums import facts as part_facts
 from polyc.families.matmul.partial_sums import fields as part_fields
 from polyc.families.matmul.recognise import Contraction, MatrixOperand, find_contraction
+from polyc.families.matmul.space import Tiling
 from polyc.families.matmul.split import facts as split_facts
 from polyc.families.matmul.split import named, splits, tiles_of
 from polyc.families.structure import check_reduction, check_split, check_structure
@@ -58,6 +59,8 @@ class MatmulVariant:
     crowded: Mapping[str, Value] | None = field(default_factory=dict[str, Value])
     """Those that differ where the epilogue reads two tensors or more by rows, which takes
     registers; None where nothing helps, and it is left out."""
+    where: tuple[Assumption, ...] | None = None
+    """Where the model of time takes it; None where its own facts say where it runs."""
 
 
 _WGMMA: Fields = {
@@ -179,6 +182,9 @@ PAIRS: Mapping[str, tuple[MatmulVariant, ...]] = {
 }
 """The variants of two products that share the operand of their rows."""
 
+MEASURED = 12
+"""Plans of the space that are worth measuring."""
+
 
 def followed(columns: int, arch: str) -> tuple[MatmulVariant, ...]:
     """The variants of a product whose rows of so many elements are reduced after it.
@@ -238,7 +244,9 @@ def conditions(
         return None
     facts: list[Assumption] = []
     if loader == "padded":
-        rows, columns, _ = cast("list[int]", variant.fields["tile"])
+        rows, columns, _ = cast(
+            "list[int]", (variant.fields if variant.where is None else _WGMMA_SMALL)["tile"]
+        )
         worth = padded.facts(gemm, rows, columns, arch)
         if worth is None:
             return None
@@ -255,13 +263,16 @@ def conditions(
     tile = cast("list[int]", variant.fields["tile"])
     facts += [starts_on(*one) for one in pieces_cut(gemm, tile)]
     rows, columns, _ = tile
+    if variant.where is not None:
+        facts += variant.where
     if variant.tiles:
         outputs = prod(map(gemm.size, (*gemm.batch, gemm.m, gemm.n)), start=Dim.const(1))
         facts.append(Assumption(outputs - variant.tiles * rows * columns, ">="))
     if variant.at_once:
         tiles = prod(tiles_of(gemm, rows, columns), start=Dim.const(1))
         facts.append(Assumption(-tiles + ARCHS[arch].multiprocessors, ">="))
-    if (parts := cast("int", variant.fields.get("split_k", 1))) > 1:
+    parts = cast("int", variant.fields.get("split_k", 1))
+    if parts > 1 and variant.where is None:
         own = Parts(rows, columns, parts)
         summed = "algo_choice" in variant.fields
         facts += part_facts(gemm, own, arch) if summed else split_facts(gemm, tile, parts, arch)
@@ -402,12 +413,79 @@ def _are_of_rows(gemm: Contraction, reads: Sequence[ReadOp]) -> bool:
     return len(reads) - len(large) <= 2 and len(large) <= 1 and all(k == i1 for k in kinds)
 
 
+def _is_plain(gemm: Contraction, arch: str) -> bool:
+    """Whether TMA brings the operands of one product, each from one tensor, as they are or from
+    copies.
+    """
+    if gemm.beside or gemm.follow or gemm.lhs.factor.is_computed:
+        return False
+    if not ARCHS[arch].wgmma or any(side.pieces for side in gemm.sides):
+        return False
+    return any(_may_run(gemm, arch, copied) for copied in (False, True))
+
+
+def _may_run(gemm: Contraction, arch: str, copied: bool) -> bool:
+    """Whether there are sizes of which TMA takes the operands as they are, or ``copied``."""
+    variant = MatmulVariant("tma", 8, _WGMMA)
+    if copied:
+        variant = MatmulVariant("padded", 1, {**_WGMMA_SMALL, **_PADDED})
+    return conditions(gemm, variant, arch) is not None
+
+
+def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
+    """Whether a schedule that the compiler proposed is one that the model of time ranked."""
+    return plan.pattern == "matmul" and _is_plain(find_contraction(kernel), plan.arch.data)
+
+
+def _of_space(plan: Tiling, copied: bool, where: Sequence[Assumption]) -> MatmulVariant:
+    """The variant of a plan of the space, of operands as they are or ``copied``."""
+    if copied:
+        fields = {**plan.fields(), **_PADDED}
+        return MatmulVariant(plan.padded_name, 1, fields, where=tuple(where))
+    return MatmulVariant(plan.name, 8, plan.fields(), where=tuple(where))
+
+
+def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
+    """The plans of the space that the model of time chooses; none for a product that the space is
+    not for.
+
+    That is one whose operands TMA brings, of one tensor each: a tile of any size lies in them.
+    Those that read copies of them come behind those that read them as they are.
+    """
+    found: list[MatmulVariant] = []
+    if _is_plain(gemm, arch):
+        crowded = is_crowded(gemm, arch)
+        for copied in (False, True):
+            if _may_run(gemm, arch, copied):
+                plans = ranking.chosen(gemm, arch, crowded, copied)
+                for i, plan in enumerate(plans):
+                    found.append(_of_space(plan, copied, ranking.conditions(gemm, plans, i, arch)))
+    return found
+
+
+def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
+    """The plans of the space that the model has ahead, where all sizes are known: one of each
+    tile, for what measures them.
+    """
+    if not _is_plain(gemm, arch):
+        return []
+    found: list[ScheduleOp] = []
+    for plan in ranking.fastest(gemm, arch, is_crowded(gemm, arch), MEASURED):
+        variant = _of_space(plan, not _may_run(gemm, arch, False), ())
+        if (when := conditions(gemm, variant, arch)) is not None:
+            fields = schedule_fields(gemm, arch, variant)
+            found.append(fitted(gemm.kernel.sym_name.data, plan.name, fields, when))
+    return found
+
+
 def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The variants whose registers suffice; without the larger tile a smaller one is for all.
 
     Those that split k come first: they are for outputs of so few tiles that others leave most of
     the chip idle.
     """
+    if found := ranked_variants(gemm, arch):
+        return [*found, *(v for v in VARIANTS[arch] if v.fields["mma"] != "wgmma")]
     few = [
         *in_parts(gemm, arch),
         *(
@@ -443,7 +521,7 @@ def schedules(gemm: Contraction, arch: str) -> list[ScheduleOp]:
         fields = schedule_fields(gemm, arch, variant)
         plan = fitted(kernel.sym_name.data, variant.name, fields, when)
         found.append(plan)
-        if "algo_choice" in variant.fields:
+        if "algo_choice" in variant.fields and variant.where is None:
             continue  # The model of time says whether it stays.
         if not when and pointers_promised(kernel, plan.widest):
             break
@@ -524,5 +602,7 @@ def _check_computed(gemm: Contraction, plan: ScheduleOp) -> None:
         )
 
 
-GEMM = Family("matmul", find_contraction, schedules, check, restated, contracts=True)
+GEMM = Family(
+    "matmul", find_contraction, schedules, check, restated, contracts=True, others=measured
+)
 """One product of matrices, or of as many as a batch has, with an elementwise epilogue."""

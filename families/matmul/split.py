@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from polyc.cost.products import clusters
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan import OPERAND_BYTES
@@ -31,10 +32,6 @@ SAVED_STEPS = 12
 
 PARTS = (8, 4, 2)
 """CTAs of a cluster, the most first: 8 is what every chip of sm_90 has room for."""
-
-GPC = 16
-"""SMs that each GPC of a chip of sm_90 is taken to have for clusters.  A cluster lies in one GPC
-(CUDA C++ Programming Guide, "Thread Block Clusters"); what is left of that stays out of them."""
 
 FEW_ROWS = 16
 """Rows of an output of which a low tile has few."""
@@ -83,15 +80,6 @@ def tiles_of(gemm: Contraction, rows: int, columns: int) -> list[Dim]:
     return [*map(gemm.size, gemm.batch), *matrix]
 
 
-def clusters(arch: str, parts: int) -> int:
-    """The clusters of ``parts`` CTAs that run at once, of one CTA an SM.
-
-    GPCs are uneven.  On an H200 as many clusters of 4 or 8 as would fill it take longer than half
-    as many CTAs do in clusters half as large; those of 2 do not.
-    """
-    return ARCHS[arch].multiprocessors // GPC * (GPC // parts) - (parts > 2)
-
-
 def facts(gemm: Contraction, tile: Sequence[int], parts: int, arch: str) -> list[Assumption]:
     """That the chip has room for all clusters at once, and each CTA of them its steps.
 
@@ -100,7 +88,7 @@ def facts(gemm: Contraction, tile: Sequence[int], parts: int, arch: str) -> list
     rows, columns, depth = tile
     tiles = prod(tiles_of(gemm, rows, columns), start=Dim.const(1))
     found = [
-        Assumption(-tiles + clusters(arch, parts), ">="),
+        Assumption(-tiles + clusters(ARCHS[arch].multiprocessors, parts), ">="),
         Assumption(gemm.size(gemm.k) - least_steps(parts) * depth, ">="),
     ]
     return [*found, Assumption(-gemm.size(gemm.m) + LOW, ">=")] if rows == LOW else found
@@ -157,6 +145,8 @@ def _fitting(gemm: Contraction, arch: str, rows: int) -> list[Split]:
         return holds_always(Assumption(-gemm.size(axis) + size, ">="), known, symbols)
 
     some = gemm.size(gemm.m).constant()
+    most = chip.multiprocessors
+    half = clusters(most, 2)
     few = rows == LOW and (some is None or some <= FEW_ROWS)
     found: list[tuple[tuple[bool, int, int], Split]] = []
     widths = (64,) if at_most(gemm.n, 64) else (128, 64)
@@ -170,9 +160,9 @@ def _fitting(gemm: Contraction, arch: str, rows: int) -> list[Split]:
             rest = steps_of(gemm.follow) * (rows * parts * SUM_BYTES + MBARRIER_BYTES)
             stages = stages_of(len(gemm.parts), rows, columns, chip.shared_bytes - rest)
             deep = depth is None or depth >= least_steps(parts) * DEPTH
-            if stages < STAGES[0] or least > clusters(arch, parts) or not deep:
+            if stages < STAGES[0] or least > clusters(most, parts) or not deep:
                 continue
-            busy = 2 * least * parts >= clusters(arch, 1)
+            busy = least * parts >= half
             by_width = -columns if few else columns
             order = (False, parts, by_width) if busy else (True, -least * parts, 0)
             found.append((order, Split(rows, columns, stages, parts)))

@@ -109,9 +109,15 @@ class Scheduled:
             except PolycError as error:
                 raise error.located(plan) from None
             _built_from(plan, lowering).check_form(plan)
-        names = {
-            plan: [labels.free(space.name) for space in lowering.spaces(plan)] for plan in plans
-        }
+        names: dict[ScheduleOp, list[str]] = {}
+        copies: dict[str, str] = {}
+        for plan in plans:
+            names[plan] = []
+            for space in lowering.spaces(plan):
+                label = copies.get(space.name) or labels.free(space.name)
+                if space.copies is not None:
+                    copies[space.name] = label
+                names[plan].append(label)
         return Scheduled(lowering, plans, names)
 
     @property
@@ -123,12 +129,15 @@ class Scheduled:
         return self.plans[0].arch.data
 
     def kernels(self, bindings: Sequence[BindAttr]) -> list[Operation]:
-        """The kernels of each schedule, of its form of the region where it has one."""
-        found: list[Operation] = []
+        """The kernels of each schedule, of its form of the region where it has one; those that
+        copy an operand once for all schedules.
+        """
+        found: dict[str, Operation] = {}
         for plan in self.plans:
             spaces = [BindAttr.workspace(name) for name in self.names[plan]]
-            found += _built_from(plan, self.lowering).build(plan, bindings, spaces)
-        return found
+            for made in _built_from(plan, self.lowering).build(plan, bindings, spaces):
+                found.setdefault(made.sym_name.data, made)
+        return list(found.values())
 
     def launches(self, bindings: Sequence[BindAttr]) -> list[LaunchOp | SequenceOp]:
         """What runs each of them: one launch, or a sequence."""

@@ -61,7 +61,7 @@ class GemmLowering(ContractedLowering):
         return [Grid.of(plan, batch, m, n)]
 
     def copies(self, plan: ScheduleOp) -> list[Padded]:
-        return [Padded.of(self.kernel, plan, number) for number in copied(self.gemm, plan)]
+        return [Padded.of(self.kernel, number) for number in copied(self.gemm, plan)]
 
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Matrices:
         return Matrices(self.gemm, plan, grids, adds, self.copies(plan))

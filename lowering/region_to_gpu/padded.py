@@ -20,7 +20,6 @@ from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType
-from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.padded import COPY_COLUMNS, COPY_ROWS, COPY_THREADS, panels
 from polyc.dialects.region import KernelOp
 from polyc.lowering.region_to_gpu.frame import Space, global_type
@@ -30,7 +29,7 @@ from polyc.rewriting.emit import INDEX, Emit
 
 @dataclass(frozen=True)
 class Padded:
-    """A tensor of a region, of which a schedule's kernel reads a copy.
+    """A tensor of a region, of which schedules' kernels read a copy.
 
     ``number``  its place in the signature
     ``name``    of the copy, and of the kernel that makes it
@@ -46,12 +45,12 @@ class Padded:
     kind: GlobalType
 
     @staticmethod
-    def of(region: KernelOp, plan: ScheduleOp, number: int) -> Padded:
-        """The copy of tensor ``number`` of the signature."""
+    def of(region: KernelOp, number: int) -> Padded:
+        """The copy of tensor ``number`` of the signature, which is one for all schedules."""
         names = [n.data for n in (*region.arg_names, *region.res_names)]
         seen = global_type(region.seen[number])
         dims = (*seen.dims[:-1], panels(seen.dims[-1]))
-        name = re.sub(r"\W", "_", f"{plan.kernel_name}_{names[number]}")
+        name = re.sub(r"\W", "_", f"{region.sym_name.data}_padded_{names[number]}")
         return Padded(
             number, name, names[number], seen.dims, GlobalType.of(dims, seen.element_type)
         )

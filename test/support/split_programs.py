@@ -24,10 +24,12 @@ HIGH = {"tile": [128, 64, 64], "warp_tile": [64, 64], "consumers": 2}
 
 
 def split(parts: int, tile: Mapping[str, Any] = WIDE, **more: Any) -> dict[str, Any]:
-    """A plan over the first one, by which clusters of ``parts`` CTAs share a tile of any depth."""
+    """A plan by which clusters of ``parts`` CTAs share a tile of any depth."""
     when = ["K mod 8 == 0", "N mod 8 == 0", "K >= 1"]
     return {
-        "variant": "tma_low_split8",
+        "variant": "tma",
+        "persistent": False,
+        "registers": [],
         "split_k": parts,
         "stages": 4,
         "when": when,

@@ -18,7 +18,7 @@ BELOW: Mapping[str, Sequence[str]] = {
     "poly": ("affine", "dialects"),
     "cost": ("affine", "dialects", "poly"),
     "rewriting": ("affine", "dialects", "poly"),
-    "families": ("affine", "dialects", "poly", "rewriting"),
+    "families": ("affine", "dialects", "poly", "cost", "rewriting"),
     "passes": ("affine", "dialects", "poly", "cost", "rewriting", "families"),
     "lowering": ("affine", "dialects", "poly", "cost", "rewriting", "families", "passes"),
     "runtime": (

@@ -2,6 +2,7 @@
 
 A product whose sums go through memory has a second kernel, and more than one way to be parted: a
 family proposes those that suit the chip, and the model compares them with what would run without.
+Of plain products the family has asked the model already, of all plans of the space.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from polyc.cost.time import chosen, modelled
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.facts import pointers_promised
+from polyc.families.matmul.schedules import is_ranked
 
 SIZES = (64, 1024, 16, 256, 4096, 16384, 65536, 4099)
 """What symbols are taken as, one after another, where conditions allow."""
@@ -37,7 +39,7 @@ def worth(kernel: KernelOp, plans: Sequence[ScheduleOp]) -> list[ScheduleOp]:
     all sizes that the model is asked about.
     """
     weighed = [plan.weighed for plan in plans]
-    if all(weighed) or not any(weighed):
+    if all(weighed) or not any(weighed) or is_ranked(kernel, plans[0]):
         return list(plans)
     kept: list[ScheduleOp] = []
     shares: dict[ScheduleOp, float] = {}

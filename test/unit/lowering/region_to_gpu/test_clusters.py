@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import ModuleOp as GpuModule
 from polyc.dialects.plan import ScheduleOp
@@ -17,6 +16,7 @@ from polyc.dialects.region import KernelOp
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.pipeline import build
 from polyc.passes.support.plan.estimate import estimate
+from polyc.playback import tile as played
 from polyc.playback.gpu.simulate import MULTIPROCESSORS, gpu_module_of, simulate
 from polyc.runtime import nvrtc
 from polyc.test.support.agreeing import assert_agree
@@ -36,7 +36,6 @@ from polyc.test.support.split_programs import (
     wanted_of,
     written,
 )
-from polyc.tools.play import play
 from polyc.tools.registry import make_context
 
 
@@ -73,8 +72,9 @@ def test_neighbours_compute_what_they_mean(name: str, tmp_path: Path) -> None:
     module, plan = make(), written(tmp_path, fields)
     inputs, wanted = wanted_of(module, sizes)
     kernels = gpu_module_of(run(module, "gpu", plan))
-    found = simulate(kernels, inputs, sizes, schedule="random", seed=3, completion="random")
-    assert not found.findings and str(found.variant).endswith(fields["variant"])
+    own = f"{kernels.sym_name.data}_{fields['variant']}"
+    found = simulate(kernels, inputs, sizes, own, schedule="random", seed=3, completion="random")
+    assert not found.findings
     assert_agree(found.outputs, wanted, name)
     planned = run(module, "plan", plan)
     plans = (op for op in planned.ops if isinstance(op, ScheduleOp))
@@ -93,14 +93,14 @@ def test_the_tiles_of_neighbours_mean_the_same(name: str, tmp_path: Path) -> Non
     build("region-to-gpu", "sm_90a").apply(make_context(), tiles)
     shared = [op for op in find(tiles, tile.CopyOp) if op.multicast is not None]
     assert len(shared) == 1
-    found = play(tiles, only(module, GraphOp).sym_name.data, inputs, sizes)
-    assert found is not None
-    assert_agree(list(found), wanted, name)
+    kernels = gpu_module_of(tiles)
+    own = f"{kernels.sym_name.data}_{fields['variant']}"
+    assert_agree(played.run(kernels, inputs, sizes, own), wanted, name)
 
 
 def test_nothing_spills(tmp_path: Path) -> None:
-    plan = beside(2, WIDE, variant="tma_low", when=[])
+    plan = beside(2, WIDE, when=[])
     module = only(run(plain("M", 4096, 4096), "gpu", written(tmp_path, plan)), GpuModule)
     result = nvrtc.compile_cuda(cuda_source(module), "sm_90a")
-    (found,) = (one for kernel, one in result.kernels.items() if kernel.endswith("_tma_low"))
+    (found,) = (one for kernel, one in result.kernels.items() if kernel.endswith("_tma"))
     assert not result.warnings() and not found.spill_bytes and not found.stack

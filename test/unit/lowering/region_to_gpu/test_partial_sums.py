@@ -49,7 +49,7 @@ ALL: dict[str, Any] = {"when": []}
 
 def grouped(parts: int, tile: Mapping[str, Any] = SMALL, **more: Any) -> dict[str, Any]:
     """A plan of wgmma that stores sums of so many parts."""
-    plan = {"variant": "tma_low", "split_k": parts, "stages": 4, "persistent": False}
+    plan = {"variant": "tma", "split_k": parts, "stages": 4, "persistent": False}
     return {**plan, "registers": [], "cluster": [1, 1], **VECTORS, **PARTIAL, **tile, **more}
 
 

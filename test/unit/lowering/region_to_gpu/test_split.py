@@ -10,12 +10,12 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, bf16
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import tile
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.passes.pipeline import build
 from polyc.passes.support.plan.estimate import estimate
+from polyc.playback import tile as played
 from polyc.playback.gpu.simulate import MULTIPROCESSORS, gpu_module_of, simulate
 from polyc.test.support.agreeing import assert_agree
 from polyc.test.support.gpu_text import find, only
@@ -32,7 +32,6 @@ from polyc.test.support.split_programs import (
     wanted_of,
     written,
 )
-from polyc.tools.play import play
 from polyc.tools.polyc import main
 from polyc.tools.registry import make_context
 
@@ -73,9 +72,10 @@ def test_a_split_product_computes_what_it_means(name: str, tmp_path: Path) -> No
     module, plan = make(), written(tmp_path, fields)
     inputs, wanted = wanted_of(module, sizes)
     kernels = gpu_module_of(run(module, "gpu", plan))
-    kernel = next(k for k in kernels.kernels() if k.cluster_size > 1)
+    kernel = next(k for k in kernels.kernels() if k.sym_name.data.endswith("_tma"))
     assert kernel.cluster_size == fields["split_k"]
-    first = simulate(kernels, inputs, sizes)
+    own = kernel.sym_name.data
+    first = simulate(kernels, inputs, sizes, own)
     assert first.variant == kernel.sym_name.data and not first.findings
     assert_agree(first.outputs, wanted, name)
     planned = run(module, "plan", plan)
@@ -86,7 +86,7 @@ def test_a_split_product_computes_what_it_means(name: str, tmp_path: Path) -> No
     assert counted == {field: foretold[field] for field in COUNTED}
     if name not in INTERLEAVED:
         return
-    second = simulate(kernels, inputs, sizes, schedule="random", seed=3, completion="random")
+    second = simulate(kernels, inputs, sizes, own, schedule="random", seed=3, completion="random")
     assert not second.findings
     assert [a.tobytes() for a in first.outputs] == [b.tobytes() for b in second.outputs]
 
@@ -98,9 +98,10 @@ def test_the_tiles_of_a_split_product_mean_the_same(name: str, tmp_path: Path) -
     inputs, wanted = wanted_of(module, sizes)
     tiles = run(module, "plan", plan)
     build("region-to-gpu", "sm_90a").apply(make_context(), tiles)
-    assert find(gpu_module_of(tiles), tile.ReduceScatterOp)
-    found = play(tiles, only(module, GraphOp).sym_name.data, inputs, sizes)
-    assert found is not None
+    kernels = gpu_module_of(tiles)
+    kernel = next(k for k in kernels.kernels() if k.sym_name.data.endswith("_tma"))
+    assert find(kernel, tile.ReduceScatterOp)
+    found = played.run(kernels, inputs, sizes, kernel.sym_name.data)
     assert_agree(list(found), wanted, name)
 
 

@@ -111,14 +111,14 @@ def _items(part: object) -> list[tuple[str | int, object]]:
         ('{"a": 1}', ":1:2: error[BadPlan]: a schedule has no field 'a'"),
         ('[{},\n {"variant": "x"}]', ":2:3: error[BadPlan]: there is no variant 'x' to schedule"),
         (
-            '[{"stages": 2},\n {"variant": "tma_64x64_parts32", "stages": 3}]',
-            ":2:2: error[BadPlan]: the plan has two objects for variant 'tma_64x64_parts32' of "
-            "region @gemm_bias_relu, the other at {p}:1:2; give one",
+            '[{"stages": 2},\n {"variant": "tma", "stages": 3}, {"variant": "tma"}]',
+            ":2:35: error[BadPlan]: the plan has two objects for variant 'tma' of "
+            "region @gemm_bias_relu, the other at {p}:2:2; give one",
         ),
         *(
             (
-                f'{{"stages": 4,\n "{field}": {value}}}',
-                ":2:2: error[BadPlan]: plan 'tma_64x64_parts32' says "
+                f'{{"variant": "tma",\n "{field}": {value}}}',
+                ":2:2: error[BadPlan]: plan 'tma' says "
                 + f"{field} {value}".replace("{", "{{").replace("}", "}}"),
             )
             for field, value in (

@@ -1,0 +1,185 @@
+"""The plans that a product of matrices may have on tensor cores fed by TMA (S8, S9, S11.1).
+
+A plan is a tile, the CTAs that have a part of its steps, how many CTAs share a multiprocessor, and
+what brings the operands.  Which of these there are follows from the architecture's limits: the
+columns that wgmma takes, the registers of a thread, shared memory, and the sizes of clusters.
+Nothing here knows a product's sizes: the model of time ranks the plans for these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from polyc.cost.products import Tiles
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.plan import OPERAND_BYTES
+from polyc.dialects.plan.resources import (
+    CLUSTERED,
+    MBARRIER_BYTES,
+    SHARED_ALIGN,
+    SHARED_COLUMNS,
+    STAGED_COLUMNS,
+    SUM_BYTES,
+)
+from polyc.families.family import Fields
+
+DEPTH = 64
+"""Elements of k that a step takes: a panel of TMA's widest swizzle."""
+
+GROUP_ROWS = 64
+"""Rows that a warpgroup multiplies at once."""
+
+GROUPS = (1, 2, 3, 4)
+"""Consumer warpgroups of a CTA, each with rows of its own."""
+
+COLUMN_STEP, MOST_COLUMNS = 32, 256
+"""Columns of tiles: whole panels of a swizzle of 64 bytes, as many as wgmma has at most."""
+
+MOST_STAGES = 8
+
+LEAST_STAGES = 3
+"""Stages that keep a product going while the one before is awaited."""
+
+PRODUCER_REGISTERS = {2: 40, 3: 24, 4: 24}
+"""Of the thread that starts copies, by consumers; what a block has beside goes to these."""
+
+OWN_REGISTERS = 26
+"""Of a consumer's thread, beside its accumulators: 64x32 takes 42, 64x256 154."""
+
+TURNED = 48
+"""The same where a block keeps them for good, and stores a tile while it loads the next."""
+
+ENOUGH_STAGES = 4
+"""Stages of blocks whose sums go through memory."""
+
+MOST_AT_ONCE = 4
+"""CTAs of a multiprocessor that a plan is made for."""
+
+PARTS = (2, 3, 4, 6, 8, 16, 32, 64)
+"""Parts of a tile whose sums go through memory, where the steps are not known."""
+
+
+NAMED = {(128, 256): "tma", (128, 128): "tma_small"}
+"""Tiles of which plans of users may have the names."""
+
+PADDED = (128, 128)
+"""The same where operands are copied."""
+
+
+class Tiling(Tiles):
+    """A plan of the space, by its name and its fields."""
+
+    __slots__ = ()
+
+    @property
+    def is_named(self) -> bool:
+        """Whether its name is one that plans of users may have."""
+        return self.persistent and (self.rows, self.columns) in NAMED
+
+    @property
+    def is_padded(self) -> bool:
+        """The same where operands are copied."""
+        return self.persistent and (self.rows, self.columns) == PADDED
+
+    @property
+    def name(self) -> str:
+        """The name of its variant."""
+        return NAMED[self.rows, self.columns] if self.is_named else self.named("tma")
+
+    @property
+    def padded_name(self) -> str:
+        """The same where it reads copies of its operands."""
+        return "padded" if self.is_padded else self.named("padded")
+
+    def named(self, loader: str) -> str:
+        """A name of its fields."""
+        found = f"{loader}_{self.rows}x{self.columns}"
+        if self.parts > 1:
+            found += f"_{'parts' if self.summed else 'split'}{self.parts}"
+        elif not self.persistent:
+            found += "_once"
+        return found if self.at_once == 1 else f"{found}_by{self.at_once}"
+
+    def fields(self) -> Fields:
+        """Its fields of a plan."""
+        groups = self.rows // GROUP_ROWS
+        found: Fields = {
+            "mma": "wgmma",
+            "loader": "tma",
+            "tile": [self.rows, self.columns, DEPTH],
+            "stages": self.stages,
+            "warp_tile": [GROUP_ROWS, self.columns],
+            "consumers": groups,
+            "registers": registers_of(groups) if self.persistent else [],
+            "raster": "grouped",
+            "group": 16,
+            "persistent": self.persistent,
+            "split_k": self.parts,
+            "vectorize": 8,
+        }
+        return {**found, "algo_choice": {"matmul": "partial_sums"}} if self.summed else found
+
+
+def registers_of(groups: int) -> list[int]:
+    """Registers of a producer's and of a consumer's thread of a block that has all of them."""
+    if groups not in PRODUCER_REGISTERS:
+        return []
+    launch = min(256, 65536 // (128 * (1 + groups)) // 8 * 8)
+    own = PRODUCER_REGISTERS[groups]
+    return [own, min(232, (launch * (1 + groups) - own) // groups // 8 * 8)]
+
+
+@cache
+def space(arch: str, products: int = 1, most: int = 128) -> tuple[Tiling, ...]:
+    """The plans that an architecture has for products; none where it has no wgmma.
+
+    ``products`` share the rows of a tile, with accumulators of their own each; a thread has at most
+    ``most`` registers of these.
+    """
+    if not ARCHS[arch].wgmma:
+        return ()
+    found: list[Tiling] = []
+    for groups in GROUPS:
+        for columns in range(COLUMN_STEP, MOST_COLUMNS + 1, COLUMN_STEP):
+            if products * columns // 2 <= most:
+                found += _of_tile(arch, products, groups, columns)
+    return tuple(found)
+
+
+def _of_tile(arch: str, products: int, groups: int, columns: int) -> Iterator[Tiling]:
+    chip, rows = ARCHS[arch], groups * GROUP_ROWS
+    stage = (rows + products * columns) * DEPTH * OPERAND_BYTES + 2 * MBARRIER_BYTES
+    held = products * columns // 2
+    room = chip.shared_bytes - SHARED_ALIGN
+
+    def stages(left: int) -> int:
+        return min(MOST_STAGES, left // stage)
+
+    # A block that goes on to other tiles: it has the multiprocessor, and stores by TMA.
+    split = registers_of(groups)
+    own = split[1] if split else 255
+    width = next((w for w in reversed(STAGED_COLUMNS) if columns % w == 0), columns)
+    deep = stages(room - rows * width * OPERAND_BYTES)
+    if held + TURNED <= own and deep >= LEAST_STAGES:
+        yield Tiling(rows, columns, deep, persistent=True)
+    # Blocks of one tile, several on a multiprocessor: as many as registers have room for.
+    threads, took = 128 * (1 + groups), -(-(held + OWN_REGISTERS) // 8) * 8
+    most = min(MOST_AT_ONCE, chip.registers // (threads * took), 2048 // threads)
+    last, summed = 0, False
+    for at_once in range(most, 0, -1):
+        deep = stages((chip.shared_bytes + 1024) // at_once - 1024 - SHARED_ALIGN)
+        if deep < LEAST_STAGES or deep == last:
+            continue
+        last = deep
+        if at_once > 1 or most == 1:
+            yield Tiling(rows, columns, deep, at_once)
+        if not summed and deep >= ENOUGH_STAGES and rows <= 128 and columns % 64 == 0:
+            summed = True
+            for parts in PARTS:
+                yield Tiling(rows, columns, deep, at_once, parts, summed=True)
+    for parts in CLUSTERED:
+        sums = products * (rows * columns * SUM_BYTES + MBARRIER_BYTES)
+        deep = stages(room - sums)
+        if columns % (SHARED_COLUMNS * parts) == 0 and deep >= LEAST_STAGES and most:
+            yield Tiling(rows, columns, deep, parts=parts)

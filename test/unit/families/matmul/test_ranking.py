@@ -1,0 +1,130 @@
+"""Plans that products get: the best of known sizes, and a few that share open ones."""
+
+from __future__ import annotations
+
+import random
+from math import exp, log
+
+import pytest
+
+from polyc.affine import isl
+from polyc.bench.splits import TEXT, regions
+from polyc.cost.products import nanoseconds
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.region import KernelOp
+from polyc.families.matmul import ranking
+from polyc.families.matmul.recognise import Contraction, find_contraction
+from polyc.families.matmul.schedules import GEMM, MEASURED, is_ranked, schedules
+from polyc.families.matmul.space import space
+from polyc.passes.pipeline import STAGES, build
+from polyc.passes.plan.select import propose
+from polyc.tools.parsing import parse_text
+from polyc.tools.registry import make_context
+
+CHIP = ARCHS["sm_90a"].multiprocessors
+
+
+def region(m: object, n: object, k: object) -> KernelOp:
+    module = regions((m, n, k))  # pyright: ignore[reportArgumentType]
+    return next(op for op in module.walk() if isinstance(op, KernelOp))
+
+
+def test_open_sizes_get_a_few_kernels_and_the_first_that_may_run_is_the_fastest() -> None:
+    """The host takes the first whose conditions hold: that is the least modelled time of all."""
+    kernel = region("M", "N", "K")
+    gemm = find_contraction(kernel)
+    plans = ranking.chosen(gemm, "sm_90a", False)
+    assert 2 <= len(plans) <= ranking.MOST_KERNELS
+    named = schedules(gemm, "sm_90a")[: len(plans)]
+    draw = random.Random(0)
+    for _ in range(300):
+        m, n, k = (max(8, round(exp(draw.uniform(0, log(16384))) / 8) * 8) for _ in range(3))
+        sizes = {"M": m, "N": n, "K": k}
+        first = next(p for p in named if all(fact.holds(sizes) for fact in p.when.data))
+        times = [nanoseconds((1, m, n, k), plan, CHIP) for plan in plans]
+        assert times[named.index(first)] == min(times), sizes
+
+
+def test_every_size_has_a_kernel() -> None:
+    found = schedules(find_contraction(region("M", "N", "K")), "sm_90a")
+    assert not found[-1].when.data
+    last = [p for p in found if p.mma.data == "wgmma" and p.loader.data == "tma"][-1]
+    assert [str(f) for f in last.when.data] == ["K mod 8 == 0", "N mod 8 == 0", "K >= 1"]
+
+
+@pytest.mark.parametrize(
+    "sizes", [("M", "N", "K"), ("M", 4096, 4096), ("M", 4096, "K"), (16, "N", 4096), (77, "N", "K")]
+)
+def test_what_is_chosen_covers_the_whole_range(sizes: tuple[int | str, ...]) -> None:
+    """Isl says so of the conditions that it can read, those of the model of time left aside."""
+    kernel = region(*sizes)
+    symbols, found = kernel.symbol_names, schedules(find_contraction(kernel), "sm_90a")
+    affine = [p for p in found if all(f.expr.as_affine(symbols) for f in p.when.data)]
+    for only in (affine, [p for p in affine if p.mma.data == "wgmma"]):
+        whole = kernel.assumptions.data
+        if only is not affine:
+            rows = [Dim.sym(s) for s in sizes[1:] if isinstance(s, str)]
+            whole += tuple(Assumption(row.mod(8), "==") for row in rows)
+            whole += tuple(Assumption(row - 1, ">=") for row in rows)
+        sets = [AssumptionsAttr((*whole, *p.when.data)).as_affine_set(symbols) for p in only]
+        assert isl.covers(AssumptionsAttr(whole).as_affine_set(symbols), tuple(sets))
+
+
+def test_kernels_for_open_sizes_lose_little() -> None:
+    """Beside the best plan of the space for each of random sizes, by the model."""
+    plans = ranking.chosen(find_contraction(region("M", "N", "K")), "sm_90a", False)
+    draw, lost = random.Random(1), 0.0
+    for _ in range(60):
+        m, n, k = (round(exp(draw.uniform(log(64), log(16384))) / 64) * 64 or 64 for _ in range(3))
+        best, _ = ranking.ranked((1, m, n, k), "sm_90a")[0]
+        lost += log(min(nanoseconds((1, m, n, k), plan, CHIP) for plan in plans) / best)
+    assert exp(lost / 60) < 1.2
+
+
+@pytest.mark.parametrize("sizes", [(1536, 1536, 1536), (16, 4096, 14336), (128, 128, 65536)])
+def test_known_sizes_get_the_best_plan_of_the_space(sizes: tuple[int, int, int]) -> None:
+    kernel = region(*sizes)
+    _, found, _ = propose(kernel, "sm_90a")
+    times = ranking.ranked((1, *sizes), "sm_90a")
+    assert found[0].variant.data == times[0][1].name and is_ranked(kernel, found[0])
+    assert times == sorted(times, key=lambda one: one[0])
+    assert min(nanoseconds((1, *sizes), plan, CHIP) for plan in space("sm_90a")) >= times[0][0] or (
+        times[0][1].parts > 1
+    )
+
+
+def assuming(fact: str) -> Contraction:
+    """A product of M rows of which something is known."""
+    text = TEXT.format(m="M", n=4096, k=4096)
+    text = text.replace("f16>) {\n", f"f16>) assuming ({fact}) {{\n", 1)
+    ctx = make_context()
+    module = parse_text(ctx, text, "product.mlir")
+    for stage in ("tiny", "index", "region"):
+        for name in STAGES[stage]:
+            build(name, "sm_90a").apply(ctx, module)
+    kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
+    assert kernel.assumptions.data
+    return find_contraction(kernel)
+
+
+def test_facts_about_sizes_narrow_what_is_compared() -> None:
+    """Of at most 16 rows no tile of many is made but those that always are."""
+    plans = ranking.chosen(assuming("M <= 16"), "sm_90a", False)
+    assert all(plan.rows == 64 for plan in plans if not plan.is_named)
+
+
+def test_a_size_that_a_fact_fixes_is_known() -> None:
+    gemm = assuming("M == 9984")
+    assert ranking.known_sizes(gemm) == (1, 9984, 4096, 4096)
+    assert ranking.known_sizes(assuming("M >= 9984")) == (1, None, 4096, 4096)
+    (plan,) = ranking.chosen(gemm, "sm_90a", False)
+    assert plan == ranking.ranked((1, 9984, 4096, 4096), "sm_90a")[0][1]
+
+
+def test_what_is_measured_is_the_fastest_of_each_tile() -> None:
+    found = GEMM.others(assuming("M == 16"), "sm_90a")
+    times = ranking.ranked((1, 16, 4096, 4096), "sm_90a")
+    assert len(found) == MEASURED and found[0].variant.data == times[0][1].name
+    assert len({(tuple(p.tile_sizes), p.integer("split_k")) for p in found}) == MEASURED
+    assert GEMM.others(assuming("M >= 16"), "sm_90a") == []
