@@ -26,6 +26,10 @@ from polyc.tuning.records import Key, Record, Records, today
 from polyc.tuning.regions import Size, canonical, digest, sizes_text
 
 
+CHECKS = 0.75
+"""The part of a budget after which no further candidate is checked, where one is right."""
+
+
 @dataclass
 class Tried:
     """A candidate and what became of it: ``state`` is ``measured``, ``slow``, ``wrong``,
@@ -49,6 +53,11 @@ class Workshop(Protocol):
 
     def wrong(self, program: Program) -> str | None:
         """What is wrong with its results, or None.  Raises PolycError where it does not run."""
+        ...
+
+    def fallen(self) -> Sequence[tuple[Program, str]]:
+        """Programs that were found right, and that a later one shows to be wrong, with what is;
+        each is told once."""
         ...
 
     def timed(self, program: Program) -> Timed:
@@ -78,7 +87,7 @@ class Tuner:
         self.tried = [Tried(candidate) for candidate in self.candidates]
         start = self.clock()
         programs = self._compile()
-        runners = self._check(programs)
+        runners = self._check(programs, start + CHECKS * self.budget)
         if runners and not self.stop():
             left = self.budget - (self.clock() - start)
             race = Race(runners, self.clock, max(left, 0.0), self.stop, self._say)
@@ -115,16 +124,20 @@ class Tuner:
             step.note = f"{len(programs)} of {len(self.tried)}"
         return programs
 
-    def _check(self, programs: dict[int, Program]) -> list[Runner[Timed]]:
+    def _check(self, programs: dict[int, Program], end: float) -> list[Runner[Timed]]:
         runners: list[Runner[Timed]] = []
         with self.steps.step("check candidates") as step:
             progress = self.steps.progress("candidates checked")
             for number, program in programs.items():
-                if self.stop() or self.lost:
+                if self.stop() or self.lost or (runners and self.clock() > end):
                     break
                 one = self.tried[number]
                 try:
                     why = self.workshop.wrong(program)
+                    for other, fault in self.workshop.fallen():
+                        fell = next(n for n, p in programs.items() if p is other)
+                        self.tried[fell].state, self.tried[fell].why = "wrong", fault
+                        runners = [r for r in runners if r.name != str(fell)]
                     if why is not None:
                         one.state, one.why = "wrong", why
                         continue
@@ -134,7 +147,7 @@ class Tuner:
                     # After a fault of a kernel the context answers every call with it.
                     self.lost = error.kind in ("DriverFailed", "LaunchFailed", "KernelHangs")
                 progress(len(runners), len(programs))
-            step.note = f"{len(runners)} agree with playback"
+            step.note = f"{len(runners)} of {len(programs)} are right"
         return runners
 
     def _keep(self, runners: Sequence[Runner[Timed]], race: Race[Timed]) -> None:

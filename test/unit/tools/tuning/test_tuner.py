@@ -62,6 +62,9 @@ class Shop:
             raise found
         return found if isinstance(found, str) else None
 
+    def fallen(self) -> list[tuple[Any, str]]:
+        return []
+
     def timed(self, program: Any) -> Timer:
         self.timed_names.append(program.name)
         value = self.given[program.name]
