@@ -25,7 +25,6 @@ from polyc.tuning.race import Race, Runner, Timed
 from polyc.tuning.records import Key, Record, Records, today
 from polyc.tuning.regions import Size, canonical, digest, sizes_text
 
-
 CHECKS = 0.75
 """The part of a budget after which no further candidate is checked, where one is right."""
 
