@@ -70,7 +70,7 @@ def run(
 
 
 def free_axes(kernel: region.KernelOp) -> tuple[str, ...]:
-    """The axes of the outputs that nothing is reduced over: an element needs its own point alone."""
+    """The outputs' axes that nothing is reduced over: an element needs its own point of each."""
     reduced = {
         label
         for op in kernel.walk()

@@ -145,7 +145,7 @@ class Sample:
         from polyc.playback.agreement import tolerance_check
 
         for i, (actual, expected) in enumerate(zip(outputs, self._expected, strict=True)):
-            at = self._coordinates(i, self.points)
+            at = self.coordinates(i, self.points)
             part = actual.reshape(self._shape(i))[np.ix_(*at)] if at else actual.reshape(())
             found = tolerance_check(part, expected, self._element(i))
             if found is not None:
@@ -189,7 +189,7 @@ class Sample:
         extents = Values(self.kernel, self.sizes).extents
         return tuple(extents[a] for a in self._labels(output))
 
-    def _coordinates(self, output: int, points: Mapping[str, Array]) -> list[Array]:
+    def coordinates(self, output: int, points: Mapping[str, Array]) -> list[Array]:
         import numpy as np
 
         labels, shape = self._labels(output), self._shape(output)

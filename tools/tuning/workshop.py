@@ -31,10 +31,10 @@ from polyc.tuning.regions import facts
 DRAWS = ("uniform", "special")
 """The inputs on which candidates are compared with all of playback."""
 
-WHOLE = 1e7
+WHOLE = 2e7
 """The effort (``samples.effort``) up to which all of a region is played back at its sizes."""
 
-SMALL = 4e6
+SMALL = 1.2e7
 """The most effort of playback at smaller sizes, for each kind of inputs."""
 
 SAMPLE = 4e6
