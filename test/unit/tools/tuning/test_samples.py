@@ -1,4 +1,4 @@
-"""Samples of a region are what playback of all of it gives there; smaller sizes keep their class."""
+"""Samples are what playback of all gives there; smaller sizes keep their class."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_sample_is_what_all_of_playback_gives_there(name: str, draw: str) -> N
     # An element that is none of the sample, by itself.
     number = right.size // 2 + 1
     assert sample.at(0, number, right.reshape(-1)[number]) is None
-    missed = sample.at(0, number, np.float16(100.0))
+    missed = sample.at(0, number, np.asarray(100.0, np.float16))
     assert missed is not None and missed.actual == 100.0
     assert right[missed.index] == right.reshape(-1)[number] or np.isnan(missed.expected)
 
