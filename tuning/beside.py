@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
-from polyc.playback.functions import Array
-
-_BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+if TYPE_CHECKING:
+    from polyc.playback.functions import Array
 
 
 def unwritten(array: Array, byte: int, count: int) -> list[int]:
     """So many of the elements, by their number in row-major order, that hold ``byte`` alone."""
+    import numpy as np
+
     bits = _bits(array)
     filled = int.from_bytes(bytes([byte]) * array.dtype.itemsize, "little")
     return [int(i) for i in np.flatnonzero(bits == bits.dtype.type(filled))[:count]]
@@ -24,6 +23,8 @@ def farthest(one: Array, other: Array, count: int) -> list[int]:
     Half of ``count`` by the distance over the elements' own size, half by the distance alone; NaN
     or an infinity beside a number comes first.  What has the same bits does not differ.
     """
+    import numpy as np
+
     differing = np.flatnonzero(_bits(one) != _bits(other))
     if not differing.size:
         return []
@@ -42,6 +43,8 @@ def farthest(one: Array, other: Array, count: int) -> list[int]:
 
 def _largest(distance: Array, count: int) -> list[int]:
     """The places of the largest distances, of those above 0."""
+    import numpy as np
+
     count = min(count, distance.size)
     places = np.argpartition(-distance, count - 1)[:count]
     places = places[np.argsort(-distance[places], kind="stable")]
@@ -49,5 +52,7 @@ def _largest(distance: Array, count: int) -> list[int]:
 
 
 def _bits(array: Array) -> Any:
+    import numpy as np
+
     whole = np.ascontiguousarray(array).reshape(-1)
-    return cast("Any", whole.view(_BITS[array.dtype.itemsize]))
+    return cast("Any", whole.view(f"u{array.dtype.itemsize}"))
