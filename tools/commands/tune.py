@@ -124,7 +124,7 @@ def tune(
     logs: list[str],
 ) -> int:
     """One region; returns 1 where a candidate is wrong."""
-    from polyc.tools.tuning.tuner import Tried, Tuner, log_text, table
+    from polyc.tools.tuning.tuner import Tried, Tuner, log_text, regret_text, table
     from polyc.tools.tuning.workshop import Workshop
     from polyc.tuning.candidates import candidates
     from polyc.tuning.chip import Chip, Compiler
@@ -182,6 +182,8 @@ def tune(
     best = tuner.best
     if best is not None and best.seconds is not None:
         steps.say(f"the fastest is {best.candidate.name}, {best.seconds * 1e6:.2f} us")
+    if (regret := regret_text(tuner.tried)) is not None:
+        steps.say(regret)
     if args.records is not None and new.records:
         save(args.records, new, raced)
         steps.say(f"recorded in {args.records}")

@@ -224,8 +224,27 @@ def table(tried: Sequence[Tried]) -> list[str]:
     return lines
 
 
+FIRST = (1, 4, 16)
+"""Numbers of plans of which it is said how near to the fastest the best of them is."""
+
+
+def regret_text(tried: Sequence[Tried]) -> str | None:
+    """How much slower than the fastest the best of the first few plans is; None of one plan."""
+    times = [one.seconds for one in tried]
+    known = [seconds for seconds in times if seconds is not None]
+    counts = [n for n in FIRST if n < len(times)]
+    if len(known) < 2 or not counts:
+        return None
+    parts: list[str] = []
+    for count in counts:
+        there = [seconds for seconds in times[:count] if seconds is not None]
+        slower = f"{min(there) / min(known) - 1:.1%} slower" if there else "not measured"
+        parts.append(f"{slower} of {count}")
+    return f"the best of the first plans tried is {', '.join(parts)}, than of all {len(times)}"
+
+
 COLUMNS = (
-    *("region", "sizes", "candidate", "state", "flops", "bytes", "occupancy"),
+    *("region", "sizes", "order", "candidate", "state", "flops", "bytes", "occupancy"),
     *("estimate_us", "actual_us", "rounds", "registers", "spill_bytes", "plan"),
 )
 """Of the log (S13.3)."""
@@ -240,7 +259,7 @@ def log_text(
     device: Device | None,
     header: bool = True,
 ) -> str:
-    """The candidates as CSV, a line each; ``occupancy`` is the part of an SM's threads that the
+    """The candidates as CSV, a line each, in the order in which they are tried; ``occupancy`` is the part of an SM's threads that the
     model has on it."""
     chip = device or device_of(arch)
     values = Values(region, points)
@@ -255,12 +274,12 @@ def log_text(
     writer = csv.writer(out, lineterminator="\n")
     if header:
         writer.writerow(COLUMNS)
-    for one in tried:
+    for number, one in enumerate(tried, 1):
         plan = one.candidate.plan
         held = at_once(plan, chip) * plan.threads() / chip.threads
         writer.writerow(
             [
-                *(region.sym_name.data, sizes_text(sizes), one.candidate.name, one.state),
+                *(region.sym_name.data, sizes_text(sizes), number, one.candidate.name, one.state),
                 *(f"{flops:.0f}", f"{moved:.0f}", f"{min(1.0, held):.3f}"),
                 f"{one.candidate.time.seconds * 1e6:.3f}",
                 "" if one.seconds is None else f"{one.seconds * 1e6:.3f}",
