@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import exp, log, prod
 from statistics import median
 from time import monotonic
 from typing import Any, cast
@@ -41,8 +41,11 @@ HOT = 1.0
 RANGE = 16.0
 """By how many times a figure may differ from the shipped one."""
 
-STEPS = 24
-"""Halvings of that range, in which a figure is looked for."""
+STEPS = 40
+"""The most steps in which a figure is looked for."""
+
+EXACT = 1e-5
+"""The part of a figure by which it is not looked for any further."""
 
 DRIVER = ("multiprocessors", "threads", "registers", "shared", "cache_bytes")
 """What the driver says, and is not timed."""
@@ -82,17 +85,22 @@ def fitted(device: Device, name: str, *runs: Run) -> float | None:
         times = [run.modelled(chip) - run.seconds for run in runs]
         return times[0] if len(times) == 1 else times[1] - times[0]
 
-    low, high = getattr(device, name) / RANGE, getattr(device, name) * RANGE
-    below = apart(low)
-    if below * apart(high) >= 0:
+    ends = log(getattr(device, name) / RANGE), log(getattr(device, name) * RANGE)
+    (old, was), (new, now) = ((at, apart(exp(at))) for at in ends)
+    if was * now >= 0:
         return None
+    # The Illinois method: where the line through both ends of a bracket is 0.
     for _ in range(STEPS):
-        middle = (low * high) ** 0.5
-        if below * apart(middle) > 0:
-            low = middle
+        at = (old * now - new * was) / (now - was)
+        there = apart(exp(at))
+        if there * now < 0:
+            old, was = new, now
         else:
-            high = middle
-    return (low * high) ** 0.5
+            was /= 2
+        moved, new, now = abs(at - new), at, there
+        if moved < EXACT or not now:
+            break
+    return exp(new)
 
 
 def calibrated(arch: str, steps: Steps) -> tuple[Figures, Mapping[str, float]]:
