@@ -20,6 +20,7 @@ from polyc.cost.values import SLOW
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
+from polyc.passes.plan.select import propose
 from polyc.rewriting.driver import verify
 from polyc.runtime import driver
 from polyc.runtime.tensors import numpy_dtype
@@ -28,9 +29,10 @@ from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
 from polyc.tools.steps import Steps
 from polyc.tools.tuning.regions import compiled, kinds, regions_of
-from polyc.tuning.candidates import candidates, laid
+from polyc.tuning.candidates import laid
 from polyc.tuning.chip import Chip
 from polyc.tuning.figures import NAMES, Figures
+from polyc.tuning.records import plan_fields
 from polyc.tuning.regions import facts
 
 ROUNDS = 5
@@ -144,17 +146,20 @@ def calibrated(arch: str, steps: Steps) -> tuple[Figures, Mapping[str, float]]:
     def fit(name: str, runs: Callable[[], Sequence[Run]]) -> None:
         take(name, lambda: fitted(found, name, *runs()))
 
-    few = bench.few(gpu.multiprocessors)
+    few, narrow = bench.few(gpu.multiprocessors), bench.narrow()
     fit("memory", lambda: bench.copies(1 << 24, 1 << 26))
     fit("operations", lambda: bench.chains("mul", 64, 192))
     take("exponentials", lambda: bench.rate("exp", 8, 24))
-    fit("cache", lambda: bench.copies(1 << 20, 1 << 21, held=True))
+    fit("tensor_peak", lambda: bench.products(*few[:2], 2048, 16384, fields=few[2]))
+    fit("tensor_flops", lambda: bench.products(4096, 4096, 2048, 8192, hot=True))
+    if narrow is None:
+        fit("cache", lambda: bench.copies(1 << 20, 1 << 21, held=True))
+    else:
+        fit("cache", lambda: bench.products(4096, 4096, 2048, 8192, fields=narrow, hot=True))
     fit("latency", lambda: bench.steps(1 << 21, 1 << 22))
     fit("near", lambda: bench.steps(1 << 16, 1 << 18, held=True))
     fit("launch", lambda: bench.copies(1 << 20))
-    fit("tensor_peak", lambda: bench.products(*few[:2], 2048, 16384, fields=few[2]))
     fit("fill", lambda: bench.products(*few[:2], 2048, fields=few[2]))
-    fit("tensor_flops", lambda: bench.products(4096, 4096, 2048, 8192, hot=True))
     if arch == "sm_90a":
         fields = bench.fields("mma.sync")
         fit("mma_sync", lambda: bench.products(4096, 4096, 2048, 4096, fields=fields, hot=True))
@@ -191,13 +196,17 @@ class _Kernels:
 
     def __init__(self, arch: str) -> None:
         self.arch = arch
+        self._jobs: dict[str, tuple[Compilation, KernelOp]] = {}
 
     def job(self, text: str) -> tuple[Compilation, KernelOp]:
-        ctx = make_context()
-        module = parse_text(ctx, text, "calibration")
-        verify(module)
-        job = Compilation(ctx, module, self.arch)
-        return job, regions_of(job)[0]
+        """A program of one region, and that."""
+        if text not in self._jobs:
+            ctx = make_context()
+            module = parse_text(ctx, text, "calibration")
+            verify(module)
+            job = Compilation(ctx, module, self.arch)
+            self._jobs[text] = job, regions_of(job)[0]
+        return self._jobs[text]
 
     def run(
         self,
@@ -207,10 +216,11 @@ class _Kernels:
         held: bool = False,
         hot: bool = False,
     ) -> Run:
-        """Time a program of one region, under the best plan by the model or one of these fields."""
+        """Time a program of one region, under its own plan or one of these fields."""
         job, region = self.job(text)
         if fields is None:
-            plan = candidates(region, self.arch, sizes, 1)[0].plan
+            own = propose(region, self.arch)[1]
+            plan = next(p for p in own if all(fact.holds(sizes) for fact in p.when.data))
         else:
             plan = laid(region, self.arch, fields, facts(sizes), "given")
         return Run(region, plan, sizes, held, self.seconds(job, region, plan, sizes, held, hot))
@@ -261,9 +271,6 @@ class _Kernels:
             "  frontend.output %0 : !frontend.tensor<[M], f32>\n}\n"
         )
         _, region = self.job(text)
-        from polyc.passes.plan.select import propose
-        from polyc.tuning.records import plan_fields
-
         plans = propose(region, self.arch)[1]
         plan = next(p for p in plans if p.fields()["algo_choice"] == {"rows": "streaming"})
         fields = {**plan_fields(plan.to_json()), "split_k": 1, "cluster": [1, 1]}
@@ -290,17 +297,26 @@ class _Kernels:
         tile = cast("list[int]", fields["tile"])
         return high * tile[0], wide * tile[1], fields
 
+    def narrow(self) -> Mapping[str, object] | None:
+        """The plan of a product whose tiles are so narrow that they wait for L2, by TMA."""
+        if self.arch != "sm_90a":
+            return None
+        fields = self.fields("wgmma")
+        rows, _, depth = cast("list[int]", fields["tile"])
+        high = int(str(fields["warp_tile"]).partition("x")[0])
+        return {**fields, "tile": [rows, NARROW, depth], "warp_tile": [high, NARROW]}
+
     def fields(self, mma: str) -> Mapping[str, object]:
         """Of what is proposed for a product, the largest tile by one instruction."""
-        from polyc.passes.plan.select import propose
-        from polyc.tuning.records import plan_fields
-
         _, region = self.job(_GEMM)
         plans = (p for p in propose(region, self.arch)[1] if p.mma.data == mma)
         brought = [p for p in plans if p.loader.data == p.brings and p.integer("split_k") == 1]
         best = max(brought, key=lambda p: (p.integer("vectorize"), prod(p.tile_sizes[:2])))
         return plan_fields(best.to_json())
 
+
+NARROW = 64
+"""Columns of a tile that brings more than tensor cores take."""
 
 CHAINS = 1 << 22
 """Numbers of which each is a chain of functions."""
