@@ -23,7 +23,8 @@ class Device:
     ``tensor_flops``      f16 and bf16 by wgmma (sm_80: mma.sync), on all SMs, for so long that
                           power slows the clock, between the ends of tiles
     ``tensor_peak``       the same where few SMs work, and power does not slow the clock
-    ``mma_sync``          the share of ``tensor_flops`` that mma.sync reaches, beside what threads do
+    ``mma_sync``          the share of ``tensor_flops`` that mma.sync reaches, without what threads
+                          do for it
     ``operations``        instructions of one thread: an f32 multiply-add is one
     ``memory``            bytes of global memory, reads and writes together
     ``cache``             bytes between the L2 cache and the SMs, reads and writes together

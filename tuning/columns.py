@@ -7,7 +7,6 @@ plans that ``plan-select`` gives them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -49,5 +48,8 @@ def columns_time(
     times = times_of(taken_apart(kernel, plan), sizes, device)
     launch = sum(time.launch for time in times)
     rest = sum(time.seconds for time in times) - launch
-    none = Time(kernel.sym_name.data, plan.variant.data, *[0.0] * 7)
-    return replace(none, launch=launch, after=rest, waves=min(t.waves for t in times))
+    waves = min(time.waves for time in times)
+    return Time(
+        *(kernel.sym_name.data, plan.variant.data),
+        *(0.0, 0.0, 0.0, 0.0, 0.0, launch, waves, rest),
+    )

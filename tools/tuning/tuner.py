@@ -259,8 +259,10 @@ def log_text(
     device: Device | None,
     header: bool = True,
 ) -> str:
-    """The candidates as CSV, a line each, in the order in which they are tried; ``occupancy`` is the part of an SM's threads that the
-    model has on it."""
+    """The candidates as CSV, a line each, in the order in which they are tried.
+
+    ``occupancy`` is the part of an SM's threads that the model has on it.
+    """
     chip = device or device_of(arch)
     values = Values(region, points)
     products = values.contractions()
