@@ -128,7 +128,7 @@ class Workshop:
                 return why
         why = self.bench.wrong(program, self.references)
         if why is None and self.sample is not None:
-            why = self._beside(self.sample, program, self.bench.found)
+            why = self._beside(self.sample, program, self.bench.runs)
         return why
 
     def fallen(self) -> list[tuple[Program, str]]:
@@ -136,33 +136,53 @@ class Workshop:
         told, self._fallen = self._fallen, []
         return told
 
-    def _beside(self, sample: Sample, program: Program, outputs: list[Any]) -> str | None:
-        """What is wrong where a program's outputs differ most from those of one that is right."""
-        held = self._held or outputs
-        fault = None
-        for i, (own, other) in enumerate(zip(outputs, held, strict=True)):
-            apart = farthest(own, other, FAR)
-            for number in dict.fromkeys((*unwritten(own, POISON, FAR), *apart)):
-                if (found := sample.at(i, number, own.reshape(-1)[number])) is not None:
-                    return f"output {sample.names[i]} at {sample.where}, {_single(found)}"
-            for number in apart if fault is None else ():
-                if (found := sample.at(i, number, other.reshape(-1)[number])) is not None:
-                    fault = f"output {sample.names[i]} at {sample.where}, {_single(found)}"
-                    break
+    def _beside(self, sample: Sample, program: Program, runs: Sequence[list[Any]]) -> str | None:
+        """What is wrong where what a program's runs computed differs most from what another did.
+
+        The first program's runs are compared with one another.
+        """
+        fault: str | None = None
+        held = self._held or runs[-1]
+        for outputs in runs:
+            why, of_held = self._apart(sample, outputs, held)
+            if why is not None:
+                return why
+            fault = fault or of_held
+        if fault is not None and not self._right:
+            return fault
         if fault is not None:
-            self._instead(sample, program, outputs, fault)
+            self._instead(sample, program, runs[-1], fault)
             return None
-        if not self._right:
-            self._held = outputs
+        self._held = held
         self._right.append(program)
         return None
+
+    def _apart(
+        self, sample: Sample, outputs: list[Any], held: list[Any]
+    ) -> tuple[str | None, str | None]:
+        """What is wrong with outputs, or else with those that are held, where they differ most."""
+        fault: str | None = None
+        for i, (own, other) in enumerate(zip(outputs, held, strict=True)):
+
+            def wrong(array: Any, number: int, output: int = i) -> str | None:
+                found = sample.at(output, number, array.reshape(-1)[number])
+                name = f"output {sample.names[output]} at {sample.where}"
+                return None if found is None else f"{name}, {_single(found)}"
+
+            apart = farthest(own, other, FAR)
+            for number in dict.fromkeys((*unwritten(own, POISON, FAR), *apart)):
+                if (why := wrong(own, number)) is not None:
+                    return why, None
+            faults = (wrong(other, number) for number in apart if fault is None)
+            fault = next((f for f in faults if f is not None), fault)
+        return None, fault
 
     def _instead(self, sample: Sample, program: Program, outputs: list[Any], fault: str) -> None:
         """Hold the outputs of ``program``: those that were held are wrong, and others may be."""
         before, self._right, self._held = self._right, [program], outputs
         self._fallen.append((before[0], fault))
         for other in before[1:]:
-            why = self._beside(sample, other, self.bench.results(other))
+            why = self._beside(sample, other, [self.bench.results(other)])
             if why is not None:
                 self._fallen.append((other, why))
 

@@ -129,6 +129,18 @@ def test_what_differs_from_others_outside_of_the_sample_is_wrong(made: Made) -> 
     assert made.wrong(2) is None and made.shop.fallen() == []
 
 
+@pytest.mark.parametrize("run", [1, 2])
+def test_what_two_runs_make_unlike_is_wrong_where_there_is_no_other(made: Made, run: int) -> None:
+    count: list[int] = []
+
+    def spoiled(which: int, y: npt.NDArray[np.float32]) -> None:
+        count.append(which)
+        y[FAR] += 0.001 * (len(count) == run)
+
+    made.at = spoiled
+    assert "element [20, 500] is" in (made.wrong(0) or "")
+
+
 def test_those_that_are_wrong_alike_fall_when_one_is_right(made: Made) -> None:
     def spoiled(which: int, y: npt.NDArray[np.float32]) -> None:
         y[FAR] += 0.001 * (which != 2)
