@@ -57,6 +57,7 @@ class Workshop:
         steps: Steps,
     ) -> None:
         self.job, self.region, self.points = job, region, points
+        self.candidates = candidates
         self._lock = threading.Lock()
         signature = Signature.of(region)
         assert signature is not None, "a region by itself is a program"
@@ -65,7 +66,8 @@ class Workshop:
         self.references: list[Any] = []
         self.sample: Sample | None = None
         self.small: dict[str, int] | None = None
-        self._small_programs: dict[int, Program] = {}
+        self.small_programs: dict[int, Program] = {}
+        """By the identity of the program at the sizes that were asked for."""
         with steps.step("play back") as step:
             if effort(region, points) <= WHOLE:
                 self.references += Expected.of_each_draw(signature, points, seed, DRAWS)
@@ -104,7 +106,7 @@ class Workshop:
             other = self._smaller(candidate)
         program = Program.compile(module)
         if other is not None:
-            self._small_programs[id(program)] = Program.compile(other)
+            self.small_programs[id(program)] = Program.compile(other)
         return program
 
     def _smaller(self, candidate: Candidate) -> Any:
@@ -121,7 +123,7 @@ class Workshop:
 
     def wrong(self, program: Program) -> str | None:
         """What is wrong with a program's results, or None.  Raises PolycError where it fails."""
-        small = self._small_programs.pop(id(program), None)
+        small = self.small_programs.pop(id(program), None)
         if small is not None and self._small_bench is not None:
             why = self._small_bench.wrong(small, self._small_expected)
             if why is not None:
