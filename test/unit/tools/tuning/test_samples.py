@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
 from polyc.dialects.region import KernelOp
+from polyc.passes.plan.select import propose
 from polyc.playback.region import free_axes
 from polyc.test.support.root import ROOT
 from polyc.tools.check import Expected
@@ -13,7 +16,6 @@ from polyc.tools.pipeline import Compilation
 from polyc.tools.play import Signature
 from polyc.tools.tuning.regions import regions_of
 from polyc.tools.tuning.samples import Sample, effort, sampled, smaller
-from polyc.tuning.candidates import candidates
 
 CASES = {
     "gemm_bias_relu": {"M": 70, "N": 45, "K": 33},
@@ -23,6 +25,7 @@ CASES = {
 }
 
 
+@cache
 def region(name: str) -> KernelOp:
     (found,) = regions_of(Compilation.of_file(ROOT / "examples" / f"{name}.mlir", "sm_90a"))
     return found
@@ -78,7 +81,7 @@ def test_smaller_sizes_leave_the_same_rest(
     name: str, sizes: dict[str, int], kept: dict[str, int]
 ) -> None:
     kernel = region(name)
-    plans = [c.plan for c in candidates(kernel, "sm_90a", sizes, 6)]
+    plans = propose(kernel, "sm_90a")[1]
     found = smaller(kernel, sizes, plans, 1.2e7)
     assert found is not None and found != sizes and effort(kernel, found) <= 1.2e7
     assert effort(kernel, sizes) > 1.2e7
@@ -88,5 +91,5 @@ def test_smaller_sizes_leave_the_same_rest(
 
 def test_where_nothing_smaller_is_of_the_class_there_is_none() -> None:
     kernel = region("softmax")
-    plans = [c.plan for c in candidates(kernel, "sm_90a", {"M": 64, "N": 6000}, 2)]
+    plans = propose(kernel, "sm_90a")[1]
     assert smaller(kernel, {"M": 64, "N": 6000}, plans, 1.0) is None
