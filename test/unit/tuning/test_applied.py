@@ -94,11 +94,20 @@ FOREIGN: list[tuple[Callable[[Record], Record], str]] = [
         lambda r: replace(r, compiler=Compiler("0", "12.0")),
         "it was measured with polyc 0 and NVRTC 12.0",
     ),
+    (
+        lambda r: replace(r, compiler=replace(r.compiler, nvrtc="12.0")),
+        "NVRTC 12.0, and this is",
+    ),
+    (lambda r: replace(r, chip=replace(CHIP, multiprocessors=114)), "(114 SMs, 1980 MHz)"),
+    (
+        lambda r: replace(r, arch="sm_80", plan={**r.plan, "arch": "sm_80"}),
+        "has no record for sm_90a of @softmax",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("change", "said"), FOREIGN)
-def test_what_is_of_another_chip_or_compiler_is_told_and_not_used(
+def test_what_is_of_another_chip_compiler_or_architecture_is_told_and_not_used(
     made: tuple[Record, str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -109,7 +118,8 @@ def test_what_is_of_another_chip_or_compiler_is_told_and_not_used(
     one = change(made[0])
     save(path, Records({one.region: made[1]}, [one]))
     assert planned(path, CHIP)[0].variant.data != "recorded"
-    assert said in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert said in told and told.count("RecordIgnored") == 1
 
 
 def test_without_a_gpu_one_chip_is_taken_and_of_two_none(
