@@ -25,8 +25,14 @@ from polyc.tuning.race import Race, Runner, Timed
 from polyc.tuning.records import Key, Record, Records, today
 from polyc.tuning.regions import Size, canonical, digest, sizes_text
 
+BUILDS = 0.5
+"""The part of a budget after which no further candidate is built, where one is."""
+
 CHECKS = 0.75
 """The part of a budget after which no further candidate is checked, where one is right."""
+
+BUILDERS = 6
+"""Candidates that are built at a time: one is lowered, while NVRTC compiles others."""
 
 
 @dataclass
@@ -85,11 +91,12 @@ class Tuner:
         """Compile, check and time, until a rule or the user ends it; what was measured stays."""
         self.tried = [Tried(candidate) for candidate in self.candidates]
         start = self.clock()
-        programs = self._compile()
+        programs = self._compile(start + BUILDS * self.budget)
         runners = self._check(programs, start + CHECKS * self.budget)
         if runners and not self.stop():
-            left = self.budget - (self.clock() - start)
-            race = Race(runners, self.clock, max(left, 0.0), self.stop, self._say)
+            # What is checked is timed, also where a check took longer than it had.
+            left = max(self.budget - (self.clock() - start), (1 - CHECKS) * self.budget)
+            race = Race(runners, self.clock, left, self.stop, self._say)
             try:
                 race.run()
             finally:
@@ -98,19 +105,20 @@ class Tuner:
     def _say(self, text: str) -> None:
         self.steps.say(f"    {text}")
 
-    def _compile(self) -> dict[int, Program]:
+    def _compile(self, end: float) -> dict[int, Program]:
         programs: dict[int, Program] = {}
         with self.steps.step("compile candidates") as step:
             progress = self.steps.progress("candidates compiled")
-            with ThreadPoolExecutor(_processors()) as pool:
+            with ThreadPoolExecutor(min(BUILDERS, _processors())) as pool:
                 begun: list[Future[Program]] = [
                     pool.submit(self.workshop.compile, one.candidate) for one in self.tried
                 ]
                 for number, (one, future) in enumerate(zip(self.tried, begun, strict=True)):
-                    if self.stop():
+                    if self.stop() or (programs and self.clock() > end):
                         for other in begun:
                             other.cancel()
-                        break
+                    if future.cancelled():
+                        continue
                     try:
                         programs[number] = future.result()
                     except PolycError as error:
@@ -125,12 +133,13 @@ class Tuner:
 
     def _check(self, programs: dict[int, Program], end: float) -> list[Runner[Timed]]:
         runners: list[Runner[Timed]] = []
+        checked = 0
         with self.steps.step("check candidates") as step:
             progress = self.steps.progress("candidates checked")
             for number, program in programs.items():
                 if self.stop() or self.lost or (runners and self.clock() > end):
                     break
-                one = self.tried[number]
+                one, checked = self.tried[number], checked + 1
                 try:
                     why = self.workshop.wrong(program)
                     for other, fault in self.workshop.fallen():
@@ -145,8 +154,10 @@ class Tuner:
                     one.state, one.why = "failed", f"{error.kind}: {error.message}"
                     # After a fault of a kernel the context answers every call with it.
                     self.lost = error.kind in ("DriverFailed", "LaunchFailed", "KernelHangs")
-                progress(len(runners), len(programs))
-            step.note = f"{len(runners)} of {len(programs)} are right"
+                progress(checked, len(programs))
+            step.note = f"{len(runners)} of {checked} are right"
+            if checked < len(programs):
+                step.note += f", {len(programs) - checked} are not checked"
         return runners
 
     def _keep(self, runners: Sequence[Runner[Timed]], race: Race[Timed]) -> None:

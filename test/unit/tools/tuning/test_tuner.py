@@ -131,6 +131,18 @@ def test_a_stop_before_anything_was_measured_records_nothing() -> None:
     assert found.best is None and not found.record(CHIP, "sm_90a")[0].records
 
 
+def test_a_short_budget_leaves_candidates_out_and_times_those_that_are_checked() -> None:
+    shop = Shop(5e-6, 4e-6, 3e-6, 2e-6)
+    region, found = listed()
+    # Each look at the clock is 10 seconds after the last one.
+    clock = iter(range(0, 10000, 10))
+    made = Tuner(region, dict(SIZES), found, shop, quiet(), 60.0, lambda: float(next(clock)))  # type: ignore[arg-type]
+    made.run()
+    states = [one.state for one in made.tried]
+    assert states[0] == "measured" and states[-1] == "not reached"
+    assert made.ended == "the budget is used up" and made.best is not None
+
+
 def test_a_kernel_that_fails_ends_the_checks() -> None:
     failed = PolycError("DriverFailed", "CUDA_ERROR_ILLEGAL_ADDRESS")
     found = tuned(Shop(5e-6, failed, 3e-6, 2e-6))
