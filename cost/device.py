@@ -1,8 +1,9 @@
 """What a chip does in a second: the figures that the model of time divides by (S11.1).
 
-A figure is what kernels have been seen to reach where such a measurement is there, and the data
-sheet's with a remark where it is not.  Rates are of the whole chip; ``multiprocessors`` says in how
-many parts it comes.
+A figure means what the model does with it: with the right ones the model says of a kernel what is
+measured, and that is how ``polyc calibrate`` finds them.  Those that are shipped are of such a
+measurement, or of the data sheet with a remark.  Rates are of the whole chip; ``multiprocessors``
+says in how many parts it comes.
 """
 
 from __future__ import annotations
@@ -19,18 +20,22 @@ class Device:
     """One chip.
 
     ``multiprocessors``   SMs
-    ``tensor_flops``      f16 and bf16 by wgmma (sm_80: mma.sync), on all SMs for long
+    ``tensor_flops``      f16 and bf16 by wgmma (sm_80: mma.sync), on all SMs, for so long that
+                          power slows the clock, between the ends of tiles
     ``tensor_peak``       the same where few SMs work, and power does not slow the clock
-    ``mma_sync``          the share of ``tensor_flops`` that mma.sync reaches
+    ``mma_sync``          the share of ``tensor_flops`` that mma.sync reaches, without what threads
+                          do for it
     ``operations``        instructions of one thread: an f32 multiply-add is one
     ``memory``            bytes of global memory, reads and writes together
-    ``cache``             bytes between the L2 cache and the SMs
+    ``cache``             bytes between the L2 cache and the SMs, reads and writes together
     ``cache_bytes``       of the L2 cache, that a kernel finds what the one before it wrote in
-    ``latency``           seconds from a load to its use, where memory is asked
+    ``latency``           seconds that a step of a loop waits for its loads, where memory is asked:
+                          what a step takes beyond its arithmetic and what an SM draws
     ``near``              the same where the L2 cache has it
-    ``launch``            seconds from one kernel's last store to the next one's first load, inside
-                          a CUDA graph
-    ``fill``              seconds before the first products of a pipeline, and after the last
+    ``launch``            seconds of a kernel beyond its work, inside a CUDA graph: until its blocks
+                          load, while they begin and end, and until the next kernel begins
+    ``fill``              seconds of a tile of products beyond ``launch``, its steps and its
+                          epilogue's loads and instructions
     ``exchange``          bytes that the SMs of clusters store into each other's shared memory, all
                           together; assumed
     ``sums``              bytes of sums that one kernel stores and the next one adds

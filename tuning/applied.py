@@ -6,16 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.family import schedules_of
+from polyc.passes.plan.select import PlanSelectPass
+from polyc.passes.region.im2col import stores_columns
 from polyc.rewriting.notes import Note, show
 from polyc.runtime import driver
 from polyc.tuning.candidates import laid
 from polyc.tuning.chip import Chip, Compiler
+from polyc.tuning.columns import FIELDS
 from polyc.tuning.records import Record, Records, read
 from polyc.tuning.regions import canonical, digest, facts, sizes_text
 
@@ -61,7 +65,10 @@ class Recorded:
             own = digest(canonical(kernel))
             found = [r for r in there if r.region == own]
             passed = passed or bool(found)
-            self._put(kernel, plans, [r for r in found if self._fits(kernel, r, chip)])
+            fitting = [r for r in found if self._fits(kernel, r, chip)]
+            self._put(kernel, plans, self._of_one_form(kernel, fitting))
+        if any(dict(r.plan).get("algo_choice") == FIELDS["algo_choice"] for r in self.used):
+            PlanSelectPass(arch).apply(Context(), module)
         if len(self.used) == before and not passed:
             text = (
                 f"{self.file} has no record for {arch} of {', '.join(names) or 'any region'}; "
@@ -99,6 +106,22 @@ class Recorded:
             show([Note("RecordIgnored", text, kernel)])
         return not why
 
+    def _of_one_form(self, kernel: KernelOp, records: Sequence[Record]) -> Sequence[Record]:
+        """The records without those that take a convolution apart, unless all of them do.
+
+        A region is taken apart for all of its sizes.
+        """
+        others = [r for r in records if r.plan.get("algo_choice") != FIELDS["algo_choice"]]
+        for record in records if others else ():
+            if record not in others:
+                text = (
+                    f"the record of @{kernel.sym_name.data} at {sizes_text(record.sizes)} in "
+                    f"{self.file} is not used: it takes the convolution apart, which is for all "
+                    "sizes, and records of others do not"
+                )
+                show([Note("RecordIgnored", text, kernel)])
+        return others or records
+
     def _put(
         self, kernel: KernelOp, plans: Sequence[ScheduleOp], records: Sequence[Record]
     ) -> None:
@@ -128,4 +151,6 @@ class Recorded:
                 f"measured at {record.measured_us:g} us on {record.chip.name} on {record.date}, "
                 f"from {record.at or self.file}"
             )
+            if stores_columns(plan):
+                text += "; it stores columns, and does so at all sizes"
             show([Note("RecordedPlan", text, kernel)])

@@ -19,10 +19,12 @@ from polyc.dialects.region import KernelOp
 from polyc.families.family import Family
 from polyc.families.registry import FAMILIES
 from polyc.passes.plan.select import checked, propose
+from polyc.passes.region.im2col import stores_columns
 from polyc.passes.support.json_text import JsonText
 from polyc.passes.support.plan.given import GivenPlan, user_schedule
 from polyc.rewriting.driver import copied
 from polyc.rewriting.notes import unsaid
+from polyc.tuning.columns import FIELDS, check_columns, columns_time
 from polyc.tuning.records import plan_fields, plan_text
 from polyc.tuning.regions import Sizes, facts, points_of
 
@@ -44,6 +46,8 @@ class Candidate:
     @property
     def fields(self) -> dict[str, object]:
         """What a record keeps of the plan."""
+        if stores_columns(self.plan):
+            return {"arch": self.plan.arch.data, **FIELDS}
         return plan_fields(self.plan.to_json())
 
 
@@ -78,6 +82,11 @@ def candidates(
         if plan is not None:
             own.append(_add(found, kernel, plan, points, device))
     with unsaid():
+        if family.name == "conv":
+            given = {**FIELDS, "variant": "columns"}
+            plan = _made(kernel, family, next(iter(first)), given, known)
+            if plan is not None:
+                _add(found, kernel, plan, points, device)
         for base in _bases(kernel, family, arch, known, points):
             for fields in ({}, *_neighbours(base)):
                 name = base.variant.data + "".join(f"_{k}{_short(v)}" for k, v in fields.items())
@@ -122,7 +131,11 @@ def _checked(
     kernel: KernelOp, family: Family[Any], base: ScheduleOp, given: GivenPlan
 ) -> ScheduleOp:
     try:
-        return checked(kernel, user_schedule(base, given.fields), family, given)
+        chosen = user_schedule(base, given.fields)
+        if stores_columns(chosen):
+            check_columns(kernel, chosen)
+            return chosen
+        return checked(kernel, chosen, family, given)
     except PolycError as error:
         raise error.located(given.place()) from None
 
@@ -153,7 +166,8 @@ def _add(
 ) -> str:
     text = plan_text(plan_fields(plan.to_json()))
     if text not in found:
-        found[text] = Candidate(plan.variant.data, plan, modelled(kernel, plan, points, device))
+        time = columns_time if stores_columns(plan) else modelled
+        found[text] = Candidate(plan.variant.data, plan, time(kernel, plan, points, device))
     return text
 
 
@@ -198,6 +212,11 @@ def _neighbours(plan: ScheduleOp) -> Iterator[dict[str, object]]:
                 yield {"split_k": more}
         for tile, warp in _tiles(plan):
             for deep in (stages, stages + 2, stages - 1):
+                if 2 <= deep <= 8:
+                    yield {"tile": [*tile, depth], "warp_tile": list(warp), "stages": deep}
+    if plan.pattern == "conv":
+        for tile, warp in _tiles(plan):
+            for deep in (stages, stages + 1, stages - 1):
                 if 2 <= deep <= 8:
                     yield {"tile": [*tile, depth], "warp_tile": list(warp), "stages": deep}
     if plan.pattern == "attention":

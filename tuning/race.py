@@ -83,7 +83,7 @@ class Race(Generic[Own]):
                     self.ended = "it was stopped"
                     break
                 if self.clock() - start > self.budget:
-                    self.ended = f"the budget of {self.budget:g} s is used up"
+                    self.ended = "the budget is used up"
                     break
                 try:
                     runner.times.append(runner.candidate.seconds())

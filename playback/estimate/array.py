@@ -136,6 +136,9 @@ class Estimate:
         return Estimate(value, np.zeros(value.shape), np.zeros(value.shape))
 
     def astype(self, dtype: Any, copy: bool = True) -> Estimate:
+        """As an array's: without ``copy``, what is of the type already is itself, a view too."""
+        if not copy and self.dtype == np.dtype(dtype):
+            return self
         return rounded(self, np.dtype(dtype), reproducible=True)
 
     def copy(self) -> Estimate:

@@ -42,12 +42,15 @@ def run(
     inputs: Sequence[Array],
     symbols: Mapping[str, int],
     chunk: int = CHUNK,
+    points: Mapping[str, Array] | None = None,
 ) -> list[Array]:
     """The outputs of ``kernel``, each in its stored type.
 
     ``inputs`` have the shapes of the signature at ``symbols`` and its dtypes; ``chunk`` is how
-    many points a ``region.reduce_together`` takes at a time.  Raises PolycError of kind
-    ``BadArgument`` when an argument does not fit, and of kind ``UnguardedAccess`` when a read
+    many points a ``region.reduce_together`` takes at a time.  With ``points``, which has for some
+    of the axes of ``free_axes`` the coordinates that are asked for, in rising order, only the
+    elements there are computed, and the outputs are these, over their axes.  Raises PolycError of
+    kind ``BadArgument`` when an argument does not fit, and of kind ``UnguardedAccess`` when a read
     leaves its tensor.
     """
     count = len(kernel.ins)
@@ -57,11 +60,25 @@ def run(
         array.reshape(sizes(kind.shape, symbols))
         for array, kind in zip(bound, seen[:count], strict=True)
     ]
-    made = _Player(kernel, symbols, chunk).block(kernel.body.block, views)
+    made = _Player(kernel, symbols, chunk, points=points).block(kernel.body.block, views)
+    if points is not None:
+        return [functions.row_major(value) for value in made]
     return [
         functions.row_major(value).reshape(sizes(kind.shape, symbols))
         for value, kind in zip(made, held[count:], strict=True)
     ]
+
+
+def free_axes(kernel: region.KernelOp) -> tuple[str, ...]:
+    """The outputs' axes that nothing is reduced over: an element needs its own point of each."""
+    reduced = {
+        label
+        for op in kernel.walk()
+        if isinstance(op, region.ReduceOp | region.ReduceTogetherOp)
+        for label in op.labels
+    }
+    outputs = (cast(ValType, value.type).labels for value in kernel.yield_op.values)
+    return tuple(dict.fromkeys(a for labels in outputs for a in labels if a not in reduced))
 
 
 def bind(
@@ -108,9 +125,12 @@ class _Player:
         symbols: Mapping[str, int],
         chunk: int,
         extents: Mapping[str, int] | None = None,
+        points: Mapping[str, Array] | None = None,
     ) -> None:
         self.kernel, self.symbols, self.chunk = kernel, symbols, chunk
-        self.extents = extents or {}
+        self.points = points or {}
+        """Axes of which only some points are there, and these."""
+        self.extents = {**{a: len(at) for a, at in self.points.items()}, **(extents or {})}
         """Axes of which only a part is there, and how many points."""
         self.values: dict[SSAValue, Array] = {}
         self.factors: dict[SSAValue, tuple[Array, Array]] = {}
@@ -161,7 +181,8 @@ class _Player:
         self, block: Block, arguments: Sequence[Array], extents: Mapping[str, int]
     ) -> list[Array]:
         """Play a block of its own, with fewer points of some axes."""
-        return _Player(self.kernel, self.symbols, self.chunk, extents).block(block, arguments)
+        part = _Player(self.kernel, self.symbols, self.chunk, extents, self.points)
+        return part.block(block, arguments)
 
     def _is_contracted(self, op: region.BinaryOp) -> bool:
         """Whether ``op`` is an f32 product that only sums over axes of both factors read."""
@@ -190,7 +211,7 @@ class _Player:
             case region.DimOp():
                 return np.asarray(op.size.evaluate(self.symbols), np.float32)
             case region.InsideOp():
-                return self._inside(op.set.data, self.shape(op.result))
+                return self._whole(self._inside(op.set.data, self._grid(op.result)), op.result)
             case region.UnaryOp():
                 return functions.unary(op.fn.data, widen(self.values[op.operand]))
             case region.BinaryOp():
@@ -235,13 +256,21 @@ class _Player:
             and all(array.shape[i] == shape[d] for i, d in enumerate(dims))
         ):
             return np.transpose(array, np.argsort(dims)) if dims else array
-        return self._gather(op, array, shape)
+        return self._whole(self._gather(op, array), op.result)
 
-    def _inside(self, points: AffineSet, shape: tuple[int, ...]) -> Array:
-        """Which points of a box are in a set."""
-        grid = np.ogrid[tuple(slice(0, n) for n in shape)] if shape else ()
+    def _grid(self, value: SSAValue) -> Sequence[Array]:
+        """The coordinates along each axis of a value, which broadcast to its points."""
+        labels, shape = cast(ValType, value.type).labels, self.shape(value)
+        axes = (self.points.get(a, np.arange(n)) for a, n in zip(labels, shape, strict=True))
+        return np.ix_(*axes) if labels else ()
+
+    def _whole(self, array: Array, value: SSAValue) -> Array:
+        return np.broadcast_to(array, self.shape(value))
+
+    def _inside(self, points: AffineSet, grid: Sequence[Array]) -> Array:
+        """Which points of a grid are in a set; along an axis that it does not name, one for all."""
         names = [self.symbols[s] for s in self.kernel.symbol_names]
-        inside: Array = np.ones(shape, np.bool_)
+        inside: Array = np.ones((1,) * len(grid), np.bool_)
         for row in points.constraints:
             lhs, rhs = evaluate(row.lhs, grid, names), evaluate(row.rhs, grid, names)
             match row.kind:
@@ -254,31 +283,35 @@ class _Player:
             inside = inside & holds
         return inside
 
-    def _gather(self, op: region.ReadOp, array: Array, shape: tuple[int, ...]) -> Array:
-        grid = np.ogrid[tuple(slice(0, n) for n in shape)] if shape else ()
+    def _gather(self, op: region.ReadOp, array: Array) -> Array:
+        """What a read finds, which broadcasts to its points."""
+        grid = self._grid(op.result)
         names = [self.symbols[s] for s in self.kernel.symbol_names]
-        inside: Array = np.ones(shape, np.bool_)
+        inside: Array = np.ones((1,) * len(grid), np.bool_)
         if op.guard is not None:
-            inside = self._inside(op.guard.data, shape)
+            inside = self._inside(op.guard.data, grid)
         coordinates: list[Array] = []
         for position, (expr, extent) in enumerate(
             zip(op.map.data.results, array.shape, strict=True)
         ):
-            at = np.broadcast_to(evaluate(expr, grid, names), shape)
-            wrong = inside & ((at < 0) | (at >= extent))
-            if wrong.any():
-                fail(
-                    "UnguardedAccess",
-                    f"coordinate {position} of the read, {expr}, is {int(at[wrong][0])} in a "
-                    f"tensor of {extent} there",
-                    op,
-                )
-            coordinates.append(np.where(inside, at, 0))
+            at = evaluate(expr, grid, names)
+            outside = (at < 0) | (at >= extent)
+            if outside.any():
+                if (wrong := inside & outside).any():
+                    first = int(np.broadcast_to(at, wrong.shape)[wrong][0])
+                    fail(
+                        "UnguardedAccess",
+                        f"coordinate {position} of the read, {expr}, is {first} in a "
+                        f"tensor of {extent} there",
+                        op,
+                    )
+                at = np.where(outside, 0, at)
+            coordinates.append(at)
         if op.fill is None:
-            return np.broadcast_to(array[tuple(coordinates)], shape)
+            return array[tuple(coordinates)]
         fill = np.asarray(op.fill.value.data, np.float32).astype(array.dtype)
         if not array.size:
-            return np.broadcast_to(fill, shape)
+            return np.asarray(fill)
         return np.where(inside, array[tuple(coordinates)], fill)
 
     # Reductions

@@ -19,17 +19,11 @@ from polyc.tools.streams import write
 
 if TYPE_CHECKING:
     from polyc.dialects.region import KernelOp
-    from polyc.runtime.program import Program
-    from polyc.tools.check import Expected
     from polyc.tuning.candidates import Candidate
-    from polyc.tuning.gpu import Launches
     from polyc.tuning.regions import Size
 
 NAME = "tune"
 HELP = "Time the plans of each region of a program on this GPU, and record the fastest."
-
-DRAWS = ("uniform", "special")
-"""The inputs on which candidates are checked."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -130,7 +124,8 @@ def tune(
     logs: list[str],
 ) -> int:
     """One region; returns 1 where a candidate is wrong."""
-    from polyc.tools.tuning.tuner import Tried, Tuner, log_text, table
+    from polyc.tools.tuning.tuner import Tried, Tuner, log_text, regret_text, table
+    from polyc.tools.tuning.workshop import Workshop
     from polyc.tuning.candidates import candidates
     from polyc.tuning.chip import Chip, Compiler
     from polyc.tuning.records import Records, save
@@ -163,11 +158,12 @@ def tune(
     # A candidate holds at the sizes that it is recorded for.
     ranged = [_over(region, c, sizes) for c in listed] if sizes != points else listed
     chip = Chip.here()
-    shop = _Workshop(job, region, points, args.seed, steps)
+    taken = [c for c in ranged if c is not None]
+    shop = Workshop(job, region, points, taken, args.seed, steps)
     tuner = Tuner(
         region,
         sizes,
-        [c for c in ranged if c is not None],
+        taken,
         shop,
         steps,
         args.budget,
@@ -186,6 +182,8 @@ def tune(
     best = tuner.best
     if best is not None and best.seconds is not None:
         steps.say(f"the fastest is {best.candidate.name}, {best.seconds * 1e6:.2f} us")
+    if (regret := regret_text(tuner.tried)) is not None:
+        steps.say(regret)
     if args.records is not None and new.records:
         save(args.records, new, raced)
         steps.say(f"recorded in {args.records}")
@@ -214,45 +212,6 @@ def _over(region: KernelOp, candidate: Candidate, sizes: dict[str, Size]) -> Can
     except PolycError:
         return None
     return replace(candidate, plan=plan)
-
-
-class _Workshop:
-    """The candidates of one region on this GPU; its tensors are made when first asked for."""
-
-    def __init__(
-        self, job: Compilation, region: KernelOp, points: dict[str, int], seed: int, steps: Steps
-    ) -> None:
-        from polyc.tools.check import Expected
-        from polyc.tools.play import Signature
-        from polyc.tools.sizes import check_tensors
-        from polyc.tools.tuning.regions import kinds
-        from polyc.tuning.gpu import Bench
-
-        self.job, self.region = job, region
-        signature = Signature.of(region)
-        assert signature is not None, "a region by itself is a program"
-        check_tensors(signature, points)
-        with steps.step("play back") as step:
-            self.expected: list[Expected] = Expected.of_each_draw(signature, points, seed, DRAWS)
-            step.note = f"on {' and '.join(e.draw for e in self.expected)} inputs"
-        inputs, outputs = kinds(region, points)
-        self.bench = Bench([e.inputs for e in self.expected], inputs, outputs, points)
-        self._lock = threading.Lock()
-
-    def compile(self, candidate: Candidate) -> Program:
-        from polyc.runtime.program import Program
-        from polyc.tools.tuning.regions import lowered
-
-        # One at a time is lowered, while NVRTC compiles others.
-        with self._lock:
-            module = lowered(self.job, self.region, candidate.plan)
-        return Program.compile(module)
-
-    def wrong(self, program: Program) -> str | None:
-        return self.bench.wrong(program, self.expected)
-
-    def timed(self, program: Program) -> Launches:
-        return self.bench.timed(program)
 
 
 def need_gpu() -> None:

@@ -10,10 +10,12 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.family import schedules_of
 from polyc.passes.pipeline import STAGES, build
+from polyc.passes.region.im2col import stores_columns
 from polyc.rewriting.driver import copied
 from polyc.rewriting.notes import Note, show, unsaid
 from polyc.runtime.program import Program
 from polyc.tools.pipeline import Compilation, run_pass
+from polyc.tuning.columns import taken_apart
 from polyc.tuning.gpu import Kind
 from polyc.tuning.regions import alone
 
@@ -53,7 +55,10 @@ def by_themselves(module: ModuleOp) -> list[KernelOp]:
 
 def lowered(job: Compilation, region: KernelOp, plan: ScheduleOp) -> ModuleOp:
     """A region by itself under one plan, at the hardware level.  Raises PolycError."""
-    module = ModuleOp([copied(region), copied(plan)])
+    if stores_columns(plan):
+        module = taken_apart(region, plan)
+    else:
+        module = ModuleOp([copied(region), copied(plan)])
     names = (*STAGES["plan"][STAGES["plan"].index(SELECT) + 1 :], *STAGES["gpu"])
     with unsaid():
         for name in names:

@@ -25,6 +25,15 @@ from polyc.tuning.race import Race, Runner, Timed
 from polyc.tuning.records import Key, Record, Records, today
 from polyc.tuning.regions import Size, canonical, digest, sizes_text
 
+BUILDS = 0.5
+"""The part of a budget after which no further candidate is built, where one is."""
+
+CHECKS = 0.75
+"""The part of a budget after which no further candidate is checked, where one is right."""
+
+BUILDERS = 6
+"""Candidates that are built at a time: one is lowered, while NVRTC compiles others."""
+
 
 @dataclass
 class Tried:
@@ -49,6 +58,11 @@ class Workshop(Protocol):
 
     def wrong(self, program: Program) -> str | None:
         """What is wrong with its results, or None.  Raises PolycError where it does not run."""
+        ...
+
+    def fallen(self) -> Sequence[tuple[Program, str]]:
+        """Programs that were found right, and that a later one shows to be wrong, with what is;
+        each is told once."""
         ...
 
     def timed(self, program: Program) -> Timed:
@@ -77,11 +91,12 @@ class Tuner:
         """Compile, check and time, until a rule or the user ends it; what was measured stays."""
         self.tried = [Tried(candidate) for candidate in self.candidates]
         start = self.clock()
-        programs = self._compile()
-        runners = self._check(programs)
+        programs = self._compile(start + BUILDS * self.budget)
+        runners = self._check(programs, start + CHECKS * self.budget)
         if runners and not self.stop():
-            left = self.budget - (self.clock() - start)
-            race = Race(runners, self.clock, max(left, 0.0), self.stop, self._say)
+            # What is checked is timed, also where a check took longer than it had.
+            left = max(self.budget - (self.clock() - start), (1 - CHECKS) * self.budget)
+            race = Race(runners, self.clock, left, self.stop, self._say)
             try:
                 race.run()
             finally:
@@ -90,19 +105,20 @@ class Tuner:
     def _say(self, text: str) -> None:
         self.steps.say(f"    {text}")
 
-    def _compile(self) -> dict[int, Program]:
+    def _compile(self, end: float) -> dict[int, Program]:
         programs: dict[int, Program] = {}
         with self.steps.step("compile candidates") as step:
             progress = self.steps.progress("candidates compiled")
-            with ThreadPoolExecutor(_processors()) as pool:
+            with ThreadPoolExecutor(min(BUILDERS, _processors())) as pool:
                 begun: list[Future[Program]] = [
                     pool.submit(self.workshop.compile, one.candidate) for one in self.tried
                 ]
                 for number, (one, future) in enumerate(zip(self.tried, begun, strict=True)):
-                    if self.stop():
+                    if self.stop() or (programs and self.clock() > end):
                         for other in begun:
                             other.cancel()
-                        break
+                    if future.cancelled():
+                        continue
                     try:
                         programs[number] = future.result()
                     except PolycError as error:
@@ -115,16 +131,21 @@ class Tuner:
             step.note = f"{len(programs)} of {len(self.tried)}"
         return programs
 
-    def _check(self, programs: dict[int, Program]) -> list[Runner[Timed]]:
+    def _check(self, programs: dict[int, Program], end: float) -> list[Runner[Timed]]:
         runners: list[Runner[Timed]] = []
+        checked = 0
         with self.steps.step("check candidates") as step:
             progress = self.steps.progress("candidates checked")
             for number, program in programs.items():
-                if self.stop() or self.lost:
+                if self.stop() or self.lost or (runners and self.clock() > end):
                     break
-                one = self.tried[number]
+                one, checked = self.tried[number], checked + 1
                 try:
                     why = self.workshop.wrong(program)
+                    for other, fault in self.workshop.fallen():
+                        fell = next(n for n, p in programs.items() if p is other)
+                        self.tried[fell].state, self.tried[fell].why = "wrong", fault
+                        runners = [r for r in runners if r.name != str(fell)]
                     if why is not None:
                         one.state, one.why = "wrong", why
                         continue
@@ -133,8 +154,10 @@ class Tuner:
                     one.state, one.why = "failed", f"{error.kind}: {error.message}"
                     # After a fault of a kernel the context answers every call with it.
                     self.lost = error.kind in ("DriverFailed", "LaunchFailed", "KernelHangs")
-                progress(len(runners), len(programs))
-            step.note = f"{len(runners)} agree with playback"
+                progress(checked, len(programs))
+            step.note = f"{len(runners)} of {checked} are right"
+            if checked < len(programs):
+                step.note += f", {len(programs) - checked} are not checked"
         return runners
 
     def _keep(self, runners: Sequence[Runner[Timed]], race: Race[Timed]) -> None:
@@ -212,8 +235,27 @@ def table(tried: Sequence[Tried]) -> list[str]:
     return lines
 
 
+FIRST = (1, 4, 16)
+"""Numbers of plans of which it is said how near to the fastest the best of them is."""
+
+
+def regret_text(tried: Sequence[Tried]) -> str | None:
+    """How much slower than the fastest the best of the first few plans is; None of one plan."""
+    times = [one.seconds for one in tried]
+    known = [seconds for seconds in times if seconds is not None]
+    counts = [n for n in FIRST if n < len(times)]
+    if len(known) < 2 or not counts:
+        return None
+    parts: list[str] = []
+    for count in counts:
+        there = [seconds for seconds in times[:count] if seconds is not None]
+        slower = f"{min(there) / min(known) - 1:.1%} slower" if there else "not measured"
+        parts.append(f"{slower} of {count}")
+    return f"the best of the first plans tried is {', '.join(parts)}, than of all {len(times)}"
+
+
 COLUMNS = (
-    *("region", "sizes", "candidate", "state", "flops", "bytes", "occupancy"),
+    *("region", "sizes", "order", "candidate", "state", "flops", "bytes", "occupancy"),
     *("estimate_us", "actual_us", "rounds", "registers", "spill_bytes", "plan"),
 )
 """Of the log (S13.3)."""
@@ -228,8 +270,10 @@ def log_text(
     device: Device | None,
     header: bool = True,
 ) -> str:
-    """The candidates as CSV, a line each; ``occupancy`` is the part of an SM's threads that the
-    model has on it."""
+    """The candidates as CSV, a line each, in the order in which they are tried.
+
+    ``occupancy`` is the part of an SM's threads that the model has on it.
+    """
     chip = device or device_of(arch)
     values = Values(region, points)
     products = values.contractions()
@@ -243,12 +287,12 @@ def log_text(
     writer = csv.writer(out, lineterminator="\n")
     if header:
         writer.writerow(COLUMNS)
-    for one in tried:
+    for number, one in enumerate(tried, 1):
         plan = one.candidate.plan
         held = at_once(plan, chip) * plan.threads() / chip.threads
         writer.writerow(
             [
-                *(region.sym_name.data, sizes_text(sizes), one.candidate.name, one.state),
+                *(region.sym_name.data, sizes_text(sizes), number, one.candidate.name, one.state),
                 *(f"{flops:.0f}", f"{moved:.0f}", f"{min(1.0, held):.3f}"),
                 f"{one.candidate.time.seconds * 1e6:.3f}",
                 "" if one.seconds is None else f"{one.seconds * 1e6:.3f}",

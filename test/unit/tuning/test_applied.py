@@ -22,6 +22,7 @@ from polyc.tools.tuning.regions import by_themselves, regions_of
 from polyc.tuning.applied import Recorded
 from polyc.tuning.candidates import candidates
 from polyc.tuning.chip import Chip, Compiler
+from polyc.tuning.columns import FIELDS
 from polyc.tuning.records import Record, Records, save, today
 from polyc.tuning.regions import canonical, digest
 
@@ -93,11 +94,20 @@ FOREIGN: list[tuple[Callable[[Record], Record], str]] = [
         lambda r: replace(r, compiler=Compiler("0", "12.0")),
         "it was measured with polyc 0 and NVRTC 12.0",
     ),
+    (
+        lambda r: replace(r, compiler=replace(r.compiler, nvrtc="12.0")),
+        "NVRTC 12.0, and this is",
+    ),
+    (lambda r: replace(r, chip=replace(CHIP, multiprocessors=114)), "(114 SMs, 1980 MHz)"),
+    (
+        lambda r: replace(r, arch="sm_80", plan={**r.plan, "arch": "sm_80"}),
+        "has no record for sm_90a of @softmax",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("change", "said"), FOREIGN)
-def test_what_is_of_another_chip_or_compiler_is_told_and_not_used(
+def test_what_is_of_another_chip_compiler_or_architecture_is_told_and_not_used(
     made: tuple[Record, str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -108,7 +118,8 @@ def test_what_is_of_another_chip_or_compiler_is_told_and_not_used(
     one = change(made[0])
     save(path, Records({one.region: made[1]}, [one]))
     assert planned(path, CHIP)[0].variant.data != "recorded"
-    assert said in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert said in told and told.count("RecordIgnored") == 1
 
 
 def test_without_a_gpu_one_chip_is_taken_and_of_two_none(
@@ -153,3 +164,30 @@ def test_a_region_that_hands_a_value_on_is_told(capsys: pytest.CaptureFixture[st
     kernel.materialize = ArrayAttr([StringAttr("deferred")])
     assert by_themselves(job.module) == []
     assert "remark[NotTuned]: @softmax hands a value on" in capsys.readouterr().err
+
+
+def test_a_convolution_is_taken_apart_where_all_of_its_records_say_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, example = tmp_path / "plans.json", ROOT / "examples" / "conv_silu.mlir"
+    (region,) = regions_of(Compilation.of_file(example, "sm_90a"))
+    text, plan = canonical(region), {"arch": "sm_90a", **FIELDS}
+    sizes = {"N": 2, "H": 7, "W": 7, "C": 8, "F": 64}
+    key = digest(text), "conv_silu", sizes, CHIP, "sm_90a", Compiler.here()
+    one = Record(*key, plan, 5.0, 5.0, 7, today())
+
+    def kernels() -> list[str]:
+        job = Compilation.of_file(example, "sm_90a")
+        job.records = Recorded.of_file(path, CHIP)
+        job.run("plan")
+        return [op.sym_name.data for op in job.module.ops if isinstance(op, KernelOp)]
+
+    save(path, Records({one.region: text}, [one]))
+    assert kernels() == ["conv_silu_columns", "conv_silu_product"]
+    assert "it stores columns, and does so at all sizes" in capsys.readouterr().err
+    fields = candidates(region, "sm_90a", {**sizes, "N": 3}, 1)[0].fields
+    other = replace(one, sizes={**sizes, "N": 3}, plan=fields)
+    save(path, Records({one.region: text}, [other]))
+    assert kernels() == ["conv_silu"]
+    said = capsys.readouterr().err
+    assert "remark[RecordIgnored]" in said and "remark[RecordedPlan]" in said

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.matmul.ranking import ranked
 from polyc.test.support.root import ROOT
 from polyc.tools.pipeline import Compilation
 from polyc.tools.tuning.regions import lowered, regions_of
 from polyc.tuning.candidates import candidates, laid
+from polyc.tuning.columns import FIELDS
 from polyc.tuning.regions import facts
 
 
+@cache
 def region(name: str, arch: str = "sm_90a") -> tuple[Compilation, KernelOp]:
     job = Compilation.of_file(ROOT / "examples" / f"{name}.mlir", arch)
     (found,) = regions_of(job)
@@ -61,6 +66,23 @@ def test_a_recorded_plan_is_tried_first() -> None:
 
 def test_a_plan_that_does_not_fit_is_refused() -> None:
     _, found = region("gemm_bias_relu")
-    one = candidates(found, "sm_90a", {"M": 16, "N": 1536, "K": 4096}, 1)[0]
     with pytest.raises(PolycError, match="BadPlan"):
-        laid(found, "sm_90a", {**one.fields, "tile": [64, 128, 63]}, (), "given")
+        laid(found, "sm_90a", {"tile": [64, 128, 63]}, (), "given")
+
+
+def test_a_convolution_is_tried_with_its_columns_stored_too() -> None:
+    job, found = region("conv_silu")
+    sizes = {"N": 2, "H": 7, "W": 7, "C": 8, "F": 64}
+    listed = candidates(found, "sm_90a", sizes, 16)
+    assert len({tuple(c.plan.tile_sizes) for c in listed}) > 3
+    (columns,) = (c for c in listed if c.name == "columns")
+    assert columns.fields == {"arch": "sm_90a", "algo_choice": {"conv": "im2col"}}
+    assert columns.time.launch == 2 * listed[0].time.launch  # of two kernels
+    (module,) = lowered(job, found, columns.plan).ops
+    assert isinstance(module, GpuModuleOp) and len(list(module.kernels())) >= 2
+
+
+def test_what_is_no_convolution_is_not_taken_apart() -> None:
+    _, found = region("gemm_bias_relu")
+    with pytest.raises(PolycError, match="BadPlan"):
+        laid(found, "sm_90a", FIELDS, (), "given")

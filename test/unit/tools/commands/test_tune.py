@@ -14,6 +14,7 @@ from polyc.runtime import driver
 from polyc.test.support.root import ROOT
 from polyc.test.support.running_cuda import RunningCuda
 from polyc.tools.polyc import main
+from polyc.tools.tuning import samples, workshop
 from polyc.tuning.chip import Chip
 from polyc.tuning.records import read
 
@@ -78,9 +79,13 @@ def numbers(address: int) -> npt.NDArray[np.float32]:
     return np.ctypeslib.as_array((ctypes.c_float * 96).from_address(address))
 
 
-@pytest.mark.parametrize("mutant", [None, "first", "all"])
+@pytest.mark.parametrize(
+    ("mutant", "sampled"),
+    [(None, False), ("first", False), ("all", False), (None, True), ("first", True)],
+)
 def test_the_fastest_is_recorded_and_used_and_a_wrong_one_is_told(
     mutant: str | None,
+    sampled: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -89,6 +94,10 @@ def test_the_fastest_is_recorded_and_used_and_a_wrong_one_is_told(
     file, path = tmp_path / "f.mlir", tmp_path / "plans.json"
     file.write_text(NEGATED)
     kernels: list[str] = []
+    if sampled:  # a few elements are played back, of which the wrong one is none
+        monkeypatch.setattr(workshop, "WHOLE", 0)
+        monkeypatch.setattr(workshop, "SMALL", 0)
+        monkeypatch.setattr(samples, "COUNTS", (3,))
 
     def kernel(values: list[int]) -> None:
         name = running.launches[-1].kernel
@@ -102,6 +111,7 @@ def test_the_fastest_is_recorded_and_used_and_a_wrong_one_is_told(
     assert main(args) == (0 if mutant is None else 1)
     said = capsys.readouterr().out
     assert ("WRONG: plan" in said) == (mutant is not None)
+    assert mutant is None or "element [7] is 0, expected" in said
     if mutant == "all":
         assert not path.exists()
         return

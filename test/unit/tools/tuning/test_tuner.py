@@ -17,7 +17,7 @@ from polyc.test.support.root import ROOT
 from polyc.tools.pipeline import Compilation
 from polyc.tools.steps import quiet
 from polyc.tools.tuning.regions import regions_of
-from polyc.tools.tuning.tuner import Tuner, log_text, table
+from polyc.tools.tuning.tuner import Tried, Tuner, log_text, regret_text, table
 from polyc.tuning.candidates import Candidate, candidates
 from polyc.tuning.chip import Chip
 
@@ -62,6 +62,9 @@ class Shop:
             raise found
         return found if isinstance(found, str) else None
 
+    def fallen(self) -> list[tuple[Any, str]]:
+        return []
+
     def timed(self, program: Any) -> Timer:
         self.timed_names.append(program.name)
         value = self.given[program.name]
@@ -103,6 +106,7 @@ def test_the_fastest_is_recorded_and_what_is_wrong_never_timed() -> None:
         )
     )
     assert [r["state"] for r in rows] == ["measured", "wrong", "measured", "refused"]
+    assert [r["order"] for r in rows] == ["1", "2", "3", "4"]
     assert rows[2]["actual_us"] == "3.000" and rows[1]["actual_us"] == ""
     assert float(rows[0]["flops"]) > 0 and rows[0]["bytes"] == str(2 * 2 * 64 * 6000)
     assert 0 < float(rows[0]["occupancy"]) <= 1 and rows[0]["spill_bytes"] == "8"
@@ -127,8 +131,30 @@ def test_a_stop_before_anything_was_measured_records_nothing() -> None:
     assert found.best is None and not found.record(CHIP, "sm_90a")[0].records
 
 
+def test_a_short_budget_leaves_candidates_out_and_times_those_that_are_checked() -> None:
+    shop = Shop(5e-6, 4e-6, 3e-6, 2e-6)
+    region, found = listed()
+    # Each look at the clock is 10 seconds after the last one.
+    clock = iter(range(0, 10000, 10))
+    made = Tuner(region, dict(SIZES), found, shop, quiet(), 60.0, lambda: float(next(clock)))  # type: ignore[arg-type]
+    made.run()
+    states = [one.state for one in made.tried]
+    assert states[0] == "measured" and states[-1] == "not reached"
+    assert made.ended == "the budget is used up" and made.best is not None
+
+
 def test_a_kernel_that_fails_ends_the_checks() -> None:
     failed = PolycError("DriverFailed", "CUDA_ERROR_ILLEGAL_ADDRESS")
     found = tuned(Shop(5e-6, failed, 3e-6, 2e-6))
     assert found.lost and found.tried[1].state == "failed"
     assert [one.state for one in found.tried[2:]] == ["not reached"] * 2
+
+
+def test_it_is_said_how_near_the_first_plans_came() -> None:
+    candidate = listed()[1][0]
+    times = [5e-6, None, 4e-6, 3e-6, 2e-6, 8e-6]
+    tried = [Tried(candidate, seconds=seconds) for seconds in times]
+    assert regret_text(tried) == (
+        "the best of the first plans tried is 150.0% slower of 1, 50.0% slower of 4, than of all 6"
+    )
+    assert regret_text(tried[:1]) is None and regret_text([tried[1]] * 3) is None
