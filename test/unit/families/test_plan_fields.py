@@ -132,10 +132,14 @@ def regions(example: str, arch: str) -> str:
     return printed(module)
 
 
-def kernels(example: str, arch: str, plan: Path) -> str:
-    """The text of the kernels of an example under a plan; raises PolycError."""
+def kernels(example: str, arch: str, plan: Path, base: ScheduleOp) -> str:
+    """The text of an example's kernels under a plan over ``base``, of its region no others; raises
+    PolycError."""
     module = parsed(regions(example, arch))
     build("plan-select", arch, str(plan)).apply(make_context(), module)
+    for op in find(module, ScheduleOp):
+        if op.region == base.region and op.variant != base.variant:
+            op.detach()
     for step in ("region-expand-together", "region-to-gpu"):
         build(step, arch).apply(make_context(), module)
     return printed(module)
@@ -163,7 +167,7 @@ def test_a_field_acts_or_is_refused(
     names: dict[str, object] = {"region": base.region.string_value(), "variant": variant}
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps(names), "utf-8")
-    own, value = kernels(example, arch, plan), base.fields()[field]
+    own, value = kernels(example, arch, plan, base), base.fields()[field]
     for other in OTHERS[field](value):
         if other == value:
             continue
@@ -174,7 +178,7 @@ def test_a_field_acts_or_is_refused(
             given = {"vectorize": width}
         plan.write_text(json.dumps({**names, **given}), "utf-8")
         try:
-            made = kernels(example, arch, plan)
+            made = kernels(example, arch, plan, base)
         except PolycError as error:
             assert error.kind in ("BadPlan", "UnsupportedPlan", "ResourceExceeded")
             assert error.place is not None and error.place.file == str(plan)
