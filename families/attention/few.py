@@ -44,8 +44,8 @@ STAGES = 3
 LADDER = {64: 1, 32: 2, 8: None}
 """Parts where the number of tiles is open, and how many waves of CTAs they make at most."""
 
-TALL = {16: None}
-"""The same of high tiles where the number of queries is open too: one kernel for all."""
+LOW, TALL = {32: 2, 8: None}, {16: None}
+"""The same of low and of high tiles where the number of queries is open too: fewer kernels."""
 
 FULL = 4
 """CTAs of one wave that have a tile, from where on they are about as many as a chip has at once;
@@ -119,7 +119,7 @@ def _of_height(
         "algo_choice": {PATTERN: "streaming_softmax" if heads == 1 else SHARED_KEYS},
     }
     tiles = _tiles(attention, heads) * rows.ceildiv(high)
-    ladder = TALL if most is not None and high == TILE_ROWS else LADDER
+    ladder = LADDER if most is None else TALL if high == TILE_ROWS else LOW
     for parts, more in _parts(attention, tiles, keys, once, ladder):
         if parts == heads == 1 and high == TILE_ROWS:
             return  # Such tiles are there for any number of queries.
