@@ -72,11 +72,17 @@ def given(torch: Any, form: Form, tokens: int, device: str = "cuda") -> dict[str
 
 
 def flexible(
-    torch: Any, form: Form, graph: GraphOp, sizes: Mapping[str, int], causal: bool
+    torch: Any,
+    form: Form,
+    graph: GraphOp,
+    sizes: Mapping[str, int],
+    causal: bool,
+    wide: bool = False,
 ) -> in_torch.Run:
-    """A form as a function that calls ``flex_attention``, to be compiled."""
+    """A form as a function that calls ``flex_attention``, to be compiled; ``wide`` as there."""
     if "alibi" not in form.name:
-        return in_torch.function(torch, graph, sizes, attend=torch_attention.flexible)
+        how = torch_attention.flexible
+        return in_torch.function(torch, graph, sizes, wide=wide, attend=how)
     (op,) = (op for op in graph.walk() if isinstance(op, AttentionOp))
     attend, block = torch_attention.flex(torch), torch_attention.blocks(torch, op, sizes)
 

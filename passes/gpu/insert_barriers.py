@@ -26,7 +26,7 @@ from polyc.dialects.gpu.kernel import KernelOp
 from polyc.passes.support.gpu.check_roles import check_roles, named
 from polyc.passes.support.gpu.loop_steps import Loop
 from polyc.passes.support.gpu.scope import scope_barrier
-from polyc.passes.support.gpu.shared_order import Missing, Order
+from polyc.passes.support.gpu.shared_order import Made, Missing, Order
 from polyc.passes.support.gpu.shared_state import NOTHING, Needs
 from polyc.passes.support.gpu.uniform import agrees, around
 from polyc.rewriting.driver import located, rewrite
@@ -44,11 +44,12 @@ class Again(Exception):
 
 class Planner(Order):
     """Plans what a kernel lacks: before the op that lacks it, or in front of a loop or a branch
-    around it that has no part in the matter."""
+    around it that has no part in the matter.  One that is ``final`` raises where it would."""
 
-    def __init__(self, kernel: KernelOp, plan: Plan) -> None:
-        super().__init__(kernel, plan)
+    def __init__(self, made: Made, plan: Plan, final: bool = False) -> None:
+        super().__init__(made, plan)
         self.plan = plan
+        self.final = final
 
     def missing(self, op: Operation, found: Sequence[Missing]) -> Needs:
         needs = NOTHING.union(*(one.needs for one in found))
@@ -56,6 +57,8 @@ class Planner(Order):
         point = min(places, key=lambda place: list(outwards(op)).index(place))
         if point is not op and needs <= self.plan.get(point, NOTHING):
             point = op  # It stands there already, and was not enough.
+        if self.final and not needs <= self.plan.get(point, NOTHING):
+            raise Again
         self.plan[point] = self.plan.get(point, NOTHING) | needs
         if point is not op:
             raise Again
@@ -164,30 +167,23 @@ class InsertBarriers(RewritePattern):
 
 def planned(kernel: KernelOp) -> Plan:
     """What has to stand before which op of a kernel, no more than is needed."""
-    plan: Plan = {}
-    completed(kernel, plan)
+    made, plan = Made(kernel), Plan()
+    while not walked(Planner(made, plan)):
+        pass
     for place in list(plan):
         less = {other: needs for other, needs in plan.items() if other is not place}
-        if len(plan) > 1 and suffices(kernel, less):
+        if len(plan) > 1 and walked(Planner(made, less, final=True)):
             plan = less
     return plan
 
 
-def completed(kernel: KernelOp, plan: Plan) -> None:
-    """Add to a plan what it lacks."""
-    while True:
-        try:
-            Planner(kernel, plan).run()
-        except Again:
-            continue
-        return
-
-
-def suffices(kernel: KernelOp, plan: Plan) -> bool:
-    """Whether nothing is missing with a plan."""
-    more = dict(plan)
-    completed(kernel, more)
-    return more == plan
+def walked(planner: Planner) -> bool:
+    """Whether a planner came to the end of its kernel."""
+    try:
+        planner.run()
+    except Again:
+        return False
+    return True
 
 
 def write_out(emit: Emit, op: Operation, needs: Needs) -> None:

@@ -26,6 +26,9 @@ from polyc.dialects.gpu.types import FragmentType, GlobalType
 from polyc.passes.support.gpu.index_forms import is_inside
 from polyc.rewriting.driver import located, rewrite
 
+ROWS = 0
+"""The axis of an accumulator's rows, of which a thread has few."""
+
 STEPS = (scf.ForOp, tile.PipelineOp)
 """Loops of steps: a contract in them fills its accumulator anew or adds to it each time."""
 
@@ -39,25 +42,31 @@ class ShareReads(RewritePattern):
     loops that change nothing of its place, or else in front of the contract, whose products then
     run beside the loads.
 
+    A map behind the steps, which ends a tile, shares what it reads of rows alone, in front of it:
+    a thread has few rows, and the CUDA compiler then sees that what is computed of such numbers
+    only, as a quotient, is one for the row.
+
     Legality, exact: the same elements are read, and those outside of a tensor are 0 as before.
-    Nothing in the kernel writes the tensor.  Refused, and left as they are: maps outside of such
-    loops, whose fragments live on beside the accumulator, tensors that the kernel writes, and reads
-    at both axes.
+    Nothing in the kernel writes the tensor.  Refused, and left as they are: columns behind the
+    steps, whose fragment would live on beside the whole accumulator, tensors that the kernel
+    writes, and reads at both axes.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.MapOp, rewriter: PatternRewriter) -> None:
         contract = contract_before(op)
-        if contract is None:
+        if contract is None and not is_behind_steps(op):
             return
         inputs, maps = list(op.inputs), op.input_maps
         shared = [i for i, (v, m) in enumerate(zip(inputs, maps, strict=True)) if is_shared(v, m)]
+        if contract is None:
+            shared = [i for i in shared if axis_of(maps[i]) in (None, ROWS)]
         if not shared:
             return
         for i in shared:
-            axis, place = axis_of(maps[i]) or 0, Place.of(op, maps[i])
+            axis, place = axis_of(maps[i]) or ROWS, Place.of(op, maps[i])
             once, fill = read_once(op, inputs[i], axis, place)
-            at = first_place(op, contract, place.origin)
+            at = op if contract is None else first_place(op, contract, place.origin)
             owner = op.space.owner
             assert isinstance(owner, Operation)
             rewriter.insert(located(once, op), InsertPoint.after(owner))
@@ -97,6 +106,19 @@ def contract_before(op: tile.MapOp) -> tile.ContractOp | None:
             return before
         before = before.prev_op
     return None
+
+
+def is_behind_steps(op: tile.MapOp) -> bool:
+    """Whether a map is over an accumulator that steps ahead of it, in its block, have filled."""
+    if len(sizes_of(op.space)) != 2:
+        return False
+    fills = [u.operation for u in op.space.uses if isinstance(u.operation, tile.ContractOp)]
+    block = op.parent_block()
+    assert block is not None
+    return any(
+        step is not None and not isinstance(step, tile.ContractOp) and step.is_before_in_block(op)
+        for step in map(block.find_ancestor_op_in_block, fills)
+    )
 
 
 def sizes_of(fragment: SSAValue) -> tuple[int, ...]:

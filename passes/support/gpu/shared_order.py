@@ -94,18 +94,14 @@ class Missing:
     needs: Needs
 
 
-class Order(ABC):
-    """Walks a kernel.  ``missing`` is told what an op lacks, and returns what stands before it now.
+class Made:
+    """The accesses of a kernel's ops, and its tiles that are written and touched in some way.
 
-    ``planned`` is what stands before ops, beyond what the text says.
+    ``written`` has those that each role writes, of code of no role under None.
     """
 
-    def __init__(self, kernel: KernelOp, planned: Mapping[Operation, Needs]) -> None:
+    def __init__(self, kernel: KernelOp) -> None:
         self.kernel = kernel
-        self.planned = planned
-        self.forms = Forms()
-        self.rows: list[Row] = []
-        self.now: list[Row] = []
         self.made: dict[Operation, tuple[Access, ...]] = {}
         self.written: dict[Hashable, set[SSAValue]] = {None: set()}
         self.by_async: set[SSAValue] = set()
@@ -120,20 +116,35 @@ class Order(ABC):
                 if access.by_hand:
                     self.at_addresses.add(access.tile)
 
+    def of(self, op: Operation) -> tuple[Access, ...]:
+        """The accesses of an op."""
+        if op not in self.made:
+            self.made[op] = tuple(accesses(op))
+        return self.made[op]
+
+
+class Order(ABC):
+    """Walks a kernel.  ``missing`` is told what an op lacks, and returns what stands before it now.
+
+    ``planned`` is what stands before ops, beyond what the text says.
+    """
+
+    def __init__(self, made: Made, planned: Mapping[Operation, Needs]) -> None:
+        self.kernel = made.kernel
+        self.made = made
+        self.planned = planned
+        self.forms = Forms()
+        self.rows: list[Row] = []
+        self.now: list[Row] = []
+
     @abstractmethod
     def missing(self, op: Operation, found: Sequence[Missing]) -> Needs:
         """What now stands before ``op``, which lacks ``found``."""
 
     def run(self) -> None:
         """Walk the kernel once."""
-        if any(self.written.values()):
+        if any(self.made.written.values()):
             self.block(self.kernel.body.block, {})
-
-    def of(self, op: Operation) -> tuple[Access, ...]:
-        """The accesses of an op."""
-        if op not in self.made:
-            self.made[op] = tuple(accesses(op))
-        return self.made[op]
 
     # Ops
 
@@ -154,7 +165,7 @@ class Order(ABC):
 
     def accessed(self, op: Operation, state: State) -> State:
         """After an op's accesses, which are checked against those before."""
-        made = self.of(op)
+        made = self.made.of(op)
         if not made:
             return state
         now = [place for access in made for place in self.placed(access)]
@@ -166,7 +177,7 @@ class Order(ABC):
         if isinstance(op, tile.ContractOp) and any(a.how == "wgmma" for a in made):
             state = aged(state, "wgmma")
         region, _ = enclosing_role(op)
-        relevant = self.written[None] | self.written.get(region, set())
+        relevant = self.made.written[None] | self.made.written.get(region, set())
         found = dict(state)
         for place in now:
             access = place.access
@@ -174,9 +185,10 @@ class Order(ABC):
                 continue
             if access.how == "tma" and (region is not None or access.signal is None):
                 continue  # Rings and gpu-inject-tma-barriers carry it.
-            if access.how == "bulk" and access.tile not in self.at_addresses:
+            if access.how == "bulk" and access.tile not in self.made.at_addresses:
                 continue  # gpu-store-waits orders what fills the tile.
-            unseen = access.writes and not access.is_async_proxy and access.tile in self.by_async
+            by_async = access.tile in self.made.by_async
+            unseen = access.writes and not access.is_async_proxy and by_async
             past = Past.of(access, place.forms, place.rows)
             found[past] = Known(FLIGHT.get(access.how), unseen=unseen)
         return found

@@ -162,7 +162,7 @@ def test_what_pytorch_runs_means_the_same(
     ]
     wide = [torch.from_numpy(x).float() for x in inputs]
     exact = in_torch.function(torch, graph, sizes, wide=True)(*wide)
-    other = bench.flexible(torch, form, graph, sizes, causal)(*wide)
+    other = bench.flexible(torch, form, graph, sizes, causal, wide=True)(*wide)
     assert graphs.error_of(torch, other, exact, exact) < 0.01
     wanted = meant(form.module(causal, SMALL), inputs, sizes)
     assert_agree([out.half().numpy() for out in exact], wanted)

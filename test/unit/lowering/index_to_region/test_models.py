@@ -159,7 +159,7 @@ def test_a_form_of_attention_computes_what_it_means(name: str, arch: str) -> Non
 
 
 PRODUCTS = {"layer": 6, "layer_packed": 4, "with_weights": 3}
-"""Products of a form that has more than attention's; scores that weights need are computed again."""
+"""Products of forms that have more than two; what weights are made of is computed again."""
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

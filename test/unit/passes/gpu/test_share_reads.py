@@ -31,13 +31,18 @@ def biased(
     origin: str = "%k",
     outs: str = "",
     value: str = "",
-    step: bool = True,
+    at: str = "each step",
 ) -> str:
-    """The sum of tiles of A · Bᵀ + what is read at ``where``, over blocks of B."""
-    body = f"""
+    """The sum of tiles of A · Bᵀ + what is read at ``where``, over blocks of B.
+
+    It is added ``at`` each step, at the end to the sum of the tiles, or to one tile without a loop.
+    """
+    product = f"""
   gpu.copy %B[%k, %c0] to %b loader "register" : !gpu.global<[N, 32], f16>, {HELD[1]}
   gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (n, k)>
-      into %s clear mma "mma.sync" warp_tile <16, 32> : {HELD[0]}, {HELD[1]}, {ACC}
+      into %s {"" if at == "the end" else "clear "}mma "mma.sync" warp_tile <16, 32>
+      : {HELD[0]}, {HELD[1]}, {ACC}"""
+    ending = f"""
   gpu.map %s : {ACC} origin [{origin}]
       ins({source} affine_map<{where}>)
       outs(%s : {ACC} affine_map<(i, j)[s] -> (i, j)>{outs}) {{
@@ -47,9 +52,14 @@ def biased(
   }}
   gpu.reduce sum %s by affine_map<(i, j) -> (i)> into %l accumulate
       : {ACC}, !gpu.fragment<[64], f32>"""
-    walk = f"gpu.pipeline %k, %i = to %N step 32 stages 2 {{ {body} }}"
-    if not step:
-        walk = "%k = arith.constant 0 : index\n" + body
+    walk = {
+        "each step": "gpu.pipeline %k, %i = to %N step 32 stages 2 {" + product + ending + "}",
+        "the end": f"""
+    gpu.fill %zero, %s : {ACC}
+    gpu.pipeline %k, %i = to %N step 32 stages 2 {{ {product} }}
+    {ending.replace("%k", "%c0")}""",
+        "once": "%k = arith.constant 0 : index\n" + product + ending,
+    }[at]
     return f"""
 gpu.module @m arch "sm_80" symbols [N] {{
   gpu.kernel @k(%A: !gpu.global<[64, 32], f16> = tensor 0, %B: !gpu.global<[N, 32], f16> = tensor 1,
@@ -119,10 +129,20 @@ def test_a_column_of_a_matrix() -> None:
     assert str(read.input_maps[0]) == "(d0)[s0] -> (3, (d0 + s0))"
 
 
+@pytest.mark.parametrize("where", ["(i, j)[s] -> (i + s)", "(i, j)[s] -> (s)"])
+def test_what_rows_take_at_the_end_is_read_there(where: str) -> None:
+    read, add, _ = maps(biased(where, at="the end"))
+    assert str(read.space.type) == "!gpu.fragment<[64], f32>"
+    assert isinstance(read.parent_op(), KernelOp) and read.next_op is add
+    assert str(add.input_maps[0]) == "(d0, d1)[s0] -> (d0)"
+
+
 LEFT_ALONE = {
     "a matrix": biased("(i, j)[s] -> (i, j + s)", source=f"%w : {MATRIX}"),
     "a diagonal": biased("(i, j)[s] -> (i - j + s)"),
-    "no loop": biased(step=False),
+    "no loop": biased(at="once"),
+    "a row, and no loop": biased("(i, j)[s] -> (i + s)", at="once"),
+    "columns at the end": biased(at="the end"),
     "a fragment": biased("(i, j)[s] -> (i)", source="%l : !gpu.fragment<[64], f32>"),
     "a tensor that the map writes": biased(
         outs=f", %v : {VECTOR} affine_map<(i, j)[s] -> (j + s)>", value=", %t : f32, f32"
@@ -163,15 +183,16 @@ def test_a_thread_loads_a_column_once() -> None:
     st.integers(1, 150),
     st.integers(0, 1000),
     st.sampled_from(["(i, j)[s] -> (j + s)", "(i, j)[s] -> (i + s)", "(i, j)[s] -> (s)"]),
+    st.sampled_from(["each step", "the end"]),
 )
-def test_the_numbers_are_the_same(n: int, seed: int, where: str) -> None:
+def test_the_numbers_are_the_same(n: int, seed: int, where: str, at: str) -> None:
     """To the bit, also for what is beyond the end of the tensor."""
     rng = np.random.default_rng(seed)
     a, b = (rng.standard_normal((m, 32)).astype(np.float16) for m in (64, n))
     v = rng.standard_normal(n).astype(np.float32)
     w = np.zeros((64, n), np.float32)
     once, each = (
-        simulate(only(run(biased(where), *passes), ModuleOp), [a, b, v, w], {"N": n})
+        simulate(only(run(biased(where, at=at), *passes), ModuleOp), [a, b, v, w], {"N": n})
         for passes in (GPU_PASSES, [name for name in GPU_PASSES if name != PASS])
     )
     assert not once.findings and not each.findings
