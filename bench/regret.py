@@ -60,6 +60,9 @@ ROOM = 3 * 16385 * 16448
 
 Sizes = tuple[int, int, int]
 
+Row = dict[str, Any]
+"""A problem, or a contestant of it, with what was measured."""
+
 
 def problems(seed: int, count: int) -> list[tuple[str, Sizes]]:
     """Random sizes, each with its class."""
@@ -200,7 +203,7 @@ Job = tuple[str, float, Tiling | None, Callable[[], Program]]
 
 def raced(
     torch: Any, data: Any, kind: str, sizes: Sizes, jobs: Sequence[Job], skipped: Counter[str]
-) -> dict[str, Any]:
+) -> Row:
     """One problem: ``torch.mm``, and each contestant with what the model expects of it."""
     m, n, k = sizes
     copies = race.copies_for(2 * (m * k + k * n + m * n), driver.device().l2_bytes, most=8)
@@ -210,7 +213,7 @@ def raced(
         a, b, out = sets[i % copies]
         torch.mm(a, b, out=out)
 
-    row: dict[str, Any] = {"class": kind, "m": m, "n": n, "k": k, "plans": []}
+    row: Row = {"class": kind, "m": m, "n": n, "k": k, "plans": []}
     least = jobs[0][1] if jobs else 10.0
     row["torch_us"] = timed(torch, peer, copies, least)
     right = sets[0][2].float()
@@ -229,7 +232,7 @@ def raced(
         wrong = (sets[0][2].float() - right).abs().max().item() / scale
         if not wrong < 0.02:
             print(f"WRONG {name} {m}x{n}x{k} by {wrong:.3g}", flush=True)
-        one: dict[str, Any] = {"name": name, "model_us": guess, "us": mine}
+        one: Row = {"name": name, "model_us": guess, "us": mine}
         if tiling is None:
             one["variant"] = made.chosen({"M": m, "N": n, "K": k})
             row[name] = one
@@ -270,7 +273,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     torch.manual_seed(args.seed)
     data = torch.randn(1 << 28, device="cuda", dtype=torch.float32).to(torch.float16)
     data = torch.cat([data] * -(-ROOM // data.numel()))
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     skipped: Counter[str] = Counter()
     failed = 0
     for (kind, sizes), many in zip(asked, plans, strict=True):
@@ -304,18 +307,23 @@ def mean(values: Sequence[float]) -> float:
     return exp(sum(map(log, values)) / max(1, len(values)))
 
 
-def choice(row: dict[str, Any]) -> dict[str, Any] | None:
+def fastest(plans: Sequence[Row]) -> Row:
+    """The one of least time."""
+    return min(plans, key=lambda plan: plan["us"])
+
+
+def choice(row: Row) -> Row | None:
     """What the compiler chooses for a problem's sizes, and how long that takes."""
     return row.get("own") or next(iter(row["plans"]), None)
 
 
-def line(row: dict[str, Any]) -> str:
+def line(row: Row) -> str:
     """A problem: sizes, cuBLAS, and what was chosen beside what was the fastest."""
     found = f"{row['m']}x{row['n']}x{row['k']}: torch.mm {row['torch_us']:.1f} us"
     for what, one in (
         ("open", row.get("open")),
         ("own", choice(row)),
-        ("best", min(row["plans"], key=lambda p: p["us"], default=None)),
+        ("best", fastest(row["plans"]) if row["plans"] else None),
     ):
         if one is not None:
             ratio = row["torch_us"] / one["us"]
@@ -324,19 +332,20 @@ def line(row: dict[str, Any]) -> str:
     return found
 
 
-def show(rows: Sequence[dict[str, Any]], tried: int) -> None:
+def show(rows: Sequence[Row], tried: int) -> None:
     """Geometric means by class, of what is chosen and of the best of those tried."""
     rows = [row for row in rows if row["plans"]]
     for kind in ("all", *dict.fromkeys(KINDS)):
         own = [row for row in rows if kind in ("all", row["class"])]
         figures: list[str] = []
-        for what, pick in (
-            ("own", choice),
-            ("open", lambda row: row.get("open")),
-            (f"best of {tried}", lambda r: min(r["plans"][:tried], key=lambda p: p["us"])),
-            ("best of all", lambda row: min(row["plans"], key=lambda p: p["us"])),
-        ):
-            ratios = sorted(r["torch_us"] / one["us"] for r in own if (one := pick(r)) is not None)
+        picks: dict[str, list[tuple[Row, Row | None]]] = {
+            "own": [(row, choice(row)) for row in own],
+            "open": [(row, row.get("open")) for row in own],
+            f"best of {tried}": [(row, fastest(row["plans"][:tried])) for row in own],
+            "best of all": [(row, fastest(row["plans"])) for row in own],
+        }
+        for what, pairs in picks.items():
+            ratios = sorted(row["torch_us"] / one["us"] for row, one in pairs if one is not None)
             if ratios:
                 above = sum(ratio > 0.85 for ratio in ratios) / len(ratios)
                 figures.append(
