@@ -52,14 +52,12 @@ VECTOR = 8
 """Elements of the widest access."""
 
 BLOCKS = 4
-"""Blocks that each multiprocessor has, where sizes are known."""
+"""Blocks that each multiprocessor has room for, and has where sizes are known."""
 
-OPEN = ((512, 1, 8, 1), (64, 9, 66, 1), (8, 34, 264, 4))
+OPEN = ((512, 1, 2, 1), (128, 3, 8, 1), (8, 34, 132, 8))
 """Parts of a tile where sizes are open, the fewest and the most tiles that have so many, and the
-steps of each part at least."""
-
-CLUSTERS = 33
-"""Tiles of columns that clusters suffice for."""
+steps of each part at least: about as many blocks as find room at once.  Of more a block has but a
+step, and what it does around that is as long."""
 
 SCALAR = ((64, 1, 66, 1),)
 """The same of elements that are read one by one."""
@@ -237,10 +235,7 @@ def _parted(shared: Shared, arch: str, way: Way) -> Iterator[Way]:
             parts = -(-steps // -(-steps // parts))
             yield Way(way.rows, way.columns, way.vector, parts, way.facts)
         return
-    clustered = shared.along == 0 and ARCHS[arch].cluster > 1 and way.vector > 1
     for parts, least, most, long in SCALAR if way.vector == 1 else OPEN:
-        if clustered and least < CLUSTERS < most:
-            least = CLUSTERS + 1
         few = Assumption(Dim.const(most) - tiles, ">=")
         many = [Assumption(tiles - least, ">=")] if least > 1 else []
         deep = Assumption(points - parts * step * long, ">=")

@@ -29,7 +29,7 @@ from polyc.dialects.region import (
     TransposeOp,
 )
 from polyc.dialects.region.types import MemRefType
-from polyc.families.facts import holds_always, left_open, power_of_two
+from polyc.families.facts import holds_always, left_open, pointers_promised, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
 from polyc.families.loops.partial_sums import Way, find_shared, ways
 from polyc.families.loops.recognise import (
@@ -66,6 +66,8 @@ TURNED_SIDE = 64
 """Rows and columns of a turned tile at most."""
 SPLIT = 8
 """Blocks of a cluster that share the reductions of a tile, where there are few tiles."""
+FEW = 64
+"""Points of a column at most that a thread reduces alone, where there are columns for all."""
 LONG = 2
 """Steps that each of them has at least."""
 
@@ -165,6 +167,10 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
             threads = ARCHS[arch].multiprocessors * WARPS * ARCHS[arch].warp
             points = prod(loops.spaces[0].sizes, start=Dim.const(1))
             facts.append(Assumption(points - threads * vector, ">="))
+        if (few := _few(loops, arch, vector, facts)) is not None:
+            found.append(few)
+            if not few.when.data and pointers_promised(kernel, few.widest):
+                return found
         when = left_open(kernel, facts)
         if when is not None:
             whole = _schedule(loops, arch, not alone, "vector", vector, when)
@@ -174,6 +180,27 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     found += [plan for plan in parted if plan.integer("vectorize") == 1]
     found.append(_schedule(loops, arch, not alone, "scalar", 1, ()))
     return found
+
+
+def _few(
+    loops: Loops, arch: str, vector: int, facts: Sequence[Assumption]
+) -> ScheduleOp | None:
+    """A schedule for columns of few points, and many of them: a thread reduces its own alone.
+
+    Parts of so short columns would leave threads without a point.
+    """
+    (space, *others) = loops.spaces
+    deep = deepest(loops)
+    if others or not loops.reductions or space.row is not None or space.column is None:
+        return None
+    if space.walked or any(len(reduce.labels) > 1 for reduce in loops.reductions):
+        return None
+    points = prod(space.sizes, start=Dim.const(1))
+    threads = ARCHS[arch].multiprocessors * WARPS * ARCHS[arch].warp
+    many = Assumption(points - threads * vector, ">=")
+    short = Assumption(Dim.const(FEW) - deep, ">=")
+    when = left_open(loops.kernel, [*facts, short, many])
+    return None if when is None else _schedule(loops, arch, False, "vector_few", vector, when)
 
 
 def _in_parts(loops: Loops, arch: str) -> Iterator[ScheduleOp]:

@@ -24,9 +24,16 @@ from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import ClusterRankOp, SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType, element_bytes
+from polyc.dialects.gpu.types import (
+    BindAttr,
+    FragmentType,
+    SharedType,
+    element_bytes,
+    index_attr,
+)
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
+from polyc.families.loops.partial_sums import BLOCKS, LOADS, THREADS, VECTOR
 from polyc.families.loops.recognise import (
     Loops,
     Space,
@@ -226,15 +233,44 @@ class LoopBuilder(Builder):
     def taking(self, spaces: Sequence[BindAttr]) -> LoopBuilder:
         """Let the parts of each reduction lie in a workspace."""
         assert self.part is not None
-        reductions = reductions_in(list(self.kernel.yield_op.values))
-        for reduce, space in zip(reductions, spaces, strict=True):
+        for reduce, space in zip(self.reductions, spaces, strict=True):
             self.sums[reduce.result] = self.frame.space(self.part.kind, space)
         return self
 
     def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         if self.part is not None and self.adds:
             return self.frame.finish(self.plan, bindings, adding=self.part.threads)
-        return super().finish(bindings)
+        kernel = super().finish(bindings)
+        kernel.blocks_per_sm = index_attr(self.blocks_at_once)
+        return kernel
+
+    @property
+    def blocks_at_once(self) -> int:
+        """How many blocks are to find room on a multiprocessor.
+
+        Where threads part reductions, loads of many blocks are to be on their way: as many as the
+        plan counts on.  A thread's vectors and what it has of their results then have to do with
+        64 registers, of which 87 would be taken for the same code: of 64 MB of columns' sums the
+        blocks that 87 leave room for draw 2.8 TB/s.
+        """
+        elements = prod(self.tile) // self.plan.threads()
+        shares = any(parted(r, self.along_of(r), self.tile) for r in self.reductions)
+        if not shares or elements > LOADS * VECTOR or self.plan.threads() > THREADS:
+            return 1
+        return BLOCKS
+
+    @property
+    def reductions(self) -> list[ReduceOp]:
+        """All that the outputs need."""
+        return reductions_in(list(self.kernel.yield_op.values))
+
+    def along_of(self, reduce: ReduceOp) -> tuple[bool, bool]:
+        """Whether the results of a reduction differ between a tile's rows, and its columns."""
+        labels = type_of(reduce.result).labels
+        return (
+            any(s.row in labels for s in self.spaces),
+            any(s.column in labels for s in self.spaces),
+        )
 
     def tile_of(self, read: ReadOp) -> SSAValue:
         """A tile in shared memory for what is read; its lines end in a word more than they need.
@@ -529,9 +565,13 @@ def _walks(space: Space, plan: ScheduleOp) -> list[Walk]:
 
 
 def _rounded(emit: Emit, value: SSAValue, reduce: ReduceOp) -> SSAValue:
-    """An f32 in the type in which a reduction accumulates."""
+    """An f32 in the type in which a reduction accumulates.
+
+    The largest or smallest of values of that type is of that type, and needs no rounding.
+    """
     kind = cast(AnyFloat, reduce.accumulator)
-    return value if kind == f32 else emit.value(arith.TruncFOp(value, kind))
+    picks = reduce.fn.data != "sum" and type_of(reduce.operand).element_type == kind
+    return value if kind == f32 or picks else emit.value(arith.TruncFOp(value, kind))
 
 
 def _projection(along: tuple[bool, bool]) -> AffineMap:

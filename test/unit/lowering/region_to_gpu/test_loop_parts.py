@@ -193,7 +193,7 @@ def test_few_results_of_many_points_are_shared() -> None:
     first = stored(COLUMNS)[0]
     facts = [str(fact) for fact in first.when.data]
     assert first.variant.data == "vector_parts512"
-    assert facts == ["C mod 8 == 0", "-((C + 63) floordiv 64) >= -8", "R >= 65536"]
+    assert facts == ["C mod 8 == 0", "-((C + 63) floordiv 64) >= -2", "R >= 65536"]
     whole = Program([((4096, 4096), f16)], lambda g: [g.reduce("max", g.ins[0], 0, 1)], ())
     (only_one,) = stored(whole)
     assert only_one.tile_sizes[:2] == (1, 8192) and not only_one.when.data
