@@ -118,9 +118,10 @@ To rows of a known length ``warp`` and ``block`` narrow their own tiles.
 SHORTER = (
     RowsVariant("lanes", "resident", 4, 64, 1, 8),
     RowsVariant("warp_256", "resident", 4, 256, 1, 8),
+    RowsVariant("warp_512", "resident", 4, 512, 1, 8),
 )
 """Before ``warp``, for short rows of open lengths: eight lanes have a row of at most 64 elements,
-and a warp one of 256 in a vector a lane, where ``warp`` would compute 1024."""
+and a warp one of 256 in a vector a lane, or of 512 in two, where ``warp`` would compute 1024."""
 
 RESIDENT = 8192
 """Elements of a row that a block holds in registers at most."""
@@ -139,7 +140,8 @@ VARIANTS = (
     RowsVariant("block", "resident", 1, 8192, 8, 8),
     RowsVariant("kept", "kept", 1, 4096, 8, 8, kept=64 * 1024),
     RowsVariant("kept_split8", "kept", 1, 4096, 8, 8, parts=8, kept=64 * 1024),
-    RowsVariant("kept_most_split8", "kept", 1, 8192, 16, 8, parts=8, kept=MOST),
+    RowsVariant("kept_split16", "kept", 1, 4096, 8, 8, parts=16, kept=64 * 1024),
+    RowsVariant("kept_most_split16", "kept", 1, 8192, 16, 8, parts=16, kept=MOST),
     RowsVariant("kept_most", "kept", 1, 8192, 16, 8, kept=MOST),
     RowsVariant("chunks_split8", "streaming", 1, 8192, 16, 8, parts=8),
     RowsVariant("chunks", "streaming", 1, 8192, 16, 8),
@@ -161,7 +163,7 @@ def variants(rows: Rows, arch: str) -> tuple[RowsVariant, ...]:
     width = next(w for w in (8, 4, 2, 1) if all(n is None or n % w == 0 for n in lengths))
     if None in lengths and width < 8:
         return VARIANTS[-1:]
-    left = [v for v in VARIANTS if v.parts <= ARCHS[arch].cluster]
+    left = [v for v in VARIANTS if v.parts <= ARCHS[arch].large_cluster]
     room = ARCHS[arch].shared_bytes - EXCHANGED
     left = [replace(v, kept=min(v.kept, room)) if v.kept else v for v in left]
     # A cluster keeps as much with more blocks at once.

@@ -158,13 +158,15 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
     found = ROWS.schedules(region_of("softmax"), arch)
     clusters = [
         ("kept_split8", ["N mod 8 == 0", "-N >= -262144"]),
-        ("kept_most_split8", ["N mod 8 == 0", "-N >= -851968"]),
+        ("kept_split16", ["N mod 8 == 0", "-N >= -524288"]),
+        ("kept_most_split16", ["N mod 8 == 0", "-N >= -1703936"]),
         ("chunks_split8", ["N mod 8 == 0", "-M >= -66", "N >= 65536"]),
     ]
     alone = [("kept_most", ["N mod 8 == 0", "-N >= -73728"])]
     assert [(plan.variant.data, [str(f) for f in plan.when.data]) for plan in found] == [
         ("lanes", ["N mod 8 == 0", "-N >= -64"]),
         ("warp_256", ["N mod 8 == 0", "-N >= -256"]),
+        ("warp_512", ["N mod 8 == 0", "-N >= -512"]),
         ("warp", ["N mod 8 == 0", "-N >= -1024"]),
         ("block_2048", ["N mod 8 == 0", "-N >= -2048"]),
         ("block_4096", ["N mod 8 == 0", "-N >= -4096"]),
@@ -180,7 +182,7 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
         assert ScheduleOp.from_json(plan.to_json()).fields() == plan.fields()
 
 
-SHORT = ("lanes", "warp_256", "warp")
+SHORT = ("lanes", "warp_256", "warp_512", "warp")
 """What takes short rows."""
 KEPT = ("kept", "kept_most", "chunks")
 """What takes rows that no block holds in registers, on sm_80."""
@@ -190,7 +192,7 @@ KEPT = ("kept", "kept_most", "chunks")
     ("facts", "variants"),
     [
         ("N mod 8 == 0", [*SHORT, "block_2048", "block_4096", "block", *KEPT]),
-        ("N mod 8 == 0, N <= 512", [*SHORT]),
+        ("N mod 8 == 0, N <= 512", ["lanes", "warp_256", "warp_512"]),
         ("N mod 16 == 0, N >= 2000", ["block_2048", "block_4096", "block", *KEPT]),
         ("N mod 16 == 0, N >= 2000, N <= 4096", ["block_2048", "block_4096"]),
         ("N >= 9000", [*KEPT, "any"]),
@@ -202,7 +204,7 @@ def test_facts_leave_variants_out(facts: str, variants: list[str]) -> None:
     assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == variants
 
 
-FEW = ((16, 64), (4, 256), (4, 1024))
+FEW = ((16, 64), (4, 256), (4, 512), (4, 1024))
 """Tiles of several rows, for short ones."""
 
 
@@ -226,7 +228,7 @@ def test_rows_at_any_address_take_no_variant_twice() -> None:
     anywhere = X.replace("align 16", "align 2")
     body = f"{READ}\n  {SUM}".replace(X, anywhere)
     op = kernel(body, facts=" assuming (N == 512)", ins=f"%X: {anywhere}")
-    assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == ["warp", "any"]
+    assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == ["warp_512", "any"]
 
 
 def test_the_shortest_rows_are_left_to_loops() -> None:

@@ -34,6 +34,11 @@ SMALL: dict[str, dict[str, Any]] = {
         "warp_tile": "1x256",
         "when": ["N mod 8 == 0", "N <= 8192"],
     },
+    "kept_split16": {
+        "tile": [1, 512, 1],
+        "warp_tile": "1x256",
+        "when": ["N mod 8 == 0", "N <= 8192"],
+    },
 }
 """The variants in chunks that the simulator walks quickly."""
 
@@ -74,6 +79,7 @@ def named(module: gpu.ModuleOp, variant: str) -> str:
         ("layer_norm", "kept_split8", 4104),
         ("residual", "kept_split8", 8192),
         ("log_softmax", "kept_split8", 8),
+        ("layer_norm", "kept_split16", 6152),
     ],
 )
 def test_kept_rows_compute_the_graph(name: str, variant: str, length: int, folder: Path) -> None:
