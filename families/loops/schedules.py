@@ -182,9 +182,7 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     return found
 
 
-def _few(
-    loops: Loops, arch: str, vector: int, facts: Sequence[Assumption]
-) -> ScheduleOp | None:
+def _few(loops: Loops, arch: str, vector: int, facts: Sequence[Assumption]) -> ScheduleOp | None:
     """A schedule for columns of few points, and many of them: a thread reduces its own alone.
 
     Parts of so short columns would leave threads without a point.
