@@ -36,6 +36,7 @@ from polyc.families.loops.recognise import (
     Loops,
     find_loops,
     innermost_first,
+    loads_of,
     made_by,
     neighbours_of,
     size_of,
@@ -54,8 +55,6 @@ COLUMNS = 128
 """Of a tile with rows.  A warp then has whole rows, and a row's reduction stays in it."""
 PARTED = 32
 """Of one whose rows are parts of a reduction, so that there are more blocks: a warp's."""
-DEEP = 4
-"""Vectors that a thread of such a tile has: their loads do not wait for each other."""
 VECTOR = 8
 """Elements of the widest access."""
 
@@ -85,7 +84,7 @@ def tile_of(loops: Loops, arch: str, parts: bool, vector: int) -> tuple[int, int
     that no output runs along part the points.
     """
     warp = ARCHS[arch].warp
-    elements = WARPS * warp * max(REGISTERS, vector * (DEEP if parts else 1))
+    elements = WARPS * warp * max(REGISTERS, vector * (loads_of(loops.reductions) if parts else 1))
     if loops.turned:
         narrowest = min(element_bytes(op.result.type.element_type) for op in loops.turned)
         side = min(LINE_BYTES // narrowest, TURNED_SIDE)
@@ -137,7 +136,10 @@ def vector_of(loops: Loops) -> int:
     reads = any(isinstance(op, ReadOp) for op in made_by(loops.values))
     if reads and not columns & neighbours_of(loops.values) and not loops.turned:
         return 1
-    widest = max(element_bytes(t.element_type) for t in loops.kernel.seen)
+    # What has fewer axes, as a number of each column, is read in several accesses.
+    most = max(len(t.shape) for t in loops.kernel.seen)
+    large = [t for t in loops.kernel.seen if len(t.shape) == most]
+    widest = max(element_bytes(t.element_type) for t in large)
     return min(VECTOR, MAX_VECTOR_BYTES // widest)
 
 

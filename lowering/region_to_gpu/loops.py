@@ -33,11 +33,12 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
-from polyc.families.loops.partial_sums import BLOCKS, LOADS, THREADS, VECTOR
+from polyc.families.loops.partial_sums import BLOCKS, THREADS, VECTOR
 from polyc.families.loops.recognise import (
     Loops,
     Space,
     axes_in,
+    loads_of,
     made_by,
     parted,
     reductions_in,
@@ -253,9 +254,9 @@ class LoopBuilder(Builder):
         64 registers, of which 87 would be taken for the same code: of 64 MB of columns' sums the
         blocks that 87 leave room for draw 2.8 TB/s.
         """
-        elements = prod(self.tile) // self.plan.threads()
+        elements, most = prod(self.tile) // self.plan.threads(), loads_of(self.reductions) * VECTOR
         shares = any(parted(r, self.along_of(r), self.tile) for r in self.reductions)
-        if not shares or elements > LOADS * VECTOR or self.plan.threads() > THREADS:
+        if not shares or elements > most or self.plan.threads() > THREADS:
             return 1
         return BLOCKS
 
