@@ -315,8 +315,9 @@ def raced(
         run(0)
         torch.cuda.synchronize()
         off = (outs[0].float() - wanted).abs().max().item()
-        size = wanted.abs().max().item() or 1.0
-        errors[label] = off / size / 2.0**-9 if off == off else float("inf")
+        # Below its smallest normal number f16 has steps of 2**-24.
+        most = max((wanted.abs().max().item() or 1.0) * 2.0**-9, 2.0**-24)
+        errors[label] = off / most if off == off else float("inf")
         racers.append(Contestant(label, run, False, {"chosen": label == ours[0][0]}))
     if not args.no_eager:
         racers.append(Contestant("eager", lambda i: peer(*sets[i % copies])))

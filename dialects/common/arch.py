@@ -41,8 +41,12 @@ class Arch:
 
 ARCHS: Mapping[str, Arch] = MappingProxyType(
     {
-        "sm_80": Arch("sm_80", 163 * 1024, 64 * 1024, 255, 1024, 32, 1, 1, False, False, False, 108),
-        "sm_90a": Arch("sm_90a", 227 * 1024, 64 * 1024, 255, 1024, 32, 8, 16, True, True, True, 132),
+        "sm_80": Arch(
+            "sm_80", 163 * 1024, 64 * 1024, 255, 1024, 32, 1, 1, False, False, False, 108
+        ),
+        "sm_90a": Arch(
+            "sm_90a", 227 * 1024, 64 * 1024, 255, 1024, 32, 8, 16, True, True, True, 132
+        ),
     }
 )
 """The targets by the one spelling that is used everywhere (S0.1)."""

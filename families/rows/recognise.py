@@ -62,6 +62,12 @@ class Rows:
         ops = self.kernel.body.block.ops
         return [op for op in ops if isinstance(op, ReadOp) and self.has_row(op.result)]
 
+    @property
+    def walks_again(self) -> bool:
+        """Whether a row is needed once more after a reduction of it."""
+        made = [op for op in self.reductions if _follows(op)]
+        return bool(made) or any(self.has_row(value) for value in self.kernel.yield_op.values)
+
     @cached_property
     def kept(self) -> list[ReadOp]:
         """The reads that a block with one row can keep in shared memory: each row has its own.
@@ -205,6 +211,20 @@ def _lie_beside(rows: Rows, known: set[str]) -> bool:
     values = [cast(ValType, v.type).labels for v in rows.kernel.yield_op.values]
     wide = [labels for labels in values if rows.row.label in labels]
     return bool(wide) and all(labels[-1] == rows.column.label for labels in wide)
+
+
+def _follows(op: Operation) -> bool:
+    """Whether a reduction is made of another one's result."""
+    work, seen = [*op.operands], set[SSAValue]()
+    while work:
+        value = work.pop()
+        if value in seen or not isinstance(owner := value.owner, Operation):
+            continue
+        seen.add(value)
+        if isinstance(owner, ReduceOp | ReduceTogetherOp):
+            return True
+        work += owner.operands
+    return False
 
 
 def _plain(coordinate: AffineExpr, axis: AffineExpr) -> bool:

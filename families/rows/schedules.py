@@ -130,8 +130,9 @@ TURNED_HELD = 32
 """Rows of a tile at most, and elements that a thread has of such rows: a sector of memory of each
 point, of 512."""
 
-HELD = 8
-"""Elements that a thread has at least, of several rows where these are short."""
+HELD = 16
+"""Elements that a thread has at least, of several rows where these are short: blocks come and go
+faster than memory answers where each of their threads asks once."""
 
 BUSY = 16
 """Elements of a row that a thread of several warps has: fewer threads then meet for a row of 2048,
@@ -143,10 +144,12 @@ SHORTEST = 8
 NARROWER = (
     RowsVariant("block_2048", "resident", 1, 2048, 4, 8),
     RowsVariant("block_4096", "resident", 1, 4096, 8, 8),
+    RowsVariant("block_6144", "resident", 1, 6144, 8, 8),
 )
 """Between ``warp`` and ``block``, for rows of open lengths: they then fill half of a tile at least.
 
-To rows of a known length ``warp`` and ``block`` narrow their own tiles.
+The last one is for what would fill but half of the tile of ``block``.  To rows of a known length
+``warp`` and ``block`` narrow their own tiles.
 """
 
 SHORTER = (
@@ -179,10 +182,13 @@ VARIANTS = (
     *NARROWER,
     RowsVariant("block", "resident", 1, 8192, 8, 8),
     RowsVariant("kept", "kept", 1, 4096, 8, 8, kept=64 * 1024),
+    RowsVariant("kept_split2", "kept", 1, 4096, 8, 8, parts=2, kept=64 * 1024),
+    RowsVariant("kept_split4", "kept", 1, 4096, 8, 8, parts=4, kept=64 * 1024),
     RowsVariant("kept_split8", "kept", 1, 4096, 8, 8, parts=8, kept=64 * 1024),
     RowsVariant("kept_split16", "kept", 1, 4096, 8, 8, parts=16, kept=64 * 1024),
     RowsVariant("kept_most_split16", "kept", 1, 8192, 16, 8, parts=16, kept=MOST),
     RowsVariant("kept_most", "kept", 1, 8192, 16, 8, kept=MOST),
+    RowsVariant("chunks_split16", "streaming", 1, 8192, 16, 8, parts=16),
     RowsVariant("chunks_split8", "streaming", 1, 8192, 16, 8, parts=8),
     RowsVariant("chunks", "streaming", 1, 8192, 16, 8),
     RowsVariant("any", "streaming", 1, 1024, 8, 1),
@@ -229,13 +235,16 @@ def conditions(rows: Rows, arch: str, variant: RowsVariant) -> tuple[Assumption,
     if variant.way == "kept":
         # No vector is read past the end of a tensor: what cp.async copies is whole.
         room = variant.parts * variant.chunks(rows) * variant.columns
-        if not rows.kept or room <= RESIDENT or variant.vector < 2:
+        if not rows.kept or not rows.walks_again or room <= RESIDENT or variant.vector < 2:
             return None
         facts.append(fits(rows, room))
     elif variant.parts > 1:
         # Rows that leave half of the chip idle, and a chunk for each block.
         count = prod((axis.size for axis in rows.outer), start=Dim.const(1))
-        facts.append(Assumption(Dim.const(ARCHS[arch].multiprocessors // IDLE) - count, ">="))
+        most = ARCHS[arch].multiprocessors // IDLE
+        if variant.parts > ARCHS[arch].cluster:
+            most //= variant.parts // ARCHS[arch].cluster
+        facts.append(Assumption(Dim.const(most) - count, ">="))
         facts.append(Assumption(rows.length - variant.parts * variant.columns, ">="))
     return left_open(rows.kernel, list(dict.fromkeys(facts)))
 

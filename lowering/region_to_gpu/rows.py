@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import cast
 
 from xdsl.dialects import arith
@@ -39,7 +40,7 @@ from polyc.dialects.gpu.types import (
     index_attr,
 )
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
+from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp, UnaryOp
 from polyc.dialects.region.scope import NEUTRAL
 from polyc.dialects.region.together import StateOp
 from polyc.dialects.region.types import ValType
@@ -56,6 +57,9 @@ from polyc.lowering.region_to_gpu.rows_flat import flattened
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
 from polyc.rewriting.region.chunks import Chunk
+
+PLAIN = ("abs", "exp", "neg", "reciprocal", "rsqrt", "sqrt")
+"""Functions that take few registers beside their operand."""
 
 ROOM = 1024
 """Threads of a multiprocessor that have 64 registers each."""
@@ -148,12 +152,33 @@ class RowBuilder(Builder):
 
         Rows that lie side by side take less than 64 registers where they have to, and more where
         nothing says so; of several tensors, or elements that are read one by one, they need more.
+        Others need what a thread has of them, in memory's type and as f32, and vectors along them.
         """
-        if not self.rows.turned or self.plan.integer("vectorize") < 4:
+        if not self.rows.turned:
+            return self.resident_at_once
+        if self.plan.integer("vectorize") < 4:
             return 1
         read = sum(element_bytes(op.result.type.element_type) for op in self.rows.reads)
         few = read <= 2 and self.plan.tile_sizes[0] <= 256
         return (ROOM if few else ROOM * 3 // 4) // self.plan.threads()
+
+    @property
+    def resident_at_once(self) -> int:
+        """The same of rows in registers, where nothing takes more than plain functions do."""
+        plan, threads = self.plan, self.plan.threads()
+        ops = list(self.rows.kernel.body.walk())
+        plain = all(op.fn.data in PLAIN for op in ops if isinstance(op, UnaryOp))
+        if not is_resident(plan) or not plain or plan.integer("vectorize") < 4:
+            return 1
+        each = prod(plan.tile_sizes[:2]) // threads
+        outer = {axis.label for axis in self.rows.outer}
+        registers = each + each // 4 + 4
+        for op in self.rows.reads:
+            size = element_bytes(op.result.type.element_type)
+            many = each if outer & set(op.result.type.labels) else plan.integer("vectorize")
+            registers += many * size // 4
+        registers = max(32, -(-registers // 8) * 8)
+        return max(1, plan.target.registers // (registers * threads))
 
     # Where the block works
 
