@@ -40,7 +40,16 @@ from polyc.dialects.gpu.types import (
     index_attr,
 )
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp, UnaryOp
+from polyc.dialects.region import (
+    CompareOp,
+    InsideOp,
+    KernelOp,
+    ReadOp,
+    ReduceOp,
+    ReduceTogetherOp,
+    SelectOp,
+    UnaryOp,
+)
 from polyc.dialects.region.scope import NEUTRAL
 from polyc.dialects.region.together import StateOp
 from polyc.dialects.region.types import ValType
@@ -60,6 +69,9 @@ from polyc.rewriting.region.chunks import Chunk
 
 PLAIN = ("abs", "exp", "neg", "reciprocal", "rsqrt", "sqrt")
 """Functions that take few registers beside their operand."""
+
+BLOCKS = 32
+"""Blocks of a multiprocessor at most."""
 
 ROOM = 1024
 """Threads of a multiprocessor that have 64 registers each."""
@@ -164,11 +176,10 @@ class RowBuilder(Builder):
 
     @property
     def resident_at_once(self) -> int:
-        """The same of rows in registers, where nothing takes more than plain functions do."""
+        """The same of rows in registers, where they are whole tiles of tensors and nothing takes
+        more than plain functions do."""
         plan, threads = self.plan, self.plan.threads()
-        ops = list(self.rows.kernel.body.walk())
-        plain = all(op.fn.data in PLAIN for op in ops if isinstance(op, UnaryOp))
-        if not is_resident(plan) or not plain or plan.integer("vectorize") < 4:
+        if not is_resident(plan) or plan.integer("vectorize") < 4 or not self.is_plain:
             return 1
         each = prod(plan.tile_sizes[:2]) // threads
         outer = {axis.label for axis in self.rows.outer}
@@ -178,7 +189,26 @@ class RowBuilder(Builder):
             many = each if outer & set(op.result.type.labels) else plan.integer("vectorize")
             registers += many * size // 4
         registers = max(32, -(-registers // 8) * 8)
-        return max(1, plan.target.registers // (registers * threads))
+        return max(1, min(BLOCKS, plan.target.registers // (registers * threads)))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a kernel makes one result, by plain functions of copied rows and of vectors."""
+        outer = {axis.label for axis in self.rows.outer}
+        for op in self.rows.kernel.body.walk():
+            match op:
+                case ReadOp():
+                    mine = outer & set(op.result.type.labels)
+                    copied = self.rows.copied(op, self.plan.tile_sizes[0])
+                    if op.guard is not None or (mine and self.rows.has_row(op.result) > copied):
+                        return False
+                case UnaryOp() if op.fn.data not in PLAIN:
+                    return False
+                case CompareOp() | InsideOp() | SelectOp() | ReduceTogetherOp():
+                    return False
+                case _:
+                    pass
+        return len(self.rows.reductions) <= 2 and len(self.rows.kernel.outs) == 1
 
     # Where the block works
 

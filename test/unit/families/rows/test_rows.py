@@ -157,9 +157,12 @@ def test_other_regions_are_refused(op: Callable[[], KernelOp], reason: str) -> N
 def test_the_last_variant_takes_every_row(arch: str) -> None:
     found = ROWS.schedules(region_of("softmax"), arch)
     clusters = [
+        ("kept_split2", ["N mod 8 == 0", "-N >= -65536"]),
+        ("kept_split4", ["N mod 8 == 0", "-N >= -131072"]),
         ("kept_split8", ["N mod 8 == 0", "-N >= -262144"]),
         ("kept_split16", ["N mod 8 == 0", "-N >= -524288"]),
         ("kept_most_split16", ["N mod 8 == 0", "-N >= -1703936"]),
+        ("chunks_split16", ["N mod 8 == 0", "-M >= -33", "N >= 131072"]),
         ("chunks_split8", ["N mod 8 == 0", "-M >= -66", "N >= 65536"]),
     ]
     alone = [("kept_most", ["N mod 8 == 0", "-N >= -73728"])]
@@ -170,6 +173,7 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
         ("warp", ["N mod 8 == 0", "-N >= -1024"]),
         ("block_2048", ["N mod 8 == 0", "-N >= -2048"]),
         ("block_4096", ["N mod 8 == 0", "-N >= -4096"]),
+        ("block_6144", ["N mod 8 == 0", "-N >= -6144"]),
         ("block", ["N mod 8 == 0", "-N >= -8192"]),
         ("kept", ["N mod 8 == 0", "-N >= -32768"]),
         *(clusters if arch == "sm_90a" else alone),
@@ -184,18 +188,19 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
 
 SHORT = ("lanes", "warp_256", "warp_512", "warp")
 """What takes short rows."""
-KEPT = ("kept", "kept_most", "chunks")
-"""What takes rows that no block holds in registers, on sm_80."""
 
 
 @pytest.mark.parametrize(
     ("facts", "variants"),
     [
-        ("N mod 8 == 0", [*SHORT, "block_2048", "block_4096", "block", *KEPT]),
+        ("N mod 8 == 0", [*SHORT, "block_2048", "block_4096", "block_6144", "block", "chunks"]),
         ("N mod 8 == 0, N <= 512", ["lanes", "warp_256", "warp_512"]),
-        ("N mod 16 == 0, N >= 2000", ["block_2048", "block_4096", "block", *KEPT]),
+        (
+            "N mod 16 == 0, N >= 2000",
+            ["block_2048", "block_4096", "block_6144", "block", "chunks"],
+        ),
         ("N mod 16 == 0, N >= 2000, N <= 4096", ["block_2048", "block_4096"]),
-        ("N >= 9000", [*KEPT, "any"]),
+        ("N >= 9000", ["chunks", "any"]),
         ("N mod 8 == 1", ["any"]),
     ],
 )
@@ -204,7 +209,7 @@ def test_facts_leave_variants_out(facts: str, variants: list[str]) -> None:
     assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == variants
 
 
-FEW = ((16, 64), (4, 256), (4, 512), (4, 1024))
+FEW = ((32, 64), (8, 256), (4, 512), (4, 1024))
 """Tiles of several rows, for short ones."""
 
 
@@ -212,7 +217,7 @@ FEW = ((16, 64), (4, 256), (4, 512), (4, 1024))
     ("facts", "tiles"),
     [
         ("N == 768", [(4, 1024)]),
-        ("N == 200", [(4, 256)]),
+        ("N == 200", [(8, 256)]),
         ("N == 2048", [(1, 2048)]),
         ("N <= 4096, N mod 8 == 0", [*FEW, (1, 2048), (1, 4096)]),
         ("N <= 3000, N mod 8 == 0", [*FEW, (1, 2048), (1, 4096)]),
@@ -296,13 +301,13 @@ def test_a_tile_is_as_wide_as_rows_of_a_known_length(length: int, columns: int) 
 @pytest.mark.parametrize(
     ("shape", "tile", "warp_tile"),
     [
-        (("M", 64), (16, 64), (4, 64)),
-        (("M", 8), (128, 8), (32, 8)),
+        (("M", 64), (32, 64), (8, 64)),
+        (("M", 8), (256, 8), (64, 8)),
         (("M", 300), (4, 384), (1, 384)),
         ((7, 64), (8, 64), (2, 64)),
         ((1, 64), (4, 64), (1, 64)),
         (("B", 3, 16), (8, 16), (2, 16)),
-        (("B", 3, "M", 16), (64, 16), (16, 16)),
+        (("B", 3, "M", 16), (128, 16), (32, 16)),
         ((64,), (1, 64), (1, 64)),
         ((16,), (1, 32), (1, 32)),
     ],
@@ -310,7 +315,7 @@ def test_a_tile_is_as_wide_as_rows_of_a_known_length(length: int, columns: int) 
 def test_a_warp_takes_several_short_rows(
     shape: tuple[int | str, ...], tile: tuple[int, int], warp_tile: tuple[int, int]
 ) -> None:
-    """So many that each thread has 8 elements, and no more than there are."""
+    """So many that each thread has 16 elements, and no more than there are."""
     first = known(*shape)[0]
     assert first.tile_sizes[:2] == tile and first.warp_tile_sizes == warp_tile
     assert first.threads() == (128 if len(shape) > 1 else 32)
