@@ -65,6 +65,10 @@ TURNED_SIDE = 64
 """Rows and columns of a turned tile at most."""
 SPLIT = 8
 """Blocks of a cluster that share the reductions of a tile, where there are few tiles."""
+WIDE = 128
+"""Columns of one where there are many: lines that lie apart come at three quarters of the speed."""
+FILLED = 3
+"""Blocks of each multiprocessor that such tiles give it."""
 FEW = 64
 """Points of a column at most that a thread reduces alone, where there are columns for all."""
 LONG = 2
@@ -77,11 +81,13 @@ def deepest(loops: Loops) -> Dim:
     return max(sizes, key=lambda size: size.constant() or float("inf"), default=Dim.const(1))
 
 
-def tile_of(loops: Loops, arch: str, parts: bool, vector: int) -> tuple[int, int]:
+def tile_of(
+    loops: Loops, arch: str, parts: bool, vector: int, beside: int = PARTED
+) -> tuple[int, int]:
     """Rows and columns of a tile; known sizes bound it.
 
     Where its threads part reductions (``parts``), a tile has all of its rows and columns: those
-    that no output runs along part the points.
+    that no output runs along part the points, and ``beside`` is what it has of the others at most.
     """
     warp = ARCHS[arch].warp
     elements = WARPS * warp * max(REGISTERS, vector * (loads_of(loops.reductions) if parts else 1))
@@ -97,7 +103,7 @@ def tile_of(loops: Loops, arch: str, parts: bool, vector: int) -> tuple[int, int
     if space.row is None:
         wide = elements if parts else 1
         if space.column is not None:
-            wide = _power(columns, PARTED if parts else elements)
+            wide = _power(columns, beside if parts else elements)
     else:
         wide = COLUMNS if space.column is None else _power(columns, COLUMNS)
     high = elements // wide
@@ -173,6 +179,10 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
             found.append(few)
             if not few.when.data and pointers_promised(kernel, few.widest):
                 return found
+        if (wide := _wide(loops, arch, vector, facts)) is not None:
+            found.append(wide)
+            if not wide.when.data and pointers_promised(kernel, wide.widest):
+                return found
         when = left_open(kernel, facts)
         if when is not None:
             whole = _schedule(loops, arch, not alone, "vector", vector, when)
@@ -201,6 +211,24 @@ def _few(loops: Loops, arch: str, vector: int, facts: Sequence[Assumption]) -> S
     short = Assumption(Dim.const(FEW) - deep, ">=")
     when = left_open(loops.kernel, [*facts, short, many])
     return None if when is None else _schedule(loops, arch, False, "vector_few", vector, when)
+
+
+def _wide(loops: Loops, arch: str, vector: int, facts: Sequence[Assumption]) -> ScheduleOp | None:
+    """A schedule for many columns of many points: tiles are wide, and there is one for each block
+    that finds room, or nearly so."""
+    (space, *others) = loops.spaces
+    if others or not loops.reductions or space.row is not None or space.column is None:
+        return None
+    if space.walked or reduces_alone(loops):
+        return None
+    rows, columns = tile_of(loops, arch, True, vector, WIDE)
+    *outer, last = space.sizes
+    tiles = prod(outer, start=last.ceildiv(columns))
+    many = Assumption(tiles - ARCHS[arch].multiprocessors * FILLED, ">=")
+    when = left_open(loops.kernel, [*facts, many, Assumption(deepest(loops) - rows, ">=")])
+    if when is None:
+        return None
+    return _schedule(loops, arch, True, "vector_wide", vector, when, tile=(rows, columns))
 
 
 def _in_parts(loops: Loops, arch: str) -> Iterator[ScheduleOp]:
@@ -237,8 +265,10 @@ def _schedule(
     vector: int,
     when: Sequence[Assumption],
     way: Way | None = None,
+    tile: tuple[int, int] | None = None,
 ) -> ScheduleOp:
-    tile = tile_of(loops, arch, parts, vector) if way is None else (way.rows, way.columns)
+    if tile is None:
+        tile = tile_of(loops, arch, parts, vector) if way is None else (way.rows, way.columns)
     chosen: Fields = {
         "arch": arch,
         "tensorize": "",

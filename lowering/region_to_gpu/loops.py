@@ -32,7 +32,7 @@ from polyc.dialects.gpu.types import (
     index_attr,
 )
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
+from polyc.dialects.region import CompareOp, InsideOp, KernelOp, ReadOp, ReduceOp, SelectOp
 from polyc.families.loops.partial_sums import BLOCKS, THREADS, VECTOR
 from polyc.families.loops.recognise import (
     Loops,
@@ -61,6 +61,10 @@ from polyc.rewriting.emit import Emit, affine_dim
 
 BANK_BYTES = 4
 """A word of shared memory, which a bank gives at once."""
+
+THIN = 6
+"""Blocks of a multiprocessor that compute element by element, of few tensors: each asks memory but
+once, and what is on its way is as much as there are."""
 
 COMBINE = {"sum": "add", "max": "max", "min": "min"}
 """The binary function of each reduction."""
@@ -254,11 +258,23 @@ class LoopBuilder(Builder):
         64 registers, of which 87 would be taken for the same code: of 64 MB of columns' sums the
         blocks that 87 leave room for draw 2.8 TB/s.
         """
+        if not self.reductions:
+            return THIN if self.is_thin else 1
         elements, most = prod(self.tile) // self.plan.threads(), loads_of(self.reductions) * VECTOR
         shares = any(parted(r, self.along_of(r), self.tile) for r in self.reductions)
         if not shares or elements > most or self.plan.threads() > THREADS:
             return 1
         return BLOCKS
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether threads have a vector each of few tensors, so that 40 registers are enough."""
+        made = list(made_by(list(self.kernel.yield_op.values), True))
+        reads = [op for op in made if isinstance(op, ReadOp)]
+        whole = all(op.guard is None for op in reads) and not self.turned
+        heavy = any(isinstance(op, CompareOp | InsideOp | SelectOp) for op in made)
+        small = prod(self.tile) <= VECTOR * THREADS and self.plan.threads() == THREADS
+        return small and whole and not heavy and len(reads) <= 3 and len(self.kernel.outs) == 1
 
     @property
     def reductions(self) -> list[ReduceOp]:
