@@ -57,7 +57,7 @@ BLOCKS = 4
 """Blocks that each multiprocessor has room for, and has where sizes are known."""
 
 OPEN = ((512, 1, 2, 1), (64, 1, 2, 1), (128, 3, 8, 1), (8, 34, 132, 8))
-NARROW = ((512, 1, 2, 1), (64, 1, 2, 1))
+NARROW = ((512, 1, 2, 1),)
 WIDE = ((256, 1, 2, 1), (32, 9, 33, 4))
 """Parts of a tile where sizes are open, the fewest and the most tiles that have so many, and the
 steps of each part at least: about as many blocks as find room at once.  Of more a block has but a

@@ -90,12 +90,12 @@ each of their elements."""
 
 
 def loads_of(reductions: Sequence[ReduceOp]) -> int:
-    """How many vectors a thread has at once: half as many where what is reduced takes registers of
-    its own, as several tensors or an exponential do."""
+    """How many vectors a thread has at once: half as many where there are several reductions, or
+    what is reduced takes registers of its own, as several tensors or an exponential do."""
     made = list(made_by([reduce.operand for reduce in reductions]))
     reads = sum(isinstance(op, ReadOp) for op in made)
     costly = any(isinstance(op, UnaryOp) and op.fn.data not in ("neg", "abs") for op in made)
-    return LOADS // 2 if reads > 1 or costly else LOADS
+    return LOADS // 2 if reads > 1 or costly or len(reductions) > 1 else LOADS
 
 
 def neighbours_of(values: Sequence[SSAValue]) -> set[str]:
