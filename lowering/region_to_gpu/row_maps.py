@@ -101,20 +101,17 @@ class RowMaps:
 
     # What maps run over ---------------------------------------------------------------------
 
-    def fragment(
-        self,
-        sizes: Sequence[int],
-        element: Attribute,
-        hint: str | None,
-        layout: FragmentLayoutAttr | None = None,
-    ) -> SSAValue:
+    def fragment(self, sizes: Sequence[int], element: Attribute, hint: str | None) -> SSAValue:
         """A fragment of the kernel."""
-        kind = FragmentType.of(sizes, element, layout)
+        kind = FragmentType.of(sizes, element)
         return self.outer.value(tile.FragmentOp(kind), hint)
 
     def wide(self, element: Attribute, hint: str | None = None) -> SSAValue:
         """A fragment of a tile."""
-        return self.fragment(self.span.sizes, element, hint, self.layout)
+        if self.layout is None:
+            return self.fragment(self.span.sizes, element, hint)
+        kind = FragmentType.of(self.span.sizes, element, self.layout)
+        return self.outer.value(tile.FragmentOp(kind), hint)
 
     def narrow(self, hint: str | None = None) -> SSAValue:
         """A fragment of one value a row."""

@@ -8,7 +8,7 @@
 
 // A row a warp: X is copied once, reduced twice, and mapped into Y with what the columns have.
 // LN-NOT:   region.
-// LN:       gpu.kernel @layer_norm_warp({{.*}}) threads 128 {
+// LN:       gpu.kernel @layer_norm_warp({{.*}}) threads 128 blocks_per_sm 7 {
 // LN:         %[[X:.*]] = gpu.fragment : !gpu.fragment<[4, 1024], f16>
 // LN:         gpu.copy %X[%m0, %{{.*}}] to %[[X]]
 // LN-NOT:     gpu.copy
