@@ -88,7 +88,7 @@ def check_choices(op: ScheduleResources) -> None:
             f"{blocks[0] * blocks[1]} blocks, {arch.name} allows {arch.cluster}"
         )
     together = op.pattern in ("loops", "rows") and not op.stores_sums
-    most = arch.large_cluster if op.pattern == "rows" else arch.cluster
+    most = arch.large_cluster if op.keeps_rows else arch.cluster
     if together and op.integer("split_k") > most:
         raise VerifyException(
             f"ResourceExceeded: split_k {op.integer('split_k')} is a cluster of as many blocks, "

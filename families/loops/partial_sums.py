@@ -40,9 +40,8 @@ THREADS = 256
 LINE_BYTES = 128
 """Of a cache line: what a tile has of a row of memory at least, where columns are kept."""
 
-WIDE_BYTES = 512
-"""What it has of long rows, a warp's vectors: lines that lie apart come at three quarters of that
-speed."""
+WIDE_BYTES = 256
+"""What it has of long rows, where there are enough tiles."""
 
 ROWS = 8
 """Results of a tile at most, where the reduced points lie side by side in memory."""
@@ -58,7 +57,7 @@ BLOCKS = 4
 
 OPEN = ((512, 1, 2, 1), (64, 1, 2, 1), (128, 3, 8, 1), (8, 34, 132, 8))
 NARROW = ((512, 1, 2, 1),)
-WIDE = ((256, 1, 2, 1), (32, 9, 33, 4))
+WIDE = ((256, 1, 4, 1), (16, 17, 66, 4))
 """Parts of a tile where sizes are open, the fewest and the most tiles that have so many, and the
 steps of each part at least: about as many blocks as find room at once.  Of more a block has but a
 step, and what it does around that is as long.  Kept columns are in narrow or in wide tiles."""

@@ -66,7 +66,7 @@ TURNED_SIDE = 64
 SPLIT = 8
 """Blocks of a cluster that share the reductions of a tile, where there are few tiles."""
 WIDE = 128
-"""Columns of one where there are many: lines that lie apart come at three quarters of the speed."""
+"""Columns of one where there are many."""
 FILLED = 3
 """Blocks of each multiprocessor that such tiles give it."""
 FEW = 64

@@ -65,8 +65,12 @@ class Rows:
     @property
     def walks_again(self) -> bool:
         """Whether a row is needed once more after a reduction of it."""
-        made = [op for op in self.reductions if _follows(op)]
-        return bool(made) or any(self.has_row(value) for value in self.kernel.yield_op.values)
+        return self.chained or any(self.has_row(value) for value in self.kernel.yield_op.values)
+
+    @property
+    def chained(self) -> bool:
+        """Whether a reduction needs another one's result, as a variance does."""
+        return any(_follows(op) for op in self.reductions)
 
     @cached_property
     def kept(self) -> list[ReadOp]:

@@ -162,7 +162,6 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
         ("kept_split8", ["N mod 8 == 0", "-N >= -262144"]),
         ("kept_split16", ["N mod 8 == 0", "-N >= -524288"]),
         ("kept_most_split16", ["N mod 8 == 0", "-N >= -1703936"]),
-        ("chunks_split16", ["N mod 8 == 0", "-M >= -33", "N >= 131072"]),
         ("chunks_split8", ["N mod 8 == 0", "-M >= -66", "N >= 65536"]),
     ]
     alone = [("kept_most", ["N mod 8 == 0", "-N >= -73728"])]
