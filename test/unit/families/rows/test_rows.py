@@ -208,7 +208,7 @@ def test_facts_leave_variants_out(facts: str, variants: list[str]) -> None:
     assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == variants
 
 
-FEW = ((32, 64), (8, 256), (4, 512), (4, 1024))
+FEW = ((64, 64), (16, 256), (8, 512), (4, 1024))
 """Tiles of several rows, for short ones."""
 
 
@@ -216,7 +216,7 @@ FEW = ((32, 64), (8, 256), (4, 512), (4, 1024))
     ("facts", "tiles"),
     [
         ("N == 768", [(4, 1024)]),
-        ("N == 200", [(8, 256)]),
+        ("N == 200", [(16, 256)]),
         ("N == 2048", [(1, 2048)]),
         ("N <= 4096, N mod 8 == 0", [*FEW, (1, 2048), (1, 4096)]),
         ("N <= 3000, N mod 8 == 0", [*FEW, (1, 2048), (1, 4096)]),

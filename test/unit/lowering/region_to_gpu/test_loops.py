@@ -164,7 +164,7 @@ def test_threads_part_the_points_of_a_reduction_whose_result_lacks_their_axis() 
     ways = {(bool(r.accumulate), str(r.by.data).partition(" mod ")[0]) for r in reduces}
     assert ways == {(False, "(d0, d1) -> (0, d1)"), (True, "(d0, d1) -> ((d0")}
     names = [k.sym_name.data for k in find(module, gpu.KernelOp)]
-    left = ["f_vector_wide", "f_vector", "f_scalar"]
+    left = ["f_vector_few", "f_vector_wide", "f_vector", "f_scalar"]
     assert [name for name in names if "parts" not in name] == left
 
 
