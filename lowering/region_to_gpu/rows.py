@@ -188,7 +188,8 @@ class RowBuilder(Builder):
             size = element_bytes(op.result.type.element_type)
             many = each if outer & set(op.result.type.labels) else plan.integer("vectorize")
             registers += many * size // 4
-        registers = max(32, -(-registers // 8) * 8)
+        least = 40 if self.rows.chained else 32
+        registers = max(least, -(-registers // 8) * 8)
         return max(1, min(BLOCKS, plan.target.registers // (registers * threads)))
 
     @property

@@ -356,6 +356,30 @@ def test_rows_of_a_known_length_share_a_warp_and_widen_vectors(shape: Sequence[i
         assert all((info.spill_bytes, info.stack) == (0, 0) for info in done.kernels.values())
 
 
+@pytest.mark.parametrize(
+    ("kind", "names", "body"),
+    [
+        ("bf16", "a", "%n = frontend.layer_norm %a axes [1] eps 1.0e-05 : (T) -> T"),
+        (
+            "f32",
+            "ab",
+            "%s = frontend.elementwise add %a, %b : (T, T) -> T\n"
+            "  %n = frontend.softmax %s axes [1] : T",
+        ),
+    ],
+    ids=["a norm alone", "a softmax of a sum"],
+)
+def test_what_is_bound_to_registers_does_not_spill(kind: str, names: str, body: str) -> None:
+    t = f"!frontend.tensor<[M, N], {kind}>"
+    inputs = ", ".join(f"%{name}: {t}" for name in names)
+    head = f"frontend.graph @g({inputs}) -> (Y: {t}) assuming (N mod 8 == 0, N <= 2048) {{\n  "
+    text = f"{head}{body.replace('T', t)}\n  frontend.output %n : {t}\n}}\n"
+    module = threads(text, "sm_90a")
+    assert max(kernel.blocks_per_sm.value.data for kernel in module.kernels()) > 1
+    done = nvrtc.compile_cuda(cuda_source(module), "sm_90a")
+    assert all(info.spill_bytes == 0 for info in done.kernels.values())
+
+
 def test_a_short_row_meets_few_lanes() -> None:
     """Three shuffles of each of two rows combine eight lanes; one variant is there, as no vector crosses a row's end."""
     s = Sketch("short")
