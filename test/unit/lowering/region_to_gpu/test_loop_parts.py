@@ -105,6 +105,12 @@ CASES: Mapping[str, Case] = {
         small(1, 256, 8, 4, when=["(R * C) mod 8 == 0"]),
         "sm_80",
     ),
+    "several vectors a thread": Case(
+        Program(
+            [(("R", "C"), f16)], lambda g: [g.reduce("min", g.ins[0], 0, 1)], ({"R": 31, "C": 40},)
+        ),
+        small(1, 512, 8, 2, warp_tile=[1, 512], when=["(R * C) mod 8 == 0"]),
+    ),
     "images' channels": Case(
         Program(
             [(("N", "C", "H", "W"), f16)],

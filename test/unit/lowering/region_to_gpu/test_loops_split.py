@@ -159,6 +159,38 @@ def test_a_plan_may_ask_for_other_clusters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("variant", "tile", "warp_tile", "sizes"),
+    [
+        ("vector_few", [1, 256, 1], [1, 256], {"R": 5, "C": 264}),
+        ("vector_wide", [16, 128, 1], [16, 128], {"R": 37, "C": 136}),
+    ],
+)
+@pytest.mark.parametrize("function", ["max", "sum"])
+def test_short_columns_and_many_of_them(
+    variant: str,
+    tile: list[int],
+    warp_tile: list[int],
+    sizes: dict[str, int],
+    function: str,
+    tmp_path: Path,
+) -> None:
+    """A thread has a short column alone, or several vectors of a long one's points, with tails."""
+    program = Program([(("R", "C"), f16)], lambda g: [g.reduce(function, g.ins[0], 0)], ())
+    fields = {"tile": tile, "warp_tile": warp_tile, "when": ["C mod 8 == 0"]}
+    module = asked(program, tmp_path, variant=variant, **fields)
+    done = module.clone()
+    finish(done)
+    source = program.module()
+    inputs = make_inputs(only(source, GraphOp), sizes, 3)
+    expected = meant(source, inputs, sizes)
+    name = f"f_{variant}"
+    assert_agree(tiles.run(only(module, gpu.ModuleOp), inputs, sizes, name), expected)
+    result = simulate(only(done, gpu.ModuleOp), inputs, sizes, name, schedule="random", seed=1)
+    result.check()
+    assert_agree(result.outputs, expected)
+
+
+@pytest.mark.parametrize(
     ("name", "arch", "kind", "reason"),
     [
         ("one reduction of another", "sm_90a", "UnsupportedPlan", "do not part alike; use 1"),
