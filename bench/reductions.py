@@ -5,7 +5,10 @@ has the same bytes at each length, 64 MB at least.  Of each case the variant tha
 with the next ones of the dispatch that take the shape, so that what a condition chooses is seen.
 
     python bench/reductions.py [--ops softmax] [--lengths 64 4096] [--variants 3] [--budget 220]
+    python bench/reductions.py --cases softmax:65536x512 column_max:32x1048576 --compile --known
     python bench/reductions.py --dry          # variants and modelled times, no GPU
+
+``--known`` times the graph with its sizes written in it beside the one of open sizes.
 
 Needs an NVIDIA GPU and PyTorch.  Writes bench/results/*.json.
 """
@@ -13,13 +16,16 @@ Needs an NVIDIA GPU and PyTorch.  Writes bench/results/*.json.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from polyc.bench import race
+from polyc.bench.norms import Shape, parse_shape
 from polyc.bench.race import Contestant
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime.program import Program
@@ -114,6 +120,19 @@ CASES = {
         3,
         ("MN", "N"),
     ),
+    "gelu_times": Case(
+        _graph(
+            "gelu_times",
+            f"{_X}, %R: {_MN}",
+            f"  %s = frontend.elementwise gelu %X : {_MN}\n"
+            f"  %y = frontend.elementwise mul %s, %R : ({_MN}, {_MN}) -> {_MN}",
+            "%y",
+        ),
+        lambda f, t: f.gelu(t[0]) * t[1],
+        _same,
+        3,
+        ("MN",),
+    ),
     "row_sum": Case(
         _reduced("row_sum", "[M, N]", "[1]", "[M]"),
         lambda f, t: t[0].sum(1),
@@ -192,6 +211,12 @@ CASES = {
         2,
         whole=lambda s: (s["M"], 8, 16, s["N"]),
     ),
+    "whole_softmax": Case(
+        _graph("whole_softmax", _X, f"  %y = frontend.softmax %X axes [0, 1] : {_MN}", "%y"),
+        lambda f, t: f.softmax(t[0].flatten(), 0).view(t[0].shape),
+        _same,
+        2,
+    ),
     "full_sum": Case(
         _reduced("full_sum", "[M, N]", "[0, 1]", "[1]").replace("[1], f16", "[], f16"),
         lambda f, t: t[0].sum(),
@@ -206,10 +231,40 @@ BETWEEN = {"middle_sum": MIDDLE, "middle_softmax": MIDDLE, "channel_mean": 64, "
 """Points of the axes between M and N."""
 
 
+WHOLE = ("full_sum", "whole_softmax")
+"""Reductions of all elements, whatever the length of a row."""
+
+
+def known(text: str, sizes: Mapping[str, int]) -> str:
+    """A graph with these sizes written in the place of its symbols."""
+    for name, size in sizes.items():
+        text = re.sub(rf"\b{name}\b", str(size), text)
+    return text
+
+
 def sizes_of(op: str, length: int, elements: int) -> dict[str, int] | None:
     """M and N of a case with so many elements; None where there is less than a row."""
     rows = elements // (length * BETWEEN.get(op, 1))
     return {"M": rows, "N": length} if rows else None
+
+
+def parse_case(text: str) -> tuple[str, Shape]:
+    """``softmax:16384x4096`` is the softmax of 16384 rows of 4096."""
+    op, _, shape = text.partition(":")
+    if op not in CASES:
+        raise argparse.ArgumentTypeError(f"{op} is none of {', '.join(CASES)}")
+    return op, parse_shape(shape)
+
+
+def cases_of(op: str, args: argparse.Namespace) -> Iterator[dict[str, int]]:
+    """M and N of each case of a graph that is to be timed."""
+    if args.cases:
+        yield from ({"M": s[0], "N": s[1]} for name, s in args.cases if name == op)
+        return
+    for length in args.lengths:
+        sizes = sizes_of(op, length, args.elements)
+        if sizes is not None and (op not in WHOLE or length in args.compiled):
+            yield sizes
 
 
 def taken(program: Program, sizes: Mapping[str, int], count: int) -> list[str]:
@@ -225,9 +280,7 @@ def raced(
     """The rows of the report for one graph and shape."""
     case = CASES[op]
     shape = case.whole(sizes)
-    count = 1
-    for size in shape:
-        count *= size
+    count = prod(shape)
     copies = max(2, race.copies_for(4 * count, torch.cuda.get_device_properties(0).L2_cache_size))
 
     def made(*dims: int) -> Any:
@@ -246,10 +299,15 @@ def raced(
     racers = [Contestant("copy", lambda i: spare.copy_(sets[i % copies][0]))]
     errors: dict[str, float] = {}
     names = taken(program, sizes, args.variants)
-    for name in names:
+    ours = [(f"polyc {name}", program, sizes, name) for name in names]
+    if args.known:
+        fixed = load(known(CASES[op].text, sizes), ARCH)
+        chosen = fixed.chosen({})
+        ours.append((f"polyc known {chosen}", fixed, {}, chosen))
+    for label, compiled, given, name in ours:
         try:
             pairs = zip(sets, outs, strict=True)
-            launches = [program.launch(i, [o], sizes, name) for i, o in pairs]
+            launches = [compiled.launch(i, [o], given, name) for i, o in pairs]
         except PolycError:
             continue  # The variant does not take this shape.
         run = race.in_turns(torch, launches)
@@ -257,16 +315,17 @@ def raced(
         run(0)
         torch.cuda.synchronize()
         off = (outs[0].float() - wanted).abs().max().item()
-        size = wanted.abs().max().item() or 1.0
-        label = f"polyc {name}"
-        errors[label] = off / size / 2.0**-9 if off == off else float("inf")
-        racers.append(Contestant(label, run, False, {"chosen": name == names[0]}))
-    eager = Contestant("eager", lambda i: peer(*sets[i % copies]))
-    racers.append(eager)
-    if sizes["N"] in args.compiled:
-        compiled = torch.compile(peer, dynamic=False, mode="max-autotune-no-cudagraphs")
-        compiled(*sets[0])
-        racers.append(Contestant("torch.compile", lambda i: compiled(*sets[i % copies])))
+        # Below its smallest normal number f16 has steps of 2**-24.
+        most = max((wanted.abs().max().item() or 1.0) * 2.0**-9, 2.0**-24)
+        errors[label] = off / most if off == off else float("inf")
+        racers.append(Contestant(label, run, False, {"chosen": label == ours[0][0]}))
+    if not args.no_eager:
+        racers.append(Contestant("eager", lambda i: peer(*sets[i % copies])))
+    if args.compile or sizes["N"] in args.compiled:
+        torch.compiler.reset()
+        theirs = torch.compile(peer, dynamic=False, mode="max-autotune-no-cudagraphs")
+        theirs(*sets[0])
+        racers.append(Contestant("torch.compile", lambda i: theirs(*sets[i % copies])))
     race.measure(torch, racers, args.rounds, copies)
     moved = int(2 * count * case.passes)
     case_name = f"{op} {'x'.join(map(str, shape))}"
@@ -287,13 +346,11 @@ def dry(args: argparse.Namespace) -> int:
         module = parse_text(context, CASES[op].text, f"{op}.mlir")
         for name in ORDER[: ORDER.index("plan-select") + 1]:
             build(name, ARCH).apply(context, module)
-        for length in args.lengths:
-            sizes = sizes_of(op, length, args.elements)
-            if sizes is None:
-                continue
+        for sizes in cases_of(op, args):
+            count = prod(CASES[op].whole(sizes))
             for found in times_of(module, sizes):
-                speed = 2 * args.elements * CASES[op].passes / found.seconds / 1e12
-                name = f"{op} {sizes['M']}x{length}"
+                speed = 2 * count * CASES[op].passes / found.seconds / 1e12
+                name = f"{op} {sizes['M']}x{sizes['N']}"
                 print(
                     f"{name:34} {found.variant:18} {found.seconds * 1e6:8.1f} us {speed:5.2f} TB/s"
                 )
@@ -303,8 +360,12 @@ def dry(args: argparse.Namespace) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Time reductions of rows, columns and tensors.")
     parser.add_argument("--ops", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--cases", nargs="+", type=parse_case, metavar="OP:ROWSxCOLUMNS")
     parser.add_argument("--lengths", nargs="+", type=int, default=list(LENGTHS))
     parser.add_argument("--compiled", nargs="*", type=int, default=list(COMPILED))
+    parser.add_argument("--compile", action="store_true", help="time torch.compile at each size")
+    parser.add_argument("--no-eager", action="store_true", help="leave eager PyTorch out")
+    parser.add_argument("--known", action="store_true", help="time graphs of known sizes too")
     parser.add_argument("--elements", type=int, default=1 << 25, help="of f16 in a tensor")
     parser.add_argument("--variants", type=int, default=2, help="of each graph, at most")
     parser.add_argument("--rounds", type=int, default=7)
@@ -313,6 +374,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--commit", help="what the report calls the commit")
     parser.add_argument("--out", default="bench/results", help="folder, or - for none")
     args = parser.parse_args(argv)
+    if args.cases:
+        args.ops = list(dict.fromkeys(op for op, _ in args.cases))
     if args.dry:
         return dry(args)
     start = time.perf_counter()
@@ -324,14 +387,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         begun = time.perf_counter()
         program = load(CASES[op].text, ARCH)
         print(f"compiled {op} in {time.perf_counter() - begun:.1f} s", flush=True)
-        for length in args.lengths:
-            sizes = sizes_of(op, length, args.elements)
-            if sizes is None or (op == "full_sum" and length not in args.compiled):
-                continue  # One number is made of all elements, whatever the length.
+        for sizes in cases_of(op, args):
+            name = f"{op} {sizes['M']}x{sizes['N']}"
             if time.perf_counter() - start > args.budget:
-                left.append(f"{op} {length}")
+                left.append(name)
                 continue
-            rows += raced(torch, op, program, sizes, args)
+            try:
+                rows += raced(torch, op, program, sizes, args)
+            except Exception as error:  # A case that fails is not to lose the others.
+                print(f"{name} failed: {str(error)[:300]}", flush=True)
             torch.cuda.empty_cache()
     if left:
         print(f"no time was left for {', '.join(left)}")

@@ -43,7 +43,10 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
         if rest in ("", "o"):
             blocks *= -(-values.extents[label] // (height if rest else 1))
     parts = plan.integer("split_k")  # blocks that take a row's chunks in turn
-    row = plan.vectorize_axis.data.partition(".")[0]
+    beside = plan.vectorize_axis.data.partition(".")[0]
+    row = next(
+        op.labels[0] for op in values.kernel.walk() if isinstance(op, ReduceOp | ReduceTogetherOp)
+    )
     length = values.extents.get(row, 1)
     chunks = -(-length // columns)
     lanes = max(1, plan.threads() // height)
@@ -86,7 +89,7 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
     for kind, value in zip(values.kernel.outs, values.kernel.yield_op.values, strict=True):
         labels = val_type(value).labels
         points = values.points(labels)
-        if row in labels and labels[-1] != row:
+        if row in labels and labels[-1] != beside:
             # Neighbours of the row lie apart: each element is a store of part of a sector.
             work.operations += SCATTERED * points
             work.cache += points * PART_OF_SECTOR

@@ -20,6 +20,7 @@ class Arch:
     ``registers_thread``    most registers of one thread
     ``threads``             most threads of one block
     ``cluster``             most blocks of one cluster; 1 where there are no clusters
+    ``large_cluster``       most blocks of one that the host asks for by name
     ``overlapped``          whether a launch may overlap the end of the one ahead of it
     ``multiprocessors``     SMs of the chip that plans are made for: A100 SXM, H100 SXM
     """
@@ -31,6 +32,7 @@ class Arch:
     threads: int
     warp: int
     cluster: int
+    large_cluster: int
     tma: bool
     wgmma: bool
     overlapped: bool
@@ -39,8 +41,12 @@ class Arch:
 
 ARCHS: Mapping[str, Arch] = MappingProxyType(
     {
-        "sm_80": Arch("sm_80", 163 * 1024, 64 * 1024, 255, 1024, 32, 1, False, False, False, 108),
-        "sm_90a": Arch("sm_90a", 227 * 1024, 64 * 1024, 255, 1024, 32, 8, True, True, True, 132),
+        "sm_80": Arch(
+            "sm_80", 163 * 1024, 64 * 1024, 255, 1024, 32, 1, 1, False, False, False, 108
+        ),
+        "sm_90a": Arch(
+            "sm_90a", 227 * 1024, 64 * 1024, 255, 1024, 32, 8, 16, True, True, True, 132
+        ),
     }
 )
 """The targets by the one spelling that is used everywhere (S0.1)."""

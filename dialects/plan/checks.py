@@ -88,10 +88,11 @@ def check_choices(op: ScheduleResources) -> None:
             f"{blocks[0] * blocks[1]} blocks, {arch.name} allows {arch.cluster}"
         )
     together = op.pattern in ("loops", "rows") and not op.stores_sums
-    if together and op.integer("split_k") > arch.cluster:
+    most = arch.large_cluster if op.keeps_rows else arch.cluster
+    if together and op.integer("split_k") > most:
         raise VerifyException(
             f"ResourceExceeded: split_k {op.integer('split_k')} is a cluster of as many blocks, "
-            f"{arch.name} allows {arch.cluster}"
+            f"{arch.name} allows {most}"
         )
     if op.flag("multicast") and blocks[0] * blocks[1] == 1:
         raise VerifyException("multicast needs a cluster of more than one block")

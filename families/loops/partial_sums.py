@@ -26,6 +26,7 @@ from polyc.families.loops.recognise import (
     Loops,
     Space,
     innermost_first,
+    loads_of,
     made_by,
     neighbour_of,
     reductions_in,
@@ -36,11 +37,11 @@ from polyc.families.loops.recognise import (
 THREADS = 256
 """Of a block."""
 
-LOADS = 4
-"""Vectors that a thread has on their way at once."""
-
 LINE_BYTES = 128
 """Of a cache line: what a tile has of a row of memory at least, where columns are kept."""
+
+WIDE_BYTES = 256
+"""What it has of long rows, where there are enough tiles."""
 
 ROWS = 8
 """Results of a tile at most, where the reduced points lie side by side in memory."""
@@ -52,14 +53,14 @@ VECTOR = 8
 """Elements of the widest access."""
 
 BLOCKS = 4
-"""Blocks that each multiprocessor has, where sizes are known."""
+"""Blocks that each multiprocessor has room for, and has where sizes are known."""
 
-OPEN = ((512, 1, 8, 1), (64, 9, 66, 1), (8, 34, 264, 4))
+OPEN = ((512, 1, 2, 1), (64, 1, 2, 1), (128, 3, 8, 1), (8, 34, 132, 8))
+NARROW = ((512, 1, 2, 1),)
+WIDE = ((256, 1, 4, 1), (16, 17, 66, 4))
 """Parts of a tile where sizes are open, the fewest and the most tiles that have so many, and the
-steps of each part at least."""
-
-CLUSTERS = 33
-"""Tiles of columns that clusters suffice for."""
+steps of each part at least: about as many blocks as find room at once.  Of more a block has but a
+step, and what it does around that is as long.  Kept columns are in narrow or in wide tiles."""
 
 SCALAR = ((64, 1, 66, 1),)
 """The same of elements that are read one by one."""
@@ -155,10 +156,11 @@ def ways(shared: Shared, arch: str) -> list[Way]:
     kernel = shared.loops.kernel
     found: list[Way] = []
     for vector, facts in _vectors(shared):
-        rows, columns = _tile(shared, vector)
-        for way in _parted(shared, arch, Way(rows, columns, vector, 1, facts)):
-            if left_open(kernel, way.facts) is not None:
-                found.append(way)
+        for line, open_ways in _lines(shared, vector):
+            rows, columns = _tile(shared, vector, line)
+            for way in _parted(shared, arch, Way(rows, columns, vector, 1, facts), open_ways):
+                if left_open(kernel, way.facts) is not None:
+                    found.append(way)
     return found
 
 
@@ -186,15 +188,30 @@ def _vectors(shared: Shared) -> Iterator[tuple[int, list[Assumption]]]:
     yield 1, []
 
 
-def _tile(shared: Shared, vector: int) -> tuple[int, int]:
+OpenWays = Sequence[tuple[int, int, int, int]]
+
+
+def _lines(shared: Shared, vector: int) -> Iterator[tuple[int, OpenWays]]:
+    """The bytes that a tile may have of a row of memory, and how tiles are parted if it is open."""
+    if vector == 1:
+        yield LINE_BYTES, SCALAR
+    elif shared.along == 1:
+        yield LINE_BYTES, OPEN
+    else:
+        if shared.space.sizes[-1].constant() is None:
+            yield LINE_BYTES, NARROW
+        yield WIDE_BYTES, WIDE
+
+
+def _tile(shared: Shared, vector: int, line_bytes: int) -> tuple[int, int]:
     """Rows and columns of a tile: known sizes bound it."""
-    elements = THREADS * LOADS * vector
+    elements = THREADS * loads_of(shared.reductions) * vector
     inner = size_of(shared.reductions[0], shared.inner).constant()
     deep = elements if inner is None else min(elements, power_of_two(inner))
     *_, rows, columns = shared.space.sizes
     if shared.along == 0:
         kinds = [element_bytes(op.result.type.element_type) for op in shared.reads]
-        line = LINE_BYTES // min(kinds, default=4)
+        line = line_bytes // min(kinds, default=4)
         wide = max(_power(columns, line), vector)
         return max(1, min(elements // wide, max(deep, THREADS * vector // wide))), wide
     high = 1 if shared.space.row is None else _power(rows, ROWS)
@@ -219,7 +236,7 @@ def _power(size: Dim, limit: int) -> int:
     return limit if known is None else min(limit, power_of_two(max(1, known)))
 
 
-def _parted(shared: Shared, arch: str, way: Way) -> Iterator[Way]:
+def _parted(shared: Shared, arch: str, way: Way, open_ways: OpenWays) -> Iterator[Way]:
     """A way with numbers of parts."""
     *outer, rows, columns = shared.space.sizes
     kept = columns.ceildiv(way.columns) if shared.along == 0 else rows.ceildiv(way.rows)
@@ -237,10 +254,7 @@ def _parted(shared: Shared, arch: str, way: Way) -> Iterator[Way]:
             parts = -(-steps // -(-steps // parts))
             yield Way(way.rows, way.columns, way.vector, parts, way.facts)
         return
-    clustered = shared.along == 0 and ARCHS[arch].cluster > 1 and way.vector > 1
-    for parts, least, most, long in SCALAR if way.vector == 1 else OPEN:
-        if clustered and least < CLUSTERS < most:
-            least = CLUSTERS + 1
+    for parts, least, most, long in open_ways:
         few = Assumption(Dim.const(most) - tiles, ">=")
         many = [Assumption(tiles - least, ">=")] if least > 1 else []
         deep = Assumption(points - parts * step * long, ">=")

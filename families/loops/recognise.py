@@ -18,7 +18,7 @@ from xdsl.ir.affine import AffineDimExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp
+from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp, UnaryOp
 from polyc.dialects.region.types import ValType
 from polyc.rewriting.region.chunks import expanded
 
@@ -82,6 +82,20 @@ def made_by(values: Sequence[SSAValue], into: bool = False) -> Iterator[Operatio
 def reductions_in(values: Sequence[SSAValue]) -> list[ReduceOp]:
     """The reductions that ``values`` need first; theirs in turn are ``reductions_in`` operands."""
     return [op for op in made_by(values) if isinstance(op, ReduceOp)]
+
+
+LOADS = 4
+"""Vectors that a thread has on their way at once where threads part reductions, with a register for
+each of their elements."""
+
+
+def loads_of(reductions: Sequence[ReduceOp]) -> int:
+    """How many vectors a thread has at once: half as many where there are several reductions, or
+    what is reduced takes registers of its own, as several tensors or an exponential do."""
+    made = list(made_by([reduce.operand for reduce in reductions]))
+    reads = sum(isinstance(op, ReadOp) for op in made)
+    costly = any(isinstance(op, UnaryOp) and op.fn.data not in ("neg", "abs") for op in made)
+    return LOADS // 2 if reads > 1 or costly or len(reductions) > 1 else LOADS
 
 
 def neighbours_of(values: Sequence[SSAValue]) -> set[str]:

@@ -29,13 +29,14 @@ from polyc.dialects.region import (
     TransposeOp,
 )
 from polyc.dialects.region.types import MemRefType
-from polyc.families.facts import holds_always, left_open, power_of_two
+from polyc.families.facts import holds_always, left_open, pointers_promised, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
 from polyc.families.loops.partial_sums import Way, find_shared, ways
 from polyc.families.loops.recognise import (
     Loops,
     find_loops,
     innermost_first,
+    loads_of,
     made_by,
     neighbours_of,
     size_of,
@@ -54,8 +55,6 @@ COLUMNS = 128
 """Of a tile with rows.  A warp then has whole rows, and a row's reduction stays in it."""
 PARTED = 32
 """Of one whose rows are parts of a reduction, so that there are more blocks: a warp's."""
-DEEP = 4
-"""Vectors that a thread of such a tile has: their loads do not wait for each other."""
 VECTOR = 8
 """Elements of the widest access."""
 
@@ -66,6 +65,12 @@ TURNED_SIDE = 64
 """Rows and columns of a turned tile at most."""
 SPLIT = 8
 """Blocks of a cluster that share the reductions of a tile, where there are few tiles."""
+WIDE = 128
+"""Columns of one where there are many."""
+FILLED = 3
+"""Blocks of each multiprocessor that such tiles give it."""
+FEW = 64
+"""Points of a column at most that a thread reduces alone, where there are columns for all."""
 LONG = 2
 """Steps that each of them has at least."""
 
@@ -76,14 +81,16 @@ def deepest(loops: Loops) -> Dim:
     return max(sizes, key=lambda size: size.constant() or float("inf"), default=Dim.const(1))
 
 
-def tile_of(loops: Loops, arch: str, parts: bool, vector: int) -> tuple[int, int]:
+def tile_of(
+    loops: Loops, arch: str, parts: bool, vector: int, beside: int = PARTED
+) -> tuple[int, int]:
     """Rows and columns of a tile; known sizes bound it.
 
     Where its threads part reductions (``parts``), a tile has all of its rows and columns: those
-    that no output runs along part the points.
+    that no output runs along part the points, and ``beside`` is what it has of the others at most.
     """
     warp = ARCHS[arch].warp
-    elements = WARPS * warp * max(REGISTERS, vector * (DEEP if parts else 1))
+    elements = WARPS * warp * max(REGISTERS, vector * (loads_of(loops.reductions) if parts else 1))
     if loops.turned:
         narrowest = min(element_bytes(op.result.type.element_type) for op in loops.turned)
         side = min(LINE_BYTES // narrowest, TURNED_SIDE)
@@ -96,7 +103,7 @@ def tile_of(loops: Loops, arch: str, parts: bool, vector: int) -> tuple[int, int
     if space.row is None:
         wide = elements if parts else 1
         if space.column is not None:
-            wide = _power(columns, PARTED if parts else elements)
+            wide = _power(columns, beside if parts else elements)
     else:
         wide = COLUMNS if space.column is None else _power(columns, COLUMNS)
     high = elements // wide
@@ -135,7 +142,10 @@ def vector_of(loops: Loops) -> int:
     reads = any(isinstance(op, ReadOp) for op in made_by(loops.values))
     if reads and not columns & neighbours_of(loops.values) and not loops.turned:
         return 1
-    widest = max(element_bytes(t.element_type) for t in loops.kernel.seen)
+    # What has fewer axes, as a number of each column, is read in several accesses.
+    most = max(len(t.shape) for t in loops.kernel.seen)
+    large = [t for t in loops.kernel.seen if len(t.shape) == most]
+    widest = max(element_bytes(t.element_type) for t in large)
     return min(VECTOR, MAX_VECTOR_BYTES // widest)
 
 
@@ -165,6 +175,14 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
             threads = ARCHS[arch].multiprocessors * WARPS * ARCHS[arch].warp
             points = prod(loops.spaces[0].sizes, start=Dim.const(1))
             facts.append(Assumption(points - threads * vector, ">="))
+        if (few := _few(loops, arch, vector, facts)) is not None:
+            found.append(few)
+            if not few.when.data and pointers_promised(kernel, few.widest):
+                return found
+        if (wide := _wide(loops, arch, vector, facts)) is not None:
+            found.append(wide)
+            if not wide.when.data and pointers_promised(kernel, wide.widest):
+                return found
         when = left_open(kernel, facts)
         if when is not None:
             whole = _schedule(loops, arch, not alone, "vector", vector, when)
@@ -174,6 +192,43 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     found += [plan for plan in parted if plan.integer("vectorize") == 1]
     found.append(_schedule(loops, arch, not alone, "scalar", 1, ()))
     return found
+
+
+def _few(loops: Loops, arch: str, vector: int, facts: Sequence[Assumption]) -> ScheduleOp | None:
+    """A schedule for columns of few points, and many of them: a thread reduces its own alone.
+
+    Parts of so short columns would leave threads without a point.
+    """
+    (space, *others) = loops.spaces
+    deep = deepest(loops)
+    if others or not loops.reductions or space.row is not None or space.column is None:
+        return None
+    if space.walked or any(len(reduce.labels) > 1 for reduce in loops.reductions):
+        return None
+    points = prod(space.sizes, start=Dim.const(1))
+    threads = ARCHS[arch].multiprocessors * WARPS * ARCHS[arch].warp
+    many = Assumption(points - threads * vector, ">=")
+    short = Assumption(Dim.const(FEW) - deep, ">=")
+    when = left_open(loops.kernel, [*facts, short, many])
+    return None if when is None else _schedule(loops, arch, False, "vector_few", vector, when)
+
+
+def _wide(loops: Loops, arch: str, vector: int, facts: Sequence[Assumption]) -> ScheduleOp | None:
+    """A schedule for many columns of many points: tiles are wide, and there is one for each block
+    that finds room, or nearly so."""
+    (space, *others) = loops.spaces
+    if others or not loops.reductions or space.row is not None or space.column is None:
+        return None
+    if space.walked or reduces_alone(loops):
+        return None
+    rows, columns = tile_of(loops, arch, True, vector, WIDE)
+    *outer, last = space.sizes
+    tiles = prod(outer, start=last.ceildiv(columns))
+    many = Assumption(tiles - ARCHS[arch].multiprocessors * FILLED, ">=")
+    when = left_open(loops.kernel, [*facts, many, Assumption(deepest(loops) - rows, ">=")])
+    if when is None:
+        return None
+    return _schedule(loops, arch, True, "vector_wide", vector, when, tile=(rows, columns))
 
 
 def _in_parts(loops: Loops, arch: str) -> Iterator[ScheduleOp]:
@@ -210,8 +265,10 @@ def _schedule(
     vector: int,
     when: Sequence[Assumption],
     way: Way | None = None,
+    tile: tuple[int, int] | None = None,
 ) -> ScheduleOp:
-    tile = tile_of(loops, arch, parts, vector) if way is None else (way.rows, way.columns)
+    if tile is None:
+        tile = tile_of(loops, arch, parts, vector) if way is None else (way.rows, way.columns)
     chosen: Fields = {
         "arch": arch,
         "tensorize": "",

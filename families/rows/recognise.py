@@ -1,13 +1,14 @@
 """The rows of a region: reductions along one innermost axis, and what is computed of them (S8).
 
 A region of rows reduces only along one axis, the row, which is the last axis of every tensor that
-it reads along it: LayerNorm, RMSNorm, softmax, sums and maxima of rows.  Other regions are refused
-with the reason.
+it reads along it: LayerNorm, RMSNorm, softmax, sums and maxima of rows.  Where the row is another
+axis, of few points, as a softmax's over channels, the rows are turned: they lie side by side.
+Other regions are refused with the reason.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
@@ -32,6 +33,13 @@ class Rows:
     kernel: KernelOp
     outer: tuple[AxisAttr, ...]
     row: AxisAttr
+    turned: bool = False
+    """Whether the last of ``outer``, and not the row, is the last axis of what is read."""
+
+    @property
+    def column(self) -> AxisAttr:
+        """The axis along which neighbours in memory lie."""
+        return self.outer[-1] if self.turned else self.row
 
     @property
     def length(self) -> Dim:
@@ -54,12 +62,24 @@ class Rows:
         ops = self.kernel.body.block.ops
         return [op for op in ops if isinstance(op, ReadOp) and self.has_row(op.result)]
 
+    @property
+    def walks_again(self) -> bool:
+        """Whether a row is needed once more after a reduction of it."""
+        return self.chained or any(self.has_row(value) for value in self.kernel.yield_op.values)
+
+    @property
+    def chained(self) -> bool:
+        """Whether a reduction needs another one's result, as a variance does."""
+        return any(_follows(op) for op in self.reductions)
+
     @cached_property
     def kept(self) -> list[ReadOp]:
         """The reads that a block with one row can keep in shared memory: each row has its own.
 
         It begins where a row of the tensor does, as cp.async copies whole vectors alone.
         """
+        if self.turned:
+            return []
         known = {self.row.label, *(axis.label for axis in self.outer)}
         first = AffineExpr.dimension(len(self.outer))
         reads = (op for op in self.reads if set(op.result.type.labels) == known)
@@ -76,7 +96,12 @@ class Rows:
         rows, these lie one below the other.
         """
         coordinates = self.coordinates(read)
-        if read.guard is not None or not self.has_row(read.result) or len(coordinates) < 2:
+        if (
+            self.turned
+            or read.guard is not None
+            or not self.has_row(read.result)
+            or len(coordinates) < 2
+        ):
             return False
         if rows == 1:
             return True
@@ -106,8 +131,13 @@ def find_rows(kernel: KernelOp) -> Rows:
             if strange:
                 why = f"{op.name} runs over {axes_text(strange)} beside the row {row}"
                 raise _unsupported(kernel, why, op)
-    for read in rows.reads:
-        _check_read(rows, read)
+    try:
+        for read in rows.reads:
+            _check_read(rows, read)
+    except PolycError:
+        rows = replace(rows, turned=True)
+        if not _lie_beside(rows, known):
+            raise
     if not any(set(read.result.type.labels) == known for read in rows.reads):
         axes = axes_text([*outer, row])
         raise _unsupported(kernel, f"it reads no tensor over all of {axes}", kernel)
@@ -165,6 +195,42 @@ def _check_read(rows: Rows, read: ReadOp) -> None:
         raise _unsupported(rows.kernel, why, read)
 
 
+TURNED = 1024
+"""Points of turned rows at most: as many as leave a block a sector of memory of each point."""
+
+
+def _lie_beside(rows: Rows, known: set[str]) -> bool:
+    """Whether few known points of whole rows lie side by side, and are made to rows that do too.
+
+    What is only reduced is left to loops, whose threads part the points.
+    """
+    count = rows.length.constant()
+    if not rows.outer or count is None or not 1 < count <= TURNED:
+        return False
+    last = AffineExpr.dimension(len(rows.outer) - 1)
+    for read in rows.reads:
+        coordinates = rows.coordinates(read)
+        if set(read.result.type.labels) == known and not _plain(coordinates[-1], last):
+            return False
+    values = [cast(ValType, v.type).labels for v in rows.kernel.yield_op.values]
+    wide = [labels for labels in values if rows.row.label in labels]
+    return bool(wide) and all(labels[-1] == rows.column.label for labels in wide)
+
+
+def _follows(op: Operation) -> bool:
+    """Whether a reduction is made of another one's result."""
+    work, seen = [*op.operands], set[SSAValue]()
+    while work:
+        value = work.pop()
+        if value in seen or not isinstance(owner := value.owner, Operation):
+            continue
+        seen.add(value)
+        if isinstance(owner, ReduceOp | ReduceTogetherOp):
+            return True
+        work += owner.operands
+    return False
+
+
 def _plain(coordinate: AffineExpr, axis: AffineExpr) -> bool:
     """Whether a coordinate is an axis, or one moved by what is the same everywhere."""
     rest = linear_of(coordinate - axis)
@@ -176,8 +242,11 @@ def _names(expr: AffineExpr, position: int) -> bool:
 
 
 def row_lengths(rows: Rows) -> list[Dim]:
-    """The row's length, and those in memory of all rows that are read and written, each once."""
-    tensors = [cast(MemRefType, read.tensor.type) for read in rows.reads]
+    """The size of the axis of neighbours, the row's as a rule, and those in memory of all that is
+    read and written along it, each once."""
+    known = {rows.row.label, *(axis.label for axis in rows.outer)}
+    reads = [op for op in rows.reads if not rows.turned or set(op.result.type.labels) == known]
+    tensors = [cast(MemRefType, read.tensor.type) for read in reads]
     values = zip(rows.kernel.yield_op.values, rows.kernel.outs, strict=True)
     tensors += [kind for value, kind in values if rows.has_row(value)]
-    return list(dict.fromkeys([rows.length, *(t.shape[-1] for t in tensors)]))
+    return list(dict.fromkeys([rows.column.size, *(t.shape[-1] for t in tensors)]))

@@ -66,10 +66,14 @@ class RowsVariant:
         thread has a vector; a warp takes several rows that are shorter.  A region without outer
         axes has one row.
         """
+        if rows.turned:
+            return self._turned(rows)
         columns, warps = self.columns, self.warps_a_row
         height = taken = 1
         known = rows.length.constant() if self.way == "resident" else None
-        while known is not None and warps > 1 and 2 * known <= BUSY * WARP * warps:
+        busy = 2 * BUSY if rows.chained else BUSY
+        fits = known or (columns if self.name in {v.name for v in NARROWER} else None)
+        while fits is not None and warps > 1 and 2 * fits <= busy * WARP * warps:
             warps //= 2
         least = warps * WARP * self.vector
         if known is not None:
@@ -80,7 +84,8 @@ class RowsVariant:
         while self.way == "resident" and columns > least and _at_most(rows, columns // 2):
             columns //= 2
         if rows.outer:
-            taken = max(1, WARP * HELD // columns) if warps == 1 else 1
+            held = HELD if rows.walks_again else 2 * HELD
+            taken = max(1, WARP * held // columns) if warps == 1 else 1
             if (count := rows.outer[-1].size.constant()) is not None:
                 taken = min(taken, power_of_two(-(-count // self.rows)))
             taken = max(taken, WARP // columns)
@@ -92,16 +97,52 @@ class RowsVariant:
             "split_k": self.parts,
         }
 
+    def _turned(self, rows: Rows) -> Mapping[str, Value]:
+        """The same of rows that lie side by side: a thread has vectors of neighbours in memory, and
+        its block all points of as many rows as its registers hold."""
+        count, beside = cast("int", rows.length.constant()), rows.column.size.constant()
+        # Elements that are read one by one have an address each.
+        more = max(1, power_of_two(count) // TURNED_POINTS)
+        fewer = 1 if self.vector > 1 else 2
+        warps = fewer * TURNED_WARPS * more
+        held = warps * WARP * TURNED_HELD // (1 if fewer == 1 else fewer * more)
+        height = min(held // power_of_two(count), warps * WARP * self.vector, TURNED_ROWS)
+        if beside is not None:
+            height = max(min(height, power_of_two(beside)), self.vector)
+        down = warps * WARP * self.vector // height
+        width = -(-count // down) * down
+        taken = (
+            [height, width // warps] if down >= warps else [height * down // warps, width // down]
+        )
+        return {
+            "tile": [height, width, 1],
+            "warp_tile": taken,
+            "vectorize": self.vector,
+            "split_k": 1,
+        }
+
 
 WARP = 32
 """Threads of a warp."""
 
-HELD = 8
-"""Elements that a thread has at least, of several rows where these are short."""
+TURNED_WARPS = 8
+"""Of a block with rows that lie side by side, of as many points at most:"""
+TURNED_POINTS = 512
+TURNED_ROWS = 512
+TURNED_HELD = 32
+"""Rows of a tile at most, and elements that a thread has of such rows: a sector of memory of each
+point, of 512."""
+
+HELD = 16
+"""Elements that a thread has at least, of several rows where these are short, and twice as many
+where they are only reduced: blocks come and go faster than memory answers where each of their
+threads asks once."""
 
 BUSY = 16
 """Elements of a row that a thread of several warps has: fewer threads then meet for a row of 2048,
-which takes 35 us instead of 38 in a LayerNorm of 128 MB, and 91 instead of 105 in three norms."""
+which takes 35 us instead of 38 in a LayerNorm of 128 MB, and 91 instead of 105 in three norms.
+Where one reduction needs another one's result they have twice as many: 16384 rows of 4096 take
+70 us in a LayerNorm, and 73 with 16, but 66 and 65 in an RMSNorm."""
 
 SHORTEST = 8
 """Elements of a row that is worth a kernel of rows; shorter ones are a thread's."""
@@ -109,18 +150,21 @@ SHORTEST = 8
 NARROWER = (
     RowsVariant("block_2048", "resident", 1, 2048, 4, 8),
     RowsVariant("block_4096", "resident", 1, 4096, 8, 8),
+    RowsVariant("block_6144", "resident", 1, 6144, 8, 8),
 )
 """Between ``warp`` and ``block``, for rows of open lengths: they then fill half of a tile at least.
 
-To rows of a known length ``warp`` and ``block`` narrow their own tiles.
+The last one is for what would fill but half of the tile of ``block``.  To rows of a known length
+``warp`` and ``block`` narrow their own tiles.
 """
 
 SHORTER = (
     RowsVariant("lanes", "resident", 4, 64, 1, 8),
     RowsVariant("warp_256", "resident", 4, 256, 1, 8),
+    RowsVariant("warp_512", "resident", 4, 512, 1, 8),
 )
 """Before ``warp``, for short rows of open lengths: eight lanes have a row of at most 64 elements,
-and a warp one of 256 in a vector a lane, where ``warp`` would compute 1024."""
+and a warp one of 256 in a vector a lane, or of 512 in two, where ``warp`` would compute 1024."""
 
 RESIDENT = 8192
 """Elements of a row that a block holds in registers at most."""
@@ -132,14 +176,23 @@ what an architecture leaves of it: some are for what warps exchange."""
 EXCHANGED = 4 * 1024
 """Bytes of shared memory that are left to what warps exchange, and to align it."""
 
+BESIDE = (
+    RowsVariant("beside", "resident", 1, 0, 1, 8),
+    RowsVariant("beside_any", "resident", 1, 0, 1, 1),
+)
+"""For rows that lie side by side."""
+
 VARIANTS = (
     *SHORTER,
     RowsVariant("warp", "resident", 4, 1024, 1, 8),
     *NARROWER,
     RowsVariant("block", "resident", 1, 8192, 8, 8),
     RowsVariant("kept", "kept", 1, 4096, 8, 8, kept=64 * 1024),
+    RowsVariant("kept_split2", "kept", 1, 4096, 8, 8, parts=2, kept=64 * 1024),
+    RowsVariant("kept_split4", "kept", 1, 4096, 8, 8, parts=4, kept=64 * 1024),
     RowsVariant("kept_split8", "kept", 1, 4096, 8, 8, parts=8, kept=64 * 1024),
-    RowsVariant("kept_most_split8", "kept", 1, 8192, 16, 8, parts=8, kept=MOST),
+    RowsVariant("kept_split16", "kept", 1, 4096, 8, 8, parts=16, kept=64 * 1024),
+    RowsVariant("kept_most_split16", "kept", 1, 8192, 16, 8, parts=16, kept=MOST),
     RowsVariant("kept_most", "kept", 1, 8192, 16, 8, kept=MOST),
     RowsVariant("chunks_split8", "streaming", 1, 8192, 16, 8, parts=8),
     RowsVariant("chunks", "streaming", 1, 8192, 16, 8),
@@ -159,9 +212,14 @@ def variants(rows: Rows, arch: str) -> tuple[RowsVariant, ...]:
     """The variants for a region, with the widest vectors that divide rows of known lengths."""
     lengths = [length.constant() for length in row_lengths(rows)]
     width = next(w for w in (8, 4, 2, 1) if all(n is None or n % w == 0 for n in lengths))
+    if rows.turned:
+        first, last = BESIDE
+        widest = 16 // max(element_bytes(t.element_type) for t in rows.kernel.seen)
+        first = replace(first, vector=min(first.vector, width, widest))
+        return (first, last) if first.vector > 1 else (last,)
     if None in lengths and width < 8:
         return VARIANTS[-1:]
-    left = [v for v in VARIANTS if v.parts <= ARCHS[arch].cluster]
+    left = [v for v in VARIANTS if v.parts <= ARCHS[arch].large_cluster]
     room = ARCHS[arch].shared_bytes - EXCHANGED
     left = [replace(v, kept=min(v.kept, room)) if v.kept else v for v in left]
     # A cluster keeps as much with more blocks at once.
@@ -177,12 +235,12 @@ def conditions(rows: Rows, arch: str, variant: RowsVariant) -> tuple[Assumption,
     facts: list[Assumption] = []
     if variant.vector > 1:
         facts += [Assumption(n.mod(variant.vector), "==") for n in row_lengths(rows)]
-    if variant.way == "resident":
+    if variant.way == "resident" and not rows.turned:
         facts.append(fits(rows, variant.columns))
     if variant.way == "kept":
         # No vector is read past the end of a tensor: what cp.async copies is whole.
         room = variant.parts * variant.chunks(rows) * variant.columns
-        if not rows.kept or room <= RESIDENT or variant.vector < 2:
+        if not rows.kept or not rows.walks_again or room <= RESIDENT or variant.vector < 2:
             return None
         facts.append(fits(rows, room))
     elif variant.parts > 1:
@@ -239,12 +297,12 @@ def restated(rows: Rows, fields: Mapping[str, Value]) -> Fields:
     bind: dict[str, bool | int | str] = {axis.label: "block.x" for axis in rows.outer[:-1]}
     if rows.outer:
         inner = rows.outer[-1].label
-        shared = tile[0] > taken[0]
+        shared = tile[0] > taken[0] or rows.turned
         bind[f"{inner}.o" if shared else inner] = "block.x"
-        if shared:
+        if shared and not rows.turned:
             bind[f"{inner}.i"] = "warp"
     return {
-        "vectorize_axis": f"{rows.row.label}.i",
+        "vectorize_axis": f"{rows.column.label}.i",
         "bind": bind,
         "cache": _kept(rows) if record.get("rows") == "kept" else [],
         "predicate_tail": _tails(rows, tile),
@@ -278,6 +336,8 @@ def schedules(rows: Rows, arch: str) -> list[ScheduleOp]:
         raise rows.refused(why, kernel)
     found: list[ScheduleOp] = []
     widest = VARIANTS[0].vector
+    if rows.turned:
+        widest = BESIDE[0].vector
     for variant in variants(rows, arch):
         when = conditions(rows, arch, variant)
         if when is None or variant.vector > widest:
@@ -306,7 +366,9 @@ def check(rows: Rows, plan: ScheduleOp) -> None:
     if (depth := plan.tile_sizes[2]) != 1 and not is_kept(plan):
         raise bad_plan(plan, f"has a tile of depth {depth}, and rows have none; make it 1")
     (height, width, _), (high, wide) = plan.tile_sizes, plan.warp_tile_sizes
-    if wide < width and height > 1:
+    if rows.turned:
+        _check_turned(plan)
+    elif wide < width and height > 1:
         raise bad_plan(
             plan,
             f"gives a warp {high}x{wide} elements of a tile of {height}x{width}; a warp has whole "
@@ -350,6 +412,25 @@ def _check_kept(rows: Rows, plan: ScheduleOp) -> None:
             plan,
             f"keeps chunks of {plan.tile_sizes[1]} elements, and {plan.threads()} threads take "
             f"{lanes} at once; make it a multiple",
+        )
+
+
+def down_of(plan: ScheduleOp) -> int:
+    """How many points of rows that lie side by side the threads of a block have at once."""
+    return plan.threads() * plan.integer("vectorize") // plan.tile_sizes[0]
+
+
+def _check_turned(plan: ScheduleOp) -> None:
+    """Refuse a tile of rows that lie side by side which threads do not share evenly."""
+    if not is_resident(plan):
+        refuse_choice(plan, "algo_choice", "rows that lie side by side do not have", '"resident"')
+    (height, width, _), vector, threads = plan.tile_sizes, plan.integer("vectorize"), plan.threads()
+    down = down_of(plan)
+    if height % vector or down < 1 or down * height != threads * vector or width % down:
+        raise bad_plan(
+            plan,
+            f"has {threads} threads with vectors of {vector} share a tile of {height} rows of "
+            f"{width} points evenly, which they cannot",
         )
 
 

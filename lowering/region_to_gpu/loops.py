@@ -24,13 +24,21 @@ from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import ClusterRankOp, SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType, element_bytes
+from polyc.dialects.gpu.types import (
+    BindAttr,
+    FragmentType,
+    SharedType,
+    element_bytes,
+    index_attr,
+)
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
+from polyc.dialects.region import CompareOp, InsideOp, KernelOp, ReadOp, ReduceOp, SelectOp
+from polyc.families.loops.partial_sums import BLOCKS, THREADS, VECTOR
 from polyc.families.loops.recognise import (
     Loops,
     Space,
     axes_in,
+    loads_of,
     made_by,
     parted,
     reductions_in,
@@ -53,6 +61,12 @@ from polyc.rewriting.emit import Emit, affine_dim
 
 BANK_BYTES = 4
 """A word of shared memory, which a bank gives at once."""
+
+ZERO = AffineExpr.constant(0)
+
+THIN = 6
+"""Blocks of a multiprocessor that compute element by element, of few tensors: each asks memory but
+once, and what is on its way is as much as there are."""
 
 COMBINE = {"sum": "add", "max": "max", "min": "min"}
 """The binary function of each reduction."""
@@ -213,7 +227,11 @@ class LoopBuilder(Builder):
             self.tile, vector, threads = self.part.tile, 1, self.part.threads
         elif self.part is not None:
             size = _narrowest(kernel)
-        layout, _ = row_layout(*self.tile, vector, size, threads)
+        # Where rows of threads part points, a thread has vectors below each other.
+        below = not adds and any(
+            0 in parted(r, self.along_of(r), self.tile).values() for r in self.reductions
+        )
+        layout, _ = row_layout(*self.tile, vector, size, threads, along=below)
         self.spread = Spread.of(layout)
         self.rank: SSAValue | None = None
         """Which block of its cluster this one is, where a cluster has a tile."""
@@ -226,15 +244,56 @@ class LoopBuilder(Builder):
     def taking(self, spaces: Sequence[BindAttr]) -> LoopBuilder:
         """Let the parts of each reduction lie in a workspace."""
         assert self.part is not None
-        reductions = reductions_in(list(self.kernel.yield_op.values))
-        for reduce, space in zip(reductions, spaces, strict=True):
+        for reduce, space in zip(self.reductions, spaces, strict=True):
             self.sums[reduce.result] = self.frame.space(self.part.kind, space)
         return self
 
     def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         if self.part is not None and self.adds:
             return self.frame.finish(self.plan, bindings, adding=self.part.threads)
-        return super().finish(bindings)
+        kernel = super().finish(bindings)
+        kernel.blocks_per_sm = index_attr(self.blocks_at_once)
+        return kernel
+
+    @property
+    def blocks_at_once(self) -> int:
+        """How many blocks are to find room on a multiprocessor.
+
+        Where threads part reductions, loads of many blocks are to be on their way: as many as the
+        plan counts on.  A thread's vectors and what it has of their results then have to do with
+        64 registers, of which 87 would be taken for the same code: of 64 MB of columns' sums the
+        blocks that 87 leave room for draw 2.8 TB/s.
+        """
+        if not self.reductions:
+            return THIN if self.is_thin else 1
+        elements, most = prod(self.tile) // self.plan.threads(), loads_of(self.reductions) * VECTOR
+        shares = any(parted(r, self.along_of(r), self.tile) for r in self.reductions)
+        if not shares or elements > most or self.plan.threads() > THREADS:
+            return 1
+        return BLOCKS
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether threads have a vector each of few tensors, so that 40 registers are enough."""
+        made = list(made_by(list(self.kernel.yield_op.values), True))
+        reads = [op for op in made if isinstance(op, ReadOp)]
+        whole = all(op.guard is None for op in reads) and not self.turned
+        heavy = any(isinstance(op, CompareOp | InsideOp | SelectOp) for op in made)
+        small = prod(self.tile) <= VECTOR * THREADS and self.plan.threads() == THREADS
+        return small and whole and not heavy and len(reads) <= 3 and len(self.kernel.outs) == 1
+
+    @property
+    def reductions(self) -> list[ReduceOp]:
+        """All that the outputs need."""
+        return reductions_in(list(self.kernel.yield_op.values))
+
+    def along_of(self, reduce: ReduceOp) -> tuple[bool, bool]:
+        """Whether the results of a reduction differ between a tile's rows, and its columns."""
+        labels = type_of(reduce.result).labels
+        return (
+            any(s.row in labels for s in self.spaces),
+            any(s.column in labels for s in self.spaces),
+        )
 
     def tile_of(self, read: ReadOp) -> SSAValue:
         """A tile in shared memory for what is read; its lines end in a word more than they need.
@@ -391,20 +450,24 @@ class LoopBuilder(Builder):
         held = tuple(here or axis in apart.values() for axis, here in enumerate(along))
         emit = scope.emit
         start = len(emit.ops)
-        acc = self.fragment(scope, (held[0], held[1]), hint)
+        fold = None
+        if self.adds or not apart or self.plan.integer("vectorize") == 1:
+            acc = self.fragment(scope, (held[0], held[1]), hint)
+        else:
+            acc, fold = self.folded(scope, (held[0], held[1]), apart, hint)
         neutral = emit.value(arith.ConstantOp(FloatAttr(reduce.init.value.data, f32)))
         emit.op(tile.FillOp(neutral, acc))
         # Axes that threads part go innermost: what is computed a step of the others is shared.
         order = sorted(reduce.labels, key=lambda label: label in apart)
         if self.part is None:
-            self.loop(scope, reduce, order, apart, acc)
+            self.loop(scope, reduce, order, apart, acc, fold)
         elif self.adds:
             origin: list[SSAValue] = []
             where = {label: _expr(place, origin) for label, place in scope.places.items()}
             to, fn = self.sums[reduce.result], COMBINE[reduce.fn.data]
             combine(emit, self.part, fn, neutral, acc, where, origin, to)
         else:
-            self.turns_of(scope, reduce, order, apart, acc)
+            self.turns_of(scope, reduce, order, apart, acc, fold)
         if apart:
             whole = self.fragment(scope, along, hint)
             over, shared = _projection(along), self.parts > 1
@@ -414,6 +477,32 @@ class LoopBuilder(Builder):
             located(op, reduce)
         return acc
 
+    def folded(
+        self, scope: Scope, held: tuple[bool, bool], apart: Mapping[str, int], hint: str | None
+    ) -> tuple[SSAValue, AffineMap | None]:
+        """A fragment for what threads have of a reduction, and where in it a tile's elements go.
+
+        A thread has a place for all of its vectors along the parted axis, and their registers are
+        left to what is on its way.
+        """
+        axis = next(iter(apart.values()))
+        whole = self.spread.image(_projection(held)).layout().registers.data
+        for several in (8, 4, 2):
+            size, rest = divmod(self.tile[axis], several)
+            if rest or size < 1:
+                continue
+            dims = [AffineExpr.dimension(i) if h else ZERO for i, h in enumerate(held)]
+            dims[axis] = AffineExpr.dimension(axis) % size
+            fold = AffineMap(2, 0, tuple(dims))
+            layout = self.spread.image(fold).layout()
+            if layout.registers.data * several != whole:
+                continue
+            sizes = [n if h else 1 for n, h in zip(self.tile, held, strict=True)]
+            sizes[axis] = size
+            kind = FragmentType.of(sizes, f32, layout)
+            return scope.emit.value(tile.FragmentOp(kind), hint), fold
+        return self.fragment(scope, held, hint), None
+
     def loop(
         self,
         scope: Scope,
@@ -421,11 +510,12 @@ class LoopBuilder(Builder):
         labels: Sequence[str],
         apart: Mapping[str, int],
         acc: SSAValue,
+        fold: AffineMap | None = None,
     ) -> None:
         """The loops over ``labels``, around a step that brings one point into ``acc``."""
         self.before(scope, reduce.operand, set(labels))
         if not labels:
-            self.step(scope, reduce, apart, acc)
+            self.step(scope, reduce, apart, acc, fold)
             return
         label, *rest = labels
         along = apart.get(label)
@@ -437,7 +527,8 @@ class LoopBuilder(Builder):
             if rank is not None:
                 own = affine_dim(0) + affine_dim(1) * step
                 at = inner.apply(own, [at, rank])
-            self.loop(scope.inside(inner, label, AxisPlace(along, at)), reduce, rest, apart, acc)
+            within = scope.inside(inner, label, AxisPlace(along, at))
+            self.loop(within, reduce, rest, apart, acc, fold)
 
         hint = label if along is None else f"{label}0"
         scope.emit.loop(size, body, step=step if rank is None else step * self.parts, hint=hint)
@@ -449,6 +540,7 @@ class LoopBuilder(Builder):
         labels: Sequence[str],
         apart: Mapping[str, int],
         acc: SSAValue,
+        fold: AffineMap | None = None,
     ) -> None:
         """One loop over the steps along all of ``labels`` that fall to this block of the grid."""
         assert self.part is not None and self.rank is not None
@@ -468,7 +560,7 @@ class LoopBuilder(Builder):
                 if start.name_hint is None:
                     start.name_hint = f"{label}0" if step > 1 else label
                 here = here.inside(inner, label, AxisPlace(apart.get(label), start))
-            self.step(here, reduce, apart, acc)
+            self.step(here, reduce, apart, acc, fold)
 
         total = self.frame.size(prod(counts, start=Dim.const(1)))
         scope.emit.loop(total, body, step=self.part.parts, start=self.rank, hint="step")
@@ -481,8 +573,18 @@ class LoopBuilder(Builder):
             else:
                 self.reduction(scope, reduce)
 
-    def step(self, scope: Scope, reduce: ReduceOp, apart: Mapping[str, int], acc: SSAValue) -> None:
-        """One point of each thread, or none where its part of an axis has ended."""
+    def step(
+        self,
+        scope: Scope,
+        reduce: ReduceOp,
+        apart: Mapping[str, int],
+        acc: SSAValue,
+        fold: AffineMap | None = None,
+    ) -> None:
+        """One point of each thread, or none where its part of an axis has ended.
+
+        With ``fold`` a thread brings its points together first, and then into ``acc``.
+        """
         tails = {label: self.frame.size(size_of(reduce, label)) for label in apart}
 
         def combined(point: Point, scalar: SSAValue) -> SSAValue:
@@ -495,11 +597,19 @@ class LoopBuilder(Builder):
             if inside is not None:
                 neutral = emit.value(arith.ConstantOp(FloatAttr(reduce.init.value.data, f32)))
                 value = emit.value(arith.SelectOp(inside, value, neutral))
+            if fold is not None:
+                return value
             new = emit.value(BINARY[COMBINE[reduce.fn.data]](old, value))
             return _rounded(emit, new, reduce)
 
-        wanted = [Wanted(reduce.operand, acc, (ROW, COLUMN), combined)]
-        self.map(scope, acc, list(tails), lambda _: wanted, reduce, [reduce.operand])
+        here = acc
+        if fold is not None:
+            axes = [fold.results[axis] != ZERO for axis in (0, 1)]
+            here = self.fragment(scope, (axes[0], axes[1]), reduce.result.name_hint)
+        wanted = [Wanted(reduce.operand, here, (ROW, COLUMN), combined)]
+        self.map(scope, here, list(tails), lambda _: wanted, reduce, [reduce.operand])
+        if fold is not None:
+            scope.emit.op(tile.ReduceOp(reduce.fn.data, here, fold, acc, accumulate=True))
 
 
 def _narrowest(kernel: KernelOp) -> int:
@@ -529,9 +639,13 @@ def _walks(space: Space, plan: ScheduleOp) -> list[Walk]:
 
 
 def _rounded(emit: Emit, value: SSAValue, reduce: ReduceOp) -> SSAValue:
-    """An f32 in the type in which a reduction accumulates."""
+    """An f32 in the type in which a reduction accumulates.
+
+    The largest or smallest of values of that type is of that type, and needs no rounding.
+    """
     kind = cast(AnyFloat, reduce.accumulator)
-    return value if kind == f32 else emit.value(arith.TruncFOp(value, kind))
+    picks = reduce.fn.data != "sum" and type_of(reduce.operand).element_type == kind
+    return value if kind == f32 or picks else emit.value(arith.TruncFOp(value, kind))
 
 
 def _projection(along: tuple[bool, bool]) -> AffineMap:

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentType
+from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType
 from polyc.dialects.region import ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.types import ValType
 from polyc.lowering.region_to_gpu.frame import Frame
@@ -74,6 +74,7 @@ class RowMaps:
     ``passing``     those of ``statistics`` that are about the tile in hand alone
     ``keeps``       ops whose results of one a row are kept in a fragment, with what follows them;
                     other such values are computed where they are used
+    ``layout``      how a tile lies with threads, where that does not follow from how it is copied
     """
 
     def __init__(
@@ -83,12 +84,14 @@ class RowMaps:
         span: Span,
         point: MakePoint = Point,
         keeps: tuple[type[Operation], ...] = (ReadOp, ReduceOp, ReduceTogetherOp),
+        layout: FragmentLayoutAttr | None = None,
     ) -> None:
         self.frame = frame
         self.outer = self.emit = outer
         self.span = span
         self.point = point
         self.keeps = keeps
+        self.layout = layout
         self.statistics: dict[SSAValue, SSAValue] = {}
         self.passing: set[SSAValue] = set()
 
@@ -105,7 +108,10 @@ class RowMaps:
 
     def wide(self, element: Attribute, hint: str | None = None) -> SSAValue:
         """A fragment of a tile."""
-        return self.fragment(self.span.sizes, element, hint)
+        if self.layout is None:
+            return self.fragment(self.span.sizes, element, hint)
+        kind = FragmentType.of(self.span.sizes, element, self.layout)
+        return self.outer.value(tile.FragmentOp(kind), hint)
 
     def narrow(self, hint: str | None = None) -> SSAValue:
         """A fragment of one value a row."""

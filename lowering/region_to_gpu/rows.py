@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import cast
 
 from xdsl.dialects import arith
@@ -21,6 +22,7 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Assumption
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
     BarrierOp,
@@ -29,15 +31,31 @@ from polyc.dialects.gpu.hardware import (
     CpAsyncWaitOp,
     SharedTileOp,
 )
-from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType, SharedType
+from polyc.dialects.gpu.types import (
+    BindAttr,
+    FragmentLayoutAttr,
+    FragmentType,
+    SharedType,
+    element_bytes,
+    index_attr,
+)
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
+from polyc.dialects.region import (
+    CompareOp,
+    InsideOp,
+    KernelOp,
+    ReadOp,
+    ReduceOp,
+    ReduceTogetherOp,
+    SelectOp,
+    UnaryOp,
+)
 from polyc.dialects.region.scope import NEUTRAL
 from polyc.dialects.region.together import StateOp
 from polyc.dialects.region.types import ValType
 from polyc.families.facts import holds_always
 from polyc.families.rows.recognise import Rows
-from polyc.families.rows.schedules import is_kept, is_resident, known_sizes
+from polyc.families.rows.schedules import down_of, is_kept, is_resident, known_sizes
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted, element_of
@@ -48,6 +66,15 @@ from polyc.lowering.region_to_gpu.rows_flat import flattened
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
 from polyc.rewriting.region.chunks import Chunk
+
+PLAIN = ("abs", "exp", "neg", "reciprocal", "rsqrt", "sqrt")
+"""Functions that take few registers beside their operand."""
+
+BLOCKS = 32
+"""Blocks of a multiprocessor at most."""
+
+ROOM = 1024
+"""Threads of a multiprocessor that have 64 registers each."""
 
 EACH = AffineMap(1, 0, (ROW,))
 """A value of each row to the same row."""
@@ -95,7 +122,7 @@ class RowBuilder(Builder):
         return super().sizes(grid) if len(grid.axes) > 1 else []
 
     def compute(self, grid: Grid, at: Coordinates) -> None:
-        self.maps = RowMaps(self.frame, self.emit, self.span(at), RowPoint)
+        self.maps = RowMaps(self.frame, self.emit, self.span(at), RowPoint, layout=self.layout())
         values = self.rows.kernel.yield_op.values
         outputs = [
             Output(value, out, cast(ValType, value.type).labels)
@@ -111,6 +138,78 @@ class RowBuilder(Builder):
 
     along = ALONG
     """What a tile's elements are reduced to."""
+
+    def layout(self) -> FragmentLayoutAttr | None:
+        """How a tile of rows that lie side by side lies with threads: vectors along neighbours in
+        memory, lanes beside each other there, and then the points of the rows.
+        """
+        if not self.rows.turned:
+            return None
+        (height, width, _), vector = self.plan.tile_sizes, self.plan.integer("vectorize")
+        down, across = down_of(self.plan), height // vector
+        thread, register = AffineExpr.dimension(0), AffineExpr.dimension(1)
+        beside, point = thread % across * vector + register % vector, thread // across
+        point += register // vector * down
+        kind = AffineMap(2, 0, (beside, point))
+        return FragmentLayoutAttr.of(self.plan.threads(), width // down * vector, kind)
+
+    def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        kernel = super().finish(bindings)
+        kernel.blocks_per_sm = index_attr(self.blocks_at_once)
+        return kernel
+
+    @property
+    def blocks_at_once(self) -> int:
+        """How many blocks are to find room on a multiprocessor, as the model of time has it.
+
+        Rows that lie side by side take less than 64 registers where they have to, and more where
+        nothing says so; of several tensors, or elements that are read one by one, they need more.
+        Others need what a thread has of them, in memory's type and as f32, and vectors along them.
+        """
+        if not self.rows.turned:
+            return self.resident_at_once
+        if self.plan.integer("vectorize") < 4:
+            return 1
+        read = sum(element_bytes(op.result.type.element_type) for op in self.rows.reads)
+        few = read <= 2 and self.plan.tile_sizes[0] <= 256
+        return (ROOM if few else ROOM * 3 // 4) // self.plan.threads()
+
+    @property
+    def resident_at_once(self) -> int:
+        """The same of rows in registers, where they are whole tiles of tensors and nothing takes
+        more than plain functions do."""
+        plan, threads = self.plan, self.plan.threads()
+        if not is_resident(plan) or plan.integer("vectorize") < 4 or not self.is_plain:
+            return 1
+        each = prod(plan.tile_sizes[:2]) // threads
+        outer = {axis.label for axis in self.rows.outer}
+        registers = each + each // 4 + 4
+        for op in self.rows.reads:
+            size = element_bytes(op.result.type.element_type)
+            many = each if outer & set(op.result.type.labels) else plan.integer("vectorize")
+            registers += many * size // 4
+        least = 40 if self.rows.chained else 32
+        registers = max(least, -(-registers // 8) * 8)
+        return max(1, min(BLOCKS, plan.target.registers // (registers * threads)))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a kernel makes one result, by plain functions of copied rows and of vectors."""
+        outer = {axis.label for axis in self.rows.outer}
+        for op in self.rows.kernel.body.walk():
+            match op:
+                case ReadOp():
+                    mine = outer & set(op.result.type.labels)
+                    copied = self.rows.copied(op, self.plan.tile_sizes[0])
+                    if op.guard is not None or (mine and self.rows.has_row(op.result) > copied):
+                        return False
+                case UnaryOp() if op.fn.data not in PLAIN:
+                    return False
+                case CompareOp() | InsideOp() | SelectOp() | ReduceTogetherOp():
+                    return False
+                case _:
+                    pass
+        return len(self.rows.reductions) <= 2 and len(self.rows.kernel.outs) == 1
 
     # Where the block works
 
@@ -136,7 +235,7 @@ class RowBuilder(Builder):
     def vector(self) -> int:
         """So many neighbours are inside a row or beyond its end together."""
         vector = self.plan.integer("vectorize")
-        return vector if self.multiple_of(vector) else 1
+        return vector if not self.rows.turned and self.multiple_of(vector) else 1
 
     def has_tail(self) -> bool:
         """Whether a tile may go beyond the end of a row."""

@@ -30,7 +30,8 @@ class VectorizeLoop(RewritePattern):
     Legality: isl proves that each store of the loop (and each load that becomes a vector, of
     which a loop that only fills registers has one) touches consecutive elements that start
     at a multiple of ``width``, and rows hold whole vectors (the tensor type's alignment), so that
-    the first element's guard holds for all.
+    the first element's guard holds for all.  A load of which that holds for fewer elements, as of
+    f32 beside f16, becomes several vectors of so many.
     Iterations are independent: the body has no other effect than these accesses and
     registers addressed by the loop's variable (or only read), it reads no tensor that it stores
     to and writes no shared memory, and an access is guarded by nothing but its own coordinates'
@@ -105,11 +106,18 @@ class VectorizeLoop(RewritePattern):
     def widen(self, op: scf.ForOp, width: int, bound: int, rewriter: PatternRewriter) -> None:
         variable = op.body.block.args[0]
         body = [o for o in op.body.block.ops if not isinstance(o, scf.YieldOp)]
-        wide_loads = {
-            o
+        widths = {
+            o: next(
+                (
+                    w
+                    for w in WIDTHS
+                    if w <= width
+                    and is_vector(o, list(o.indices), variable, w, bound, o.result.type)
+                ),
+                1,
+            )
             for o in body
             if isinstance(o, hw.LoadGlobalOp)
-            and is_vector(o, list(o.indices), variable, width, bound, o.result.type)
         }
         emit = Emit()
 
@@ -119,7 +127,10 @@ class VectorizeLoop(RewritePattern):
                 at = first if lane == 0 else inner.apply(affine_dim(0) + lane, [first])
                 maps.append({variable: at})
             for o in body:
-                clone_lanes(o, maps, o in wide_loads, inner)
+                # What is wider in memory comes in several accesses.
+                each = widths.get(o, 1)
+                for lane in range(0, width, each) if each > 1 else (0,):
+                    clone_lanes(o, maps[lane : lane + each] if each > 1 else maps, each > 1, inner)
 
         new = emit.loop(bound, lanes, step=width, unroll=True, hint=variable.name_hint)
         new.location = op.location

@@ -8,7 +8,7 @@
 
 // A row a warp: X is copied once, reduced twice, and mapped into Y with what the columns have.
 // LN-NOT:   region.
-// LN:       gpu.kernel @layer_norm_warp({{.*}}) threads 128 {
+// LN:       gpu.kernel @layer_norm_warp({{.*}}) threads 128 blocks_per_sm 7 {
 // LN:         %[[X:.*]] = gpu.fragment : !gpu.fragment<[4, 1024], f16>
 // LN:         gpu.copy %X[%m0, %{{.*}}] to %[[X]]
 // LN-NOT:     gpu.copy
@@ -22,10 +22,10 @@
 // LN:         math.rsqrt
 // LN:         gpu.map %[[X]] : {{.*}}, %gamma : !gpu.global<[N], f16> {{.*}} -> (d1)>, %beta : !gpu.global<[N], f16> {{.*}} outs(%Y : !gpu.global<[M, N], f16> {{.*}} -> ((s0 + d0), d1)>)
 // LN:         gpu.return
-// LN:       gpu.kernel @layer_norm_block({{.*}}) threads 256 {
+// LN:       gpu.kernel @layer_norm_block({{.*}}) threads 256 {{.*}}{
 
 // Rows of any length: each of two sums takes a walk of its own, and so does the output.
-// LN:       gpu.kernel @layer_norm_any({{.*}}) threads 256 {
+// LN:       gpu.kernel @layer_norm_any({{.*}}) threads 256 {{.*}}{
 // LN:         gpu.fill
 // LN:         scf.for %{{.*}} = %{{.*}} to %N step
 // LN:           gpu.reduce sum %{{.*}} accumulate
@@ -37,6 +37,7 @@
 // LN:       gpu.launch @layer_norm_warp when (N mod 8 == 0, -N >= -1024) align [16, 16, 16, 16] grid [(M + 3) floordiv 4]
 // LN-NEXT:  gpu.launch @layer_norm_block_2048 when (N mod 8 == 0, -N >= -2048) align [16, 16, 16, 16] grid [M]
 // LN-NEXT:  gpu.launch @layer_norm_block_4096 when (N mod 8 == 0, -N >= -4096) align [16, 16, 16, 16] grid [M]
+// LN-NEXT:  gpu.launch @layer_norm_block_6144 when (N mod 8 == 0, -N >= -6144) align [16, 16, 16, 16] grid [M]
 // LN-NEXT:  gpu.launch @layer_norm_block when (N mod 8 == 0, -N >= -8192) align [16, 16, 16, 16] grid [M]
 // LN:       gpu.launch @layer_norm_chunks when (N mod 8 == 0) align [16, 16, 16, 16] grid [M]
 // LN-NEXT:  gpu.launch @layer_norm_any align [2, 2, 2, 2] grid [M]

@@ -157,17 +157,22 @@ def test_other_regions_are_refused(op: Callable[[], KernelOp], reason: str) -> N
 def test_the_last_variant_takes_every_row(arch: str) -> None:
     found = ROWS.schedules(region_of("softmax"), arch)
     clusters = [
+        ("kept_split2", ["N mod 8 == 0", "-N >= -65536"]),
+        ("kept_split4", ["N mod 8 == 0", "-N >= -131072"]),
         ("kept_split8", ["N mod 8 == 0", "-N >= -262144"]),
-        ("kept_most_split8", ["N mod 8 == 0", "-N >= -851968"]),
+        ("kept_split16", ["N mod 8 == 0", "-N >= -524288"]),
+        ("kept_most_split16", ["N mod 8 == 0", "-N >= -1703936"]),
         ("chunks_split8", ["N mod 8 == 0", "-M >= -66", "N >= 65536"]),
     ]
     alone = [("kept_most", ["N mod 8 == 0", "-N >= -73728"])]
     assert [(plan.variant.data, [str(f) for f in plan.when.data]) for plan in found] == [
         ("lanes", ["N mod 8 == 0", "-N >= -64"]),
         ("warp_256", ["N mod 8 == 0", "-N >= -256"]),
+        ("warp_512", ["N mod 8 == 0", "-N >= -512"]),
         ("warp", ["N mod 8 == 0", "-N >= -1024"]),
         ("block_2048", ["N mod 8 == 0", "-N >= -2048"]),
         ("block_4096", ["N mod 8 == 0", "-N >= -4096"]),
+        ("block_6144", ["N mod 8 == 0", "-N >= -6144"]),
         ("block", ["N mod 8 == 0", "-N >= -8192"]),
         ("kept", ["N mod 8 == 0", "-N >= -32768"]),
         *(clusters if arch == "sm_90a" else alone),
@@ -180,20 +185,21 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
         assert ScheduleOp.from_json(plan.to_json()).fields() == plan.fields()
 
 
-SHORT = ("lanes", "warp_256", "warp")
+SHORT = ("lanes", "warp_256", "warp_512", "warp")
 """What takes short rows."""
-KEPT = ("kept", "kept_most", "chunks")
-"""What takes rows that no block holds in registers, on sm_80."""
 
 
 @pytest.mark.parametrize(
     ("facts", "variants"),
     [
-        ("N mod 8 == 0", [*SHORT, "block_2048", "block_4096", "block", *KEPT]),
-        ("N mod 8 == 0, N <= 512", [*SHORT]),
-        ("N mod 16 == 0, N >= 2000", ["block_2048", "block_4096", "block", *KEPT]),
+        ("N mod 8 == 0", [*SHORT, "block_2048", "block_4096", "block_6144", "block", "chunks"]),
+        ("N mod 8 == 0, N <= 512", ["lanes", "warp_256", "warp_512"]),
+        (
+            "N mod 16 == 0, N >= 2000",
+            ["block_2048", "block_4096", "block_6144", "block", "chunks"],
+        ),
         ("N mod 16 == 0, N >= 2000, N <= 4096", ["block_2048", "block_4096"]),
-        ("N >= 9000", [*KEPT, "any"]),
+        ("N >= 9000", ["chunks", "any"]),
         ("N mod 8 == 1", ["any"]),
     ],
 )
@@ -202,7 +208,7 @@ def test_facts_leave_variants_out(facts: str, variants: list[str]) -> None:
     assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == variants
 
 
-FEW = ((16, 64), (4, 256), (4, 1024))
+FEW = ((64, 64), (16, 256), (8, 512), (4, 1024))
 """Tiles of several rows, for short ones."""
 
 
@@ -210,7 +216,7 @@ FEW = ((16, 64), (4, 256), (4, 1024))
     ("facts", "tiles"),
     [
         ("N == 768", [(4, 1024)]),
-        ("N == 200", [(4, 256)]),
+        ("N == 200", [(16, 256)]),
         ("N == 2048", [(1, 2048)]),
         ("N <= 4096, N mod 8 == 0", [*FEW, (1, 2048), (1, 4096)]),
         ("N <= 3000, N mod 8 == 0", [*FEW, (1, 2048), (1, 4096)]),
@@ -226,7 +232,7 @@ def test_rows_at_any_address_take_no_variant_twice() -> None:
     anywhere = X.replace("align 16", "align 2")
     body = f"{READ}\n  {SUM}".replace(X, anywhere)
     op = kernel(body, facts=" assuming (N == 512)", ins=f"%X: {anywhere}")
-    assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == ["warp", "any"]
+    assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == ["warp_512", "any"]
 
 
 def test_the_shortest_rows_are_left_to_loops() -> None:
@@ -294,13 +300,13 @@ def test_a_tile_is_as_wide_as_rows_of_a_known_length(length: int, columns: int) 
 @pytest.mark.parametrize(
     ("shape", "tile", "warp_tile"),
     [
-        (("M", 64), (16, 64), (4, 64)),
-        (("M", 8), (128, 8), (32, 8)),
+        (("M", 64), (32, 64), (8, 64)),
+        (("M", 8), (256, 8), (64, 8)),
         (("M", 300), (4, 384), (1, 384)),
         ((7, 64), (8, 64), (2, 64)),
         ((1, 64), (4, 64), (1, 64)),
         (("B", 3, 16), (8, 16), (2, 16)),
-        (("B", 3, "M", 16), (64, 16), (16, 16)),
+        (("B", 3, "M", 16), (128, 16), (32, 16)),
         ((64,), (1, 64), (1, 64)),
         ((16,), (1, 32), (1, 32)),
     ],
@@ -308,7 +314,7 @@ def test_a_tile_is_as_wide_as_rows_of_a_known_length(length: int, columns: int) 
 def test_a_warp_takes_several_short_rows(
     shape: tuple[int | str, ...], tile: tuple[int, int], warp_tile: tuple[int, int]
 ) -> None:
-    """So many that each thread has 8 elements, and no more than there are."""
+    """So many that each thread has 16 elements, and no more than there are."""
     first = known(*shape)[0]
     assert first.tile_sizes[:2] == tile and first.warp_tile_sizes == warp_tile
     assert first.threads() == (128 if len(shape) > 1 else 32)

@@ -105,6 +105,12 @@ CASES: Mapping[str, Case] = {
         small(1, 256, 8, 4, when=["(R * C) mod 8 == 0"]),
         "sm_80",
     ),
+    "several vectors a thread": Case(
+        Program(
+            [(("R", "C"), f16)], lambda g: [g.reduce("min", g.ins[0], 0, 1)], ({"R": 31, "C": 40},)
+        ),
+        small(1, 512, 8, 2, warp_tile=[1, 512], when=["(R * C) mod 8 == 0"]),
+    ),
     "images' channels": Case(
         Program(
             [(("N", "C", "H", "W"), f16)],
@@ -193,7 +199,7 @@ def test_few_results_of_many_points_are_shared() -> None:
     first = stored(COLUMNS)[0]
     facts = [str(fact) for fact in first.when.data]
     assert first.variant.data == "vector_parts512"
-    assert facts == ["C mod 8 == 0", "-((C + 63) floordiv 64) >= -8", "R >= 65536"]
+    assert facts == ["C mod 8 == 0", "-((C + 63) floordiv 64) >= -2", "R >= 65536"]
     whole = Program([((4096, 4096), f16)], lambda g: [g.reduce("max", g.ins[0], 0, 1)], ())
     (only_one,) = stored(whole)
     assert only_one.tile_sizes[:2] == (1, 8192) and not only_one.when.data

@@ -88,9 +88,10 @@ def test_blocks_of_a_cluster_compute_the_graph(name: str) -> None:
         inputs = make_inputs(only(source, GraphOp), sizes, 3)
         expected = meant(source, inputs, sizes)
         assert_agree(tiles.run(kernels, inputs, sizes, f"f_{variant}"), expected)
-        result = simulate(only(done, gpu.ModuleOp), inputs, sizes, schedule="random", seed=number)
+        threads, full = only(done, gpu.ModuleOp), f"f_{variant}"
+        result = simulate(threads, inputs, sizes, full, schedule="random", seed=number)
         result.check()
-        assert result.variant == f"f_{variant}" and result.grid % 8 == 0
+        assert result.grid % 8 == 0
         assert_agree(result.outputs, expected)
     built = nvrtc.compile_cuda(cuda_source(only(done, gpu.ModuleOp)), "sm_90a")
     assert not built.warnings()
@@ -151,9 +152,42 @@ def asked(program: Program, tmp_path: Path, arch: str = "sm_90a", **fields: obje
 def test_a_plan_may_ask_for_other_clusters(tmp_path: Path) -> None:
     program = PROGRAMS["a mean of pixels"]
     module = asked(program, tmp_path, variant="vector_split8", split_k=4)
-    (launch, *_) = only(module, gpu.ModuleOp).dispatch().launches()
+    launches = only(module, gpu.ModuleOp).dispatch().launches()
+    (launch,) = [one for one in launches if one.kernel.string_value().endswith("vector_split8")]
     n, c = Dim.sym("N"), Dim.sym("C")
     assert list(launch.grid.data) == [n, (c + 31).floordiv(32) * 4]
+
+
+@pytest.mark.parametrize(
+    ("variant", "tile", "warp_tile", "sizes"),
+    [
+        ("vector_few", [1, 256, 1], [1, 256], {"R": 5, "C": 264}),
+        ("vector_wide", [16, 128, 1], [16, 128], {"R": 37, "C": 136}),
+    ],
+)
+@pytest.mark.parametrize("function", ["max", "sum"])
+def test_short_columns_and_many_of_them(
+    variant: str,
+    tile: list[int],
+    warp_tile: list[int],
+    sizes: dict[str, int],
+    function: str,
+    tmp_path: Path,
+) -> None:
+    """A thread has a short column alone, or several vectors of a long one's points, with tails."""
+    program = Program([(("R", "C"), f16)], lambda g: [g.reduce(function, g.ins[0], 0)], ())
+    fields = {"tile": tile, "warp_tile": warp_tile, "when": ["C mod 8 == 0"]}
+    module = asked(program, tmp_path, variant=variant, **fields)
+    done = module.clone()
+    finish(done)
+    source = program.module()
+    inputs = make_inputs(only(source, GraphOp), sizes, 3)
+    expected = meant(source, inputs, sizes)
+    name = f"f_{variant}"
+    assert_agree(tiles.run(only(module, gpu.ModuleOp), inputs, sizes, name), expected)
+    result = simulate(only(done, gpu.ModuleOp), inputs, sizes, name, schedule="random", seed=1)
+    result.check()
+    assert_agree(result.outputs, expected)
 
 
 @pytest.mark.parametrize(
