@@ -10,10 +10,11 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
 
 from polyc.dialects.frontend import GraphOp
+from polyc.dialects.plan import ScheduleOp
 from polyc.passes.pipeline import STAGES, build
 from polyc.playback.reference import make_inputs
 from polyc.test.support.agreeing import meant
-from polyc.test.support.gpu_text import only
+from polyc.test.support.gpu_text import find, only
 from polyc.test.support.sketch import Size, Sketch
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
@@ -74,15 +75,26 @@ def gated() -> ModuleOp:
 
 
 def run(module: ModuleOp, last: str, plan: str | None = None, arch: str = "sm_90a") -> ModuleOp:
-    """A program after the stage ``last``, with a user's plan."""
+    """A program after the stage ``last``, with a user's plan, whose region has no other then."""
     ctx = make_context()
     found = parse_text(ctx, str(module), "split.mlir")
     for stage, names in STAGES.items():
         for name in names:
             build(name, arch, plan).apply(ctx, found)
+            if name == "plan-select" and plan is not None:
+                alone(found, json.loads(Path(plan).read_text("utf-8"))["variant"])
         if stage == last:
             break
     return found
+
+
+def alone(module: ModuleOp, variant: str) -> None:
+    """Leave regions that have a schedule of this name without others."""
+    found = find(module, ScheduleOp)
+    having = {op.region for op in found if op.variant.data == variant}
+    for op in found:
+        if op.region in having and op.variant.data != variant:
+            op.detach()
 
 
 def written(folder: Path, plan: Mapping[str, Any]) -> str:
