@@ -69,11 +69,19 @@ def test_conditions_are_few_tiles_and_deep_sums(sizes: tuple[int, int, int], hol
     assert all(fact.holds(given) for fact in asked) == holds
 
 
-@pytest.mark.parametrize("arch", ["sm_90a", "sm_80"])
-@pytest.mark.parametrize("k", [8192, 8190, 8191])
-def test_the_widest_loads_that_sizes_allow(k: int, arch: str) -> None:
+@pytest.mark.parametrize(("k", "loader"), [(8192, "tma"), (8190, "padded"), (8191, "padded")])
+def test_the_space_brings_by_tma_what_sizes_allow(k: int, loader: str) -> None:
+    """As it is, or from copies: one plan, which the model of time has ahead."""
     gemm = find_contraction(only(run(plain(40, 64, k), "region"), KernelOp))
-    ways = [plan for plan in schedules(gemm, arch) if plan.stores_sums]
+    (plan,) = (plan for plan in schedules(gemm, "sm_90a") if plan.stores_sums)
+    assert plan.loader.data == loader and not plan.flag("persistent")
+    assert plan.kernel_names == [plan.kernel_name, f"{plan.kernel_name}_sum"]
+
+
+@pytest.mark.parametrize("k", [8192, 8190, 8191])
+def test_the_widest_loads_that_sizes_allow(k: int) -> None:
+    gemm = find_contraction(only(run(plain(40, 64, k), "region"), KernelOp))
+    ways = [plan for plan in schedules(gemm, "sm_80") if plan.stores_sums]
     copying = [plan for plan in ways if plan.loader.data == "padded"]
     widths = {plan.integer("vectorize") for plan in ways if plan not in copying}
     # Copies bring wider ones where these are not the widest, and TMA, which the space knows, always.
