@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.ir import SSAValue
 
+from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import hardware as hw
@@ -32,7 +34,7 @@ from polyc.playback.reference import make_inputs
 from polyc.runtime import nvrtc
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed, run
-from polyc.test.support.loop_programs import PROGRAMS, Program, without_least_points
+from polyc.test.support.loop_programs import PROGRAMS, Graph, Program, without_least_points
 from polyc.tools.pipeline import run_pass
 from polyc.tools.play import play
 from polyc.tools.registry import make_context
@@ -146,6 +148,19 @@ def test_a_chain_moves_vectors_where_rows_are_whole_ones() -> None:
         for kernel in find(module, GpuKernelOp)
     ]
     assert widths == [{8}, {1}]
+
+
+def test_what_is_wider_in_memory_comes_in_several_vectors() -> None:
+    """A column's number of f32 beside halves: two loads of four beside one of eight."""
+
+    def shifted(g: Graph) -> list[SSAValue]:
+        x, shift = g.ins
+        return [g.add(frontend.CastOp(g.fn("sub", g.add(frontend.CastOp(x, f32)), shift), f16))]
+
+    module = lowered(Program([(("M", "N"), f16), (("N",), f32)], shifted, ()))
+    finish(module)
+    loads = [op for op in find(module, hw.LoadGlobalOp) if hw.vector_length(op.result.type) > 1]
+    assert [hw.vector_length(op.result.type) for op in loads] == [8, 4, 4]
 
 
 def test_a_known_size_bounds_the_tile() -> None:
