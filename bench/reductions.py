@@ -303,6 +303,7 @@ def raced(
     if args.known:
         fixed = load(known(CASES[op].text, sizes), ARCH)
         chosen = fixed.chosen({})
+        assert chosen is not None, "the last variant takes every size"
         ours.append((f"polyc known {chosen}", fixed, {}, chosen))
     for label, compiled, given, name in ours:
         try:

@@ -106,7 +106,7 @@ class VectorizeLoop(RewritePattern):
     def widen(self, op: scf.ForOp, width: int, bound: int, rewriter: PatternRewriter) -> None:
         variable = op.body.block.args[0]
         body = [o for o in op.body.block.ops if not isinstance(o, scf.YieldOp)]
-        widths = {
+        widths: dict[Operation, int] = {
             o: next(
                 (
                     w
