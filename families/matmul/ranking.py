@@ -9,7 +9,7 @@ is the fastest, and the last of them takes what is left.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product, repeat
 from math import inf, log, prod
@@ -19,7 +19,7 @@ from polyc.cost.products import Tiles, nanoseconds
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.families.matmul.recognise import Contraction
-from polyc.families.matmul.space import DEPTH, Tiling, space
+from polyc.families.matmul.space import DEPTH, MOST_COLUMNS, Tiling, space
 
 GRID = (16, 128, 512, 1536, 4096, 16384)
 """Sizes at which kernels for open ones are compared."""
@@ -42,6 +42,10 @@ LEAST_STEPS = 4
 CROWDED_COLUMNS = 128
 """Columns of a tile at most where an epilogue holds much beside its sums."""
 
+SINGLY_COLUMNS = 224
+"""The same of a block that goes on to other tiles, where threads store rows element by element: the
+places of these stand beside its sums from tile to tile."""
+
 Axes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Sizes of a batch, of rows, columns and depth, at which plans are compared."""
 
@@ -55,20 +59,37 @@ def sizes_of(gemm: Contraction) -> tuple[Dim, Dim, Dim, Dim]:
     return batch, gemm.size(gemm.m), gemm.size(gemm.n), gemm.size(gemm.k)
 
 
+@dataclass(frozen=True)
+class Held:
+    """What a thread holds beside its sums: an epilogue that is ``crowded``, and places of elements
+    that it stores ``singly``.
+    """
+
+    crowded: bool = False
+    singly: bool = False
+
+    def leaves(self, plan: Tiles) -> bool:
+        """Whether it leaves the registers that a plan's sums take."""
+        most = CROWDED_COLUMNS if self.crowded else MOST_COLUMNS
+        if self.singly and plan.persistent:
+            most = min(most, SINGLY_COLUMNS)
+        return plan.columns <= most
+
+
 def seconds(gemm: Contraction, plan: Tiles, arch: str) -> Dim:
     """The modelled time of a product under a plan, in ns."""
     return nanoseconds(sizes_of(gemm), plan, ARCHS[arch].multiprocessors)
 
 
 def ranked(
-    known: tuple[int, int, int, int], arch: str, columns: int = 256
+    known: tuple[int, int, int, int], arch: str, held: Held = Held()
 ) -> list[tuple[int, Tiling]]:
     """The plans of known sizes with their times, the fastest first."""
     batch, m, n, k = known
     chip, steps = ARCHS[arch].multiprocessors, -(-k // DEPTH)
     found: dict[Tiling, int] = {}
     for plan in space(arch):
-        if plan.columns > columns:
+        if not held.leaves(plan):
             continue
         if plan.summed:
             # All numbers of parts are there: as many as fill the chip once, or twice.
@@ -101,7 +122,7 @@ def known_sizes(gemm: Contraction) -> Known:
     )
 
 
-def fastest(gemm: Contraction, arch: str, crowded: bool, count: int) -> list[Tiling]:
+def fastest(gemm: Contraction, arch: str, held: Held, count: int) -> list[Tiling]:
     """So many plans of a product of known sizes, of a tile each, the fastest first; none of a
     product of open ones.
     """
@@ -111,27 +132,23 @@ def fastest(gemm: Contraction, arch: str, crowded: bool, count: int) -> list[Til
         return []
     batch, m, n, k = sizes
     found: dict[tuple[int, ...], Tiling] = {}
-    for _, plan in ranked((batch, m, n, k), arch, _columns(crowded)):
+    for _, plan in ranked((batch, m, n, k), arch, held):
         found.setdefault((plan.rows, plan.columns, plan.parts), plan)
     return list(found.values())[:count]
 
 
-def _columns(crowded: bool) -> int:
-    return CROWDED_COLUMNS if crowded else 256
-
-
-def chosen(gemm: Contraction, arch: str, crowded: bool, padded: bool = False) -> list[Tiling]:
+def chosen(gemm: Contraction, arch: str, held: Held, padded: bool = False) -> list[Tiling]:
     """The plans that a product gets, in order of dispatch; ``padded`` for those of its operands'
     copies, which are fewer.
     """
-    if one := fastest(gemm, arch, crowded, 1):
+    if one := fastest(gemm, arch, held, 1):
         return one
     sizes, known = sizes_of(gemm), known_sizes(gemm)
     axes: Any = tuple(
         (value,) if value is not None else _allowed(gemm, size, GRID if i else BATCHES)
         for i, (size, value) in enumerate(zip(sizes, known, strict=True))
     )
-    return list(_cover(axes, arch, _columns(crowded), padded))
+    return list(_cover(axes, arch, held, padded))
 
 
 def _allowed(gemm: Contraction, size: Dim, values: Sequence[int]) -> tuple[int, ...]:
@@ -156,9 +173,9 @@ def _times(axes: Axes, arch: str) -> tuple[tuple[Tiling, tuple[float, ...]], ...
 
 
 @cache
-def _cover(axes: Axes, arch: str, columns: int, padded: bool) -> tuple[Tiling, ...]:
+def _cover(axes: Axes, arch: str, held: Held, padded: bool) -> tuple[Tiling, ...]:
     """The plans that lose the least over all sizes, each the best one beside those before it."""
-    plans = [(plan, times) for plan, times in _times(axes, arch) if plan.columns <= columns]
+    plans = [(plan, times) for plan, times in _times(axes, arch) if held.leaves(plan)]
     # What plans of users may name is there; the widest takes what is left, and is the last.
     found = [one for one in plans if (one[0].is_padded if padded else one[0].is_named)]
     found.sort(key=lambda one: -one[0].columns)

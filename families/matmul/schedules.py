@@ -437,6 +437,13 @@ def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
     return plan.pattern == "matmul" and _is_plain(find_contraction(kernel), plan.arch.data)
 
 
+def _held(gemm: Contraction, arch: str, copied: bool) -> ranking.Held:
+    """What threads hold beside the sums of a product, of operands as they are or ``copied``."""
+    whole = Assumption(gemm.size(gemm.n).mod(8), "==")
+    by_lines = holds_always(whole, gemm.kernel.assumptions, gemm.kernel.symbol_names)
+    return ranking.Held(is_crowded(gemm, arch), singly=copied and not by_lines)
+
+
 def _of_space(plan: Tiling, copied: bool, where: Sequence[Assumption]) -> MatmulVariant:
     """The variant of a plan of the space, of operands as they are or ``copied``."""
     if copied:
@@ -454,10 +461,9 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """
     found: list[MatmulVariant] = []
     if _is_plain(gemm, arch):
-        crowded = is_crowded(gemm, arch)
         for copied in (False, True):
             if _may_run(gemm, arch, copied):
-                plans = ranking.chosen(gemm, arch, crowded, copied)
+                plans = ranking.chosen(gemm, arch, _held(gemm, arch, copied), copied)
                 for i, plan in enumerate(plans):
                     found.append(_of_space(plan, copied, ranking.conditions(gemm, plans, i, arch)))
     return found
@@ -470,8 +476,9 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     if not _is_plain(gemm, arch):
         return []
     found: list[ScheduleOp] = []
-    for plan in ranking.fastest(gemm, arch, is_crowded(gemm, arch), MEASURED):
-        variant = _of_space(plan, not _may_run(gemm, arch, False), ())
+    copied = not _may_run(gemm, arch, False)
+    for plan in ranking.fastest(gemm, arch, _held(gemm, arch, copied), MEASURED):
+        variant = _of_space(plan, copied, ())
         if (when := conditions(gemm, variant, arch)) is not None:
             fields = schedule_fields(gemm, arch, variant)
             found.append(fitted(gemm.kernel.sym_name.data, plan.name, fields, when))

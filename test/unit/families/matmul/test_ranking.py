@@ -19,6 +19,7 @@ from polyc.families.matmul.schedules import GEMM, MEASURED, is_ranked, schedules
 from polyc.families.matmul.space import space
 from polyc.passes.pipeline import STAGES, build
 from polyc.passes.plan.select import propose
+from polyc.tools.load import load
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
@@ -34,7 +35,7 @@ def test_open_sizes_get_a_few_kernels_and_the_first_that_may_run_is_the_fastest(
     """The host takes the first whose conditions hold: that is the least modelled time of all."""
     kernel = region("M", "N", "K")
     gemm = find_contraction(kernel)
-    plans = ranking.chosen(gemm, "sm_90a", False)
+    plans = ranking.chosen(gemm, "sm_90a", ranking.Held())
     assert 2 <= len(plans) <= ranking.MOST_KERNELS
     named = schedules(gemm, "sm_90a")[: len(plans)]
     draw = random.Random(0)
@@ -73,7 +74,7 @@ def test_what_is_chosen_covers_the_whole_range(sizes: tuple[int | str, ...]) -> 
 
 def test_kernels_for_open_sizes_lose_little() -> None:
     """Beside the best plan of the space for each of random sizes, by the model."""
-    plans = ranking.chosen(find_contraction(region("M", "N", "K")), "sm_90a", False)
+    plans = ranking.chosen(find_contraction(region("M", "N", "K")), "sm_90a", ranking.Held())
     draw, lost = random.Random(1), 0.0
     for _ in range(60):
         m, n, k = (round(exp(draw.uniform(log(64), log(16384))) / 64) * 64 or 64 for _ in range(3))
@@ -110,7 +111,7 @@ def assuming(fact: str) -> Contraction:
 
 def test_facts_about_sizes_narrow_what_is_compared() -> None:
     """Of at most 16 rows no tile of many is made but those that always are."""
-    plans = ranking.chosen(assuming("M <= 16"), "sm_90a", False)
+    plans = ranking.chosen(assuming("M <= 16"), "sm_90a", ranking.Held())
     assert all(plan.rows == 64 for plan in plans if not plan.is_named)
 
 
@@ -118,7 +119,7 @@ def test_a_size_that_a_fact_fixes_is_known() -> None:
     gemm = assuming("M == 9984")
     assert ranking.known_sizes(gemm) == (1, 9984, 4096, 4096)
     assert ranking.known_sizes(assuming("M >= 9984")) == (1, None, 4096, 4096)
-    (plan,) = ranking.chosen(gemm, "sm_90a", False)
+    (plan,) = ranking.chosen(gemm, "sm_90a", ranking.Held())
     assert plan == ranking.ranked((1, 9984, 4096, 4096), "sm_90a")[0][1]
 
 
@@ -128,3 +129,24 @@ def test_what_is_measured_is_the_fastest_of_each_tile() -> None:
     assert len(found) == MEASURED and found[0].variant.data == times[0][1].name
     assert len({(tuple(p.tile_sizes), p.integer("split_k")) for p in found}) == MEASURED
     assert GEMM.others(assuming("M >= 16"), "sm_90a") == []
+
+
+@pytest.mark.parametrize("sizes", [(4095, 4095, 4095), (8192, 8191, 4096)])
+def test_odd_rows_get_no_tile_whose_threads_have_no_registers_left(
+    sizes: tuple[int, int, int],
+) -> None:
+    """Threads store odd rows element by element; the widest tiles would spill."""
+    plan = schedules(find_contraction(region(*sizes)), "sm_90a")[0]
+    assert plan.loader.data == "padded" and plan.staged_tile is None
+    assert not plan.flag("persistent") or plan.tile_sizes[1] <= ranking.SINGLY_COLUMNS
+    for name, info in load(
+        TEXT.format(**dict(zip("mnk", sizes, strict=True))), "sm_90a"
+    ).kernels.items():
+        assert info.spill_bytes == 0, (name, info)
+
+
+def test_the_widest_tiles_are_left_where_rows_are_stored_singly() -> None:
+    plans = space("sm_90a")
+    left = [plan for plan in plans if not ranking.Held(singly=True).leaves(plan)]
+    assert left and all(plan.persistent and plan.columns == 256 for plan in left)
+    assert all(ranking.Held().leaves(plan) for plan in plans)
