@@ -74,15 +74,25 @@ def gated() -> ModuleOp:
     return s.done(y=s.fn("mul", s.fn("silu", s.linear(x, "a", "N")), s.linear(x, "b", "N")))
 
 
-def run(module: ModuleOp, last: str, plan: str | None = None, arch: str = "sm_90a") -> ModuleOp:
-    """A program after the stage ``last``, with a user's plan, whose region has no other then."""
+def run(
+    module: ModuleOp,
+    last: str,
+    plan: str | None = None,
+    arch: str = "sm_90a",
+    variant: str | None = None,
+) -> ModuleOp:
+    """A program after the stage ``last``, with a user's plan, whose region has no other then; or
+    with one of the compiler's, of this ``variant``.
+    """
     ctx = make_context()
     found = parse_text(ctx, str(module), "split.mlir")
     for stage, names in STAGES.items():
         for name in names:
             build(name, arch, plan).apply(ctx, found)
             if name == "plan-select" and plan is not None:
-                alone(found, json.loads(Path(plan).read_text("utf-8"))["variant"])
+                variant = str(json.loads(Path(plan).read_text("utf-8"))["variant"])
+            if name == "plan-select" and variant is not None:
+                alone(found, variant)
         if stage == last:
             break
     return found
