@@ -15,16 +15,21 @@ from polyc.playback.agreement import tolerance_check
 from polyc.playback.reference import reference
 from polyc.rewriting.driver import verify
 from polyc.test.support.gpu_text import parsed
+from polyc.test.support.split_programs import alone
 from polyc.tools.registry import make_context
 
 
 def asked(text: str, folder: Path, arch: str = "sm_90a", **fields: object) -> ModuleOp:
-    """A program under a plan of the user's own, at the tile level."""
+    """A program under a plan of the user's own, at the tile level; its variant alone where the plan
+    names one.
+    """
     path = folder / "plan.json"
     path.write_text(json.dumps(fields), encoding="utf-8")
     module = parsed(text)
     for border in ABOVE_GPU:
         build(border, arch, str(path)).apply(make_context(), module)
+        if border == "plan-select" and "variant" in fields:
+            alone(module, str(fields["variant"]))
     verify(module)
     return module
 
