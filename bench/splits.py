@@ -25,6 +25,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.family import schedules_of
+from polyc.families.matmul.recognise import find_contraction
 from polyc.families.matmul.schedules import GEMM
 from polyc.passes.pipeline import STAGES, build
 from polyc.passes.support.plan.worth import worth
@@ -67,6 +68,9 @@ def candidates(shape: Shape, arch: str) -> Iterator[tuple[ScheduleOp, float, boo
     kernel = next(op for op in regions(shape).walk() if isinstance(op, KernelOp))
     found = GEMM.schedules(kernel, arch)
     kept = worth(kernel, found)
+    names = {plan.variant for plan in found}
+    others = GEMM.others(find_contraction(kernel), arch)
+    found = [*found, *(plan for plan in others if plan.variant not in names)]
     for plan in found:
         yield plan, modelled(kernel, plan, {}).seconds, plan is kept[0]
 

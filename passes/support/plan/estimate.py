@@ -47,7 +47,7 @@ class Estimate:
 
     ``global_read_bytes`` takes every epilogue input to be read once for each element of the
     accumulator that the input's own axes do not put outside: a bias of n is read in the rows
-    beyond M too.  A kernel reads less where one value serves several elements of a thread.
+    beyond M too.  What rows have one of, a thread reads once for each of its rows.
     ``bank_conflicts`` is 0, which the swizzle of 128 bytes keeps; a tile whose rows are no
     multiple of that gets a narrower one, which may not.
     """
@@ -165,7 +165,7 @@ def estimate(
         threads=ctas * plan.threads() + copies.threads,
         global_read_bytes=operands
         + copies.read_bytes
-        + batch * _epilogue_bytes(gemm, sizes, tile, tiles)
+        + batch * _epilogue_bytes(gemm, sizes, tile, tiles, wide)
         + batch * _computing_bytes(gemm, sizes, tile, tiles),
         global_write_bytes=batch * rows * _row_bytes(gemm, columns) + copies.write_bytes,
         shared_read_bytes=(sent if grouped else loads * warps * matrices * MATRICES_BYTES)
@@ -280,13 +280,17 @@ def _epilogue_bytes(
     sizes: Mapping[str, int],
     tile: Mapping[str, int],
     tiles: Mapping[str, int],
+    wide: int,
 ) -> int:
+    """What epilogues read: of rows alone once a thread, whose warps are ``wide`` columns."""
     total = 0
     for op in gemm.kernel.body.block.ops:
         if isinstance(op, ReadOp) and op not in gemm.reads:
             own = op.result.type.labels
-            points = 1
-            for axis in (gemm.m, gemm.n):
-                points *= sizes[axis] if axis in own else tiles[axis] * tile[axis]
+            points = sizes[gemm.m] if gemm.m in own else tiles[gemm.m] * tile[gemm.m]
+            if gemm.n in own:
+                points *= sizes[gemm.n]
+            else:
+                points *= tiles[gemm.n] * (tile[gemm.n] // wide) * LANES_OF_ROW
             total += points * element_bytes(op.result.type.element_type)
     return total

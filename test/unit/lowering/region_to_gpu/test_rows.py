@@ -381,10 +381,10 @@ def test_what_is_bound_to_registers_does_not_spill(kind: str, names: str, body: 
 
 
 def test_a_short_row_meets_few_lanes() -> None:
-    """Three shuffles of each of two rows combine eight lanes; one variant is there, as no vector crosses a row's end."""
+    """Three shuffles of each of four rows combine eight lanes; one variant is there, as no vector crosses a row's end."""
     s = Sketch("short")
     text = cuda_source(threads(str(s.done(y=s.reduce("sum", s.input("x", "M", 64), 1)))))
-    assert text.count("__shfl_xor_sync") == 6 and text.count("__global__") == 1
+    assert text.count("__shfl_xor_sync") == 12 and text.count("__global__") == 1
 
 
 # Refusals ------------------------------------------------------------------------------------

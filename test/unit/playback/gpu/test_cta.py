@@ -120,7 +120,7 @@ def test_clocks_cover_the_cluster_and_shared_memories_are_apart() -> None:
     cluster = Cluster(info, 3, Counters(), Report(), "late", random.Random(0))
     first, second = cluster.ctas
     assert (first.block, second.block) == (6, 7)
-    assert cluster.clocks.now.shape == (2 * 384, cluster.components.count)
+    assert cluster.clocks.now.shape == (2 * kernel.threads.value.data, cluster.components.count)
     assert first.clocks is second.clocks is cluster.clocks
     assert first.window == WINDOW and second.window > first.window + info.shared_bytes
     first.shared.bytes[:] = 1
