@@ -177,7 +177,7 @@ def test_short_columns_and_many_of_them(
     """A thread has a short column alone, or several vectors of a long one's points, with tails."""
     program = Program([(("R", "C"), f16)], lambda g: [g.reduce(function, g.ins[0], 0)], ())
     fields = {"tile": tile, "warp_tile": warp_tile, "when": ["C mod 8 == 0"]}
-    module = asked(program, tmp_path, variant=variant, **fields)
+    module = asked(program, tmp_path, "sm_90a", variant=variant, **fields)
     done = module.clone()
     finish(done)
     source = program.module()
