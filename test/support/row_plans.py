@@ -15,7 +15,7 @@ from polyc.playback.agreement import tolerance_check
 from polyc.playback.reference import reference
 from polyc.rewriting.driver import verify
 from polyc.test.support.gpu_text import parsed
-from polyc.test.support.split_programs import alone
+from polyc.test.support.split_programs import leave_only
 from polyc.tools.registry import make_context
 
 
@@ -29,7 +29,7 @@ def asked(text: str, folder: Path, arch: str = "sm_90a", **fields: object) -> Mo
     for border in ABOVE_GPU:
         build(border, arch, str(path)).apply(make_context(), module)
         if border == "plan-select" and "variant" in fields:
-            alone(module, str(fields["variant"]))
+            leave_only(module, str(fields["variant"]))
     verify(module)
     return module
 

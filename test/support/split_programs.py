@@ -92,18 +92,18 @@ def run(
             if name == "plan-select" and plan is not None:
                 variant = str(json.loads(Path(plan).read_text("utf-8"))["variant"])
             if name == "plan-select" and variant is not None:
-                alone(found, variant)
+                leave_only(found, variant)
         if stage == last:
             break
     return found
 
 
-def alone(module: ModuleOp, variant: str) -> None:
-    """Leave regions that have a schedule of this name without others."""
+def leave_only(module: ModuleOp, *variants: str) -> None:
+    """Leave regions that have a schedule of these names without others."""
     found = find(module, ScheduleOp)
-    having = {op.region for op in found if op.variant.data == variant}
+    having = {op.region for op in found if op.variant.data in variants}
     for op in found:
-        if op.region in having and op.variant.data != variant:
+        if op.region in having and op.variant.data not in variants:
             op.detach()
 
 

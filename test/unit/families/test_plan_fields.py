@@ -21,6 +21,7 @@ from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.test.support.attention_programs import Attention
 from polyc.test.support.gpu_text import find, parsed, printed, refusal
 from polyc.test.support.root import ROOT
+from polyc.test.support.split_programs import leave_only
 from polyc.tools.registry import make_context
 
 PLANS = (
@@ -137,9 +138,7 @@ def kernels(example: str, arch: str, plan: Path, base: ScheduleOp) -> str:
     PolycError."""
     module = parsed(regions(example, arch))
     build("plan-select", arch, str(plan)).apply(make_context(), module)
-    for op in find(module, ScheduleOp):
-        if op.region == base.region and op.variant != base.variant:
-            op.detach()
+    leave_only(module, base.variant.data)
     for step in ("region-expand-together", "region-to-gpu"):
         build(step, arch).apply(make_context(), module)
     return printed(module)

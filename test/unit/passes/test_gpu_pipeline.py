@@ -24,13 +24,13 @@ from polyc.dialects.gpu.types import (
     SharedType,
     TokenType,
 )
-from polyc.dialects.plan import ScheduleOp
 from polyc.passes.gpu.insert_barriers import planned
 from polyc.passes.pipeline import GPU_PASSES
 from polyc.passes.pipeline import ORDER as PIPELINE
 from polyc.passes.support.gpu.guards import acting, holds_tile_ops
 from polyc.test.support.gpu_text import ORDER, find, printed, run
 from polyc.test.support.plans import step as apply
+from polyc.test.support.split_programs import leave_only
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
@@ -365,9 +365,7 @@ def test_what_a_pass_promises_holds_from_then_on(root: Path, name: str, arch: st
         if border not in GPU_PASSES:
             apply(module, border, arch)
         if border == "plan-select":
-            for plan in find(module, ScheduleOp):
-                if plan.variant.data not in KINDS:
-                    plan.detach()
+            leave_only(module, *KINDS)
     if arch == "sm_90a":
         # What does not hold yet is what the pass has to do.
         for step in ORDER:
