@@ -33,10 +33,11 @@ from polyc.cost.products import nanoseconds
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.region import KernelOp
+from polyc.families import ranking
 from polyc.families.family import fitted
-from polyc.families.matmul import ranking, schedules
+from polyc.families.matmul import schedules
 from polyc.families.matmul.recognise import find_contraction
-from polyc.families.matmul.space import DEPTH, Tiling
+from polyc.families.space import DEPTH, Tiling
 from polyc.passes.pipeline import STAGES, build
 from polyc.runtime import driver
 from polyc.runtime.program import Program

@@ -1,10 +1,13 @@
-"""How long a product of matrices takes under a plan, as a formula of its sizes (S11.1).
+"""How long a product of matrices, or a convolution, takes under a plan, by its sizes (S11.1).
 
     time = start + turns * ends + blocks beside each other + steps * what each takes + a split's
 
 It is a polynomial of the sizes with floors, in ns: the compiler ranks a space of plans by it, and
 the host finds the fastest of those that were built at a launch.  What all plans of a product have
 alike, such as each tensor's bytes from memory, is not in it.
+
+A convolution is a product of pixels and filters whose steps go over the channels of one tap after
+another.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ class Rates:
 H200_RATES = Rates()
 
 STEP = 64
-"""Elements of k in a step."""
+"""Elements of k in a step, where a plan says nothing else."""
 
 GPC = 16
 """Multiprocessors that each GPC of a chip of sm_90 is taken to have for clusters.  A cluster lies
@@ -76,6 +79,7 @@ class Tiles:
     ``summed``             whether their sums go through memory, and not through a cluster
     ``persistent``         whether a block goes on to other tiles
     ``products``           that share a tile's rows
+    ``depth``              elements of k in a step
     """
 
     rows: int
@@ -86,15 +90,16 @@ class Tiles:
     summed: bool = False
     persistent: bool = False
     products: int = 1
+    depth: int = STEP
 
 
-def step_cycles(rows: int, columns: int) -> float:
+def step_cycles(rows: int, columns: int, depth: int = STEP) -> float:
     """Cycles of a step on one multiprocessor's tensor cores.
 
     A warpgroup's product of 64 rows takes half a cycle a column for each 16 of k, but no less than
     both operands take from shared memory, of which 128 bytes come in a cycle.
     """
-    return rows / 64 * 4 * max(columns / 2, (64 + columns) / 4)
+    return rows / 64 * (depth / 16) * max(columns / 2, (64 + columns) / 4)
 
 
 def ceildiv(size: Size, by: int) -> Size:
@@ -132,8 +137,8 @@ def step_of(plan: Tiles, rates: Rates) -> tuple[float, float]:
     these does.
     """
     columns = plan.columns * plan.products
-    cycles = step_cycles(plan.rows, plan.columns) * plan.products * rates.cycle
-    drawn = (plan.rows + columns) * STEP * 2 / rates.draw
+    cycles = step_cycles(plan.rows, plan.columns, plan.depth) * plan.products * rates.cycle
+    drawn = (plan.rows + columns) * plan.depth * 2 / rates.draw
     drawn += box_rows(plan.rows, plan.columns) * rates.line
     work, waits = longest(cycles, drawn), rates.latency / plan.stages
     one = longest(work, waits)
@@ -181,10 +186,23 @@ def terms(plan: Tiles, chip: int, rates: Rates) -> Terms:
     return Terms(round(once), round(each) - beside, beside, round(own), round(turn), room, sums)
 
 
+def steps_of(k: Size, plan: Tiles, taps: int = 1) -> Size:
+    """The steps over ``k`` of one part of a tile, which has all of them ``taps`` times."""
+    if taps == 1:
+        return ceildiv(k, plan.depth * plan.parts)
+    return ceildiv(ceildiv(k, plan.depth) * taps, plan.parts)
+
+
 def nanoseconds(
-    sizes: tuple[Size, Size, Size, Size], plan: Tiles, chip: int, rates: Rates = H200_RATES
+    sizes: tuple[Size, Size, Size, Size],
+    plan: Tiles,
+    chip: int,
+    rates: Rates = H200_RATES,
+    taps: int = 1,
 ) -> Size:
-    """The time of a product of ``batch, m, n, k`` under a plan, on so many multiprocessors."""
+    """The time of a product of ``batch, m, n, k`` under a plan, on so many multiprocessors; of a
+    convolution of ``k`` channels with so many ``taps``.
+    """
     batch, m, n, k = sizes
     of = terms(plan, chip, rates)
     blocks = batch * ceildiv(m, plan.rows) * ceildiv(n, plan.columns)
@@ -192,7 +210,7 @@ def nanoseconds(
         blocks = blocks * plan.parts
     turns = ceildiv(blocks, of.blocks)
     busiest = ceildiv(blocks, chip) if plan.at_once > 1 else turns
-    steps = ceildiv(k, STEP * plan.parts)
+    steps = steps_of(k, plan, taps)
     time = turns * of.turn + busiest * of.block + of.once
     time = time + steps * (busiest * of.step_of_block + turns * of.step_of_turn)
     if plan.summed:

@@ -83,11 +83,11 @@ def check_split(plan: ScheduleOp) -> None:
         refuse_choice(
             plan, "split_k", f"cuts the steps of a tile into {parts} parts", f"{MOST_PARTS} or less"
         )
-    if plan.pattern == "matmul" and not (plan.stores_sums or plan.clusters_parts):
+    if plan.pattern in ("matmul", "conv") and not (plan.stores_sums or plan.clusters_parts):
         refuse_choice(
             plan,
             "split_k",
             "no cluster has: one of 2, 4 or 8 CTAs of wgmma shares out a tile's columns by "
             f"{SHARED_COLUMNS}",
-            'algo_choice {"matmul": "partial_sums"}',
+            f'algo_choice {{"{plan.pattern}": "partial_sums"}}',
         )

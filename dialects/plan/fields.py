@@ -184,7 +184,7 @@ def no_field(name: str) -> str:
 
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "matmul": ("tiled", "partial_sums", "implicit_gemm"),
-    "conv": ("implicit_gemm", "im2col"),
+    "conv": ("implicit_gemm", "partial_sums", "im2col"),
     "attention": ("streaming_softmax", "streaming_softmax_2pass", "shared_keys"),
     "rows": ("resident", "kept", "streaming"),
     "loops": ("serial", "partial_sums"),

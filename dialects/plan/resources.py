@@ -45,19 +45,19 @@ class ScheduleResources(Schedule):
 
     @property
     def clusters_parts(self) -> bool:
-        """Whether the CTAs of a cluster can have the parts of a product's tile."""
+        """Whether the CTAs of a cluster can have the parts of a product's or convolution's tile."""
         parts = self.integer("split_k")
         shares = self.tile_sizes[1] % (SHARED_COLUMNS * parts) == 0 and parts in CLUSTERED
-        return shares and self.mma.data == "wgmma" and self.pattern == "matmul"
+        return shares and self.mma.data == "wgmma" and self.pattern in ("matmul", "conv")
 
     @property
     def stores_sums(self) -> bool:
         """Whether the sums of a tile's parts go through memory, where a second kernel adds them:
-        those of a product or of loops that says so, of a convolution, and of attention.
+        those of a product, a convolution or loops that says so, and of attention.
         """
         parts, pattern = self.integer("split_k"), self.pattern
         summed = "partial_sums" in record_of(self.algo_choice).values()
-        return parts > 1 and (summed or pattern in ("conv", plan_attention.PATTERN))
+        return parts > 1 and (summed or pattern == plan_attention.PATTERN)
 
     @property
     def weighed(self) -> bool:

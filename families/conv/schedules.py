@@ -1,7 +1,8 @@
 """The schedules of a region that is a convolution with an elementwise epilogue (S8, S9.3, S15.2).
 
 An implicit GEMM: a tile is [BM, BN, BK] of pixels, filters and channels, and a block goes through
-the taps, and in each through the channels by BK.
+the taps, and in each through the channels by BK.  Its plans on sm_90a are those of a product of
+pixels and filters, ranked by the same model; in groups they are a table.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
+from polyc.dialects.region import KernelOp
+from polyc.families import ranking
 from polyc.families.conv.recognise import Convolution, find_convolution
 from polyc.families.facts import (
     DEPTH,
@@ -26,6 +29,7 @@ from polyc.families.facts import (
     power_of_two,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
+from polyc.families.space import Tiling
 from polyc.families.structure import check_reduction, check_split, check_structure
 
 PIXELS = "pixels"
@@ -44,8 +48,8 @@ class ConvVariant:
     """The least pixels of the output: with fewer, its tiles would leave multiprocessors idle."""
     most: int = 0
     """The most filters, known: with more, another tile wastes nothing."""
-    full: bool = False
-    """Its accumulators leave no registers for an epilogue that reads another tensor by pixels."""
+    where: tuple[Assumption, ...] = ()
+    """Where the model of time takes it."""
 
 
 _WGMMA: Fields = {
@@ -69,7 +73,6 @@ _MMA_SYNC: Fields = {
     "raster": "grouped",
     "group": 8,
 }
-_WIDE: Fields = {**_WGMMA, "tile": [128, 256, 64], "warp_tile": [64, 256], "stages": 4}
 _TALL: Fields = {
     **_WGMMA,
     "tile": [192, 128, 64],
@@ -87,12 +90,24 @@ _NARROW: Fields = {**_TALL, "tile": [192, 64, 64], "warp_tile": [64, 64], "stage
 
 TMA: tuple[ConvVariant, ...] = (
     ConvVariant("tma_narrow", _NARROW, 8, 8, 85 * 192, most=64),
-    ConvVariant("tma_wide", _WIDE, 8, 256, 100 * 128, full=True),
     ConvVariant("tma_tall", _TALL, 8, 8, 85 * 192),
     ConvVariant("tma", _WGMMA, 8, 8),
 )
-"""Pixels by im2col TMA, for sm_90a, the largest tile first.  Larger tiles read less for each
-product; they wait until an H100 has most of its 132 multiprocessors busy with 256 filters."""
+"""Pixels by im2col TMA in groups, for sm_90a, the largest tile first.  Larger tiles read less for
+each product; they wait until an H100 has most of its 132 multiprocessors busy with 256 filters."""
+
+PRODUCER_REGISTERS = 32
+"""Of the thread that starts copies of pixels, at least: where a tap's pixels lie is counted there.
+What consumers of the space have beside it leaves that."""
+
+PIXEL_GRID = (64, 512, 2048, 8192, 32768, 131072)
+"""Pixels at which kernels for open sizes are compared."""
+
+CHANNEL_GRID = (64, 128, 320, 512, 1280)
+"""Channels and filters at which they are."""
+
+MEASURED = 12
+"""Plans of the space that are worth measuring."""
 
 GATHERS: tuple[ConvVariant, ...] = (
     ConvVariant("cp_async16", {**_MMA_SYNC, "loader": "cp_async", "vectorize": 8}, 8, 8),
@@ -106,7 +121,74 @@ def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
     """The variants of an architecture for this filter, fastest first."""
     if arch != "sm_90a" or why_no_descriptor(conv, 128) is not None:
         return GATHERS
-    return (*TMA, *GATHERS[1:])
+    if conv.groups.filters:
+        return (*TMA, *GATHERS[1:])
+    problem = problem_of(conv)
+    plans = ranking.chosen(problem, arch, _held(conv))
+    where = (ranking.conditions(problem, plans, i, arch) for i in range(len(plans)))
+    return (*map(variant_of, plans, where), *GATHERS[1:])
+
+
+def variant_of(plan: Tiling, where: Sequence[Assumption]) -> ConvVariant:
+    """The variant of a plan of the space."""
+    fields = plan.fields("conv")
+    if registers := cast("list[int]", fields["registers"]):
+        fields["registers"] = [max(registers[0], PRODUCER_REGISTERS), registers[1]]
+    return ConvVariant(plan.name, fields, 8, 8, where=tuple(where))
+
+
+def problem_of(conv: Convolution) -> ranking.Problem:
+    """What of a convolution plans are ranked by."""
+    channels = conv.size(conv.channels)
+    sizes = (Dim.const(1), conv.pixels, conv.size(conv.filters), channels)
+    grid = ((1,), PIXEL_GRID, CHANNEL_GRID, CHANNEL_GRID)
+    return ranking.Problem(conv.kernel, sizes, conv.taps, depths_of(channels.constant()), grid)
+
+
+def depths_of(channels: int | None) -> tuple[int, ...]:
+    """Depths of a step over so many channels of each tap, the one first that suits most plans.
+
+    That is as deep as the channels are, where they are known to be few; others leave fewer zeros
+    beyond them.
+    """
+    if channels is None:
+        return (DEPTH,)
+    first = DEPTH
+    while first > MMA_DEPTH and channels <= first // 2:
+        first //= 2
+    found, least = [first], -(-channels // first) * first
+    for depth in (first // 2, first // 4):
+        if depth >= MMA_DEPTH and -(-channels // depth) * depth < least:
+            found.append(depth)
+            least = -(-channels // depth) * depth
+    return tuple(found)
+
+
+def _held(conv: Convolution) -> ranking.Held:
+    """What threads hold beside the sums of a convolution."""
+    return ranking.Held(conv.reads_by_pixels)
+
+
+def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
+    """Whether a schedule that the compiler proposed is one that the model of time ranked."""
+    if plan.pattern != "conv" or plan.loader.data != "tma":
+        return False
+    return not find_convolution(kernel).groups.filters
+
+
+def measured(conv: Convolution, arch: str) -> list[ScheduleOp]:
+    """The plans of the space that the model has ahead, where all sizes are known: one of each
+    tile, for what measures them.
+    """
+    if arch != "sm_90a" or conv.groups.filters or why_no_descriptor(conv, 128) is not None:
+        return []
+    found: list[ScheduleOp] = []
+    for plan in ranking.fastest(problem_of(conv), arch, _held(conv), MEASURED):
+        variant = variant_of(plan, ())
+        if (when := conditions(conv, variant)) is not None:
+            fields = schedule_fields(conv, arch, variant)
+            found.append(fitted(conv.kernel.sym_name.data, plan.name, fields, when))
+    return found
 
 
 def why_no_descriptor(conv: Convolution, pixels: int) -> str | None:
@@ -144,14 +226,10 @@ def filled(conv: Convolution) -> list[Assumption]:
 
 def conditions(conv: Convolution, variant: ConvVariant) -> tuple[Assumption, ...] | None:
     """What a variant needs beyond the assumptions, or None when it can never run."""
-    if variant.full and conv.reads_by_pixels:
-        return None
     together = conv.groups.filters or conv.size(conv.filters).constant() or 0
     if variant.most and not 0 < together <= variant.most:
         return None
-    if conv.groups.filters and variant.full:
-        return None
-    facts: list[Assumption] = []
+    facts = list(variant.where)
     if variant.channels > 1:
         facts.append(Assumption(conv.size(conv.channels).mod(variant.channels), "=="))
     if variant.filters > 1:
@@ -165,12 +243,9 @@ def conditions(conv: Convolution, variant: ConvVariant) -> tuple[Assumption, ...
 
 def schedule_fields(conv: Convolution, arch: str, variant: ConvVariant) -> Fields:
     """Every field of a variant's schedule for this convolution."""
-    chosen = {**variant.fields, **_tile(conv, variant.fields)}
-    chosen |= {
-        "arch": arch,
-        "tensorize": cast("str", conv.reduce.label),
-        "algo_choice": {"conv": "implicit_gemm"},
-    }
+    implicit: Record = {"conv": "implicit_gemm"}
+    chosen = {"algo_choice": implicit, **variant.fields, **_tile(conv, variant.fields)}
+    chosen |= {"arch": arch, "tensorize": cast("str", conv.reduce.label)}
     return {**chosen, **restated(conv, chosen)}
 
 
@@ -318,7 +393,11 @@ def check(conv: Convolution, plan: ScheduleOp) -> None:
     kernel = conv.kernel
     check_reduction(conv.reduce.label, plan)
     check_structure(plan, follows=False)
-    if record_of(plan.algo_choice)["conv"] != "implicit_gemm":
+    way, parts = record_of(plan.algo_choice)["conv"], plan.integer("split_k")
+    if way == "partial_sums" and parts == 1:
+        there = '"implicit_gemm", or a split_k of 2 or more'
+        refuse_choice(plan, f"way of conv ({way})", "adds sums of parts, and there is 1", there)
+    if way == "im2col":
         why = "stores the columns of the image first; run region-im2col, and plan-select again"
         raise bad_plan(plan, why)
     check_split(plan)
@@ -338,5 +417,5 @@ def check(conv: Convolution, plan: ScheduleOp) -> None:
             )
 
 
-CONV = Family("conv", find_convolution, schedules, check, restated, contracts=True)
+CONV = Family("conv", find_convolution, schedules, check, restated, contracts=True, others=measured)
 """One convolution with an elementwise epilogue."""

@@ -16,6 +16,7 @@ from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region.types import val_type
+from polyc.families import ranking
 from polyc.families.facts import (
     DEPTH,
     ends_cleanly,
@@ -24,15 +25,15 @@ from polyc.families.facts import (
     pointers_promised,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.matmul import padded, ranking
+from polyc.families.matmul import padded
 from polyc.families.matmul.follow import MOST_HELD, WIDTHS, width_of
 from polyc.families.matmul.partial_sums import Parts, parted
 from polyc.families.matmul.partial_sums import facts as part_facts
 from polyc.families.matmul.partial_sums import fields as part_fields
 from polyc.families.matmul.recognise import Contraction, MatrixOperand, find_contraction
-from polyc.families.matmul.space import Tiling
 from polyc.families.matmul.split import facts as split_facts
 from polyc.families.matmul.split import named, splits, tiles_of
+from polyc.families.space import Tiling
 from polyc.families.structure import check_reduction, check_split, check_structure
 from polyc.poly.pieces import Piece
 
@@ -437,6 +438,13 @@ def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
     return plan.pattern == "matmul" and _is_plain(find_contraction(kernel), plan.arch.data)
 
 
+def problem_of(gemm: Contraction) -> ranking.Problem:
+    """What of a product plans are ranked by."""
+    batch = prod(map(gemm.size, gemm.batch), start=Dim.const(1))
+    sizes = (batch, gemm.size(gemm.m), gemm.size(gemm.n), gemm.size(gemm.k))
+    return ranking.Problem(gemm.kernel, sizes)
+
+
 def _held(gemm: Contraction, arch: str, copied: bool) -> ranking.Held:
     """What threads hold beside the sums of a product, of operands as they are or ``copied``."""
     whole = Assumption(gemm.size(gemm.n).mod(8), "==")
@@ -461,11 +469,13 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """
     found: list[MatmulVariant] = []
     if _is_plain(gemm, arch):
+        problem = problem_of(gemm)
         for copied in (False, True):
             if _may_run(gemm, arch, copied):
-                plans = ranking.chosen(gemm, arch, _held(gemm, arch, copied), copied)
+                plans = ranking.chosen(problem, arch, _held(gemm, arch, copied), copied)
                 for i, plan in enumerate(plans):
-                    found.append(_of_space(plan, copied, ranking.conditions(gemm, plans, i, arch)))
+                    where = ranking.conditions(problem, plans, i, arch)
+                    found.append(_of_space(plan, copied, where))
     return found
 
 
@@ -477,7 +487,7 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
         return []
     found: list[ScheduleOp] = []
     copied = not _may_run(gemm, arch, False)
-    for plan in ranking.fastest(gemm, arch, _held(gemm, arch, copied), MEASURED):
+    for plan in ranking.fastest(problem_of(gemm), arch, _held(gemm, arch, copied), MEASURED):
         variant = _of_space(plan, copied, ())
         if (when := conditions(gemm, variant, arch)) is not None:
             fields = schedule_fields(gemm, arch, variant)

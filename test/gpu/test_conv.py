@@ -6,6 +6,7 @@ all that differs from the reference, so that a pixel read from the wrong place s
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,8 +16,12 @@ import numpy as np
 import pytest
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.families.conv.schedules import depths_of
+from polyc.families.space import space
+from polyc.runtime import driver
 from polyc.runtime.program import Program
-from polyc.test.support.conv_programs import Conv, of
+from polyc.test.support.conv_programs import Conv, of, under
+from polyc.test.support.gemm_programs import regions
 from polyc.test.support.im2col_programs import GEOMETRIES, convolution
 
 Build = Callable[[str, str], Program]
@@ -107,3 +112,33 @@ def test_the_padding_is_zeros_beside_nan(build: Build, arch: str) -> None:
         spoilt = np.zeros((2, 6, 5, 24), np.bool_)
         spoilt[0, 4:, 3:] = True
         np.testing.assert_array_equal(np.isnan(np.asarray(found)), spoilt)
+
+
+SPACE = [
+    ({"N": 3, "H": 17, "W": 13, "C": 72, "F": 104}, (3, 3), (1, 1)),
+    ({"N": 5, "H": 14, "W": 14, "C": 256, "F": 264}, (3, 3), (2, 2)),
+    ({"N": 2, "H": 9, "W": 30, "C": 96, "F": 40}, (1, 5), (1, 2)),
+]
+"""Sizes with tails, taps and strides of convolutions under plans of the space."""
+
+
+@pytest.mark.parametrize(("sizes", "taps", "strides"), SPACE)
+def test_plans_of_the_space(
+    sizes: dict[str, int], taps: tuple[int, int], strides: tuple[int, int]
+) -> None:
+    """Every number of warpgroups, clusters, parts through memory, and twice the same bits."""
+    if not driver.device().runs("sm_90a"):
+        pytest.skip("this GPU has no wgmma")
+    padding = (taps[0] // 2, taps[1] // 2)
+    conv = replace(of(taps, strides, padding), out="f32")
+    conv = replace(conv, x=tuple(sizes[n] for n in "NHWC"), filters=sizes["F"])
+    inputs = tensors(conv, sizes)
+    wanted = convolution(inputs[0], inputs[1], conv.geometry)
+    for depth in depths_of(sizes["C"]):
+        plans = list(space("sm_90a", depth=depth))
+        random.Random(depth).shuffle(plans)
+        for plan in plans[:12]:
+            program = Program.compile(under(regions(conv.text), plan))
+            for _ in range(2):
+                (found,) = program.run(inputs)
+                np.testing.assert_array_equal(np.asarray(found), wanted, plan.name)

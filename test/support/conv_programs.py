@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import ModuleOp
+
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.im2col import Im2colAttr
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
+from polyc.families.conv.recognise import Convolution, find_convolution
+from polyc.families.conv.schedules import conditions, schedule_fields, variant_of
+from polyc.families.family import fitted
+from polyc.families.space import Tiling
+from polyc.passes.pipeline import STAGES, build
 from polyc.test.support.gemm_programs import tensor
+from polyc.test.support.gpu_text import only
+from polyc.tools.registry import make_context
 
 Shape = tuple[str | int, ...]
 
@@ -75,3 +86,23 @@ def of(
 ) -> Conv:
     """A convolution of a geometry, every size a symbol."""
     return Conv(Im2colAttr.of(kernel, strides, padding, dilation, after))
+
+
+def scheduled(conv: Convolution, plan: Tiling) -> ScheduleOp:
+    """A plan of the space for a convolution, as the compiler writes it."""
+    variant = variant_of(plan, ())
+    when = conditions(conv, variant)
+    assert when is not None
+    return fitted("g", plan.name, schedule_fields(conv, "sm_90a", variant), when)
+
+
+def under(module: ModuleOp, plan: Tiling, until: str = "gpu") -> ModuleOp:
+    """A region with a plan of the space alone, lowered."""
+    ctx = make_context()
+    kernel = only(module, KernelOp)
+    block = kernel.parent_block()
+    assert block is not None
+    block.insert_op_after(scheduled(find_convolution(kernel), plan), kernel)
+    for name in (*STAGES["plan"][1:], *STAGES[until]):
+        build(name, "sm_90a").apply(ctx, module)
+    return module

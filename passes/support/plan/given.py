@@ -79,6 +79,10 @@ def _check_fields(given: GivenPlan) -> None:
             raise PolycError("BadPlan", str(error), given.place(name)) from error
 
 
+WHOLE = {"matmul": "tiled", "conv": "implicit_gemm"}
+"""Ways of tiles that are not parted, of what may be."""
+
+
 def user_schedule(base: ScheduleOp, given: Mapping[str, object]) -> ScheduleOp:
     """``base`` with the fields that the user gave.
 
@@ -94,17 +98,20 @@ def user_schedule(base: ScheduleOp, given: Mapping[str, object]) -> ScheduleOp:
             "BadPlan",
             f"the plan is for {merged.arch.data}, the pass for {base.arch.data}; give one of both",
         )
-    if "split_k" in given and "algo_choice" not in given and merged.pattern == "matmul":
-        merged.algo_choice = DictionaryAttr({"matmul": StringAttr(way_of_parts(merged))})
+    if "split_k" in given and "algo_choice" not in given and merged.pattern in WHOLE:
+        merged.algo_choice = DictionaryAttr({merged.pattern: StringAttr(way_of_parts(merged))})
     check_schedule(merged)
     return merged
 
 
 def way_of_parts(plan: ScheduleOp) -> str:
-    """How a product's parts are brought together where the user gives their number alone."""
+    """How the parts of a product or of a convolution are brought together where the user gives
+    their number alone.
+    """
+    assert plan.pattern in WHOLE
     if plan.integer("split_k") == 1:
-        return "tiled"
-    chosen = str(record_of(plan.algo_choice)["matmul"])
+        return WHOLE[plan.pattern]
+    chosen = str(record_of(plan.algo_choice)[plan.pattern])
     return chosen if plan.clusters_parts else "partial_sums"
 
 

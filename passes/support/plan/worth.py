@@ -2,7 +2,7 @@
 
 A product whose sums go through memory has a second kernel, and more than one way to be parted: a
 family proposes those that suit the chip, and the model compares them with what would run without.
-Of plain products the family has asked the model already, of all plans of the space.
+Of plain products and convolutions the family has asked the model of the whole space already.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from itertools import islice, product
 from polyc.cost.time import chosen, modelled
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
+from polyc.families.conv import schedules as conv
 from polyc.families.facts import pointers_promised
-from polyc.families.matmul.schedules import is_ranked
+from polyc.families.matmul import schedules as matmul
 
 SIZES = (64, 1024, 16, 256, 4096, 16384, 65536, 4099)
 """What symbols are taken as, one after another, where conditions allow."""
@@ -39,7 +40,8 @@ def worth(kernel: KernelOp, plans: Sequence[ScheduleOp]) -> list[ScheduleOp]:
     all sizes that the model is asked about.
     """
     weighed = [plan.weighed for plan in plans]
-    if all(weighed) or not any(weighed) or is_ranked(kernel, plans[0]):
+    is_ranked = any(family.is_ranked(kernel, plans[0]) for family in (matmul, conv))
+    if all(weighed) or not any(weighed) or is_ranked:
         return list(plans)
     kept: list[ScheduleOp] = []
     shares: dict[ScheduleOp, float] = {}

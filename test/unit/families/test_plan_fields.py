@@ -31,7 +31,7 @@ PLANS = (
     ("deep", "sm_90a", "tma_*_parts*"),
     ("gemm_bias_relu", "sm_80", "cp_async16"),
     ("gemm_bias_relu", "sm_80", "cp_async16_128x128_parts8"),
-    ("conv_silu", "sm_90a", "tma_wide"),
+    ("conv_silu", "sm_90a", "tma"),
     ("conv_silu", "sm_80", "cp_async4"),
     ("causal_attention", "sm_90a", "tma"),
     ("causal_attention", "sm_80", "cp_async"),

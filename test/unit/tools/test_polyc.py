@@ -10,7 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.families.matmul.ranking import MOST_KERNELS, MOST_PADDED
+from polyc.families.ranking import MOST_KERNELS, MOST_PADDED
 from polyc.test.support.root import ROOT
 from polyc.tools.check import EachPass, Expected, small_sizes
 from polyc.tools.parsing import parse_text

@@ -9,7 +9,7 @@ import pytest
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.region import KernelOp
-from polyc.families.matmul.ranking import ranked
+from polyc.families.ranking import ranked
 from polyc.test.support.root import ROOT
 from polyc.tools.pipeline import Compilation
 from polyc.tools.tuning.regions import lowered, regions_of

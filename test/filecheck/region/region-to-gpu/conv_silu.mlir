@@ -43,7 +43,7 @@
 
 // On SM90 the copy engine takes the pixels, and the result leaves by it while the next tile runs.
 
-// NEW:      gpu.kernel @conv_silu_tma(%X: !gpu.global<[N, H, W, C], f16> = tensor 0, %Wt: !gpu.global<[F, 9, C], f16> = tensor 1, %Y: !gpu.global<[H * N * W, F], f16> = tensor 2,
+// NEW:      gpu.kernel @conv_silu_tma_small(%X: !gpu.global<[N, H, W, C], f16> = tensor 0, %Wt: !gpu.global<[F, 9, C], f16> = tensor 1, %Y: !gpu.global<[H * N * W, F], f16> = tensor 2,
 // NEW:        %out_tile = gpu.shared_tile : !gpu.shared<[128, 128], f16>
 // NEW-NEXT:   gpu.tile_loop (%pixels0, %f0, %tile) = [%pixels, %F] tile <128, 128> raster "grouped" 16 {
 // NEW:          gpu.pipeline %step, %i = to %steps step 1 stages 6 {

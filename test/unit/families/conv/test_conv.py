@@ -14,10 +14,12 @@ from xdsl.dialects.builtin import ModuleOp
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.gpu import kernel as gpu_kernel
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
+from polyc.families import ranking
 from polyc.families.conv.recognise import find_convolution
 from polyc.families.conv.schedules import fault, schedules
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
@@ -280,8 +282,8 @@ def known(conv: Conv, sizes: dict[str, int]) -> dict[str, int]:
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_every_variant_agrees_with_the_region(name: str, arch: str) -> None:
     conv = replace(Conv(GEOMETRIES[name]), after=("silu",))
-    ran = [len(assert_tiles_agree(conv.text, arch, sizes)) for sizes in SIZES]
-    assert ran == [3, 2, 1]
+    whole, *others = [len(assert_tiles_agree(conv.text, arch, sizes)) for sizes in SIZES]
+    assert others == [2, 1] and whole >= 3
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -390,7 +392,9 @@ def test_large_tiles_agree_with_the_region() -> None:
     inputs = inputs_of(module, sizes)
     wanted = play(module, "g", inputs, sizes)
     assert wanted is not None
-    for variant in ("g_tma_wide", "g_tma_tall", "g_tma"):
+    ran = [v for v in runnable(kernels, sizes) if "tma" in v]
+    assert {"g_tma", "g_tma_small"} < set(ran) and any("split" in v for v in ran)
+    for variant in ran:
         (found,) = tile.run(kernels, inputs, sizes, variant)
         np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted[0]))
 
@@ -443,12 +447,13 @@ def test_a_filter_that_no_descriptor_moves_as_is_gathered() -> None:
     """TMA steps by 8 at most, and pads by 128."""
     gathers = ["cp_async16", "cp_async4", "scalar"]
     assert variants(of(strides=(9, 1)), "sm_90a") == gathers
-    assert variants(of(strides=(8, 1)), "sm_90a")[:3] == ["tma_wide", "tma_tall", "tma"]
+    assert variants(of(strides=(8, 1)), "sm_90a")[-4:] == ["tma_small", "tma", *gathers[1:]]
 
 
 def test_what_the_assumptions_settle_is_not_asked() -> None:
     conv = replace(of(), x=(4, 64, 64, 64), filters=256)
-    assert variants(conv, "sm_90a") == ["tma_wide"]
+    _, best = ranking.ranked((1, 4 * 64 * 64, 256, 64), "sm_90a", taps=9)[0]
+    assert variants(conv, "sm_90a") == [best.name]
     assert variants(conv, "sm_80") == ["cp_async16"]
 
 
@@ -465,7 +470,9 @@ def test_every_tensor_counts_where_addresses_are_promised() -> None:
 
 def test_a_wide_tile_has_no_registers_for_a_residual() -> None:
     residual = replace(of(), more=((("N", "H", "W", "F"), "add"),))
-    assert variants(residual, "sm_90a")[0] == "tma_tall"
+    found = find_convolution(only(regions(residual.text), KernelOp))
+    plans = schedules(found, "sm_90a")
+    assert plans and all(plan.tile_sizes[1] <= ranking.CROWDED_COLUMNS for plan in plans)
 
 
 def test_what_no_implicit_gemm_takes_is_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -498,7 +505,7 @@ def scheduled(arch: str, *edits: tuple[str, str]) -> str:
         (
             "sm_90a",
             [("cluster = [1, 1]", "cluster = [2, 1]")],
-            "plan 'tma_wide' asks for a cluster that region-to-gpu does not build yet for a "
+            "plan 'tma_192x128' asks for a cluster that region-to-gpu does not build yet for a "
             "convolution; use [1, 1]",
         ),
         (
@@ -536,7 +543,8 @@ def test_kernels_compile_without_a_spill(
     kernels = finished(tiles(regions(EPILOGUES[name].text), arch))
     result = nvrtc.compile_cuda(cuda_source(kernels), arch)
     assert not result.warnings()
-    assert len(result.kernels) == (3 if arch == "sm_80" else 5 if name == "silu" else 4)
+    made = find(kernels, gpu_kernel.KernelOp)
+    assert len(result.kernels) == len(made) >= 3
     for kernel, info in result.kernels.items():
         assert (info.spill_bytes, info.stack, info.smem) == (0, 0, 0), kernel
 
@@ -557,14 +565,13 @@ def test_a_tile_is_no_deeper_than_the_channels(channels: int, depth: int) -> Non
 def test_few_filters_have_a_narrow_tile() -> None:
     """So many as a tile of 64 holds are known; the kernel agrees, with pixels and filters left."""
     conv = replace(of(), x=("N", "H", "W", 16), filters=40, after=("silu",))
-    assert variants(conv, "sm_90a")[0] == "tma_narrow"
-    for filters in (72, "F"):
-        assert "tma_narrow" not in variants(replace(conv, filters=filters), "sm_90a")
+    first, *_ = variants(conv, "sm_90a")
+    assert first == "tma_256x64x16_once"
     module, sizes = regions(conv.text), {"N": 2, "H": 11, "W": 9}
     kernels = finished(unbounded(tiles(module, "sm_90a")))
     inputs = inputs_of(module, sizes)
     wanted = play(module, "g", inputs, sizes)
     assert wanted is not None
-    result = simulate(kernels, inputs, sizes, "g_tma_narrow", schedule="random", seed=2)
+    result = simulate(kernels, inputs, sizes, f"g_{first}", schedule="random", seed=2)
     result.check()
     np.testing.assert_array_equal(result.outputs[0], np.asarray(wanted[0]))

@@ -88,8 +88,8 @@ def test_every_variant_takes_each_step_from_its_image(name: str, arch: str) -> N
             assert not result.findings, "\n".join(map(str, result.findings))
             assert_agree(result.outputs, wanted, kernel)
             ran.add(kernel)
-    plans = find(planned, ScheduleOp)
-    assert ran == {p.kernel_name for p in plans if p.variant.data != "tma_tall"}
+    ran_of = {p.variant.data for p in find(planned, ScheduleOp) if p.kernel_name in ran}
+    assert ran_of >= {p.variant.data for p in find(planned, ScheduleOp) if not p.when.data}
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -140,8 +140,9 @@ def test_images_that_a_step_may_lie_across_are_joined_first(
 def test_a_users_steps_lie_inside_of_an_image() -> None:
     planned = lowered(joined((64, 64)), "sm_90a", "plan")
     (region,) = find(planned, KernelOp)
-    (base,) = [p for p in find(planned, ScheduleOp) if p.variant.data == "tma"]
+    base = find(planned, ScheduleOp)[0]
     CONV.check(region, base)
-    plan = user_schedule(base, {"tile": [128, 128, 128], "stages": 3})
+    rows, columns, _ = base.tile_sizes
+    plan = user_schedule(base, {"tile": [rows, columns, 128], "stages": 2})
     with pytest.raises(PolycError, match="in steps of 128, and x1 begins at 64"):
         CONV.check(region, plan)

@@ -10,10 +10,10 @@ import pytest
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
-from polyc.families.matmul.ranking import MOST_KERNELS
 from polyc.families.matmul.recognise import find_contraction
-from polyc.families.matmul.space import LEAST_STAGES
 from polyc.families.matmul.split import least_steps, splits
+from polyc.families.ranking import MOST_KERNELS
+from polyc.families.space import LEAST_STAGES
 from polyc.lowering.gpu_to_cuda import cuda_units
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.runtime import nvrtc

@@ -19,8 +19,8 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.module import ModuleOp
-from polyc.families.matmul.ranking import MOST_KERNELS, MOST_PADDED
-from polyc.families.matmul.space import space
+from polyc.families.ranking import MOST_KERNELS, MOST_PADDED
+from polyc.families.space import space
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.lower_to_gpu import LowerToGpu
 from polyc.runtime import nvrtc

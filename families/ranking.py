@@ -1,4 +1,4 @@
-"""Which plans of the space a product gets: the fastest by the model of time (S8, S11.1).
+"""Which plans of the space a region gets: the fastest by the model of time (S8, S11.1).
 
 Of known sizes that is one.  Of open ones a few kernels share the sizes: beside those that are
 always there the ones that lose the least over a grid of sizes, chosen one after another.  Each runs
@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product, repeat
-from math import inf, log, prod
+from math import inf, log
 from typing import Any
 
-from polyc.cost.products import Tiles, nanoseconds
+from polyc.cost.products import Tiles, ceildiv, nanoseconds
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
-from polyc.families.matmul.recognise import Contraction
-from polyc.families.matmul.space import DEPTH, MOST_COLUMNS, Tiling, space
+from polyc.dialects.region import KernelOp
+from polyc.families.space import DEPTH, MOST_COLUMNS, Tiling, registers_left, space
 
 GRID = (16, 128, 512, 1536, 4096, 16384)
 """Sizes at which kernels for open ones are compared."""
@@ -42,6 +42,9 @@ LEAST_STEPS = 4
 CROWDED_COLUMNS = 128
 """Columns of a tile at most where an epilogue holds much beside its sums."""
 
+CROWDED_REGISTERS = 72
+"""Registers beside its sums that a thread of such an epilogue has at least, if its tile is wide."""
+
 SINGLY_COLUMNS = 224
 """The same of a block that goes on to other tiles, where threads store rows element by element: the
 places of these stand beside its sums from tile to tile."""
@@ -53,44 +56,67 @@ Known = tuple[int | None, ...]
 """The sizes of a batch, of rows, columns and depth; None for open ones."""
 
 
-def sizes_of(gemm: Contraction) -> tuple[Dim, Dim, Dim, Dim]:
-    """Matrices, rows, columns and depth of a product."""
-    batch = prod(map(gemm.size, gemm.batch), start=Dim.const(1))
-    return batch, gemm.size(gemm.m), gemm.size(gemm.n), gemm.size(gemm.k)
+@dataclass(frozen=True)
+class Problem:
+    """What of a region plans are ranked by.
+
+    ``sizes``   matrices, rows, columns and depth
+    ``taps``    of a convolution, whose depth are its channels: a tile has all of them for each
+    ``depths``  of a step; where sizes are open the first
+    ``grid``    sizes at which kernels for open ones are compared, of each of ``sizes``
+    """
+
+    kernel: KernelOp
+    sizes: tuple[Dim, Dim, Dim, Dim]
+    taps: int = 1
+    depths: tuple[int, ...] = (DEPTH,)
+    grid: tuple[tuple[int, ...], ...] = (BATCHES, GRID, GRID, GRID)
 
 
 @dataclass(frozen=True)
 class Held:
     """What a thread holds beside its sums: an epilogue that is ``crowded``, and places of elements
-    that it stores ``singly``.
+    that it stores ``singly``.  Tiles lie inside of ``within`` columns, where there are such.
     """
 
     crowded: bool = False
     singly: bool = False
+    within: int = 0
 
-    def leaves(self, plan: Tiles) -> bool:
-        """Whether it leaves the registers that a plan's sums take."""
+    def leaves(self, plan: Tiling) -> bool:
+        """Whether it leaves the registers that a plan's sums take, and its tiles lie so."""
+        if self.within % plan.columns:
+            return False
         most = CROWDED_COLUMNS if self.crowded else MOST_COLUMNS
         if self.singly and plan.persistent:
             most = min(most, SINGLY_COLUMNS)
+        enough = min(CROWDED_REGISTERS, plan.columns * 3 // 4)
+        if self.crowded and registers_left(plan) < enough:
+            return False
         return plan.columns <= most
 
 
-def seconds(gemm: Contraction, plan: Tiles, arch: str) -> Dim:
-    """The modelled time of a product under a plan, in ns."""
-    return nanoseconds(sizes_of(gemm), plan, ARCHS[arch].multiprocessors)
+def seconds(problem: Problem, plan: Tiles, arch: str) -> Dim:
+    """The modelled time of a region under a plan, in ns."""
+    chip = ARCHS[arch].multiprocessors
+    return nanoseconds(problem.sizes, plan, chip, taps=problem.taps)
 
 
 def ranked(
-    known: tuple[int, int, int, int], arch: str, held: Held = Held()
+    known: tuple[int, int, int, int],
+    arch: str,
+    held: Held = Held(),
+    taps: int = 1,
+    depths: Sequence[int] = (DEPTH,),
 ) -> list[tuple[int, Tiling]]:
     """The plans of known sizes with their times, the fastest first."""
     batch, m, n, k = known
-    chip, steps = ARCHS[arch].multiprocessors, -(-k // DEPTH)
+    chip = ARCHS[arch].multiprocessors
     found: dict[Tiling, int] = {}
-    for plan in space(arch):
+    for plan in (plan for depth in depths for plan in space(arch, depth=depth)):
         if not held.leaves(plan):
             continue
+        steps = taps * ceildiv(k, plan.depth)
         if plan.summed:
             # All numbers of parts are there: as many as fill the chip once, or twice.
             tiles = batch * -(-m // plan.rows) * -(-n // plan.columns)
@@ -100,16 +126,16 @@ def ranked(
                     continue
                 parts = -(-steps // -(-steps // parts))
                 own = replace(plan, parts=parts)
-                found[own] = nanoseconds(known, own, chip)
+                found[own] = nanoseconds(known, own, chip, taps=taps)
         elif plan.parts == 1 or steps >= plan.parts * LEAST_STEPS:
-            found[plan] = nanoseconds(known, plan, chip)
+            found[plan] = nanoseconds(known, plan, chip, taps=taps)
     return sorted(((time, plan) for plan, time in found.items()), key=lambda one: one[0])
 
 
-def known_sizes(gemm: Contraction) -> Known:
-    """The sizes of a product that are constants, or that the facts about symbols make such."""
+def known_sizes(problem: Problem) -> Known:
+    """The sizes of a region that are constants, or that the facts about symbols make such."""
     fixed: dict[str, int] = {}
-    for fact in gemm.kernel.assumptions.data:
+    for fact in problem.kernel.assumptions.data:
         names = fact.expr.symbols()
         if fact.kind == "==" and len(names) == 1:
             size = (Dim.sym(names[0]) - fact.expr, Dim.sym(names[0]) + fact.expr)
@@ -118,44 +144,44 @@ def known_sizes(gemm: Contraction) -> Known:
                 fixed[names[0]] = value
     return tuple(
         size.evaluate(fixed) if fixed.keys() >= set(size.symbols()) else None
-        for size in sizes_of(gemm)
+        for size in problem.sizes
     )
 
 
-def fastest(gemm: Contraction, arch: str, held: Held, count: int) -> list[Tiling]:
-    """So many plans of a product of known sizes, of a tile each, the fastest first; none of a
-    product of open ones.
+def fastest(problem: Problem, arch: str, held: Held, count: int) -> list[Tiling]:
+    """So many plans of a region of known sizes, of a tile each, the fastest first; none of one of
+    open ones.
     """
-    known = known_sizes(gemm)
+    known = known_sizes(problem)
     sizes = [size for size in known if size is not None]
     if len(sizes) < len(known):
         return []
     batch, m, n, k = sizes
     found: dict[tuple[int, ...], Tiling] = {}
-    for _, plan in ranked((batch, m, n, k), arch, held):
-        found.setdefault((plan.rows, plan.columns, plan.parts), plan)
+    for _, plan in ranked((batch, m, n, k), arch, held, problem.taps, problem.depths):
+        found.setdefault((plan.rows, plan.columns, plan.depth, plan.parts), plan)
     return list(found.values())[:count]
 
 
-def chosen(gemm: Contraction, arch: str, held: Held, padded: bool = False) -> list[Tiling]:
-    """The plans that a product gets, in order of dispatch; ``padded`` for those of its operands'
-    copies, which are fewer.
+def chosen(problem: Problem, arch: str, held: Held, padded: bool = False) -> list[Tiling]:
+    """The plans that a region gets, in order of dispatch; ``padded`` for those of a product's
+    operands' copies, which are fewer.
     """
-    if one := fastest(gemm, arch, held, 1):
+    if one := fastest(problem, arch, held, 1):
         return one
-    sizes, known = sizes_of(gemm), known_sizes(gemm)
     axes: Any = tuple(
-        (value,) if value is not None else _allowed(gemm, size, GRID if i else BATCHES)
-        for i, (size, value) in enumerate(zip(sizes, known, strict=True))
+        (value,) if value is not None else _allowed(problem, size, grid)
+        for size, value, grid in zip(problem.sizes, known_sizes(problem), problem.grid, strict=True)
     )
-    return list(_cover(axes, arch, held, padded))
+    steps = (problem.taps, problem.depths[0])
+    return list(_cover(axes, arch, steps, held, padded))
 
 
-def _allowed(gemm: Contraction, size: Dim, values: Sequence[int]) -> tuple[int, ...]:
+def _allowed(problem: Problem, size: Dim, values: Sequence[int]) -> tuple[int, ...]:
     """The values that the facts about a symbol alone leave to it."""
     if len(names := size.symbols()) != 1 or size != Dim.sym(names[0]):
         return tuple(values)
-    facts = [f for f in gemm.kernel.assumptions.data if f.expr.symbols() == names]
+    facts = [f for f in problem.kernel.assumptions.data if f.expr.symbols() == names]
     bounds = [f for f in facts if f.kind == ">="]
     held = [v for v in values if all(f.holds({names[0]: v}) for f in bounds)]
     fixed = [v for v in range(1, 65) if all(f.holds({names[0]: v}) for f in facts)]
@@ -163,19 +189,25 @@ def _allowed(gemm: Contraction, size: Dim, values: Sequence[int]) -> tuple[int, 
 
 
 @cache
-def _times(axes: Axes, arch: str) -> tuple[tuple[Tiling, tuple[float, ...]], ...]:
+def _times(
+    axes: Axes, arch: str, taps: int, depth: int
+) -> tuple[tuple[Tiling, tuple[float, ...]], ...]:
     """The plans of the space, each with the logarithms of its times at all sizes."""
     chip, points = ARCHS[arch].multiprocessors, list(product(*axes))
     return tuple(
-        (plan, tuple(log(nanoseconds(point, plan, chip)) for point in points))
-        for plan in space(arch)
+        (plan, tuple(log(nanoseconds(point, plan, chip, taps=taps)) for point in points))
+        for plan in space(arch, depth=depth)
     )
 
 
 @cache
-def _cover(axes: Axes, arch: str, held: Held, padded: bool) -> tuple[Tiling, ...]:
-    """The plans that lose the least over all sizes, each the best one beside those before it."""
-    plans = [(plan, times) for plan, times in _times(axes, arch) if held.leaves(plan)]
+def _cover(
+    axes: Axes, arch: str, steps: tuple[int, int], held: Held, padded: bool
+) -> tuple[Tiling, ...]:
+    """The plans that lose the least over all sizes, each the best one beside those before it;
+    ``steps`` are taps, and the depth of each.
+    """
+    plans = [(plan, times) for plan, times in _times(axes, arch, *steps) if held.leaves(plan)]
     # What plans of users may name is there; the widest takes what is left, and is the last.
     found = [one for one in plans if (one[0].is_padded if padded else one[0].is_named)]
     found.sort(key=lambda one: -one[0].columns)
@@ -190,8 +222,8 @@ def _cover(axes: Axes, arch: str, held: Held, padded: bool) -> tuple[Tiling, ...
 
 
 def conditions(
-    gemm: Contraction, plans: Sequence[Tiling], number: int, arch: str
+    problem: Problem, plans: Sequence[Tiling], number: int, arch: str
 ) -> list[Assumption]:
     """Where a plan of several runs: where none behind it is faster."""
-    mine = seconds(gemm, plans[number], arch)
-    return [Assumption(seconds(gemm, other, arch) - mine, ">=") for other in plans[number + 1 :]]
+    mine = seconds(problem, plans[number], arch)
+    return [Assumption(seconds(problem, other, arch) - mine, ">=") for other in plans[number + 1 :]]

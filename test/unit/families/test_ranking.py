@@ -13,10 +13,10 @@ from polyc.cost.products import nanoseconds
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.region import KernelOp
-from polyc.families.matmul import ranking
+from polyc.families import ranking
 from polyc.families.matmul.recognise import Contraction, find_contraction
-from polyc.families.matmul.schedules import GEMM, MEASURED, is_ranked, schedules
-from polyc.families.matmul.space import space
+from polyc.families.matmul.schedules import GEMM, MEASURED, is_ranked, problem_of, schedules
+from polyc.families.space import space
 from polyc.passes.pipeline import STAGES, build
 from polyc.passes.plan.select import propose
 from polyc.tools.load import load
@@ -35,7 +35,7 @@ def test_open_sizes_get_a_few_kernels_and_the_first_that_may_run_is_the_fastest(
     """The host takes the first whose conditions hold: that is the least modelled time of all."""
     kernel = region("M", "N", "K")
     gemm = find_contraction(kernel)
-    plans = ranking.chosen(gemm, "sm_90a", ranking.Held())
+    plans = ranking.chosen(problem_of(gemm), "sm_90a", ranking.Held())
     assert 2 <= len(plans) <= ranking.MOST_KERNELS
     named = schedules(gemm, "sm_90a")[: len(plans)]
     draw = random.Random(0)
@@ -74,7 +74,9 @@ def test_what_is_chosen_covers_the_whole_range(sizes: tuple[int | str, ...]) -> 
 
 def test_kernels_for_open_sizes_lose_little() -> None:
     """Beside the best plan of the space for each of random sizes, by the model."""
-    plans = ranking.chosen(find_contraction(region("M", "N", "K")), "sm_90a", ranking.Held())
+    plans = ranking.chosen(
+        problem_of(find_contraction(region("M", "N", "K"))), "sm_90a", ranking.Held()
+    )
     draw, lost = random.Random(1), 0.0
     for _ in range(60):
         m, n, k = (round(exp(draw.uniform(log(64), log(16384))) / 64) * 64 or 64 for _ in range(3))
@@ -111,15 +113,15 @@ def assuming(fact: str) -> Contraction:
 
 def test_facts_about_sizes_narrow_what_is_compared() -> None:
     """Of at most 16 rows no tile of many is made but those that always are."""
-    plans = ranking.chosen(assuming("M <= 16"), "sm_90a", ranking.Held())
+    plans = ranking.chosen(problem_of(assuming("M <= 16")), "sm_90a", ranking.Held())
     assert all(plan.rows == 64 for plan in plans if not plan.is_named)
 
 
 def test_a_size_that_a_fact_fixes_is_known() -> None:
     gemm = assuming("M == 9984")
-    assert ranking.known_sizes(gemm) == (1, 9984, 4096, 4096)
-    assert ranking.known_sizes(assuming("M >= 9984")) == (1, None, 4096, 4096)
-    (plan,) = ranking.chosen(gemm, "sm_90a", ranking.Held())
+    assert ranking.known_sizes(problem_of(gemm)) == (1, 9984, 4096, 4096)
+    assert ranking.known_sizes(problem_of(assuming("M >= 9984"))) == (1, None, 4096, 4096)
+    (plan,) = ranking.chosen(problem_of(gemm), "sm_90a", ranking.Held())
     assert plan == ranking.ranked((1, 9984, 4096, 4096), "sm_90a")[0][1]
 
 

@@ -1,17 +1,18 @@
-"""The plans that a product of matrices may have on tensor cores fed by TMA (S8, S9, S11.1).
+"""The plans of products of matrices and convolutions on tensor cores fed by TMA (S8, S9, S11.1).
 
 A plan is a tile, the CTAs that have a part of its steps, how many CTAs share a multiprocessor, and
 what brings the operands.  Which of these there are follows from the architecture's limits: the
 columns that wgmma takes, the registers of a thread, shared memory, and the sizes of clusters.
-Nothing here knows a product's sizes: the model of time ranks the plans for these.
+Nothing here knows sizes: the model of time ranks the plans for these (``families/ranking.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
-from polyc.cost.products import Tiles
+from polyc.cost.products import STEP, Tiles
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.plan import OPERAND_BYTES
 from polyc.dialects.plan.resources import (
@@ -24,7 +25,7 @@ from polyc.dialects.plan.resources import (
 )
 from polyc.families.family import Fields
 
-DEPTH = 64
+DEPTH = STEP
 """Elements of k that a step takes: a panel of TMA's widest swizzle."""
 
 GROUP_ROWS = 64
@@ -85,7 +86,8 @@ class Tiling(Tiles):
     @property
     def name(self) -> str:
         """The name of its variant."""
-        return NAMED[self.rows, self.columns] if self.is_named else self.named("tma")
+        plain = self.is_named and self.depth == DEPTH
+        return NAMED[self.rows, self.columns] if plain else self.named("tma")
 
     @property
     def padded_name(self) -> str:
@@ -95,19 +97,20 @@ class Tiling(Tiles):
     def named(self, loader: str) -> str:
         """A name of its fields."""
         found = f"{loader}_{self.rows}x{self.columns}"
+        found += "" if self.depth == DEPTH else f"x{self.depth}"
         if self.parts > 1:
             found += f"_{'parts' if self.summed else 'split'}{self.parts}"
         elif not self.persistent:
             found += "_once"
         return found if self.at_once == 1 else f"{found}_by{self.at_once}"
 
-    def fields(self) -> Fields:
-        """Its fields of a plan."""
+    def fields(self, family: str = "matmul") -> Fields:
+        """Its fields of a plan of a region of ``family``."""
         groups = self.rows // GROUP_ROWS
         found: Fields = {
             "mma": "wgmma",
             "loader": "tma",
-            "tile": [self.rows, self.columns, DEPTH],
+            "tile": [self.rows, self.columns, self.depth],
             "stages": self.stages,
             "warp_tile": [GROUP_ROWS, self.columns],
             "consumers": groups,
@@ -118,7 +121,7 @@ class Tiling(Tiles):
             "split_k": self.parts,
             "vectorize": 8,
         }
-        return {**found, "algo_choice": {"matmul": "partial_sums"}} if self.summed else found
+        return {**found, "algo_choice": {family: "partial_sums"}} if self.summed else found
 
 
 def registers_of(groups: int) -> list[int]:
@@ -130,12 +133,21 @@ def registers_of(groups: int) -> list[int]:
     return [own, min(232, (launch * (1 + groups) - own) // groups // 8 * 8)]
 
 
+def registers_left(plan: Tiling) -> int:
+    """Registers of a consumer's thread beside its accumulators."""
+    groups = plan.rows // GROUP_ROWS
+    split = registers_of(groups) if plan.persistent else []
+    threads = 128 * (1 + groups) * plan.at_once
+    own = split[1] if split else min(255, ARCHS["sm_90a"].registers // threads // 8 * 8)
+    return own - plan.products * plan.columns // 2
+
+
 @cache
-def space(arch: str, products: int = 1, most: int = 128) -> tuple[Tiling, ...]:
+def space(arch: str, products: int = 1, most: int = 128, depth: int = DEPTH) -> tuple[Tiling, ...]:
     """The plans that an architecture has for products; none where it has no wgmma.
 
     ``products`` share the rows of a tile, with accumulators of their own each; a thread has at most
-    ``most`` registers of these.
+    ``most`` registers of these.  A step has ``depth`` elements of k.
     """
     if not ARCHS[arch].wgmma:
         return ()
@@ -143,13 +155,13 @@ def space(arch: str, products: int = 1, most: int = 128) -> tuple[Tiling, ...]:
     for groups in GROUPS:
         for columns in range(COLUMN_STEP, MOST_COLUMNS + 1, COLUMN_STEP):
             if products * columns // 2 <= most:
-                found += _of_tile(arch, products, groups, columns)
-    return tuple(found)
+                found += _of_tile(arch, products, groups, columns, depth)
+    return tuple(replace(plan, depth=depth) for plan in found)
 
 
-def _of_tile(arch: str, products: int, groups: int, columns: int) -> Iterator[Tiling]:
+def _of_tile(arch: str, products: int, groups: int, columns: int, depth: int) -> Iterator[Tiling]:
     chip, rows = ARCHS[arch], groups * GROUP_ROWS
-    stage = (rows + products * columns) * DEPTH * OPERAND_BYTES + 2 * MBARRIER_BYTES
+    stage = (rows + products * columns) * depth * OPERAND_BYTES + 2 * MBARRIER_BYTES
     held = products * columns // 2
     room = chip.shared_bytes - SHARED_ALIGN
 

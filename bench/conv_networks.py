@@ -1,0 +1,390 @@
+"""Convolutions of ResNet-50 and of a UNet beside cuDNN, and how well their plans are chosen.
+
+    python bench/conv_networks.py [--networks resnet50 unet] [--batch 1 32] [--layouts nhwc nchw]
+        [--tried 6] [--spread 6] [--cases PART …]
+
+Each convolution of known sizes, as the compiler plans it, takes turns with cuDNN in benchmark mode,
+which has the same tensors channels-last and not; the faster of its two is the peer.  With
+``--tried`` so many first plans of the space by the model of time run too, and ``--spread`` of those
+further behind, so that the model's choice stands beside the best of them (regret).  Results are
+compared with cuDNN's in f32 before they are timed.  ``bench/race.py`` says how it is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+from polyc.bench import race
+from polyc.bench.race import Contestant
+from polyc.dialects.region import KernelOp
+from polyc.families import ranking
+from polyc.families.conv import schedules
+from polyc.families.conv.recognise import find_convolution
+from polyc.families.family import fitted
+from polyc.families.registry import BY_NAME
+from polyc.families.space import Tiling
+from polyc.passes.pipeline import STAGES, build
+from polyc.runtime import driver
+from polyc.runtime.program import Program
+from polyc.tools.parsing import parse_text
+from polyc.tools.registry import make_context
+
+ARCH = "sm_90a"
+
+ROUNDS = 5
+
+SECONDS = 0.004
+"""Of a batch of replays."""
+
+MOST_COPIES = 6
+"""Sets of tensors that launches walk over."""
+
+RESNET50 = """3x224x64 k7 s2, 64x56x64 k1, 64x56x64 k3, 64x56x256 k1, 256x56x64 k1, 256x56x128 k1,
+128x56x128 k3 s2, 256x56x512 k1 s2, 128x28x512 k1, 512x28x128 k1, 128x28x128 k3, 512x28x256 k1,
+256x28x256 k3 s2, 512x28x1024 k1 s2, 256x14x1024 k1, 1024x14x256 k1, 256x14x256 k3, 1024x14x512 k1,
+512x14x512 k3 s2, 1024x14x2048 k1 s2, 512x7x2048 k1, 2048x7x512 k1, 512x7x512 k3"""
+
+UNET = """4x64x320 k3, 320x64x320 k3, 320x64x320 k3 s2, 320x32x640 k3, 320x32x640 k1, 640x32x640 k3,
+640x32x640 k3 s2, 640x16x1280 k3, 1280x16x1280 k3, 2560x16x1280 k3, 1920x32x640 k3, 960x32x640 k3,
+960x64x320 k3, 640x64x320 k3, 320x64x4 k3"""
+
+MOBILE = """3x224x16 k3 s2, 16x112x16 k3 g16, 64x112x64 k3 s2 g64, 72x56x72 k5 s2 g72,
+120x28x120 k5 g120, 240x28x240 k3 s2 g240, 480x14x480 k3 g480, 672x14x672 k5 s2 g672,
+960x7x960 k5 g960, 96x56x96 k7 g96, 384x14x384 k7 g384, 768x7x768 k7 g768, 128x56x128 k3 g32,
+256x28x256 k3 g4"""
+"""Of networks whose filters lie in groups: MobileNetV3, ConvNeXt, ResNeXt."""
+
+NETWORKS = {"resnet50": RESNET50, "unet": UNET, "groups": MOBILE}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution of square images and filters; ``padding`` keeps the size at stride 1."""
+
+    images: int
+    channels: int
+    height: int
+    filters: int
+    kernel: int
+    stride: int = 1
+    groups: int = 1
+    layout: str = "nhwc"
+
+    @staticmethod
+    def of(text: str) -> Case:
+        """``128x56x128 k3 s2 g4``: channels, height, filters, taps, stride and groups."""
+        sizes, *rest = text.split()
+        channels, height, filters = map(int, sizes.split("x"))
+        more = {part[0]: int(part[1:]) for part in rest}
+        return Case(1, channels, height, filters, more["k"], more.get("s", 1), more.get("g", 1))
+
+    @property
+    def padding(self) -> int:
+        return self.kernel // 2
+
+    @property
+    def size(self) -> int:
+        """Rows of the output."""
+        return (self.height + 2 * self.padding - self.kernel) // self.stride + 1
+
+    @property
+    def flops(self) -> int:
+        taps = self.kernel**2 * self.channels // self.groups
+        return 2 * self.images * self.size**2 * self.filters * taps
+
+    @property
+    def name(self) -> str:
+        moves = f"k{self.kernel}" + (f" s{self.stride}" if self.stride > 1 else "")
+        moves += f" g{self.groups}" if self.groups > 1 else ""
+        return f"{self.images}x{self.channels}x{self.height}x{self.filters} {moves} {self.layout}"
+
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of the image, the filter and the output, as they lie."""
+        inner = self.channels // self.groups
+        n, c, h, f, k, p = (
+            *(self.images, self.channels, self.height, self.filters),
+            *(self.kernel, self.size),
+        )
+        if self.layout == "nhwc":
+            return (n, h, h, c), (f, k, k, inner), (n, p, p, f)
+        return (n, c, h, h), (f, inner, k, k), (n, f, p, p)
+
+    def text(self) -> str:
+        """The convolution as a graph."""
+        x, w, y = (
+            f"!frontend.tensor<[{', '.join(map(str, shape))}], f16>" for shape in self.shapes()
+        )
+        moves = f"stride [{self.stride}, {self.stride}] padding {[self.padding] * 4}"
+        moves += f" dilation [1, 1] groups {self.groups} {{acc = f32}}"
+        return f"""frontend.graph @conv(%X: {x}, %F: {w}) -> (Y: {y}) {{
+  %0 = frontend.conv2d {self.layout} %X, %F {moves} : ({x}, {w}) -> {y}
+  frontend.output %0 : {y}
+}}
+"""
+
+
+def cases(networks: Sequence[str], batches: Sequence[int], layouts: Sequence[str]) -> list[Case]:
+    """The convolutions of networks, each once."""
+    found: dict[Case, None] = {}
+    for layout in layouts:
+        for images in batches:
+            for network in networks:
+                for text in NETWORKS[network].split(","):
+                    case = replace(Case.of(text.strip()), images=images, layout=layout)
+                    found.setdefault(case)
+    return list(found)
+
+
+def lowered(case: Case, *stages: str) -> Any:
+    ctx = make_context()
+    module = parse_text(ctx, case.text(), "conv.mlir")
+    for stage in stages:
+        for name in STAGES[stage]:
+            build(name, ARCH).apply(ctx, module)
+    return module
+
+
+@cache
+def chosen(case: Case) -> Program:
+    """What the compiler makes of a convolution."""
+    return Program.compile(lowered(case, *STAGES))
+
+
+@cache
+def planned(case: Case, tiling: Tiling) -> Program:
+    """A convolution under a plan of the space."""
+    ctx, module = make_context(), lowered(case, "tiny", "index", "region")
+    kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
+    conv = find_convolution(kernel)
+    variant = schedules.variant_of(tiling, ())
+    when = schedules.conditions(conv, variant)
+    assert when is not None
+    fields = schedules.schedule_fields(conv, ARCH, variant)
+    block = kernel.parent_block()
+    assert block is not None
+    block.insert_op_after(fitted(kernel.sym_name.data, tiling.name, fields, when), kernel)
+    for name in ("region-expand-together", *STAGES["gpu"]):
+        build(name, ARCH).apply(ctx, module)
+    return Program.compile(module)
+
+
+def space_of(case: Case, tried: int, spread: int) -> list[tuple[float, Tiling]]:
+    """The first plans of the space for a convolution and some of the others, with what the model
+    expects in us; none of one that is several kernels, or a product.
+    """
+    kernels = list(lowered(case, "tiny", "index", "region").walk())
+    found = [op for op in kernels if isinstance(op, KernelOp)]
+    if len(found) != 1 or not BY_NAME["conv"].takes(found[0]) or case.groups > 1:
+        return []
+    problem = schedules.problem_of(find_convolution(found[0]))
+    sizes: Any = tuple(size.constant() for size in problem.sizes)
+    plans = ranking.ranked(sizes, ARCH, taps=problem.taps, depths=problem.depths)
+    near = [one for one in plans[tried:] if one[0] < 2 * plans[0][0]]
+    others = random.Random(case.name).sample(near, min(spread, len(near)))
+    return [(time / 1e3, plan) for time, plan in (*plans[:tried], *others)]
+
+
+Job = tuple[Case, Tiling | None]
+
+
+def compiled(job: Job) -> str:
+    """Bring a job's cubins into the cache; what is wrong with it, if anything is."""
+    case, tiling = job
+    name = f"{case.name} {'own' if tiling is None else tiling.name}"
+    try:
+        made = chosen(case) if tiling is None else planned(case, tiling)
+    except Exception as error:  # One that fails is reported, and the others go on.
+        return f"{name}: {type(error).__name__}: {str(error)[:300]}"
+    spilled = [kernel for kernel, info in made.kernels.items() if info.spill_bytes]
+    return f"{name}: spills in {', '.join(spilled)}" if spilled else ""
+
+
+def tensors(torch: Any, case: Case) -> list[tuple[Any, Any, Any]]:
+    """Random images and filters, whose sums have variance 1, and outputs, several of each."""
+    shapes = case.shapes()
+    bytes_of = sum(2 * torch.Size(shape).numel() for shape in shapes)
+    found: list[tuple[Any, Any, Any]] = []
+    for _ in range(race.copies_for(bytes_of, driver.device().l2_bytes, MOST_COPIES)):
+        x, w, y = (torch.empty(shape, device="cuda", dtype=torch.float16) for shape in shapes)
+        x.normal_()
+        w.normal_().mul_((case.kernel**2 * case.channels // case.groups) ** -0.5)
+        found.append((x, w, y))
+    return found
+
+
+def convolve(torch: Any, case: Case, x: Any, w: Any) -> Any:
+    """PyTorch's convolution of the memory as it lies: NCHW shapes, whatever their strides."""
+    if case.layout == "nhwc":
+        x, w = x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2)
+    return torch.nn.functional.conv2d(
+        x, w, stride=case.stride, padding=case.padding, groups=case.groups
+    )
+
+
+def contestants(
+    torch: Any, case: Case, sets: Sequence[Any], jobs: Sequence[tuple[str, float, Program]]
+) -> list[Contestant]:
+    """cuDNN, channels-last and not, and kernels of polyc's that are right."""
+    count, found = len(sets), list[Contestant]()
+    other = torch.contiguous_format if case.layout == "nhwc" else torch.channels_last
+    turned = [
+        tuple(
+            (t.permute(0, 3, 1, 2) if case.layout == "nhwc" else t).contiguous(memory_format=other)
+            for t in one[:2]
+        )
+        for one in sets
+    ]
+    as_nchw = replace(case, layout="nchw")
+
+    def as_given(i: int) -> None:
+        convolve(torch, case, *sets[i % count][:2])
+
+    def otherwise(i: int) -> None:
+        convolve(torch, as_nchw, *turned[i % count])
+
+    found.append(Contestant("cuDNN", as_given))
+    found.append(Contestant("cuDNN other", otherwise))
+    x, w, y = sets[0]
+    right = convolve(torch, case, x.float(), w.float())
+    right = right.permute(0, 2, 3, 1) if case.layout == "nhwc" else right
+    for name, guess, made in jobs:
+        launches = [made.launch([x, w], [y]) for x, w, y in sets]
+        y.fill_(float("nan"))
+        launches[0].run(torch.cuda.current_stream().cuda_stream)
+        wrong = (y.float() - right).abs().max().item()
+        if not wrong < 0.02:
+            print(f"WRONG {case.name} {name} by {wrong:.3g}", flush=True)
+        traits = {"model_us": guess, "wrong": wrong, "variant": made.chosen({})}
+        found.append(Contestant(name, race.in_turns(torch, launches), False, traits))
+    return found
+
+
+def measure(torch: Any, racers: Sequence[Contestant], copies: int) -> None:
+    """Time contestants in turns, with shorter batches than ``race.measure`` has."""
+    launches = -(-race.GRAPH_LAUNCHES // copies) * copies
+    graphs = [race.captured(torch, racer.run, launches) for racer in racers]
+    replays: list[int] = []
+    for graph in graphs:
+        race.time_batch(torch, graph, 1)
+        replays.append(max(1, round(SECONDS * 1e3 / race.time_batch(torch, graph, 2))))
+    for turn in range(ROUNDS):
+        for i in range(len(racers)):
+            at = (turn + i) % len(racers)
+            racers[at].milliseconds.append(
+                race.time_batch(torch, graphs[at], replays[at]) / launches
+            )
+
+
+def line(case: Case, racers: Sequence[Contestant]) -> str:
+    """A case: cuDNN both ways, and what was chosen beside what was the fastest."""
+    us = {racer.name: racer.median * 1e3 for racer in racers}
+    peer = min(us["cuDNN"], us["cuDNN other"])
+    own = next(racer for racer in racers if racer.name == "own")
+    found = f"{case.name:30} cuDNN {us['cuDNN']:.1f} other {us['cuDNN other']:.1f}"
+    found += f" own {us['own']:.1f} ({peer / us['own']:.2f}) {own.traits['variant']}"
+    mine = [racer for racer in racers if not racer.peer and racer.name != "own"]
+    if mine:
+        best = min(mine, key=lambda racer: racer.median)
+        found += f" best {best.name} {us[best.name]:.1f} ({us['own'] / us[best.name] - 1:+.0%})"
+    return found
+
+
+def mean(values: Sequence[float]) -> float:
+    """The geometric mean."""
+    return exp(sum(map(log, values)) / max(1, len(values)))
+
+
+def show(rows: Sequence[dict[str, Any]]) -> None:
+    """Geometric means, by layout and images."""
+    for layout, images in dict.fromkeys((row["layout"], row["images"]) for row in rows):
+        own = [r for r in rows if (r["layout"], r["images"]) == (layout, images)]
+        ratios = sorted(row["peer_us"] / row["own_us"] for row in own)
+        found = f"{layout} batch {images}: {len(own)} convolutions, cuDNN / polyc "
+        found += f"{mean(ratios):.3f}, least {ratios[0]:.2f}"
+        regrets = [row["own_us"] / row["best_us"] for row in own if row.get("best_us")]
+        if regrets:
+            found += f"; regret {mean(regrets) - 1:.1%} of {len(regrets)}"
+        print(found, flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=["resnet50", "unet"])
+    parser.add_argument("--batch", nargs="+", type=int, default=[1, 32])
+    parser.add_argument("--layouts", nargs="+", choices=["nhwc", "nchw"], default=["nhwc"])
+    parser.add_argument("--tried", type=int, default=0)
+    parser.add_argument("--spread", type=int, default=0)
+    parser.add_argument("--cases", nargs="*", default=[], help="parts of names; others are left")
+    parser.add_argument("--every", type=int, default=1, help="only each so many-th case")
+    parser.add_argument("--seconds", type=float, default=100)
+    parser.add_argument("--out")
+    parser.add_argument("--commit", help="what to record where there is no git")
+    args = parser.parse_args(argv)
+    start = time.perf_counter()
+    asked = cases(args.networks, args.batch, args.layouts)[:: args.every]
+    asked = [c for c in asked if not args.cases or any(part in c.name for part in args.cases)]
+    plans = {case: space_of(case, args.tried, args.spread) if args.tried else [] for case in asked}
+    listed: list[Job] = [(case, None) for case in asked]
+    listed += [(case, plan) for case, many in plans.items() for _, plan in many]
+    with ProcessPoolExecutor() as pool:
+        faults = dict(zip(listed, pool.map(compiled, listed), strict=True))
+    for fault in filter(None, faults.values()):
+        print("LEFT OUT", fault, flush=True)
+    print(f"{len(listed)} programs compiled after {time.perf_counter() - start:.1f} s", flush=True)
+    torch = race.load_torch("bench/conv_networks.py")
+    torch.manual_seed(0)
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = False
+    rows: list[dict[str, Any]] = []
+    for case in asked:
+        if time.perf_counter() - start > args.seconds:
+            print(f"stopped after {len(rows)} of {len(asked)} convolutions")
+            break
+        try:
+            jobs = [("own", 0.0, chosen(case))]
+            for guess, plan in plans[case]:
+                if not faults[case, plan]:
+                    jobs.append((plan.name, guess, planned(case, plan)))
+            sets = tensors(torch, case)
+            racers = contestants(torch, case, sets, jobs)
+            measure(torch, racers, len(sets))
+        except Exception as error:  # A case that fails must not stop the others.
+            print(f"FAILED {case.name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
+            continue
+        print(line(case, racers), flush=True)
+        us = {racer.name: racer.median * 1e3 for racer in racers}
+        mine = [us[r.name] for r in racers if not r.peer and r.name != "own"]
+        rows.append(
+            {
+                "case": case.name,
+                "layout": case.layout,
+                "images": case.images,
+                "flops": case.flops,
+                "peer_us": min(us["cuDNN"], us["cuDNN other"]),
+                "own_us": us["own"],
+                "best_us": min(mine, default=None),
+                "contestants": [{"name": r.name, "us": us[r.name], **r.traits} for r in racers],
+            }
+        )
+        del sets, racers
+    show(rows)
+    if args.out:
+        report = {**race.surroundings(torch, ROUNDS, args.commit), "rows": rows}
+        Path(args.out).write_text(json.dumps(report, indent=1) + "\n")
+    print(f"{time.perf_counter() - start:.1f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
