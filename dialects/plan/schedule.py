@@ -147,8 +147,12 @@ class Schedule(IRDLOperation):
 
     @property
     def stores_lines(self) -> bool:
-        """Whether rows of its outputs are whole vectors of 16 bytes, as TMA stores them."""
-        return self.loader.data != "padded" or self.integer("vectorize") * 2 == 16
+        """Whether rows of its outputs are whole vectors of 16 bytes, as TMA stores them.
+
+        What copies operands, and a convolution, may have others: ``vectorize`` says it.
+        """
+        always = self.loader.data != "padded" and self.pattern != "conv"
+        return always or self.integer("vectorize") * 2 == 16
 
     @property
     def cached(self) -> list[str]:

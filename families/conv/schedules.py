@@ -8,7 +8,8 @@ pixels and filters, ranked by the same model; in groups they are a table.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import gcd
 from typing import cast
 
 from xdsl.utils.exceptions import VerifyException
@@ -29,7 +30,7 @@ from polyc.families.facts import (
     power_of_two,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.space import Tiling
+from polyc.families.space import NAMED, Tiling, space
 from polyc.families.structure import check_reduction, check_split, check_structure
 
 PIXELS = "pixels"
@@ -81,6 +82,12 @@ _TALL: Fields = {
     "registers": [32, 160],
 }
 
+VECTOR = MAX_VECTOR_BYTES // OPERAND_BYTES
+"""Elements of the widest access: rows that TMA stores are multiples of it."""
+
+SINGLY = (128, 128)
+"""The tile that stores filters of any number where they are open."""
+
 MMA_DEPTH = 16
 """Elements of 16 bits that an instruction of tensor cores multiplies and sums."""
 MAX_STAGES = 8
@@ -126,7 +133,32 @@ def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
     problem = problem_of(conv)
     plans = ranking.chosen(problem, arch, _held(conv))
     where = (ranking.conditions(problem, plans, i, arch) for i in range(len(plans)))
-    return (*map(variant_of, plans, where), *GATHERS[1:])
+    width, found = stored_width(conv), tuple(map(variant_of, plans, where))
+    if width < VECTOR:
+        return (*(stored_by(width, variant) for variant in found), *GATHERS[1:])
+    if not _has_lines(conv):
+        small = variant_of(next(p for p in space(arch) if p.name == NAMED[SINGLY]), ())
+        found += (replace(stored_by(1, small), name="tma_singly"),)
+    return (*found, *GATHERS[1:])
+
+
+def stored_width(conv: Convolution) -> int:
+    """Elements of the output that are stored at once: fewer than a vector where the filters are
+    known to be no multiple of that.
+    """
+    filters = conv.size(conv.filters).constant()
+    return VECTOR if filters is None else gcd(filters, VECTOR)
+
+
+def _has_lines(conv: Convolution) -> bool:
+    """Whether rows of the output are always whole vectors."""
+    fact = Assumption(conv.size(conv.filters).mod(VECTOR), "==")
+    return holds_always(fact, conv.kernel.assumptions, conv.kernel.symbol_names)
+
+
+def stored_by(width: int, variant: ConvVariant) -> ConvVariant:
+    """A variant whose threads store so many elements at once, of any filters: not TMA."""
+    return replace(variant, fields={**variant.fields, "vectorize": width}, filters=1)
 
 
 def variant_of(plan: Tiling, where: Sequence[Assumption]) -> ConvVariant:
@@ -166,7 +198,7 @@ def depths_of(channels: int | None) -> tuple[int, ...]:
 
 def _held(conv: Convolution) -> ranking.Held:
     """What threads hold beside the sums of a convolution."""
-    return ranking.Held(conv.reads_by_pixels)
+    return ranking.Held(conv.reads_by_pixels, singly=stored_width(conv) < VECTOR)
 
 
 def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
@@ -185,6 +217,8 @@ def measured(conv: Convolution, arch: str) -> list[ScheduleOp]:
     found: list[ScheduleOp] = []
     for plan in ranking.fastest(problem_of(conv), arch, _held(conv), MEASURED):
         variant = variant_of(plan, ())
+        if (width := stored_width(conv)) < VECTOR:
+            variant = stored_by(width, variant)
         if (when := conditions(conv, variant)) is not None:
             fields = schedule_fields(conv, arch, variant)
             found.append(fitted(conv.kernel.sym_name.data, plan.name, fields, when))
@@ -336,7 +370,8 @@ def schedules(conv: Convolution, arch: str) -> list[ScheduleOp]:
             continue  # In groups tiles of several widths are as wide as a group.
         seen.append((fields, when))
         found.append(fitted(kernel.sym_name.data, variant.name, fields, when))
-        if not when and pointers_promised(kernel, cast("int", fields["vectorize"])):
+        width = VECTOR if fields["loader"] == "tma" else cast("int", fields["vectorize"])
+        if not when and pointers_promised(kernel, width):
             break
     return found
 

@@ -19,7 +19,7 @@ from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import element_bytes
-from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
+from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region.types import MemRefType
 from polyc.families.conv.recognise import Convolution, reads_pixels
@@ -51,6 +51,15 @@ class ConvLowering(ContractedLowering):
     @property
     def kernel(self) -> KernelOp:
         return self.conv.kernel
+
+    def aligned(self, plan: ScheduleOp) -> list[int]:
+        """What TMA brings begins at multiples of 16 bytes, whatever threads store at once."""
+        found = super().aligned(plan)
+        if plan.loader.data == "tma":
+            for read in (*self.conv.image.reads(), self.conv.filter.read):
+                assert isinstance(read.tensor, BlockArgument)
+                found[read.tensor.index] = MAX_VECTOR_BYTES
+        return found
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
         conv = self.conv

@@ -23,11 +23,12 @@ from polyc.families.conv.schedules import (
 )
 from polyc.families.space import Tiling, space
 from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.passes.finish import finished
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.runtime import nvrtc
 from polyc.test.support.conv_programs import Conv, of, scheduled, under
-from polyc.test.support.gemm_programs import inputs_of, regions
+from polyc.test.support.gemm_programs import inputs_of, regions, tiles
 from polyc.test.support.gpu_text import only
 from polyc.tools.play import play
 
@@ -166,3 +167,38 @@ def test_steps_are_as_deep_as_leaves_few_zeros(
     channels: int | None, depths: tuple[int, ...]
 ) -> None:
     assert depths_of(channels) == depths
+
+
+@pytest.mark.parametrize(
+    ("filters", "sizes", "variant"),
+    [
+        (37, {"N": 1, "H": 6, "W": 5}, ""),
+        (20, {"N": 2, "H": 5, "W": 4}, ""),
+        ("F", {"N": 2, "H": 6, "W": 5, "F": 37}, "g_tma_singly"),
+    ],
+)
+def test_filters_of_any_number_are_stored_by_threads(
+    filters: int | str, sizes: dict[str, int], variant: str
+) -> None:
+    """Their rows are no whole vectors, which TMA stores; operands still come by it."""
+    conv = replace(of(), x=("N", "H", "W", 72), filters=filters, after=("relu",))
+    module = regions(conv.text)
+    plans = schedules(found_in(module), "sm_90a")
+    assert plans[0].loader.data == "tma"
+    if variant:
+        assert plans[-1].variant.data == "tma_singly"
+        (plan,) = (p for p in plans if p.kernel_name == variant)
+    else:
+        plan = next(p for p in plans if all(fact.holds(sizes) for fact in p.when.data))
+        assert plan.integer("vectorize") == (4 if filters == 20 else 1)
+    assert plan.staged_tile is None
+    inputs = inputs_of(module, sizes)
+    wanted = play(module, "g", inputs, sizes)
+    assert wanted is not None
+    lowered = tiles(module, "sm_90a")
+    launch = next(op for op in lowered.dispatch().launches() if op.kernel_name == plan.kernel_name)
+    size = 2 * plan.integer("vectorize")
+    assert list(launch.align.data) == [16, 16, size]
+    result = simulate(finished(lowered), inputs, sizes, plan.kernel_name, schedule="random", seed=1)
+    result.check()
+    np.testing.assert_array_equal(result.outputs[0], np.asarray(wanted[0]))
