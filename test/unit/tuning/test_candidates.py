@@ -73,7 +73,7 @@ def test_a_plan_that_does_not_fit_is_refused() -> None:
 def test_a_convolution_is_tried_with_its_columns_stored_too() -> None:
     job, found = region("conv_silu")
     sizes = {"N": 2, "H": 7, "W": 7, "C": 8, "F": 64}
-    listed = candidates(found, "sm_90a", sizes, 16)
+    listed = candidates(found, "sm_90a", sizes, 64)
     assert len({tuple(c.plan.tile_sizes) for c in listed}) > 3
     (columns,) = (c for c in listed if c.name == "columns")
     assert columns.fields == {"arch": "sm_90a", "algo_choice": {"conv": "im2col"}}
