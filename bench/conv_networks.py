@@ -185,7 +185,11 @@ def space_of(case: Case, tried: int, spread: int) -> list[tuple[float, Tiling]]:
     """
     kernels = list(lowered(case, "tiny", "index", "region").walk())
     found = [op for op in kernels if isinstance(op, KernelOp)]
-    if len(found) != 1 or not BY_NAME["conv"].takes(found[0]) or case.groups > 1:
+    if (
+        len(found) != 1
+        or not BY_NAME["conv"].takes(found[0])
+        or not schedules.has_space(find_convolution(found[0]))
+    ):
         return []
     problem = schedules.problem_of(find_convolution(found[0]))
     sizes: Any = tuple(size.constant() for size in problem.sizes)

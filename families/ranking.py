@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product, repeat
-from math import inf, log
+from math import inf, log, prod
 from typing import Any
 
 from polyc.cost.products import Tiles, ceildiv, nanoseconds
@@ -211,7 +211,12 @@ def _cover(
     # What plans of users may name is there; the widest takes what is left, and is the last.
     found = [one for one in plans if (one[0].is_padded if padded else one[0].is_named)]
     found.sort(key=lambda one: -one[0].columns)
-    best = list(map(min, *(times for _, times in found), repeat(inf)))
+    best = [
+        min(times)
+        for times in zip(
+            repeat(inf, prod(map(len, axes))), *(times for _, times in found), strict=True
+        )
+    ]
     while len(found) < (MOST_PADDED if padded else MOST_KERNELS):
         cost, number = min((sum(map(min, times, best)), i) for i, (_, times) in enumerate(plans))
         if sum(best) - cost < WORTH * len(best):

@@ -224,10 +224,10 @@ def _image_axes(product: Product, image: Factor, read: Operand) -> tuple[Window,
     rows, columns = windows[1], windows[2]
     first, channels = read.coordinates[0], read.coordinates[3]
     batch, depth = first.axis, channels.axis
-    pixels = tuple(
-        None if axis is None else names[axis] for axis in (batch, rows.axis, columns.axis)
-    )
-    if len(out) != 4 or pixels != out[:3]:
+    pixels = [None if axis is None else names[axis] for axis in (batch, rows.axis, columns.axis)]
+    if batch is None and _is_one_image(product, image):
+        pixels[0] = out[0]
+    if len(out) != 4 or pixels != list(out[:3]):
         where = ", ".join(out)
         raise _refused(
             product, f"{how}, and its output is [{where}]: pixels are not its rows", image.read
@@ -237,6 +237,12 @@ def _image_axes(product: Product, image: Factor, read: Operand) -> tuple[Window,
     if any(linear_of(c.offset).terms or linear_of(c.offset).constant for c in (first, channels)):
         raise _refused(product, f"{how}, a part of its images or channels", image.read)
     return rows, columns, depth
+
+
+def _is_one_image(product: Product, image: Factor) -> bool:
+    """Whether there is one image, and one of the output: its axis may be read at 0 then."""
+    out = product.kernel.outs.data[0].shape
+    return cast("MemRefType", image.read.tensor.type).shape[0] == out[0] == Dim.const(1)
 
 
 def _check_filter(

@@ -2,7 +2,7 @@
 
 An implicit GEMM: a tile is [BM, BN, BK] of pixels, filters and channels, and a block goes through
 the taps, and in each through the channels by BK.  Its plans on sm_90a are those of a product of
-pixels and filters, ranked by the same model; in groups they are a table.
+pixels and filters, ranked by the same model; those of narrow groups are a table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from polyc.families.facts import (
     power_of_two,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.space import NAMED, Tiling, space
+from polyc.families.space import COLUMN_STEP, NAMED, Tiling, space
 from polyc.families.structure import check_reduction, check_split, check_structure
 
 PIXELS = "pixels"
@@ -85,6 +85,9 @@ _TALL: Fields = {
 VECTOR = MAX_VECTOR_BYTES // OPERAND_BYTES
 """Elements of the widest access: rows that TMA stores are multiples of it."""
 
+DEPTHS = (64, 32, 16)
+"""Channels of a step."""
+
 SINGLY = (128, 128)
 """The tile that stores filters of any number where they are open."""
 
@@ -128,7 +131,7 @@ def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
     """The variants of an architecture for this filter, fastest first."""
     if arch != "sm_90a" or why_no_descriptor(conv, 128) is not None:
         return GATHERS
-    if conv.groups.filters:
+    if not has_space(conv):
         return (*TMA, *GATHERS[1:])
     problem = problem_of(conv)
     plans = ranking.chosen(problem, arch, _held(conv))
@@ -169,12 +172,20 @@ def variant_of(plan: Tiling, where: Sequence[Assumption]) -> ConvVariant:
     return ConvVariant(plan.name, fields, 8, 8, where=tuple(where))
 
 
+def has_space(conv: Convolution) -> bool:
+    """Whether plans of the space have tiles inside of its groups."""
+    return conv.groups.filters % COLUMN_STEP == 0
+
+
 def problem_of(conv: Convolution) -> ranking.Problem:
-    """What of a convolution plans are ranked by."""
-    channels = conv.size(conv.channels)
+    """What of a convolution plans are ranked by: in groups a step lies inside of one's channels."""
+    channels, groups = conv.size(conv.channels), conv.groups
     sizes = (Dim.const(1), conv.pixels, conv.size(conv.filters), channels)
     grid = ((1,), PIXEL_GRID, CHANNEL_GRID, CHANNEL_GRID)
-    return ranking.Problem(conv.kernel, sizes, conv.taps, depths_of(channels.constant()), grid)
+    depths = depths_of(channels.constant())
+    if groups.filters:
+        depths = tuple(depth for depth in DEPTHS if groups.channels % depth == 0)
+    return ranking.Problem(conv.kernel, sizes, conv.taps, depths, grid)
 
 
 def depths_of(channels: int | None) -> tuple[int, ...]:
@@ -198,21 +209,22 @@ def depths_of(channels: int | None) -> tuple[int, ...]:
 
 def _held(conv: Convolution) -> ranking.Held:
     """What threads hold beside the sums of a convolution."""
-    return ranking.Held(conv.reads_by_pixels, singly=stored_width(conv) < VECTOR)
+    singly = stored_width(conv) < VECTOR
+    return ranking.Held(conv.reads_by_pixels, singly=singly, within=conv.groups.filters)
 
 
 def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
     """Whether a schedule that the compiler proposed is one that the model of time ranked."""
     if plan.pattern != "conv" or plan.loader.data != "tma":
         return False
-    return not find_convolution(kernel).groups.filters
+    return has_space(find_convolution(kernel))
 
 
 def measured(conv: Convolution, arch: str) -> list[ScheduleOp]:
     """The plans of the space that the model has ahead, where all sizes are known: one of each
     tile, for what measures them.
     """
-    if arch != "sm_90a" or conv.groups.filters or why_no_descriptor(conv, 128) is not None:
+    if arch != "sm_90a" or not has_space(conv) or why_no_descriptor(conv, 128) is not None:
         return []
     found: list[ScheduleOp] = []
     for plan in ranking.fastest(problem_of(conv), arch, _held(conv), MEASURED):

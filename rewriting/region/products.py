@@ -365,6 +365,13 @@ def _computed_factor(kernel: KernelOp, value: SSAValue) -> Factor:
     return found
 
 
+def _adds_points(op: BroadcastInDimOp) -> bool:
+    """Whether a broadcast adds axes of one point each, and so moves nothing."""
+    dims = {int(dim) for dim in op.dims.get_values()}
+    axes = op.result.type.axes.data
+    return all(i in dims or axis.size == Dim.const(1) for i, axis in enumerate(axes))
+
+
 def epilogue_steps(
     kernel: KernelOp,
     *reduces: ReduceOp,
@@ -375,8 +382,8 @@ def epilogue_steps(
 
     An added vector is ``bias``, a maximum with 0 is ``relu``; other steps have their function's
     name, and reductions that ``follow`` their kind's behind ``reduce_``.  With ``transposed`` its
-    axes may change their order.  Raises PolycError when a step needs more than the element's own
-    value, reads, and what those reductions give.
+    axes may change their order, and some of one point be added.  Raises PolycError when a step
+    needs more than the element's own value, reads, and what those reductions give.
     """
     dependent: set[SSAValue] = {reduce.result for reduce in reduces}
     steps: list[str] = []
@@ -387,9 +394,8 @@ def epilogue_steps(
         if not any(operand in dependent for operand in op.operands):
             continue
         dependent.update(op.results)
-        if (isinstance(op, BroadcastInDimOp) and not follow) or (
-            isinstance(op, TransposeOp) and not transposed
-        ):
+        spread = isinstance(op, BroadcastInDimOp) and not (transposed and _adds_points(op))
+        if (spread and not follow) or (isinstance(op, TransposeOp) and not transposed):
             why = f"its epilogue moves the accumulator by {op.name}"
             raise unsupported(kernel, why, WAY_OUT, op)
         if isinstance(op, ReduceTogetherOp):

@@ -17,6 +17,7 @@ from polyc.families.conv.groups import groups_of
 from polyc.families.conv.recognise import find_convolution
 from polyc.families.conv.schedules import CONV
 from polyc.passes.pipeline import STAGES, build
+from polyc.passes.support.plan.given import user_schedule
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.playback.reference import make_inputs
 from polyc.test.support.agreeing import assert_agree, meant
@@ -77,6 +78,7 @@ PROGRAMS = {
     "groups of 16, and a residual": grouped(("B", 5, 6, 32), 32, 2, residual=True),
     "five taps": grouped(("B", 5, 7, 32), 32, 2, taps=5),
     "strides": grouped(("B", 9, 8, 64), 64, 2, stride=2),
+    "one image": grouped((1, 7, 9, 64), 64, 2),
     "groups of 80": grouped(("B", 4, 5, 160), 160, 2),
 }
 
@@ -159,11 +161,12 @@ def test_groups_that_are_no_tiles_are_refused(module: ModuleOp) -> None:
 
 
 def test_a_plan_whose_tiles_lie_in_several_groups_is_refused() -> None:
-    text = str(lowered(PROGRAMS["groups of 32"], "sm_90a", "plan"))
-    text = text.replace("tile = [192, 32, 32]", "tile = [192, 64, 32]")
-    module = parse_text(make_context(), text.replace("[64, 32]", "[64, 64]"), "plan.mlir")
+    module = lowered(PROGRAMS["groups of 32"], "sm_90a", "plan")
+    base = find(module, ScheduleOp)[0]
+    wide = {"tile": [base.tile_sizes[0], 64, 32], "warp_tile": [64, 64], "stages": 2}
+    plan = user_schedule(base, wide)
     with pytest.raises(PolycError, match="tiles of 64 filters and 32 channels, and groups have 32"):
-        CONV.check(find(module, KernelOp)[0], find(module, ScheduleOp)[0])
+        CONV.check(find(module, KernelOp)[0], plan)
 
 
 def test_an_image_read_plainly_has_one_group() -> None:
