@@ -19,7 +19,7 @@ from xdsl.ir.affine import AffineDimExpr
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp, UnaryOp
-from polyc.dialects.region.types import ValType
+from polyc.dialects.region.types import MemRefType, ValType
 from polyc.rewriting.region.chunks import expanded
 
 PARTS = 16
@@ -27,6 +27,10 @@ PARTS = 16
 
 TURNED = 16
 """Points of two axes from which on a tile of both is turned in shared memory: half a sector."""
+
+SHORT_TURNED = 4
+"""The same of an axis whose whole lines lie one after another along the other one, as the taps of a
+filter do: threads that read them read memory in its order."""
 
 MOST_TURNED = 2
 """Tensors that a kernel turns, each with a tile in shared memory."""
@@ -279,9 +283,20 @@ def _turned_axes(values: Sequence[SSAValue], sizes: Mapping[str, Dim]) -> list[s
         if isinstance(op, ReadOp) and column in op.result.type.labels:
             label = neighbour_of(op)
             size = None if label is None or label == column else sizes.get(label)
-            if label is not None and size is not None and _extent(size) >= TURNED:
+            if label is None or size is None:
+                continue
+            least = SHORT_TURNED if _are_whole_lines(op, column, size) else TURNED
+            if _extent(size) >= least:
                 found[label] = None
     return list(found)
+
+
+def _are_whole_lines(read: ReadOp, column: str, size: Dim) -> bool:
+    """Whether lines of ``size`` points that are read lie one after another along ``column``."""
+    shape = cast("MemRefType", read.tensor.type).shape
+    *_, outer = read.map.data.results[:-1] or (None,)
+    walks = isinstance(outer, AffineDimExpr) and read.result.type.labels[outer.position] == column
+    return walks and shape[-1] == size and isinstance(read.map.data.results[-1], AffineDimExpr)
 
 
 def turned_reads(kernel: KernelOp, spaces: Sequence[Space]) -> list[ReadOp]:

@@ -33,6 +33,7 @@ from polyc.families.facts import holds_always, left_open, pointers_promised, pow
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
 from polyc.families.loops.partial_sums import Way, find_shared, ways
 from polyc.families.loops.recognise import (
+    TURNED,
     Loops,
     find_loops,
     innermost_first,
@@ -95,7 +96,9 @@ def tile_of(
         narrowest = min(element_bytes(op.result.type.element_type) for op in loops.turned)
         side = min(LINE_BYTES // narrowest, TURNED_SIDE)
         (space,) = loops.spaces
-        return _power(space.sizes[-2], side), _power(space.sizes[-1], side)
+        short = (space.sizes[-2].constant() or TURNED) < TURNED
+        # Of short lines there are more.
+        return _power(space.sizes[-2], side), _power(space.sizes[-1], side * (1 + short))
     space = max(
         loops.spaces, key=lambda s: len(s.sizes) * (s.column is not None) + (s.row is not None)
     )

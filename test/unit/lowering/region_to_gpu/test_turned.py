@@ -110,6 +110,12 @@ PROGRAMS: Mapping[str, Program] = {
         _chosen,
         ({"N": 1, "C": 24, "P": 72}, {"N": 2, "C": 5, "P": 9}),
     ),
+    "taps of a filter": Program(
+        [(("F", 40, 3, 3), f16)],
+        lambda g: [turn(g, g.ins[0], 0, 2, 3, 1)],
+        ({"F": 3}, {"F": 0}),
+    ),
+    "short lines": Program([((2, 72, 5), bf16)], lambda g: [turn(g, g.ins[0], 0, 2, 1)], ({},)),
     "known sizes": Program([((2, 20, 100), f16)], lambda g: [turn(g, g.ins[0], 0, 2, 1)], ({},)),
 }
 
