@@ -108,6 +108,13 @@ def error_of(
     return worst
 
 
+def compiled(module: ModuleOp) -> tuple[Program, float]:
+    """A graph's program, and how many seconds it took to make."""
+    start = time.perf_counter()
+    program: Program = load(str(module), ARCH)
+    return program, time.perf_counter() - start
+
+
 def raced(
     torch: Any,
     name: str,
@@ -118,6 +125,7 @@ def raced(
     moved: int | None = None,
     given: Mapping[str, Any] | None = None,
     others: Mapping[str, in_torch.Run] | None = None,
+    loaded: tuple[Program, float] | None = None,
 ) -> list[dict[str, Any]]:
     """The report's rows of one graph at these sizes, over so many rounds.
 
@@ -126,12 +134,11 @@ def raced(
     moved lies densely in the end, where PyTorch's result would be a view.  ``given`` are inputs by
     name that are not random, and ``others`` more peers; one that fails, or is off by more than we
     may be, is left out, and our row says why.  It says, too, what each kernel takes beside the
-    others, as the driver's trace has it.
+    others, as the driver's trace has it.  ``loaded`` is a program of ``compiled`` that is raced at
+    several sizes.
     """
     graph = next(op for op in module.ops if isinstance(op, GraphOp))
-    start = time.perf_counter()
-    program: Program = load(str(module), ARCH)
-    seconds = time.perf_counter() - start
+    program, seconds = loaded or compiled(module)
     chosen = program.chosen(sizes)
     spills = [k for k, info in program.kernels.items() if info.spill_bytes]
     print(
