@@ -1,7 +1,8 @@
 """A graph raced beside PyTorch, eager and compiled, in one process.
 
 ``bench/race.py`` says how it is timed: every contestant inside of a CUDA graph of several launches,
-which walk over as many copies of the data as exceed the L2 cache; weights are one copy.  What
+which walk over as many copies of the inputs as exceed the L2 cache, weights too: in a model the
+weights of other layers lie between.  What
 PyTorch runs is ``bench/in_torch.py``.  Each result is compared with PyTorch's in f32.
 """
 
@@ -23,7 +24,7 @@ from polyc.tools.load import load
 
 ARCH = "sm_90a"
 DATA = ("q", "k", "v", "a", "keys", "values", "targets", "mask", "cos", "sin")
-"""Inputs that are data, of which each launch has its own copy where the cache would hold one."""
+"""Inputs that are data, of variance 1."""
 
 
 def is_data(name: str) -> bool:
@@ -108,6 +109,13 @@ def error_of(
     return worst
 
 
+def compiled(module: ModuleOp) -> tuple[Program, float]:
+    """A graph's program, and how many seconds it took to make."""
+    start = time.perf_counter()
+    program: Program = load(str(module), ARCH)
+    return program, time.perf_counter() - start
+
+
 def raced(
     torch: Any,
     name: str,
@@ -118,6 +126,7 @@ def raced(
     moved: int | None = None,
     given: Mapping[str, Any] | None = None,
     others: Mapping[str, in_torch.Run] | None = None,
+    loaded: tuple[Program, float] | None = None,
 ) -> list[dict[str, Any]]:
     """The report's rows of one graph at these sizes, over so many rounds.
 
@@ -126,25 +135,20 @@ def raced(
     moved lies densely in the end, where PyTorch's result would be a view.  ``given`` are inputs by
     name that are not random, and ``others`` more peers; one that fails, or is off by more than we
     may be, is left out, and our row says why.  It says, too, what each kernel takes beside the
-    others, as the driver's trace has it.
+    others, as the driver's trace has it.  ``loaded`` is a program of ``compiled`` that is raced at
+    several sizes.
     """
     graph = next(op for op in module.ops if isinstance(op, GraphOp))
-    start = time.perf_counter()
-    program: Program = load(str(module), ARCH)
-    seconds = time.perf_counter() - start
+    program, seconds = loaded or compiled(module)
     chosen = program.chosen(sizes)
     spills = [k for k, info in program.kernels.items() if info.spill_bytes]
     print(
         f"{name}: {seconds:.1f} s to a cubin, runs {chosen}, spills {spills or 'none'}", flush=True
     )
     first = made_inputs(torch, graph, sizes, 0, given)
-    data = [is_data(spec.name) for spec in graph.inputs]
-    bytes_of = sum(x.numel() * x.element_size() for x, d in zip(first, data, strict=True) if d)
+    bytes_of = sum(x.numel() * x.element_size() for x in first)
     count = race.copies_for(2 * bytes_of, driver.device().l2_bytes, most=8)
-    sets = [first]
-    for i in range(1, count):
-        fresh = made_inputs(torch, graph, sizes, i, given)
-        sets.append([b if d else a for a, b, d in zip(first, fresh, data, strict=True)])
+    sets = [first, *(made_inputs(torch, graph, sizes, i, given) for i in range(1, count))]
     eager = in_torch.function(torch, graph, sizes)
     if moved is not None:
         eager = dense(eager)

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,17 @@ class Atomics:
                 self.log.pop(place, None)
 
 
+def untouched(shape: tuple[int, int], kind: type[np.generic]) -> Array:
+    """Zeros whose pages the system makes when they are touched, however large the array is.
+
+    ``numpy.zeros`` sets memory that an earlier array of the process had.
+    """
+    count = shape[0] * shape[1]
+    if not count:
+        return np.zeros(shape, kind)
+    return np.frombuffer(mmap(-1, count * np.dtype(kind).itemsize), kind).reshape(shape)
+
+
 class Reads:
     """The last read of each granule by each of the components ``[first, last)``, and its op.
 
@@ -192,8 +204,8 @@ class Reads:
     def __init__(self, size: int, first: int, last: int) -> None:
         self.first = first
         self.columns = slice(first, last)
-        self.clock: Array = np.zeros((size, last - first), np.int32)
-        self.op: Array = np.zeros((size, last - first), np.int16)
+        self.clock: Array = untouched((size, last - first), np.int32)
+        self.op: Array = untouched((size, last - first), np.int16)
         self.seen: Array = np.zeros(size, np.bool_)
 
     def note(self, granules: Array, components: Array | int, clocks: Array | int, op: int) -> None:

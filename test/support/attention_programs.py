@@ -20,6 +20,7 @@ from polyc.lowering.index_to_region import IndexToRegion
 from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback.functions import round_to
 from polyc.test.support.gpu_text import find, only, parsed, printed
+from polyc.test.support.plans import leave_chosen
 from polyc.tools.registry import make_context
 
 Array = NDArray[Any]
@@ -102,10 +103,14 @@ class Attention:
 
 
 def passed(
-    module: str | ModuleOp, *passes: str, arch: str = "sm_80", few: bool = False
+    module: str | ModuleOp,
+    *passes: str,
+    arch: str = "sm_80",
+    few: bool = False,
+    sizes: Mapping[str, int] | None = None,
 ) -> ModuleOp:
     """The module after passes of the pipeline; ``few`` leaves the schedules for few queries there,
-    which are more kernels than most tests are about."""
+    which are more kernels than most tests are about, and ``sizes`` the one that runs at these."""
     made = parsed(module) if isinstance(module, str) else module
     for name in passes:
         build(name, arch).apply(make_context(), made)
@@ -113,6 +118,8 @@ def passed(
             for plan in find(made, ScheduleOp):
                 if plan.of_few_queries and len(find(made, ScheduleOp)) > 1:
                     plan.detach()
+            if sizes is not None:
+                leave_chosen(made, sizes)
     return made
 
 

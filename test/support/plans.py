@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.plan import ScheduleOp
@@ -24,6 +26,19 @@ def one_of_each(module: ModuleOp) -> None:
             kept[kind] = plan
     for plan in plans:
         if plan not in kept.values():
+            plan.detach()
+            plan.erase()
+
+
+def leave_chosen(module: ModuleOp, sizes: Mapping[str, int]) -> None:
+    """Leave of each region the schedule that runs at these sizes, of aligned tensors."""
+    chosen: dict[str, ScheduleOp] = {}
+    plans = [op for op in module.ops if isinstance(op, ScheduleOp)]
+    for plan in plans:
+        if all(fact.holds(sizes) for fact in plan.when.data):
+            chosen.setdefault(plan.region, plan)
+    for plan in plans:
+        if chosen.get(plan.region, plan) is not plan:
             plan.detach()
             plan.erase()
 

@@ -18,7 +18,7 @@ from polyc.test.fuzz import models
 from polyc.test.fuzz.random_programs import RandomProgram
 from polyc.tools.parsing import parse_text
 
-PARTS, EACH = 4, 3
+PARTS, EACH = 4, 2
 
 
 @pytest.mark.parametrize("part", range(PARTS))

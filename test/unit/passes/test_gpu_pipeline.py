@@ -354,6 +354,9 @@ def test_every_pass_says_what_holds() -> None:
 KINDS = ("tma", "padded", "cp_async", "cp_async16", "scalar")
 """Schedules of a product that are unlike in more than their tiles."""
 
+BORDER = 5
+"""After so many passes each what all before have promised is asked again."""
+
 
 @pytest.mark.parametrize(
     ("name", "arch"), [("gemm_bias_relu.mlir", "sm_80"), ("gemm_bias_relu_bf16.mlir", "sm_90a")]
@@ -373,7 +376,9 @@ def test_what_a_pass_promises_holds_from_then_on(root: Path, name: str, arch: st
                 assert any(BREAKS[step](module)), f"{step} has nothing to do"
     for i, step in enumerate(ORDER):
         run(module, step)
-        for done in ORDER[: i + 1]:
+        # All promises at some borders and at the end: what a pass breaks stays broken.
+        whole = i % BORDER == 0 or step == ORDER[-1]
+        for done in ORDER[: i + 1] if whole else [step]:
             if done not in LATER or done == step:
                 broken = [op.name for op in BREAKS[done](module)]
                 assert not broken, f"after {step}, {done} does not hold: {broken[:3]}"

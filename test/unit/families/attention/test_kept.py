@@ -69,9 +69,10 @@ def test_wide_heads_under_a_mask_keep_all_their_weights() -> None:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", KEPT)
 def test_kernels_compute_what_the_graph_means(name: str, arch: str) -> None:
-    module = passed(str(KEPT[name].module()), *TO_REGION, "plan-select", "region-to-gpu", arch=arch)
-    finish(module)
     sizes = {k: v for k, v in SIZES.items() if k in graph(name).symbol_names}
+    steps = (*TO_REGION, "plan-select", "region-to-gpu")
+    module = passed(str(KEPT[name].module()), *steps, arch=arch, sizes=sizes)
+    finish(module)
     for seed, draw in enumerate(("uniform", "rows")):
         inputs = make_inputs(graph(name), sizes, seed, draw)
         result = simulate(only(module, gpu.ModuleOp), inputs, sizes)

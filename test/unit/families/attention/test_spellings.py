@@ -158,7 +158,7 @@ def test_its_threads_compute_what_it_means(name: str, arch: str) -> None:
     sizes = sizes_of(before, B=1, H=2, M=20, N=150, T=70)
     with unsaid():
         passes = (*TO_REGION, "plan-select", "region-expand-together", "region-to-gpu")
-        module = passed(str(GRAPHS[name]()), *passes, arch=arch)
+        module = passed(str(GRAPHS[name]()), *passes, arch=arch, sizes=sizes)
         finish(module)
     inputs = make_inputs(before, sizes, 1)
     result = simulate(only(module, gpu.ModuleOp), inputs, sizes)

@@ -114,7 +114,8 @@ SIMULATED = {
 
 def simulated(name: str, arch: str, sizes: dict[str, int], inputs: Sequence[Any]) -> list[Any]:
     with unsaid():
-        module = passed(before(name), *TO_REGION, "plan-select", "region-to-gpu", arch=arch)
+        steps = (*TO_REGION, "plan-select", "region-to-gpu")
+        module = passed(before(name), *steps, arch=arch, sizes=sizes)
         finish(module)
     result = simulate(only(module, gpu.ModuleOp), inputs, sizes)
     assert not result.findings, "\n".join(map(str, result.findings))

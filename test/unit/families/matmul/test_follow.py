@@ -219,9 +219,7 @@ def test_rows_in_parts_are_not_built() -> None:
     [
         ("normed", 256, "sm_90a"),
         ("active", 256, "sm_80"),
-        ("highest", 256, "sm_90a"),
         ("batched", 256, "sm_90a"),
-        ("normed", 128, "sm_80"),
     ],
 )
 def test_nothing_spills(name: str, n: int, arch: str) -> None:

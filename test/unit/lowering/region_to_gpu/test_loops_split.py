@@ -26,6 +26,7 @@ from polyc.runtime import nvrtc
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gpu_text import find, only
 from polyc.test.support.loop_programs import Graph, Program
+from polyc.test.support.split_programs import leave_only
 from polyc.tools.pipeline import run_pass
 from polyc.tools.registry import make_context
 
@@ -79,6 +80,7 @@ def test_blocks_of_a_cluster_compute_the_graph(name: str) -> None:
     program = PROGRAMS[name]
     module = planned(program)
     (variant,) = split(module)
+    leave_only(module, variant)
     run_pass(make_context(), build("region-to-gpu", "sm_90a"), module)
     kernels = only(module, gpu.ModuleOp)
     done = module.clone()

@@ -212,7 +212,7 @@ def row_graphs(draw: st.DrawFn) -> str:
 WIDE = "T<[M, N], f32>"
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(row_graphs(), st.sampled_from([1, 24, 77, 1200]))
 def test_random_rows(text: str, length: int) -> None:
     """What fuses into one region of rows plays as the graph does."""

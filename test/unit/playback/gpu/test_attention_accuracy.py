@@ -23,7 +23,7 @@ LENGTHS = (1, 3, 17, 65, 97)
 TO_KERNELS = ("plan-select", "region-expand-together", "region-to-gpu")
 """Without those for few queries, which take longer caches."""
 
-SAMPLE = 4
+SAMPLE = 8
 """Of so many cases one is simulated."""
 
 SIMULATED = [
@@ -34,7 +34,7 @@ SIMULATED = [
 
 @pytest.mark.parametrize(("case", "arch"), SIMULATED, ids=lambda x: str(x))
 def test_a_simulated_kernel_is_as_near_as_its_type_allows(case: Case, arch: str) -> None:
-    module = passed(case.text, *TO_REGION, *TO_KERNELS, arch=arch)
+    module = passed(case.text, *TO_REGION, *TO_KERNELS, arch=arch, sizes=case.sizes)
     finish(module)
     inputs = case.inputs()
     result = simulate(gpu_module_of(module), inputs, case.sizes)

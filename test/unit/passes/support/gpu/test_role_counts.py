@@ -62,9 +62,8 @@ def test_a_branch_that_is_not_taken_adds_none() -> None:
 MORE = (-200, -100, 0, 64, 500)
 
 
-@pytest.mark.parametrize("branch", [True, False])
+@pytest.mark.parametrize(("groups", "branch"), [(1, True), (2, False)])
 @pytest.mark.parametrize("more", MORE)
-@pytest.mark.parametrize("groups", [1, 2])
 def test_threads_find_what_is_meant(groups: int, more: int, branch: bool) -> None:
     """Tiles without keys, with few and with all; with the passes behind it and without them."""
     text = growing(groups, more, branch=branch)
