@@ -148,7 +148,7 @@ class Schedule(IRDLOperation):
     @property
     def stores_lines(self) -> bool:
         """Whether rows of its outputs are whole vectors of 16 bytes, as TMA stores them."""
-        return self.loader.data != "padded" or self.integer("vectorize") * 2 == 16
+        return self.loader.data == "tma" or self.integer("vectorize") * 2 == 16
 
     @property
     def cached(self) -> list[str]:
