@@ -42,10 +42,6 @@ LEAST_STEPS = 4
 CROWDED_COLUMNS = 128
 """Columns of a tile at most where an epilogue holds much beside its sums."""
 
-SINGLY_COLUMNS = 224
-"""The same of a block that goes on to other tiles, where threads store rows element by element: the
-places of these stand beside its sums from tile to tile."""
-
 Axes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Sizes of a batch, of rows, columns and depth, at which plans are compared."""
 
@@ -61,19 +57,17 @@ def sizes_of(gemm: Contraction) -> tuple[Dim, Dim, Dim, Dim]:
 
 @dataclass(frozen=True)
 class Held:
-    """What a thread holds beside its sums: an epilogue that is ``crowded``, and places of elements
-    that it stores ``singly``.
+    """What threads hold beside the sums of a product: an epilogue that is ``crowded``; and whether
+    rows of its output are ``loose``, which threads store through shared memory.
     """
 
     crowded: bool = False
-    singly: bool = False
+    loose: bool = False
 
-    def leaves(self, plan: Tiles) -> bool:
-        """Whether it leaves the registers that a plan's sums take."""
-        most = CROWDED_COLUMNS if self.crowded else MOST_COLUMNS
-        if self.singly and plan.persistent:
-            most = min(most, SINGLY_COLUMNS)
-        return plan.columns <= most
+    def space(self, arch: str) -> tuple[Tiling, ...]:
+        """The plans whose sums have the registers that they take."""
+        most = (CROWDED_COLUMNS if self.crowded else MOST_COLUMNS) // 2
+        return space(arch, most=most, loose=self.loose)
 
 
 def seconds(gemm: Contraction, plan: Tiles, arch: str) -> Dim:
@@ -88,9 +82,7 @@ def ranked(
     batch, m, n, k = known
     chip, steps = ARCHS[arch].multiprocessors, -(-k // DEPTH)
     found: dict[Tiling, int] = {}
-    for plan in space(arch):
-        if not held.leaves(plan):
-            continue
+    for plan in held.space(arch):
         if plan.summed:
             # All numbers of parts are there: as many as fill the chip once, or twice.
             tiles = batch * -(-m // plan.rows) * -(-n // plan.columns)
@@ -163,19 +155,19 @@ def _allowed(gemm: Contraction, size: Dim, values: Sequence[int]) -> tuple[int, 
 
 
 @cache
-def _times(axes: Axes, arch: str) -> tuple[tuple[Tiling, tuple[float, ...]], ...]:
+def _times(axes: Axes, arch: str, held: Held) -> tuple[tuple[Tiling, tuple[float, ...]], ...]:
     """The plans of the space, each with the logarithms of its times at all sizes."""
     chip, points = ARCHS[arch].multiprocessors, list(product(*axes))
     return tuple(
         (plan, tuple(log(nanoseconds(point, plan, chip)) for point in points))
-        for plan in space(arch)
+        for plan in held.space(arch)
     )
 
 
 @cache
 def _cover(axes: Axes, arch: str, held: Held, padded: bool) -> tuple[Tiling, ...]:
     """The plans that lose the least over all sizes, each the best one beside those before it."""
-    plans = [(plan, times) for plan, times in _times(axes, arch) if held.leaves(plan)]
+    plans = _times(axes, arch, held)
     # What plans of users may name is there; the widest takes what is left, and is the last.
     found = [one for one in plans if (one[0].is_padded if padded else one[0].is_named)]
     found.sort(key=lambda one: -one[0].columns)

@@ -439,9 +439,8 @@ def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
 
 def _held(gemm: Contraction, arch: str, copied: bool) -> ranking.Held:
     """What threads hold beside the sums of a product, of operands as they are or ``copied``."""
-    whole = Assumption(gemm.size(gemm.n).mod(8), "==")
-    by_lines = holds_always(whole, gemm.kernel.assumptions, gemm.kernel.symbol_names)
-    return ranking.Held(is_crowded(gemm, arch), singly=copied and not by_lines)
+    loose = copied and padded.stored_vectors(gemm) == 1
+    return ranking.Held(is_crowded(gemm, arch), loose)
 
 
 def _of_space(plan: Tiling, copied: bool, where: Sequence[Assumption]) -> MatmulVariant:

@@ -16,6 +16,7 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.plan import OPERAND_BYTES
 from polyc.dialects.plan.resources import (
     CLUSTERED,
+    LOOSE_COLUMNS,
     MBARRIER_BYTES,
     SHARED_ALIGN,
     SHARED_COLUMNS,
@@ -121,21 +122,23 @@ class Tiling(Tiles):
         return {**found, "algo_choice": {"matmul": "partial_sums"}} if self.summed else found
 
 
-def registers_of(groups: int) -> list[int]:
-    """Registers of a producer's and of a consumer's thread of a block that has all of them."""
+def registers_of(groups: int, registers: int = ARCHS["sm_90a"].registers) -> list[int]:
+    """Registers of a producer's and of a consumer's thread of a block that has all ``registers``
+    of a multiprocessor."""
     if groups not in PRODUCER_REGISTERS:
         return []
-    launch = min(256, 65536 // (128 * (1 + groups)) // 8 * 8)
+    launch = min(256, registers // (128 * (1 + groups)) // 8 * 8)
     own = PRODUCER_REGISTERS[groups]
     return [own, min(232, (launch * (1 + groups) - own) // groups // 8 * 8)]
 
 
 @cache
-def space(arch: str, products: int = 1, most: int = 128) -> tuple[Tiling, ...]:
+def space(arch: str, products: int = 1, most: int = 128, loose: bool = False) -> tuple[Tiling, ...]:
     """The plans that an architecture has for products; none where it has no wgmma.
 
     ``products`` share the rows of a tile, with accumulators of their own each; a thread has at most
-    ``most`` registers of these.
+    ``most`` registers of these.  ``loose`` are plans of outputs whose rows begin at any element:
+    all of them have room to store through shared memory.
     """
     if not ARCHS[arch].wgmma:
         return ()
@@ -143,11 +146,11 @@ def space(arch: str, products: int = 1, most: int = 128) -> tuple[Tiling, ...]:
     for groups in GROUPS:
         for columns in range(COLUMN_STEP, MOST_COLUMNS + 1, COLUMN_STEP):
             if products * columns // 2 <= most:
-                found += _of_tile(arch, products, groups, columns)
+                found += _of_tile(arch, products, groups, columns, loose)
     return tuple(found)
 
 
-def _of_tile(arch: str, products: int, groups: int, columns: int) -> Iterator[Tiling]:
+def _of_tile(arch: str, products: int, groups: int, columns: int, loose: bool) -> Iterator[Tiling]:
     chip, rows = ARCHS[arch], groups * GROUP_ROWS
     stage = (rows + products * columns) * DEPTH * OPERAND_BYTES + 2 * MBARRIER_BYTES
     held = products * columns // 2
@@ -156,11 +159,15 @@ def _of_tile(arch: str, products: int, groups: int, columns: int) -> Iterator[Ti
     def stages(left: int) -> int:
         return min(MOST_STAGES, left // stage)
 
+    def staged(columns: int) -> int:
+        """Bytes through which so many columns are stored."""
+        widths = (*STAGED_COLUMNS, *(LOOSE_COLUMNS if loose else ()))
+        return rows * OPERAND_BYTES * next((w for w in widths if columns % w == 0), columns)
+
     # A block that goes on to other tiles: it has the multiprocessor, and stores by TMA.
-    split = registers_of(groups)
+    split = registers_of(groups, chip.registers)
     own = split[1] if split else 255
-    width = next((w for w in reversed(STAGED_COLUMNS) if columns % w == 0), columns)
-    deep = stages(room - rows * width * OPERAND_BYTES)
+    deep = stages(room - staged(columns))
     if held + TURNED <= own and deep >= LEAST_STAGES:
         yield Tiling(rows, columns, deep, persistent=True)
     # Blocks of one tile, several on a multiprocessor: as many as registers have room for.
@@ -168,18 +175,20 @@ def _of_tile(arch: str, products: int, groups: int, columns: int) -> Iterator[Ti
     most = min(MOST_AT_ONCE, chip.registers // (threads * took), 2048 // threads)
     last, summed = 0, False
     for at_once in range(most, 0, -1):
-        deep = stages((chip.shared_bytes + 1024) // at_once - 1024 - SHARED_ALIGN)
+        left = (chip.shared_bytes + 1024) // at_once - 1024 - SHARED_ALIGN
+        deep = stages(left - (staged(columns) if loose else 0))
         if deep < LEAST_STAGES or deep == last:
             continue
         last = deep
         if at_once > 1 or most == 1:
             yield Tiling(rows, columns, deep, at_once)
+        deep = stages(left)
         if not summed and deep >= ENOUGH_STAGES and rows <= 128 and columns % 64 == 0:
             summed = True
             for parts in PARTS:
                 yield Tiling(rows, columns, deep, at_once, parts, summed=True)
     for parts in CLUSTERED:
         sums = products * (rows * columns * SUM_BYTES + MBARRIER_BYTES)
-        deep = stages(room - sums)
+        deep = stages(room - sums - (staged(columns // parts) if loose else 0))
         if columns % (SHARED_COLUMNS * parts) == 0 and deep >= LEAST_STAGES and most:
             yield Tiling(rows, columns, deep, parts=parts)

@@ -30,8 +30,8 @@ class LowerLooseStore(RewritePattern):
     """Threads bring a tile's rows to the tensor by pairs of elements, wherever these begin.
 
     Of a row whose first element has the address of a pair, pair ``j`` is elements ``2j`` and
-    ``2j + 1``; of another one ``2j - 1`` and ``2j``, and the first and the last element stand alone,
-    as does one in front of the tensor's edge.
+    ``2j + 1``; of another one ``2j - 1`` and ``2j``, and the first and the last element stand
+    alone, as does one in front of the tensor's edge.
 
     Legality: elements have 16 bits, rows of the tensor are aligned to no more, and the tile has
     whole pairs.  Others are stored as wide as rows are aligned (``LowerRegisterStore``).
