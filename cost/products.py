@@ -9,8 +9,10 @@ alike, such as each tensor's bytes from memory, is not in it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import TypeVar
 
 from polyc.dialects.common.dim import Dim
@@ -181,20 +183,44 @@ def terms(plan: Tiles, chip: int, rates: Rates) -> Terms:
     return Terms(round(once), round(each) - beside, beside, round(own), round(turn), room, sums)
 
 
-def nanoseconds(
-    sizes: tuple[Size, Size, Size, Size], plan: Tiles, chip: int, rates: Rates = H200_RATES
-) -> Size:
-    """The time of a product of ``batch, m, n, k`` under a plan, on so many multiprocessors."""
-    batch, m, n, k = sizes
-    of = terms(plan, chip, rates)
+def of_output(
+    output: tuple[Size, Size, Size], plan: Tiles, of: Terms, chip: int
+) -> tuple[Size, Size]:
+    """What a plan takes of ``batch, m, n`` whatever their depth, and what each step over that."""
+    batch, m, n = output
     blocks = batch * ceildiv(m, plan.rows) * ceildiv(n, plan.columns)
     if plan.summed:
         blocks = blocks * plan.parts
     turns = ceildiv(blocks, of.blocks)
     busiest = ceildiv(blocks, chip) if plan.at_once > 1 else turns
-    steps = ceildiv(k, STEP * plan.parts)
-    time = turns * of.turn + busiest * of.block + of.once
-    time = time + steps * (busiest * of.step_of_block + turns * of.step_of_turn)
+    once = turns * of.turn + busiest * of.block + of.once
     if plan.summed:
-        time = time + ceildiv(batch * m * n * plan.parts * plan.products * 4, of.sums)
-    return time
+        once = once + ceildiv(batch * m * n * plan.parts * plan.products * 4, of.sums)
+    return once, busiest * of.step_of_block + turns * of.step_of_turn
+
+
+def nanoseconds(
+    sizes: tuple[Size, Size, Size, Size], plan: Tiles, chip: int, rates: Rates = H200_RATES
+) -> Size:
+    """The time of a product of ``batch, m, n, k`` under a plan, on so many multiprocessors."""
+    batch, m, n, k = sizes
+    once, step = of_output((batch, m, n), plan, terms(plan, chip, rates), chip)
+    return ceildiv(k, STEP * plan.parts) * step + once
+
+
+def over_grid(
+    axes: tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]],
+    plan: Tiles,
+    chip: int,
+    rates: Rates = H200_RATES,
+) -> list[int]:
+    """The same of all sizes of a grid, those of k the innermost."""
+    *outer, depths = axes
+    of = terms(plan, chip, rates)
+    steps = [ceildiv(k, STEP * plan.parts) for k in depths]
+    return [
+        once + step * count
+        for output in product(*outer)
+        for once, step in [of_output(output, plan, of, chip)]
+        for count in steps
+    ]

@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product, repeat
+from heapq import heapify, heappop, heapreplace
+from itertools import repeat
 from math import inf, log, prod
+from operator import sub
 from typing import Any
 
-from polyc.cost.products import Tiles, nanoseconds
+from polyc.cost.products import STEP, Tiles, nanoseconds, over_grid
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.families.matmul.recognise import Contraction
-from polyc.families.matmul.space import DEPTH, MOST_COLUMNS, Tiling, space
+from polyc.families.matmul.space import MOST_COLUMNS, Tiling, space
 
 GRID = (16, 128, 512, 1536, 4096, 16384)
 """Sizes at which kernels for open ones are compared."""
@@ -32,6 +34,9 @@ MOST_KERNELS = 6
 
 MOST_PADDED = 3
 """The same of its operands' copies."""
+
+NEAR = 0.02
+"""The logarithm of what a plan takes of the fastest's time somewhere, to be one of a few."""
 
 WORTH = 0.01
 """The least share of the mean time that a kernel more has to save."""
@@ -80,7 +85,7 @@ def ranked(
 ) -> list[tuple[int, Tiling]]:
     """The plans of known sizes with their times, the fastest first."""
     batch, m, n, k = known
-    chip, steps = ARCHS[arch].multiprocessors, -(-k // DEPTH)
+    chip, steps = ARCHS[arch].multiprocessors, -(-k // STEP)
     found: dict[Tiling, int] = {}
     for plan in held.space(arch):
         if plan.summed:
@@ -154,36 +159,59 @@ def _allowed(gemm: Contraction, size: Dim, values: Sequence[int]) -> tuple[int, 
     return tuple(held or fixed or values)
 
 
+Timed = tuple[Tiling, tuple[float, ...]]
+"""A plan with the logarithms of its times at all sizes of a grid."""
+
+
 @cache
-def _times(axes: Axes, arch: str, held: Held) -> tuple[tuple[Tiling, tuple[float, ...]], ...]:
-    """The plans of the space, each with the logarithms of its times at all sizes."""
-    chip, points = ARCHS[arch].multiprocessors, list(product(*axes))
+def _times(axes: Axes, arch: str, held: Held) -> tuple[Timed, ...]:
+    """The plans of the space that are near the fastest somewhere, and those of users' names."""
+    chip = ARCHS[arch].multiprocessors
+    found = [(plan, tuple(map(log, over_grid(axes, plan, chip)))) for plan in held.space(arch)]
+    least = tuple(map(min, *(times for _, times in found)))
     return tuple(
-        (plan, tuple(log(nanoseconds(point, plan, chip)) for point in points))
-        for plan in held.space(arch)
+        (plan, times)
+        for plan, times in found
+        if plan.is_named or min(map(sub, times, least)) < NEAR
     )
 
 
 @cache
 def _cover(axes: Axes, arch: str, held: Held, padded: bool) -> tuple[Tiling, ...]:
-    """The plans that lose the least over all sizes, each the best one beside those before it."""
+    """The plans that lose the least over all sizes, each the best one beside those before it.
+
+    What a plan saves beside others it saves at most beside more of them: what it saved when it was
+    asked last is a bound, and most plans are not asked again.
+    """
     plans = _times(axes, arch, held)
     # What plans of users may name is there; the widest takes what is left, and is the last.
     found = [one for one in plans if (one[0].is_padded if padded else one[0].is_named)]
     found.sort(key=lambda one: -one[0].columns)
     best = list(map(min, *(times for _, times in found), repeat(inf)))
-    while len(found) < (MOST_PADDED if padded else MOST_KERNELS):
-        cost, number = min((sum(map(min, times, best)), i) for i, (_, times) in enumerate(plans))
-        if sum(best) - cost < WORTH * len(best):
+    most = MOST_PADDED if padded else MOST_KERNELS
+    bounds = [(-inf, number, 0) for number in range(len(plans))]
+    heapify(bounds)
+    while len(found) < most and bounds:
+        _, number, asked = bounds[0]
+        plan, times = plans[number]
+        if asked < len(found):
+            saved = sum(best) - sum(map(min, times, best))
+            heapreplace(bounds, (-saved, number, len(found)))
+            continue
+        if -bounds[0][0] < WORTH * len(best):
             break
-        found.append(plans[number])
-        best = list(map(min, best, plans[number][1]))
+        heappop(bounds)
+        found.append((plan, times))
+        best = list(map(min, best, times))
     return tuple(plan for plan, _ in reversed(found))
 
 
 def conditions(
-    gemm: Contraction, plans: Sequence[Tiling], number: int, arch: str
-) -> list[Assumption]:
-    """Where a plan of several runs: where none behind it is faster."""
-    mine = seconds(gemm, plans[number], arch)
-    return [Assumption(seconds(gemm, other, arch) - mine, ">=") for other in plans[number + 1 :]]
+    gemm: Contraction, plans: Sequence[Tiling], arch: str
+) -> list[tuple[Assumption, ...]]:
+    """Where each plan of several runs: where none behind it is faster."""
+    times = [seconds(gemm, plan, arch) for plan in plans]
+    return [
+        tuple(Assumption(other - mine, ">=") for other in times[number:])
+        for number, mine in enumerate(times, 1)
+    ]

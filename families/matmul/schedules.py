@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from math import prod
 from typing import cast
 
@@ -463,8 +464,8 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
         for copied in (False, True):
             if _may_run(gemm, arch, copied):
                 plans = ranking.chosen(gemm, arch, _held(gemm, arch, copied), copied)
-                for i, plan in enumerate(plans):
-                    found.append(_of_space(plan, copied, ranking.conditions(gemm, plans, i, arch)))
+                where = ranking.conditions(gemm, plans, arch)
+                found += map(_of_space, plans, repeat(copied), where)
     return found
 
 
