@@ -29,14 +29,14 @@ from typing import Any
 
 from polyc.bench import race
 from polyc.bench.splits import TEXT
-from polyc.cost.products import nanoseconds
+from polyc.cost.products import STEP, nanoseconds
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.region import KernelOp
 from polyc.families.family import fitted
 from polyc.families.matmul import ranking, schedules
 from polyc.families.matmul.recognise import find_contraction
-from polyc.families.matmul.space import DEPTH, Tiling
+from polyc.families.matmul.space import Tiling
 from polyc.passes.pipeline import STAGES, build
 from polyc.runtime import driver
 from polyc.runtime.program import Program
@@ -112,7 +112,7 @@ def wanted(
         pools[odd] = list(dict.fromkeys(plan for first in of_class for _, plan in first))
     found: list[list[tuple[float, Tiling]]] = []
     for first, (kind, sizes) in zip(firsts, asked, strict=True):
-        steps, own = -(-sizes[2] // DEPTH), [plan for _, plan in first]
+        steps, own = -(-sizes[2] // STEP), [plan for _, plan in first]
         others = [p for p in pools[kind == "odd"] if p not in own and p.parts <= steps]
         near = [(expected(sizes, p), p) for p in others]
         near = [one for one in near if one[0] < 2 * first[0][0]]

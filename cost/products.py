@@ -215,12 +215,12 @@ def over_grid(
     rates: Rates = H200_RATES,
 ) -> list[int]:
     """The same of all sizes of a grid, those of k the innermost."""
-    *outer, depths = axes
+    batches, rows, columns, depths = axes
     of = terms(plan, chip, rates)
     steps = [ceildiv(k, STEP * plan.parts) for k in depths]
     return [
         once + step * count
-        for output in product(*outer)
+        for output in product(batches, rows, columns)
         for once, step in [of_output(output, plan, of, chip)]
         for count in steps
     ]

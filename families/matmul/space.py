@@ -23,10 +23,8 @@ from polyc.dialects.plan.resources import (
     STAGED_COLUMNS,
     SUM_BYTES,
 )
+from polyc.families.facts import DEPTH
 from polyc.families.family import Fields
-
-DEPTH = 64
-"""Elements of k that a step takes: a panel of TMA's widest swizzle."""
 
 GROUP_ROWS = 64
 """Rows that a warpgroup multiplies at once."""
