@@ -27,12 +27,10 @@ from math import exp, log, prod
 from pathlib import Path
 from typing import Any
 
-from polyc.bench import race
-from polyc.bench.splits import TEXT
+from polyc.bench import race, splits
 from polyc.cost.products import STEP, nanoseconds
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.region import KernelOp
 from polyc.families.family import fitted
 from polyc.families.matmul import ranking, schedules
 from polyc.families.matmul.recognise import find_contraction
@@ -124,7 +122,7 @@ def wanted(
 def chosen(m: object, n: object, k: object) -> Program:
     """What the compiler makes of a product: of known sizes, or of open ones."""
     ctx = make_context()
-    module = parse_text(ctx, TEXT.format(m=m, n=n, k=k), "product.mlir")
+    module = parse_text(ctx, splits.TEXT.format(m=m, n=n, k=k), "product.mlir")
     for stage in STAGES:
         for name in STAGES[stage]:
             build(name, ARCH).apply(ctx, module)
@@ -134,12 +132,7 @@ def chosen(m: object, n: object, k: object) -> Program:
 @cache
 def program(tiling: Tiling, padded: bool) -> Program:
     """Kernels of a product of any sizes under a plan."""
-    ctx = make_context()
-    module = parse_text(ctx, TEXT.format(m="M", n="N", k="K"), "product.mlir")
-    for stage in ("tiny", "index", "region"):
-        for name in STAGES[stage]:
-            build(name, ARCH).apply(ctx, module)
-    kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
+    kernel = splits.region_of(splits.regions(splits.OPEN))
     gemm = find_contraction(kernel)
     more: dict[str, Any] = {"loader": "padded", "vectorize": 1} if padded else {}
     fields = {**tiling.fields(), **more}
@@ -147,15 +140,9 @@ def program(tiling: Tiling, padded: bool) -> Program:
     variant = schedules.MatmulVariant(tiling.name, 1 if padded else 8, fields, where=())
     found = schedules.filled_facts(gemm) if padded else schedules.conditions(gemm, variant, ARCH)
     assert found is not None
-    when = tuple(found)
     fields = schedules.schedule_fields(gemm, ARCH, variant)
-    plan = fitted(kernel.sym_name.data, tiling.name, fields, when)
-    block = kernel.parent_block()
-    assert block is not None
-    block.insert_op_after(plan, kernel)
-    for name in ("region-expand-together", *STAGES["gpu"]):
-        build(name, ARCH).apply(ctx, module)
-    return Program.compile(module)
+    plan = fitted(kernel.sym_name.data, tiling.name, fields, tuple(found))
+    return Program.compile(splits.built(splits.OPEN, plan))
 
 
 def compiled(job: tuple[Any, ...]) -> str:

@@ -51,8 +51,11 @@ TEXT = """frontend.graph @product(%A: !frontend.tensor<[{m}, {k}], f16>,
 
 Shape = tuple[int, int, int]
 
+OPEN = ("M", "N", "K")
+"""Sizes that a launch has."""
 
-def regions(shape: Shape) -> ModuleOp:
+
+def regions(shape: Shape | tuple[str, str, str]) -> ModuleOp:
     """The region of a product of these sizes."""
     m, n, k = shape
     ctx = make_context()
@@ -65,7 +68,7 @@ def regions(shape: Shape) -> ModuleOp:
 
 def candidates(shape: Shape, arch: str) -> Iterator[tuple[ScheduleOp, float, bool]]:
     """All schedules of a product, what the model expects of each, and whether it stays."""
-    kernel = next(op for op in regions(shape).walk() if isinstance(op, KernelOp))
+    kernel = region_of(regions(shape))
     found = GEMM.schedules(kernel, arch)
     kept = worth(kernel, found)
     names = {plan.variant for plan in found}
@@ -75,11 +78,16 @@ def candidates(shape: Shape, arch: str) -> Iterator[tuple[ScheduleOp, float, boo
         yield plan, modelled(kernel, plan, {}).seconds, plan is kept[0]
 
 
-def built(shape: Shape, plan: ScheduleOp) -> ModuleOp:
+def region_of(module: ModuleOp) -> KernelOp:
+    """The one region of a module."""
+    return next(op for op in module.walk() if isinstance(op, KernelOp))
+
+
+def built(shape: Shape | tuple[str, str, str], plan: ScheduleOp) -> ModuleOp:
     """The kernels of a product by one schedule."""
     ctx, arch = make_context(), plan.arch.data
     module = regions(shape)
-    kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
+    kernel = region_of(module)
     block = kernel.parent_block()
     assert block is not None and not schedules_of(kernel)
     block.insert_op_after(plan.clone(), kernel)
