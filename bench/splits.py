@@ -54,12 +54,20 @@ Shape = tuple[int, int, int]
 OPEN = ("M", "N", "K")
 """Sizes that a launch has."""
 
+BATCHED = ("B", *OPEN)
 
-def regions(shape: Shape | tuple[str, str, str]) -> ModuleOp:
-    """The region of a product of these sizes."""
-    m, n, k = shape
+
+def text_of(sizes: Sequence[object]) -> str:
+    """A product of these sizes, the last three of which are rows, columns and depth."""
+    *batch, m, n, k = sizes
+    text = TEXT.format(m=m, n=n, k=k)
+    return text.replace("tensor<[", f"tensor<[{batch[0]}, ") if batch else text
+
+
+def regions(sizes: Sequence[object]) -> ModuleOp:
+    """The region of a product of these sizes, or of open ones."""
     ctx = make_context()
-    module = parse_text(ctx, TEXT.format(m=m, n=n, k=k), "product.mlir")
+    module = parse_text(ctx, text_of(sizes), "product.mlir")
     for stage in ("tiny", "index", "region"):
         for name in STAGES[stage]:
             build(name, "sm_90a").apply(ctx, module)
@@ -83,7 +91,7 @@ def region_of(module: ModuleOp) -> KernelOp:
     return next(op for op in module.walk() if isinstance(op, KernelOp))
 
 
-def built(shape: Shape | tuple[str, str, str], plan: ScheduleOp) -> ModuleOp:
+def built(shape: Sequence[object], plan: ScheduleOp) -> ModuleOp:
     """The kernels of a product by one schedule."""
     ctx, arch = make_context(), plan.arch.data
     module = regions(shape)

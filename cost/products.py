@@ -32,31 +32,40 @@ class Rates:
     ``again``     the fill of a block's next tile, and ``turn`` its elements, as ``element``
     ``beside``    what a block takes of those beside it, and ``elements`` 1024 of its sums
     ``draw``      bytes that a multiprocessor draws from L2, and ``line`` each row of a box of them
+    ``uneven``    how often ``line`` counts again where rows lie in two lines of the cache each
     ``latency``   of a stage's copies, from its being free until it is full
+    ``shared``    what is added to that where a cluster shares them, and ``meet`` to its start
     ``combine``   until a cluster has brought its sums together, and ``combined`` 1024 of them
     ``second``    of a second kernel
     ``sums``      bytes that all of them store and add
     """
 
-    cycle: float = 0.56
+    cycle: float = 0.613
     start: float = 80
-    goes_on: float = 530
-    fill: float = 730
-    element: float = 84
-    again: float = 670
-    turn: float = 15.5
-    beside: float = 390
-    elements: float = 18
-    draw: float = 190
-    line: float = 0.65
-    latency: float = 930
-    combine: float = 400
-    combined: float = 83
-    second: float = 1050
-    sums: float = 1120
+    goes_on: float = 508
+    fill: float = 850
+    element: float = 67
+    again: float = 825
+    turn: float = 19.7
+    beside: float = 285
+    elements: float = 52
+    draw: float = 241
+    line: float = 0.604
+    uneven: float = 0.94
+    latency: float = 910
+    shared: float = 745
+    meet: float = 540
+    combine: float = 120
+    combined: float = 216
+    second: float = 745
+    sums: float = 1415
 
 
 H200_RATES = Rates()
+
+Uneven = tuple[bool, bool]
+"""Whether rows of the operand of the rows, and of that of the columns, lie in two lines of the L2
+cache each: their length is no multiple of one."""
 
 STEP = 64
 """Elements of k in a step."""
@@ -78,6 +87,9 @@ class Tiles:
     ``summed``             whether their sums go through memory, and not through a cluster
     ``persistent``         whether a block goes on to other tiles
     ``products``           that share a tile's rows
+    ``below``              blocks of a cluster whose tiles lie below each other, and which share
+                           what they read of the columns
+    ``beside``             the same of tiles that lie beside each other, and of the rows
     """
 
     rows: int
@@ -88,6 +100,14 @@ class Tiles:
     summed: bool = False
     persistent: bool = False
     products: int = 1
+    below: int = 1
+    beside: int = 1
+
+    @property
+    def together(self) -> int:
+        """Blocks of a cluster, of neighbouring tiles or of one."""
+        parts = 1 if self.summed else self.parts
+        return self.below * self.beside * parts
 
 
 def step_cycles(rows: int, columns: int) -> float:
@@ -114,10 +134,10 @@ def box_rows(rows: int, columns: int) -> int:
 def clusters(chip: int, parts: int) -> int:
     """The clusters of ``parts`` blocks that run at once on so many multiprocessors, one on each.
 
-    GPCs are uneven.  On an H200 as many clusters of 4 or 8 as would fill it take longer than half
-    as many blocks do in clusters half as large; those of 2 do not.
+    GPCs are uneven.  On an H200 31 clusters of 4 take twice as long as 30, and 15 of 8 longer than
+    14; 64 of 2 run at once.
     """
-    return chip if parts == 1 else chip // GPC * (GPC // parts) - (parts > 2)
+    return chip if parts == 1 else chip // GPC * (GPC // parts) - 2 * (parts > 2)
 
 
 def longest(*times: float) -> float:
@@ -125,7 +145,7 @@ def longest(*times: float) -> float:
     return sum(time**4 for time in times) ** 0.25
 
 
-def step_of(plan: Tiles, rates: Rates) -> tuple[float, float]:
+def step_of(plan: Tiles, rates: Rates, uneven: Uneven = (False, False)) -> tuple[float, float]:
     """What a step of a tile takes for each block that a multiprocessor has, and for each turn of
     as many blocks as it has room for.
 
@@ -135,9 +155,13 @@ def step_of(plan: Tiles, rates: Rates) -> tuple[float, float]:
     """
     columns = plan.columns * plan.products
     cycles = step_cycles(plan.rows, plan.columns) * plan.products * rates.cycle
-    drawn = (plan.rows + columns) * STEP * 2 / rates.draw
-    drawn += box_rows(plan.rows, plan.columns) * rates.line
-    work, waits = longest(cycles, drawn), rates.latency / plan.stages
+    # What the blocks of a cluster share each of them draws a part of.
+    rows, others = plan.rows / plan.beside, columns / plan.below
+    lines = rows * (1 + uneven[0] * rates.uneven)
+    lines += box_rows(0, plan.columns) * plan.products / plan.below * (1 + uneven[1] * rates.uneven)
+    drawn = (rows + others) * STEP * 2 / rates.draw + lines * rates.line
+    latency = rates.latency + (rates.shared if plan.below * plan.beside > 1 else 0)
+    work, waits = longest(cycles, drawn), latency / plan.stages
     one = longest(work, waits)
     if plan.at_once == 1:
         return one, 0
@@ -163,22 +187,25 @@ class Terms:
 
 
 @cache
-def terms(plan: Tiles, chip: int, rates: Rates) -> Terms:
+def terms(plan: Tiles, chip: int, rates: Rates, uneven: Uneven = (False, False)) -> Terms:
     """The factors of a plan's formula."""
     r, kilo = rates, plan.rows * plan.columns * plan.products / 1024
-    in_cluster = plan.parts if plan.parts > 1 and not plan.summed else 1
     each, once = r.fill + kilo * r.element, r.start
     if plan.persistent:
         once += r.goes_on + each
         each = r.again + kilo * r.turn
         once -= each
-    if in_cluster > 1:
+    if plan.parts > 1 and not plan.summed:
         each += r.combine + kilo * r.combined
     if plan.summed:
         once += r.second
+    if plan.below * plan.beside > 1:
+        once += r.meet
     beside = round(r.beside + kilo * r.elements) if plan.at_once > 1 else 0
-    own, turn = step_of(plan, r)
-    room = clusters(chip, in_cluster) * plan.at_once
+    own, turn = step_of(plan, r, uneven)
+    room = clusters(chip, plan.together) * plan.at_once
+    if plan.parts == 1:
+        room *= plan.together
     sums = round(r.sums) if plan.summed else 0
     return Terms(round(once), round(each) - beside, beside, round(own), round(turn), room, sums)
 
@@ -188,7 +215,8 @@ def of_output(
 ) -> tuple[Size, Size]:
     """What a plan takes of ``batch, m, n`` whatever their depth, and what each step over that."""
     batch, m, n = output
-    blocks = batch * ceildiv(m, plan.rows) * ceildiv(n, plan.columns)
+    high, wide = plan.rows * plan.below, plan.columns * plan.beside
+    blocks = batch * ceildiv(m, high) * ceildiv(n, wide) * (plan.below * plan.beside)
     if plan.summed:
         blocks = blocks * plan.parts
     turns = ceildiv(blocks, of.blocks)
@@ -200,11 +228,15 @@ def of_output(
 
 
 def nanoseconds(
-    sizes: tuple[Size, Size, Size, Size], plan: Tiles, chip: int, rates: Rates = H200_RATES
+    sizes: tuple[Size, Size, Size, Size],
+    plan: Tiles,
+    chip: int,
+    rates: Rates = H200_RATES,
+    uneven: Uneven = (False, False),
 ) -> Size:
     """The time of a product of ``batch, m, n, k`` under a plan, on so many multiprocessors."""
     batch, m, n, k = sizes
-    once, step = of_output((batch, m, n), plan, terms(plan, chip, rates), chip)
+    once, step = of_output((batch, m, n), plan, terms(plan, chip, rates, uneven), chip)
     return ceildiv(k, STEP * plan.parts) * step + once
 
 
@@ -212,11 +244,12 @@ def over_grid(
     axes: tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]],
     plan: Tiles,
     chip: int,
+    uneven: Uneven = (False, False),
     rates: Rates = H200_RATES,
 ) -> list[int]:
     """The same of all sizes of a grid, those of k the innermost."""
     batches, rows, columns, depths = axes
-    of = terms(plan, chip, rates)
+    of = terms(plan, chip, rates, uneven)
     steps = [ceildiv(k, STEP * plan.parts) for k in depths]
     return [
         once + step * count

@@ -17,29 +17,36 @@ from math import inf, log, prod
 from operator import sub
 from typing import Any
 
-from polyc.cost.products import STEP, Tiles, nanoseconds, over_grid
+from polyc.cost.products import STEP, Tiles, Uneven, nanoseconds, over_grid
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
-from polyc.families.matmul.recognise import Contraction
+from polyc.families.matmul.recognise import PIECE, Contraction
 from polyc.families.matmul.space import MOST_COLUMNS, Tiling, space
 
-GRID = (16, 128, 512, 1536, 4096, 16384)
-"""Sizes at which kernels for open ones are compared."""
+GRIDS = {
+    1: (1, 16, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384),
+    2: (16, 64, 128, 256, 512, 1024, 1536, 2048, 4096, 8192, 16384),
+    3: (16, 64, 192, 512, 1536, 4096, 16384),
+}
+"""Sizes at which kernels for open ones are compared, by how many of a matrix are open."""
 
 BATCHES = (1, 32)
 """Matrices of a batch whose number is open."""
 
-MOST_KERNELS = 6
-"""Kernels that a product of open sizes gets from the space."""
+MOST_KERNELS = {1: 8, 2: 8, 3: 10}
+"""Kernels that a product gets from the space, by how many of its sizes are open."""
 
-MOST_PADDED = 3
+MOST_PADDED = {1: 3, 2: 3, 3: 4}
 """The same of its operands' copies."""
-
-NEAR = 0.02
-"""The logarithm of what a plan takes of the fastest's time somewhere, to be one of a few."""
 
 WORTH = 0.01
 """The least share of the mean time that a kernel more has to save."""
+
+FAR = 4
+"""How much more a loss counts that is e times as large as the time, to one that is small."""
+
+NEAR = 0.02
+"""The logarithm of what a plan takes of the fastest's time somewhere, to be one of a few."""
 
 LEAST_STEPS = 4
 """Steps of a part of a tile at least."""
@@ -61,33 +68,52 @@ def sizes_of(gemm: Contraction) -> tuple[Dim, Dim, Dim, Dim]:
 
 
 @dataclass(frozen=True)
-class Held:
-    """What threads hold beside the sums of a product: an epilogue that is ``crowded``; and whether
-    rows of its output are ``loose``, which threads store through shared memory.
+class Form:
+    """What there is of a product beside its sizes.
+
+    ``crowded``   whether an epilogue holds much beside the sums
+    ``loose``     whether rows of its output may begin at any element, which threads store through
+                  shared memory
+    ``uneven``    whether rows of each operand, that of the rows first, are known to begin off the
+                  lines of the L2 cache
+    ``products``  that share the operand of their rows
+    ``cut``       whether rows, and columns, lie in several tensors one after another, of which a
+                  tile has one; and ``joined`` whether what is multiplied does, along any axis
     """
 
     crowded: bool = False
     loose: bool = False
+    uneven: Uneven = (False, False)
+    products: int = 1
+    cut: tuple[bool, bool] = (False, False)
+    joined: bool = False
 
     def space(self, arch: str) -> tuple[Tiling, ...]:
         """The plans whose sums have the registers that they take."""
         most = (CROWDED_COLUMNS if self.crowded else MOST_COLUMNS) // 2
-        return space(arch, most=most, loose=self.loose)
+        found = space(arch, self.products, most, self.loose)
+        return tuple(filter(self.takes, found)) if self.joined else found
+
+    def takes(self, plan: Tiles) -> bool:
+        """Whether a plan's tiles lie in one tensor each, and none is another block's too."""
+        tile = (plan.rows, plan.columns)
+        whole = (PIECE % size == 0 for size, cut in zip(tile, self.cut, strict=True) if cut)
+        return plan.below == plan.beside == 1 and all(whole)
 
 
-def seconds(gemm: Contraction, plan: Tiles, arch: str) -> Dim:
+def seconds(gemm: Contraction, plan: Tiles, arch: str, form: Form = Form()) -> Dim:
     """The modelled time of a product under a plan, in ns."""
-    return nanoseconds(sizes_of(gemm), plan, ARCHS[arch].multiprocessors)
+    return nanoseconds(sizes_of(gemm), plan, ARCHS[arch].multiprocessors, uneven=form.uneven)
 
 
 def ranked(
-    known: tuple[int, int, int, int], arch: str, held: Held = Held()
+    known: tuple[int, int, int, int], arch: str, form: Form = Form()
 ) -> list[tuple[int, Tiling]]:
     """The plans of known sizes with their times, the fastest first."""
     batch, m, n, k = known
     chip, steps = ARCHS[arch].multiprocessors, -(-k // STEP)
     found: dict[Tiling, int] = {}
-    for plan in held.space(arch):
+    for plan in form.space(arch):
         if plan.summed:
             # All numbers of parts are there: as many as fill the chip once, or twice.
             tiles = batch * -(-m // plan.rows) * -(-n // plan.columns)
@@ -97,9 +123,9 @@ def ranked(
                     continue
                 parts = -(-steps // -(-steps // parts))
                 own = replace(plan, parts=parts)
-                found[own] = nanoseconds(known, own, chip)
+                found[own] = nanoseconds(known, own, chip, uneven=form.uneven)
         elif plan.parts == 1 or steps >= plan.parts * LEAST_STEPS:
-            found[plan] = nanoseconds(known, plan, chip)
+            found[plan] = nanoseconds(known, plan, chip, uneven=form.uneven)
     return sorted(((time, plan) for plan, time in found.items()), key=lambda one: one[0])
 
 
@@ -119,7 +145,7 @@ def known_sizes(gemm: Contraction) -> Known:
     )
 
 
-def fastest(gemm: Contraction, arch: str, held: Held, count: int) -> list[Tiling]:
+def fastest(gemm: Contraction, arch: str, form: Form, count: int) -> list[Tiling]:
     """So many plans of a product of known sizes, of a tile each, the fastest first; none of a
     product of open ones.
     """
@@ -129,23 +155,24 @@ def fastest(gemm: Contraction, arch: str, held: Held, count: int) -> list[Tiling
         return []
     batch, m, n, k = sizes
     found: dict[tuple[int, ...], Tiling] = {}
-    for _, plan in ranked((batch, m, n, k), arch, held):
+    for _, plan in ranked((batch, m, n, k), arch, form):
         found.setdefault((plan.rows, plan.columns, plan.parts), plan)
     return list(found.values())[:count]
 
 
-def chosen(gemm: Contraction, arch: str, held: Held, padded: bool = False) -> list[Tiling]:
+def chosen(gemm: Contraction, arch: str, form: Form, padded: bool = False) -> list[Tiling]:
     """The plans that a product gets, in order of dispatch; ``padded`` for those of its operands'
     copies, which are fewer.
     """
-    if one := fastest(gemm, arch, held, 1):
+    if one := fastest(gemm, arch, form, 1):
         return one
     sizes, known = sizes_of(gemm), known_sizes(gemm)
+    grid = GRIDS[max(1, known[1:].count(None))]
     axes: Any = tuple(
-        (value,) if value is not None else _allowed(gemm, size, GRID if i else BATCHES)
+        (value,) if value is not None else _allowed(gemm, size, grid if i else BATCHES)
         for i, (size, value) in enumerate(zip(sizes, known, strict=True))
     )
-    return list(_cover(axes, arch, held, padded))
+    return list(_cover(axes, max(1, known[1:].count(None)), arch, form, padded))
 
 
 def _allowed(gemm: Contraction, size: Dim, values: Sequence[int]) -> tuple[int, ...]:
@@ -159,58 +186,63 @@ def _allowed(gemm: Contraction, size: Dim, values: Sequence[int]) -> tuple[int, 
     return tuple(held or fixed or values)
 
 
-Timed = tuple[Tiling, tuple[float, ...]]
-"""A plan with the logarithms of its times at all sizes of a grid."""
+Lost = tuple[Tiling, tuple[float, ...]]
+"""A plan with what it loses to the fastest at all sizes of a grid: the logarithm of how much more
+it takes, and more of what is large."""
 
 
 @cache
-def _times(axes: Axes, arch: str, held: Held) -> tuple[Timed, ...]:
+def _losses(axes: Axes, arch: str, form: Form) -> tuple[Lost, ...]:
     """The plans of the space that are near the fastest somewhere, and those of users' names."""
     chip = ARCHS[arch].multiprocessors
-    found = [(plan, tuple(map(log, over_grid(axes, plan, chip)))) for plan in held.space(arch)]
+    found = [
+        (plan, tuple(map(log, over_grid(axes, plan, chip, form.uneven))))
+        for plan in form.space(arch)
+    ]
     least = tuple(map(min, *(times for _, times in found)))
+    more = ((plan, tuple(map(sub, times, least))) for plan, times in found)
     return tuple(
-        (plan, times)
-        for plan, times in found
-        if plan.is_named or min(map(sub, times, least)) < NEAR
+        (plan, tuple(one + FAR * one * one for one in lost))
+        for plan, lost in more
+        if plan.is_named or min(lost) < NEAR
     )
 
 
 @cache
-def _cover(axes: Axes, arch: str, held: Held, padded: bool) -> tuple[Tiling, ...]:
+def _cover(axes: Axes, opened: int, arch: str, form: Form, padded: bool) -> tuple[Tiling, ...]:
     """The plans that lose the least over all sizes, each the best one beside those before it.
 
     What a plan saves beside others it saves at most beside more of them: what it saved when it was
     asked last is a bound, and most plans are not asked again.
     """
-    plans = _times(axes, arch, held)
+    plans = _losses(axes, arch, form)
     # What plans of users may name is there; the widest takes what is left, and is the last.
     found = [one for one in plans if (one[0].is_padded if padded else one[0].is_named)]
     found.sort(key=lambda one: -one[0].columns)
-    best = list(map(min, *(times for _, times in found), repeat(inf)))
-    most = MOST_PADDED if padded else MOST_KERNELS
+    best = list(map(min, *(lost for _, lost in found), repeat(inf)))
+    most = (MOST_PADDED if padded else MOST_KERNELS)[opened]
     bounds = [(-inf, number, 0) for number in range(len(plans))]
     heapify(bounds)
     while len(found) < most and bounds:
         _, number, asked = bounds[0]
-        plan, times = plans[number]
+        plan, lost = plans[number]
         if asked < len(found):
-            saved = sum(best) - sum(map(min, times, best))
+            saved = sum(best) - sum(map(min, lost, best))
             heapreplace(bounds, (-saved, number, len(found)))
             continue
         if -bounds[0][0] < WORTH * len(best):
             break
         heappop(bounds)
-        found.append((plan, times))
-        best = list(map(min, best, times))
+        found.append((plan, lost))
+        best = list(map(min, best, lost))
     return tuple(plan for plan, _ in reversed(found))
 
 
 def conditions(
-    gemm: Contraction, plans: Sequence[Tiling], arch: str
+    gemm: Contraction, plans: Sequence[Tiling], arch: str, form: Form
 ) -> list[tuple[Assumption, ...]]:
     """Where each plan of several runs: where none behind it is faster."""
-    times = [seconds(gemm, plan, arch) for plan in plans]
+    times = [seconds(gemm, plan, arch, form) for plan in plans]
     return [
         tuple(Assumption(other - mine, ">=") for other in times[number:])
         for number, mine in enumerate(times, 1)

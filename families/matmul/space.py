@@ -9,7 +9,7 @@ Nothing here knows a product's sizes: the model of time ranks the plans for thes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 
 from polyc.cost.products import Tiles
 from polyc.dialects.common.arch import ARCHS
@@ -55,12 +55,19 @@ ENOUGH_STAGES = 4
 MOST_AT_ONCE = 4
 """CTAs of a multiprocessor that a plan is made for."""
 
+MOST_SHARED = 128 * 192
+"""Elements of a tile of which two blocks beside each other share what both read: larger ones read
+little enough."""
+
 PARTS = (2, 3, 4, 6, 8, 16, 32, 64)
 """Parts of a tile whose sums go through memory, where the steps are not known."""
 
 
-NAMED = {(128, 256): "tma", (128, 128): "tma_small"}
-"""Tiles of which plans of users may have the names."""
+NAMED = {
+    1: {(128, 256): "tma", (128, 128): "tma_small"},
+    2: {(128, 128): "tma"},
+}
+"""Tiles of which plans of users may have the names, by the products that share their rows."""
 
 PADDED = (128, 128)
 """The same where operands are copied."""
@@ -74,17 +81,19 @@ class Tiling(Tiles):
     @property
     def is_named(self) -> bool:
         """Whether its name is one that plans of users may have."""
-        return self.persistent and (self.rows, self.columns) in NAMED
+        alone = self.below == self.beside == 1
+        return self.persistent and alone and (self.rows, self.columns) in NAMED[self.products]
 
     @property
     def is_padded(self) -> bool:
         """The same where operands are copied."""
-        return self.persistent and (self.rows, self.columns) == PADDED
+        return self.is_named and (self.rows, self.columns) == PADDED
 
     @property
     def name(self) -> str:
         """The name of its variant."""
-        return NAMED[self.rows, self.columns] if self.is_named else self.named("tma")
+        known = NAMED[self.products]
+        return known[self.rows, self.columns] if self.is_named else self.named("tma")
 
     @property
     def padded_name(self) -> str:
@@ -98,7 +107,10 @@ class Tiling(Tiles):
             found += f"_{'parts' if self.summed else 'split'}{self.parts}"
         elif not self.persistent:
             found += "_once"
-        return found if self.at_once == 1 else f"{found}_by{self.at_once}"
+        if self.at_once > 1:
+            found += f"_by{self.at_once}"
+        shared = self.below > 1 or self.beside > 1
+        return f"{found}_shared{self.below}x{self.beside}" if shared else found
 
     def fields(self) -> Fields:
         """Its fields of a plan."""
@@ -117,6 +129,8 @@ class Tiling(Tiles):
             "split_k": self.parts,
             "vectorize": 8,
         }
+        if self.below > 1 or self.beside > 1:
+            found |= {"cluster": [self.below, self.beside], "multicast": True}
         return {**found, "algo_choice": {"matmul": "partial_sums"}} if self.summed else found
 
 
@@ -152,6 +166,7 @@ def _of_tile(arch: str, products: int, groups: int, columns: int, loose: bool) -
     chip, rows = ARCHS[arch], groups * GROUP_ROWS
     stage = (rows + products * columns) * DEPTH * OPERAND_BYTES + 2 * MBARRIER_BYTES
     held = products * columns // 2
+    tiling = partial(Tiling, rows, columns, products=products)
     room = chip.shared_bytes - SHARED_ALIGN
 
     def stages(left: int) -> int:
@@ -167,7 +182,7 @@ def _of_tile(arch: str, products: int, groups: int, columns: int, loose: bool) -
     own = split[1] if split else 255
     deep = stages(room - staged(columns))
     if held + TURNED <= own and deep >= LEAST_STAGES:
-        yield Tiling(rows, columns, deep, persistent=True)
+        yield tiling(deep, persistent=True)
     # Blocks of one tile, several on a multiprocessor: as many as registers have room for.
     threads, took = 128 * (1 + groups), -(-(held + OWN_REGISTERS) // 8) * 8
     most = min(MOST_AT_ONCE, chip.registers // (threads * took), 2048 // threads)
@@ -178,15 +193,17 @@ def _of_tile(arch: str, products: int, groups: int, columns: int, loose: bool) -
         if deep < LEAST_STAGES or deep == last:
             continue
         last = deep
-        if at_once > 1 or most == 1:
-            yield Tiling(rows, columns, deep, at_once)
+        yield tiling(deep, at_once)
+        if at_once == 1 and rows * columns * products <= MOST_SHARED and columns % 64 == 0:
+            yield tiling(deep, below=2)
+            yield tiling(deep, beside=2)
         deep = stages(left)
         if not summed and deep >= ENOUGH_STAGES and rows <= 128 and columns % 64 == 0:
             summed = True
             for parts in PARTS:
-                yield Tiling(rows, columns, deep, at_once, parts, summed=True)
+                yield tiling(deep, at_once, parts, summed=True)
     for parts in CLUSTERED:
         sums = products * (rows * columns * SUM_BYTES + MBARRIER_BYTES)
         deep = stages(room - sums - (staged(columns // parts) if loose else 0))
         if columns % (SHARED_COLUMNS * parts) == 0 and deep >= LEAST_STAGES and most:
-            yield Tiling(rows, columns, deep, parts=parts)
+            yield tiling(deep, parts=parts)

@@ -291,8 +291,8 @@ class RolesOp(IRDLOperation):
                 raise VerifyException(
                     f"a register budget is 24 to 256 in steps of 8, or 0, not {count}"
                 )
-        if not 1 <= self.consumers.value.data <= 3:
-            raise VerifyException(f"1 to 3 consumer warpgroups, not {self.consumers.value.data}")
+        if not 1 <= self.consumers.value.data <= 4:
+            raise VerifyException(f"1 to 4 consumer warpgroups, not {self.consumers.value.data}")
         number = [IndexType()] if self.independent is not None else []
         if [a.type for a in self.consumer.block.args] != number:
             raise VerifyException(
