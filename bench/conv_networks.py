@@ -185,15 +185,14 @@ def space_of(case: Case, tried: int, spread: int) -> list[tuple[float, Tiling]]:
     """
     kernels = list(lowered(case, "tiny", "index", "region").walk())
     found = [op for op in kernels if isinstance(op, KernelOp)]
-    if (
-        len(found) != 1
-        or not BY_NAME["conv"].takes(found[0])
-        or not schedules.has_space(find_convolution(found[0]))
-    ):
+    if len(found) != 1 or not BY_NAME["conv"].takes(found[0]):
         return []
-    problem = schedules.problem_of(find_convolution(found[0]))
+    conv = find_convolution(found[0])
+    if not schedules.has_space(conv):
+        return []
+    problem, form = schedules.problem_of(conv), schedules.form_of(conv)
     sizes: Any = tuple(size.constant() for size in problem.sizes)
-    plans = ranking.ranked(sizes, ARCH, taps=problem.taps, depths=problem.depths)
+    plans = ranking.ranked(sizes, ARCH, form)
     near = [one for one in plans[tried:] if one[0] < 2 * plans[0][0]]
     others = random.Random(case.name).sample(near, min(spread, len(near)))
     return [(time / 1e3, plan) for time, plan in (*plans[:tried], *others)]
@@ -336,8 +335,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--commit", help="what to record where there is no git")
     args = parser.parse_args(argv)
     start = time.perf_counter()
-    asked = cases(args.networks, args.batch, args.layouts)[:: args.every]
+    asked = cases(args.networks, args.batch, args.layouts)
     asked = [c for c in asked if not args.cases or any(part in c.name for part in args.cases)]
+    asked = asked[:: args.every]
     plans = {case: space_of(case, args.tried, args.spread) if args.tried else [] for case in asked}
     listed: list[Job] = [(case, None) for case in asked]
     listed += [(case, plan) for case, many in plans.items() for _, plan in many]

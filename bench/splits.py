@@ -51,12 +51,23 @@ TEXT = """frontend.graph @product(%A: !frontend.tensor<[{m}, {k}], f16>,
 
 Shape = tuple[int, int, int]
 
+OPEN = ("M", "N", "K")
+"""Sizes that a launch has."""
 
-def regions(shape: Shape) -> ModuleOp:
-    """The region of a product of these sizes."""
-    m, n, k = shape
+BATCHED = ("B", *OPEN)
+
+
+def text_of(sizes: Sequence[object]) -> str:
+    """A product of these sizes, the last three of which are rows, columns and depth."""
+    *batch, m, n, k = sizes
+    text = TEXT.format(m=m, n=n, k=k)
+    return text.replace("tensor<[", f"tensor<[{batch[0]}, ") if batch else text
+
+
+def regions(sizes: Sequence[object]) -> ModuleOp:
+    """The region of a product of these sizes, or of open ones."""
     ctx = make_context()
-    module = parse_text(ctx, TEXT.format(m=m, n=n, k=k), "product.mlir")
+    module = parse_text(ctx, text_of(sizes), "product.mlir")
     for stage in ("tiny", "index", "region"):
         for name in STAGES[stage]:
             build(name, "sm_90a").apply(ctx, module)
@@ -65,7 +76,7 @@ def regions(shape: Shape) -> ModuleOp:
 
 def candidates(shape: Shape, arch: str) -> Iterator[tuple[ScheduleOp, float, bool]]:
     """All schedules of a product, what the model expects of each, and whether it stays."""
-    kernel = next(op for op in regions(shape).walk() if isinstance(op, KernelOp))
+    kernel = region_of(regions(shape))
     found = GEMM.schedules(kernel, arch)
     kept = worth(kernel, found)
     names = {plan.variant for plan in found}
@@ -75,11 +86,16 @@ def candidates(shape: Shape, arch: str) -> Iterator[tuple[ScheduleOp, float, boo
         yield plan, modelled(kernel, plan, {}).seconds, plan is kept[0]
 
 
-def built(shape: Shape, plan: ScheduleOp) -> ModuleOp:
+def region_of(module: ModuleOp) -> KernelOp:
+    """The one region of a module."""
+    return next(op for op in module.walk() if isinstance(op, KernelOp))
+
+
+def built(shape: Sequence[object], plan: ScheduleOp) -> ModuleOp:
     """The kernels of a product by one schedule."""
     ctx, arch = make_context(), plan.arch.data
     module = regions(shape)
-    kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
+    kernel = region_of(module)
     block = kernel.parent_block()
     assert block is not None and not schedules_of(kernel)
     block.insert_op_after(plan.clone(), kernel)

@@ -12,8 +12,10 @@ another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from typing import TypeVar
 
 from polyc.dialects.common.dim import Dim
@@ -33,31 +35,47 @@ class Rates:
     ``again``     the fill of a block's next tile, and ``turn`` its elements, as ``element``
     ``beside``    what a block takes of those beside it, and ``elements`` 1024 of its sums
     ``draw``      bytes that a multiprocessor draws from L2, and ``line`` each row of a box of them
+    ``uneven``    how often ``line`` counts again where rows lie in two lines of the cache each
     ``latency``   of a stage's copies, from its being free until it is full
+    ``shared``    what is added to that where a cluster shares them, and ``meet`` to its start
     ``combine``   until a cluster has brought its sums together, and ``combined`` 1024 of them
     ``second``    of a second kernel
     ``sums``      bytes that all of them store and add
+    ``narrow``    how many rows of boxes a row of columns is that are no multiple of 64
     """
 
-    cycle: float = 0.56
+    cycle: float = 0.613
     start: float = 80
-    goes_on: float = 530
-    fill: float = 730
-    element: float = 84
-    again: float = 670
-    turn: float = 15.5
-    beside: float = 390
-    elements: float = 18
-    draw: float = 190
-    line: float = 0.65
-    latency: float = 930
-    combine: float = 400
-    combined: float = 83
-    second: float = 1050
-    sums: float = 1120
+    goes_on: float = 508
+    fill: float = 850
+    element: float = 67
+    again: float = 825
+    turn: float = 19.7
+    beside: float = 285
+    elements: float = 52
+    draw: float = 241
+    line: float = 0.604
+    uneven: float = 0.94
+    latency: float = 910
+    shared: float = 745
+    meet: float = 540
+    combine: float = 120
+    combined: float = 216
+    second: float = 745
+    sums: float = 1415
+
+    narrow: float = 2
 
 
 H200_RATES = Rates()
+
+CONV_RATES = replace(H200_RATES, draw=150, latency=1080, combined=133, narrow=1)
+"""The same of convolutions: pixels come more slowly than rows do, and filters lie along the
+channels, so that any number of them comes in whole rows."""
+
+Uneven = tuple[bool, bool]
+"""Whether rows of the operand of the rows, and of that of the columns, lie in two lines of the L2
+cache each: their length is no multiple of one."""
 
 STEP = 64
 """Elements of k in a step, where a plan says nothing else."""
@@ -79,6 +97,9 @@ class Tiles:
     ``summed``             whether their sums go through memory, and not through a cluster
     ``persistent``         whether a block goes on to other tiles
     ``products``           that share a tile's rows
+    ``below``              blocks of a cluster whose tiles lie below each other, and which share
+                           what they read of the columns
+    ``beside``             the same of tiles that lie beside each other, and of the rows
     ``depth``              elements of k in a step
     """
 
@@ -90,7 +111,15 @@ class Tiles:
     summed: bool = False
     persistent: bool = False
     products: int = 1
+    below: int = 1
+    beside: int = 1
     depth: int = STEP
+
+    @property
+    def together(self) -> int:
+        """Blocks of a cluster, of neighbouring tiles or of one."""
+        parts = 1 if self.summed else self.parts
+        return self.below * self.beside * parts
 
 
 def step_cycles(rows: int, columns: int, depth: int = STEP) -> float:
@@ -107,20 +136,20 @@ def ceildiv(size: Size, by: int) -> Size:
     return size.ceildiv(by) if isinstance(size, Dim) else -(-size // by)
 
 
-def box_rows(rows: int, columns: int) -> int:
-    """The rows of the boxes that TMA copies in a step: of 128 bytes, or 64 where columns are no
-    multiple of that.
+def box_rows(rows: int, columns: int, narrow: float = 2) -> float:
+    """The rows of the boxes that TMA copies in a step: of 128 bytes, or ``narrow`` times as many
+    where columns are no multiple of 64.
     """
-    return rows + columns * (1 if columns % 64 == 0 else 2)
+    return rows + columns * (1 if columns % 64 == 0 else narrow)
 
 
 def clusters(chip: int, parts: int) -> int:
     """The clusters of ``parts`` blocks that run at once on so many multiprocessors, one on each.
 
-    GPCs are uneven.  On an H200 as many clusters of 4 or 8 as would fill it take longer than half
-    as many blocks do in clusters half as large; those of 2 do not.
+    GPCs are uneven.  On an H200 31 clusters of 4 take twice as long as 30, and 15 of 8 longer than
+    14; 64 of 2 run at once.
     """
-    return chip if parts == 1 else chip // GPC * (GPC // parts) - (parts > 2)
+    return chip if parts == 1 else chip // GPC * (GPC // parts) - 2 * (parts > 2)
 
 
 def longest(*times: float) -> float:
@@ -128,7 +157,7 @@ def longest(*times: float) -> float:
     return sum(time**4 for time in times) ** 0.25
 
 
-def step_of(plan: Tiles, rates: Rates) -> tuple[float, float]:
+def step_of(plan: Tiles, rates: Rates, uneven: Uneven = (False, False)) -> tuple[float, float]:
     """What a step of a tile takes for each block that a multiprocessor has, and for each turn of
     as many blocks as it has room for.
 
@@ -138,9 +167,18 @@ def step_of(plan: Tiles, rates: Rates) -> tuple[float, float]:
     """
     columns = plan.columns * plan.products
     cycles = step_cycles(plan.rows, plan.columns, plan.depth) * plan.products * rates.cycle
-    drawn = (plan.rows + columns) * plan.depth * 2 / rates.draw
-    drawn += box_rows(plan.rows, plan.columns) * rates.line
-    work, waits = longest(cycles, drawn), rates.latency / plan.stages
+    # What the blocks of a cluster share each of them draws a part of.
+    rows, others = plan.rows / plan.beside, columns / plan.below
+    lines = rows * (1 + uneven[0] * rates.uneven)
+    lines += (
+        box_rows(0, plan.columns, rates.narrow)
+        * plan.products
+        / plan.below
+        * (1 + uneven[1] * rates.uneven)
+    )
+    drawn = (rows + others) * plan.depth * 2 / rates.draw + lines * rates.line
+    latency = rates.latency + (rates.shared if plan.below * plan.beside > 1 else 0)
+    work, waits = longest(cycles, drawn), latency / plan.stages
     one = longest(work, waits)
     if plan.at_once == 1:
         return one, 0
@@ -166,24 +204,44 @@ class Terms:
 
 
 @cache
-def terms(plan: Tiles, chip: int, rates: Rates) -> Terms:
+def terms(plan: Tiles, chip: int, rates: Rates, uneven: Uneven = (False, False)) -> Terms:
     """The factors of a plan's formula."""
     r, kilo = rates, plan.rows * plan.columns * plan.products / 1024
-    in_cluster = plan.parts if plan.parts > 1 and not plan.summed else 1
     each, once = r.fill + kilo * r.element, r.start
     if plan.persistent:
         once += r.goes_on + each
         each = r.again + kilo * r.turn
         once -= each
-    if in_cluster > 1:
+    if plan.parts > 1 and not plan.summed:
         each += r.combine + kilo * r.combined
     if plan.summed:
         once += r.second
+    if plan.below * plan.beside > 1:
+        once += r.meet
     beside = round(r.beside + kilo * r.elements) if plan.at_once > 1 else 0
-    own, turn = step_of(plan, r)
-    room = clusters(chip, in_cluster) * plan.at_once
+    own, turn = step_of(plan, r, uneven)
+    room = clusters(chip, plan.together) * plan.at_once
+    if plan.parts == 1:
+        room *= plan.together
     sums = round(r.sums) if plan.summed else 0
     return Terms(round(once), round(each) - beside, beside, round(own), round(turn), room, sums)
+
+
+def of_output(
+    output: tuple[Size, Size, Size], plan: Tiles, of: Terms, chip: int
+) -> tuple[Size, Size]:
+    """What a plan takes of ``batch, m, n`` whatever their depth, and what each step over that."""
+    batch, m, n = output
+    high, wide = plan.rows * plan.below, plan.columns * plan.beside
+    blocks = batch * ceildiv(m, high) * ceildiv(n, wide) * (plan.below * plan.beside)
+    if plan.summed:
+        blocks = blocks * plan.parts
+    turns = ceildiv(blocks, of.blocks)
+    busiest = ceildiv(blocks, chip) if plan.at_once > 1 else turns
+    once = turns * of.turn + busiest * of.block + of.once
+    if plan.summed:
+        once = once + ceildiv(batch * m * n * plan.parts * plan.products * 4, of.sums)
+    return once, busiest * of.step_of_block + turns * of.step_of_turn
 
 
 def steps_of(k: Size, plan: Tiles, taps: int = 1) -> Size:
@@ -198,21 +256,32 @@ def nanoseconds(
     plan: Tiles,
     chip: int,
     rates: Rates = H200_RATES,
+    uneven: Uneven = (False, False),
     taps: int = 1,
 ) -> Size:
     """The time of a product of ``batch, m, n, k`` under a plan, on so many multiprocessors; of a
     convolution of ``k`` channels with so many ``taps``.
     """
     batch, m, n, k = sizes
-    of = terms(plan, chip, rates)
-    blocks = batch * ceildiv(m, plan.rows) * ceildiv(n, plan.columns)
-    if plan.summed:
-        blocks = blocks * plan.parts
-    turns = ceildiv(blocks, of.blocks)
-    busiest = ceildiv(blocks, chip) if plan.at_once > 1 else turns
-    steps = steps_of(k, plan, taps)
-    time = turns * of.turn + busiest * of.block + of.once
-    time = time + steps * (busiest * of.step_of_block + turns * of.step_of_turn)
-    if plan.summed:
-        time = time + ceildiv(batch * m * n * plan.parts * plan.products * 4, of.sums)
-    return time
+    once, step = of_output((batch, m, n), plan, terms(plan, chip, rates, uneven), chip)
+    return steps_of(k, plan, taps) * step + once
+
+
+def over_grid(
+    axes: tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]],
+    plan: Tiles,
+    chip: int,
+    uneven: Uneven = (False, False),
+    rates: Rates = H200_RATES,
+    taps: int = 1,
+) -> list[int]:
+    """The same of all sizes of a grid, those of k the innermost."""
+    batches, rows, columns, depths = axes
+    of = terms(plan, chip, rates, uneven)
+    steps = [steps_of(k, plan, taps) for k in depths]
+    return [
+        once + step * count
+        for output in product(batches, rows, columns)
+        for once, step in [of_output(output, plan, of, chip)]
+        for count in steps
+    ]

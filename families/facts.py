@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from polyc.affine import isl
+from polyc.cost.products import STEP
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
@@ -40,8 +41,12 @@ def _says_more(known: Assumption, fact: Assumption) -> bool:
     return more is not None and more >= 0
 
 
-DEPTH = 64
+DEPTH = STEP
 """Points of a summed axis that a step of tensor cores has at most; those of any step divide it."""
+
+PIECE = 128
+"""Rows or columns of which the pieces of a product's operand begin at multiples: the tile that
+kernels for every shape have lies inside of one."""
 
 
 def ends_cleanly(

@@ -11,30 +11,52 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product, repeat
+from heapq import heapify, heappop, heapreplace
 from math import inf, log, prod
+from operator import sub
 from typing import Any
 
-from polyc.cost.products import Tiles, ceildiv, nanoseconds
+from polyc.cost.products import (
+    H200_RATES,
+    STEP,
+    Rates,
+    Size,
+    Tiles,
+    Uneven,
+    ceildiv,
+    nanoseconds,
+    over_grid,
+)
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.region import KernelOp
-from polyc.families.space import DEPTH, MOST_COLUMNS, Tiling, registers_left, space
+from polyc.families.facts import PIECE
+from polyc.families.space import MOST_COLUMNS, Tiling, registers_left, space
 
-GRID = (16, 128, 512, 1536, 4096, 16384)
-"""Sizes at which kernels for open ones are compared."""
+GRIDS = {
+    1: (1, 16, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384),
+    2: (16, 64, 128, 256, 512, 1024, 1536, 2048, 4096, 8192, 16384),
+    3: (16, 64, 192, 512, 1536, 4096, 16384),
+}
+"""Sizes at which kernels for open ones are compared, by how many of a matrix are open."""
 
 BATCHES = (1, 32)
 """Matrices of a batch whose number is open."""
 
-MOST_KERNELS = 6
-"""Kernels that a product of open sizes gets from the space."""
+MOST_KERNELS = {1: 8, 2: 8, 3: 10}
+"""Kernels that a product gets from the space, by how many of its sizes are open."""
 
-MOST_PADDED = 3
+MOST_PADDED = {1: 3, 2: 3, 3: 4}
 """The same of its operands' copies."""
 
 WORTH = 0.01
 """The least share of the mean time that a kernel more has to save."""
+
+FAR = 4
+"""How much more a loss counts that is e times as large as the time, to one that is small."""
+
+NEAR = 0.02
+"""The logarithm of what a plan takes of the fastest's time somewhere, to be one of a few."""
 
 LEAST_STEPS = 4
 """Steps of a part of a tile at least."""
@@ -45,10 +67,6 @@ CROWDED_COLUMNS = 128
 CROWDED_REGISTERS = 72
 """Registers beside its sums that a thread of such an epilogue has at least, if its tile is wide."""
 
-SINGLY_COLUMNS = 224
-"""The same of a block that goes on to other tiles, where threads store rows element by element: the
-places of these stand beside its sums from tile to tile."""
-
 Axes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Sizes of a batch, of rows, columns and depth, at which plans are compared."""
 
@@ -58,65 +76,89 @@ Known = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Problem:
-    """What of a region plans are ranked by.
+    """A region that plans are ranked for, with its matrices, rows, columns and depth; of a
+    convolution one image of all pixels, its filters and its channels.
 
-    ``sizes``   matrices, rows, columns and depth
-    ``taps``    of a convolution, whose depth are its channels: a tile has all of them for each
-    ``depths``  of a step; where sizes are open the first
-    ``grid``    sizes at which kernels for open ones are compared, of each of ``sizes``
+    ``grid`` are sizes of these at which kernels for open ones are compared, where they are its own.
     """
 
     kernel: KernelOp
     sizes: tuple[Dim, Dim, Dim, Dim]
-    taps: int = 1
-    depths: tuple[int, ...] = (DEPTH,)
-    grid: tuple[tuple[int, ...], ...] = (BATCHES, GRID, GRID, GRID)
+    grid: tuple[tuple[int, ...], ...] | None = None
 
 
 @dataclass(frozen=True)
-class Held:
-    """What a thread holds beside its sums: an epilogue that is ``crowded``, and places of elements
-    that it stores ``singly``.  Tiles lie inside of ``within`` columns, where there are such.
+class Form:
+    """What there is of a product, or of a convolution, beside its sizes.
+
+    ``crowded``   whether an epilogue holds much beside the sums
+    ``loose``     whether rows of its output may begin at any element, which threads store through
+                  shared memory
+    ``uneven``    whether rows of each operand, that of the rows first, are known to begin off the
+                  lines of the L2 cache
+    ``products``  that share the operand of their rows
+    ``cut``       whether rows, and columns, lie in several tensors one after another, of which a
+                  tile has one; and ``joined`` whether what is multiplied does, along any axis
+    ``taps``      of a convolution, of which a tile has all channels for each
+    ``depths``    of a step; where sizes are open the first
+    ``within``    columns that tiles lie inside of, where there are such
+    ``alone``     whether the blocks of a cluster share nothing that they read
+    ``rates``     of the chip
     """
 
     crowded: bool = False
-    singly: bool = False
+    loose: bool = False
+    uneven: Uneven = (False, False)
+    products: int = 1
+    cut: tuple[bool, bool] = (False, False)
+    joined: bool = False
+    taps: int = 1
+    depths: tuple[int, ...] = (STEP,)
     within: int = 0
+    alone: bool = False
+    rates: Rates = H200_RATES
 
-    def leaves(self, plan: Tiling) -> bool:
-        """Whether it leaves the registers that a plan's sums take, and its tiles lie so."""
-        if self.within % plan.columns:
-            return False
-        most = CROWDED_COLUMNS if self.crowded else MOST_COLUMNS
-        if self.singly and plan.persistent:
-            most = min(most, SINGLY_COLUMNS)
-        enough = min(CROWDED_REGISTERS, plan.columns * 3 // 4)
-        if self.crowded and registers_left(plan) < enough:
-            return False
-        return plan.columns <= most
+    def space(self, arch: str, every: bool = False) -> tuple[Tiling, ...]:
+        """The plans whose sums have the registers that they take, of ``every`` depth or one."""
+        most = (CROWDED_COLUMNS if self.crowded else MOST_COLUMNS) // 2
+        found = tuple(
+            plan
+            for depth in (self.depths if every else self.depths[:1])
+            for plan in space(arch, self.products, most, self.loose, depth)
+        )
+        picks = self.joined or self.alone or self.within
+        return tuple(filter(self.takes, found)) if picks else found
+
+    def takes(self, plan: Tiling) -> bool:
+        """Whether a plan's tiles lie in one tensor each and inside of groups, and none is another
+        block's too; of a convolution, whose producers count, whether threads have registers left.
+        """
+        tile = (plan.rows, plan.columns)
+        whole = (PIECE % size == 0 for size, cut in zip(tile, self.cut, strict=True) if cut)
+        enough = min(CROWDED_REGISTERS, plan.columns * 3 // 4) if self.crowded and self.alone else 0
+        fits = self.within % plan.columns == 0 and registers_left(plan) >= enough
+        return plan.below == plan.beside == 1 and fits and all(whole)
+
+    def nanoseconds(self, sizes: tuple[Size, Size, Size, Size], plan: Tiles, arch: str) -> Size:
+        """The modelled time of ``sizes`` under a plan."""
+        chip = ARCHS[arch].multiprocessors
+        return nanoseconds(sizes, plan, chip, self.rates, self.uneven, self.taps)
 
 
-def seconds(problem: Problem, plan: Tiles, arch: str) -> Dim:
+def seconds(problem: Problem, plan: Tiles, arch: str, form: Form = Form()) -> Dim:
     """The modelled time of a region under a plan, in ns."""
-    chip = ARCHS[arch].multiprocessors
-    return nanoseconds(problem.sizes, plan, chip, taps=problem.taps)
+    return form.nanoseconds(problem.sizes, plan, arch)
 
 
 def ranked(
-    known: tuple[int, int, int, int],
-    arch: str,
-    held: Held = Held(),
-    taps: int = 1,
-    depths: Sequence[int] = (DEPTH,),
+    known: tuple[int, int, int, int], arch: str, form: Form = Form()
 ) -> list[tuple[int, Tiling]]:
     """The plans of known sizes with their times, the fastest first."""
     batch, m, n, k = known
     chip = ARCHS[arch].multiprocessors
     found: dict[Tiling, int] = {}
-    for plan in (plan for depth in depths for plan in space(arch, depth=depth)):
-        if not held.leaves(plan):
-            continue
-        steps = taps * ceildiv(k, plan.depth)
+    for plan in form.space(arch, every=True):
+        steps = ceildiv(k, plan.depth) * form.taps
         if plan.summed:
             # All numbers of parts are there: as many as fill the chip once, or twice.
             tiles = batch * -(-m // plan.rows) * -(-n // plan.columns)
@@ -126,9 +168,9 @@ def ranked(
                     continue
                 parts = -(-steps // -(-steps // parts))
                 own = replace(plan, parts=parts)
-                found[own] = nanoseconds(known, own, chip, taps=taps)
+                found[own] = form.nanoseconds(known, own, arch)
         elif plan.parts == 1 or steps >= plan.parts * LEAST_STEPS:
-            found[plan] = nanoseconds(known, plan, chip, taps=taps)
+            found[plan] = form.nanoseconds(known, plan, arch)
     return sorted(((time, plan) for plan, time in found.items()), key=lambda one: one[0])
 
 
@@ -148,7 +190,7 @@ def known_sizes(problem: Problem) -> Known:
     )
 
 
-def fastest(problem: Problem, arch: str, held: Held, count: int) -> list[Tiling]:
+def fastest(problem: Problem, arch: str, form: Form, count: int) -> list[Tiling]:
     """So many plans of a region of known sizes, of a tile each, the fastest first; none of one of
     open ones.
     """
@@ -158,23 +200,25 @@ def fastest(problem: Problem, arch: str, held: Held, count: int) -> list[Tiling]
         return []
     batch, m, n, k = sizes
     found: dict[tuple[int, ...], Tiling] = {}
-    for _, plan in ranked((batch, m, n, k), arch, held, problem.taps, problem.depths):
+    for _, plan in ranked((batch, m, n, k), arch, form):
         found.setdefault((plan.rows, plan.columns, plan.depth, plan.parts), plan)
     return list(found.values())[:count]
 
 
-def chosen(problem: Problem, arch: str, held: Held, padded: bool = False) -> list[Tiling]:
-    """The plans that a region gets, in order of dispatch; ``padded`` for those of a product's
-    operands' copies, which are fewer.
+def chosen(problem: Problem, arch: str, form: Form, padded: bool = False) -> list[Tiling]:
+    """The plans that a region gets, in order of dispatch; ``padded`` for those of the copies of a
+    product's operands, which are fewer.
     """
-    if one := fastest(problem, arch, held, 1):
+    if one := fastest(problem, arch, form, 1):
         return one
+    known = known_sizes(problem)
+    opened = max(1, known[1:].count(None))
+    grids = problem.grid or (BATCHES, *[GRIDS[opened]] * 3)
     axes: Any = tuple(
         (value,) if value is not None else _allowed(problem, size, grid)
-        for size, value, grid in zip(problem.sizes, known_sizes(problem), problem.grid, strict=True)
+        for size, value, grid in zip(problem.sizes, known, grids, strict=True)
     )
-    steps = (problem.taps, problem.depths[0])
-    return list(_cover(axes, arch, steps, held, padded))
+    return list(_cover(axes, opened, arch, form, padded))
 
 
 def _allowed(problem: Problem, size: Dim, values: Sequence[int]) -> tuple[int, ...]:
@@ -188,47 +232,66 @@ def _allowed(problem: Problem, size: Dim, values: Sequence[int]) -> tuple[int, .
     return tuple(held or fixed or values)
 
 
+Lost = tuple[Tiling, tuple[float, ...]]
+"""A plan with what it loses to the fastest at all sizes of a grid: the logarithm of how much more
+it takes, and more of what is large."""
+
+
 @cache
-def _times(
-    axes: Axes, arch: str, taps: int, depth: int
-) -> tuple[tuple[Tiling, tuple[float, ...]], ...]:
-    """The plans of the space, each with the logarithms of its times at all sizes."""
-    chip, points = ARCHS[arch].multiprocessors, list(product(*axes))
+def _losses(axes: Axes, arch: str, form: Form) -> tuple[Lost, ...]:
+    """The plans of the space that are near the fastest somewhere, and those of users' names."""
+    chip = ARCHS[arch].multiprocessors
+    found = [
+        (plan, tuple(map(log, over_grid(axes, plan, chip, form.uneven, form.rates, form.taps))))
+        for plan in form.space(arch)
+    ]
+    least = tuple(map(min, *(times for _, times in found)))
+    more = ((plan, tuple(map(sub, times, least))) for plan, times in found)
     return tuple(
-        (plan, tuple(log(nanoseconds(point, plan, chip, taps=taps)) for point in points))
-        for plan in space(arch, depth=depth)
+        (plan, tuple(one + FAR * one * one for one in lost))
+        for plan, lost in more
+        if plan.is_named or min(lost) < NEAR
     )
 
 
 @cache
-def _cover(
-    axes: Axes, arch: str, steps: tuple[int, int], held: Held, padded: bool
-) -> tuple[Tiling, ...]:
-    """The plans that lose the least over all sizes, each the best one beside those before it;
-    ``steps`` are taps, and the depth of each.
+def _cover(axes: Axes, opened: int, arch: str, form: Form, padded: bool) -> tuple[Tiling, ...]:
+    """The plans that lose the least over all sizes, each the best one beside those before it.
+
+    What a plan saves beside others it saves at most beside more of them: what it saved when it was
+    asked last is a bound, and most plans are not asked again.
     """
-    plans = [(plan, times) for plan, times in _times(axes, arch, *steps) if held.leaves(plan)]
+    plans = _losses(axes, arch, form)
     # What plans of users may name is there; the widest takes what is left, and is the last.
     found = [one for one in plans if (one[0].is_padded if padded else one[0].is_named)]
     found.sort(key=lambda one: -one[0].columns)
-    best = [
-        min(times)
-        for times in zip(
-            repeat(inf, prod(map(len, axes))), *(times for _, times in found), strict=True
-        )
-    ]
-    while len(found) < (MOST_PADDED if padded else MOST_KERNELS):
-        cost, number = min((sum(map(min, times, best)), i) for i, (_, times) in enumerate(plans))
-        if sum(best) - cost < WORTH * len(best):
+    best = [inf] * prod(map(len, axes))
+    for _, lost in found:
+        best = list(map(min, best, lost))
+    most = (MOST_PADDED if padded else MOST_KERNELS)[opened]
+    bounds = [(-inf, number, 0) for number in range(len(plans))]
+    heapify(bounds)
+    while len(found) < most and bounds:
+        _, number, asked = bounds[0]
+        plan, lost = plans[number]
+        if asked < len(found):
+            saved = sum(best) - sum(map(min, lost, best))
+            heapreplace(bounds, (-saved, number, len(found)))
+            continue
+        if -bounds[0][0] < WORTH * len(best):
             break
-        found.append(plans[number])
-        best = list(map(min, best, plans[number][1]))
+        heappop(bounds)
+        found.append((plan, lost))
+        best = list(map(min, best, lost))
     return tuple(plan for plan, _ in reversed(found))
 
 
 def conditions(
-    problem: Problem, plans: Sequence[Tiling], number: int, arch: str
-) -> list[Assumption]:
-    """Where a plan of several runs: where none behind it is faster."""
-    mine = seconds(problem, plans[number], arch)
-    return [Assumption(seconds(problem, other, arch) - mine, ">=") for other in plans[number + 1 :]]
+    problem: Problem, plans: Sequence[Tiling], arch: str, form: Form
+) -> list[tuple[Assumption, ...]]:
+    """Where each plan of several runs: where none behind it is faster."""
+    times = [seconds(problem, plan, arch, form) for plan in plans]
+    return [
+        tuple(Assumption(other - mine, ">=") for other in times[number:])
+        for number, mine in enumerate(times, 1)
+    ]

@@ -9,24 +9,22 @@ Nothing here knows sizes: the model of time ranks the plans for these (``familie
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
-from polyc.cost.products import STEP, Tiles
+from polyc.cost.products import Tiles
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.plan import OPERAND_BYTES
 from polyc.dialects.plan.resources import (
     CLUSTERED,
+    LOOSE_COLUMNS,
     MBARRIER_BYTES,
     SHARED_ALIGN,
     SHARED_COLUMNS,
     STAGED_COLUMNS,
     SUM_BYTES,
 )
+from polyc.families.facts import DEPTH
 from polyc.families.family import Fields
-
-DEPTH = STEP
-"""Elements of k that a step takes: a panel of TMA's widest swizzle."""
 
 GROUP_ROWS = 64
 """Rows that a warpgroup multiplies at once."""
@@ -57,12 +55,19 @@ ENOUGH_STAGES = 4
 MOST_AT_ONCE = 4
 """CTAs of a multiprocessor that a plan is made for."""
 
+MOST_SHARED = 128 * 192
+"""Elements of a tile of which two blocks beside each other share what both read: larger ones read
+little enough."""
+
 PARTS = (2, 3, 4, 6, 8, 16, 32, 64)
 """Parts of a tile whose sums go through memory, where the steps are not known."""
 
 
-NAMED = {(128, 256): "tma", (128, 128): "tma_small"}
-"""Tiles of which plans of users may have the names."""
+NAMED = {
+    1: {(128, 256): "tma", (128, 128): "tma_small"},
+    2: {(128, 128): "tma"},
+}
+"""Tiles of which plans of users may have the names, by the products that share their rows."""
 
 PADDED = (128, 128)
 """The same where operands are copied."""
@@ -76,18 +81,19 @@ class Tiling(Tiles):
     @property
     def is_named(self) -> bool:
         """Whether its name is one that plans of users may have."""
-        return self.persistent and (self.rows, self.columns) in NAMED
+        alone = self.below == self.beside == 1
+        return self.persistent and alone and (self.rows, self.columns) in NAMED[self.products]
 
     @property
     def is_padded(self) -> bool:
         """The same where operands are copied."""
-        return self.persistent and (self.rows, self.columns) == PADDED
+        return self.is_named and (self.rows, self.columns) == PADDED
 
     @property
     def name(self) -> str:
         """The name of its variant."""
-        plain = self.is_named and self.depth == DEPTH
-        return NAMED[self.rows, self.columns] if plain else self.named("tma")
+        known, plain = NAMED[self.products], self.is_named and self.depth == DEPTH
+        return known[self.rows, self.columns] if plain else self.named("tma")
 
     @property
     def padded_name(self) -> str:
@@ -102,7 +108,10 @@ class Tiling(Tiles):
             found += f"_{'parts' if self.summed else 'split'}{self.parts}"
         elif not self.persistent:
             found += "_once"
-        return found if self.at_once == 1 else f"{found}_by{self.at_once}"
+        if self.at_once > 1:
+            found += f"_by{self.at_once}"
+        shared = self.below > 1 or self.beside > 1
+        return f"{found}_shared{self.below}x{self.beside}" if shared else found
 
     def fields(self, family: str = "matmul") -> Fields:
         """Its fields of a plan of a region of ``family``."""
@@ -121,14 +130,17 @@ class Tiling(Tiles):
             "split_k": self.parts,
             "vectorize": 8,
         }
+        if self.below > 1 or self.beside > 1:
+            found |= {"cluster": [self.below, self.beside], "multicast": True}
         return {**found, "algo_choice": {family: "partial_sums"}} if self.summed else found
 
 
-def registers_of(groups: int) -> list[int]:
-    """Registers of a producer's and of a consumer's thread of a block that has all of them."""
+def registers_of(groups: int, registers: int = ARCHS["sm_90a"].registers) -> list[int]:
+    """Registers of a producer's and of a consumer's thread of a block that has all ``registers``
+    of a multiprocessor."""
     if groups not in PRODUCER_REGISTERS:
         return []
-    launch = min(256, 65536 // (128 * (1 + groups)) // 8 * 8)
+    launch = min(256, registers // (128 * (1 + groups)) // 8 * 8)
     own = PRODUCER_REGISTERS[groups]
     return [own, min(232, (launch * (1 + groups) - own) // groups // 8 * 8)]
 
@@ -143,11 +155,14 @@ def registers_left(plan: Tiling) -> int:
 
 
 @cache
-def space(arch: str, products: int = 1, most: int = 128, depth: int = DEPTH) -> tuple[Tiling, ...]:
+def space(
+    arch: str, products: int = 1, most: int = 128, loose: bool = False, depth: int = DEPTH
+) -> tuple[Tiling, ...]:
     """The plans that an architecture has for products; none where it has no wgmma.
 
     ``products`` share the rows of a tile, with accumulators of their own each; a thread has at most
-    ``most`` registers of these.  A step has ``depth`` elements of k.
+    ``most`` registers of these.  ``loose`` are plans of outputs whose rows begin at any element:
+    all of them have room to store through shared memory.  A step has ``depth`` elements of k.
     """
     if not ARCHS[arch].wgmma:
         return ()
@@ -155,43 +170,54 @@ def space(arch: str, products: int = 1, most: int = 128, depth: int = DEPTH) -> 
     for groups in GROUPS:
         for columns in range(COLUMN_STEP, MOST_COLUMNS + 1, COLUMN_STEP):
             if products * columns // 2 <= most:
-                found += _of_tile(arch, products, groups, columns, depth)
-    return tuple(replace(plan, depth=depth) for plan in found)
+                found += _of_tile(arch, products, groups, columns, loose, depth)
+    return tuple(found)
 
 
-def _of_tile(arch: str, products: int, groups: int, columns: int, depth: int) -> Iterator[Tiling]:
+def _of_tile(
+    arch: str, products: int, groups: int, columns: int, loose: bool, depth: int
+) -> Iterator[Tiling]:
     chip, rows = ARCHS[arch], groups * GROUP_ROWS
     stage = (rows + products * columns) * depth * OPERAND_BYTES + 2 * MBARRIER_BYTES
     held = products * columns // 2
+    tiling = partial(Tiling, rows, columns, products=products, depth=depth)
     room = chip.shared_bytes - SHARED_ALIGN
 
     def stages(left: int) -> int:
         return min(MOST_STAGES, left // stage)
 
+    def staged(columns: int) -> int:
+        """Bytes through which so many columns are stored."""
+        widths = (*STAGED_COLUMNS, *(LOOSE_COLUMNS if loose else ()))
+        return rows * OPERAND_BYTES * next((w for w in widths if columns % w == 0), columns)
+
     # A block that goes on to other tiles: it has the multiprocessor, and stores by TMA.
-    split = registers_of(groups)
+    split = registers_of(groups, chip.registers)
     own = split[1] if split else 255
-    width = next((w for w in reversed(STAGED_COLUMNS) if columns % w == 0), columns)
-    deep = stages(room - rows * width * OPERAND_BYTES)
+    deep = stages(room - staged(columns))
     if held + TURNED <= own and deep >= LEAST_STAGES:
-        yield Tiling(rows, columns, deep, persistent=True)
+        yield tiling(deep, persistent=True)
     # Blocks of one tile, several on a multiprocessor: as many as registers have room for.
     threads, took = 128 * (1 + groups), -(-(held + OWN_REGISTERS) // 8) * 8
     most = min(MOST_AT_ONCE, chip.registers // (threads * took), 2048 // threads)
     last, summed = 0, False
     for at_once in range(most, 0, -1):
-        deep = stages((chip.shared_bytes + 1024) // at_once - 1024 - SHARED_ALIGN)
+        left = (chip.shared_bytes + 1024) // at_once - 1024 - SHARED_ALIGN
+        deep = stages(left - (staged(columns) if loose else 0))
         if deep < LEAST_STAGES or deep == last:
             continue
         last = deep
-        if at_once > 1 or most == 1:
-            yield Tiling(rows, columns, deep, at_once)
+        yield tiling(deep, at_once)
+        if at_once == 1 and rows * columns * products <= MOST_SHARED and columns % 64 == 0:
+            yield tiling(deep, below=2)
+            yield tiling(deep, beside=2)
+        deep = stages(left)
         if not summed and deep >= ENOUGH_STAGES and rows <= 128 and columns % 64 == 0:
             summed = True
             for parts in PARTS:
-                yield Tiling(rows, columns, deep, at_once, parts, summed=True)
+                yield tiling(deep, at_once, parts, summed=True)
     for parts in CLUSTERED:
         sums = products * (rows * columns * SUM_BYTES + MBARRIER_BYTES)
-        deep = stages(room - sums)
+        deep = stages(room - sums - (staged(columns // parts) if loose else 0))
         if columns % (SHARED_COLUMNS * parts) == 0 and deep >= LEAST_STAGES and most:
-            yield Tiling(rows, columns, deep, parts=parts)
+            yield tiling(deep, parts=parts)

@@ -47,14 +47,14 @@ def check_structure(plan: ScheduleOp, follows: bool) -> None:
     rows, columns = plan.integers("cluster")
     persistent, pingpong = plan.flag("persistent"), plan.flag("pingpong")
     roles = persistent and plan.brings == "tma"
-    alone = "[1, 1], or a persistent kernel that loads by tma"
+    alone = "[1, 1], or a kernel that loads by tma"
     shared = rows == 1 and not persistent and plan.integer("split_k") == 1
     grouped = plan.mma.data == "wgmma"
     for field, taken, there in (
         ("cluster", columns != 1 and not shared, f"[1, {columns}] and persistent false"),
         ("cluster", columns != 1 and not (grouped or follows), "[1, 1], or a kernel of wgmma"),
         ("multicast", columns != 1 and plan.flag("multicast") and not grouped, "false"),
-        ("cluster", rows != 1 and not roles, alone),
+        ("cluster", rows != 1 and plan.brings != "tma", alone),
         ("pingpong", pingpong and not roles, "false, or a persistent kernel that loads by tma"),
         ("pingpong", pingpong and (rows, columns) != (1, 1), "cluster [1, 1]"),
         ("pingpong", pingpong and follows, "false: rows are reduced after the product"),

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 from typing import TYPE_CHECKING, Literal
 
@@ -57,6 +58,12 @@ Monomial = tuple[Atom, ...]
 """A product of atoms, sorted by their text; the empty product is 1."""
 
 
+@lru_cache(4096)
+def _text(atom: Atom) -> str:
+    """An atom's text, by which the atoms of a monomial and monomials are sorted."""
+    return str(atom)
+
+
 @dataclass(frozen=True, slots=True)
 class Dim:
     """A canonical size expression: a sum of integer multiples of monomials.
@@ -88,7 +95,7 @@ class Dim:
         for mono, coef in parts:
             total[mono] = total.get(mono, 0) + coef
         kept = [(m, c) for m, c in total.items() if c]
-        kept.sort(key=lambda t: (not t[0], -len(t[0]), [str(a) for a in t[0]]))
+        kept.sort(key=lambda t: (not t[0], -len(t[0]), [_text(a) for a in t[0]]))
         return Dim(tuple(kept))
 
     @staticmethod
@@ -107,7 +114,7 @@ class Dim:
 
     def __mul__(self, other: Dim | int) -> Dim:
         return Dim._collect(
-            (tuple(sorted(m + n, key=str)), c * d)
+            (tuple(sorted(m + n, key=_text)), c * d)
             for m, c in self.terms
             for n, d in Dim.of(other).terms
         )

@@ -29,6 +29,9 @@ SHARED_COLUMNS = 8
 STAGED_COLUMNS = (128, 64)
 """Columns of the output that are stored at once, the most first: whole panels of a swizzle."""
 
+LOOSE_COLUMNS = (32, 16, 8)
+"""The same of rows that threads store: they go in whole numbers along rows of so many."""
+
 
 class ScheduleResources(Schedule):
     """A schedule that counts its resources, those of attention with their own formulas."""
@@ -100,18 +103,25 @@ class ScheduleResources(Schedule):
 
     @property
     def staged_tile(self) -> tuple[int, int] | None:
-        """[rows, columns] of the output's part that a persistent block stores at once by TMA.
+        """[rows, columns] of the output's part that a block stores at once through shared memory:
+        a persistent one by TMA, and any by threads where rows may begin at any element.
 
         It has its own shared memory, as the ring fills for the next tile meanwhile: as much of it
         as the ring leaves.  None where threads store from registers.
         """
         m, n, _ = self.tile_sizes
-        if plan_attention.is_attention(self):
+        if plan_attention.is_attention(self) or self.stores_sums:
             return None
-        by_tma = self.mma.data == "wgmma" and self.brings == "tma" and self.stores_lines
-        if not self.flag("persistent") or not by_tma:
+        by_tma = self.mma.data == "wgmma" and self.brings == "tma"
+        if not self.stores_lines:
+            if self.pattern != "matmul" or not self.target.wgmma:
+                return None
+            n //= self.integer("split_k")
+            widths = [w for w in (*STAGED_COLUMNS, *LOOSE_COLUMNS) if n % w == 0] or [n]
+        elif by_tma and self.flag("persistent"):
+            widths = [w for w in STAGED_COLUMNS if n % w == 0] or [n]
+        else:
             return None
-        widths = [w for w in STAGED_COLUMNS if n % w == 0] or [n]
         room = self.target.shared_bytes - SHARED_ALIGN - self.ring_bytes()
         row = m * OPERAND_BYTES * self.tiles_at_once
         return m, next((w for w in widths if row * w <= room), widths[-1])

@@ -151,7 +151,7 @@ class Schedule(IRDLOperation):
 
         What copies operands, and a convolution, may have others: ``vectorize`` says it.
         """
-        always = self.loader.data != "padded" and self.pattern != "conv"
+        always = self.loader.data == "tma" and self.pattern != "conv"
         return always or self.integer("vectorize") * 2 == 16
 
     @property

@@ -14,6 +14,7 @@ from typing import cast
 
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.cost.products import CONV_RATES
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
@@ -30,7 +31,7 @@ from polyc.families.facts import (
     power_of_two,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.space import COLUMN_STEP, NAMED, Tiling, space
+from polyc.families.space import COLUMN_STEP, Tiling, space
 from polyc.families.structure import check_reduction, check_split, check_structure
 
 PIXELS = "pixels"
@@ -88,8 +89,8 @@ VECTOR = MAX_VECTOR_BYTES // OPERAND_BYTES
 DEPTHS = (64, 32, 16)
 """Channels of a step."""
 
-SINGLY = (128, 128)
-"""The tile that stores filters of any number where they are open."""
+SINGLY = "tma_small"
+"""The plan that stores filters of any number where they are open."""
 
 MMA_DEPTH = 16
 """Elements of 16 bits that an instruction of tensor cores multiplies and sums."""
@@ -134,13 +135,14 @@ def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
     if not has_space(conv):
         return (*TMA, *GATHERS[1:])
     problem = problem_of(conv)
-    plans = ranking.chosen(problem, arch, _held(conv))
-    where = (ranking.conditions(problem, plans, i, arch) for i in range(len(plans)))
+    form = form_of(conv)
+    plans = ranking.chosen(problem, arch, form)
+    where = ranking.conditions(problem, plans, arch, form)
     width, found = stored_width(conv), tuple(map(variant_of, plans, where))
     if width < VECTOR:
         return (*(stored_by(width, variant) for variant in found), *GATHERS[1:])
     if not _has_lines(conv):
-        small = variant_of(next(p for p in space(arch) if p.name == NAMED[SINGLY]), ())
+        small = variant_of(next(p for p in space(arch) if p.name == SINGLY), ())
         found += (replace(stored_by(1, small), name="tma_singly"),)
     return (*found, *GATHERS[1:])
 
@@ -178,14 +180,25 @@ def has_space(conv: Convolution) -> bool:
 
 
 def problem_of(conv: Convolution) -> ranking.Problem:
-    """What of a convolution plans are ranked by: in groups a step lies inside of one's channels."""
-    channels, groups = conv.size(conv.channels), conv.groups
-    sizes = (Dim.const(1), conv.pixels, conv.size(conv.filters), channels)
-    grid = ((1,), PIXEL_GRID, CHANNEL_GRID, CHANNEL_GRID)
-    depths = depths_of(channels.constant())
+    """What of a convolution plans are ranked for."""
+    sizes = (Dim.const(1), conv.pixels, conv.size(conv.filters), conv.size(conv.channels))
+    return ranking.Problem(conv.kernel, sizes, ((1,), PIXEL_GRID, CHANNEL_GRID, CHANNEL_GRID))
+
+
+def form_of(conv: Convolution) -> ranking.Form:
+    """What there is of a convolution beside its sizes: in groups tiles and steps lie in one."""
+    groups = conv.groups
+    depths = depths_of(conv.size(conv.channels).constant())
     if groups.filters:
         depths = tuple(depth for depth in DEPTHS if groups.channels % depth == 0)
-    return ranking.Problem(conv.kernel, sizes, conv.taps, depths, grid)
+    return ranking.Form(
+        conv.reads_by_pixels,
+        taps=conv.taps,
+        depths=depths,
+        within=groups.filters,
+        alone=True,
+        rates=CONV_RATES,
+    )
 
 
 def depths_of(channels: int | None) -> tuple[int, ...]:
@@ -207,12 +220,6 @@ def depths_of(channels: int | None) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _held(conv: Convolution) -> ranking.Held:
-    """What threads hold beside the sums of a convolution."""
-    singly = stored_width(conv) < VECTOR
-    return ranking.Held(conv.reads_by_pixels, singly=singly, within=conv.groups.filters)
-
-
 def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
     """Whether a schedule that the compiler proposed is one that the model of time ranked."""
     if plan.pattern != "conv" or plan.loader.data != "tma":
@@ -227,7 +234,7 @@ def measured(conv: Convolution, arch: str) -> list[ScheduleOp]:
     if arch != "sm_90a" or not has_space(conv) or why_no_descriptor(conv, 128) is not None:
         return []
     found: list[ScheduleOp] = []
-    for plan in ranking.fastest(problem_of(conv), arch, _held(conv), MEASURED):
+    for plan in ranking.fastest(problem_of(conv), arch, form_of(conv), MEASURED):
         variant = variant_of(plan, ())
         if (width := stored_width(conv)) < VECTOR:
             variant = stored_by(width, variant)

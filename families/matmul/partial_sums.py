@@ -17,9 +17,10 @@ from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan import OPERAND_BYTES
 from polyc.dialects.plan.fields import Value
 from polyc.dialects.plan.resources import MBARRIER_BYTES, SHARED_ALIGN
+from polyc.families.facts import DEPTH
 from polyc.families.family import Fields
 from polyc.families.matmul.recognise import Contraction
-from polyc.families.matmul.split import DEPTH, tiles_of
+from polyc.families.matmul.split import tiles_of
 
 LEAST_STEPS = 8
 """Steps of 64 that a part has at least: those of fewer are loaded before the first is used."""

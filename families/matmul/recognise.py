@@ -17,7 +17,7 @@ from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.types import MemRefType, val_type
-from polyc.families.facts import DEPTH, ends_cleanly, holds_always
+from polyc.families.facts import DEPTH, PIECE, ends_cleanly, holds_always
 from polyc.families.matmul.follow import check_axes, check_rows, find_following
 from polyc.poly.contraction import Operand as Read
 from polyc.poly.pieces import Piece, guard_of, is_within_bounds
@@ -79,10 +79,6 @@ class MatrixOperand:
 COMPUTED = "make what is computed an output of a graph of its own"
 
 JOIN = "join them in a graph of their own"
-
-PIECE = 128
-"""Rows or columns of which the pieces of an operand begin at multiples: the tile that kernels for
-every shape have lies inside of one."""
 
 MOST_PRODUCTS = 2
 """Products whose accumulators a tile's threads hold beside each other."""

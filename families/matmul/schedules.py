@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from math import prod
 from typing import cast
 
@@ -117,6 +118,9 @@ _SCALAR = MatmulVariant(
     {**_MMA_SYNC, "loader": "register", "stages": 2, "vectorize": 1},
     in_batches=_NARROW,
 )
+_LOW: Fields = {"tile": [64, 64, 32], "warp_tile": [32, 32]}
+"""Where deep products have copies, these are for shallow ones: threads wait for their loads there,
+and what hides that is more blocks."""
 
 _PADDED: Fields = {"loader": "padded", "vectorize": 1}
 """Operands are copied to rows that TMA takes, so that a tile costs what others do.  One of 128x128
@@ -133,9 +137,9 @@ VARIANTS: Mapping[str, tuple[MatmulVariant, ...]] = {
         MatmulVariant("tma", 8, _WGMMA, crowded=None),
         MatmulVariant("padded", 1, {**_WGMMA_SMALL, **_PADDED}),
         MatmulVariant(
-            "cp_async", 2, {**_MMA_SYNC, "loader": "cp_async", "stages": 3, "vectorize": 2}
+            "cp_async", 2, {**_MMA_SYNC, **_LOW, "loader": "cp_async", "stages": 3, "vectorize": 2}
         ),
-        _SCALAR,
+        replace(_SCALAR, fields={**_SCALAR.fields, **_LOW}, in_batches={}),
     ),
     "sm_80": (
         MatmulVariant(
@@ -182,6 +186,9 @@ PAIRS: Mapping[str, tuple[MatmulVariant, ...]] = {
     ),
 }
 """The variants of two products that share the operand of their rows."""
+
+LINE = 64
+"""Elements of a line of the L2 cache."""
 
 MEASURED = 12
 """Plans of the space that are worth measuring."""
@@ -415,12 +422,10 @@ def _are_of_rows(gemm: Contraction, reads: Sequence[ReadOp]) -> bool:
 
 
 def _is_plain(gemm: Contraction, arch: str) -> bool:
-    """Whether TMA brings the operands of one product, each from one tensor, as they are or from
-    copies.
+    """Whether TMA brings the operands of one product, or of some that share that of their rows, as
+    they are or from copies, and nothing is reduced behind it.
     """
-    if gemm.beside or gemm.follow or gemm.lhs.factor.is_computed:
-        return False
-    if not ARCHS[arch].wgmma or any(side.pieces for side in gemm.sides):
+    if gemm.follow or gemm.lhs.factor.is_computed or not ARCHS[arch].wgmma:
         return False
     return any(_may_run(gemm, arch, copied) for copied in (False, True))
 
@@ -439,17 +444,28 @@ def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
 
 
 def problem_of(gemm: Contraction) -> ranking.Problem:
-    """What of a product plans are ranked by."""
+    """What of a product plans are ranked for."""
     batch = prod(map(gemm.size, gemm.batch), start=Dim.const(1))
     sizes = (batch, gemm.size(gemm.m), gemm.size(gemm.n), gemm.size(gemm.k))
     return ranking.Problem(gemm.kernel, sizes)
 
 
-def _held(gemm: Contraction, arch: str, copied: bool) -> ranking.Held:
-    """What threads hold beside the sums of a product, of operands as they are or ``copied``."""
-    whole = Assumption(gemm.size(gemm.n).mod(8), "==")
-    by_lines = holds_always(whole, gemm.kernel.assumptions, gemm.kernel.symbol_names)
-    return ranking.Held(is_crowded(gemm, arch), singly=copied and not by_lines)
+def _form(gemm: Contraction, arch: str, copied: bool) -> ranking.Form:
+    """What there is of a product beside its sizes, of operands as they are or ``copied``."""
+
+    def uneven(side: MatrixOperand) -> bool:
+        rows = (size.constant() for size in side.contiguous)
+        return not copied and any(size is not None and size % LINE for size in rows)
+
+    cut = {piece.axis for side in gemm.sides for piece in side.pieces}
+    return ranking.Form(
+        is_crowded(gemm, arch),
+        loose=copied and padded.stored_vectors(gemm) == 1,
+        uneven=(uneven(gemm.lhs), any(uneven(part.rhs) for part in gemm.parts)),
+        products=len(gemm.parts),
+        cut=(gemm.m in cut, gemm.n in cut),
+        joined=bool(cut),
+    )
 
 
 def _of_space(plan: Tiling, copied: bool, where: Sequence[Assumption]) -> MatmulVariant:
@@ -464,18 +480,17 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The plans of the space that the model of time chooses; none for a product that the space is
     not for.
 
-    That is one whose operands TMA brings, of one tensor each: a tile of any size lies in them.
-    Those that read copies of them come behind those that read them as they are.
+    Those that read copies of the operands come behind those that read them as they are.
     """
     found: list[MatmulVariant] = []
     if _is_plain(gemm, arch):
         problem = problem_of(gemm)
         for copied in (False, True):
             if _may_run(gemm, arch, copied):
-                plans = ranking.chosen(problem, arch, _held(gemm, arch, copied), copied)
-                for i, plan in enumerate(plans):
-                    where = ranking.conditions(problem, plans, i, arch)
-                    found.append(_of_space(plan, copied, where))
+                form = _form(gemm, arch, copied)
+                plans = ranking.chosen(problem, arch, form, copied)
+                where = ranking.conditions(problem, plans, arch, form)
+                found += map(_of_space, plans, repeat(copied), where)
     return found
 
 
@@ -487,7 +502,7 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
         return []
     found: list[ScheduleOp] = []
     copied = not _may_run(gemm, arch, False)
-    for plan in ranking.fastest(problem_of(gemm), arch, _held(gemm, arch, copied), MEASURED):
+    for plan in ranking.fastest(problem_of(gemm), arch, _form(gemm, arch, copied), MEASURED):
         variant = _of_space(plan, copied, ())
         if (when := conditions(gemm, variant, arch)) is not None:
             fields = schedule_fields(gemm, arch, variant)
@@ -501,8 +516,9 @@ def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     Those that split k come first: they are for outputs of so few tiles that others leave most of
     the chip idle.
     """
+    others = PAIRS if gemm.beside else VARIANTS
     if found := ranked_variants(gemm, arch):
-        return [*found, *(v for v in VARIANTS[arch] if v.fields["mma"] != "wgmma")]
+        return [*found, *(v for v in others[arch] if v.fields["mma"] != "wgmma")]
     few = [
         *in_parts(gemm, arch),
         *(

@@ -16,13 +16,10 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan import OPERAND_BYTES
 from polyc.dialects.plan.resources import MBARRIER_BYTES, SHARED_ALIGN, SUM_BYTES
-from polyc.families.facts import holds_always
+from polyc.families.facts import DEPTH, holds_always
 from polyc.families.family import Fields
 from polyc.families.matmul.follow import steps_of
 from polyc.families.matmul.recognise import Contraction
-
-DEPTH = 64
-"""Elements of k that a step takes."""
 
 LEAST_STEPS = 4
 """Steps of a CTA at least: fewer do not fill the stages of its ring."""

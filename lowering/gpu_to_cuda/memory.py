@@ -135,6 +135,12 @@ def _store_global(w: KernelWriter, op: hw.StoreGlobalOp) -> None:
     w.line(f"{call};" if op.predicate is None else f"if ({w.text(op.predicate)}) {call};")
 
 
+@prints(hw.AddressRemainderOp, "remainder")
+def _address_remainder(w: KernelWriter, op: hw.AddressRemainderOp) -> None:
+    last = op.of.value.data - 1
+    w.define(op.result, f"(int)((unsigned long long){w.text(op.tensor)} & {last}u)")
+
+
 @prints(hw.CpAsyncOp)
 def _cp_async(w: KernelWriter, op: hw.CpAsyncOp) -> None:
     name = f"cp_async_{op.bytes.value.data}"

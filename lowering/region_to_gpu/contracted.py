@@ -304,13 +304,15 @@ class Contracted(Builder):
         """What follows the contractions, computed of their accumulators, and written.
 
         A persistent kernel maps into a fragment, and stores that by TMA, so that the stores go
-        on while the next tile is computed.
+        on while the next tile is computed.  Rows that begin at any element go the same way, by
+        threads.
         """
         targets = self.targets()
         out, whole = targets[0], None
         if self.staged is not None:
             element = element_of(out.tensor)
-            kind = FragmentType.of(self.plan.tile_sizes[:2], element)
+            assert isinstance(accs[0].type, FragmentType)
+            kind = FragmentType.of(accs[0].type.sizes, element)
             whole = self.emit.value(tile.FragmentOp(kind), "out")
         end = self.kernel.yield_op
         outputs = [
@@ -349,13 +351,14 @@ class Contracted(Builder):
         axes = along((labels.index(m), labels.index(n)), len(labels))
         kind = SharedType.of(staged, fragment.type.element_type)
         shared = emit.value(SharedTileOp(kind), "out_tile")
-        for start in range(0, self.plan.tile_sizes[1], staged[1]):
+        loader = "tma" if self.plan.stores_lines else "register"
+        for start in range(0, fragment.type.sizes[1], staged[1]):
             part = tile.CopyView(None if fragment.type.sizes == staged else (0, start))
             emit.op(tile.CopyOp(tile.CopyEnd(fragment), tile.CopyEnd(shared), part))
             column = emit.apply(affine_dim(0) + start, [at[n]]) if start else at[n]
             place = [column if label == n else at[label] for label in labels]
             end, view = tile.CopyEnd(target.tensor, place), tile.CopyView(axes=axes)
-            emit.op(tile.CopyOp(tile.CopyEnd(shared), end, view, tile.CopyTravel("tma")))
+            emit.op(tile.CopyOp(tile.CopyEnd(shared), end, view, tile.CopyTravel(loader)))
         return emit.ops[made:]
 
 

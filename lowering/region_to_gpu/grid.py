@@ -76,21 +76,21 @@ class Grid:
         """Where the only tile of a block begins; ``sizes`` are those of the axes."""
         if len(self.axes) < 2:
             return self._along_one(emit)
-        # The CTAs of a cluster along the columns have a place together, and cut its columns.
-        last = self.axes[-1]
+        # The CTAs of a cluster along the rows or the columns have a place together, and cut it.
         place = tile.TileCoordinatesOp(
             sizes,
-            [*self.tile[:-1], last.tile * last.beside],
+            [axis.tile * axis.beside for axis in self.axes],
             *(self.order or (plan.raster.data, plan.integer("group"))),
-            cluster=self.share > 1 or last.beside > 1,
+            cluster=self.share > 1 or any(axis.beside > 1 for axis in self.axes),
         )
         emit.op(place)
         labels = (axis.label for axis in self.axes)
         found: dict[str, SSAValue] = dict(zip(labels, place.coordinates, strict=True))
-        if last.beside > 1:
-            rank = emit.value(ClusterRankOp(), "rank")
-            own = affine_dim(0) + affine_dim(1) * last.tile
-            found[last.label] = emit.apply(own, [found[last.label], rank])
+        for axis in self.axes:
+            if axis.beside > 1:
+                rank = emit.value(ClusterRankOp(), "rank")
+                own = affine_dim(0) + affine_dim(1) * axis.tile
+                found[axis.label] = emit.apply(own, [found[axis.label], rank])
         return found
 
     def _along_one(self, emit: Emit) -> Coordinates:

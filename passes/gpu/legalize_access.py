@@ -89,7 +89,8 @@ class GuardStore(RewritePattern):
         emit = Emit()
         guard = in_bounds(emit, op, op.tensor, op.indices)
         if guard is not None:
-            new = hw.StoreGlobalOp(op.value, op.tensor, op.indices, guard)
+            promised = op.promised or None
+            new = hw.StoreGlobalOp(op.value, op.tensor, op.indices, guard, promised)
             rewriter.replace(op, [*emit.ops, new], [])
 
 

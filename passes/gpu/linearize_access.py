@@ -153,7 +153,8 @@ class LinearizeStore(RewritePattern):
         emit = Emit()
         offset = linear_offset(emit, op, op.tensor, op.indices)
         if offset is not None:
-            new = hw.StoreGlobalOp(op.value, op.tensor, [offset], op.predicate)
+            promised = op.promised or None
+            new = hw.StoreGlobalOp(op.value, op.tensor, [offset], op.predicate, promised)
             rewriter.replace(op, [*emit.ops, new], [])
 
 

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from polyc.passes.support.gpu.im2col import IM2COL_PATTERNS
+from polyc.passes.support.gpu.loose_stores import LowerLooseStore
 from polyc.passes.support.gpu.mma_steps import LowerLoadOperands, LowerMultiply
 from polyc.passes.support.gpu.multicast_rows import LowerSharedRows
 from polyc.passes.support.gpu.tile_contracts import (
@@ -50,6 +51,7 @@ class GpuLowerTileOps(ModulePass):
                 LowerTmaCopy(),
                 LowerCpAsyncCopy(),
                 LowerRegisterCopy(),
+                LowerLooseStore(),
                 LowerRegisterStore(),
                 LowerWgmmaContract(),
                 LowerMmaSyncContract(),

@@ -424,6 +424,11 @@ def _store_global(t: Translator, op: hw.StoreGlobalOp) -> None:
     )
 
 
+@simulates(hw.AddressRemainderOp)
+def _address_remainder(t: Translator, op: hw.AddressRemainderOp) -> None:
+    t.define(op.result, f"({t.name(op.tensor)}.base % {op.of.value.data})")
+
+
 @simulates(hw.LoadSharedOp)
 def _load_shared(t: Translator, op: hw.LoadSharedOp) -> None:
     t.accesses_shared(access_bytes(op.result.type))

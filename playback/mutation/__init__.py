@@ -238,7 +238,7 @@ def _unguarded(op: hw.LoadGlobalOp | hw.StoreGlobalOp | hw.CpAsyncOp) -> Operati
         case hw.LoadGlobalOp():
             new: Operation = hw.LoadGlobalOp(op.tensor, op.indices, op.result.type)
         case hw.StoreGlobalOp():
-            new = hw.StoreGlobalOp(op.value, op.tensor, op.indices)
+            new = hw.StoreGlobalOp(op.value, op.tensor, op.indices, None, op.promised or None)
         case hw.CpAsyncOp():
             new = hw.CpAsyncOp(op.address, op.tensor, op.indices, _number(op.bytes))
     new.location = op.location

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.families import ranking
 from polyc.families.conv.schedules import depths_of
-from polyc.families.space import space
 from polyc.runtime import driver
 from polyc.runtime.program import Program
 from polyc.test.support.conv_programs import Conv, of, under
@@ -135,7 +135,7 @@ def test_plans_of_the_space(
     inputs = tensors(conv, sizes)
     wanted = convolution(inputs[0], inputs[1], conv.geometry)
     for depth in depths_of(sizes["C"]):
-        plans = list(space("sm_90a", depth=depth))
+        plans = list(ranking.Form(alone=True, depths=(depth,)).space("sm_90a"))
         random.Random(depth).shuffle(plans)
         for plan in plans[:12]:
             program = Program.compile(under(regions(conv.text), plan))

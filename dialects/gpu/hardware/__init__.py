@@ -32,6 +32,7 @@ from polyc.dialects.gpu.hardware.exchange import AtomicGlobalOp, AtomicSharedOp,
 from polyc.dialects.gpu.hardware.grid import SignalGlobalOp, WaitGlobalOp
 from polyc.dialects.gpu.hardware.im2col import TmaLoadIm2colOp
 from polyc.dialects.gpu.hardware.memory import (
+    AddressRemainderOp,
     BulkCommitOp,
     BulkWaitOp,
     CpAsyncCommitOp,
@@ -99,6 +100,7 @@ HARDWARE_OPS: list[type[Operation]] = [
     UnpackOp,
     LoadGlobalOp,
     StoreGlobalOp,
+    AddressRemainderOp,
     LoadSharedOp,
     StoreSharedOp,
     CpAsyncOp,
@@ -147,6 +149,7 @@ HARDWARE_OPS: list[type[Operation]] = [
 
 __all__ = [
     "HARDWARE_OPS",
+    "AddressRemainderOp",
     "AtomicGlobalOp",
     "AtomicSharedOp",
     "BarrierAnyOp",

@@ -85,7 +85,9 @@ def verify_counter(counters: SSAValue, indices: Sequence[SSAValue]) -> None:
     verify_indices(counters, indices)
 
 
-def verify_global_vector(tensor: SSAValue, value_type: Attribute) -> None:
+def verify_global_vector(tensor: SSAValue, value_type: Attribute, promised: int = 0) -> None:
+    """Check that elements are the tensor's, and that rows are aligned to a vector of them, or an
+    address is ``promised`` to be."""
     assert isinstance(tensor.type, GlobalType)
     if scalar_type(value_type) != tensor.type.element_type:
         raise VerifyException(
@@ -94,7 +96,7 @@ def verify_global_vector(tensor: SSAValue, value_type: Attribute) -> None:
         )
     size = access_bytes(value_type)
     verify_width("a global access", size)
-    known = max(tensor.type.align.data, element_bytes(tensor.type.element_type))
+    known = max(tensor.type.align.data, promised, element_bytes(tensor.type.element_type))
     if size > known:
         raise VerifyException(
             f"an access of {size} bytes needs rows aligned to {size}; "

@@ -27,7 +27,7 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.gpu.hardware.checks import (
@@ -88,7 +88,11 @@ class LoadGlobalOp(IRDLOperation):
 
 @irdl_op_definition
 class StoreGlobalOp(IRDLOperation):
-    """Store one element or a vector of consecutive elements, if ``predicate`` holds."""
+    """Store one element or a vector of consecutive elements, if ``predicate`` holds.
+
+    ``aligned`` is the author's word that the address is a multiple of so many bytes, where the
+    tensor's rows are not.
+    """
 
     name = "gpu.store_global"
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -96,10 +100,11 @@ class StoreGlobalOp(IRDLOperation):
     tensor = operand_def(base(GlobalType))
     indices = var_operand_def()
     predicate = opt_operand_def(I1)
+    aligned = opt_prop_def(IndexAttr)
     traits = traits_def(MemoryWriteEffect())
     assembly_format = (
-        "$value `,` $tensor `[` $indices `:` type($indices) `]` (`if` $predicate^)? attr-dict "
-        "`:` type($value) `,` type($tensor)"
+        "$value `,` $tensor `[` $indices `:` type($indices) `]` (`if` $predicate^)? "
+        "(`aligned` $aligned^)? attr-dict `:` type($value) `,` type($tensor)"
     )
 
     def __init__(
@@ -108,12 +113,42 @@ class StoreGlobalOp(IRDLOperation):
         tensor: SSAValue,
         indices: Sequence[SSAValue],
         predicate: SSAValue | None = None,
+        aligned: int | None = None,
     ) -> None:
-        super().__init__(operands=[value, tensor, list(indices), predicate])
+        super().__init__(
+            operands=[value, tensor, list(indices), predicate],
+            properties={"aligned": None if aligned is None else index_attr(aligned)},
+        )
 
     def verify_(self) -> None:
         verify_indices(self.tensor, self.indices)
-        verify_global_vector(self.tensor, self.value.type)
+        verify_global_vector(self.tensor, self.value.type, self.promised)
+
+    @property
+    def promised(self) -> int:
+        """Bytes that the author says the address is a multiple of; 0 where nothing is said."""
+        return 0 if self.aligned is None else self.aligned.value.data
+
+
+@irdl_op_definition
+class AddressRemainderOp(IRDLOperation):
+    """How many bytes a tensor's first element lies behind a multiple of ``of``, a power of two."""
+
+    name = "gpu.address_remainder"
+    tensor = operand_def(base(GlobalType))
+    of = prop_def(IndexAttr)
+    result = result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "$tensor `of` $of attr-dict `:` type($tensor)"
+
+    def __init__(self, tensor: SSAValue, of: int) -> None:
+        super().__init__(
+            operands=[tensor], properties={"of": index_attr(of)}, result_types=[IndexType()]
+        )
+
+    def verify_(self) -> None:
+        if (of := self.of.value.data) < 1 or of & (of - 1):
+            raise VerifyException(f"an address is a multiple of powers of two, not of {of}")
 
 
 @irdl_op_definition

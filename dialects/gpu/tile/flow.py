@@ -39,9 +39,6 @@ from polyc.dialects.gpu.types import (
     index_attr,
 )
 
-MOST_CONSUMERS = 7
-"""Consumer warpgroups of a block: with a producer they are its 1024 threads."""
-
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
@@ -294,10 +291,8 @@ class RolesOp(IRDLOperation):
                 raise VerifyException(
                     f"a register budget is 24 to 256 in steps of 8, or 0, not {count}"
                 )
-        if not 1 <= self.consumers.value.data <= MOST_CONSUMERS:
-            raise VerifyException(
-                f"1 to {MOST_CONSUMERS} consumer warpgroups, not {self.consumers.value.data}"
-            )
+        if not 1 <= self.consumers.value.data <= 4:
+            raise VerifyException(f"1 to 4 consumer warpgroups, not {self.consumers.value.data}")
         number = [IndexType()] if self.independent is not None else []
         if [a.type for a in self.consumer.block.args] != number:
             raise VerifyException(

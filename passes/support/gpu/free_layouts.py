@@ -400,11 +400,29 @@ def feeds_contract(value: SSAValue) -> bool:
     return False
 
 
+def by_tma(op: tile.CopyOp) -> bool:
+    """Whether the copy engine moves a tile."""
+    return op.loader is not None and op.loader.data == "tma"
+
+
+def from_registers(shared: SSAValue) -> bool:
+    """Whether copies of fragments of 16-bit elements fill a tile."""
+    users = [use.operation for use in shared.uses]
+    return any(
+        isinstance(u, tile.CopyOp)
+        and u.target is shared
+        and isinstance(u.source.type, FragmentType)
+        and element_bytes(u.source.type.element_type) == 2
+        for u in users
+    )
+
+
 class LayOutShared(RewritePattern):
     """A tile that no tensor core reads, and that nothing else laid out, is row-major.
 
-    One that the copy engine stores, or from which threads compute what tensor cores read, is
-    swizzled as wide as its rows allow, so that rows of the fragment fall into different banks.
+    One that the copy engine stores, that a fragment goes through to a tensor, or from which threads
+    compute what tensor cores read, is swizzled as wide as its rows allow, so that rows of the
+    fragment fall into different banks.
     """
 
     @op_type_rewrite_pattern
@@ -416,9 +434,7 @@ class LayOutShared(RewritePattern):
             return
         if all(isinstance(u, tile.CopyOp | tile.MapOp) for u in users):
             copies = [u for u in users if isinstance(u, tile.CopyOp)]
-            stored = any(
-                u.is_store and u.loader is not None and u.loader.data == "tma" for u in copies
-            )
+            stored = any(u.is_store and (by_tma(u) or from_registers(op.tile)) for u in copies)
             passed = any(feeds_contract(u.target) for u in copies)
             span = widest_swizzle(kind) if stored or passed else 0
             laid = SharedType.of(kind.sizes, kind.element_type, span, kind.ring.data)

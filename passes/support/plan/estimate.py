@@ -151,6 +151,7 @@ def estimate(
     # A consumer's warps wait for its turn at a tile, and tell the next one's; the last one's begin.
     turns = 4 * (2 * outputs + ctas) if plan.tiles_at_once > 1 else 0
     grouped, tma = plan.mma.data == "wgmma", plan.brings == "tma"
+    computing = 4 * consumers if grouped else warps
     columns_of = [part.rhs for part in gemm.parts]
     boxes = _share(_boxes(gemm.lhs, tile), blocks.across)
     boxes += sum(_share(_boxes(s, tile), sharing) for s in columns_of)
@@ -170,11 +171,13 @@ def estimate(
         global_write_bytes=batch * rows * _row_bytes(gemm, columns) + copies.write_bytes,
         shared_read_bytes=(sent if grouped else loads * warps * matrices * MATRICES_BYTES)
         + (_taken_bytes(gemm, tile) * steps if grouped else 0)
+        + _taken_out_bytes(plan, outputs, staged)
         + ctas * followed.shared_read_bytes,
         shared_write_bytes=_staged_bytes(plan, outputs, staged)
         + (sent if tma else steps * stage)
         + ctas * followed.shared_write_bytes,
-        bank_conflicts=0,
+        # A warp's rows end in as many banks as 8 of them do.
+        bank_conflicts=outputs * _lasts(plan, staged) * tile[gemm.m] // 32 * 3,
         peak_shared_bytes=plan.ring_bytes()
         + plan.combined_bytes()
         + followed.peak_shared_bytes
@@ -188,11 +191,11 @@ def estimate(
         else 0,
         # All warps meet once a step, or once in all when mbarriers keep the ring (and once more in
         # the end, where a peer fills it); and those that compute before and after they fill a part
-        # of the output that is stored by TMA.  A cluster that shares a tile meets at its beginning,
-        # and consumers before they send word of their sums.
+        # of the output that is stored through shared memory.  A cluster that shares a tile meets at
+        # its beginning, and consumers before they send word of their sums.
         barriers=warps
         * (ctas * (2 if sharing * blocks.across > 1 else 1) if tma else steps + ahead)
-        + (0 if staged is None else outputs * (tile[gemm.n] // staged[1]) * 2 * 4 * consumers)
+        + (0 if staged is None else outputs * (tile[gemm.n] // staged[1]) * 2 * computing)
         + meetings * ctas * (warps + 4 * consumers)
         + ctas * followed.barriers
         + turns,
@@ -231,6 +234,25 @@ def _staged_bytes(plan: ScheduleOp, outputs: int, staged: tuple[int, int] | None
     """What goes out through shared memory: whole tiles, also where they leave the tensor."""
     rows, columns, _ = plan.tile_sizes
     return 0 if staged is None else outputs * rows * columns * OPERAND_BYTES
+
+
+def _taken_out_bytes(plan: ScheduleOp, outputs: int, staged: tuple[int, int] | None) -> int:
+    """What threads take out of there, which TMA does where it stores rows.
+
+    Of rows that may begin at any element the last one of each part is taken by itself.
+    """
+    if staged is None or plan.stores_lines:
+        return 0
+    rows, columns, _ = plan.tile_sizes
+    return outputs * rows * (columns + _lasts(plan, staged)) * OPERAND_BYTES
+
+
+def _lasts(plan: ScheduleOp, staged: tuple[int, int] | None) -> int:
+    """Elements of a tile's row that threads take by themselves, each the last of what is stored at
+    once: where rows may begin at any element.
+    """
+    loose = staged is not None and not plan.stores_lines and plan.integer("vectorize") == 1
+    return plan.tile_sizes[1] // staged[1] if loose and staged else 0
 
 
 def _boxes(side: MatrixOperand, tile: Mapping[str, int]) -> int:

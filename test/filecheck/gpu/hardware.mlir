@@ -40,6 +40,10 @@ gpu.module @m arch "sm_90a" symbols [M, K] assuming (K mod 8 == 0) {
     gpu.store_global %pair, %C[%thread : index] : vector<2xf32>, !gpu.global<[M], f32, align 16>
     // CHECK-NEXT: gpu.store_global %z, %C[%offset : i64] if %one : f32, !gpu.global<[M], f32, align 16>
     gpu.store_global %z, %C[%offset : i64] if %one : f32, !gpu.global<[M], f32, align 16>
+    // CHECK-NEXT: gpu.store_global %pair, %C[%offset : i64] if %one aligned 32 : vector<2xf32>, !gpu.global<[M], f32, align 16>
+    gpu.store_global %pair, %C[%offset : i64] if %one aligned 32 : vector<2xf32>, !gpu.global<[M], f32, align 16>
+    // CHECK-NEXT: %behind = gpu.address_remainder %C of 4 : !gpu.global<[M], f32, align 16>
+    %behind = gpu.address_remainder %C of 4 : !gpu.global<[M], f32, align 16>
     // CHECK-NEXT: %s = gpu.load_shared %address : vector<4xf32>
     %s = gpu.load_shared %address : vector<4xf32>
     // CHECK-NEXT: gpu.store_shared %x, %address : vector<8xf16>

@@ -94,6 +94,26 @@ gpu.module @m arch "sm_90a" symbols [M, K] {
 
 // -----
 
+// CHECK: an access of 8 bytes needs rows aligned to 8; !gpu.global<[M], f16> promises 4
+gpu.module @m arch "sm_90a" symbols [M, K] {
+  gpu.kernel @k(%A: !gpu.global<[M], f16> = tensor 0, %i: index = symbol M, %x: vector<4xf16> = symbol M) threads 128 {
+    gpu.store_global %x, %A[%i : index] aligned 4 : vector<4xf16>, !gpu.global<[M], f16>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: an address is a multiple of powers of two, not of 6
+gpu.module @m arch "sm_90a" symbols [M, K] {
+  gpu.kernel @k(%A: !gpu.global<[M], f16> = tensor 0) threads 128 {
+    %behind = gpu.address_remainder %A of 6 : !gpu.global<[M], f16>
+    gpu.return
+  }
+}
+
+// -----
+
 // CHECK: (f32, f32) does not pack into vector<4xf32>
 gpu.module @m arch "sm_90a" symbols [M, K] {
   gpu.kernel @k(%x: f32 = symbol M) threads 128 {

@@ -513,10 +513,10 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
 
 // -----
 
-// CHECK: 1 to 7 consumer warpgroups, not 8
+// CHECK: 1 to 4 consumer warpgroups, not 5
 gpu.module @m arch "sm_90a" symbols [M, K, N] {
   gpu.kernel @k() threads 128 {
-    gpu.roles consumers 8 registers [40, 232] producer {
+    gpu.roles consumers 5 registers [40, 232] producer {
       gpu.yield
     } consumer {
       gpu.yield
@@ -527,7 +527,7 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
 
 // -----
 
-// CHECK: 1 to 7 consumer warpgroups, not 0
+// CHECK: 1 to 4 consumer warpgroups, not 0
 gpu.module @m arch "sm_90a" symbols [M, K, N] {
   gpu.kernel @k() threads 128 {
     gpu.roles consumers 0 registers [40, 232] producer {

@@ -86,7 +86,7 @@ REFUSED: dict[str, tuple[Check, dict[str, Value], str]] = {
     "split cluster": (check_split, {"split_k": 2, "cluster": [2, 1]}, "CTAs of a cluster for"),
     "cluster of both": (alone, {"cluster": [2, 2]}, "use [1, 2] and persistent false"),
     "cluster of no wgmma": (alone, {**SYNC, "cluster": [1, 2]}, "[1, 1], or a kernel of wgmma"),
-    "cluster of one tile": (alone, {"cluster": [2, 1]}, "or a persistent kernel that loads by tma"),
+    "cluster of rows": (alone, {**SYNC, "cluster": [2, 1]}, "or a kernel that loads by tma"),
     "shared by no copy": (
         follows,
         {**SYNC, "cluster": [1, 2], "multicast": True},

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
+from polyc.cost.products import CONV_RATES
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
@@ -453,7 +454,9 @@ def test_a_filter_that_no_descriptor_moves_as_is_gathered() -> None:
 
 def test_what_the_assumptions_settle_is_not_asked() -> None:
     conv = replace(of(), x=(4, 64, 64, 64), filters=256)
-    _, best = ranking.ranked((1, 4 * 64 * 64, 256, 64), "sm_90a", taps=9)[0]
+    _, best = ranking.ranked(
+        (1, 4 * 64 * 64, 256, 64), "sm_90a", ranking.Form(taps=9, alone=True, rates=CONV_RATES)
+    )[0]
     assert variants(conv, "sm_90a") == [best.name]
     assert variants(conv, "sm_80") == ["cp_async16"]
 
@@ -505,8 +508,13 @@ def scheduled(arch: str, *edits: tuple[str, str]) -> str:
         ),
         (
             "sm_90a",
-            [("cluster = [1, 1]", "cluster = [2, 1]")],
-            "plan 'tma_192x128' asks for a cluster that region-to-gpu does not build yet for a "
+            [
+                ("split_k = 64", "split_k = 1"),
+                ('"conv" = "partial_sums"', '"conv" = "implicit_gemm"'),
+                ("cluster = [1, 1]", "cluster = [2, 1]"),
+            ],
+            "plan 'tma_64x64_parts64_by3' asks for a cluster that region-to-gpu does not build "
+            "yet for a "
             "convolution; use [1, 1]",
         ),
         (

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from polyc.cost.products import CONV_RATES
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
@@ -17,6 +18,7 @@ from polyc.families.conv.schedules import (
     CONV,
     MEASURED,
     depths_of,
+    form_of,
     is_ranked,
     problem_of,
     schedules,
@@ -42,7 +44,7 @@ def found_in(module: ModuleOp) -> Convolution:
 @pytest.mark.parametrize("depth", [64, 32, 16])
 def test_every_plan_is_legal_and_keeps_its_stages(depth: int) -> None:
     conv = found_in(regions(replace(of(), x=(4, 28, 28, depth * 4), filters=256).text))
-    for plan in space("sm_90a", depth=depth):
+    for plan in ranking.Form(alone=True, depths=(depth,)).space("sm_90a"):
         schedule = scheduled(conv, plan)
         CONV.check_found(conv, schedule)
         assert schedule.integer("stages") == plan.stages, plan.name
@@ -103,11 +105,11 @@ def test_a_sample_of_the_space_compiles_without_a_spill(monkeypatch: pytest.Monk
     monkeypatch.setenv("POLYC_CACHE", "0")
     residual = replace(of(), x=(4, 14, 14, 128), filters=256)
     crowded = replace(residual, more=(((256,), "add"), ((4, 14, 14, 256), "add")))
-    plans = list(space("sm_90a"))
+    plans = list(ranking.Form(alone=True).space("sm_90a"))
     random.Random(3).shuffle(plans)
     asked = [(residual, plan) for plan in plans[:4]]
-    held = ranking.Held(crowded=True)
-    asked += [(crowded, plan) for plan in [p for p in plans if held.leaves(p)][:4]]
+    form = ranking.Form(crowded=True, alone=True)
+    asked += [(crowded, plan) for plan in list(form.space("sm_90a"))[:4]]
     for conv, plan in asked:
         kernels = gpu_module_of(under(regions(conv.text), plan))
         result = nvrtc.compile_cuda(cuda_source(kernels), "sm_90a")
@@ -119,7 +121,9 @@ def test_a_sample_of_the_space_compiles_without_a_spill(monkeypatch: pytest.Monk
 def test_known_sizes_get_the_best_plan_of_the_space() -> None:
     conv = found_in(regions(replace(of(), x=(32, 7, 7, 512), filters=512).text))
     plans = schedules(conv, "sm_90a")
-    times = ranking.ranked((1, 32 * 49, 512, 512), "sm_90a", taps=9)
+    times = ranking.ranked(
+        (1, 32 * 49, 512, 512), "sm_90a", ranking.Form(taps=9, alone=True, rates=CONV_RATES)
+    )
     assert [plan.variant.data for plan in plans] == [times[0][1].name]
     assert is_ranked(conv.kernel, plans[0])
     # Tiles of 52 fill less than half of the chip: the steps of each are shared.
@@ -139,15 +143,15 @@ def test_the_first_that_may_run_is_the_fastest() -> None:
     """The host takes the first whose conditions hold: that is the least modelled time of all."""
     conv = found_in(regions(replace(of(), x=("N", "H", "W", 128), filters=128).text))
     problem = problem_of(conv)
-    plans = ranking.chosen(problem, "sm_90a", ranking.Held())
-    assert 2 <= len(plans) <= ranking.MOST_KERNELS
+    plans = ranking.chosen(problem, "sm_90a", form_of(conv))
+    assert 2 <= len(plans) <= ranking.MOST_KERNELS[1]
     listed = [plan for plan in schedules(conv, "sm_90a") if plan.loader.data == "tma"]
     draw = random.Random(0)
     for _ in range(100):
         sizes = {"N": draw.randint(1, 64), "H": draw.randint(3, 96), "W": draw.randint(3, 96)}
         pixels = sizes["N"] * sizes["H"] * sizes["W"]
         first = next(p for p in listed if all(fact.holds(sizes) for fact in p.when.data))
-        times = [ranking.nanoseconds((1, pixels, 128, 128), plan, CHIP, taps=9) for plan in plans]
+        times = [form_of(conv).nanoseconds((1, pixels, 128, 128), plan, "sm_90a") for plan in plans]
         assert times[listed.index(first)] == min(times), sizes
 
 

@@ -45,6 +45,11 @@ def beside(columns: int, tiles: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {**split(1, tiles), **chosen, **more}
 
 
+def below(rows: int, tiles: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A plan whose clusters share the columns' operand, a tile a block."""
+    return beside(1, tiles, cluster=[rows, 1], **more)
+
+
 Case = tuple[Callable[[], ModuleOp], dict[str, Any], dict[str, int]]
 CASES: dict[str, Case] = {
     "two tiles": (plain, beside(2, WIDE), {"M": 64, "N": 256, "K": 264}),
@@ -55,6 +60,9 @@ CASES: dict[str, Case] = {
     "a batch": (batched, beside(2, SMALL), {"B": 2, "M": 45, "N": 136, "K": 72}),
     "two products": (gated, beside(2, SMALL), {"M": 21, "N": 136, "K": 136}),
     "no multicast": (plain, beside(2, WIDE, multicast=False), {"M": 70, "N": 264, "K": 136}),
+    "two below each other": (plain, below(2, WIDE), {"M": 128, "N": 128, "K": 264}),
+    "rows of which one is outside": (residual, below(2, SMALL), {"M": 140, "N": 72, "K": 136}),
+    "four below, rows along k": (across, below(4, WIDE), {"M": 70, "N": 136, "K": 72}),
     "rows that are reduced": (
         lambda: gate(200),
         {"variant": "tma_low", "multicast": True},

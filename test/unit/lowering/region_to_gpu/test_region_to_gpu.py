@@ -451,13 +451,13 @@ def test_a_cluster_shares_what_has_no_rows() -> None:
 
 
 def test_a_cluster_of_another_kernel_is_refused() -> None:
-    text = persistent().replace("cluster = [1, 1]", "cluster = [2, 1]", 1)
+    first, own, rest = persistent().partition('"cp_async"')
+    text = first + own + rest.replace("cluster = [1, 1]", "cluster = [2, 1]", 1)
     message = (
-        "plan 'tma_small' asks for a cluster that region-to-gpu does not build yet; use [1, 1], or "
-        "a persistent kernel that loads by tma"
+        "plan 'cp_async' asks for a cluster that region-to-gpu does not build yet; use [1, 1], or "
+        "a kernel that loads by tma"
     )
-    text = text.replace("persistent = true", "persistent = false", 1)
-    assert_refused(text, "UnsupportedPlan", message, "plan.schedule", PASS)
+    assert_refused(text, "UnsupportedPlan", message, 'variant "cp_async"', PASS)
 
 
 def test_a_persistent_kernel_of_mma_sync_is_refused() -> None:
