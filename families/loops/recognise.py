@@ -32,6 +32,9 @@ SHORT_TURNED = 4
 """The same of an axis whose whole lines lie one after another along the other one, as the taps of a
 filter do: threads that read them read memory in its order."""
 
+SHORT_LINE = 64
+"""Points of an innermost axis up to which a tile has neighbours along the next one as its rows."""
+
 MOST_TURNED = 2
 """Tensors that a kernel turns, each with a tile in shared memory."""
 
@@ -261,7 +264,10 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
         # Windows of neighbours overlap.  An open size may be large; of known ones the largest is.
         slid = [label for label in leading if label in windows_of(values)]
         across = [] if needed else _turned_axes(values, sizes)
-        for label in across[:1] or slid[-1:] or leading:
+        # Short lines lie one after another along the axis outside of them.
+        inner = [] if needed or not _is_short_line(sizes, column) else leading[-1:]
+        inner = [label for label in inner if _extent(sizes[label]) >= TURNED]
+        for label in across[:1] or slid[-1:] or inner or leading:
             if row is None or _extent(sizes[label]) >= _extent(sizes[row]):
                 row = label
     outer = tuple(label for label in leading if label != row)
@@ -271,6 +277,12 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     walked = reduced.intersection(kind.labels) - kept
     whole = (*(sizes[a] for a in outer), *ends)
     return Space(tuple(outputs), outer, row, column, whole, frozenset(walked))
+
+
+def _is_short_line(sizes: Mapping[str, Dim], column: str | None) -> bool:
+    """Whether the innermost axis has fewer points than a tile of rows is wide."""
+    known = None if column is None else sizes[column].constant()
+    return known is not None and known <= SHORT_LINE
 
 
 def _turned_axes(values: Sequence[SSAValue], sizes: Mapping[str, Dim]) -> list[str]:

@@ -35,6 +35,7 @@ from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.scalars import is_approximate
 from polyc.dialects.gpu.types import REGISTER
 from polyc.lowering.gpu_to_cuda.writer import KernelWriter, not_lowered, prints
+from polyc.passes.support.gpu.signs import never_negative, sum_of_counts
 from polyc.passes.support.gpu.symbols import constant_of
 
 Row = Sequence[str]
@@ -387,10 +388,18 @@ _ATOM, _MUL, _ADD, _SHIFT, _AND = 5, 4, 3, 2, 1
 
 
 def affine_text(
-    w: KernelWriter, expr: AffineExpr, dims: Sequence[str], symbols: Sequence[str]
+    w: KernelWriter,
+    expr: AffineExpr,
+    dims: Sequence[str],
+    symbols: Sequence[str],
+    counts: Sequence[bool] = (),
 ) -> str:
-    """``expr`` as C; floordiv, ceildiv and mod are exact for any sign."""
-    return _AffineText(w, dims, symbols).show(expr)[0]
+    """``expr`` as C; floordiv, ceildiv and mod are exact for any sign.
+
+    ``counts`` says which dimensions, and then which symbols, are never negative: quotients of these
+    by numbers are of unsigned ones, which take a third of the instructions.
+    """
+    return _AffineText(w, dims, symbols, counts).show(expr)[0]
 
 
 @dataclass(frozen=True)
@@ -400,6 +409,7 @@ class _AffineText:
     w: KernelWriter
     dims: Sequence[str]
     symbols: Sequence[str]
+    counts: Sequence[bool] = ()
 
     def wrap(self, e: AffineExpr, least: int) -> str:
         text, level = self.show(e)
@@ -451,14 +461,26 @@ class _AffineText:
                 return "0", _ATOM
             if power:
                 return f"{wrap(lhs, _ATOM)} & {cast(int, constant) - 1}", _AND
+            if self.is_count(lhs, constant):
+                return f"(int)((u32)({self.show(lhs)[0]}) % {constant}u)", _ATOM
             return self.w.call("floor_mod", self.show(lhs)[0], self.show(rhs)[0]), _ATOM
         if kind is AffineBinaryOpKind.FloorDiv:
             if power:
                 return f"{wrap(lhs, _ATOM)} >> {shift}", _SHIFT
+            if self.is_count(lhs, constant):
+                return f"(int)((u32)({self.show(lhs)[0]}) / {constant}u)", _ATOM
             return self.w.call("floor_div", self.show(lhs)[0], self.show(rhs)[0]), _ATOM
         if power:
             return self.rounded_up(lhs, cast(int, constant))
         return self.w.call("ceil_div", self.show(lhs)[0], self.show(rhs)[0]), _ATOM
+
+    def is_count(self, e: AffineExpr, by: int | None) -> bool:
+        """Whether what is divided by a number is never negative."""
+        if by is None or by <= 0 or not self.counts:
+            return False
+        places = [AffineExpr.dimension(i) for i in range(len(self.counts))]
+        dims = len(self.dims)
+        return sum_of_counts(e.replace_dims_and_symbols(places[:dims], places[dims:]), self.counts)
 
     def rounded_up(self, e: AffineExpr, power: int) -> tuple[str, int]:
         """``e ceildiv power``, for a power of two.
@@ -504,7 +526,21 @@ def _apply(w: KernelWriter, op: affine.ApplyOp) -> None:
     operands = [w.text(v) for v in op.mapOperands]
     map_ = op.map.data
     dims, symbols = operands[: map_.num_dims], operands[map_.num_dims :]
-    w.define(op.result, affine_text(w, map_.results[0], dims, symbols))
+    expr = map_.results[0]
+    counts = [never_negative(v) for v in op.mapOperands] if _divides(expr) else []
+    w.define(op.result, affine_text(w, expr, dims, symbols, counts))
+
+
+def _divides(expr: AffineExpr) -> bool:
+    """Whether an expression divides by a number that is no power of two."""
+    kinds = (AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.Mod)
+    return any(
+        isinstance(e, AffineBinaryOpExpr)
+        and e.kind in kinds
+        and isinstance(e.rhs, AffineConstantExpr)
+        and not _is_power(e.rhs.value)
+        for e in expr.dfs()
+    )
 
 
 # Registers -----------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def _expression(op: affine.ApplyOp, known: Sequence[bool]) -> bool:
     places = [AffineExpr.dimension(i) for i in range(len(operands))]
     # As dimensions all: a symbol of isl's is never negative, one of the map may be.
     expr = m.results[0].replace_dims_and_symbols(places[: m.num_dims], places[m.num_dims :])
-    if _sum_of_counts(expr, known):
+    if sum_of_counts(expr, known):
         return True
     ge, zero = AffineConstraintKind.ge, AffineExpr.constant(0)
     rows = [AffineConstraintExpr(ge, e, zero) for e, k in zip(places, known, strict=True) if k]
@@ -103,8 +103,10 @@ def _expression(op: affine.ApplyOp, known: Sequence[bool]) -> bool:
         return False
 
 
-def _sum_of_counts(expr: AffineExpr, known: Sequence[bool]) -> bool:
-    """Whether the spelling shows it: sums, products and quotients of what is not negative."""
+def sum_of_counts(expr: AffineExpr, known: Sequence[bool]) -> bool:
+    """Whether the spelling shows that an expression is 0 or more where the dimensions that are
+    ``known`` are: sums, products and quotients of what is not negative.
+    """
     match expr:
         case AffineConstantExpr(value):
             return value >= 0
@@ -113,6 +115,6 @@ def _sum_of_counts(expr: AffineExpr, known: Sequence[bool]) -> bool:
         case AffineBinaryOpExpr(AffineBinaryOpKind.Mod, _, AffineConstantExpr(value)) if value > 0:
             return True
         case AffineBinaryOpExpr(_, lhs, rhs):
-            return _sum_of_counts(lhs, known) and _sum_of_counts(rhs, known)
+            return sum_of_counts(lhs, known) and sum_of_counts(rhs, known)
         case _:
             return False

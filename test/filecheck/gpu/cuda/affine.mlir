@@ -1,13 +1,15 @@
 // RUN: polyc-opt %s -t cuda | filecheck %s
 
-// floordiv, mod and ceildiv are exact for any sign; powers of two are shifts and masks.
+// floordiv, mod and ceildiv are exact for any sign; powers of two are shifts and masks, and what is
+// never negative is divided as unsigned numbers.
 gpu.module @affine arch "sm_80" symbols [M] {
   gpu.kernel @every(%O: !gpu.global<[M], i32> = tensor 0, %i: index = symbol M, %j: index = symbol M) threads 32 {
     %c3 = arith.constant 3 : index
     %0 = affine.apply affine_map<(d0) -> (d0 floordiv 32)>(%i)
     %1 = affine.apply affine_map<(d0) -> (d0 mod 32)>(%0)
     %2 = affine.apply affine_map<(d0) -> (d0 ceildiv 128)>(%1)
-    %3 = affine.apply affine_map<(d0) -> (d0 floordiv 3)>(%2)
+    %less = arith.subi %2, %j : index
+    %3 = affine.apply affine_map<(d0) -> (d0 floordiv 3)>(%less)
     %4 = affine.apply affine_map<(d0) -> (d0 mod 3)>(%3)
     %5 = affine.apply affine_map<(d0) -> (d0 ceildiv 3)>(%4)
     %6 = affine.apply affine_map<(d0)[s0] -> ((d0 + s0 * 2) * 4 - 7)>(%5)[%j]
@@ -16,7 +18,9 @@ gpu.module @affine arch "sm_80" symbols [M] {
     %9 = affine.apply affine_map<(d0) -> (-d0)>(%8)
     %10 = affine.apply affine_map<(d0) -> ((d0 floordiv 1) * 2 + d0 mod 1 - 4)>(%9)
     %11 = arith.addi %9, %10 : index
-    %r = arith.index_cast %11 : index to i32
+    %12 = affine.apply affine_map<(d0)[s0] -> ((d0 * 2 + s0) floordiv 3 + d0 mod 5)>(%i)[%j]
+    %13 = arith.addi %11, %12 : index
+    %r = arith.index_cast %13 : index to i32
     gpu.store_global %r, %O[%i : index] : i32, !gpu.global<[M], i32>
     gpu.return
   }
@@ -39,7 +43,8 @@ gpu.module @affine arch "sm_80" symbols [M] {
 // CHECK-NEXT:   int index = i >> 5;
 // CHECK-NEXT:   int index_1 = index & 31;
 // CHECK-NEXT:   int index_2 = (index_1 - 1 >> 7) + 1;
-// CHECK-NEXT:   int index_3 = floor_div(index_2, 3);
+// CHECK-NEXT:   int less = index_2 - j;
+// CHECK-NEXT:   int index_3 = floor_div(less, 3);
 // CHECK-NEXT:   int index_4 = floor_mod(index_3, 3);
 // CHECK-NEXT:   int index_5 = ceil_div(index_4, 3);
 // CHECK-NEXT:   int index_6 = index_5 * 4 + j * 8 - 7;
@@ -48,6 +53,8 @@ gpu.module @affine arch "sm_80" symbols [M] {
 // CHECK-NEXT:   int index_9 = -index_8;
 // CHECK-NEXT:   int index_10 = index_9 * 2 + 0 - 4;
 // CHECK-NEXT:   int sum = index_9 + index_10;
-// CHECK-NEXT:   u32 r = (u32)sum;
+// CHECK-NEXT:   int index_11 = (int)((u32)(i * 2 + j) / 3u) + (int)((u32)(i) % 5u);
+// CHECK-NEXT:   int sum_1 = sum + index_11;
+// CHECK-NEXT:   u32 r = (u32)sum_1;
 // CHECK-NEXT:   store_global_u32(O + i, r);
 // CHECK-NEXT: }

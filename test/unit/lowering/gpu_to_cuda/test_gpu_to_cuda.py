@@ -344,6 +344,27 @@ def test_affine_text_is_exact_for_any_sign(expr: AffineExpr, i: int, j: int, n: 
     assert eval(text, {**functions, "i": i, "j": j, "n": n}) == expr.eval([i, j], [n]), text
 
 
+@given(
+    st.recursive(LEAVES, _compound, max_leaves=8),
+    st.integers(0, 1000),
+    st.integers(0, 1000),
+    st.integers(0, 1000),
+)
+def test_affine_text_of_counts_is_exact(expr: AffineExpr, i: int, j: int, n: int) -> None:
+    """What is never negative is divided as unsigned numbers, and only that."""
+    text = affine_text(KernelWriter({}, {}), expr, ["i", "j"], ["n"], [True, True, True])
+    functions = {"floor_div": _floor_div, "ceil_div": _ceil_div, "floor_mod": _floor_mod}
+
+    def u32(value: int) -> int:
+        assert value >= 0
+        return value
+
+    python = re.sub(r"(\d)u\)", r"\1)", text.replace("(int)((u32)", "(u32"))
+    python = python.replace(" / ", " // ")
+    known = {**functions, "u32": u32, "i": i, "j": j, "n": n}
+    assert eval(python, known) == expr.eval([i, j], [n]), text
+
+
 Floats = NDArray[np.float32]
 
 
