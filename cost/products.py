@@ -33,6 +33,8 @@ class Rates:
     ``beside``    what a block takes of those beside it, and ``elements`` 1024 of its sums
     ``draw``      bytes that a multiprocessor draws from L2, and ``line`` each row of a box of them
     ``uneven``    how often ``line`` counts again where rows lie in two lines of the cache each
+    ``narrow``    of 10^6 bytes of the operand of the columns, where a tile has 128 columns of those
+                  that it is stored along; of 256 there is none, of 64 three times as much
     ``latency``   of a stage's copies, from its being free until it is full
     ``shared``    what is added to that where a cluster shares them, and ``meet`` to its start
     ``combine``   until a cluster has brought its sums together, and ``combined`` 1024 of them
@@ -40,32 +42,49 @@ class Rates:
     ``sums``      bytes that all of them store and add
     """
 
-    cycle: float = 0.613
-    start: float = 80
-    goes_on: float = 508
+    cycle: float = 0.63
+    start: float = 78
+    goes_on: float = 480
     fill: float = 850
-    element: float = 67
-    again: float = 825
-    turn: float = 19.7
-    beside: float = 285
-    elements: float = 52
-    draw: float = 241
-    line: float = 0.604
-    uneven: float = 0.94
-    latency: float = 910
-    shared: float = 745
-    meet: float = 540
-    combine: float = 120
-    combined: float = 216
-    second: float = 745
-    sums: float = 1415
+    element: float = 68.7
+    again: float = 874
+    turn: float = 18.4
+    beside: float = 161
+    elements: float = 66.6
+    draw: float = 302
+    line: float = 0.577
+    uneven: float = 1.15
+    narrow: float = 47
+    latency: float = 805
+    shared: float = 449
+    meet: float = 676
+    combine: float = 91
+    combined: float = 221
+    second: float = 822
+    sums: float = 1477
 
 
 H200_RATES = Rates()
 
-Uneven = tuple[bool, bool]
-"""Whether rows of the operand of the rows, and of that of the columns, lie in two lines of the L2
-cache each: their length is no multiple of one."""
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """How a product's operands lie in memory.
+
+    ``rows``     whether rows of the operand of the rows lie in two lines of the L2 cache each, as
+                 their length is no multiple of one
+    ``columns``  the same of the operand of the columns
+    ``along``    whether that is stored along its columns, so that tiles of few draw little of each
+                 of its rows
+    """
+
+    rows: bool = False
+    columns: bool = False
+    along: bool = True
+
+
+AS_USUAL = Stored()
+"""In whole lines, row by row."""
 
 STEP = 64
 """Elements of k in a step."""
@@ -124,6 +143,11 @@ def ceildiv(size: Size, by: int) -> Size:
     return size.ceildiv(by) if isinstance(size, Dim) else -(-size // by)
 
 
+def floordiv(size: Size, by: int) -> Size:
+    """The whole parts of ``by`` that ``size`` holds."""
+    return size.floordiv(by) if isinstance(size, Dim) else size // by
+
+
 def box_rows(rows: int, columns: int) -> int:
     """The rows of the boxes that TMA copies in a step: of 128 bytes, or 64 where columns are no
     multiple of that.
@@ -145,7 +169,7 @@ def longest(*times: float) -> float:
     return sum(time**4 for time in times) ** 0.25
 
 
-def step_of(plan: Tiles, rates: Rates, uneven: Uneven = (False, False)) -> tuple[float, float]:
+def step_of(plan: Tiles, rates: Rates, stored: Stored = AS_USUAL) -> tuple[float, float]:
     """What a step of a tile takes for each block that a multiprocessor has, and for each turn of
     as many blocks as it has room for.
 
@@ -157,8 +181,8 @@ def step_of(plan: Tiles, rates: Rates, uneven: Uneven = (False, False)) -> tuple
     cycles = step_cycles(plan.rows, plan.columns) * plan.products * rates.cycle
     # What the blocks of a cluster share each of them draws a part of.
     rows, others = plan.rows / plan.beside, columns / plan.below
-    lines = rows * (1 + uneven[0] * rates.uneven)
-    lines += box_rows(0, plan.columns) * plan.products / plan.below * (1 + uneven[1] * rates.uneven)
+    boxes = box_rows(0, plan.columns) * plan.products / plan.below
+    lines = rows * (1 + stored.rows * rates.uneven) + boxes * (1 + stored.columns * rates.uneven)
     drawn = (rows + others) * STEP * 2 / rates.draw + lines * rates.line
     latency = rates.latency + (rates.shared if plan.below * plan.beside > 1 else 0)
     work, waits = longest(cycles, drawn), latency / plan.stages
@@ -184,10 +208,12 @@ class Terms:
     """That the chip has room for."""
     sums: int
     """Bytes a ns of sums through memory; 0 where there are none."""
+    narrow: int = 0
+    """Of a step for 1024 columns of the whole product."""
 
 
 @cache
-def terms(plan: Tiles, chip: int, rates: Rates, uneven: Uneven = (False, False)) -> Terms:
+def terms(plan: Tiles, chip: int, rates: Rates, stored: Stored = AS_USUAL) -> Terms:
     """The factors of a plan's formula."""
     r, kilo = rates, plan.rows * plan.columns * plan.products / 1024
     each, once = r.fill + kilo * r.element, r.start
@@ -202,12 +228,15 @@ def terms(plan: Tiles, chip: int, rates: Rates, uneven: Uneven = (False, False))
     if plan.below * plan.beside > 1:
         once += r.meet
     beside = round(r.beside + kilo * r.elements) if plan.at_once > 1 else 0
-    own, turn = step_of(plan, r, uneven)
+    own, turn = step_of(plan, r, stored)
     room = clusters(chip, plan.together) * plan.at_once
     if plan.parts == 1:
         room *= plan.together
     sums = round(r.sums) if plan.summed else 0
-    return Terms(round(once), round(each) - beside, beside, round(own), round(turn), room, sums)
+    drawn = STEP * 2 * plan.parts * plan.products * 1024 / 1e6 * (256 / plan.columns - 1)
+    narrow = round(drawn * r.narrow) if stored.along else 0
+    each = round(each) - beside
+    return Terms(round(once), each, beside, round(own), round(turn), room, sums, narrow)
 
 
 def of_output(
@@ -224,7 +253,8 @@ def of_output(
     once = turns * of.turn + busiest * of.block + of.once
     if plan.summed:
         once = once + ceildiv(batch * m * n * plan.parts * plan.products * 4, of.sums)
-    return once, busiest * of.step_of_block + turns * of.step_of_turn
+    step = busiest * of.step_of_block + turns * of.step_of_turn
+    return once, step + floordiv(batch * n * of.narrow, 1024) if of.narrow else step
 
 
 def nanoseconds(
@@ -232,11 +262,11 @@ def nanoseconds(
     plan: Tiles,
     chip: int,
     rates: Rates = H200_RATES,
-    uneven: Uneven = (False, False),
+    stored: Stored = AS_USUAL,
 ) -> Size:
     """The time of a product of ``batch, m, n, k`` under a plan, on so many multiprocessors."""
     batch, m, n, k = sizes
-    once, step = of_output((batch, m, n), plan, terms(plan, chip, rates, uneven), chip)
+    once, step = of_output((batch, m, n), plan, terms(plan, chip, rates, stored), chip)
     return ceildiv(k, STEP * plan.parts) * step + once
 
 
@@ -244,12 +274,12 @@ def over_grid(
     axes: tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]],
     plan: Tiles,
     chip: int,
-    uneven: Uneven = (False, False),
+    stored: Stored = AS_USUAL,
     rates: Rates = H200_RATES,
 ) -> list[int]:
     """The same of all sizes of a grid, those of k the innermost."""
     batches, rows, columns, depths = axes
-    of = terms(plan, chip, rates, uneven)
+    of = terms(plan, chip, rates, stored)
     steps = [ceildiv(k, STEP * plan.parts) for k in depths]
     return [
         once + step * count

@@ -17,7 +17,7 @@ from math import inf, log, prod
 from operator import sub
 from typing import Any
 
-from polyc.cost.products import STEP, Tiles, Uneven, nanoseconds, over_grid
+from polyc.cost.products import AS_USUAL, STEP, Stored, Tiles, nanoseconds, over_grid
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.families.matmul.recognise import PIECE, Contraction
@@ -74,8 +74,7 @@ class Form:
     ``crowded``   whether an epilogue holds much beside the sums
     ``loose``     whether rows of its output may begin at any element, which threads store through
                   shared memory
-    ``uneven``    whether rows of each operand, that of the rows first, are known to begin off the
-                  lines of the L2 cache
+    ``stored``    how the operands lie in memory, as far as that is known
     ``products``  that share the operand of their rows
     ``cut``       whether rows, and columns, lie in several tensors one after another, of which a
                   tile has one; and ``joined`` whether what is multiplied does, along any axis
@@ -83,7 +82,7 @@ class Form:
 
     crowded: bool = False
     loose: bool = False
-    uneven: Uneven = (False, False)
+    stored: Stored = AS_USUAL
     products: int = 1
     cut: tuple[bool, bool] = (False, False)
     joined: bool = False
@@ -103,7 +102,7 @@ class Form:
 
 def seconds(gemm: Contraction, plan: Tiles, arch: str, form: Form = Form()) -> Dim:
     """The modelled time of a product under a plan, in ns."""
-    return nanoseconds(sizes_of(gemm), plan, ARCHS[arch].multiprocessors, uneven=form.uneven)
+    return nanoseconds(sizes_of(gemm), plan, ARCHS[arch].multiprocessors, stored=form.stored)
 
 
 def ranked(
@@ -123,9 +122,9 @@ def ranked(
                     continue
                 parts = -(-steps // -(-steps // parts))
                 own = replace(plan, parts=parts)
-                found[own] = nanoseconds(known, own, chip, uneven=form.uneven)
+                found[own] = nanoseconds(known, own, chip, stored=form.stored)
         elif plan.parts == 1 or steps >= plan.parts * LEAST_STEPS:
-            found[plan] = nanoseconds(known, plan, chip, uneven=form.uneven)
+            found[plan] = nanoseconds(known, plan, chip, stored=form.stored)
     return sorted(((time, plan) for plan, time in found.items()), key=lambda one: one[0])
 
 
@@ -196,7 +195,7 @@ def _losses(axes: Axes, arch: str, form: Form) -> tuple[Lost, ...]:
     """The plans of the space that are near the fastest somewhere, and those of users' names."""
     chip = ARCHS[arch].multiprocessors
     found = [
-        (plan, tuple(map(log, over_grid(axes, plan, chip, form.uneven))))
+        (plan, tuple(map(log, over_grid(axes, plan, chip, form.stored))))
         for plan in form.space(arch)
     ]
     least = tuple(map(min, *(times for _, times in found)))

@@ -7,8 +7,9 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.region import KernelOp
 from polyc.families.family import fitted
 from polyc.families.matmul.recognise import find_contraction
-from polyc.families.matmul.schedules import GEMM, MatmulVariant, schedule_fields
+from polyc.families.matmul.schedules import GEMM, schedule_fields
 from polyc.families.matmul.space import space
+from polyc.families.matmul.variants import MatmulVariant
 
 PLANS = space("sm_90a")
 
