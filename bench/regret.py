@@ -32,13 +32,14 @@ from pathlib import Path
 from typing import Any
 
 from polyc.bench import heuristics, race, splits
-from polyc.cost.products import STEP, nanoseconds
+from polyc.cost.products import STEP, Stored, nanoseconds
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.families import ranking
 from polyc.families.family import fitted
 from polyc.families.matmul import schedules
 from polyc.families.matmul.recognise import find_contraction
+from polyc.families.matmul.variants import MatmulVariant
 from polyc.families.space import Tiling
 from polyc.passes.pipeline import STAGES, build
 from polyc.runtime import driver
@@ -112,14 +113,22 @@ def said(sizes: Sizes) -> str:
 
 def ranked(sizes: Sizes, kind: str) -> list[tuple[float, Tiling]]:
     """The plans of the space with what the model expects in us, the fastest first."""
-    held = ranking.Form(loose=sizes[2] % 8 > 0)
-    found = ranking.ranked(sizes, ARCH, held if kind == "odd" else ranking.Form())
+    found = ranking.ranked(sizes, ARCH, form_of(sizes, kind))
     return [(time / 1e3, plan) for time, plan in found]
 
 
-def expected(sizes: Sizes, tiling: Tiling) -> float:
+def form_of(sizes: Sizes, kind: str) -> ranking.Form:
+    """What there is of a problem beside its sizes."""
+    *_, n, k = sizes
+    if kind == "odd":
+        return ranking.Form(loose=n % 8 > 0)
+    return ranking.Form(stored=Stored(k % schedules.LINE > 0, n % schedules.LINE > 0))
+
+
+def expected(sizes: Sizes, kind: str, tiling: Tiling) -> float:
     """What the model expects of a plan, in us."""
-    return nanoseconds(sizes, tiling, ARCHS[ARCH].multiprocessors) / 1e3
+    stored = form_of(sizes, kind).stored
+    return nanoseconds(sizes, tiling, ARCHS[ARCH].multiprocessors, stored=stored) / 1e3
 
 
 def wanted(
@@ -142,7 +151,7 @@ def wanted(
     for first, (kind, sizes) in zip(firsts, asked, strict=True):
         steps, own = -(-sizes[3] // STEP), [plan for _, plan in first]
         others = [p for p in pools[kind == "odd"] if p not in own and p.parts <= steps]
-        near = [(expected(sizes, p), p) for p in others]
+        near = [(expected(sizes, kind, p), p) for p in others]
         near = [one for one in near if one[0] < 2 * first[0][0]]
         found.append([*first, *draw.sample(near, min(spread, len(near)))])
     return found
@@ -154,10 +163,12 @@ def picked(asked: Sequence[tuple[str, Sizes]]) -> list[tuple[float, Tiling] | No
     """
     plain = [sizes for kind, sizes in asked if kind != "odd" and sizes[0] == 1]
     found = dict(zip(plain, heuristics.picks([(m, n, k) for _, m, n, k in plain]), strict=True))
-    return [nearest(sizes, pick) if (pick := found.get(sizes)) else None for _, sizes in asked]
+    return [
+        nearest(sizes, kind, pick) if (pick := found.get(sizes)) else None for kind, sizes in asked
+    ]
 
 
-def nearest(sizes: Sizes, pick: heuristics.Pick) -> tuple[float, Tiling]:
+def nearest(sizes: Sizes, kind: str, pick: heuristics.Pick) -> tuple[float, Tiling]:
     """The plan of the space that is nearest to a kernel, and the fastest of several."""
 
     def far(one: tuple[int, Tiling]) -> tuple[float, int]:
@@ -166,7 +177,7 @@ def nearest(sizes: Sizes, pick: heuristics.Pick) -> tuple[float, Tiling]:
         wants = (*pick.tile, pick.parts, *pick.cluster)
         return sum(abs(log(a / b)) for a, b in zip(own, wants, strict=True)), time
 
-    time, plan = min(ranking.ranked(sizes, ARCH), key=far)
+    time, plan = min(ranking.ranked(sizes, ARCH, form_of(sizes, kind)), key=far)
     return time / 1e3, plan
 
 
@@ -190,7 +201,7 @@ def program(tiling: Tiling, padded: bool, batched: bool = False) -> Program:
     more: dict[str, Any] = {"loader": "padded", "vectorize": 1} if padded else {}
     fields = {**tiling.fields(), **more}
     # Where it runs is what the bench says, and no condition of the model's.
-    variant = schedules.MatmulVariant(tiling.name, 1 if padded else 8, fields, where=())
+    variant = MatmulVariant(tiling.name, 1 if padded else 8, fields, where=())
     found = schedules.filled_facts(gemm) if padded else schedules.conditions(gemm, variant, ARCH)
     assert found is not None
     fields = schedules.schedule_fields(gemm, ARCH, variant)

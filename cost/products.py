@@ -13,7 +13,7 @@ another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from typing import TypeVar
@@ -36,46 +36,82 @@ class Rates:
     ``beside``    what a block takes of those beside it, and ``elements`` 1024 of its sums
     ``draw``      bytes that a multiprocessor draws from L2, and ``line`` each row of a box of them
     ``uneven``    how often ``line`` counts again where rows lie in two lines of the cache each
+    ``narrow``    of 10^6 bytes of the operand of the columns, where a tile has 128 columns of those
+                  that it is stored along; of 256 there is none, of 64 three times as much
     ``latency``   of a stage's copies, from its being free until it is full
     ``shared``    what is added to that where a cluster shares them, and ``meet`` to its start
     ``combine``   until a cluster has brought its sums together, and ``combined`` 1024 of them
     ``second``    of a second kernel
     ``sums``      bytes that all of them store and add
-    ``narrow``    how many rows of boxes a row of columns is that are no multiple of 64
+    ``panels``    rows of boxes of each row of columns that are no multiple of 64
     """
 
-    cycle: float = 0.613
-    start: float = 80
-    goes_on: float = 508
+    cycle: float = 0.63
+    start: float = 78
+    goes_on: float = 480
     fill: float = 850
-    element: float = 67
-    again: float = 825
-    turn: float = 19.7
-    beside: float = 285
-    elements: float = 52
-    draw: float = 241
-    line: float = 0.604
-    uneven: float = 0.94
-    latency: float = 910
-    shared: float = 745
-    meet: float = 540
-    combine: float = 120
-    combined: float = 216
-    second: float = 745
-    sums: float = 1415
+    element: float = 68.7
+    again: float = 874
+    turn: float = 18.4
+    beside: float = 161
+    elements: float = 66.6
+    draw: float = 302
+    line: float = 0.577
+    uneven: float = 1.15
+    narrow: float = 47
+    latency: float = 805
+    shared: float = 449
+    meet: float = 676
+    combine: float = 91
+    combined: float = 221
+    second: float = 822
+    sums: float = 1477
 
-    narrow: float = 2
+    panels: float = 2
 
 
 H200_RATES = Rates()
 
-CONV_RATES = replace(H200_RATES, draw=150, latency=1080, combined=133, narrow=1)
+CONV_RATES = Rates(
+    cycle=0.613,
+    start=80,
+    goes_on=508,
+    element=67,
+    again=825,
+    turn=19.7,
+    beside=285,
+    elements=52,
+    draw=150,
+    line=0.604,
+    latency=1080,
+    combine=120,
+    combined=133,
+    second=745,
+    sums=1415,
+    panels=1,
+)
 """The same of convolutions: pixels come more slowly than rows do, and filters lie along the
 channels, so that any number of them comes in whole rows."""
 
-Uneven = tuple[bool, bool]
-"""Whether rows of the operand of the rows, and of that of the columns, lie in two lines of the L2
-cache each: their length is no multiple of one."""
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """How a product's operands lie in memory.
+
+    ``rows``     whether rows of the operand of the rows lie in two lines of the L2 cache each, as
+                 their length is no multiple of one
+    ``columns``  the same of the operand of the columns
+    ``along``    whether that is stored along its columns, so that tiles of few draw little of each
+                 of its rows
+    """
+
+    rows: bool = False
+    columns: bool = False
+    along: bool = True
+
+
+AS_USUAL = Stored()
+"""In whole lines, row by row."""
 
 STEP = 64
 """Elements of k in a step, where a plan says nothing else."""
@@ -136,11 +172,16 @@ def ceildiv(size: Size, by: int) -> Size:
     return size.ceildiv(by) if isinstance(size, Dim) else -(-size // by)
 
 
-def box_rows(rows: int, columns: int, narrow: float = 2) -> float:
-    """The rows of the boxes that TMA copies in a step: of 128 bytes, or ``narrow`` times as many
+def floordiv(size: Size, by: int) -> Size:
+    """The whole parts of ``by`` that ``size`` holds."""
+    return size.floordiv(by) if isinstance(size, Dim) else size // by
+
+
+def box_rows(rows: int, columns: int, panels: float = 2) -> float:
+    """The rows of the boxes that TMA copies in a step: of 128 bytes, or ``panels`` times as many
     where columns are no multiple of 64.
     """
-    return rows + columns * (1 if columns % 64 == 0 else narrow)
+    return rows + columns * (1 if columns % 64 == 0 else panels)
 
 
 def clusters(chip: int, parts: int) -> int:
@@ -157,7 +198,7 @@ def longest(*times: float) -> float:
     return sum(time**4 for time in times) ** 0.25
 
 
-def step_of(plan: Tiles, rates: Rates, uneven: Uneven = (False, False)) -> tuple[float, float]:
+def step_of(plan: Tiles, rates: Rates, stored: Stored = AS_USUAL) -> tuple[float, float]:
     """What a step of a tile takes for each block that a multiprocessor has, and for each turn of
     as many blocks as it has room for.
 
@@ -169,13 +210,8 @@ def step_of(plan: Tiles, rates: Rates, uneven: Uneven = (False, False)) -> tuple
     cycles = step_cycles(plan.rows, plan.columns, plan.depth) * plan.products * rates.cycle
     # What the blocks of a cluster share each of them draws a part of.
     rows, others = plan.rows / plan.beside, columns / plan.below
-    lines = rows * (1 + uneven[0] * rates.uneven)
-    lines += (
-        box_rows(0, plan.columns, rates.narrow)
-        * plan.products
-        / plan.below
-        * (1 + uneven[1] * rates.uneven)
-    )
+    boxes = box_rows(0, plan.columns, rates.panels) * plan.products / plan.below
+    lines = rows * (1 + stored.rows * rates.uneven) + boxes * (1 + stored.columns * rates.uneven)
     drawn = (rows + others) * plan.depth * 2 / rates.draw + lines * rates.line
     latency = rates.latency + (rates.shared if plan.below * plan.beside > 1 else 0)
     work, waits = longest(cycles, drawn), latency / plan.stages
@@ -201,10 +237,12 @@ class Terms:
     """That the chip has room for."""
     sums: int
     """Bytes a ns of sums through memory; 0 where there are none."""
+    narrow: int = 0
+    """Of a step for 1024 columns of the whole product."""
 
 
 @cache
-def terms(plan: Tiles, chip: int, rates: Rates, uneven: Uneven = (False, False)) -> Terms:
+def terms(plan: Tiles, chip: int, rates: Rates, stored: Stored = AS_USUAL) -> Terms:
     """The factors of a plan's formula."""
     r, kilo = rates, plan.rows * plan.columns * plan.products / 1024
     each, once = r.fill + kilo * r.element, r.start
@@ -219,12 +257,15 @@ def terms(plan: Tiles, chip: int, rates: Rates, uneven: Uneven = (False, False))
     if plan.below * plan.beside > 1:
         once += r.meet
     beside = round(r.beside + kilo * r.elements) if plan.at_once > 1 else 0
-    own, turn = step_of(plan, r, uneven)
+    own, turn = step_of(plan, r, stored)
     room = clusters(chip, plan.together) * plan.at_once
     if plan.parts == 1:
         room *= plan.together
     sums = round(r.sums) if plan.summed else 0
-    return Terms(round(once), round(each) - beside, beside, round(own), round(turn), room, sums)
+    drawn = STEP * 2 * plan.parts * plan.products * 1024 / 1e6 * (256 / plan.columns - 1)
+    narrow = round(drawn * r.narrow) if stored.along else 0
+    each = round(each) - beside
+    return Terms(round(once), each, beside, round(own), round(turn), room, sums, narrow)
 
 
 def of_output(
@@ -241,7 +282,8 @@ def of_output(
     once = turns * of.turn + busiest * of.block + of.once
     if plan.summed:
         once = once + ceildiv(batch * m * n * plan.parts * plan.products * 4, of.sums)
-    return once, busiest * of.step_of_block + turns * of.step_of_turn
+    step = busiest * of.step_of_block + turns * of.step_of_turn
+    return once, step + floordiv(batch * n * of.narrow, 1024) if of.narrow else step
 
 
 def steps_of(k: Size, plan: Tiles, taps: int = 1) -> Size:
@@ -256,14 +298,14 @@ def nanoseconds(
     plan: Tiles,
     chip: int,
     rates: Rates = H200_RATES,
-    uneven: Uneven = (False, False),
+    stored: Stored = AS_USUAL,
     taps: int = 1,
 ) -> Size:
     """The time of a product of ``batch, m, n, k`` under a plan, on so many multiprocessors; of a
     convolution of ``k`` channels with so many ``taps``.
     """
     batch, m, n, k = sizes
-    once, step = of_output((batch, m, n), plan, terms(plan, chip, rates, uneven), chip)
+    once, step = of_output((batch, m, n), plan, terms(plan, chip, rates, stored), chip)
     return steps_of(k, plan, taps) * step + once
 
 
@@ -271,13 +313,13 @@ def over_grid(
     axes: tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]],
     plan: Tiles,
     chip: int,
-    uneven: Uneven = (False, False),
+    stored: Stored = AS_USUAL,
     rates: Rates = H200_RATES,
     taps: int = 1,
 ) -> list[int]:
     """The same of all sizes of a grid, those of k the innermost."""
     batches, rows, columns, depths = axes
-    of = terms(plan, chip, rates, uneven)
+    of = terms(plan, chip, rates, stored)
     steps = [steps_of(k, plan, taps) for k in depths]
     return [
         once + step * count

@@ -17,12 +17,13 @@ from operator import sub
 from typing import Any
 
 from polyc.cost.products import (
+    AS_USUAL,
     H200_RATES,
     STEP,
     Rates,
     Size,
+    Stored,
     Tiles,
-    Uneven,
     ceildiv,
     nanoseconds,
     over_grid,
@@ -94,8 +95,7 @@ class Form:
     ``crowded``   whether an epilogue holds much beside the sums
     ``loose``     whether rows of its output may begin at any element, which threads store through
                   shared memory
-    ``uneven``    whether rows of each operand, that of the rows first, are known to begin off the
-                  lines of the L2 cache
+    ``stored``    how the operands lie in memory, as far as that is known
     ``products``  that share the operand of their rows
     ``cut``       whether rows, and columns, lie in several tensors one after another, of which a
                   tile has one; and ``joined`` whether what is multiplied does, along any axis
@@ -108,7 +108,7 @@ class Form:
 
     crowded: bool = False
     loose: bool = False
-    uneven: Uneven = (False, False)
+    stored: Stored = AS_USUAL
     products: int = 1
     cut: tuple[bool, bool] = (False, False)
     joined: bool = False
@@ -142,7 +142,7 @@ class Form:
     def nanoseconds(self, sizes: tuple[Size, Size, Size, Size], plan: Tiles, arch: str) -> Size:
         """The modelled time of ``sizes`` under a plan."""
         chip = ARCHS[arch].multiprocessors
-        return nanoseconds(sizes, plan, chip, self.rates, self.uneven, self.taps)
+        return nanoseconds(sizes, plan, chip, self.rates, self.stored, self.taps)
 
 
 def seconds(problem: Problem, plan: Tiles, arch: str, form: Form = Form()) -> Dim:
@@ -242,7 +242,7 @@ def _losses(axes: Axes, arch: str, form: Form) -> tuple[Lost, ...]:
     """The plans of the space that are near the fastest somewhere, and those of users' names."""
     chip = ARCHS[arch].multiprocessors
     found = [
-        (plan, tuple(map(log, over_grid(axes, plan, chip, form.uneven, form.rates, form.taps))))
+        (plan, tuple(map(log, over_grid(axes, plan, chip, form.stored, form.rates, form.taps))))
         for plan in form.space(arch)
     ]
     least = tuple(map(min, *(times for _, times in found)))

@@ -49,6 +49,9 @@ OWN_REGISTERS = 26
 TURNED = 48
 """The same where a block keeps them for good, and stores a tile while it loads the next."""
 
+SUMMED = 96
+"""Accumulators of a thread at most that stores those of several products to memory."""
+
 ENOUGH_STAGES = 4
 """Stages of blocks whose sums go through memory."""
 
@@ -212,6 +215,8 @@ def _of_tile(
             yield tiling(deep, below=2)
             yield tiling(deep, beside=2)
         deep = stages(left)
+        if held > SUMMED and products > 1:
+            continue
         if not summed and deep >= ENOUGH_STAGES and rows <= 128 and columns % 64 == 0:
             summed = True
             for parts in PARTS:

@@ -24,6 +24,7 @@ from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.gpu.types import GlobalType
 from polyc.runtime import driver, nvrtc, streams, tensors, torch_tensors
 from polyc.runtime.arenas import Arenas
+from polyc.runtime.code import Code
 from polyc.runtime.nvrtc import CompileResult, KernelInfo
 from polyc.runtime.streams import Turn
 from polyc.runtime.variants import Bound, Plan, Variant, values_text
@@ -51,37 +52,28 @@ class _Call:
 class Program:
     """One graph compiled for one architecture.
 
-    Make one with ``Program.compile``.  ``sources`` are CUDA C that is compiled side by side, and
-    ``results`` the cubin of each with the compiler's log.
+    Make one with ``Program.compile``.  ``sources`` are CUDA C that is compiled side by side, or,
+    ``lazily``, one of each kernel, compiled when that first runs; ``results`` are the cubins of all
+    with the compiler's log.
 
     Any number of threads may use it at once.  What it holds on GPUs, code and workspaces, goes
     with it or at ``close``; a CUDA graph that was captured from its calls needs both.
     """
 
-    def __init__(self, module: GpuModuleOp, sources: Iterable[str]) -> None:
+    def __init__(self, module: GpuModuleOp, sources: Iterable[str], lazily: bool = False) -> None:
         self.module = module
-        self.sources: list[str] = []
         self.arch = module.arch.data
         self.name = module.sym_name.data
         self.symbols = module.symbol_names
         self.facts = module.assumptions.data
-        # What is printed is kept, and goes on to the compiler.
-        kept = (self.sources.append(source) or source for source in sources)
-        self.results: list[CompileResult] = nvrtc.compile_each(kept, self.arch, f"{self.name}.cu")
-        self._unit = {k: i for i, result in enumerate(self.results) for k in result.kernels}
+        kernels = {k.sym_name.data: k for k in module.kernels()}
+        self._code = Code(self.arch, self.name, list(kernels), sources, lazily)
         dispatch: DispatchOp = module.dispatch()
         count = dispatch.num_inputs.value.data
         self.names = [n.data for n in dispatch.arg_names]
         self.types: list[GlobalType] = list(dispatch.arg_types)
         self.num_inputs = count
         self._align = [_promised(attrs.data.get("align")) for attrs in dispatch.arg_attrs]
-        kernels = {k.sym_name.data: k for k in module.kernels()}
-        if unknown := [name for name in kernels if name not in self._unit]:
-            raise PolycError(
-                "CompilerFailed",
-                f"ptxas says nothing of {', '.join(unknown)}, so that its registers and spills "
-                f"are not known; it speaks of {', '.join(self._unit) or 'no kernel'}",
-            )
         self._variants = [Variant(op, kernels) for op in dispatch.variants()]
         self._modules: dict[tuple[int, int], driver.Module] = {}
         self._plans: dict[object, Plan] = {}
@@ -93,17 +85,28 @@ class Program:
         self._period = lcm(256, *aligns, *(a for a in self._align if a > 0))
 
     @classmethod
-    def compile(cls, module: Operation, name: str | None = None) -> Program:
+    def compile(cls, module: Operation, name: str | None = None, lazily: bool = False) -> Program:
         """Compile a ``gpu.module``, or the one in a builtin module.
 
         A module at tile level is lowered first, in a copy.  ``name`` picks one of several.
-        Needs no GPU.  Raises PolycError.
+        ``lazily`` leaves each kernel's CUDA C to the call that first runs it.  Needs no GPU.
+        Raises PolycError.
         """
         from polyc.lowering.gpu_to_cuda import cuda_units
         from polyc.passes.finish import finished
 
         found = finished(gpu_module(module, name))
-        return cls(found, cuda_units(found))
+        return cls(found, cuda_units(found), lazily)
+
+    @property
+    def sources(self) -> list[str]:
+        """CUDA C, in parts that are compiled by themselves."""
+        return self._code.sources
+
+    @property
+    def results(self) -> list[CompileResult]:
+        """Each of ``sources``, compiled."""
+        return self._code.results
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -482,7 +485,7 @@ class Program:
         """The kernels on GPU ``index`` by name; code is loaded once, when it is first asked for."""
 
         def function(name: str) -> driver.Function:
-            unit = self._unit[name]
+            unit = self._code.unit(name)
             with self._lock:
                 if (index, unit) not in self._modules:
                     image = self._image(driver.device(index), unit)
@@ -499,7 +502,7 @@ class Program:
         where NVRTC does not know it (S0.1); the ``a`` of ``sm_90a`` excludes that.
         """
         if device.runs(self.arch):
-            return self.results[unit].image
+            return self._code.result(unit).image
         major, minor = device.capability
         number = self.arch.removeprefix("sm_")
         if number.endswith("a") or (major, minor) < (int(number[:-1]), int(number[-1])):

@@ -9,7 +9,7 @@ import polyc.tile as T
 
 M, K, N = T.sizes("M", "K", "N")
 
-TILES = ((128, 192), (128, 128))
+TILES = ((128, 160), (128, 176))
 
 
 def gemm(rows: int, columns: int):

@@ -14,7 +14,7 @@ from typing import cast
 
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.cost.products import CONV_RATES
+from polyc.cost.products import CONV_RATES, Stored
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
@@ -198,6 +198,7 @@ def form_of(conv: Convolution) -> ranking.Form:
         within=groups.filters,
         alone=True,
         rates=CONV_RATES,
+        stored=Stored(along=False),
     )
 
 

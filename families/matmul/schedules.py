@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import repeat
 from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import i1
 
+from polyc.cost.products import Stored
 from polyc.dialects.common.arch import ARCHS, Arch
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
@@ -27,13 +28,23 @@ from polyc.families.facts import (
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
 from polyc.families.matmul import padded
-from polyc.families.matmul.follow import MOST_HELD, WIDTHS, width_of
+from polyc.families.matmul.follow import width_of
 from polyc.families.matmul.partial_sums import Parts, parted
 from polyc.families.matmul.partial_sums import facts as part_facts
 from polyc.families.matmul.partial_sums import fields as part_fields
 from polyc.families.matmul.recognise import Contraction, MatrixOperand, find_contraction
 from polyc.families.matmul.split import facts as split_facts
 from polyc.families.matmul.split import named, splits, tiles_of
+from polyc.families.matmul.variants import (
+    COPIED,
+    PAIRS,
+    ROWS_OF_REGISTERS,
+    VARIANTS,
+    WGMMA,
+    WGMMA_SMALL,
+    MatmulVariant,
+    followed,
+)
 from polyc.families.space import Tiling
 from polyc.families.structure import check_reduction, check_split, check_structure
 from polyc.poly.pieces import Piece
@@ -42,188 +53,11 @@ TMA_AXES = 5
 """The most dimensions of a tensor that TMA copies boxes of (CUDA driver API,
 cuTensorMapEncodeTiled)."""
 
-
-@dataclass(frozen=True)
-class MatmulVariant:
-    """A kernel that runs when all contiguous sizes are multiples of ``multiple``."""
-
-    name: str
-    multiple: int
-    fields: Mapping[str, Value]
-    tiles: int = 0
-    """The least tiles of the output, taken for whole ones: fewer leave multiprocessors idle."""
-    at_once: bool = False
-    """Whether it is only for outputs whose tiles the multiprocessors take at once, one each."""
-    larger: tuple[int, int] | None = None
-    """The larger tile that it is taken in the place of where its own fill the chip better."""
-    in_batches: Mapping[str, Value] = field(default_factory=dict[str, Value])
-    """The fields that differ where tiles are counted in more sizes than M, N and K."""
-    crowded: Mapping[str, Value] | None = field(default_factory=dict[str, Value])
-    """Those that differ where the epilogue reads two tensors or more by rows, which takes
-    registers; None where nothing helps, and it is left out."""
-    where: tuple[Assumption, ...] | None = None
-    """Where the model of time takes it; None where its own facts say where it runs."""
-
-
-_WGMMA: Fields = {
-    "mma": "wgmma",
-    "loader": "tma",
-    "tile": [128, 256, 64],
-    "stages": 4,
-    "warp_tile": [64, 256],
-    "consumers": 2,
-    "registers": [40, 232],
-    "raster": "grouped",
-    "group": 16,
-    "persistent": True,
-    "vectorize": 8,
-}
-_WGMMA_SMALL: Fields = {**_WGMMA, "tile": [128, 128, 64], "stages": 6, "warp_tile": [64, 128]}
-_WGMMA_LOW: Fields = {
-    **_WGMMA,
-    "tile": [64, 128, 64],
-    "stages": 8,
-    "warp_tile": [64, 128],
-    "consumers": 1,
-    "registers": [],
-}
-"""Two thirds of the time of 128x128 a tile, as fills_better() reckons, at half of its products: it
-is faster as long as one wave of it is enough, and at no other number of waves.  Half as many
-columns instead would take as long, but two tiles of wgmma would share less of what they read from
-shared memory, and outputs of few rows would have twice as many tiles."""
-_MMA_SYNC: Fields = {
-    "mma": "mma.sync",
-    "tile": [128, 128, 32],
-    "warp_tile": [64, 64],
-    "raster": "grouped",
-    "group": 8,
-}
-_MMA_SYNC_LARGE: Fields = {
-    **_MMA_SYNC,
-    "loader": "cp_async",
-    "tile": [256, 128, 64],
-    "stages": 3,
-    "fragment_buffers": 2,
-    "vectorize": 8,
-}
-"""Operands are loaded a step ahead, and k is 64 deep so that four steps share a barrier; 147456
-bytes of shared memory fit a block of sm_80.  256x128 needs a tile for each of an A100's 108
-multiprocessors."""
-_NARROW: Fields = {"tile": [128, 64, 32], "warp_tile": [64, 32]}
-"""Threads that load single elements hold many addresses: with those of a batch, accumulators for
-128 columns would not stay in registers beside them."""
-_SCALAR = MatmulVariant(
-    "scalar",
-    1,
-    {**_MMA_SYNC, "loader": "register", "stages": 2, "vectorize": 1},
-    in_batches=_NARROW,
-)
-_LOW: Fields = {"tile": [64, 64, 32], "warp_tile": [32, 32]}
-"""Where deep products have copies, these are for shallow ones: threads wait for their loads there,
-and what hides that is more blocks."""
-
-_PADDED: Fields = {"loader": "padded", "vectorize": 1}
-"""Operands are copied to rows that TMA takes, so that a tile costs what others do.  One of 128x128
-is nearly as fast as a larger one where there are many, and leaves less of the chip idle where there
-are few, so that one kernel is for all sizes."""
-
-ROWS_OF_REGISTERS = 16
-"""Rows of a warp that multiplies what it computes in registers: with all columns of the tile."""
-
-VARIANTS: Mapping[str, tuple[MatmulVariant, ...]] = {
-    "sm_90a": (
-        MatmulVariant("tma_low", 8, _WGMMA_LOW, at_once=True),
-        MatmulVariant("tma_small", 8, _WGMMA_SMALL, larger=(128, 256)),
-        MatmulVariant("tma", 8, _WGMMA, crowded=None),
-        MatmulVariant("padded", 1, {**_WGMMA_SMALL, **_PADDED}),
-        MatmulVariant(
-            "cp_async", 2, {**_MMA_SYNC, **_LOW, "loader": "cp_async", "stages": 3, "vectorize": 2}
-        ),
-        replace(_SCALAR, fields={**_SCALAR.fields, **_LOW}, in_batches={}),
-    ),
-    "sm_80": (
-        MatmulVariant(
-            "cp_async16_large",
-            8,
-            _MMA_SYNC_LARGE,
-            tiles=ARCHS["sm_80"].multiprocessors,
-            crowded={"fragment_buffers": 1},
-        ),
-        MatmulVariant(
-            "cp_async16",
-            8,
-            {**_MMA_SYNC_LARGE, "tile": [128, 128, 64]},
-            crowded={"fragment_buffers": 1},
-        ),
-        MatmulVariant(
-            "padded",
-            1,
-            {**_MMA_SYNC_LARGE, "tile": [128, 128, 64], "fragment_buffers": 1, **_PADDED},
-        ),
-        MatmulVariant(
-            "cp_async4", 2, {**_MMA_SYNC, "loader": "cp_async", "stages": 3, "vectorize": 2}
-        ),
-        _SCALAR,
-    ),
-}
-"""The variants of each architecture, fastest first; the last one takes every shape."""
-
-_MMA_SYNC_ONLY = tuple(v for v in VARIANTS["sm_90a"] if v.fields["mma"] == "mma.sync")
-"""The variants of sm_90a for rows and addresses that TMA does not take as they are."""
-
-_BESIDE: Fields = {"tile": [128, 64, 32], "warp_tile": [64, 32], "fragment_buffers": 1}
-"""Two accumulators take the registers of one that is twice as wide."""
-
-PAIRS: Mapping[str, tuple[MatmulVariant, ...]] = {
-    "sm_90a": (
-        MatmulVariant("tma", 8, {**_WGMMA_SMALL, "stages": 4}),
-        MatmulVariant("padded", 1, {**_WGMMA_SMALL, "stages": 4, **_PADDED}),
-        *(replace(v, fields={**v.fields, **_BESIDE}) for v in _MMA_SYNC_ONLY),
-    ),
-    "sm_80": (
-        MatmulVariant("cp_async16", 8, {**_MMA_SYNC_LARGE, **_BESIDE, "tile": [128, 64, 64]}),
-        *(replace(v, fields={**v.fields, **_BESIDE}) for v in VARIANTS["sm_80"][2:]),
-    ),
-}
-"""The variants of two products that share the operand of their rows."""
-
 LINE = 64
 """Elements of a line of the L2 cache."""
 
 MEASURED = 12
 """Plans of the space that are worth measuring."""
-
-
-def followed(columns: int, arch: str) -> tuple[MatmulVariant, ...]:
-    """The variants of a product whose rows of so many elements are reduced after it.
-
-    A warpgroup has its rows whole where these are short; the CTAs of a cluster, which lie along
-    them, or the warps beside each other exchange what they reduce where not.
-    """
-    if ARCHS[arch].wgmma:
-        wide = min(columns, MOST_HELD)
-        tma: Fields = {**_WGMMA, "stages": 6, "warp_tile": [64, wide]}
-        if columns > wide:
-            tma |= {"persistent": False, "registers": [], "cluster": [1, columns // wide]}
-        high = {**tma, "tile": [128, wide, 64]}
-        low = {**tma, "tile": [64, wide, 64], "consumers": 1, "registers": []}
-        first = (
-            MatmulVariant("tma_low", 8, low, larger=(128, wide)),
-            MatmulVariant("tma", 8, high),
-            MatmulVariant("padded", 1, {**high, **_PADDED}),
-        )
-        others = _MMA_SYNC_ONLY
-    else:
-        first, others = (), VARIANTS[arch][1:]
-    rows = 64 if columns == WIDTHS[-1] else 128
-    own: Fields = {"warp_tile": [32, min(columns, 64)], "fragment_buffers": 1}
-
-    def whole(variant: MatmulVariant) -> MatmulVariant:
-        _, _, depth = cast("list[int]", variant.fields["tile"])
-        fields = {**variant.fields, **own, "tile": [rows, columns, depth]}
-        return replace(variant, fields=fields, in_batches={})
-
-    return (*first, *map(whole, others))
 
 
 def fills_better(
@@ -253,7 +87,7 @@ def conditions(
     facts: list[Assumption] = []
     if loader == "padded":
         rows, columns, _ = cast(
-            "list[int]", (variant.fields if variant.where is None else _WGMMA_SMALL)["tile"]
+            "list[int]", (variant.fields if variant.where is None else WGMMA_SMALL)["tile"]
         )
         worth = padded.facts(gemm, rows, columns, arch)
         if worth is None:
@@ -432,9 +266,9 @@ def _is_plain(gemm: Contraction, arch: str) -> bool:
 
 def _may_run(gemm: Contraction, arch: str, copied: bool) -> bool:
     """Whether there are sizes of which TMA takes the operands as they are, or ``copied``."""
-    variant = MatmulVariant("tma", 8, _WGMMA)
+    variant = MatmulVariant("tma", 8, WGMMA)
     if copied:
-        variant = MatmulVariant("padded", 1, {**_WGMMA_SMALL, **_PADDED})
+        variant = MatmulVariant("padded", 1, {**WGMMA_SMALL, **COPIED})
     return conditions(gemm, variant, arch) is not None
 
 
@@ -461,7 +295,11 @@ def _form(gemm: Contraction, arch: str, copied: bool) -> ranking.Form:
     return ranking.Form(
         is_crowded(gemm, arch),
         loose=copied and padded.stored_vectors(gemm) == 1,
-        uneven=(uneven(gemm.lhs), any(uneven(part.rhs) for part in gemm.parts)),
+        stored=Stored(
+            uneven(gemm.lhs),
+            any(uneven(part.rhs) for part in gemm.parts),
+            along=gemm.rhs.tile_axes[-1] == gemm.n,
+        ),
         products=len(gemm.parts),
         cut=(gemm.m in cut, gemm.n in cut),
         joined=bool(cut),
@@ -471,7 +309,7 @@ def _form(gemm: Contraction, arch: str, copied: bool) -> ranking.Form:
 def _of_space(plan: Tiling, copied: bool, where: Sequence[Assumption]) -> MatmulVariant:
     """The variant of a plan of the space, of operands as they are or ``copied``."""
     if copied:
-        fields = {**plan.fields(), **_PADDED}
+        fields = {**plan.fields(), **COPIED}
         return MatmulVariant(plan.padded_name, 1, fields, where=tuple(where))
     return MatmulVariant(plan.name, 8, plan.fields(), where=tuple(where))
 
@@ -522,7 +360,7 @@ def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     few = [
         *in_parts(gemm, arch),
         *(
-            MatmulVariant(name, 8, {**_WGMMA, **split.fields()})
+            MatmulVariant(name, 8, {**WGMMA, **split.fields()})
             for name, split in named(splits(gemm, arch)).items()
         ),
     ]

@@ -20,7 +20,8 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.family import fitted
 from polyc.families.matmul.recognise import find_contraction
-from polyc.families.matmul.schedules import MatmulVariant, schedule_fields
+from polyc.families.matmul.schedules import schedule_fields
+from polyc.families.matmul.variants import MatmulVariant
 from polyc.families.space import space
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.index_to_region.fusion import Fuse

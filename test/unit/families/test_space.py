@@ -7,8 +7,9 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.region import KernelOp
 from polyc.families.family import fitted
 from polyc.families.matmul.recognise import find_contraction
-from polyc.families.matmul.schedules import GEMM, MatmulVariant, schedule_fields
-from polyc.families.space import space
+from polyc.families.matmul.schedules import GEMM, schedule_fields
+from polyc.families.matmul.variants import MatmulVariant
+from polyc.families.space import MOST_STAGES, space
 
 PLANS = space("sm_90a")
 
@@ -35,6 +36,10 @@ def test_it_has_all_kinds() -> None:
     assert {p.parts for p in PLANS if p.parts > 1 and not p.summed} == {2, 4, 8}
     assert any(p.summed for p in PLANS)
     assert any(p.at_once > 2 for p in PLANS)
+    shared = {(p.below, p.beside) for p in PLANS if p.together > 1 and p.parts == 1}
+    assert shared == {(2, 1), (1, 2)}
+    deep = next(p for p in PLANS if p.name == "tma_64x128_once")
+    assert deep.at_once == 1 and deep.stages == MOST_STAGES
 
 
 def test_there_is_none_without_wgmma_and_few_with_little_room() -> None:

@@ -5,14 +5,14 @@
 // CHECK:      plan.schedule @batch variant "tma_small" when (K mod 8 == 0, N mod 8 == 0, {{.*}}((((M + 127) floordiv 128) * ((N + 127) floordiv 128) * B + 131) floordiv 132){{.*}}, K >= 1) {
 // CHECK:        bind = {"b" = "block.x", "m.o" = "block.x", "n.o" = "block.x", "m.i.o" = "warpgroup"},
 // CHECK:      plan.schedule @batch variant "scalar" {
-// CHECK:        tile = [128, 64, 32],
+// CHECK:        tile = [64, 64, 32],
 // GPU:        gpu.kernel @batch_tma(%A: !gpu.global<[B, M, K], f16> = tensor 0, %W: !gpu.global<[B, K, N], f16> = tensor 1
 // GPU:          gpu.tile_loop (%b, %m0, %n0, %tile) = [%B, %M, %N] tile <1, 128, 256> raster "grouped" 16 {
 // GPU:            gpu.copy %A[%b, %m0, %k0] to %A_tile loader "tma"
 // GPU-NEXT:       gpu.copy %W[%b, %k0, %n0] to %W_tile loader "tma"
 // GPU:            gpu.copy %out_tile to %C[%b, %m0, %n0] loader "tma"
 // GPU:        gpu.kernel @batch_cp_async(
-// GPU-NEXT:     %b, %m0, %n0 = gpu.tile_coordinates[%B, %M, %N] tile <1, 128, 128> raster "grouped" 8
+// GPU-NEXT:     %b, %m0, %n0 = gpu.tile_coordinates[%B, %M, %N] tile <1, 64, 64> raster "grouped" 8
 // GPU:        gpu.launch @batch_tma when {{.*}} grid [B, (M + 127) floordiv 128, (N + 255) floordiv 256] persistent
 frontend.graph @batch(%A: !frontend.tensor<[B, M, K], f16>, %W: !frontend.tensor<[B, K, N], f16>) -> (C: !frontend.tensor<[B, M, N], f16>) {
   %0 = frontend.gemm %A, %W {acc = f32} : (!frontend.tensor<[B, M, K], f16>, !frontend.tensor<[B, K, N], f16>) -> !frontend.tensor<[B, M, N], f16>

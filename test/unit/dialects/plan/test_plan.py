@@ -15,7 +15,7 @@ from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import FIELDS, Value
 from polyc.families.family import fitted
-from polyc.families.matmul.schedules import VARIANTS
+from polyc.families.matmul.variants import VARIANTS
 from polyc.passes.support.plan.given import user_schedule
 from polyc.tools.parsing import parse_text
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
-from polyc.cost.products import CONV_RATES
+from polyc.cost.products import CONV_RATES, Stored
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
@@ -455,7 +455,9 @@ def test_a_filter_that_no_descriptor_moves_as_is_gathered() -> None:
 def test_what_the_assumptions_settle_is_not_asked() -> None:
     conv = replace(of(), x=(4, 64, 64, 64), filters=256)
     _, best = ranking.ranked(
-        (1, 4 * 64 * 64, 256, 64), "sm_90a", ranking.Form(taps=9, alone=True, rates=CONV_RATES)
+        (1, 4 * 64 * 64, 256, 64),
+        "sm_90a",
+        ranking.Form(taps=9, alone=True, rates=CONV_RATES, stored=Stored(along=False)),
     )[0]
     assert variants(conv, "sm_90a") == [best.name]
     assert variants(conv, "sm_80") == ["cp_async16"]

@@ -95,6 +95,8 @@ def test_the_widest_loads_that_sizes_allow(k: int) -> None:
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_80"])
 def test_two_products_share_the_columns_of_a_tile(arch: str) -> None:
     gemm = find_contraction(only(run(gated(), "region"), KernelOp))
-    (plan,) = (one for one in schedules(gemm, arch) if one.stores_sums)
-    assert plan.tile_sizes[1] == 64 and plan.integer("fragment_buffers") == 1
-    assert isinstance(plan, ScheduleOp) and plan.products == 2
+    found = [one for one in schedules(gemm, arch) if one.stores_sums]
+    assert found and all(isinstance(plan, ScheduleOp) for plan in found)
+    for plan in found:
+        assert plan.tile_sizes[1] in (64, 128) and plan.integer("fragment_buffers") == 1
+        assert plan.products == 2 and plan.accumulator_registers() <= 128

@@ -54,12 +54,15 @@ def test_sizes_decide_whether_a_tile_is_shared(m: int, n: int, k: int, splits_k:
 
 
 def test_plans_that_split_fit() -> None:
+    shared = 0
     for m, n, k in (("M", "N", "K"), ("M", 4096, 4096), ("M", 64, "K"), (8, "N", 4096)):
         found = [p for p in plans(m, n, k) if p.integer("split_k") > 1 and not p.stores_sums]
-        assert 1 <= len(found) < max(MOST_KERNELS.values())
+        assert len(found) < max(MOST_KERNELS.values())
+        shared += len(found)
         for plan in found:
             assert plan.shared_bytes() <= plan.target.shared_bytes
             assert plan.integer("stages") >= LEAST_STAGES and not plan.flag("persistent")
+    assert shared
 
 
 def test_only_clusters_split() -> None:

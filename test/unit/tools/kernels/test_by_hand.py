@@ -28,7 +28,7 @@ from polyc.tools.registry import make_context
 
 GEMM = str(ROOT / "examples" / "kernels" / "gemm.py")
 BIASED = str(ROOT / "examples" / "gemm_bias_relu.mlir")
-WON = ("--set", "M=1536", "--set", "N=2112", "--set", "K=4096")
+WON = ("--set", "M=1536", "--set", "N=1760", "--set", "K=4096")
 
 
 @pytest.fixture
@@ -59,15 +59,15 @@ def test_what_won_runs_and_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert kinds(err) == ["KernelByHand", "KernelSlower"]
     first, second = err.splitlines()
-    assert "by_hand_128x192 runs region @gemm_bias_relu: " in first
+    assert "by_hand_128x160 runs region @gemm_bias_relu: " in first
     assert "% faster than the " in first and " us of plan " in first
     assert (
-        "by_hand_128x128 does not run region @gemm_bias_relu: by_hand_128x192 takes all" in second
+        "by_hand_128x176 does not run region @gemm_bias_relu: by_hand_128x160 takes all" in second
     )
     (module,) = parsed(out).ops
     assert isinstance(module, GpuModuleOp)
     variants = module.dispatch().variants()
-    assert [v.variant_name for v in variants][:1] == ["gemm_bias_relu_by_hand_128x192"]
+    assert [v.variant_name for v in variants][:1] == ["gemm_bias_relu_by_hand_128x160"]
     assert len(variants) > 5
 
 
@@ -81,8 +81,8 @@ def test_what_lost_does_not_run(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_region_of_a_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sizes = ("--set", "M=1536", "--set", "L=2112", "--set", "K=4096")
-    file = product_file(tmp_path, "(128, 192)")
+    sizes = ("--set", "M=1536", "--set", "L=1760", "--set", "K=4096")
+    file = product_file(tmp_path, "(128, 160)")
     mlp = str(ROOT / "examples" / "mlp.mlir")
     code, out, err = compiled(
         capsys, mlp, "--arch", "sm_90a", "--kernels", file, "--emit", "mlir", *sizes
@@ -91,7 +91,7 @@ def test_a_region_of_a_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert kinds(err) == ["KernelByHand"]
     assert "runs region @mlp_0: " in err
     assert "gpu.sequence @mlp_tma_by_hand" in out
-    assert "gpu.launch @mlp_0_by_hand_128x192" in out
+    assert "gpu.launch @mlp_0_by_hand_128x160" in out
 
 
 def test_what_is_not_found_says_the_nearest_difference(
@@ -250,11 +250,11 @@ def test_the_record_and_other_observers(text: Path, tmp_path: Path) -> None:
 
 
 def test_load_with_kernels(tmp_path: Path) -> None:
-    sizes = {"M": 1536, "K": 4096, "N": 2112}
-    file = product_file(tmp_path, "(128, 192)")
+    sizes = {"M": 1536, "K": 4096, "N": 1760}
+    file = product_file(tmp_path, "(128, 160)")
     program = package.load(product(), "sm_90a", kernels=file, sizes=sizes)
-    assert program.chosen(sizes) == "f_by_hand_128x192"
-    assert package.load(product(), "sm_90a").chosen(sizes) != "f_by_hand_128x192"
+    assert program.chosen(sizes) == "f_by_hand_128x160"
+    assert package.load(product(), "sm_90a").chosen(sizes) != "f_by_hand_128x160"
     with pytest.raises(PolycError) as caught:
         package.load(ROOT / "examples" / "tile" / "gemm_pipelined.mlir", kernels=file)
     assert caught.value.kind == "Usage"
@@ -277,4 +277,4 @@ def test_the_same_bytes_in_every_process() -> None:
         for seed in ("1", "2")
     ]
     assert texts[0] == texts[1]
-    assert b"gemm_bias_relu_by_hand_128x192" in texts[0]
+    assert b"gemm_bias_relu_by_hand_128x160" in texts[0]
