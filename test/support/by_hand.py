@@ -118,7 +118,7 @@ def product_file(path: Path, tile: str = "(128, 64)") -> Path:
     """A file of one tile program for ``product``: the example without its bias."""
     text = (ROOT / "examples" / "kernels" / "gemm.py").read_text("utf-8")
     for old, new in (
-        ("((128, 192), (128, 128))", f"({tile},)"),
+        ("((128, 160), (128, 176))", f"({tile},)"),
         ("        bias: T.Tensor[N, T.f16],\n", ""),
         ("acc[i, j] + T.cast(bias[j + n0], T.f32)", "acc[i, j]"),
         ("../gemm_bias_relu.mlir", "product.mlir"),
