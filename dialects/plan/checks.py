@@ -87,7 +87,8 @@ def check_choices(op: ScheduleResources) -> None:
             f"ResourceExceeded: a cluster of {shape_text(blocks)} has "
             f"{blocks[0] * blocks[1]} blocks, {arch.name} allows {arch.cluster}"
         )
-    together = op.pattern in ("loops", "rows") and not op.stores_sums
+    apart = op.stores_sums or op.takes_turns
+    together = op.pattern in ("loops", "rows") and not apart
     most = arch.large_cluster if op.keeps_rows else arch.cluster
     if together and op.integer("split_k") > most:
         raise VerifyException(

@@ -30,6 +30,16 @@ STAGED_COLUMNS = (128, 64)
 """Columns of the output that are stored at once, the most first: whole panels of a swizzle."""
 
 
+RESERVED = 1024
+"""Bytes of shared memory that each block takes beside its own."""
+
+EXCHANGED = 1024
+"""Bytes of it that warps exchange what they have of reductions in, at most."""
+
+KEPT_REGISTERS = 40
+"""Registers that a thread that walks over kept rows has at least."""
+
+
 class ScheduleResources(Schedule):
     """A schedule that counts its resources, those of attention with their own formulas."""
 
@@ -79,7 +89,8 @@ class ScheduleResources(Schedule):
     @property
     def cluster_blocks(self) -> int:
         """The blocks of a cluster: with neighbouring tiles, or parts of one."""
-        parts = 1 if self.stores_sums else self.integer("split_k")
+        apart = self.stores_sums or self.takes_turns
+        parts = 1 if apart else self.integer("split_k")
         return prod(self.integers("cluster")) * parts
 
     @property
@@ -140,6 +151,21 @@ class ScheduleResources(Schedule):
     def keeps_rows(self) -> bool:
         """Whether a block keeps rows in shared memory, as many chunks as its tile is deep."""
         return record_of(self.algo_choice).get("rows") == "kept"
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether a block keeps one row after another, or its chunks of each: where several blocks
+        share a row, they are no cluster, but meet in memory."""
+        return self.keeps_rows and self.flag("persistent")
+
+    @property
+    def blocks_kept(self) -> int:
+        """Blocks of a multiprocessor that keep rows, by their shared memory and threads, each with
+        ``KEPT_REGISTERS`` at least."""
+        arch, threads = self.target, self.threads()
+        memory = (arch.shared_bytes + RESERVED) // (self.kept_bytes() + EXCHANGED + RESERVED)
+        registers = arch.registers // (threads * KEPT_REGISTERS)
+        return max(1, min(memory, registers, arch.threads * 2 // threads))
 
     def kept_bytes(self) -> int:
         """Bytes of the rows that a block keeps in shared memory, of each tensor in ``cache``."""

@@ -438,7 +438,7 @@ def _check_structure(plan: ScheduleOp) -> None:
     """Refuse what kernels of rows do not have; PolycError ``UnsupportedPlan``."""
     for field, taken, there in (
         ("cluster", plan.integers("cluster") != (1, 1), "[1, 1]"),
-        ("persistent", plan.flag("persistent"), "false"),
+        ("persistent", plan.flag("persistent") and not is_kept(plan), "false"),
         ("raster", plan.raster.data != "row", '"row"'),
     ):
         if taken:
@@ -446,6 +446,8 @@ def _check_structure(plan: ScheduleOp) -> None:
     if plan.loader.data != "register" and not is_kept(plan):
         refuse_choice(plan, "loader", "is for rows that are kept", '"register"')
     check_group(plan)
+    if plan.takes_turns and (parts := plan.integer("split_k")) > plan.threads():
+        refuse_choice(plan, "split_k", f"lets {parts} blocks tell what a thread each hears", "less")
     if plan.integer("split_k") > 1:
         if is_resident(plan):
             refuse_choice(plan, "split_k", "a kernel that keeps rows does not have", "1")
