@@ -37,7 +37,8 @@ class RowsVariant:
     ``vector`` elements of it are read at once, so that all rows in memory are multiples of these.
     ``rows`` are those of a tile, where a warp does not take several.  A cluster of ``parts`` blocks
     takes the chunks of a row in turn.  A way that keeps rows has ``kept`` bytes for them in a
-    block's shared memory.
+    block's shared memory.  With ``turns`` a block keeps one row after another, and the parts of a
+    row are blocks anywhere on the chip.
     """
 
     name: str
@@ -48,16 +49,25 @@ class RowsVariant:
     vector: int
     parts: int = 1
     kept: int = 0
+    turns: bool = False
 
     def chunks(self, rows: Rows) -> int:
         """How many chunks of its row a block keeps: as many as there is room for, or are needed."""
         if self.way != "kept":
             return 1
         bytes_of = sum(element_bytes(op.result.type.element_type) for op in rows.kept)
-        room = self.kept // max(1, bytes_of * self.columns)
+        high, wide = self.panel(rows) if rows.turned else (1, self.columns)
+        room = self.kept // max(1, bytes_of * high * wide)
         if (known := rows.length.constant()) is not None:
-            room = min(room, -(-known // (self.parts * self.columns)))
+            room = min(room, -(-known // (self.parts * wide)))
         return room
+
+    def panel(self, rows: Rows) -> tuple[int, int]:
+        """Of rows that lie side by side, how many a tile has, and points of them."""
+        high = self.rows
+        if (beside := rows.column.size.constant()) is not None:
+            high = max(min(high, power_of_two(beside)), self.vector)
+        return high, self.warps_a_row * WARP * self.vector * PANEL_VECTORS // high
 
     def fields(self, rows: Rows) -> Mapping[str, Value]:
         """What a schedule says of the tile.
@@ -67,7 +77,7 @@ class RowsVariant:
         axes has one row.
         """
         if rows.turned:
-            return self._turned(rows)
+            return self._turned(rows) if self.way == "resident" else self._upright(rows)
         columns, warps = self.columns, self.warps_a_row
         height = taken = 1
         known = rows.length.constant() if self.way == "resident" else None
@@ -95,6 +105,19 @@ class RowsVariant:
             "warp_tile": [taken, columns // warps],
             "vectorize": self.vector,
             "split_k": self.parts,
+            "persistent": self.turns,
+        }
+
+    def _upright(self, rows: Rows) -> Mapping[str, Value]:
+        """The same of rows that lie side by side, a chunk of points after another."""
+        high, wide = self.panel(rows)
+        warps = self.warps_a_row
+        return {
+            "tile": [high, wide, self.chunks(rows)],
+            "warp_tile": [high, wide // warps] if wide >= warps else [high * wide // warps, 1],
+            "vectorize": self.vector,
+            "split_k": self.parts,
+            "persistent": self.turns,
         }
 
     def _turned(self, rows: Rows) -> Mapping[str, Value]:
@@ -124,6 +147,9 @@ class RowsVariant:
 
 WARP = 32
 """Threads of a warp."""
+
+PANEL_VECTORS = 2
+"""Vectors that a thread has of a chunk of rows that lie side by side."""
 
 TURNED_WARPS = 8
 """Of a block with rows that lie side by side, of as many points at most:"""
@@ -180,7 +206,22 @@ BESIDE = (
     RowsVariant("beside", "resident", 1, 0, 1, 8),
     RowsVariant("beside_any", "resident", 1, 0, 1, 1),
 )
-"""For rows that lie side by side."""
+"""For rows that lie side by side, of few known points."""
+
+KEPT = 40 * 1024
+"""Bytes of a block that keeps one row after another: five of them find room."""
+
+PANELS = (
+    RowsVariant("panel", "kept", 64, 0, 8, 8, kept=KEPT, turns=True),
+    RowsVariant("panel_team8", "kept", 64, 0, 8, 8, 8, KEPT, True),
+    RowsVariant("panel_team32", "kept", 64, 0, 8, 8, 32, KEPT, True),
+    RowsVariant("panel_team128", "kept", 64, 0, 8, 8, 128, KEPT, True),
+    RowsVariant("panel_most_team128", "kept", 64, 0, 8, 8, 128, MOST // 2, True),
+    RowsVariant("panel_chunks", "streaming", 64, 0, 8, 8),
+    RowsVariant("panel_any_split8", "streaming", 32, 0, 8, 1, 8),
+    RowsVariant("panel_any", "streaming", 32, 0, 8, 1),
+)
+"""The same of more points, or of any number."""
 
 VARIANTS = (
     *SHORTER,
@@ -214,7 +255,11 @@ def variants(rows: Rows, arch: str) -> tuple[RowsVariant, ...]:
     width = next(w for w in (8, 4, 2, 1) if all(n is None or n % w == 0 for n in lengths))
     if rows.turned:
         first, last = BESIDE
-        widest = 16 // max(element_bytes(t.element_type) for t in rows.kernel.seen)
+        known = {rows.row.label, *(axis.label for axis in rows.outer)}
+        kinds = [op.result.type for op in rows.reads if set(op.result.type.labels) == known]
+        widest = 16 // max(element_bytes(t.element_type) for t in (*rows.kernel.seen, *kinds))
+        if not rows.is_short:
+            return _panels(arch, min(8, width, widest))
         first = replace(first, vector=min(first.vector, width, widest))
         return (first, last) if first.vector > 1 else (last,)
     if None in lengths and width < 8:
@@ -230,6 +275,17 @@ def variants(rows: Rows, arch: str) -> tuple[RowsVariant, ...]:
     return tuple(replace(v, vector=min(v.vector, width)) for v in left)
 
 
+def _panels(arch: str, vector: int) -> tuple[RowsVariant, ...]:
+    """The same for rows that lie side by side, of many points or of any number."""
+    room = ARCHS[arch].shared_bytes - EXCHANGED
+    found = [
+        replace(v, vector=min(v.vector, vector), kept=min(v.kept, room))
+        for v in PANELS
+        if vector > 1 or v.vector == 1
+    ]
+    return tuple(v for v in found if v.turns or v.parts <= ARCHS[arch].large_cluster)
+
+
 def conditions(rows: Rows, arch: str, variant: RowsVariant) -> tuple[Assumption, ...] | None:
     """What a variant needs beyond the assumptions, or None when it can never run."""
     facts: list[Assumption] = []
@@ -239,15 +295,22 @@ def conditions(rows: Rows, arch: str, variant: RowsVariant) -> tuple[Assumption,
         facts.append(fits(rows, variant.columns))
     if variant.way == "kept":
         # No vector is read past the end of a tensor: what cp.async copies is whole.
-        room = variant.parts * variant.chunks(rows) * variant.columns
-        if not rows.kept or not rows.walks_again or room <= RESIDENT or variant.vector < 2:
+        columns = variant.panel(rows)[1] if rows.turned else variant.columns
+        room = variant.parts * variant.chunks(rows) * columns
+        if not rows.kept or not rows.walks_again or variant.vector < 2:
+            return None
+        if not rows.turned and room <= RESIDENT:
             return None
         facts.append(fits(rows, room))
     elif variant.parts > 1:
         # Rows that leave half of the chip idle, and a chunk for each block.
-        count = prod((axis.size for axis in rows.outer), start=Dim.const(1))
+        sizes = [axis.size for axis in rows.outer]
+        if rows.turned:
+            sizes[-1] = sizes[-1].ceildiv(variant.panel(rows)[0])
+        count = prod(sizes, start=Dim.const(1))
+        columns = variant.panel(rows)[1] if rows.turned else variant.columns
         facts.append(Assumption(Dim.const(ARCHS[arch].multiprocessors // IDLE) - count, ">="))
-        facts.append(Assumption(rows.length - variant.parts * variant.columns, ">="))
+        facts.append(Assumption(rows.length - variant.parts * columns, ">="))
     return left_open(rows.kernel, list(dict.fromkeys(facts)))
 
 
@@ -336,8 +399,6 @@ def schedules(rows: Rows, arch: str) -> list[ScheduleOp]:
         raise rows.refused(why, kernel)
     found: list[ScheduleOp] = []
     widest = VARIANTS[0].vector
-    if rows.turned:
-        widest = BESIDE[0].vector
     for variant in variants(rows, arch):
         when = conditions(rows, arch, variant)
         if when is None or variant.vector > widest:
@@ -374,7 +435,7 @@ def check(rows: Rows, plan: ScheduleOp) -> None:
             f"gives a warp {high}x{wide} elements of a tile of {height}x{width}; a warp has whole "
             "rows, or a part of a tile of one row",
         )
-    _check_structure(plan)
+    _check_structure(rows, plan)
     parts, whole = plan.integer("split_k"), plan.tile_sizes[1] * plan.tile_sizes[2]
     held = fits(rows, parts * whole)
     if is_kept(plan):
@@ -393,6 +454,12 @@ def is_resident(plan: ScheduleOp) -> bool:
     return plan.algo_choice.data["rows"] == StringAttr("resident")
 
 
+def is_upright(rows: Rows, plan: ScheduleOp) -> bool:
+    """Whether a tile has a chunk of the points of rows that lie side by side: as in memory, its own
+    rows are points."""
+    return rows.turned and not is_resident(plan)
+
+
 def is_kept(plan: ScheduleOp) -> bool:
     """Whether blocks keep rows in shared memory."""
     return plan.keeps_rows
@@ -402,12 +469,12 @@ def _check_kept(rows: Rows, plan: ScheduleOp) -> None:
     """Refuse to keep what there is not, or in chunks that threads do not share evenly."""
     if not rows.kept:
         raise bad_plan(plan, "keeps rows, and no tensor has a row of its own for each; stream them")
-    if plan.tile_sizes[0] > 1:
+    if plan.tile_sizes[0] > 1 and not rows.turned:
         raise bad_plan(plan, f"keeps {plan.tile_sizes[0]} rows a tile; a block keeps one")
     if plan.loader.data != "cp_async":
         raise bad_plan(plan, f"keeps rows by loader {plan.loader.data}; it is cp_async")
     lanes = plan.threads() * plan.integer("vectorize")
-    if plan.tile_sizes[1] % lanes:
+    if plan.tile_sizes[1] % lanes and not rows.turned:
         raise bad_plan(
             plan,
             f"keeps chunks of {plan.tile_sizes[1]} elements, and {plan.threads()} threads take "
@@ -422,8 +489,6 @@ def down_of(plan: ScheduleOp) -> int:
 
 def _check_turned(plan: ScheduleOp) -> None:
     """Refuse a tile of rows that lie side by side which threads do not share evenly."""
-    if not is_resident(plan):
-        refuse_choice(plan, "algo_choice", "rows that lie side by side do not have", '"resident"')
     (height, width, _), vector, threads = plan.tile_sizes, plan.integer("vectorize"), plan.threads()
     down = down_of(plan)
     if height % vector or down < 1 or down * height != threads * vector or width % down:
@@ -434,7 +499,7 @@ def _check_turned(plan: ScheduleOp) -> None:
         )
 
 
-def _check_structure(plan: ScheduleOp) -> None:
+def _check_structure(rows: Rows, plan: ScheduleOp) -> None:
     """Refuse what kernels of rows do not have; PolycError ``UnsupportedPlan``."""
     for field, taken, there in (
         ("cluster", plan.integers("cluster") != (1, 1), "[1, 1]"),
@@ -451,7 +516,7 @@ def _check_structure(plan: ScheduleOp) -> None:
     if plan.integer("split_k") > 1:
         if is_resident(plan):
             refuse_choice(plan, "split_k", "a kernel that keeps rows does not have", "1")
-        if plan.tile_sizes[0] > 1:
+        if plan.tile_sizes[0] > 1 and not rows.turned:
             refuse_choice(plan, "split_k", "shares one row, and its tile has several", "1")
 
 

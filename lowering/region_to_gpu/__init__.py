@@ -155,7 +155,9 @@ class Scheduled:
         """What lies between a schedule's kernels, or is a copy of what ``bindings`` say."""
         return [
             located(space.workspace(name, bindings), plan)
-            for name, space in zip(self.names[plan], _built_from(plan, self.lowering).spaces(plan), strict=True)
+            for name, space in zip(
+                self.names[plan], _built_from(plan, self.lowering).spaces(plan), strict=True
+            )
         ]
 
     def steps(self, plan: ScheduleOp) -> list[LaunchOp]:

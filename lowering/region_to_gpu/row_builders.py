@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import cast
 
@@ -40,7 +41,12 @@ from polyc.dialects.region.together import StateOp
 from polyc.dialects.region.types import ValType
 from polyc.families.facts import holds_always
 from polyc.families.rows.recognise import Rows
-from polyc.families.rows.schedules import down_of, is_resident, known_sizes
+from polyc.families.rows.schedules import (
+    down_of,
+    is_resident,
+    is_upright,
+    known_sizes,
+)
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted, element_of
@@ -61,6 +67,9 @@ BLOCKS = 32
 ROOM = 1024
 """Threads of a multiprocessor that have 64 registers each."""
 
+DOWN = AffineMap(2, 0, (COLUMN,))
+"""A tile's elements to their rows, where these lie side by side and it is their points' chunk."""
+
 EACH = AffineMap(1, 0, (ROW,))
 """A value of each row to the same row."""
 
@@ -73,6 +82,9 @@ class RowBuilder(Builder):
         self.rows = rows
         self.parts = plan.integer("split_k")
         """Blocks of a cluster, which take a row's chunks in turn."""
+        self.upright = is_upright(rows, plan)
+        if self.upright:
+            self.along = DOWN
 
     def sizes(self, grid: Grid) -> list[SSAValue]:
         self.length = self.frame.size(self.rows.length)
@@ -106,13 +118,17 @@ class RowBuilder(Builder):
         """
         if not self.rows.turned:
             return None
-        (height, width, _), vector = self.plan.tile_sizes, self.plan.integer("vectorize")
+        (height, width, _), threads = self.plan.tile_sizes, self.plan.threads()
+        return FragmentLayoutAttr.of(threads, height * width // threads, self.spread())
+
+    def spread(self) -> AffineMap:
+        """A thread and its register to the elements of such a tile."""
+        height, vector = self.plan.tile_sizes[0], self.plan.integer("vectorize")
         down, across = down_of(self.plan), height // vector
         thread, register = AffineExpr.dimension(0), AffineExpr.dimension(1)
         beside, point = thread % across * vector + register % vector, thread // across
         point += register // vector * down
-        kind = AffineMap(2, 0, (beside, point))
-        return FragmentLayoutAttr.of(self.plan.threads(), width // down * vector, kind)
+        return AffineMap(2, 0, (point, beside) if self.upright else (beside, point))
 
     def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         kernel = super().finish(bindings)
@@ -127,7 +143,7 @@ class RowBuilder(Builder):
         nothing says so; of several tensors, or elements that are read one by one, they need more.
         Others need what a thread has of them, in memory's type and as f32, and vectors along them.
         """
-        if not self.rows.turned:
+        if self.upright or not self.rows.turned:
             return self.resident_at_once
         if self.plan.integer("vectorize") < 4:
             return 1
@@ -186,7 +202,10 @@ class RowBuilder(Builder):
             at[last].name_hint = f"{last}0"
         length, vector = self.length if self.has_tail() else None, self.vector()
         row = self.rows.row.label
-        return Span((height, width), row, COLUMN, places, list(at.values()), length, vector)
+        origin = list(at.values())
+        if self.upright:
+            return Span((width, height), row, COLUMN, places, origin, length, 1, upright=True)
+        return Span((height, width), row, COLUMN, places, origin, length, vector)
 
     def multiple_of(self, size: int) -> bool:
         """Whether every row is a multiple of so many elements."""
@@ -253,7 +272,7 @@ class Streaming(RowBuilder):
 
     def __init__(self, rows: Rows, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
         self.flat = flattened(rows.kernel)
-        super().__init__(Rows(self.flat.kernel, rows.outer, rows.row), plan, grids)
+        super().__init__(replace(rows, kernel=self.flat.kernel), plan, grids)
         self.chunks = {chunk.op: chunk for chunk in self.flat.chunks}
         self.rank: SSAValue | None = None
         """Which block of its cluster this one is, where a cluster has a row."""
@@ -284,7 +303,7 @@ class Streaming(RowBuilder):
 
     def walk(self, body: Callable[[Tile], None]) -> None:
         """A loop over the chunks of the row, or those of them that are the block's."""
-        maps, width = self.maps, self.maps.span.sizes[1]
+        maps, width = self.maps, self.plan.tile_sizes[1]
         outer = maps.emit
         own = AffineExpr.dimension(0) * width
         start = 0 if self.rank is None else outer.apply(own, [self.rank])
@@ -361,8 +380,7 @@ class Streaming(RowBuilder):
         the blocks have at a place is what the rank's block put there.
         """
         maps, emit, op = self.maps, self.emit, chunk.op
-        layout = FragmentLayoutAttr.of(self.plan.threads(), self.parts, AffineMap(2, 0, (COLUMN,)))
-        kind = FragmentType.of([self.parts], f32, layout)
+        kind, each, last = self.parts_of_state()
         nothing = maps.number(NEUTRAL["max"])
 
         def own(point: Point, scalar: SSAValue) -> SSAValue:
@@ -372,18 +390,34 @@ class Streaming(RowBuilder):
         heard: list[SSAValue] = []
         for state, total in zip(op.states, totals, strict=True):
             said, found = (emit.value(tile.FragmentOp(kind), state.name_hint) for _ in range(2))
-            held: dict[SSAValue, Held] = {state: Held(total, (AffineExpr.constant(0),))}
-            maps.over_places(emit, said, held, [Wanted(state, said, (ROW,), own)])
-            emit.op(located(tile.ReduceOp("max", said, EACH, found, cluster=True), op))
+            places = tuple(AffineExpr.dimension(i) for i in range(each.num_dims))
+            held: dict[SSAValue, Held] = {state: Held(total, last or (AffineExpr.constant(0),))}
+            wanted = [Wanted(state, said, places, own)]
+            maps.over_places(emit, said, held, wanted, each.num_dims)
+            emit.op(located(tile.ReduceOp("max", said, each, found, cluster=True), op))
             heard.append(found)
         for part in range(self.parts):
-            there = [Held(found, (AffineExpr.constant(part),)) for found in heard]
+            place = (AffineExpr.constant(part), *((ROW,) if last else ()))
+            there = [Held(found, place) for found in heard]
             if part:
                 self.combine(chunk, totals, there)
                 continue
             first: dict[SSAValue, Held] = dict(zip(op.states, there, strict=True))
             wanted = [Wanted(v, t, (ROW,)) for v, t in zip(op.states, totals, strict=True)]
             maps.over_places(emit, totals[0], first, wanted)
+
+    def parts_of_state(self) -> tuple[FragmentType, AffineMap, tuple[AffineExpr, ...]]:
+        """A fragment that each thread has for what all blocks have of a state, of one row, or of
+        the tile's, as it has these; the map to each place of it, and which row a place is of."""
+        parts, threads = self.parts, self.plan.threads()
+        if not self.upright:
+            layout = FragmentLayoutAttr.of(threads, parts, AffineMap(2, 0, (COLUMN,)))
+            return FragmentType.of([parts], f32, layout), EACH, ()
+        height, vector = self.plan.tile_sizes[0], self.plan.integer("vectorize")
+        own = ROW % (height // vector) * vector + COLUMN % vector
+        spread = AffineMap(2, 0, (COLUMN // vector, own))
+        layout = FragmentLayoutAttr.of(threads, parts * vector, spread)
+        return FragmentType.of([parts, height], f32, layout), AffineMap.identity(2), (COLUMN,)
 
     def states_of_nothing(self, chunk: Chunk) -> dict[SSAValue, SSAValue]:
         """Fragments for a reduction's states, with what they are over no element."""

@@ -9,7 +9,7 @@ from typing import cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import f32, i32
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
@@ -26,6 +26,8 @@ from polyc.dialects.gpu.hardware import (
 )
 from polyc.dialects.gpu.types import (
     BindAttr,
+    FragmentLayoutAttr,
+    FragmentType,
     GlobalType,
     SharedType,
 )
@@ -37,10 +39,11 @@ from polyc.dialects.region import (
 )
 from polyc.dialects.region.scope import NEUTRAL
 from polyc.families.rows.recognise import Rows
+from polyc.families.rows.schedules import down_of, is_upright
 from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted, element_of
-from polyc.lowering.region_to_gpu.row_builders import Streaming
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, element_of
+from polyc.lowering.region_to_gpu.row_builders import DOWN, Streaming
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Tile
 from polyc.lowering.region_to_gpu.row_point import RowPoint
 from polyc.lowering.region_to_gpu.row_steps import RowSteps
@@ -59,7 +62,12 @@ class Kept(Streaming):
     def __init__(self, rows: Rows, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
         super().__init__(rows, plan, grids)
         vector, threads = plan.integer("vectorize"), plan.threads()
-        self.along = AffineMap(2, 0, (COLUMN // vector % threads,))
+        self.down = down_of(plan) if self.upright else 0
+        """Points of rows that lie side by side that a block has at once, one a thread."""
+        if self.upright:
+            self.along = AffineMap(2, 0, (ROW % self.down, COLUMN))
+        else:
+            self.along = AffineMap(2, 0, (COLUMN // vector % threads,))
         self.homes: dict[SSAValue, SSAValue] = {}
         """The shared tiles that hold reads."""
         self.slot: SSAValue | None = None
@@ -78,7 +86,8 @@ class Kept(Streaming):
         """Make the room for the block's chunks of each read."""
         _, width, deep = self.plan.tile_sizes
         for op in self.rows.kept:
-            kind = SharedType.of([1, width], element_of(op.result), ring=deep)
+            sizes = [width, self.plan.tile_sizes[0]] if self.upright else [1, width]
+            kind = SharedType.of(sizes, element_of(op.result), ring=deep)
             self.homes[op.result] = self.emit.value(SharedTileOp(kind), op.tensor.name_hint)
 
     def bring(self, over: Tile, origin: Sequence[SSAValue] | None = None) -> None:
@@ -95,7 +104,7 @@ class Kept(Streaming):
 
         With ``whole`` it is over so many, those beyond the row's end too.
         """
-        maps, width = self.maps, self.maps.span.sizes[1]
+        maps, width = self.maps, self.plan.tile_sizes[1]
         outer, number = maps.emit, AffineExpr.dimension(0)
         own = [] if self.rank is None else [self.rank]
         before = AffineExpr.dimension(1) * width if own else AffineExpr.constant(0)
@@ -121,7 +130,29 @@ class Kept(Streaming):
         return tile.CopyEnd(home, slot=self.slot)
 
     def running(self, op: ReduceOp) -> SSAValue:
-        return self.maps.fragment([self.plan.threads()], f32, op.label)
+        if not self.upright:
+            return self.maps.fragment([self.plan.threads()], f32, op.label)
+        return self.columns(self.down, op.label)
+
+    def columns(self, rows: int, hint: str | None) -> SSAValue:
+        """A fragment of so many rows of the tile's columns, which lies with threads as a tile."""
+        height, threads = self.plan.tile_sizes[0], self.plan.threads()
+        layout = FragmentLayoutAttr.of(threads, rows * height // threads, self.spread())
+        kind = FragmentType.of([rows, height], f32, layout)
+        return self.maps.outer.value(tile.FragmentOp(kind), hint)
+
+    def load(self, over: Tile, steps: Sequence[Sequence[SSAValue]]) -> None:
+        if not self.upright:
+            super().load(over, steps)
+            return
+        reached = [self.steps.along_row(roots, ()) for roots in steps]
+        for op in self.rows.kept:
+            users = [i for i, values in enumerate(reached) if op.result in values]
+            if users and (users[0] == 0 or len(users) > 1):
+                fragment = self.maps.wide(element_of(op.result), op.tensor.name_hint)
+                copy = tile.CopyOp(self.home_of(op, over), tile.CopyEnd(fragment))
+                self.maps.emit.op(located(copy, op))
+                over.held[op.result] = fragment
 
     def joined(
         self, ops: Sequence[ReduceOp | ReduceTogetherOp], totals: dict[SSAValue, SSAValue]
@@ -130,7 +161,8 @@ class Kept(Streaming):
             assert isinstance(op, ReduceOp)
             whole = self.maps.narrow(op.label)
             together = self.rank is not None and not self.plan.takes_turns
-            join = tile.ReduceOp(op.fn.data, totals[op.result], NOWHERE, whole, cluster=together)
+            along = DOWN if self.upright else NOWHERE
+            join = tile.ReduceOp(op.fn.data, totals[op.result], along, whole, cluster=together)
             self.emit.op(located(join, op))
             totals[op.result] = whole
 
@@ -175,7 +207,7 @@ class Turns(Kept):
         """The kernel: a loop over the rows of a block's team."""
         emit, parts = self.emit, self.parts
         self.length = self.frame.size(self.rows.length)
-        sizes = [self.frame.size(axis.size) for axis in self.rows.outer]
+        sizes = [self.frame.size(size) for size in tiled_sizes(self.rows, self.plan)]
         count = emit.index(1) if not sizes else sizes[0]
         for size in sizes[1:]:
             count = emit.value(arith.MuliOp(count, size))
@@ -198,7 +230,7 @@ class Turns(Kept):
 
     def begin(self, at: Coordinates) -> None:
         """Turn to a row."""
-        self.maps = RowMaps(self.frame, self.emit, self.span(at), RowPoint)
+        self.maps = RowMaps(self.frame, self.emit, self.span(at), RowPoint, layout=self.layout())
 
     def coordinates(self, number: SSAValue, sizes: Sequence[SSAValue]) -> dict[str, SSAValue]:
         """Where a row is on each outer axis: the last one is the fastest.
@@ -213,6 +245,10 @@ class Turns(Kept):
             left = self.emit.value(arith.DivUIOp(left, size))
         if pairs:
             found[pairs[0][0].label] = left
+            if self.upright:
+                last = pairs[-1][0].label
+                wide = affine_dim(0) * self.plan.tile_sizes[0]
+                found[last] = self.emit.apply(wide, [found[last]])
         return {axis.label: found[axis.label] for axis, _ in pairs}
 
     def turn(self, sizes: Sequence[SSAValue], step: SSAValue) -> None:
@@ -244,23 +280,27 @@ class Turns(Kept):
         assert self.rank is not None and self.number is not None
         emit, meeting = self.emit, self.meeting
         spaces = [self.told(op) for op in ops]
+        row, zero = self.number, emit.index(0)
+        own, first = [row, self.rank], [row, zero]
+        if self.upright:
+            own, first = [row, self.rank, zero], [row, zero, zero]
         for op, space in zip(ops, spaces, strict=True):
             whole = tile.CopyEnd(totals[op.results[0]])
-            there = tile.CopyEnd(space, [self.number, self.rank])
-            emit.op(located(tile.CopyOp(whole, there), op))
+            emit.op(located(tile.CopyOp(whole, tile.CopyEnd(space, own)), op))
         where = [self.number, emit.index(self.level)]
         emit.op(located(tile.GridSignalOp(meeting.arrived, where), ops[0]))
         emit.op(located(tile.GridWaitOp(meeting.arrived, where, emit.index(self.parts)), ops[0]))
         self.level += 1
         for op, space in zip(ops, spaces, strict=True):
             assert isinstance(op, ReduceOp)
-            heard = self.maps.fragment([self.plan.threads()], f32, op.label)
-            there = tile.CopyEnd(space, [self.number, emit.index(0)])
-            emit.op(located(tile.CopyOp(there, tile.CopyEnd(heard)), op))
+            heard = self.heard(op)
+            copy = tile.CopyOp(tile.CopyEnd(space, first), tile.CopyEnd(heard))
+            emit.op(located(copy, op))
             if NEUTRAL[op.fn.data]:
                 self.mask(op, heard)
             whole = self.maps.narrow(op.label)
-            emit.op(located(tile.ReduceOp(op.fn.data, heard, NOWHERE, whole), op))
+            along = DOWN if self.upright else NOWHERE
+            emit.op(located(tile.ReduceOp(op.fn.data, heard, along, whole), op))
             totals[op.result] = whole
 
     def told(self, op: Operation) -> SSAValue:
@@ -268,17 +308,25 @@ class Turns(Kept):
         assert self.meeting is not None
         return self.meeting.told[self.rows.reductions.index(cast(ReduceOp, op))]
 
+    def heard(self, op: ReduceOp) -> SSAValue:
+        """A fragment for what all blocks of its team have of a reduction."""
+        if not self.upright:
+            return self.running(op)
+        return self.columns(-(-self.parts // self.down) * self.down, op.label)
+
     def mask(self, op: ReduceOp, heard: SSAValue) -> None:
         """Make what is behind the last block's part change no result."""
         nothing = self.maps.number(NEUTRAL[op.fn.data])
-
-        def there(point: Point, scalar: SSAValue) -> SSAValue:
-            emit = point.emit
-            inside = emit.compare("slt", point.index(ROW), emit.index(self.parts))
-            return emit.value(arith.SelectOp(inside, scalar, nothing))
-
-        held: dict[SSAValue, Held] = {op.result: Held(heard, (ROW,))}
-        self.maps.over_places(self.emit, heard, held, [Wanted(op.result, heard, (ROW,), there)])
+        rank = 2 if self.upright else 1
+        block = Block(arg_types=[f32])
+        inner = Emit()
+        at = inner.value(tile.TileIndexOp(0))
+        inside = inner.compare("slt", at, inner.index(self.parts))
+        chosen = inner.value(arith.SelectOp(inside, block.args[0], nothing))
+        block.add_ops([*inner.ops, tile.YieldOp([chosen])])
+        kind = AffineMap.identity(rank)
+        new = tile.MapOp(heard, [], [], [heard], [kind], Region(block))
+        self.emit.op(located(new, op))
 
     @property
     def blocks_at_once(self) -> int:
@@ -289,16 +337,26 @@ NOWHERE = AffineMap(1, 0, (AffineExpr.constant(0),))
 """All of a fragment to one value."""
 
 
+def tiled_sizes(rows: Rows, plan: ScheduleOp) -> list[Dim]:
+    """The outer axes in tiles: of rows that lie side by side, a block has several."""
+    sizes = [axis.size for axis in rows.outer]
+    if is_upright(rows, plan):
+        sizes[-1] = sizes[-1].ceildiv(plan.tile_sizes[0])
+    return sizes
+
+
 def meeting_spaces(rows: Rows, plan: ScheduleOp) -> list[Space]:
     """The workspaces in which the blocks of a row meet: their parts of each reduction of each row,
     and a counter for each level of reductions that need one another."""
     parts = plan.integer("split_k")
     if not plan.takes_turns or parts == 1:
         return []
-    count = prod((axis.size for axis in rows.outer), start=Dim.const(1))
+    count = prod(tiled_sizes(rows, plan), start=Dim.const(1))
     levels = flattened(rows.kernel).levels()
     name, many = plan.kernel_name, len(rows.reductions)
     told = GlobalType.of([count, Dim.const(parts)], f32)
+    if is_upright(rows, plan):
+        told = GlobalType.of([count, Dim.const(parts), Dim.const(plan.tile_sizes[0])], f32)
     met = GlobalType.of([count, Dim.const(max(levels.values()))], i32)
     spaces = [Space(f"{name}_told", told) for _ in range(many)]
     return [*spaces, Space(f"{name}_arrived", met, zeroed=True)]

@@ -1,5 +1,7 @@
 """Kernels that keep rows one after another: a block's own, and those that a team shares."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -21,7 +23,7 @@ from polyc.playback.reference import make_inputs
 from polyc.runtime import nvrtc
 from polyc.test.support.gpu_text import only, parsed
 from polyc.test.support.row_plans import asked, mismatch
-from polyc.test.support.row_programs import PROGRAMS
+from polyc.test.support.row_programs import PROGRAMS, RowProgram, graph
 
 NAMES = ("softmax", "layer_norm", "log_softmax", "residual", "masked_heads")
 PARTS = 3
@@ -51,35 +53,127 @@ def sizes_of(name: str) -> dict[str, int]:
     return {key: 7 if key == "M" else size for key, size in sizes.items()}
 
 
+COLUMNS = {
+    "softmax": RowProgram(
+        graph(
+            "%X: T<[M, N], f16>",
+            "Y: T<[M, N], f16>",
+            ["%y = frontend.softmax %X axes [0] : T<[M, N], f16>"],
+            "%y : T<[M, N], f16>",
+        ),
+        {"N": 72},
+        "M",
+    ),
+    "middle_norm": RowProgram(
+        graph(
+            "%X: T<[B, M, N], f16>, %s: T<[M, 1], f16>",
+            "Y: T<[B, M, N], bf16>",
+            [
+                "%0 = frontend.elementwise mul %X, %s : (T<[B, M, N], f16>, T<[M, 1], f16>) -> T<[B, M, N], f16>",
+                "%1 = frontend.layer_norm %0 axes [1] eps 1.0e-5 : (T<[B, M, N], f16>) -> T<[B, M, N], f16>",
+                "%y = frontend.cast %1 : T<[B, M, N], f16> -> T<[B, M, N], bf16>",
+            ],
+            "%y : T<[B, M, N], bf16>",
+        ),
+        {"N": 40, "B": 3},
+        "M",
+    ),
+    "residual": RowProgram(
+        graph(
+            "%X: T<[M, N], f16>, %R: T<[M, N], f32>, %g: T<[N], f32>",
+            "Y: T<[M, N], f32>",
+            [
+                "%0 = frontend.cast %X : T<[M, N], f16> -> T<[M, N], f32>",
+                "%1 = frontend.elementwise add %0, %R : (T<[M, N], f32>, T<[M, N], f32>) -> T<[M, N], f32>",
+                "%2 = frontend.elementwise mul %1, %g : (T<[M, N], f32>, T<[N], f32>) -> T<[M, N], f32>",
+                "%y = frontend.log_softmax %2 axes [0] : T<[M, N], f32>",
+            ],
+            "%y : T<[M, N], f32>",
+        ),
+        {"N": 36},
+        "M",
+    ),
+}
+"""Rows that lie side by side, of open lengths."""
+
+
+def panels(name: str, folder: Path, parts: int, **more: object) -> ModuleOp:
+    """A program whose columns are kept by so many blocks of two warps, one panel after another."""
+    f32 = name == "residual"
+    plan: dict[str, object] = {
+        "region": "rows",
+        "variant": "panel",
+        "split_k": parts,
+        "tile": [16, 32, 8 // parts],
+        "warp_tile": [16, 16],
+        "vectorize": 4 if f32 else 8,
+        "when": [f"N mod {4 if f32 else 8} == 0", "256 - M >= 0"],
+    }
+    if f32:
+        plan |= {"tile": [16, 16, 16 // parts], "warp_tile": [16, 8]}
+    return asked(COLUMNS[name].text, folder, "sm_80", **{**plan, **more})
+
+
 @pytest.mark.parametrize("parts", [1, PARTS])
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_in_turns_play_as_the_graph(name: str, parts: int, tmp_path: Path) -> None:
     sizes = sizes_of(name)
-    source = only(parsed(PROGRAMS[name].text), GraphOp)
+    plays(PROGRAMS[name], turns(name, tmp_path, parts), sizes)
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_in_turns_play_as_the_graph(name: str, parts: int, tmp_path: Path) -> None:
+    """The last panel has columns that are not there, and the last block fewer points."""
+    plays(COLUMNS[name], panels(name, tmp_path, parts), COLUMNS[name].sizes(201))
+
+
+def plays(program: RowProgram, module: ModuleOp, sizes: dict[str, int]) -> None:
+    source = only(parsed(program.text), GraphOp)
     inputs = make_inputs(source, sizes)
-    module = turns(name, tmp_path, parts)
     found = tile.run(only(module, gpu.ModuleOp), inputs, sizes)
     assert (unlike := mismatch(source, sizes, inputs, found)) is None, unlike
 
 
-@pytest.mark.parametrize(
-    ("schedule", "completion"),
-    [("round-robin", "late"), ("random", "random"), ("one-warp-ahead", "late")],
-)
+ORDERS = [("round-robin", "late"), ("random", "random"), ("one-warp-ahead", "late")]
+
+
+@pytest.mark.parametrize(("schedule", "completion"), ORDERS)
 @pytest.mark.parametrize("parts", [1, PARTS])
 @pytest.mark.parametrize("name", ["softmax", "layer_norm", "residual"])
 def test_threads_that_have_rows_in_turns(
     name: str, parts: int, schedule: str, completion: str, tmp_path: Path
 ) -> None:
     """Two teams, or blocks, have seven rows; none overtakes another, whatever runs first."""
-    sizes = sizes_of(name)
-    source = only(parsed(PROGRAMS[name].text), GraphOp)
+    module = turns(name, tmp_path, parts)
+    runs(PROGRAMS[name], module, sizes_of(name), parts, schedule, completion)
+
+
+@pytest.mark.parametrize(("schedule", "completion"), ORDERS)
+@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize("name", ["softmax", "residual"])
+def test_threads_that_have_columns_in_turns(
+    name: str, parts: int, schedule: str, completion: str, tmp_path: Path
+) -> None:
+    module = panels(name, tmp_path, parts)
+    runs(COLUMNS[name], module, COLUMNS[name].sizes(201), parts, schedule, completion)
+
+
+def runs(
+    program: RowProgram,
+    module: ModuleOp,
+    sizes: dict[str, int],
+    parts: int,
+    schedule: str,
+    completion: str,
+) -> None:
+    source = only(parsed(program.text), GraphOp)
     inputs = make_inputs(source, sizes)
-    module = finished(only(turns(name, tmp_path, parts), gpu.ModuleOp))
-    (kernel,) = module.kernels()
+    threads = finished(only(module, gpu.ModuleOp))
+    (kernel,) = threads.kernels()
     kernel.blocks_per_sm = index_attr(2 * parts)
     result = simulate(
-        module,
+        threads,
         inputs,
         sizes,
         kernel.sym_name.data,
