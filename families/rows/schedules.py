@@ -202,14 +202,14 @@ what an architecture leaves of it: some are for what warps exchange."""
 EXCHANGED = 4 * 1024
 """Bytes of shared memory that are left to what warps exchange, and to align it."""
 
+KEPT = 40 * 1024
+"""Bytes of a block that keeps one row after another: five of them find room."""
+
 BESIDE = (
     RowsVariant("beside", "resident", 1, 0, 1, 8),
     RowsVariant("beside_any", "resident", 1, 0, 1, 1),
 )
 """For rows that lie side by side, of few known points."""
-
-KEPT = 40 * 1024
-"""Bytes of a block that keeps one row after another: five of them find room."""
 
 PANELS = (
     RowsVariant("panel", "kept", 64, 0, 8, 8, kept=KEPT, turns=True),
@@ -232,9 +232,8 @@ VARIANTS = (
     RowsVariant("kept_split2", "kept", 1, 4096, 8, 8, parts=2, kept=64 * 1024),
     RowsVariant("kept_split4", "kept", 1, 4096, 8, 8, parts=4, kept=64 * 1024),
     RowsVariant("kept_split8", "kept", 1, 4096, 8, 8, parts=8, kept=64 * 1024),
-    RowsVariant("kept_split16", "kept", 1, 4096, 8, 8, parts=16, kept=64 * 1024),
-    RowsVariant("kept_most_split16", "kept", 1, 8192, 16, 8, parts=16, kept=MOST),
-    RowsVariant("kept_most", "kept", 1, 8192, 16, 8, kept=MOST),
+    RowsVariant("team64", "kept", 1, 4096, 8, 8, 64, KEPT, True),
+    RowsVariant("team256", "kept", 1, 4096, 8, 8, 256, KEPT, True),
     RowsVariant("chunks_split8", "streaming", 1, 8192, 16, 8, parts=8),
     RowsVariant("chunks", "streaming", 1, 8192, 16, 8),
     RowsVariant("any", "streaming", 1, 1024, 8, 1),
@@ -264,12 +263,9 @@ def variants(rows: Rows, arch: str) -> tuple[RowsVariant, ...]:
         return (first, last) if first.vector > 1 else (last,)
     if None in lengths and width < 8:
         return VARIANTS[-1:]
-    left = [v for v in VARIANTS if v.parts <= ARCHS[arch].large_cluster]
+    left = [v for v in VARIANTS if v.turns or v.parts <= ARCHS[arch].large_cluster]
     room = ARCHS[arch].shared_bytes - EXCHANGED
     left = [replace(v, kept=min(v.kept, room)) if v.kept else v for v in left]
-    # A cluster keeps as much with more blocks at once.
-    alone = next((v for v in left if v.way == "kept" and v.parts > 1), None)
-    left = [v for v in left if alone is None or v.name != "kept_most"]
     if rows.length.constant() is not None:
         left = [v for v in left if v not in (*SHORTER, *NARROWER)]
     return tuple(replace(v, vector=min(v.vector, width)) for v in left)

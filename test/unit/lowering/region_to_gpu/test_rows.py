@@ -36,7 +36,8 @@ from polyc.test.support.sketch import Sketch
 from polyc.tools.registry import make_context
 
 ARCHS = ("sm_80", "sm_90a")
-ALONE = [variant for variant in VARIANTS if variant.parts == 1]
+ALONE = [v for v in VARIANTS if v.turns or v.parts == 1]
+"""Those of an architecture without clusters."""
 Arrays = Sequence[Any]
 
 
@@ -87,8 +88,8 @@ def compare(
     wanted = reference(source, inputs, sizes)
     there = variants(tiled(text, arch), sizes)
     for variant in variants(tiled(text), sizes):
-        if variant not in there:
-            continue
+        if variant not in there or "_team" in variant:
+            continue  # Teams are larger than the chip here: test_rows_kept.py.
         found = run(variant)
         for spec, one, want in zip(source.outputs, found, wanted, strict=True):
             mismatch = tolerance_check(np.asarray(one), want, spec.type.element_type)
@@ -112,7 +113,7 @@ def test_every_variant_plays_as_the_graph(name: str, length: int) -> None:
     play(PROGRAMS[name], length)
 
 
-LADDER = (8, 72, 264, 520, 1032, 2056, 4104, 6152, 8200, 32776, 73736, 7)
+LADDER = (8, 72, 264, 520, 1032, 2056, 4104, 6152, 8200, 32776, 1310728, 5242888, 7)
 """A length for which each variant of sm_80 is the first."""
 
 

@@ -23,7 +23,7 @@ from polyc.playback.reference import make_inputs
 from polyc.runtime import nvrtc
 from polyc.test.support.gpu_text import only, parsed
 from polyc.test.support.row_plans import asked, mismatch
-from polyc.test.support.row_programs import PROGRAMS, RowProgram, graph
+from polyc.test.support.row_programs import COLUMNS, PROGRAMS, RowProgram
 
 NAMES = ("softmax", "layer_norm", "log_softmax", "residual", "masked_heads")
 PARTS = 3
@@ -37,7 +37,7 @@ def turns(name: str, folder: Path, parts: int = PARTS, **more: object) -> Module
     region = only(parsed(text), GraphOp).sym_name.data
     plan: dict[str, object] = {
         "region": region,
-        "variant": "kept_most",
+        "variant": "team64",
         "persistent": True,
         "split_k": parts,
         "tile": [1, 512, 4 if parts == 1 else 2],
@@ -51,50 +51,6 @@ def sizes_of(name: str) -> dict[str, int]:
     program = PROGRAMS[name]
     sizes = program.sizes(LENGTH)
     return {key: 7 if key == "M" else size for key, size in sizes.items()}
-
-
-COLUMNS = {
-    "softmax": RowProgram(
-        graph(
-            "%X: T<[M, N], f16>",
-            "Y: T<[M, N], f16>",
-            ["%y = frontend.softmax %X axes [0] : T<[M, N], f16>"],
-            "%y : T<[M, N], f16>",
-        ),
-        {"N": 72},
-        "M",
-    ),
-    "middle_norm": RowProgram(
-        graph(
-            "%X: T<[B, M, N], f16>, %s: T<[M, 1], f16>",
-            "Y: T<[B, M, N], bf16>",
-            [
-                "%0 = frontend.elementwise mul %X, %s : (T<[B, M, N], f16>, T<[M, 1], f16>) -> T<[B, M, N], f16>",
-                "%1 = frontend.layer_norm %0 axes [1] eps 1.0e-5 : (T<[B, M, N], f16>) -> T<[B, M, N], f16>",
-                "%y = frontend.cast %1 : T<[B, M, N], f16> -> T<[B, M, N], bf16>",
-            ],
-            "%y : T<[B, M, N], bf16>",
-        ),
-        {"N": 40, "B": 3},
-        "M",
-    ),
-    "residual": RowProgram(
-        graph(
-            "%X: T<[M, N], f16>, %R: T<[M, N], f32>, %g: T<[N], f32>",
-            "Y: T<[M, N], f32>",
-            [
-                "%0 = frontend.cast %X : T<[M, N], f16> -> T<[M, N], f32>",
-                "%1 = frontend.elementwise add %0, %R : (T<[M, N], f32>, T<[M, N], f32>) -> T<[M, N], f32>",
-                "%2 = frontend.elementwise mul %1, %g : (T<[M, N], f32>, T<[N], f32>) -> T<[M, N], f32>",
-                "%y = frontend.log_softmax %2 axes [0] : T<[M, N], f32>",
-            ],
-            "%y : T<[M, N], f32>",
-        ),
-        {"N": 36},
-        "M",
-    ),
-}
-"""Rows that lie side by side, of open lengths."""
 
 
 def panels(name: str, folder: Path, parts: int, **more: object) -> ModuleOp:
