@@ -168,11 +168,13 @@ class ScheduleResources(Schedule):
         return max(1, min(memory, registers, arch.threads * 2 // threads))
 
     def kept_bytes(self) -> int:
-        """Bytes of the rows that a block keeps in shared memory, of each tensor in ``cache``."""
+        """Bytes of the rows that a block keeps in shared memory, of each tensor in ``cache``: of as
+        many rows as there are stages, where it takes one after another."""
         if not self.keeps_rows:
             return 0
         entries = cast("list[Record]", self.fields()["cache"])
-        return prod(self.tile_sizes) * sum(int(entry.get("bytes", 0)) for entry in entries)
+        rows = self.integer("stages") * prod(self.tile_sizes)
+        return rows * sum(int(entry.get("bytes", 0)) for entry in entries)
 
     def combined_bytes(self) -> int:
         """Bytes into which the blocks that share a tile's steps put their sums of it in f32, and

@@ -37,8 +37,8 @@ class RowsVariant:
     ``vector`` elements of it are read at once, so that all rows in memory are multiples of these.
     ``rows`` are those of a tile, where a warp does not take several.  A cluster of ``parts`` blocks
     takes the chunks of a row in turn.  A way that keeps rows has ``kept`` bytes for them in a
-    block's shared memory.  With ``turns`` a block keeps one row after another, and the parts of a
-    row are blocks anywhere on the chip.
+    block's shared memory.  With ``turns`` a block keeps one row after another, of which
+    ``stages`` are there or on their way, and the parts of a row are blocks anywhere on the chip.
     """
 
     name: str
@@ -50,6 +50,7 @@ class RowsVariant:
     parts: int = 1
     kept: int = 0
     turns: bool = False
+    stages: int = 1
 
     def chunks(self, rows: Rows) -> int:
         """How many chunks of its row a block keeps: as many as there is room for, or are needed."""
@@ -57,7 +58,7 @@ class RowsVariant:
             return 1
         bytes_of = sum(element_bytes(op.result.type.element_type) for op in rows.kept)
         high, wide = self.panel(rows) if rows.turned else (1, self.columns)
-        room = self.kept // max(1, bytes_of * high * wide)
+        room = self.kept // max(1, self.stages * bytes_of * high * wide)
         if (known := rows.length.constant()) is not None:
             room = min(room, -(-known // (self.parts * wide)))
         return room
@@ -343,7 +344,7 @@ def schedule_fields(rows: Rows, arch: str, variant: RowsVariant) -> Fields:
         "tensorize": "",
         "mma": "none",
         "loader": "cp_async" if variant.way == "kept" else "register",
-        "stages": 1,
+        "stages": variant.stages,
         "algo_choice": {"rows": variant.way},
     }
     return {**chosen, **restated(rows, chosen)}

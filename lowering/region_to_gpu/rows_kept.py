@@ -72,6 +72,8 @@ class Kept(Streaming):
         """The shared tiles that hold reads."""
         self.slot: SSAValue | None = None
         """Which of the chunks that the block keeps is in hand."""
+        self.base: SSAValue | None = None
+        """The first chunk of the row in hand, where the block keeps several rows."""
 
     def reduce(self) -> None:
         if self.parts > 1:
@@ -87,7 +89,8 @@ class Kept(Streaming):
         _, width, deep = self.plan.tile_sizes
         for op in self.rows.kept:
             sizes = [width, self.plan.tile_sizes[0]] if self.upright else [1, width]
-            kind = SharedType.of(sizes, element_of(op.result), ring=deep)
+            rows = self.plan.integer("stages")
+            kind = SharedType.of(sizes, element_of(op.result), ring=rows * deep)
             self.homes[op.result] = self.emit.value(SharedTileOp(kind), op.tensor.name_hint)
 
     def bring(self, over: Tile, origin: Sequence[SSAValue] | None = None) -> None:
@@ -115,6 +118,8 @@ class Kept(Streaming):
             maps.emit = inner
             hint = f"{self.rows.row.label}0"
             self.slot = number
+            if self.base is not None:
+                self.slot = inner.apply(affine_dim(0) + affine_dim(1), [self.base, number])
             body(
                 Tile(inner.apply(AffineExpr.dimension(0) * step + before, [number, *own], (), hint))
             )
@@ -179,7 +184,8 @@ class Meeting:
 class Turns(Kept):
     """Kept rows, one after another: a block has the same chunks of each of its rows.
 
-    Those of its next row come while it writes the row in hand, and where several blocks share rows
+    Those of another row take the place of what it writes of the row in hand, so that as many rows
+    as there are ``stages`` are there or on their way.  Where several blocks share rows
     they are a team of the whole grid, which runs at once.  What they have of a reduction goes
     through memory: each tells its part, and once all have, each combines them in their order, so
     that all have the same bits, and have them again in the next run.
@@ -193,7 +199,7 @@ class Turns(Kept):
         self.number: SSAValue | None = None
         """Which row is in hand."""
         self.next: Sequence[SSAValue] = ()
-        """Where the block's next row is."""
+        """Where the block's row is that takes the place of the one in hand."""
 
     def taking(self, spaces: Sequence[BindAttr]) -> Turns:
         """Let the block's team meet in workspaces."""
@@ -217,14 +223,19 @@ class Turns(Kept):
             first = emit.apply(affine_dim(0) // parts, [first], hint="team")
             step = emit.apply(affine_dim(0) // parts, [step], hint="teams")
         self.make_homes()
-        self.begin(self.coordinates(first, sizes))
-        self.walk(self.bring, self.plan.tile_sizes[2])
-        emit.op(CpAsyncCommitOp())
-        block = Block(arg_types=[INDEX])
-        (self.number,) = block.args
+        rows, deep = self.plan.integer("stages"), self.plan.tile_sizes[2]
+        ahead = first
+        for row in range(rows):
+            self.begin(self.coordinates(ahead, sizes))
+            self.base = emit.index(row * deep) if row else None
+            self.walk(self.bring, deep)
+            emit.op(CpAsyncCommitOp())
+            ahead = emit.value(arith.AddiOp(ahead, step), "ahead")
+        block = Block(arg_types=[INDEX, *([INDEX] if rows > 1 else [])])
+        self.number, *turns = block.args
         self.number.name_hint = "number"
-        block.add_ops([*self.within(lambda: self.turn(sizes, step)), scf.YieldOp()])
-        emit.op(scf.ForOp(first, count, step, [], block))
+        block.add_ops(self.within(lambda: self.turn(sizes, step, turns)))
+        emit.op(scf.ForOp(first, count, step, [emit.index(0) for _ in turns], block))
         emit.op(CpAsyncWaitOp(0))
         return self.finish(bindings)
 
@@ -251,21 +262,33 @@ class Turns(Kept):
                 found[last] = self.emit.apply(wide, [found[last]])
         return {axis.label: found[axis.label] for axis, _ in pairs}
 
-    def turn(self, sizes: Sequence[SSAValue], step: SSAValue) -> None:
-        """The row in hand: what was brought is reduced and written, and the next row comes."""
+    def turn(self, sizes: Sequence[SSAValue], step: SSAValue, turns: Sequence[SSAValue]) -> None:
+        """The row in hand: what was brought is reduced and written, and another row takes its
+        place.  ``turns`` says where it is, of several rows that the block keeps."""
         assert self.number is not None
         self.level = 0
+        rows, deep = self.plan.integer("stages"), self.plan.tile_sizes[2]
+        following: list[SSAValue] = []
+        for turn in turns:
+            turn.name_hint = "turn"
+            self.base = self.emit.apply(affine_dim(0) * deep, [turn])
+            more = self.emit.apply(affine_dim(0) + 1, [turn])
+            around = self.emit.compare("eq", more, self.emit.index(rows))
+            chosen = arith.SelectOp(around, self.emit.index(0), more)
+            following.append(self.emit.value(chosen))
         self.begin(self.coordinates(self.number, sizes))
         self.steps = RowSteps(self.maps, self.outputs, along=self.along, rank=self.rank)
-        after = self.emit.value(arith.AddiOp(self.number, step), "after")
+        far = step if rows == 1 else self.emit.value(arith.MuliOp(step, self.emit.index(rows)))
+        after = self.emit.value(arith.AddiOp(self.number, far), "after")
         self.next = list(self.coordinates(after, sizes).values())
-        for op in (CpAsyncWaitOp(0), BarrierOp()):
+        for op in (CpAsyncWaitOp(rows - 1), BarrierOp()):
             self.emit.op(op)
         self.reduce_levels()
         if not self.steps.wide_outputs:
             self.walk(lambda over: self.bring(over, self.next))
         self.steps.write_statistics()
         self.emit.op(CpAsyncCommitOp())
+        self.emit.op(scf.YieldOp(*following))
 
     def taken(self, over: Tile) -> None:
         self.bring(over, self.next)

@@ -1,26 +1,19 @@
 """Kernels that keep rows one after another: a block's own, and those that a team shares."""
 
-# ruff: noqa: E501
-
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.types import index_attr
-from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finished
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.reference import make_inputs
-from polyc.runtime import nvrtc
 from polyc.test.support.gpu_text import only, parsed
 from polyc.test.support.row_plans import asked, mismatch
 from polyc.test.support.row_programs import COLUMNS, PROGRAMS, RowProgram
@@ -31,15 +24,15 @@ LENGTH = 1288
 """The last block of a team has 264 elements of 512, or none of its second chunk."""
 
 
-def turns(name: str, folder: Path, parts: int = PARTS, **more: object) -> ModuleOp:
-    """A program whose rows are kept by so many blocks, of two warps each, one after another."""
+def turns(name: str, folder: Path, parts: int, stages: int, **more: object) -> ModuleOp:
+    """A program whose rows are kept by so many blocks of two warps, each of ``stages`` rows."""
     text = PROGRAMS[name].text
     region = only(parsed(text), GraphOp).sym_name.data
     plan: dict[str, object] = {
         "region": region,
         "variant": "team64",
-        "persistent": True,
         "split_k": parts,
+        "stages": stages,
         "tile": [1, 512, 4 if parts == 1 else 2],
         "warp_tile": "1x256",
         "when": [f"{PROGRAMS[name].row} mod 8 == 0", f"2048 - {PROGRAMS[name].row} >= 0"],
@@ -53,13 +46,14 @@ def sizes_of(name: str) -> dict[str, int]:
     return {key: 7 if key == "M" else size for key, size in sizes.items()}
 
 
-def panels(name: str, folder: Path, parts: int, **more: object) -> ModuleOp:
-    """A program whose columns are kept by so many blocks of two warps, one panel after another."""
+def panels(name: str, folder: Path, parts: int, stages: int) -> ModuleOp:
+    """A program whose columns are kept by so many blocks of two warps, ``stages`` panels each."""
     f32 = name == "residual"
     plan: dict[str, object] = {
         "region": "rows",
         "variant": "panel",
         "split_k": parts,
+        "stages": stages,
         "tile": [16, 32, 8 // parts],
         "warp_tile": [16, 16],
         "vectorize": 4 if f32 else 8,
@@ -67,21 +61,7 @@ def panels(name: str, folder: Path, parts: int, **more: object) -> ModuleOp:
     }
     if f32:
         plan |= {"tile": [16, 16, 16 // parts], "warp_tile": [16, 8]}
-    return asked(COLUMNS[name].text, folder, "sm_80", **{**plan, **more})
-
-
-@pytest.mark.parametrize("parts", [1, PARTS])
-@pytest.mark.parametrize("name", NAMES)
-def test_rows_in_turns_play_as_the_graph(name: str, parts: int, tmp_path: Path) -> None:
-    sizes = sizes_of(name)
-    plays(PROGRAMS[name], turns(name, tmp_path, parts), sizes)
-
-
-@pytest.mark.parametrize("parts", [1, 4])
-@pytest.mark.parametrize("name", COLUMNS)
-def test_columns_in_turns_play_as_the_graph(name: str, parts: int, tmp_path: Path) -> None:
-    """The last panel has columns that are not there, and the last block fewer points."""
-    plays(COLUMNS[name], panels(name, tmp_path, parts), COLUMNS[name].sizes(201))
+    return asked(COLUMNS[name].text, folder, "sm_80", **plan)
 
 
 def plays(program: RowProgram, module: ModuleOp, sizes: dict[str, int]) -> None:
@@ -91,28 +71,50 @@ def plays(program: RowProgram, module: ModuleOp, sizes: dict[str, int]) -> None:
     assert (unlike := mismatch(source, sizes, inputs, found)) is None, unlike
 
 
+@pytest.mark.parametrize(("parts", "stages"), [(1, 3), (PARTS, 1)])
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_in_turns_play_as_the_graph(
+    name: str, parts: int, stages: int, tmp_path: Path
+) -> None:
+    plays(PROGRAMS[name], turns(name, tmp_path, parts, stages), sizes_of(name))
+
+
+@pytest.mark.parametrize(("parts", "stages"), [(1, 1), (4, 2)])
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_in_turns_play_as_the_graph(
+    name: str, parts: int, stages: int, tmp_path: Path
+) -> None:
+    """The last panel has columns that are not there, and the last block fewer points."""
+    module = panels(name, tmp_path, parts, stages)
+    plays(COLUMNS[name], module, COLUMNS[name].sizes(201))
+
+
 ORDERS = [("round-robin", "late"), ("random", "random"), ("one-warp-ahead", "late")]
 
 
-@pytest.mark.parametrize(("schedule", "completion"), ORDERS)
-@pytest.mark.parametrize("parts", [1, PARTS])
+@pytest.mark.parametrize(("parts", "stages", "order"), [(1, 1, 1), (1, 3, 2), (PARTS, 2, 0)])
 @pytest.mark.parametrize("name", ["softmax", "layer_norm", "residual"])
 def test_threads_that_have_rows_in_turns(
-    name: str, parts: int, schedule: str, completion: str, tmp_path: Path
+    name: str, parts: int, stages: int, order: int, tmp_path: Path
 ) -> None:
     """Two teams, or blocks, have seven rows; none overtakes another, whatever runs first."""
-    module = turns(name, tmp_path, parts)
-    runs(PROGRAMS[name], module, sizes_of(name), parts, schedule, completion)
+    module = turns(name, tmp_path, parts, stages)
+    runs(PROGRAMS[name], module, sizes_of(name), parts, *ORDERS[order])
 
 
-@pytest.mark.parametrize(("schedule", "completion"), ORDERS)
-@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize("order", range(len(ORDERS)))
+def test_teams_meet_whatever_runs_first(order: int, tmp_path: Path) -> None:
+    module = turns("softmax", tmp_path, PARTS, 1)
+    runs(PROGRAMS["softmax"], module, sizes_of("softmax"), PARTS, *ORDERS[order])
+
+
+@pytest.mark.parametrize(("parts", "stages", "order"), [(1, 2, 0), (4, 1, 1), (4, 2, 2)])
 @pytest.mark.parametrize("name", ["softmax", "residual"])
 def test_threads_that_have_columns_in_turns(
-    name: str, parts: int, schedule: str, completion: str, tmp_path: Path
+    name: str, parts: int, stages: int, order: int, tmp_path: Path
 ) -> None:
-    module = panels(name, tmp_path, parts)
-    runs(COLUMNS[name], module, COLUMNS[name].sizes(201), parts, schedule, completion)
+    module = panels(name, tmp_path, parts, stages)
+    runs(COLUMNS[name], module, COLUMNS[name].sizes(201), parts, *ORDERS[order])
 
 
 def runs(
