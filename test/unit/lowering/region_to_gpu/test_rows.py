@@ -20,7 +20,7 @@ from polyc.dialects import frontend
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile as tiles
-from polyc.families.rows.schedules import VARIANTS
+from polyc.families.rows.variants import VARIANTS
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finished
 from polyc.passes.pipeline import ABOVE_GPU, build

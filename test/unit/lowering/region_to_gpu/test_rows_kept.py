@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import module as gpu
-from polyc.dialects.gpu.types import index_attr
+from polyc.dialects.gpu.types import GlobalType, index_attr
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.lowering.region_to_gpu.rows_kept import Turns
 from polyc.passes.finish import finished
+from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.reference import make_inputs
+from polyc.runtime import nvrtc
 from polyc.test.support.gpu_text import only, parsed
 from polyc.test.support.row_plans import asked, mismatch
 from polyc.test.support.row_programs import COLUMNS, PROGRAMS, RowProgram
+from polyc.test.support.split_programs import leave_only
+from polyc.tools.registry import make_context
 
 NAMES = ("softmax", "layer_norm", "log_softmax", "residual", "masked_heads")
 PARTS = 3
@@ -144,3 +152,58 @@ def runs(
     assert result.launches == [(kernel.sym_name.data, 2 * parts)]
     unlike = mismatch(source, sizes, inputs, result.outputs)
     assert unlike is None, unlike
+
+
+def test_teams_give_the_same_bits_in_any_order(tmp_path: Path) -> None:
+    sizes = sizes_of("layer_norm")
+    inputs = make_inputs(only(parsed(PROGRAMS["layer_norm"].text), GraphOp), sizes)
+    module = finished(only(turns("layer_norm", tmp_path, PARTS, 1), gpu.ModuleOp))
+    found = [
+        simulate(module, inputs, sizes, multiprocessors=1, schedule=schedule, seed=7).outputs[0]
+        for schedule in ("round-robin", "random")
+    ]
+    assert np.array_equal(*found)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "told"),
+    [("layer_norm", 1, []), ("layer_norm", 3, ["[M, 3]", "[M, 3]", "[M, 2]"])],
+)
+def test_where_teams_meet(name: str, parts: int, told: list[str], tmp_path: Path) -> None:
+    """A place for each block's part of each reduction of a row, and a counter for each level."""
+    (kernel,) = only(turns(name, tmp_path, parts, 1), gpu.ModuleOp).kernels()
+    kinds = [arg.type for arg in kernel.body.block.args if isinstance(arg.type, GlobalType)]
+    spaces = [str(k).split("<")[1].split("],")[0] + "]" for k in kinds[4:]]
+    assert spaces == told
+    assert Turns.__mro__[1].__name__ == "Kept"
+
+
+REFUSED = {
+    "more blocks than threads": ({"split_k": 128}, "lets 128 blocks tell what a thread each hears"),
+    "rows that do not fit": ({"tile": [1, 512, 1]}, "keeps a row of N in a tile of"),
+    "several rows at once": (
+        {"persistent": False, "split_k": 1},
+        "stages belongs to tensor-core kernels",
+    ),
+    "what shared memory has not": ({"tile": [1, 512, 200]}, "ResourceExceeded"),
+}
+
+
+@pytest.mark.parametrize(("fields", "why"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(fields: dict[str, object], why: str, tmp_path: Path) -> None:
+    with pytest.raises(PolycError, match=why):
+        turns("softmax", tmp_path, PARTS, 2, **fields)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_kernels_of_teams_spill_nothing(arch: str, tmp_path: Path) -> None:
+    """As they are proposed, of all that needs most registers."""
+    for program, variant in (("layer_norm", "team64"), ("columns", "panel_team32")):
+        text = COLUMNS["softmax"].text if program == "columns" else PROGRAMS[program].text
+        module = parsed(text)
+        for border in ABOVE_GPU:
+            build(border, arch).apply(make_context(), module)
+            if border == "plan-select":
+                leave_only(module, variant)
+        found = nvrtc.compile_cuda(cuda_source(finished(only(module, gpu.ModuleOp))), arch)
+        assert [info.spill_bytes for info in found.kernels.values()] == [0]

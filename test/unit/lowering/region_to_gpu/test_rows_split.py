@@ -15,7 +15,7 @@ from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.plan import ScheduleOp
-from polyc.families.rows.schedules import VARIANTS
+from polyc.families.rows.variants import VARIANTS
 from polyc.passes.finish import finish
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
