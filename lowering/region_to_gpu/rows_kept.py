@@ -223,6 +223,8 @@ class Turns(Kept):
             first = emit.apply(affine_dim(0) // parts, [first], hint="team")
             step = emit.apply(affine_dim(0) // parts, [step], hint="teams")
         self.make_homes()
+        if self.meeting is not None:
+            self.stagger(first, step, count, self.meeting)
         rows, deep = self.plan.integer("stages"), self.plan.tile_sizes[2]
         ahead = first
         for row in range(rows):
@@ -238,6 +240,22 @@ class Turns(Kept):
         emit.op(scf.ForOp(first, count, step, [emit.index(0) for _ in turns], block))
         emit.op(CpAsyncWaitOp(0))
         return self.finish(bindings)
+
+    def stagger(self, team: SSAValue, teams: SSAValue, count: SSAValue, meeting: Meeting) -> None:
+        """Let a third of the teams begin after another one has its first rows.
+
+        Teams that read at the same time compute and meet at the same time, and memory idles.
+        """
+        emit = self.emit
+        third = emit.apply((affine_dim(0) + GROUPS - 1) // GROUPS, [teams])
+        late = emit.both(emit.compare("sge", team, third), emit.compare("slt", team, count))
+
+        def wait(inner: Emit) -> None:
+            before = inner.value(arith.SubiOp(team, third))
+            where = [before, inner.index(0)]
+            inner.op(tile.GridWaitOp(meeting.arrived, where, inner.index(self.parts)))
+
+        emit.when(late, wait)
 
     def begin(self, at: Coordinates) -> None:
         """Turn to a row."""
@@ -355,6 +373,9 @@ class Turns(Kept):
     def blocks_at_once(self) -> int:
         return self.plan.blocks_kept
 
+
+GROUPS = 3
+"""Groups of teams that begin one after another."""
 
 NOWHERE = AffineMap(1, 0, (AffineExpr.constant(0),))
 """All of a fragment to one value."""
