@@ -35,6 +35,7 @@ from polyc.families.rows.variants import (
     RowsVariant,
     at_most,
     fits,
+    upright_part,
 )
 from polyc.families.structure import check_group
 
@@ -237,7 +238,15 @@ def check(rows: Rows, plan: ScheduleOp) -> None:
     (height, width, _), (high, wide) = plan.tile_sizes, plan.warp_tile_sizes
     if rows.turned:
         _check_turned(plan)
-    elif wide < width and height > 1:
+    if is_upright(rows, plan):
+        part = upright_part(height, width, plan.threads() // plan.target.warp)
+        if [high, wide] != part:
+            raise bad_plan(
+                plan,
+                f"gives a warp {high}x{wide} elements of a tile of {height}x{width} of rows that "
+                f"lie side by side, where it has {part[0]}x{part[1]}",
+            )
+    elif wide < width and height > 1 and not rows.turned:
         raise bad_plan(
             plan,
             f"gives a warp {high}x{wide} elements of a tile of {height}x{width}; a warp has whole "

@@ -118,7 +118,7 @@ class RowsVariant:
         warps = self.warps_a_row
         return {
             "tile": [high, wide, self.chunks(rows)],
-            "warp_tile": [high, wide // warps] if wide >= warps else [high * wide // warps, 1],
+            "warp_tile": upright_part(high, wide, warps),
             "vectorize": self.vector,
             "split_k": self.parts,
             "persistent": self.turns,
@@ -237,6 +237,11 @@ VARIANTS = (
 
 An architecture without clusters has those of one part.
 """
+
+
+def upright_part(high: int, wide: int, warps: int) -> list[int]:
+    """What each of so many warps has of a tile of ``wide`` points of rows that lie side by side."""
+    return [high, wide // warps] if wide >= warps else [high * wide // warps, 1]
 
 
 def fits(rows: Rows, columns: int) -> Assumption:

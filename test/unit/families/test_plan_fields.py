@@ -107,7 +107,7 @@ OTHERS: dict[str, Values] = {
     "bind": lambda v: [{}, dict.fromkeys(v, "block.y"), {**v, "z": "block.x"}],
     "cache": lambda v: [
         [],
-        [{**e, "pingpong": not e["pingpong"]} for e in v],
+        [{**e, "pingpong": not e.get("pingpong", False)} for e in v],
         [{**e, "at": "z"} for e in v],
         [*v, {"tensor": "Z", "where": "smem", "at": "z", "pingpong": False}],
     ],
