@@ -110,7 +110,7 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
         rounds = -(-blocks // teams)
         work.blocks = min(blocks, teams) * parts
         met = MEET * deep + TEAMS / rounds if parts > 1 else 0.0
-        work.alone = rounds * (TURN + met) / plan.integer("stages")
+        work.alone = rounds * (TURN + met)
     walked = brought * -(-chunks // parts) if streamed else 1
     work.steps = walked + MEETING * deep
     # Rows that all blocks walk at the same time, and walk again, are not in L2 any more.

@@ -14,6 +14,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import StringAttr
 
+from polyc.cost.time import modelled
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
@@ -26,6 +27,7 @@ from polyc.families.facts import (
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
 from polyc.families.rows.recognise import Rows, find_rows, row_lengths
+from polyc.families.rows.space import space
 from polyc.families.rows.variants import (
     BESIDE,
     NARROWER,
@@ -212,13 +214,39 @@ def schedules(rows: Rows, arch: str) -> list[ScheduleOp]:
         when = conditions(rows, arch, variant)
         if when is None or variant.vector > widest:
             continue
-        fields = schedule_fields(rows, arch, variant)
-        found.append(fitted(kernel.sym_name.data, variant.name, fields, when))
+        found.append(_made(rows, arch, variant, when))
+        if variant.way == "kept" and is_known(rows):
+            found[-1] = fastest(rows, arch, found[-1])
         if not when:
             if pointers_promised(kernel, variant.vector):
                 break
             widest = variant.vector - 1
     return found
+
+
+def _made(rows: Rows, arch: str, variant: RowsVariant, when: Sequence[Assumption]) -> ScheduleOp:
+    """The schedule of a variant."""
+    fields = schedule_fields(rows, arch, variant)
+    return fitted(rows.kernel.sym_name.data, variant.name, fields, when)
+
+
+def is_known(rows: Rows) -> bool:
+    """Whether nothing is open that the time of rows depends on."""
+    return not rows.kernel.symbol_names
+
+
+def fastest(rows: Rows, arch: str, plan: ScheduleOp) -> ScheduleOp:
+    """Of a schedule that keeps rows of known sizes and its like of the space, the one that takes
+    the least time by the model."""
+    best, least = plan, modelled(rows.kernel, plan, {}).seconds
+    for variant in space(rows, arch, plan.integer("vectorize")):
+        if variant.way != "kept" or (when := conditions(rows, arch, variant)) is None:
+            continue
+        other = _made(rows, arch, variant, when)
+        seconds = modelled(rows.kernel, other, {}).seconds
+        if seconds < least:
+            best, least = other, seconds
+    return best
 
 
 def known_sizes(rows: Rows, plan: ScheduleOp) -> AssumptionsAttr:

@@ -8,6 +8,7 @@ on their way meanwhile.  The model of time says which is the fastest.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.gpu.types import element_bytes
@@ -29,12 +30,23 @@ WIDTH = 4096
 ROOMS = (16, 24, 32, 40, 48, 64, 96, 128)
 """KB of a row that a block keeps."""
 
-STAGES = (1, 2, 3)
+HIGH = (32, 64, 128)
+"""Rows that lie side by side of a panel."""
+
+PANEL_WARPS = 8
+"""Warps of a block that keeps panels."""
+
+MOST_PARTS = 128
+"""Blocks of a team that has a panel: each adds up what all of them have of its columns."""
+
+STAGES = (1,)
 """Rows that it keeps."""
 
 
 def space(rows: Rows, arch: str, vector: int) -> list[RowsVariant]:
     """The variants for rows of a known length, in vectors of ``vector``."""
+    if rows.turned:
+        return list(_panels(rows, arch, vector))
     return [*_resident(rows, vector), *_kept(rows, arch, vector)]
 
 
@@ -48,6 +60,33 @@ def _resident(rows: Rows, vector: int) -> Iterator[RowsVariant]:
         if columns <= MOST_EACH * WARP * warps and length > lanes // 2:
             name = f"block_by{warps}"
             yield RowsVariant(name, "resident", 1, columns, warps, vector, exact=True)
+
+
+def _panels(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
+    """Rows that lie side by side, in shared memory."""
+    length = rows.length.constant()
+    if not rows.kept or vector < 2:
+        return
+    assert length is not None
+    bytes_of = sum(element_bytes(op.result.type.element_type) for op in rows.kept)
+    seen: set[tuple[int, int, int]] = set()
+    for high in HIGH:
+        for room in ROOMS:
+            shape = RowsVariant("", "kept", high, 0, PANEL_WARPS, vector)
+            high, wide = shape.panel(rows)
+            chunks = room * 1024 // (high * wide * bytes_of)
+            if not chunks:
+                continue
+            parts = -(-length // (wide * chunks))
+            chunks = -(-length // (wide * parts))
+            parts = -(-length // (wide * chunks))
+            kept = chunks * high * wide * bytes_of
+            key = high, chunks, parts
+            if key in seen or kept > ARCHS[arch].shared_bytes - KEPT // 10 or parts > MOST_PARTS:
+                continue
+            seen.add(key)
+            name = f"panel{high}_team{parts}" if parts > 1 else f"panel{high}_keeps{chunks}"
+            yield replace(shape, name=name, parts=parts, kept=kept, turns=True)
 
 
 def _kept(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
