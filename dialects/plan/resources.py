@@ -36,8 +36,9 @@ RESERVED = 1024
 EXCHANGED = 1024
 """Bytes of it that warps exchange what they have of reductions in, at most."""
 
-KEPT_REGISTERS = 40
-"""Registers that a thread that walks over kept rows has at least."""
+KEPT_REGISTERS, KEPT_WIDE = 48, 64
+"""Registers that a thread that walks over kept rows has at least: of one tensor of 16 bits, and of
+several, or wider ones."""
 
 
 class ScheduleResources(Schedule):
@@ -160,11 +161,11 @@ class ScheduleResources(Schedule):
 
     @property
     def blocks_kept(self) -> int:
-        """Blocks of a multiprocessor that keep rows, by their shared memory and threads, each with
-        ``KEPT_REGISTERS`` at least."""
+        """Blocks of a multiprocessor that keep rows, by their shared memory and by registers."""
         arch, threads = self.target, self.threads()
         memory = (arch.shared_bytes + RESERVED) // (self.kept_bytes() + EXCHANGED + RESERVED)
-        registers = arch.registers // (threads * KEPT_REGISTERS)
+        wide = self.kept_bytes() > OPERAND_BYTES * self.integer("stages") * prod(self.tile_sizes)
+        registers = arch.registers // (threads * (KEPT_WIDE if wide else KEPT_REGISTERS))
         return max(1, min(memory, registers, arch.threads * 2 // threads))
 
     def kept_bytes(self) -> int:

@@ -151,9 +151,9 @@ def test_few_rows_that_are_long_are_shared() -> None:
 @pytest.mark.parametrize(
     ("shape", "shared"),
     [
-        ((32, 1 << 22), True),
-        (("M", 1 << 22), True),
-        ((265, 1 << 22), False),
+        ((32, 1 << 23), True),
+        (("M", 1 << 23), True),
+        ((265, 1 << 23), False),
         (("M", 65528), False),
     ],
 )
