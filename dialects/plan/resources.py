@@ -156,8 +156,14 @@ class ScheduleResources(Schedule):
     @property
     def takes_turns(self) -> bool:
         """Whether a block keeps one row after another, or its chunks of each: where several blocks
-        share a row, they are no cluster, but meet in memory."""
+        share a row, they meet in memory, or are a cluster where the plan says so."""
         return self.keeps_rows and self.flag("persistent")
+
+    @property
+    def meets_in_memory(self) -> bool:
+        """Whether the blocks that share rows are no cluster (``cluster``), but any on the chip."""
+        parts = self.integer("split_k")
+        return self.takes_turns and parts > 1 and prod(self.integers("cluster")) == 1
 
     @property
     def blocks_kept(self) -> int:

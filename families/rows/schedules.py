@@ -346,8 +346,11 @@ def _check_turned(plan: ScheduleOp) -> None:
 
 def _check_structure(rows: Rows, plan: ScheduleOp) -> None:
     """Refuse what kernels of rows do not have; PolycError ``UnsupportedPlan``."""
+    parts = plan.integer("split_k")
+    clusters = [(1, 1), (1, parts)] if plan.takes_turns else [(1, 1)]
+    there_are = " or ".join(str(list(one)) for one in dict.fromkeys(clusters))
     for field, taken, there in (
-        ("cluster", plan.integers("cluster") != (1, 1), "[1, 1]"),
+        ("cluster", plan.integers("cluster") not in clusters, there_are),
         ("persistent", plan.flag("persistent") and not is_kept(plan), "false"),
         ("raster", plan.raster.data != "row", '"row"'),
     ):
@@ -356,7 +359,7 @@ def _check_structure(rows: Rows, plan: ScheduleOp) -> None:
     if plan.loader.data != "register" and not is_kept(plan):
         refuse_choice(plan, "loader", "is for rows that are kept", '"register"')
     check_group(plan)
-    if plan.takes_turns and (parts := plan.integer("split_k")) > plan.threads():
+    if plan.meets_in_memory and parts > plan.threads():
         refuse_choice(plan, "split_k", f"lets {parts} blocks tell what a thread each hears", "less")
     if plan.integer("split_k") > 1:
         if is_resident(plan):

@@ -59,8 +59,8 @@ class RowsLowering(Walked):
     def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
         """The kernel; the blocks that share rows by way of memory run at once, whole teams."""
         (own,) = super().launches(plan)
-        if plan.takes_turns and (parts := plan.integer("split_k")) > 1:
-            own.cooperative = ShapeAttr.of([parts])
+        if plan.meets_in_memory:
+            own.cooperative = ShapeAttr.of([plan.integer("split_k")])
         return [own]
 
     def spaces(self, plan: ScheduleOp) -> list[Space]:

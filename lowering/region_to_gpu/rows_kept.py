@@ -165,7 +165,7 @@ class Kept(Streaming):
         for op in ops:
             assert isinstance(op, ReduceOp)
             whole = self.maps.narrow(op.label)
-            together = self.rank is not None and not self.plan.takes_turns
+            together = self.rank is not None and not self.plan.meets_in_memory
             along = DOWN if self.upright else NOWHERE
             join = tile.ReduceOp(op.fn.data, totals[op.result], along, whole, cluster=together)
             self.emit.op(located(join, op))
@@ -393,7 +393,7 @@ def meeting_spaces(rows: Rows, plan: ScheduleOp) -> list[Space]:
     """The workspaces in which the blocks of a row meet: their parts of each reduction of each row,
     and a counter for each level of reductions that need one another."""
     parts = plan.integer("split_k")
-    if not plan.takes_turns or parts == 1:
+    if not plan.meets_in_memory:
         return []
     count = prod(tiled_sizes(rows, plan), start=Dim.const(1))
     levels = flattened(rows.kernel).levels()

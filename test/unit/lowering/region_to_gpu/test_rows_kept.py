@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.launches import WorkspaceOp
 from polyc.dialects.gpu.types import GlobalType, index_attr
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu.rows_kept import Turns
@@ -108,6 +109,26 @@ def test_threads_that_have_rows_in_turns(
     """Two teams, or blocks, have seven rows; none overtakes another, whatever runs first."""
     module = turns(name, tmp_path, parts, stages)
     runs(PROGRAMS[name], module, sizes_of(name), parts, *ORDERS[order])
+
+
+@pytest.mark.parametrize("order", range(len(ORDERS)))
+@pytest.mark.parametrize("stages", [1, 2])
+def test_a_team_may_be_a_cluster(stages: int, order: int, tmp_path: Path) -> None:
+    """It meets in distributed shared memory, and needs no workspace."""
+    text = PROGRAMS["layer_norm"].text
+    plan: dict[str, object] = {
+        "region": "layer_norm",
+        "variant": "team64",
+        "split_k": 4,
+        "cluster": [1, 4],
+        "stages": stages,
+        "tile": [1, 512, 1],
+        "warp_tile": "1x256",
+        "when": ["N mod 8 == 0", "2048 - N >= 0"],
+    }
+    module = asked(text, tmp_path, "sm_90a", **plan)
+    assert not any(isinstance(op, WorkspaceOp) for op in module.walk())
+    runs(PROGRAMS["layer_norm"], module, sizes_of("layer_norm"), 4, *ORDERS[order])
 
 
 @pytest.mark.parametrize("order", range(len(ORDERS)))
