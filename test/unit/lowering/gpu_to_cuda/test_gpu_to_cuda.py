@@ -373,7 +373,7 @@ def test_a_quotient_of_zero_has_the_bits_of_the_division() -> None:
     assert _apart(1.0) > 0
 
 
-def _fused(a: Floats, b: Floats, c: float) -> Floats:
+def _fused(a: Floats, b: Floats, c: float | Floats) -> Floats:
     """``fmaf``: what f64 adds to a product that it has whole is rounded once more, to f32."""
     return (a.astype(np.float64) * b.astype(np.float64) + c).astype(np.float32)
 
