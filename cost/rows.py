@@ -29,6 +29,15 @@ MEETING = 0.5
 """Of a load's latency, what the threads of a row wait for each other's parts of a result."""
 
 
+TURN = 3.3
+"""Latencies between what a block that keeps one row has read of it and what it writes."""
+
+MEET = 6.7
+"""The same in which the blocks of a team tell each other what they have of a reduction."""
+
+TEAMS = 4.0
+"""The same of a launch of teams: counters are cleared ahead of it, and all blocks begin at once."""
+
 SHORT = 4
 """Instructions in the time of an exponential that is the device's own, of base 2, where all that is
 stored has 16 bits."""
@@ -96,6 +105,12 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
         else:
             work.operations += STORE * points / max(1, plan.integer("vectorize"))
             work.cache += points * size_in_bytes(kind.element_type)
+    if plan.takes_turns:
+        teams = max(1, there * device.multiprocessors // parts)
+        rounds = -(-blocks // teams)
+        work.blocks = min(blocks, teams) * parts
+        met = MEET * deep + TEAMS / rounds if parts > 1 else 0.0
+        work.alone = rounds * (TURN + met)
     walked = brought * -(-chunks // parts) if streamed else 1
     work.steps = walked + MEETING * deep
     # Rows that all blocks walk at the same time, and walk again, are not in L2 any more.

@@ -213,6 +213,7 @@ def launch_time(work: Work, device: Device, name: str, variant: str, mma: str) -
     joined = work.summed / device.sums + device.behind if work.summed else 0.0
     if not work.step_bytes:
         after += joined
+    after += work.alone * device.latency
     if work.exchanged:
         # Sums go to the block that adds them up, and word of it follows them.
         after += work.exchanged / (device.exchange * waves) + 2 * device.latency

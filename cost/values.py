@@ -43,7 +43,7 @@ SLOW: Mapping[str, float] = {
     "div": 8,
     "sigmoid": 12,
     "tanh": 12,
-    "erf": 28,
+    "erf": 18,
     "pow": 24,
 }
 """Instructions of a thread in the time that a function takes: a special function unit gives one

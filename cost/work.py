@@ -53,6 +53,8 @@ class Work:
     ``summed``      bytes of sums that one kernel stores and a second one adds
     ``stalls``      steps of a block of which each waits for ``stalled`` bytes beside its products
     ``steps``       steps of a thread of which each waits for its loads, one after another
+    ``alone``       latencies in which nothing else runs: of blocks that take one row after another,
+                    and meet
     ``blocks``      blocks that the plan has; ``threads`` of each
     ``at_once``     blocks that an SM holds
     ``copied``      bytes that each launch ahead of it moves, which copies an operand to other rows
@@ -76,6 +78,7 @@ class Work:
     stalls: float = 0.0
     stalled: float = 0.0
     steps: float = 0.0
+    alone: float = 0.0
     copied: Sequence[float] = ()
     step_bytes: float = 0.0
     """What a step's copies bring to a block, where it works on a step while copies of ``ahead``
@@ -89,6 +92,8 @@ class Work:
 
 def at_once(plan: ScheduleOp, device: Device) -> int:
     """Blocks that an SM holds: by threads, registers and shared memory."""
+    if plan.takes_turns:
+        return plan.blocks_kept
     threads = plan.threads()
     registers = 64 if plan.mma.data == "none" else 72 + plan.accumulator_registers()
     if plan.mma.data == "wgmma":

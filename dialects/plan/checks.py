@@ -87,7 +87,8 @@ def check_choices(op: ScheduleResources) -> None:
             f"ResourceExceeded: a cluster of {shape_text(blocks)} has "
             f"{blocks[0] * blocks[1]} blocks, {arch.name} allows {arch.cluster}"
         )
-    together = op.pattern in ("loops", "rows") and not op.stores_sums
+    apart = op.stores_sums or op.takes_turns
+    together = op.pattern in ("loops", "rows") and not apart
     most = arch.large_cluster if op.keeps_rows else arch.cluster
     if together and op.integer("split_k") > most:
         raise VerifyException(
@@ -235,7 +236,7 @@ def check_no_mma(op: ScheduleResources) -> None:
     for field, taken, there in (
         ("tensorize", op.tensorize.data, "empty"),
         ("loader", op.loader.data != "register" and not op.keeps_rows, "register"),
-        ("stages", op.integer("stages") != 1, "1"),
+        ("stages", op.integer("stages") != 1 and not op.takes_turns, "1"),
         ("fragment_buffers", op.integer("fragment_buffers") != 1, "1"),
         ("consumers", op.integer("consumers") != 1, "1"),
         ("pingpong", op.flag("pingpong"), "false"),

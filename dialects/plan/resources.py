@@ -33,6 +33,17 @@ LOOSE_COLUMNS = (32, 16, 8)
 """The same of rows that threads store: they go in whole numbers along rows of so many."""
 
 
+RESERVED = 1024
+"""Bytes of shared memory that each block takes beside its own."""
+
+EXCHANGED = 1024
+"""Bytes of it that warps exchange what they have of reductions in, at most."""
+
+KEPT_REGISTERS, KEPT_WIDE = 48, 64
+"""Registers that a thread that walks over kept rows has at least: of one tensor of 16 bits, and of
+several, or wider ones."""
+
+
 class ScheduleResources(Schedule):
     """A schedule that counts its resources, those of attention with their own formulas."""
 
@@ -82,7 +93,8 @@ class ScheduleResources(Schedule):
     @property
     def cluster_blocks(self) -> int:
         """The blocks of a cluster: with neighbouring tiles, or parts of one."""
-        parts = 1 if self.stores_sums else self.integer("split_k")
+        apart = self.stores_sums or self.takes_turns
+        parts = 1 if apart else self.integer("split_k")
         return prod(self.integers("cluster")) * parts
 
     @property
@@ -151,12 +163,35 @@ class ScheduleResources(Schedule):
         """Whether a block keeps rows in shared memory, as many chunks as its tile is deep."""
         return record_of(self.algo_choice).get("rows") == "kept"
 
+    @property
+    def takes_turns(self) -> bool:
+        """Whether a block keeps one row after another, or its chunks of each: where several blocks
+        share a row, they meet in memory, or are a cluster where the plan says so."""
+        return self.keeps_rows and self.flag("persistent")
+
+    @property
+    def meets_in_memory(self) -> bool:
+        """Whether the blocks that share rows are no cluster (``cluster``), but any on the chip."""
+        parts = self.integer("split_k")
+        return self.takes_turns and parts > 1 and prod(self.integers("cluster")) == 1
+
+    @property
+    def blocks_kept(self) -> int:
+        """Blocks of a multiprocessor that keep rows, by their shared memory and by registers."""
+        arch, threads = self.target, self.threads()
+        memory = (arch.shared_bytes + RESERVED) // (self.kept_bytes() + EXCHANGED + RESERVED)
+        wide = self.kept_bytes() > OPERAND_BYTES * self.integer("stages") * prod(self.tile_sizes)
+        registers = arch.registers // (threads * (KEPT_WIDE if wide else KEPT_REGISTERS))
+        return max(1, min(memory, registers, arch.threads * 2 // threads))
+
     def kept_bytes(self) -> int:
-        """Bytes of the rows that a block keeps in shared memory, of each tensor in ``cache``."""
+        """Bytes of the rows that a block keeps in shared memory, of each tensor in ``cache``: of as
+        many rows as there are stages, where it takes one after another."""
         if not self.keeps_rows:
             return 0
         entries = cast("list[Record]", self.fields()["cache"])
-        return prod(self.tile_sizes) * sum(int(entry.get("bytes", 0)) for entry in entries)
+        rows = self.integer("stages") * prod(self.tile_sizes)
+        return rows * sum(int(entry.get("bytes", 0)) for entry in entries)
 
     def combined_bytes(self) -> int:
         """Bytes into which the blocks that share a tile's steps put their sums of it in f32, and

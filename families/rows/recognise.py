@@ -57,6 +57,13 @@ class Rows:
         return [op for op in ops if isinstance(op, ReduceOp | ReduceTogetherOp)]
 
     @property
+    def is_short(self) -> bool:
+        """Whether a row's points are known, and as few as a block has in registers of rows that lie
+        side by side."""
+        count = self.length.constant()
+        return count is not None and count <= TURNED
+
+    @property
     def reads(self) -> list[ReadOp]:
         """The reads along the row."""
         ops = self.kernel.body.block.ops
@@ -74,16 +81,26 @@ class Rows:
 
     @cached_property
     def kept(self) -> list[ReadOp]:
-        """The reads that a block with one row can keep in shared memory: each row has its own.
+        """The reads that a block can keep in shared memory: each row has its own.
 
-        It begins where a row of the tensor does, as cp.async copies whole vectors alone.
+        It begins where a row of the tensor does, as cp.async copies whole vectors alone.  Rows that
+        lie side by side are kept as they lie, points of several below each other.
         """
-        if self.turned:
-            return []
         known = {self.row.label, *(axis.label for axis in self.outer)}
+        reads = [op for op in self.reads if set(op.result.type.labels) == known]
+        if self.turned:
+            return [op for op in reads if self._lies_upright(op)]
         first = AffineExpr.dimension(len(self.outer))
-        reads = (op for op in self.reads if set(op.result.type.labels) == known)
         return [op for op in reads if self.copied(op, 1) and self.coordinates(op)[-1] == first]
+
+    def _lies_upright(self, read: ReadOp) -> bool:
+        """Whether points of neighbouring rows are a tile of a tensor's last two axes."""
+        row, last = AffineExpr.dimension(len(self.outer)), len(self.outer) - 1
+        found = self.coordinates(read)
+        if read.guard is not None or len(found) < 2 or found[-1] != AffineExpr.dimension(last):
+            return False
+        before = any(_names(c, p) for c in found[:-2] for p in (last, last + 1))
+        return _plain(found[-2], row) and not _names(found[-2], last) and not before
 
     def has_row(self, value: SSAValue) -> bool:
         """Whether a value has the row's axis; a tensor has none."""
@@ -200,12 +217,15 @@ TURNED = 1024
 
 
 def _lie_beside(rows: Rows, known: set[str]) -> bool:
-    """Whether few known points of whole rows lie side by side, and are made to rows that do too.
+    """Whether points of whole rows lie side by side, and are made to rows that do too: few known
+    ones, or any number of tiles that blocks keep.
 
     What is only reduced is left to loops, whose threads part the points.
     """
-    count = rows.length.constant()
-    if not rows.outer or count is None or not 1 < count <= TURNED:
+    if not rows.outer or rows.length.constant() in (0, 1):
+        return False
+    wide_reads = (op for op in rows.reads if set(op.result.type.labels) == known)
+    if not rows.is_short and not all(op in rows.kept for op in wide_reads):
         return False
     last = AffineExpr.dimension(len(rows.outer) - 1)
     for read in rows.reads:

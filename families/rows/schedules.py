@@ -7,13 +7,14 @@ that needs another one's result, and once for the output.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import StringAttr
 
+from polyc.cost.time import modelled
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
@@ -23,185 +24,34 @@ from polyc.families.facts import (
     holds_always,
     left_open,
     pointers_promised,
-    power_of_two,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
 from polyc.families.rows.recognise import Rows, find_rows, row_lengths
+from polyc.families.rows.space import space
+from polyc.families.rows.variants import (
+    BESIDE,
+    NARROWER,
+    PANELS,
+    SHORTER,
+    VARIANTS,
+    RowsVariant,
+    at_most,
+    fits,
+    upright_part,
+)
 from polyc.families.structure import check_group
-
-
-@dataclass(frozen=True)
-class RowsVariant:
-    """A way to hold a row.
-
-    ``vector`` elements of it are read at once, so that all rows in memory are multiples of these.
-    ``rows`` are those of a tile, where a warp does not take several.  A cluster of ``parts`` blocks
-    takes the chunks of a row in turn.  A way that keeps rows has ``kept`` bytes for them in a
-    block's shared memory.
-    """
-
-    name: str
-    way: str
-    rows: int
-    columns: int
-    warps_a_row: int
-    vector: int
-    parts: int = 1
-    kept: int = 0
-
-    def chunks(self, rows: Rows) -> int:
-        """How many chunks of its row a block keeps: as many as there is room for, or are needed."""
-        if self.way != "kept":
-            return 1
-        bytes_of = sum(element_bytes(op.result.type.element_type) for op in rows.kept)
-        room = self.kept // max(1, bytes_of * self.columns)
-        if (known := rows.length.constant()) is not None:
-            room = min(room, -(-known // (self.parts * self.columns)))
-        return room
-
-    def fields(self, rows: Rows) -> Mapping[str, Value]:
-        """What a schedule says of the tile.
-
-        A tile that has a row whole is no wider than the region's rows can be, as long as every
-        thread has a vector; a warp takes several rows that are shorter.  A region without outer
-        axes has one row.
-        """
-        if rows.turned:
-            return self._turned(rows)
-        columns, warps = self.columns, self.warps_a_row
-        height = taken = 1
-        known = rows.length.constant() if self.way == "resident" else None
-        busy = 2 * BUSY if rows.chained else BUSY
-        fits = known or (columns if self.name in {v.name for v in NARROWER} else None)
-        while fits is not None and warps > 1 and 2 * fits <= busy * WARP * warps:
-            warps //= 2
-        least = warps * WARP * self.vector
-        if known is not None:
-            columns = min(columns, max(1, -(-known // least)) * least)
-            if warps == 1:
-                whole = self.vector * power_of_two(-(-known // self.vector))
-                columns = min(columns, whole if rows.outer else max(whole, WARP))
-        while self.way == "resident" and columns > least and _at_most(rows, columns // 2):
-            columns //= 2
-        if rows.outer:
-            held = HELD if rows.walks_again else 2 * HELD
-            taken = max(1, WARP * held // columns) if warps == 1 else 1
-            if (count := rows.outer[-1].size.constant()) is not None:
-                taken = min(taken, power_of_two(-(-count // self.rows)))
-            taken = max(taken, WARP // columns)
-            height = self.rows * taken
-        return {
-            "tile": [height, columns, self.chunks(rows)],
-            "warp_tile": [taken, columns // warps],
-            "vectorize": self.vector,
-            "split_k": self.parts,
-        }
-
-    def _turned(self, rows: Rows) -> Mapping[str, Value]:
-        """The same of rows that lie side by side: a thread has vectors of neighbours in memory, and
-        its block all points of as many rows as its registers hold."""
-        count, beside = cast("int", rows.length.constant()), rows.column.size.constant()
-        # Elements that are read one by one have an address each.
-        more = max(1, power_of_two(count) // TURNED_POINTS)
-        fewer = 1 if self.vector > 1 else 2
-        warps = fewer * TURNED_WARPS * more
-        held = warps * WARP * TURNED_HELD // (1 if fewer == 1 else fewer * more)
-        height = min(held // power_of_two(count), warps * WARP * self.vector, TURNED_ROWS)
-        if beside is not None:
-            height = max(min(height, power_of_two(beside)), self.vector)
-        down = warps * WARP * self.vector // height
-        width = -(-count // down) * down
-        taken = (
-            [height, width // warps] if down >= warps else [height * down // warps, width // down]
-        )
-        return {
-            "tile": [height, width, 1],
-            "warp_tile": taken,
-            "vectorize": self.vector,
-            "split_k": 1,
-        }
-
-
-WARP = 32
-"""Threads of a warp."""
-
-TURNED_WARPS = 8
-"""Of a block with rows that lie side by side, of as many points at most:"""
-TURNED_POINTS = 512
-TURNED_ROWS = 512
-TURNED_HELD = 32
-"""Rows of a tile at most, and elements that a thread has of such rows: a sector of memory of each
-point, of 512."""
-
-HELD = 16
-"""Elements that a thread has at least, of several rows where these are short, and twice as many
-where they are only reduced: blocks come and go faster than memory answers where each of their
-threads asks once."""
-
-BUSY = 16
-"""Elements of a row that a thread of several warps has: fewer threads then meet for a row of 2048,
-which takes 35 us instead of 38 in a LayerNorm of 128 MB, and 91 instead of 105 in three norms.
-Where one reduction needs another one's result they have twice as many: 16384 rows of 4096 take
-70 us in a LayerNorm, and 73 with 16, but 66 and 65 in an RMSNorm."""
 
 SHORTEST = 8
 """Elements of a row that is worth a kernel of rows; shorter ones are a thread's."""
 
-NARROWER = (
-    RowsVariant("block_2048", "resident", 1, 2048, 4, 8),
-    RowsVariant("block_4096", "resident", 1, 4096, 8, 8),
-    RowsVariant("block_6144", "resident", 1, 6144, 8, 8),
-)
-"""Between ``warp`` and ``block``, for rows of open lengths: they then fill half of a tile at least.
-
-The last one is for what would fill but half of the tile of ``block``.  To rows of a known length
-``warp`` and ``block`` narrow their own tiles.
-"""
-
-SHORTER = (
-    RowsVariant("lanes", "resident", 4, 64, 1, 8),
-    RowsVariant("warp_256", "resident", 4, 256, 1, 8),
-    RowsVariant("warp_512", "resident", 4, 512, 1, 8),
-)
-"""Before ``warp``, for short rows of open lengths: eight lanes have a row of at most 64 elements,
-and a warp one of 256 in a vector a lane, or of 512 in two, where ``warp`` would compute 1024."""
-
 RESIDENT = 8192
 """Elements of a row that a block holds in registers at most."""
-
-MOST = 220 * 1024
-"""Bytes of shared memory that a block keeps rows in where it has a multiprocessor for itself, or
-what an architecture leaves of it: some are for what warps exchange."""
 
 EXCHANGED = 4 * 1024
 """Bytes of shared memory that are left to what warps exchange, and to align it."""
 
-BESIDE = (
-    RowsVariant("beside", "resident", 1, 0, 1, 8),
-    RowsVariant("beside_any", "resident", 1, 0, 1, 1),
-)
-"""For rows that lie side by side."""
-
-VARIANTS = (
-    *SHORTER,
-    RowsVariant("warp", "resident", 4, 1024, 1, 8),
-    *NARROWER,
-    RowsVariant("block", "resident", 1, 8192, 8, 8),
-    RowsVariant("kept", "kept", 1, 4096, 8, 8, kept=64 * 1024),
-    RowsVariant("kept_split2", "kept", 1, 4096, 8, 8, parts=2, kept=64 * 1024),
-    RowsVariant("kept_split4", "kept", 1, 4096, 8, 8, parts=4, kept=64 * 1024),
-    RowsVariant("kept_split8", "kept", 1, 4096, 8, 8, parts=8, kept=64 * 1024),
-    RowsVariant("kept_split16", "kept", 1, 4096, 8, 8, parts=16, kept=64 * 1024),
-    RowsVariant("kept_most_split16", "kept", 1, 8192, 16, 8, parts=16, kept=MOST),
-    RowsVariant("kept_most", "kept", 1, 8192, 16, 8, kept=MOST),
-    RowsVariant("chunks_split8", "streaming", 1, 8192, 16, 8, parts=8),
-    RowsVariant("chunks", "streaming", 1, 8192, 16, 8),
-    RowsVariant("any", "streaming", 1, 1024, 8, 1),
-)
-"""The variants in the order of dispatch; the last one takes every shape.
-
-An architecture without clusters has those of one part.
-"""
+WHOLE = (1024, 2048, 4096, 8192)
+"""Lengths of rows that are worth kernels of their own, where a reduction needs another's result."""
 
 IDLE = 2
 """Rows are few where blocks of their own leave this part of the chip idle, one half: 100 rows of
@@ -214,20 +64,46 @@ def variants(rows: Rows, arch: str) -> tuple[RowsVariant, ...]:
     width = next(w for w in (8, 4, 2, 1) if all(n is None or n % w == 0 for n in lengths))
     if rows.turned:
         first, last = BESIDE
-        widest = 16 // max(element_bytes(t.element_type) for t in rows.kernel.seen)
+        known = {rows.row.label, *(axis.label for axis in rows.outer)}
+        kinds = [op.result.type for op in rows.reads if set(op.result.type.labels) == known]
+        widest = 16 // max(element_bytes(t.element_type) for t in (*rows.kernel.seen, *kinds))
+        if not rows.is_short:
+            return _panels(arch, min(8, width, widest))
         first = replace(first, vector=min(first.vector, width, widest))
         return (first, last) if first.vector > 1 else (last,)
     if None in lengths and width < 8:
         return VARIANTS[-1:]
-    left = [v for v in VARIANTS if v.parts <= ARCHS[arch].large_cluster]
+    left = [v for v in VARIANTS if v.turns or v.parts <= ARCHS[arch].large_cluster]
     room = ARCHS[arch].shared_bytes - EXCHANGED
     left = [replace(v, kept=min(v.kept, room)) if v.kept else v for v in left]
-    # A cluster keeps as much with more blocks at once.
-    alone = next((v for v in left if v.way == "kept" and v.parts > 1), None)
-    left = [v for v in left if alone is None or v.name != "kept_most"]
     if rows.length.constant() is not None:
         left = [v for v in left if v not in (*SHORTER, *NARROWER)]
+    elif rows.chained:
+        left = list(_with_whole(left))
     return tuple(replace(v, vector=min(v.vector, width)) for v in left)
+
+
+def _with_whole(found: Sequence[RowsVariant]) -> Iterator[RowsVariant]:
+    """Variants, each that has rows of registers behind one for rows that are as long as its tile.
+
+    Where a reduction needs another one's result, what is beyond a row's end is chosen away in each:
+    16384 rows of 4096 take 66 us in a LayerNorm where nothing is, and 70 where it is asked.
+    """
+    for variant in found:
+        if variant.way == "resident" and variant.columns in WHOLE:
+            yield replace(variant, name=f"{variant.name}_whole", whole=True)
+        yield variant
+
+
+def _panels(arch: str, vector: int) -> tuple[RowsVariant, ...]:
+    """The same for rows that lie side by side, of many points or of any number."""
+    room = ARCHS[arch].shared_bytes - EXCHANGED
+    found = [
+        replace(v, vector=min(v.vector, vector), kept=min(v.kept, room))
+        for v in PANELS
+        if vector > 1 or v.vector == 1
+    ]
+    return tuple(v for v in found if v.turns or v.parts <= ARCHS[arch].large_cluster)
 
 
 def conditions(rows: Rows, arch: str, variant: RowsVariant) -> tuple[Assumption, ...] | None:
@@ -235,31 +111,29 @@ def conditions(rows: Rows, arch: str, variant: RowsVariant) -> tuple[Assumption,
     facts: list[Assumption] = []
     if variant.vector > 1:
         facts += [Assumption(n.mod(variant.vector), "==") for n in row_lengths(rows)]
-    if variant.way == "resident" and not rows.turned:
+    if variant.whole:
+        facts.append(Assumption(rows.length - variant.columns, "=="))
+    elif variant.way == "resident" and not rows.turned:
         facts.append(fits(rows, variant.columns))
     if variant.way == "kept":
         # No vector is read past the end of a tensor: what cp.async copies is whole.
-        room = variant.parts * variant.chunks(rows) * variant.columns
-        if not rows.kept or not rows.walks_again or room <= RESIDENT or variant.vector < 2:
+        columns = variant.panel(rows)[1] if rows.turned else variant.columns
+        room = variant.parts * variant.chunks(rows) * columns
+        if not rows.kept or not rows.walks_again or variant.vector < 2:
+            return None
+        if not rows.turned and room <= RESIDENT:
             return None
         facts.append(fits(rows, room))
     elif variant.parts > 1:
         # Rows that leave half of the chip idle, and a chunk for each block.
-        count = prod((axis.size for axis in rows.outer), start=Dim.const(1))
+        sizes = [axis.size for axis in rows.outer]
+        if rows.turned:
+            sizes[-1] = sizes[-1].ceildiv(variant.panel(rows)[0])
+        count = prod(sizes, start=Dim.const(1))
+        columns = variant.panel(rows)[1] if rows.turned else variant.columns
         facts.append(Assumption(Dim.const(ARCHS[arch].multiprocessors // IDLE) - count, ">="))
-        facts.append(Assumption(rows.length - variant.parts * variant.columns, ">="))
+        facts.append(Assumption(rows.length - variant.parts * columns, ">="))
     return left_open(rows.kernel, list(dict.fromkeys(facts)))
-
-
-def fits(rows: Rows, columns: int) -> Assumption:
-    """That a row has at most so many elements."""
-    return Assumption(Dim.const(columns) - rows.length, ">=")
-
-
-def _at_most(rows: Rows, columns: int) -> bool:
-    """Whether no row of the region has more elements."""
-    kernel = rows.kernel
-    return holds_always(fits(rows, columns), kernel.assumptions, kernel.symbol_names)
 
 
 def _tails(rows: Rows, tile: Sequence[int]) -> list[str]:
@@ -284,7 +158,7 @@ def schedule_fields(rows: Rows, arch: str, variant: RowsVariant) -> Fields:
         "tensorize": "",
         "mma": "none",
         "loader": "cp_async" if variant.way == "kept" else "register",
-        "stages": 1,
+        "stages": variant.stages,
         "algo_choice": {"rows": variant.way},
     }
     return {**chosen, **restated(rows, chosen)}
@@ -331,24 +205,48 @@ def schedules(rows: Rows, arch: str) -> list[ScheduleOp]:
     not one of rows.
     """
     kernel = rows.kernel
-    if _at_most(rows, SHORTEST - 1):
+    if at_most(rows, SHORTEST - 1):
         why = f"its rows have {rows.length} elements, fewer than the {SHORTEST} that threads share"
         raise rows.refused(why, kernel)
     found: list[ScheduleOp] = []
     widest = VARIANTS[0].vector
-    if rows.turned:
-        widest = BESIDE[0].vector
     for variant in variants(rows, arch):
         when = conditions(rows, arch, variant)
         if when is None or variant.vector > widest:
             continue
-        fields = schedule_fields(rows, arch, variant)
-        found.append(fitted(kernel.sym_name.data, variant.name, fields, when))
+        found.append(_made(rows, arch, variant, when))
+        if variant.way == "kept" and is_known(rows):
+            found[-1] = fastest(rows, arch, found[-1])
         if not when:
             if pointers_promised(kernel, variant.vector):
                 break
             widest = variant.vector - 1
     return found
+
+
+def _made(rows: Rows, arch: str, variant: RowsVariant, when: Sequence[Assumption]) -> ScheduleOp:
+    """The schedule of a variant."""
+    fields = schedule_fields(rows, arch, variant)
+    return fitted(rows.kernel.sym_name.data, variant.name, fields, when)
+
+
+def is_known(rows: Rows) -> bool:
+    """Whether nothing is open that the time of rows depends on."""
+    return not rows.kernel.symbol_names
+
+
+def fastest(rows: Rows, arch: str, plan: ScheduleOp) -> ScheduleOp:
+    """Of a schedule that keeps rows of known sizes and its like of the space, the one that takes
+    the least time by the model."""
+    best, least = plan, modelled(rows.kernel, plan, {}).seconds
+    for variant in space(rows, arch, plan.integer("vectorize")):
+        if variant.way != "kept" or (when := conditions(rows, arch, variant)) is None:
+            continue
+        other = _made(rows, arch, variant, when)
+        seconds = modelled(rows.kernel, other, {}).seconds
+        if seconds < least:
+            best, least = other, seconds
+    return best
 
 
 def known_sizes(rows: Rows, plan: ScheduleOp) -> AssumptionsAttr:
@@ -368,13 +266,21 @@ def check(rows: Rows, plan: ScheduleOp) -> None:
     (height, width, _), (high, wide) = plan.tile_sizes, plan.warp_tile_sizes
     if rows.turned:
         _check_turned(plan)
-    elif wide < width and height > 1:
+    if is_upright(rows, plan):
+        part = upright_part(height, width, plan.threads() // plan.target.warp)
+        if [high, wide] != part:
+            raise bad_plan(
+                plan,
+                f"gives a warp {high}x{wide} elements of a tile of {height}x{width} of rows that "
+                f"lie side by side, where it has {part[0]}x{part[1]}",
+            )
+    elif wide < width and height > 1 and not rows.turned:
         raise bad_plan(
             plan,
             f"gives a warp {high}x{wide} elements of a tile of {height}x{width}; a warp has whole "
             "rows, or a part of a tile of one row",
         )
-    _check_structure(plan)
+    _check_structure(rows, plan)
     parts, whole = plan.integer("split_k"), plan.tile_sizes[1] * plan.tile_sizes[2]
     held = fits(rows, parts * whole)
     if is_kept(plan):
@@ -393,6 +299,12 @@ def is_resident(plan: ScheduleOp) -> bool:
     return plan.algo_choice.data["rows"] == StringAttr("resident")
 
 
+def is_upright(rows: Rows, plan: ScheduleOp) -> bool:
+    """Whether a tile has a chunk of the points of rows that lie side by side: as in memory, its own
+    rows are points."""
+    return rows.turned and not is_resident(plan)
+
+
 def is_kept(plan: ScheduleOp) -> bool:
     """Whether blocks keep rows in shared memory."""
     return plan.keeps_rows
@@ -402,12 +314,12 @@ def _check_kept(rows: Rows, plan: ScheduleOp) -> None:
     """Refuse to keep what there is not, or in chunks that threads do not share evenly."""
     if not rows.kept:
         raise bad_plan(plan, "keeps rows, and no tensor has a row of its own for each; stream them")
-    if plan.tile_sizes[0] > 1:
+    if plan.tile_sizes[0] > 1 and not rows.turned:
         raise bad_plan(plan, f"keeps {plan.tile_sizes[0]} rows a tile; a block keeps one")
     if plan.loader.data != "cp_async":
         raise bad_plan(plan, f"keeps rows by loader {plan.loader.data}; it is cp_async")
     lanes = plan.threads() * plan.integer("vectorize")
-    if plan.tile_sizes[1] % lanes:
+    if plan.tile_sizes[1] % lanes and not rows.turned:
         raise bad_plan(
             plan,
             f"keeps chunks of {plan.tile_sizes[1]} elements, and {plan.threads()} threads take "
@@ -422,8 +334,6 @@ def down_of(plan: ScheduleOp) -> int:
 
 def _check_turned(plan: ScheduleOp) -> None:
     """Refuse a tile of rows that lie side by side which threads do not share evenly."""
-    if not is_resident(plan):
-        refuse_choice(plan, "algo_choice", "rows that lie side by side do not have", '"resident"')
     (height, width, _), vector, threads = plan.tile_sizes, plan.integer("vectorize"), plan.threads()
     down = down_of(plan)
     if height % vector or down < 1 or down * height != threads * vector or width % down:
@@ -434,11 +344,14 @@ def _check_turned(plan: ScheduleOp) -> None:
         )
 
 
-def _check_structure(plan: ScheduleOp) -> None:
+def _check_structure(rows: Rows, plan: ScheduleOp) -> None:
     """Refuse what kernels of rows do not have; PolycError ``UnsupportedPlan``."""
+    parts = plan.integer("split_k")
+    clusters = [(1, 1), (1, parts)] if plan.takes_turns else [(1, 1)]
+    there_are = " or ".join(str(list(one)) for one in dict.fromkeys(clusters))
     for field, taken, there in (
-        ("cluster", plan.integers("cluster") != (1, 1), "[1, 1]"),
-        ("persistent", plan.flag("persistent"), "false"),
+        ("cluster", plan.integers("cluster") not in clusters, there_are),
+        ("persistent", plan.flag("persistent") and not is_kept(plan), "false"),
         ("raster", plan.raster.data != "row", '"row"'),
     ):
         if taken:
@@ -446,10 +359,12 @@ def _check_structure(plan: ScheduleOp) -> None:
     if plan.loader.data != "register" and not is_kept(plan):
         refuse_choice(plan, "loader", "is for rows that are kept", '"register"')
     check_group(plan)
+    if plan.meets_in_memory and parts > plan.threads():
+        refuse_choice(plan, "split_k", f"lets {parts} blocks tell what a thread each hears", "less")
     if plan.integer("split_k") > 1:
         if is_resident(plan):
             refuse_choice(plan, "split_k", "a kernel that keeps rows does not have", "1")
-        if plan.tile_sizes[0] > 1:
+        if plan.tile_sizes[0] > 1 and not rows.turned:
             refuse_choice(plan, "split_k", "shares one row, and its tile has several", "1")
 
 

@@ -113,7 +113,7 @@ class Scheduled:
         copies: dict[str, str] = {}
         for plan in plans:
             names[plan] = []
-            for space in lowering.spaces(plan):
+            for space in _built_from(plan, lowering).spaces(plan):
                 label = copies.get(space.name) or labels.free(space.name)
                 if space.copies is not None:
                     copies[space.name] = label
@@ -146,7 +146,7 @@ class Scheduled:
     def variant(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> LaunchOp | SequenceOp:
         """What runs a schedule's kernels."""
         first, *rest = self.lowering.launches(plan)
-        if not rest:
+        if not rest and not _built_from(plan, self.lowering).spaces(plan):
             return first
         ops = [*self.workspaces(plan, bindings), *self.steps(plan)]
         return SequenceOp(plan.kernel_name, plan.when, first.align.data, ops)
@@ -155,18 +155,21 @@ class Scheduled:
         """What lies between a schedule's kernels, or is a copy of what ``bindings`` say."""
         return [
             located(space.workspace(name, bindings), plan)
-            for name, space in zip(self.names[plan], self.lowering.spaces(plan), strict=True)
+            for name, space in zip(
+                self.names[plan], _built_from(plan, self.lowering).spaces(plan), strict=True
+            )
         ]
 
     def steps(self, plan: ScheduleOp) -> list[LaunchOp]:
         """The launches of a schedule's kernels in a sequence."""
-        spaces = (space.name for space in self.lowering.spaces(plan))
+        spaces = (space.name for space in _built_from(plan, self.lowering).spaces(plan))
         called = dict(zip(spaces, self.names[plan], strict=True))
         made = (
             LaunchOp.of_sequence(
                 one.kernel_name,
                 one.grid.data,
                 one.persistent is not None,
+                cooperative=None if one.cooperative is None else one.cooperative.data,
                 fills=called.get(one.fills_name or ""),
             )
             for one in self.lowering.launches(plan)

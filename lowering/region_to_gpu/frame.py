@@ -34,16 +34,18 @@ class Space:
     ``name``    what it is called in the module, if nothing else is
     ``kind``    its type
     ``copies``  the number of the tensor of the signature that it is a copy of, or None
+    ``zeroed``  whether it is all zeros at first
     """
 
     name: str
     kind: GlobalType
     copies: int | None = None
+    zeroed: bool = False
 
     def workspace(self, name: str, bindings: Sequence[BindAttr]) -> WorkspaceOp:
         """The workspace as it is called; ``bindings`` say what each tensor of the signature is."""
         copies = None if self.copies is None else bindings[self.copies]
-        return WorkspaceOp(name, self.kind, copies=copies)
+        return WorkspaceOp(name, self.kind, self.zeroed, copies)
 
 
 class Lowering(Protocol):

@@ -54,6 +54,8 @@ class Span:
     ``origin``  the tile's first coordinates, which these are relative to
     ``length``  the points of ``axis``, where columns of the tile may lie beyond them
     ``vector``  so many neighbouring columns are inside or beyond together
+    ``upright`` whether the tile's rows lie along ``axis``, and its columns along the last of
+                ``places``, in which these are given: rows that lie side by side in memory
     """
 
     sizes: tuple[int, int]
@@ -63,6 +65,17 @@ class Span:
     origin: Sequence[SSAValue]
     length: SSAValue | None
     vector: int
+    upright: bool = False
+
+    @property
+    def along(self) -> AffineExpr:
+        """The tile's own coordinate on ``axis``."""
+        return ROW if self.upright else COLUMN
+
+    @property
+    def across(self) -> AffineExpr:
+        """The other one."""
+        return COLUMN if self.upright else ROW
 
 
 class RowMaps:
@@ -115,7 +128,8 @@ class RowMaps:
 
     def narrow(self, hint: str | None = None) -> SSAValue:
         """A fragment of one value a row."""
-        return self.fragment(self.span.sizes[:1], f32, hint)
+        sizes = self.span.sizes
+        return self.fragment(sizes[1:] if self.span.upright else sizes[:1], f32, hint)
 
     def number(self, value: float) -> SSAValue:
         """An f32 constant of the kernel."""
@@ -126,13 +140,18 @@ class RowMaps:
         span, origin = self.span, list(self.span.origin)
         places = dict(span.places)
         if over is not None:
+            if span.upright:
+                symbols = [AffineExpr.symbol(i) for i in range(len(origin))]
+                across = [span.across, span.across]
+                places = {a: e.replace_dims_and_symbols(across, symbols) for a, e in places.items()}
             places[span.axis] = self.column(over)
             if over.start is not None:
                 origin.append(over.start)
         return places, origin
 
-    def column(self, over: Tile, within: AffineExpr = COLUMN) -> AffineExpr:
-        """Where on the columns' axis the column ``within`` of a tile is."""
+    def column(self, over: Tile, within: AffineExpr | None = None) -> AffineExpr:
+        """Where on the columns' axis the column ``within`` of a tile is, or each of its own."""
+        within = self.span.along if within is None else within
         found = self.span.column.replace_dims_and_symbols(
             [ROW, within], [AffineExpr.symbol(i) for i in range(len(self.span.origin))]
         )
@@ -149,7 +168,7 @@ class RowMaps:
             if self.has_row(value):
                 return None
             own = self.statistic(value)
-            return None if own is None else Held(own, (ROW,))
+            return None if own is None else Held(own, (self.span.across,))
 
         known = next((v for v, fragment in over.held.items() if fragment is space), None)
         self._map(self.emit, space, known, over, held, wanted)
@@ -171,10 +190,11 @@ class RowMaps:
         space: SSAValue,
         held: Mapping[SSAValue, Held],
         wanted: Sequence[Wanted],
+        rank: int = 1,
     ) -> None:
-        """Compute values over the places of ``space``, from what is held where."""
+        """Compute values over the places of ``space``, of so many axes, from what is held where."""
         known = next((v for v, found in held.items() if found == Held(space, (ROW,))), None)
-        self._map(emit, space, known, None, held.get, wanted)
+        self._map(emit, space, known, None, held.get, wanted, rank)
 
     def statistic(self, value: SSAValue) -> SSAValue | None:
         """The fragment of a value that each row has one of, made when it is asked for first.
@@ -212,10 +232,11 @@ class RowMaps:
         over: Tile | None,
         held: Callable[[SSAValue], Held | None],
         wanted: Sequence[Wanted],
+        rank: int = 2,
     ) -> None:
         block = Block(arg_types=[element_of(space)])
         axes, origin = self.axes(over)
-        point = self.point(self.frame, block, {}, axes, 1 if over is None else 2, origin, held)
+        point = self.point(self.frame, block, {}, axes, rank, origin, held)
         if known is not None:
             point.take(known, block.args[0])
         source = wanted[0].value.owner
@@ -227,7 +248,8 @@ class RowMaps:
         length, vector = self.span.length, self.span.vector
         if length is None:
             return None
-        column = self.column(over, COLUMN if vector == 1 else COLUMN // vector * vector)
+        along = self.span.along
+        column = self.column(over, along if vector == 1 else along // vector * vector)
 
         def chosen(point: Point, scalar: SSAValue) -> SSAValue:
             scalar = point.cast(scalar, f32)

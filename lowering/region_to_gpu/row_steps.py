@@ -56,6 +56,7 @@ class RowSteps:
     ``outputs``  what the kernel writes
     ``cluster``  whether the CTAs of a cluster have rows together: the columns of a tile, or chunks
     ``along``    what a tile's elements are reduced to: their rows, or a part for each thread
+    ``rank``     which of the CTAs that have rows together this one is, where no cluster says so
     """
 
     def __init__(
@@ -64,11 +65,13 @@ class RowSteps:
         outputs: Sequence[Output],
         cluster: bool = False,
         along: AffineMap = ALONG,
+        rank: SSAValue | None = None,
     ) -> None:
         self.maps = maps
         self.outputs = outputs
         self.cluster = cluster
         self.along = along
+        self.rank = rank
 
     @property
     def wide_outputs(self) -> list[SSAValue]:
@@ -199,8 +202,8 @@ class RowSteps:
             for out, space in zip(narrow, spaces, strict=True):
                 maps.over_rows(emit, space, maps.statistics, [out.wanted(axes)])
 
-        if self.cluster and narrow:
-            rank = maps.outer.value(ClusterRankOp(), "rank")
+        if (self.cluster or self.rank is not None) and narrow:
+            rank = self.rank or maps.outer.value(ClusterRankOp(), "rank")
             maps.outer.when(maps.outer.compare("eq", rank, maps.outer.index(0)), write)
         else:
             write(maps.outer)

@@ -10,74 +10,26 @@ after each walk.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
-from typing import cast
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32
-from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
-
-from polyc.dialects.common.dim import Assumption
+from polyc.dialects.common.dim import ShapeAttr
 from polyc.dialects.gpu import kernel as gpu
-from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import (
-    BarrierOp,
-    ClusterRankOp,
-    CpAsyncCommitOp,
-    CpAsyncWaitOp,
-    SharedTileOp,
-)
+from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import (
     BindAttr,
-    FragmentLayoutAttr,
-    FragmentType,
-    SharedType,
-    element_bytes,
-    index_attr,
 )
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import (
-    CompareOp,
-    InsideOp,
     KernelOp,
-    ReadOp,
-    ReduceOp,
-    ReduceTogetherOp,
-    SelectOp,
-    UnaryOp,
 )
-from polyc.dialects.region.scope import NEUTRAL
-from polyc.dialects.region.together import StateOp
-from polyc.dialects.region.types import ValType
-from polyc.families.facts import holds_always
 from polyc.families.rows.recognise import Rows
-from polyc.families.rows.schedules import down_of, is_kept, is_resident, known_sizes
-from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
-from polyc.lowering.region_to_gpu.kernel import Builder, Walked
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted, element_of
-from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
-from polyc.lowering.region_to_gpu.row_point import RowPoint
-from polyc.lowering.region_to_gpu.row_steps import ALONG, Output, RowSteps
-from polyc.lowering.region_to_gpu.rows_flat import flattened
-from polyc.rewriting.driver import located
-from polyc.rewriting.emit import Emit
-from polyc.rewriting.region.chunks import Chunk
-
-PLAIN = ("abs", "exp", "neg", "reciprocal", "rsqrt", "sqrt")
-"""Functions that take few registers beside their operand."""
-
-BLOCKS = 32
-"""Blocks of a multiprocessor at most."""
-
-ROOM = 1024
-"""Threads of a multiprocessor that have 64 registers each."""
-
-EACH = AffineMap(1, 0, (ROW,))
-"""A value of each row to the same row."""
+from polyc.families.rows.schedules import is_kept, is_resident
+from polyc.lowering.region_to_gpu.frame import Space
+from polyc.lowering.region_to_gpu.grid import Grid
+from polyc.lowering.region_to_gpu.kernel import Walked
+from polyc.lowering.region_to_gpu.row_builders import Resident, RowBuilder, Streaming
+from polyc.lowering.region_to_gpu.rows_kept import Kept, Turns, meeting_spaces
 
 
 @dataclass(frozen=True)
@@ -101,435 +53,26 @@ class RowsLowering(Walked):
 
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> RowBuilder:
         if is_kept(plan):
-            return Kept(self.rows, plan, grids)
+            return (Turns if plan.takes_turns else Kept)(self.rows, plan, grids)
         return (Resident if is_resident(plan) else Streaming)(self.rows, plan, grids)
+
+    def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
+        """The kernel; the blocks that share rows by way of memory run at once, whole teams."""
+        (own,) = super().launches(plan)
+        if plan.meets_in_memory:
+            own.cooperative = ShapeAttr.of([plan.integer("split_k")])
+        return [own]
+
+    def spaces(self, plan: ScheduleOp) -> list[Space]:
+        return meeting_spaces(self.rows, plan)
+
+    def build(
+        self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
+    ) -> list[gpu.KernelOp]:
+        builder = self.builder(plan, self.grids(plan))
+        if isinstance(builder, Turns):
+            builder = builder.taking(spaces)
+        return [builder.build(bindings)]
 
 
 LOWERING = RowsLowering
-
-
-class RowBuilder(Builder):
-    """Builds the kernel of one schedule."""
-
-    def __init__(self, rows: Rows, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
-        super().__init__(rows.kernel, plan, grids)
-        self.rows = rows
-        self.parts = plan.integer("split_k")
-        """Blocks of a cluster, which take a row's chunks in turn."""
-
-    def sizes(self, grid: Grid) -> list[SSAValue]:
-        self.length = self.frame.size(self.rows.length)
-        return super().sizes(grid) if len(grid.axes) > 1 else []
-
-    def compute(self, grid: Grid, at: Coordinates) -> None:
-        self.maps = RowMaps(self.frame, self.emit, self.span(at), RowPoint, layout=self.layout())
-        values = self.rows.kernel.yield_op.values
-        outputs = [
-            Output(value, out, cast(ValType, value.type).labels)
-            for value, out in zip(values, self.frame.outputs, strict=True)
-        ]
-        self.steps = RowSteps(self.maps, outputs, self.parts > 1, self.along)
-        self.reduce()
-        self.steps.write_statistics()
-
-    @abstractmethod
-    def reduce(self) -> None:
-        """Reduce, and write what has the row's axis."""
-
-    along = ALONG
-    """What a tile's elements are reduced to."""
-
-    def layout(self) -> FragmentLayoutAttr | None:
-        """How a tile of rows that lie side by side lies with threads: vectors along neighbours in
-        memory, lanes beside each other there, and then the points of the rows.
-        """
-        if not self.rows.turned:
-            return None
-        (height, width, _), vector = self.plan.tile_sizes, self.plan.integer("vectorize")
-        down, across = down_of(self.plan), height // vector
-        thread, register = AffineExpr.dimension(0), AffineExpr.dimension(1)
-        beside, point = thread % across * vector + register % vector, thread // across
-        point += register // vector * down
-        kind = AffineMap(2, 0, (beside, point))
-        return FragmentLayoutAttr.of(self.plan.threads(), width // down * vector, kind)
-
-    def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        kernel = super().finish(bindings)
-        kernel.blocks_per_sm = index_attr(self.blocks_at_once)
-        return kernel
-
-    @property
-    def blocks_at_once(self) -> int:
-        """How many blocks are to find room on a multiprocessor, as the model of time has it.
-
-        Rows that lie side by side take less than 64 registers where they have to, and more where
-        nothing says so; of several tensors, or elements that are read one by one, they need more.
-        Others need what a thread has of them, in memory's type and as f32, and vectors along them.
-        """
-        if not self.rows.turned:
-            return self.resident_at_once
-        if self.plan.integer("vectorize") < 4:
-            return 1
-        read = sum(element_bytes(op.result.type.element_type) for op in self.rows.reads)
-        few = read <= 2 and self.plan.tile_sizes[0] <= 256
-        return (ROOM if few else ROOM * 3 // 4) // self.plan.threads()
-
-    @property
-    def resident_at_once(self) -> int:
-        """The same of rows in registers, where they are whole tiles of tensors and nothing takes
-        more than plain functions do."""
-        plan, threads = self.plan, self.plan.threads()
-        if not is_resident(plan) or plan.integer("vectorize") < 4 or not self.is_plain:
-            return 1
-        each = prod(plan.tile_sizes[:2]) // threads
-        outer = {axis.label for axis in self.rows.outer}
-        registers = each + each // 4 + 4
-        for op in self.rows.reads:
-            size = element_bytes(op.result.type.element_type)
-            many = each if outer & set(op.result.type.labels) else plan.integer("vectorize")
-            registers += many * size // 4
-        least = 40 if self.rows.chained else 32
-        registers = max(least, -(-registers // 8) * 8)
-        return max(1, min(BLOCKS, plan.target.registers // (registers * threads)))
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether a kernel makes one result, by plain functions of copied rows and of vectors."""
-        outer = {axis.label for axis in self.rows.outer}
-        for op in self.rows.kernel.body.walk():
-            match op:
-                case ReadOp():
-                    mine = outer & set(op.result.type.labels)
-                    copied = self.rows.copied(op, self.plan.tile_sizes[0])
-                    if op.guard is not None or (mine and self.rows.has_row(op.result) > copied):
-                        return False
-                case UnaryOp() if op.fn.data not in PLAIN:
-                    return False
-                case CompareOp() | InsideOp() | SelectOp() | ReduceTogetherOp():
-                    return False
-                case _:
-                    pass
-        return len(self.rows.reductions) <= 2 and len(self.rows.kernel.outs) == 1
-
-    # Where the block works
-
-    def span(self, at: Coordinates) -> Span:
-        """The block's tile, the first one of its rows."""
-        height, width, _ = self.plan.tile_sizes
-        places: dict[str, AffineExpr] = {}
-        for i, (label, value) in enumerate(at.items()):
-            places[label], value.name_hint = AffineExpr.symbol(i), label
-        if at:
-            last = self.rows.outer[-1].label
-            places[last] += ROW
-            at[last].name_hint = f"{last}0"
-        length, vector = self.length if self.has_tail() else None, self.vector()
-        row = self.rows.row.label
-        return Span((height, width), row, COLUMN, places, list(at.values()), length, vector)
-
-    def multiple_of(self, size: int) -> bool:
-        """Whether every row is a multiple of so many elements."""
-        facts, symbols = known_sizes(self.rows, self.plan), self.rows.kernel.symbol_names
-        return holds_always(Assumption(self.rows.length.mod(size), "=="), facts, symbols)
-
-    def vector(self) -> int:
-        """So many neighbours are inside a row or beyond its end together."""
-        vector = self.plan.integer("vectorize")
-        return vector if not self.rows.turned and self.multiple_of(vector) else 1
-
-    def has_tail(self) -> bool:
-        """Whether a tile may go beyond the end of a row."""
-        width = self.plan.tile_sizes[1]
-        if not is_resident(self.plan):
-            return not self.multiple_of(width)
-        facts, symbols = known_sizes(self.rows, self.plan), self.rows.kernel.symbol_names
-        return not holds_always(Assumption(self.rows.length - width, "=="), facts, symbols)
-
-    # A tile
-
-    def load(self, over: Tile, steps: Sequence[Sequence[SSAValue]]) -> None:
-        """Copy what the first step or several steps read into fragments, each tensor once."""
-        emit = self.maps.emit
-        reached = [self.steps.along_row(roots, ()) for roots in steps]
-        for op in self.rows.kernel.body.block.ops:
-            if not isinstance(op, ReadOp) or not self.rows.copied(op, self.maps.span.sizes[0]):
-                continue
-            users = [i for i, values in enumerate(reached) if op.result in values]
-            if users and (users[0] == 0 or len(users) > 1):
-                fragment = self.maps.wide(element_of(op.result), op.tensor.name_hint)
-                copy = tile.CopyOp(self.home_of(op, over), tile.CopyEnd(fragment))
-                emit.op(located(copy, op))
-                over.held[op.result] = fragment
-
-    def home_of(self, read: ReadOp, over: Tile) -> tile.CopyEnd:
-        """Where a tile of a read is copied from."""
-        return tile.CopyEnd(self.frame.argument(read.tensor), self.corner_of(read, over))
-
-    def corner_of(self, read: ReadOp, over: Tile) -> list[SSAValue]:
-        """The tile's first coordinates in the tensor of a read."""
-        emit = self.maps.emit
-        start = emit.index(0) if over.start is None else over.start
-        symbols = list(self.frame.symbols.values())
-        where = [*self.maps.span.origin, start]
-        return [emit.apply(c, where, symbols) for c in self.rows.coordinates(read)]
-
-
-class Resident(RowBuilder):
-    """Whole rows in registers."""
-
-    def reduce(self) -> None:
-        reductions = [op for op in self.rows.reductions if isinstance(op, ReduceOp)]
-        over = Tile()
-        self.load(over, self.steps.roots(reductions))
-        self.steps.whole(over, reductions)
-
-
-class Streaming(RowBuilder):
-    """Rows in chunks."""
-
-    def __init__(self, rows: Rows, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
-        self.flat = flattened(rows.kernel)
-        super().__init__(Rows(self.flat.kernel, rows.outer, rows.row), plan, grids)
-        self.chunks = {chunk.op: chunk for chunk in self.flat.chunks}
-        self.rank: SSAValue | None = None
-        """Which block of its cluster this one is, where a cluster has a row."""
-
-    def reduce(self) -> None:
-        if self.parts > 1 and self.rank is None:
-            self.rank = self.frame.emit.value(ClusterRankOp(), "rank")
-        levels = self.flat.levels()
-        inner = {op for chunk in self.flat.chunks for op in chunk.reductions}
-        whole = [op for op in self.rows.reductions if op not in inner]
-        for level in range(1, max(levels.values()) + 1):
-            self.reduce_all([op for op in whole if levels[op] == level])
-        if values := self.steps.wide_outputs:
-
-            def write(over: Tile) -> None:
-                self.load(over, [values])
-                self.steps.write(over, values)
-
-            self.walk(write)
-
-    def walk(self, body: Callable[[Tile], None]) -> None:
-        """A loop over the chunks of the row, or those of them that are the block's."""
-        maps, width = self.maps, self.maps.span.sizes[1]
-        outer = maps.emit
-        own = AffineExpr.dimension(0) * width
-        start = 0 if self.rank is None else outer.apply(own, [self.rank])
-
-        def chunk(inner: Emit, start: SSAValue) -> None:
-            maps.emit = inner
-            body(Tile(start))
-            maps.forget()
-            maps.emit = outer
-
-        hint = f"{self.rows.row.label}0"
-        outer.loop(self.length, chunk, step=width * self.parts, hint=hint, start=start)
-
-    def reduce_all(self, ops: Sequence[ReduceOp | ReduceTogetherOp]) -> None:
-        """Reductions that need none of each other, in one walk over the row."""
-        maps = self.maps
-        totals: dict[SSAValue, SSAValue] = {}
-        steps: list[tuple[ReduceOp, bool]] = []
-        for op in ops:
-            if isinstance(op, ReduceOp):
-                totals[op.result] = self.running(op)
-                self.neutral(op, totals[op.result])
-                steps.append((op, True))
-            else:
-                chunk = self.chunks[op]
-                totals |= self.states_of_nothing(chunk)
-                steps += [(inner, False) for inner in chunk.reductions]
-
-        def body(over: Tile) -> None:
-            self.load(over, [[op.operand] for op, _ in steps])
-            for i, (op, more) in enumerate(steps):
-                later = [after.operand for after, _ in steps[i + 1 :]]
-                target = totals[op.result] if more else maps.narrow(op.label)
-                self.steps.reduce(over, op, later, target, more)
-                if not more:
-                    maps.statistics[op.result] = target
-                    maps.passing.add(op.result)
-            for op in ops:
-                if isinstance(op, ReduceTogetherOp):
-                    chunk = self.chunks[op]
-                    here = [Held(self.state(v), (ROW,)) for v in chunk.states]
-                    self.combine(chunk, [totals[v] for v in op.states], here)
-
-        self.walk(body)
-        self.joined(ops, totals)
-        maps.statistics |= totals
-
-    def running(self, op: ReduceOp) -> SSAValue:
-        """A fragment for what a reduction has so far."""
-        return self.maps.narrow(op.label)
-
-    def joined(
-        self, ops: Sequence[ReduceOp | ReduceTogetherOp], totals: dict[SSAValue, SSAValue]
-    ) -> None:
-        """Bring together what those who share a row have of its reductions."""
-        if self.rank is not None:
-            for op in ops:
-                if isinstance(op, ReduceOp):
-                    totals[op.result] = self.over_cluster(op, totals[op.result])
-                else:
-                    self.combine_cluster(self.chunks[op], [totals[v] for v in op.states], self.rank)
-
-    def over_cluster(self, op: ReduceOp, total: SSAValue) -> SSAValue:
-        """What the blocks of the cluster have of a reduction, together."""
-        whole = self.maps.narrow(op.label)
-        reduce = tile.ReduceOp(op.fn.data, total, EACH, whole, cluster=True)
-        self.frame.emit.op(located(reduce, op))
-        return whole
-
-    def combine_cluster(self, chunk: Chunk, totals: Sequence[SSAValue], rank: SSAValue) -> None:
-        """Bring the states of the cluster's blocks together, by rank: every block all of them.
-
-        Each block puts its own states among places of -inf, one a rank, and the largest of what
-        the blocks have at a place is what the rank's block put there.
-        """
-        maps, emit, op = self.maps, self.frame.emit, chunk.op
-        layout = FragmentLayoutAttr.of(self.plan.threads(), self.parts, AffineMap(2, 0, (COLUMN,)))
-        kind = FragmentType.of([self.parts], f32, layout)
-        nothing = maps.number(NEUTRAL["max"])
-
-        def own(point: Point, scalar: SSAValue) -> SSAValue:
-            here = point.emit.compare("eq", point.index(ROW), rank)
-            return point.emit.value(arith.SelectOp(here, scalar, nothing))
-
-        heard: list[SSAValue] = []
-        for state, total in zip(op.states, totals, strict=True):
-            said, found = (emit.value(tile.FragmentOp(kind), state.name_hint) for _ in range(2))
-            held: dict[SSAValue, Held] = {state: Held(total, (AffineExpr.constant(0),))}
-            maps.over_places(emit, said, held, [Wanted(state, said, (ROW,), own)])
-            emit.op(located(tile.ReduceOp("max", said, EACH, found, cluster=True), op))
-            heard.append(found)
-        for part in range(self.parts):
-            there = [Held(found, (AffineExpr.constant(part),)) for found in heard]
-            if part:
-                self.combine(chunk, totals, there)
-                continue
-            first: dict[SSAValue, Held] = dict(zip(op.states, there, strict=True))
-            wanted = [Wanted(v, t, (ROW,)) for v, t in zip(op.states, totals, strict=True)]
-            maps.over_places(emit, totals[0], first, wanted)
-
-    def states_of_nothing(self, chunk: Chunk) -> dict[SSAValue, SSAValue]:
-        """Fragments for a reduction's states, with what they are over no element."""
-        states: dict[SSAValue, SSAValue] = {}
-        for total, state in zip(chunk.op.states, chunk.states, strict=True):
-            states[total] = fragment = self.maps.narrow(total.name_hint)
-            if state.owner in chunk.reductions:
-                self.neutral(cast(ReduceOp, state.owner), fragment)
-                continue
-            nothing: dict[SSAValue, SSAValue] = {}
-            for op in chunk.reductions:
-                nothing[op.result] = self.maps.narrow(op.label)
-                self.neutral(op, nothing[op.result])
-            space = nothing[chunk.reductions[0].result]
-            wanted = [Wanted(state, fragment, (ROW,))]
-            self.maps.over_rows(self.frame.emit, space, nothing, wanted)
-        return states
-
-    def neutral(self, op: ReduceOp, fragment: SSAValue) -> None:
-        """Fill a fragment with what a reduction gives over nothing."""
-        value = self.maps.number(NEUTRAL[op.fn.data])
-        self.frame.emit.op(located(tile.FillOp(value, fragment), op))
-
-    def state(self, value: SSAValue) -> SSAValue:
-        """The fragment of a chunk's state."""
-        found = self.maps.statistic(value)
-        assert found is not None, "a state is reduced"
-        return found
-
-    def combine(self, chunk: Chunk, totals: Sequence[SSAValue], more: Sequence[Held]) -> None:
-        """Bring more states of a row into those of what went before."""
-        maps, block = self.maps, chunk.op.combine.block
-        held = [*(Held(total, (ROW,)) for total in totals), *more]
-        both: dict[SSAValue, Held] = dict(zip(block.args, held, strict=True))
-        last = block.last_op
-        assert isinstance(last, StateOp)
-        wanted = [Wanted(v, t, (ROW,)) for v, t in zip(last.values, totals, strict=True)]
-        maps.over_places(maps.emit, totals[0], both, wanted)
-
-
-class Kept(Streaming):
-    """Rows in chunks that a block, or a cluster of blocks, keeps in shared memory.
-
-    Each is read once from global memory.  A thread has the same elements in every walk, and a part
-    of each reduction of its own until the walk ends.
-    """
-
-    def __init__(self, rows: Rows, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
-        super().__init__(rows, plan, grids)
-        vector, threads = plan.integer("vectorize"), plan.threads()
-        self.along = AffineMap(2, 0, (COLUMN // vector % threads,))
-        self.homes: dict[SSAValue, SSAValue] = {}
-        """The shared tiles that hold reads."""
-        self.slot: SSAValue | None = None
-        """Which of the chunks that the block keeps is in hand."""
-
-    def reduce(self) -> None:
-        emit, width, deep = self.frame.emit, self.maps.span.sizes[1], self.plan.tile_sizes[2]
-        if self.parts > 1:
-            self.rank = emit.value(ClusterRankOp(), "rank")
-        for op in self.rows.kept:
-            kind = SharedType.of([1, width], element_of(op.result), ring=deep)
-            self.homes[op.result] = emit.value(SharedTileOp(kind), op.tensor.name_hint)
-
-        def bring(over: Tile) -> None:
-            for op in self.rows.kept:
-                source = tile.CopyEnd(self.frame.argument(op.tensor), self.corner_of(op, over))
-                target = tile.CopyEnd(self.homes[op.result], slot=self.slot)
-                travel = tile.CopyTravel(loader="cp_async")
-                self.maps.emit.op(located(tile.CopyOp(source, target, travel=travel), op))
-
-        self.walk(bring, deep)
-        for op in (CpAsyncCommitOp(), CpAsyncWaitOp(0), BarrierOp()):
-            emit.op(op)
-        super().reduce()
-
-    def walk(self, body: Callable[[Tile], None], whole: int | None = None) -> None:
-        """A loop over the block's chunks by number, which is where each is kept.
-
-        With ``whole`` it is over so many, those beyond the row's end too.
-        """
-        maps, width = self.maps, self.maps.span.sizes[1]
-        outer, number = maps.emit, AffineExpr.dimension(0)
-        own = [] if self.rank is None else [self.rank]
-        before = AffineExpr.dimension(1) * width if own else AffineExpr.constant(0)
-        step = width * self.parts
-        count = outer.apply(-((before - number) // step), [self.length, *own])
-
-        def chunk(inner: Emit, number: SSAValue) -> None:
-            maps.emit = inner
-            hint = f"{self.rows.row.label}0"
-            self.slot = number
-            body(
-                Tile(inner.apply(AffineExpr.dimension(0) * step + before, [number, *own], (), hint))
-            )
-            maps.forget()
-            maps.emit = outer
-
-        outer.loop(count if whole is None else whole, chunk, unroll=whole is not None, hint="chunk")
-
-    def home_of(self, read: ReadOp, over: Tile) -> tile.CopyEnd:
-        home = self.homes.get(read.result)
-        if home is None:
-            return super().home_of(read, over)
-        return tile.CopyEnd(home, slot=self.slot)
-
-    def running(self, op: ReduceOp) -> SSAValue:
-        return self.maps.fragment([self.plan.threads()], f32, op.label)
-
-    def joined(
-        self, ops: Sequence[ReduceOp | ReduceTogetherOp], totals: dict[SSAValue, SSAValue]
-    ) -> None:
-        for op in ops:
-            assert isinstance(op, ReduceOp)
-            whole = self.maps.narrow(op.label)
-            none = AffineMap(1, 0, (AffineExpr.constant(0),))
-            join = tile.ReduceOp(
-                op.fn.data, totals[op.result], none, whole, cluster=self.rank is not None
-            )
-            self.frame.emit.op(located(join, op))
-            totals[op.result] = whole

@@ -9,7 +9,8 @@ import pytest
 from polyc.dialects.plan.fields import ALGORITHMS
 from polyc.families.loops.schedules import PARTED
 from polyc.families.registry import FAMILIES
-from polyc.families.rows.schedules import SHORTEST, VARIANTS, WARP
+from polyc.families.rows.schedules import SHORTEST
+from polyc.families.rows.variants import VARIANTS, WARP
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 

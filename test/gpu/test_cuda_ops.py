@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from polyc.playback.functions import erf
 from polyc.runtime.program import Program
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
@@ -39,6 +40,7 @@ FLOATS: dict[str, tuple[str, Callable[[Array, Array], Array], float]] = {
     "log2": ("math.log2 %x", lambda x, y: np.log2(x.astype(np.float64)), 1e-6),
     "rsqrt": ("math.rsqrt %x", lambda x, y: 1 / np.sqrt(x.astype(np.float64)), 1e-6),
     "tanh": ("math.tanh %x", lambda x, y: np.tanh(x.astype(np.float64)), 1e-6),
+    "erf": ("math.erf %x", lambda x, y: erf(x).astype(np.float64), 3e-7),
 }
 """Name to the op, NumPy's function of (x, y), and the relative error allowed (0: exact)."""
 

@@ -14,7 +14,7 @@ from polyc.playback.agreement import tolerance_check
 from polyc.playback.reference import make_inputs, reference
 from polyc.runtime.program import Program
 from polyc.test.support.gpu_text import only, parsed
-from polyc.test.support.row_programs import PRODUCT_AND_NORM, PROGRAMS, RowProgram
+from polyc.test.support.row_programs import COLUMNS, PRODUCT_AND_NORM, PROGRAMS, RowProgram
 
 Build = Callable[[str, str], Program]
 ARCHS = ("sm_80", "sm_90a")
@@ -53,6 +53,21 @@ def run(build: Build, program: RowProgram, arch: str, length: int) -> list[str]:
 @pytest.mark.parametrize("arch", ARCHS)
 def test_every_variant_at_every_length(build: Build, arch: str, name: str, length: int) -> None:
     assert run(build, PROGRAMS[name], arch, length)
+
+
+@pytest.mark.parametrize("length", [1, 7, 320, 1000, 4096, 20001, 50000])
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("arch", ARCHS)
+def test_every_variant_of_columns(build: Build, arch: str, name: str, length: int) -> None:
+    assert run(build, COLUMNS[name], arch, length)
+
+
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", "rms_norm"])
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("length", [32776, 300000])
+def test_more_rows_than_teams(build: Build, arch: str, name: str, length: int) -> None:
+    """Teams and blocks have several rows, one after another."""
+    assert run(build, RowProgram(PROGRAMS[name].text, {"M": 43}), arch, length)
 
 
 @pytest.mark.parametrize("name", ["softmax", "layer_norm", "rms_norm"])

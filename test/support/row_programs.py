@@ -184,3 +184,46 @@ PRODUCT_AND_NORM = graph(
     f"%y : {MN}",
 )
 """A product of matrices, and LayerNorm of its rows: two kernels of two families."""
+
+COLUMNS = {
+    "softmax": RowProgram(
+        graph(
+            "%X: T<[M, N], f16>",
+            "Y: T<[M, N], f16>",
+            ["%y = frontend.softmax %X axes [0] : T<[M, N], f16>"],
+            "%y : T<[M, N], f16>",
+        ),
+        {"N": 72},
+        "M",
+    ),
+    "middle_norm": RowProgram(
+        graph(
+            "%X: T<[B, M, N], f16>, %s: T<[M, 1], f16>",
+            "Y: T<[B, M, N], bf16>",
+            [
+                "%0 = frontend.elementwise mul %X, %s : (T<[B, M, N], f16>, T<[M, 1], f16>) -> T<[B, M, N], f16>",
+                "%1 = frontend.layer_norm %0 axes [1] eps 1.0e-5 : (T<[B, M, N], f16>) -> T<[B, M, N], f16>",
+                "%y = frontend.cast %1 : T<[B, M, N], f16> -> T<[B, M, N], bf16>",
+            ],
+            "%y : T<[B, M, N], bf16>",
+        ),
+        {"N": 40, "B": 3},
+        "M",
+    ),
+    "residual": RowProgram(
+        graph(
+            "%X: T<[M, N], f16>, %R: T<[M, N], f32>, %g: T<[N], f32>",
+            "Y: T<[M, N], f32>",
+            [
+                "%0 = frontend.cast %X : T<[M, N], f16> -> T<[M, N], f32>",
+                "%1 = frontend.elementwise add %0, %R : (T<[M, N], f32>, T<[M, N], f32>) -> T<[M, N], f32>",
+                "%2 = frontend.elementwise mul %1, %g : (T<[M, N], f32>, T<[N], f32>) -> T<[M, N], f32>",
+                "%y = frontend.log_softmax %2 axes [0] : T<[M, N], f32>",
+            ],
+            "%y : T<[M, N], f32>",
+        ),
+        {"N": 36},
+        "M",
+    ),
+}
+"""Rows that lie side by side, of open lengths."""

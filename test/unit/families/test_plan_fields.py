@@ -38,12 +38,21 @@ PLANS = (
     ("decode", "sm_90a", "few_parts32"),
     ("softmax", "sm_90a", "warp"),
     ("softmax", "sm_90a", "chunks"),
-    ("column_softmax", "sm_90a", "vector_split8"),
+    ("softmax", "sm_90a", "team64"),
+    ("column_softmax", "sm_90a", "panel_team8"),
+    ("column_mean", "sm_90a", "vector_split8"),
 )
 """An example, an architecture, and a variant of its first region: every family, several ways."""
 
 MORE: Mapping[str, str] = {
     "decode": Attention("[B, 8, 1, 128]", "[B, 2, N, 128]", "[B, 2, N, 128]", []).text(),
+    "column_mean": """
+frontend.graph @column_mean(%X: !frontend.tensor<[M, N], f16>) -> (Y: !frontend.tensor<[N], f16>) {
+  %0 = frontend.reduce mean %X axes [0]
+      : !frontend.tensor<[M, N], f16> -> !frontend.tensor<[N], f16>
+  frontend.output %0 : !frontend.tensor<[N], f16>
+}
+""",
     "deep": TEXT.format(m=128, n=136, k=65544),
 }
 """Programs beside those of examples/."""
@@ -98,7 +107,7 @@ OTHERS: dict[str, Values] = {
     "bind": lambda v: [{}, dict.fromkeys(v, "block.y"), {**v, "z": "block.x"}],
     "cache": lambda v: [
         [],
-        [{**e, "pingpong": not e["pingpong"]} for e in v],
+        [{**e, "pingpong": not e.get("pingpong", False)} for e in v],
         [{**e, "at": "z"} for e in v],
         [*v, {"tensor": "Z", "where": "smem", "at": "z", "pingpong": False}],
     ],

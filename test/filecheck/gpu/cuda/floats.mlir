@@ -115,7 +115,7 @@ gpu.module @floats arch "sm_80" symbols [M] {
 // CHECK-NEXT:   float x_12 = sqrtf(x_11);
 // CHECK-NEXT:   float x_13 = rsqrtf(x_12);
 // CHECK-NEXT:   float x_14 = tanhf(x_13);
-// CHECK-NEXT:   float x_15 = erff(x_14);
+// CHECK-NEXT:   float x_15 = error_function(x_14);
 // CHECK-NEXT:   float x_16 = fabsf(x_15);
 // CHECK-NEXT:   float x_17 = exp2f(x_16);
 // CHECK-NEXT:   float x_18 = fmaf(x_17, x, y);

@@ -39,8 +39,8 @@ frontend.graph @short(%X: !frontend.tensor<[M, 4], f32>) -> (Y: !frontend.tensor
 
 // A block reduces a column once and walks it: no block index is bound to m.
 // CHECK:     plan.schedule @columns variant "scalar" {
-// CHECK:       bind = {"n.o" = "block.x"},
-frontend.graph @columns(%X: !frontend.tensor<[M, N], f16>) -> (Y: !frontend.tensor<[M, N], f16>) {
-  %0 = frontend.softmax %X axes [0] : !frontend.tensor<[M, N], f16>
-  frontend.output %0 : !frontend.tensor<[M, N], f16>
+// CHECK:       bind = {"b.o" = "block.x", "n.o" = "block.x"},
+frontend.graph @columns(%X: !frontend.tensor<[M, B, N], f16>) -> (Y: !frontend.tensor<[M, B, N], f16>) {
+  %0 = frontend.softmax %X axes [0] : !frontend.tensor<[M, B, N], f16>
+  frontend.output %0 : !frontend.tensor<[M, B, N], f16>
 }

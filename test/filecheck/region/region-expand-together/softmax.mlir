@@ -1,7 +1,6 @@
 // RUN: polyc-opt %examples/softmax.mlir -p frontend-to-tiny,tiny-to-index,index-to-region,region-streaming-softmax,region-expand-together | filecheck %s --check-prefix=WHOLE
 // RUN: polyc-opt %examples/softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-streaming-softmax,plan-select{arch=sm_90a},region-expand-together' | filecheck %s --check-prefix=STREAMED
 // RUN: polyc-opt %examples/softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-streaming-softmax,plan-select{arch=sm_90a},region-expand-together' | polyc-opt --print-op-generic | polyc-opt | filecheck %s --check-prefix=STREAMED
-// RUN: polyc-opt %examples/column_softmax.mlir -p 'frontend-to-tiny,tiny-to-index,index-to-region,region-streaming-softmax,plan-select{arch=sm_80},region-expand-together' | filecheck %s --check-prefix=LOOPS
 
 // Without a schedule the maximum and the sum are a reduction each.
 // WHOLE-NOT: region.reduce_together
@@ -30,8 +29,3 @@
 // STREAMED-NOT: form
 // STREAMED: plan.schedule @softmax variant "any"
 // STREAMED-NOT: form
-
-// Loops compute each by itself.
-// LOOPS-NOT: region.reduce_together
-// LOOPS: plan.schedule
-// LOOPS: algo_choice = {"loops" = "serial"}

@@ -153,6 +153,12 @@ def test_other_regions_are_refused(op: Callable[[], KernelOp], reason: str) -> N
 # Schedules -------------------------------------------------------------------------------------
 
 
+TEAMS = [
+    ("team64", ["N mod 8 == 0", "-N >= -1310720"]),
+    ("team256", ["N mod 8 == 0", "-N >= -5242880"]),
+]
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_the_last_variant_takes_every_row(arch: str) -> None:
     found = ROWS.schedules(region_of("softmax"), arch)
@@ -160,11 +166,9 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
         ("kept_split2", ["N mod 8 == 0", "-N >= -65536"]),
         ("kept_split4", ["N mod 8 == 0", "-N >= -131072"]),
         ("kept_split8", ["N mod 8 == 0", "-N >= -262144"]),
-        ("kept_split16", ["N mod 8 == 0", "-N >= -524288"]),
-        ("kept_most_split16", ["N mod 8 == 0", "-N >= -1703936"]),
+        *TEAMS,
         ("chunks_split8", ["N mod 8 == 0", "-M >= -66", "N >= 65536"]),
     ]
-    alone = [("kept_most", ["N mod 8 == 0", "-N >= -73728"])]
     assert [(plan.variant.data, [str(f) for f in plan.when.data]) for plan in found] == [
         ("lanes", ["N mod 8 == 0", "-N >= -64"]),
         ("warp_256", ["N mod 8 == 0", "-N >= -256"]),
@@ -175,7 +179,7 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
         ("block_6144", ["N mod 8 == 0", "-N >= -6144"]),
         ("block", ["N mod 8 == 0", "-N >= -8192"]),
         ("kept", ["N mod 8 == 0", "-N >= -32768"]),
-        *(clusters if arch == "sm_90a" else alone),
+        *(clusters if arch == "sm_90a" else TEAMS),
         ("chunks", ["N mod 8 == 0"]),
         ("any", []),
     ]

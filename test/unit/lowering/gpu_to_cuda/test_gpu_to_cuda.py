@@ -8,8 +8,9 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import StringIO
+from math import erf
 from pathlib import Path
 
 import ml_dtypes
@@ -28,6 +29,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.hardware import HARDWARE_OPS
 from polyc.lowering.gpu_to_cuda import cuda_source, kernel_text, print_cuda
+from polyc.lowering.gpu_to_cuda.arithmetic import ERF_FAR, ERF_NEAR
 from polyc.lowering.gpu_to_cuda.asm import DeviceFunction
 from polyc.lowering.gpu_to_cuda.upstream import affine_text
 from polyc.lowering.gpu_to_cuda.writer import (
@@ -390,6 +392,49 @@ def test_a_quotient_of_zero_has_the_bits_of_the_division() -> None:
     """As the device function has it; a stand-in of 1 overflows over some denormals."""
     assert _apart(2**-30) == 0
     assert _apart(1.0) > 0
+
+
+def _fused(a: Floats, b: Floats, c: float | Floats) -> Floats:
+    """``fmaf``: what f64 adds to a product that it has whole is rounded once more, to f32."""
+    return (a.astype(np.float64) * b.astype(np.float64) + c).astype(np.float32)
+
+
+def _erf(x: Floats, off: float) -> Floats:
+    """What the device function computes where ``ex2.approx`` is ``off`` by so much of itself."""
+
+    def polynomial(of: Floats, factors: Sequence[float]) -> Floats:
+        *rest, last = factors
+        total = np.full_like(of, last)
+        for factor in reversed(rest):
+            total = _fused(total, of, factor)
+        return total
+
+    size = np.abs(x)
+    near = _fused(polynomial(x * x, ERF_NEAR), x, x)
+    power = np.exp2(polynomial(size, ERF_FAR).astype(np.float64)) * (1 + off)
+    far = np.copysign(np.float32(1) - power.astype(np.float32), x)
+    return np.where(size > 1, far, near)
+
+
+@pytest.mark.parametrize("off", [-(2.0**-22), 0.0, 2.0**-22])
+def test_erf_is_within_what_semantics_say(off: float) -> None:
+    bits = np.arange(0, 0x7F800000, 4093, dtype=np.uint32)
+    sides = [np.float32(1), np.nextafter(np.float32(1), np.float32(2))]
+    x = np.concatenate([bits.view(np.float32), np.array(sides, np.float32)])
+    with np.errstate(all="ignore"):
+        found = _erf(x, off)
+    wanted = np.array([erf(v) for v in x.tolist()])
+    assert (np.abs(found - wanted) <= 2.3 * 2.0**-24 * wanted + 2.0**-149).all()
+    with np.errstate(all="ignore"):
+        assert (_erf(-x, off) == -found).all()
+
+
+def test_erf_of_numbers_that_are_none() -> None:
+    x = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0], np.float32)
+    with np.errstate(all="ignore"):
+        found = _erf(x, 0.0)
+    assert np.array_equal(found, np.array([1, -1, np.nan, 0, -0.0]), equal_nan=True)
+    assert np.signbit(found[4])
 
 
 # Names ----------------------------------------------------------------------------------

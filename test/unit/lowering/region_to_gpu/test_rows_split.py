@@ -15,7 +15,7 @@ from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.plan import ScheduleOp
-from polyc.families.rows.schedules import VARIANTS
+from polyc.families.rows.variants import VARIANTS
 from polyc.passes.finish import finish
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
@@ -151,9 +151,9 @@ def test_few_rows_that_are_long_are_shared() -> None:
 @pytest.mark.parametrize(
     ("shape", "shared"),
     [
-        ((32, 1 << 22), True),
-        (("M", 1 << 22), True),
-        ((265, 1 << 22), False),
+        ((32, 1 << 23), True),
+        (("M", 1 << 23), True),
+        ((265, 1 << 23), False),
         (("M", 65528), False),
     ],
 )

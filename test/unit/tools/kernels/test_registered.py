@@ -50,7 +50,13 @@ def test_a_pattern_may_be_a_path_object(tmp_path: Path) -> None:
     assert own.pattern.sym_name.data == "f"
 
 
-SEVERAL = (ROOT / "examples" / "column_softmax.mlir").read_text("utf-8")
+SEVERAL = """
+frontend.graph @both(%X: !frontend.tensor<[M, N], f16>) -> (Y: !frontend.tensor<[M, N], f16>) {
+  %0 = frontend.softmax %X axes [0] : !frontend.tensor<[M, N], f16>
+  %1 = frontend.softmax %0 axes [1] : !frontend.tensor<[M, N], f16>
+  frontend.output %1 : !frontend.tensor<[M, N], f16>
+}
+"""
 
 BAD = {
     "no graph": ("{ nonsense", "its pattern is no graph, ParseError: "),

@@ -1,0 +1,119 @@
+"""The ways that rows of a known length may be held (S8, S9, S11.1).
+
+What follows from the architecture's limits: any power of two of warps that have a row in registers,
+and any number of blocks that keep it in shared memory, one row after another, with rows that are
+on their way meanwhile.  The model of time says which is the fastest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.gpu.types import element_bytes
+from polyc.families.rows.recognise import Rows
+from polyc.families.rows.variants import KEPT, WARP, RowsVariant
+
+WARPS = (2, 4, 8, 16)
+"""Warps of a block that has a row in registers."""
+
+MOST_EACH = 64
+"""Elements of a row that a thread has in registers at most."""
+
+BLOCKS = (8, 16, 32)
+"""Warps of a block that keeps rows in shared memory."""
+
+WIDTH = 4096
+"""Elements of a chunk of these, and a vector for each thread at least."""
+
+ROOMS = (16, 24, 32, 40, 48, 64, 96, 128)
+"""KB of a row that a block keeps."""
+
+HIGH = (32, 64, 128)
+"""Rows that lie side by side of a panel."""
+
+PANEL_WARPS = 8
+"""Warps of a block that keeps panels."""
+
+MOST_PARTS = 128
+"""Blocks of a team that has a panel: each adds up what all of them have of its columns."""
+
+STAGES = (1,)
+"""Rows that it keeps."""
+
+
+def space(rows: Rows, arch: str, vector: int) -> list[RowsVariant]:
+    """The variants for rows of a known length, in vectors of ``vector``."""
+    if rows.turned:
+        return list(_panels(rows, arch, vector))
+    return [*_resident(rows, vector), *_kept(rows, arch, vector)]
+
+
+def _resident(rows: Rows, vector: int) -> Iterator[RowsVariant]:
+    """Rows in registers."""
+    length = rows.length.constant()
+    assert length is not None
+    for warps in WARPS:
+        lanes = warps * WARP * vector
+        columns = -(-length // lanes) * lanes
+        if columns <= MOST_EACH * WARP * warps and length > lanes // 2:
+            name = f"block_by{warps}"
+            yield RowsVariant(name, "resident", 1, columns, warps, vector, exact=True)
+
+
+def _panels(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
+    """Rows that lie side by side, in shared memory."""
+    length = rows.length.constant()
+    if not rows.kept or vector < 2:
+        return
+    assert length is not None
+    bytes_of = sum(element_bytes(op.result.type.element_type) for op in rows.kept)
+    seen: set[tuple[int, int, int]] = set()
+    for high in HIGH:
+        for room in ROOMS:
+            shape = RowsVariant("", "kept", high, 0, PANEL_WARPS, vector)
+            high, wide = shape.panel(rows)
+            chunks = room * 1024 // (high * wide * bytes_of)
+            if not chunks:
+                continue
+            parts = -(-length // (wide * chunks))
+            chunks = -(-length // (wide * parts))
+            parts = -(-length // (wide * chunks))
+            kept = chunks * high * wide * bytes_of
+            key = high, chunks, parts
+            if key in seen or kept > ARCHS[arch].shared_bytes - KEPT // 10 or parts > MOST_PARTS:
+                continue
+            seen.add(key)
+            name = f"panel{high}_team{parts}" if parts > 1 else f"panel{high}_keeps{chunks}"
+            yield replace(shape, name=name, parts=parts, kept=kept, turns=True)
+
+
+def _kept(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
+    """Rows in shared memory."""
+    length, limits = rows.length.constant(), ARCHS[arch]
+    if not rows.kept or not rows.walks_again or vector < 2 or rows.turned:
+        return
+    assert length is not None
+    bytes_of = sum(element_bytes(op.result.type.element_type) for op in rows.kept)
+    seen: set[tuple[int, int, int, int]] = set()
+    for warps in BLOCKS:
+        width = max(WIDTH, warps * WARP * vector)
+        if length < width:
+            continue
+        for room in ROOMS:
+            chunks = room * 1024 // (width * bytes_of)
+            if not chunks:
+                continue
+            parts = -(-length // (width * chunks))
+            # As few chunks as that leaves, in as many parts as these need.
+            chunks = -(-length // (width * parts))
+            parts = -(-length // (width * chunks))
+            for stages in STAGES:
+                kept = stages * chunks * width * bytes_of
+                key = (warps, chunks, parts, stages)
+                if key in seen or kept > limits.shared_bytes - KEPT // 10 or parts > warps * WARP:
+                    continue
+                seen.add(key)
+                name = f"kept_by{warps}_team{parts}_stages{stages}"
+                yield RowsVariant(name, "kept", 1, width, warps, vector, parts, kept, True, stages)

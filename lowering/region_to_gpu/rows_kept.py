@@ -1,0 +1,406 @@
+"""``region-to-gpu``: kernels that keep rows in shared memory, of a block or more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import cast
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import f32, i32
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.gpu import kernel as gpu
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import (
+    BarrierOp,
+    BlockIdOp,
+    ClusterRankOp,
+    CpAsyncCommitOp,
+    CpAsyncWaitOp,
+    GridSizeOp,
+    SharedTileOp,
+)
+from polyc.dialects.gpu.types import (
+    BindAttr,
+    FragmentLayoutAttr,
+    FragmentType,
+    GlobalType,
+    SharedType,
+)
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import (
+    ReadOp,
+    ReduceOp,
+    ReduceTogetherOp,
+)
+from polyc.dialects.region.scope import NEUTRAL
+from polyc.families.rows.recognise import Rows
+from polyc.families.rows.schedules import down_of, is_upright
+from polyc.lowering.region_to_gpu.frame import Space
+from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, element_of
+from polyc.lowering.region_to_gpu.row_builders import DOWN, Streaming
+from polyc.lowering.region_to_gpu.row_maps import RowMaps, Tile
+from polyc.lowering.region_to_gpu.row_point import RowPoint
+from polyc.lowering.region_to_gpu.row_steps import RowSteps
+from polyc.lowering.region_to_gpu.rows_flat import flattened
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import INDEX, Emit, affine_dim
+
+
+class Kept(Streaming):
+    """Rows in chunks that a block, or a cluster of blocks, keeps in shared memory.
+
+    Each is read once from global memory.  A thread has the same elements in every walk, and a part
+    of each reduction of its own until the walk ends.
+    """
+
+    def __init__(self, rows: Rows, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
+        super().__init__(rows, plan, grids)
+        vector, threads = plan.integer("vectorize"), plan.threads()
+        self.down = down_of(plan) if self.upright else 0
+        """Points of rows that lie side by side that a block has at once, one a thread."""
+        if self.upright:
+            self.along = AffineMap(2, 0, (ROW % self.down, COLUMN))
+        else:
+            self.along = AffineMap(2, 0, (COLUMN // vector % threads,))
+        self.homes: dict[SSAValue, SSAValue] = {}
+        """The shared tiles that hold reads."""
+        self.slot: SSAValue | None = None
+        """Which of the chunks that the block keeps is in hand."""
+        self.base: SSAValue | None = None
+        """The first chunk of the row in hand, where the block keeps several rows."""
+
+    def reduce(self) -> None:
+        if self.parts > 1:
+            self.rank = self.emit.value(ClusterRankOp(), "rank")
+        self.make_homes()
+        self.walk(self.bring, self.plan.tile_sizes[2])
+        for op in (CpAsyncCommitOp(), CpAsyncWaitOp(0), BarrierOp()):
+            self.emit.op(op)
+        self.reduce_levels()
+
+    def make_homes(self) -> None:
+        """Make the room for the block's chunks of each read."""
+        _, width, deep = self.plan.tile_sizes
+        for op in self.rows.kept:
+            sizes = [width, self.plan.tile_sizes[0]] if self.upright else [1, width]
+            rows = self.plan.integer("stages")
+            kind = SharedType.of(sizes, element_of(op.result), ring=rows * deep)
+            self.homes[op.result] = self.emit.value(SharedTileOp(kind), op.tensor.name_hint)
+
+    def bring(self, over: Tile, origin: Sequence[SSAValue] | None = None) -> None:
+        """Bring a chunk of the row in hand, or of the one at ``origin``, where it is kept."""
+        for op in self.rows.kept:
+            corner = self.corner_of(op, over, origin)
+            source = tile.CopyEnd(self.frame.argument(op.tensor), corner)
+            target = tile.CopyEnd(self.homes[op.result], slot=self.slot)
+            travel = tile.CopyTravel(loader="cp_async")
+            self.maps.emit.op(located(tile.CopyOp(source, target, travel=travel), op))
+
+    def walk(self, body: Callable[[Tile], None], whole: int | None = None) -> None:
+        """A loop over the block's chunks by number, which is where each is kept.
+
+        With ``whole`` it is over so many, those beyond the row's end too.
+        """
+        maps, width = self.maps, self.plan.tile_sizes[1]
+        outer, number = maps.emit, AffineExpr.dimension(0)
+        own = [] if self.rank is None else [self.rank]
+        before = AffineExpr.dimension(1) * width if own else AffineExpr.constant(0)
+        step = width * self.parts
+        count = outer.apply(-((before - number) // step), [self.length, *own])
+
+        def chunk(inner: Emit, number: SSAValue) -> None:
+            maps.emit = inner
+            hint = f"{self.rows.row.label}0"
+            self.slot = number
+            if self.base is not None:
+                self.slot = inner.apply(affine_dim(0) + affine_dim(1), [self.base, number])
+            body(
+                Tile(inner.apply(AffineExpr.dimension(0) * step + before, [number, *own], (), hint))
+            )
+            maps.forget()
+            maps.emit = outer
+
+        outer.loop(count if whole is None else whole, chunk, unroll=whole is not None, hint="chunk")
+
+    def home_of(self, read: ReadOp, over: Tile) -> tile.CopyEnd:
+        home = self.homes.get(read.result)
+        if home is None:
+            return super().home_of(read, over)
+        return tile.CopyEnd(home, slot=self.slot)
+
+    def running(self, op: ReduceOp) -> SSAValue:
+        if not self.upright:
+            return self.maps.fragment([self.plan.threads()], f32, op.label)
+        return self.columns(self.down, op.label)
+
+    def columns(self, rows: int, hint: str | None) -> SSAValue:
+        """A fragment of so many rows of the tile's columns, which lies with threads as a tile."""
+        height, threads = self.plan.tile_sizes[0], self.plan.threads()
+        layout = FragmentLayoutAttr.of(threads, rows * height // threads, self.spread())
+        kind = FragmentType.of([rows, height], f32, layout)
+        return self.maps.outer.value(tile.FragmentOp(kind), hint)
+
+    def load(self, over: Tile, steps: Sequence[Sequence[SSAValue]]) -> None:
+        if not self.upright:
+            super().load(over, steps)
+            return
+        reached = [self.steps.along_row(roots, ()) for roots in steps]
+        for op in self.rows.kept:
+            users = [i for i, values in enumerate(reached) if op.result in values]
+            if users and (users[0] == 0 or len(users) > 1):
+                fragment = self.maps.wide(element_of(op.result), op.tensor.name_hint)
+                copy = tile.CopyOp(self.home_of(op, over), tile.CopyEnd(fragment))
+                self.maps.emit.op(located(copy, op))
+                over.held[op.result] = fragment
+
+    def joined(
+        self, ops: Sequence[ReduceOp | ReduceTogetherOp], totals: dict[SSAValue, SSAValue]
+    ) -> None:
+        for op in ops:
+            assert isinstance(op, ReduceOp)
+            whole = self.maps.narrow(op.label)
+            together = self.rank is not None and not self.plan.meets_in_memory
+            along = DOWN if self.upright else NOWHERE
+            join = tile.ReduceOp(op.fn.data, totals[op.result], along, whole, cluster=together)
+            self.emit.op(located(join, op))
+            totals[op.result] = whole
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Where the blocks that share rows meet: ``told`` has a workspace for each reduction of a row,
+    in their order, with what each block has of it; ``arrived`` counts the blocks of each level."""
+
+    told: Sequence[SSAValue]
+    arrived: SSAValue
+
+
+class Turns(Kept):
+    """Kept rows, one after another: a block has the same chunks of each of its rows.
+
+    Those of another row take the place of what it writes of the row in hand, so that as many rows
+    as there are ``stages`` are there or on their way.  Where several blocks share rows
+    they are a team of the whole grid, which runs at once.  What they have of a reduction goes
+    through memory: each tells its part, and once all have, each combines them in their order, so
+    that all have the same bits, and have them again in the next run.
+    """
+
+    def __init__(self, rows: Rows, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
+        super().__init__(rows, plan, grids)
+        self.meeting: Meeting | None = None
+        self.level = 0
+        """Of the row's reductions, that of those in hand."""
+        self.number: SSAValue | None = None
+        """Which row is in hand."""
+        self.next: Sequence[SSAValue] = ()
+        """Where the block's row is that takes the place of the one in hand."""
+
+    def taking(self, spaces: Sequence[BindAttr]) -> Turns:
+        """Let the block's team meet in workspaces."""
+        if spaces:
+            kinds = [space.kind for space in meeting_spaces(self.rows, self.plan)]
+            found = [self.frame.space(k, s) for k, s in zip(kinds, spaces, strict=True)]
+            self.meeting = Meeting(found[:-1], found[-1])
+        return self
+
+    def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        """The kernel: a loop over the rows of a block's team."""
+        emit, parts = self.emit, self.parts
+        self.length = self.frame.size(self.rows.length)
+        sizes = [self.frame.size(size) for size in tiled_sizes(self.rows, self.plan)]
+        count = emit.index(1) if not sizes else sizes[0]
+        for size in sizes[1:]:
+            count = emit.value(arith.MuliOp(count, size))
+        first, step = emit.value(BlockIdOp(), "block"), emit.value(GridSizeOp(), "blocks")
+        if parts > 1:
+            self.rank = emit.apply(affine_dim(0) % parts, [first], hint="rank")
+            first = emit.apply(affine_dim(0) // parts, [first], hint="team")
+            step = emit.apply(affine_dim(0) // parts, [step], hint="teams")
+        self.make_homes()
+        if self.meeting is not None:
+            self.stagger(first, step, count, self.meeting)
+        rows, deep = self.plan.integer("stages"), self.plan.tile_sizes[2]
+        ahead = first
+        for row in range(rows):
+            self.begin(self.coordinates(ahead, sizes))
+            self.base = emit.index(row * deep) if row else None
+            self.walk(self.bring, deep)
+            emit.op(CpAsyncCommitOp())
+            ahead = emit.value(arith.AddiOp(ahead, step), "ahead")
+        block = Block(arg_types=[INDEX, *([INDEX] if rows > 1 else [])])
+        self.number, *turns = block.args
+        self.number.name_hint = "number"
+        block.add_ops(self.within(lambda: self.turn(sizes, step, turns)))
+        emit.op(scf.ForOp(first, count, step, [emit.index(0) for _ in turns], block))
+        emit.op(CpAsyncWaitOp(0))
+        return self.finish(bindings)
+
+    def stagger(self, team: SSAValue, teams: SSAValue, count: SSAValue, meeting: Meeting) -> None:
+        """Let a third of the teams begin after another one has its first rows.
+
+        Teams that read at the same time compute and meet at the same time, and memory idles.
+        """
+        emit = self.emit
+        third = emit.apply((affine_dim(0) + GROUPS - 1) // GROUPS, [teams])
+        late = emit.both(emit.compare("sge", team, third), emit.compare("slt", team, count))
+
+        def wait(inner: Emit) -> None:
+            before = inner.value(arith.SubiOp(team, third))
+            where = [before, inner.index(0)]
+            inner.op(tile.GridWaitOp(meeting.arrived, where, inner.index(self.parts)))
+
+        emit.when(late, wait)
+
+    def begin(self, at: Coordinates) -> None:
+        """Turn to a row."""
+        self.maps = RowMaps(self.frame, self.emit, self.span(at), RowPoint, layout=self.layout())
+
+    def coordinates(self, number: SSAValue, sizes: Sequence[SSAValue]) -> dict[str, SSAValue]:
+        """Where a row is on each outer axis: the last one is the fastest.
+
+        One beyond the last is beyond the end of the first axis, where nothing is brought from.
+        """
+        found: dict[str, SSAValue] = {}
+        left = number
+        pairs = list(zip(self.rows.outer, sizes, strict=True))
+        for axis, size in reversed(pairs[1:]):
+            found[axis.label] = self.emit.value(arith.RemUIOp(left, size))
+            left = self.emit.value(arith.DivUIOp(left, size))
+        if pairs:
+            found[pairs[0][0].label] = left
+            if self.upright:
+                last = pairs[-1][0].label
+                wide = affine_dim(0) * self.plan.tile_sizes[0]
+                found[last] = self.emit.apply(wide, [found[last]])
+        return {axis.label: found[axis.label] for axis, _ in pairs}
+
+    def turn(self, sizes: Sequence[SSAValue], step: SSAValue, turns: Sequence[SSAValue]) -> None:
+        """The row in hand: what was brought is reduced and written, and another row takes its
+        place.  ``turns`` says where it is, of several rows that the block keeps."""
+        assert self.number is not None
+        self.level = 0
+        rows, deep = self.plan.integer("stages"), self.plan.tile_sizes[2]
+        following: list[SSAValue] = []
+        for turn in turns:
+            turn.name_hint = "turn"
+            self.base = self.emit.apply(affine_dim(0) * deep, [turn])
+            more = self.emit.apply(affine_dim(0) + 1, [turn])
+            around = self.emit.compare("eq", more, self.emit.index(rows))
+            chosen = arith.SelectOp(around, self.emit.index(0), more)
+            following.append(self.emit.value(chosen))
+        self.begin(self.coordinates(self.number, sizes))
+        self.steps = RowSteps(self.maps, self.outputs, along=self.along, rank=self.rank)
+        far = step if rows == 1 else self.emit.value(arith.MuliOp(step, self.emit.index(rows)))
+        after = self.emit.value(arith.AddiOp(self.number, far), "after")
+        self.next = list(self.coordinates(after, sizes).values())
+        for op in (CpAsyncWaitOp(rows - 1), BarrierOp()):
+            self.emit.op(op)
+        self.reduce_levels()
+        if not self.steps.wide_outputs:
+            self.walk(lambda over: self.bring(over, self.next))
+        self.steps.write_statistics()
+        self.emit.op(CpAsyncCommitOp())
+        self.emit.op(scf.YieldOp(*following))
+
+    def taken(self, over: Tile) -> None:
+        self.bring(over, self.next)
+
+    def joined(
+        self, ops: Sequence[ReduceOp | ReduceTogetherOp], totals: dict[SSAValue, SSAValue]
+    ) -> None:
+        """What the block has of each reduction, and then what its team has."""
+        super().joined(ops, totals)
+        if self.meeting is None:
+            return
+        assert self.rank is not None and self.number is not None
+        emit, meeting = self.emit, self.meeting
+        spaces = [self.told(op) for op in ops]
+        row, zero = self.number, emit.index(0)
+        own, first = [row, self.rank], [row, zero]
+        if self.upright:
+            own, first = [row, self.rank, zero], [row, zero, zero]
+        for op, space in zip(ops, spaces, strict=True):
+            whole = tile.CopyEnd(totals[op.results[0]])
+            emit.op(located(tile.CopyOp(whole, tile.CopyEnd(space, own)), op))
+        where = [self.number, emit.index(self.level)]
+        emit.op(located(tile.GridSignalOp(meeting.arrived, where), ops[0]))
+        emit.op(located(tile.GridWaitOp(meeting.arrived, where, emit.index(self.parts)), ops[0]))
+        self.level += 1
+        for op, space in zip(ops, spaces, strict=True):
+            assert isinstance(op, ReduceOp)
+            heard = self.heard(op)
+            copy = tile.CopyOp(tile.CopyEnd(space, first), tile.CopyEnd(heard))
+            emit.op(located(copy, op))
+            if NEUTRAL[op.fn.data]:
+                self.mask(op, heard)
+            whole = self.maps.narrow(op.label)
+            along = DOWN if self.upright else NOWHERE
+            emit.op(located(tile.ReduceOp(op.fn.data, heard, along, whole), op))
+            totals[op.result] = whole
+
+    def told(self, op: Operation) -> SSAValue:
+        """The workspace with what each block has of a reduction."""
+        assert self.meeting is not None
+        return self.meeting.told[self.rows.reductions.index(cast(ReduceOp, op))]
+
+    def heard(self, op: ReduceOp) -> SSAValue:
+        """A fragment for what all blocks of its team have of a reduction."""
+        if not self.upright:
+            return self.running(op)
+        return self.columns(-(-self.parts // self.down) * self.down, op.label)
+
+    def mask(self, op: ReduceOp, heard: SSAValue) -> None:
+        """Make what is behind the last block's part change no result."""
+        nothing = self.maps.number(NEUTRAL[op.fn.data])
+        rank = 2 if self.upright else 1
+        block = Block(arg_types=[f32])
+        inner = Emit()
+        at = inner.value(tile.TileIndexOp(0))
+        inside = inner.compare("slt", at, inner.index(self.parts))
+        chosen = inner.value(arith.SelectOp(inside, block.args[0], nothing))
+        block.add_ops([*inner.ops, tile.YieldOp([chosen])])
+        kind = AffineMap.identity(rank)
+        new = tile.MapOp(heard, [], [], [heard], [kind], Region(block))
+        self.emit.op(located(new, op))
+
+    @property
+    def blocks_at_once(self) -> int:
+        return self.plan.blocks_kept
+
+
+GROUPS = 3
+"""Groups of teams that begin one after another."""
+
+NOWHERE = AffineMap(1, 0, (AffineExpr.constant(0),))
+"""All of a fragment to one value."""
+
+
+def tiled_sizes(rows: Rows, plan: ScheduleOp) -> list[Dim]:
+    """The outer axes in tiles: of rows that lie side by side, a block has several."""
+    sizes = [axis.size for axis in rows.outer]
+    if is_upright(rows, plan):
+        sizes[-1] = sizes[-1].ceildiv(plan.tile_sizes[0])
+    return sizes
+
+
+def meeting_spaces(rows: Rows, plan: ScheduleOp) -> list[Space]:
+    """The workspaces in which the blocks of a row meet: their parts of each reduction of each row,
+    and a counter for each level of reductions that need one another."""
+    parts = plan.integer("split_k")
+    if not plan.meets_in_memory:
+        return []
+    count = prod(tiled_sizes(rows, plan), start=Dim.const(1))
+    levels = flattened(rows.kernel).levels()
+    name, many = plan.kernel_name, len(rows.reductions)
+    told = GlobalType.of([count, Dim.const(parts)], f32)
+    if is_upright(rows, plan):
+        told = GlobalType.of([count, Dim.const(parts), Dim.const(plan.tile_sizes[0])], f32)
+    met = GlobalType.of([count, Dim.const(max(levels.values()))], i32)
+    spaces = [Space(f"{name}_told", told) for _ in range(many)]
+    return [*spaces, Space(f"{name}_arrived", met, zeroed=True)]
