@@ -17,6 +17,12 @@ SUM_BYTES = 4
 
 MBARRIER_BYTES = 8
 
+RESERVED = 1024
+"""Bytes of shared memory that each CTA takes beside its own."""
+
+WARPGROUP = 128
+"""Threads of a warpgroup."""
+
 SHARED_ALIGN = 1024
 """A 128-byte swizzle pattern repeats every 1024 bytes; tiles start there."""
 
@@ -165,6 +171,21 @@ class ScheduleResources(Schedule):
         room = SHARED_ALIGN if self.brings == "tma" else 0
         parts = (self.ring_bytes(), self.staged_bytes(), self.combined_bytes(), self.turned_bytes())
         return self.kept_bytes() + sum(parts) + room
+
+    @property
+    def at_once(self) -> int:
+        """CTAs of a multiprocessor that an attention's register split and shared memory leave room
+        for; 1 without a split, and of other patterns, whose CTAs are bound to no number.
+        """
+        split = self.integers("registers")
+        if not split or not plan_attention.is_attention(self):
+            return 1
+        chip, groups = self.target, 1 + self.integer("consumers")
+        wanted = split[0] + self.integer("consumers") * split[1]
+        # A thread gets a multiple of 8 registers at launch, before the roles share them out.
+        each = -(-wanted // (8 * groups)) * 8
+        room = (chip.shared_bytes + RESERVED) // (self.shared_bytes() + RESERVED)
+        return max(1, min(chip.registers // (WARPGROUP * groups * each), room))
 
     def accumulator_registers(self) -> int:
         """32-bit registers of a thread that hold its accumulators."""

@@ -19,7 +19,7 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
-from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
+from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType, index_attr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN, TWO_PASSES
 from polyc.dialects.plan.fields import record_of
@@ -127,7 +127,9 @@ class AttentionBuilder:
         else:
             self.allocate()
             tiles.each(self.parts, emit, self.own_keys)
-        return self.frame.finish(self.plan, bindings)
+        kernel = self.frame.finish(self.plan, bindings)
+        kernel.blocks_per_sm = index_attr(self.plan.at_once)
+        return kernel
 
     def allocate(self) -> None:
         attention, emit = self.attention, self.emit
