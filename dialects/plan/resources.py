@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import cast
 
@@ -34,6 +35,14 @@ SHARED_COLUMNS = 8
 
 STAGED_COLUMNS = (128, 64)
 """Columns of the output that are stored at once, the most first: whole panels of a swizzle."""
+
+
+def launch_registers(split: Sequence[int], consumers: int) -> int:
+    """Registers that a CTA takes whose producer and consumers have so many a thread: a thread gets
+    a multiple of 8 at launch, before the roles share them out."""
+    groups = 1 + consumers
+    each = -(-(split[0] + consumers * split[1]) // (8 * groups)) * 8
+    return WARPGROUP * groups * each
 
 
 class ScheduleResources(Schedule):
@@ -180,12 +189,9 @@ class ScheduleResources(Schedule):
         split = self.integers("registers")
         if not split or not plan_attention.is_attention(self):
             return 1
-        chip, groups = self.target, 1 + self.integer("consumers")
-        wanted = split[0] + self.integer("consumers") * split[1]
-        # A thread gets a multiple of 8 registers at launch, before the roles share them out.
-        each = -(-wanted // (8 * groups)) * 8
+        chip, taken = self.target, launch_registers(split, self.integer("consumers"))
         room = (chip.shared_bytes + RESERVED) // (self.shared_bytes() + RESERVED)
-        return max(1, min(chip.registers // (WARPGROUP * groups * each), room))
+        return max(1, min(chip.registers // taken, room))
 
     def accumulator_registers(self) -> int:
         """32-bit registers of a thread that hold its accumulators."""

@@ -9,11 +9,13 @@ from typing import cast
 from xdsl.ir import SSAValue
 
 from polyc.dialects import region
+from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import ELEMENT_BYTES, PATTERN, SHARED_KEYS, TWO_PASSES
 from polyc.dialects.plan.fields import Record, Value, record_of
+from polyc.dialects.plan.resources import RESERVED, SHARED_ALIGN, launch_registers
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.families.attention.few import few_queries
 from polyc.families.attention.queries import ComputedQueries
@@ -321,7 +323,12 @@ def restated(attention: StreamingAttention, fields: Mapping[str, Value]) -> Fiel
             f"{m}.i.o": "warpgroup" if fields["mma"] == "wgmma" else "warp",
         },
         "cache": [
-            {"tensor": attention.q.name, "where": "smem", "at": f"{m}.o", "pingpong": False},
+            {
+                "tensor": attention.q.name,
+                "where": "smem",
+                "at": f"{m}.o",
+                "pingpong": queries_ahead(attention, fields),
+            },
             {"tensor": attention.k.name, "where": "smem", "at": f"{n}.o", "pingpong": True},
             {"tensor": attention.v.name, "where": "smem", "at": f"{n}.o", "pingpong": True},
         ],
@@ -334,6 +341,25 @@ def restated(attention: StreamingAttention, fields: Mapping[str, Value]) -> Fiel
         },
         "local_edges": [{"from": scores, "to": out, "buffer": "reg"}],
     }
+
+
+def queries_ahead(attention: StreamingAttention, fields: Mapping[str, Value]) -> bool:
+    """Whether a CTA's next tile of queries comes while it works on one: where it goes on to others,
+    a producer brings them, and shared memory has room beside as many CTAs as there are without."""
+    by_producer = fields["mma"] == "wgmma" and not isinstance(attention.q, ComputedQueries)
+    if not fields.get("persistent") or not by_producer:
+        return False
+    queries, keys, depth = cast("list[int]", fields["tile"])
+    _, width = cast("list[int]", fields["warp_tile"])
+    chip, groups = ARCHS[cast("str", fields["arch"])], cast("int", fields.get("consumers", 1))
+    more = bytes_again(attention) * groups if attention.hides else 0
+    tiles = keys * (depth + width) * cast("int", fields["stages"])
+    least = (queries * depth + tiles) * ELEMENT_BYTES + more + 2 * SHARED_ALIGN
+    room = chip.shared_bytes + RESERVED
+    split = cast("list[int]", fields.get("registers", []))
+    taken = launch_registers(split, groups) if split else chip.registers
+    at_once = min(chip.registers // taken, room // least)
+    return at_once > 0 and least + queries * depth * ELEMENT_BYTES <= room // at_once
 
 
 def _order(attention: StreamingAttention) -> Fields:

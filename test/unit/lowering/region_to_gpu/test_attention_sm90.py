@@ -221,16 +221,26 @@ PLANS = {
         ("registers = [32, 160]", "registers = []"),
     ),
     "three stages": (("stages = 2", "stages = 3"),),
-    "a tile a CTA": (("persistent = true", "persistent = false"),),
+    "a tile a CTA": (
+        ("persistent = true", "persistent = false"),
+        ('"pingpong" = true', '"pingpong" = false'),
+    ),
 }
+
+
+def edited(text: str, edits: Sequence[tuple[str, str]]) -> str:
+    """Schedules with other fields of the tma variant, the first that the texts are found in."""
+    start = text.index('variant "tma"')
+    before, own = text[:start], text[start:]
+    for old, new in edits:
+        assert old in own
+        own = own.replace(old, new, 1)
+    return before + own
 
 
 @pytest.mark.parametrize("edits", PLANS.values(), ids=PLANS)
 def test_a_plan_of_the_users_own(edits: Sequence[tuple[str, str]]) -> None:
-    text = printed(passed(region("full"), "plan-select", arch="sm_90a"))
-    for old, new in edits:
-        assert old in text
-        text = text.replace(old, new, 1)
+    text = edited(printed(passed(region("full"), "plan-select", arch="sm_90a")), edits)
     module = passed(text, "region-to-gpu", arch="sm_90a")
     finish(module)
     sizes = {"H": 2, "M": 70, "N": 450}
@@ -240,17 +250,21 @@ def test_a_plan_of_the_users_own(edits: Sequence[tuple[str, str]]) -> None:
     assert_agree(result.outputs, wanted("full", inputs, sizes))
 
 
-PERSISTENT = ("persistent = false", "persistent = true")
+PERSISTENT = (
+    ("persistent = false", "persistent = true"),
+    ('"pingpong" = false', '"pingpong" = true'),
+)
+"""Queries of the next tile come while a CTA works on one."""
 ONE_BY_ONE = (('raster = "grouped"', 'raster = "row"'), ("group = 4", "group = 1"))
 SIDE_BY_SIDE = (('raster = "row"', 'raster = "grouped"'), ("group = 1", "group = 4"))
 LOOPS: Mapping[str, tuple[str, Sequence[tuple[str, str]], Mapping[str, int]]] = {
-    "causal": ("causal 128", (PERSISTENT,), {"H": 3, "M": 300, "N": 260}),
-    "early rows see nothing": ("causal 128", (PERSISTENT,), {"H": 2, "M": 400, "N": 120}),
-    "one by one": ("causal 128", (PERSISTENT, *ONE_BY_ONE), {"H": 2, "M": 300, "N": 120}),
-    "three consumers": ("causal", (PERSISTENT,), {"H": 2, "M": 390, "N": 300}),
-    "a window": ("window 128", (PERSISTENT,), {"H": 2, "M": 300, "N": 200}),
+    "causal": ("causal 128", PERSISTENT, {"H": 3, "M": 300, "N": 260}),
+    "early rows see nothing": ("causal 128", PERSISTENT, {"H": 2, "M": 400, "N": 120}),
+    "one by one": ("causal 128", (*PERSISTENT, *ONE_BY_ONE), {"H": 2, "M": 300, "N": 120}),
+    "three consumers": ("causal", PERSISTENT, {"H": 2, "M": 390, "N": 300}),
+    "a window": ("window 128", PERSISTENT, {"H": 2, "M": 300, "N": 200}),
     "the same keys": ("full 128", SIDE_BY_SIDE, {"H": 5, "M": 200, "N": 200}),
-    "one key": ("causal 128", (PERSISTENT,), {"H": 2, "M": 200, "N": 1}),
+    "one key": ("causal 128", PERSISTENT, {"H": 2, "M": 200, "N": 1}),
 }
 """Plans whose CTAs have several tiles each, of different keys."""
 
@@ -258,10 +272,7 @@ LOOPS: Mapping[str, tuple[str, Sequence[tuple[str, str]], Mapping[str, int]]] = 
 @cache
 def looped(name: str) -> gpu.ModuleOp:
     program, edits, _ = LOOPS[name]
-    text = printed(passed(region(program), "plan-select", arch="sm_90a"))
-    for old, new in edits:
-        assert old in text
-        text = text.replace(old, new, 1)
+    text = edited(printed(passed(region(program), "plan-select", arch="sm_90a")), edits)
     module = passed(text, "region-to-gpu", arch="sm_90a")
     finish(module)
     return only(module, gpu.ModuleOp)
