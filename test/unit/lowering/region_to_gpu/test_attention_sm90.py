@@ -301,7 +301,7 @@ def test_a_loop_over_tiles_compiles_without_a_spill(name: str) -> None:
 def test_tiles_with_most_keys_come_first() -> None:
     """In a group of heads the last queries first, heads fastest; a group ends beyond the batch."""
     text = printed(passed(region("causal 128"), "plan-select", arch="sm_90a"))
-    module = passed(text.replace(*PERSISTENT, 1), "region-to-gpu", arch="sm_90a")
+    module = passed(edited(text, PERSISTENT), "region-to-gpu", arch="sm_90a")
     (loop,) = find(module, tile.TileLoopOp)
     assert loop.tile.data == (1, 128, 1) and loop.reversed is not None
     assert loop.raster.data == "row" and constant_of(loop.sizes[2]) == 4
@@ -490,7 +490,7 @@ def test_two_walks_compile_without_a_spill(name: str) -> None:
 def test_a_plan_of_persistent_tiles_walks_twice_too() -> None:
     """Tiles that see keys of their own count both walks' steps."""
     name = "a window of several steps"
-    module = in_two_walks(region(name), "tma", "sm_90a", PERSISTENT)
+    module = in_two_walks(region(name), "tma", "sm_90a", *PERSISTENT)
     finish(module)
     (sizes,) = ALL[name].sizes
     inputs = ALL[name].inputs(sizes)
