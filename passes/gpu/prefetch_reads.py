@@ -99,7 +99,7 @@ def is_load(op: tile.MapOp) -> bool:
 
 def load_of(held: SSAValue) -> tile.MapOp | None:
     """The one op that sets a fragment, if that is a load."""
-    users = [use.operation for use in held.uses]
+    users = list(dict.fromkeys(use.operation for use in held.uses))
     sets = [u for u in users if isinstance(u, tile.MapOp) and held in u.outputs]
     others = [u for u in users if not isinstance(u, tile.MapOp)]
     return sets[0] if len(sets) == 1 and not others and is_load(sets[0]) else None
