@@ -102,6 +102,11 @@ def ceildiv(size: Size, by: int) -> Size:
     return size.ceildiv(by) if isinstance(size, Dim) else -(-size // by)
 
 
+def floordiv(size: Size, by: int) -> Size:
+    """How often ``by`` goes into ``size``."""
+    return size.floordiv(by) if isinstance(size, Dim) else size // by
+
+
 def box_rows(rows: int, columns: int) -> int:
     """The rows of the boxes that TMA copies in a step: of 128 bytes, or 64 where columns are no
     multiple of that.

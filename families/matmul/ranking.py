@@ -18,6 +18,7 @@ from typing import Any
 from polyc.cost.products import Tiles, nanoseconds
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
+from polyc.families.facts import fixed_symbols
 from polyc.families.matmul.recognise import Contraction
 from polyc.families.matmul.space import DEPTH, MOST_COLUMNS, Tiling, space
 
@@ -108,14 +109,7 @@ def ranked(
 
 def known_sizes(gemm: Contraction) -> Known:
     """The sizes of a product that are constants, or that the facts about symbols make such."""
-    fixed: dict[str, int] = {}
-    for fact in gemm.kernel.assumptions.data:
-        names = fact.expr.symbols()
-        if fact.kind == "==" and len(names) == 1:
-            size = (Dim.sym(names[0]) - fact.expr, Dim.sym(names[0]) + fact.expr)
-            value = next((v for one in size if (v := one.constant()) is not None), None)
-            if value is not None:
-                fixed[names[0]] = value
+    fixed = fixed_symbols(gemm.kernel)
     return tuple(
         size.evaluate(fixed) if fixed.keys() >= set(size.symbols()) else None
         for size in sizes_of(gemm)
