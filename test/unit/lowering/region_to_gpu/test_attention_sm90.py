@@ -441,9 +441,9 @@ REFUSED = {
 
 @pytest.mark.parametrize(("name", "edit", "said"), REFUSED.values(), ids=REFUSED)
 def test_a_choice_that_is_not_built_is_refused(name: str, edit: tuple[str, str], said: str) -> None:
-    text = printed(passed(region(name), "plan-select", arch="sm_90a")).replace(*edit, 1)
+    text = edited(printed(passed(region(name), "plan-select", arch="sm_90a")), [edit])
     message = f"plan 'tma' asks for {said}"
-    assert_refused(text, "UnsupportedPlan", message, "plan.schedule", "region-to-gpu")
+    assert_refused(text, "UnsupportedPlan", message, 'variant "tma"', "region-to-gpu")
 
 
 # Two walks over the keys -------------------------------------------------------------------------
