@@ -74,7 +74,7 @@ def space(depth: int, width: int, arch: str, persistent: bool) -> Iterator[Tilin
     """The plans for heads of so many features of K and V, whose CTAs go on to other tiles or not.
 
     Those go on whose tiles see the same keys: a next tile's queries are loaded ahead, and its end
-    is as far away.  Others are faster in the hardware's own order, most keys first.
+    is as far away.  Others take the hardware's own order, most keys first.
     """
     chip = ARCHS[arch]
     for (consumers, at_once), own in SHAPES.items():
