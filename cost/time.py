@@ -42,15 +42,16 @@ ROW_WARPS = 6
 """The same of warps that have rows of an attention each, with many products that do not wait for
 each other; assumed."""
 
-STEP = 0.7e-6
+STEP = 0.25e-6
 """Seconds of a warp for a step of an attention of few queries: products, a softmax and products
-wait for each other.  On an H200 steps of 16 KB take 1.2 us where memory is not busy."""
+wait for each other.  On an H200 steps of 16 KB take 0.83 us where memory is not busy, of 8 KB
+0.48."""
 
-STEP_RATE = 32e9
+STEP_RATE = 28.5e9
 """Bytes of a step that a warp works on in a second beside that."""
 
-ARRIVES = 2.5e-6
-"""Seconds from such a step's copies to the arrival of all of them where memory is busy."""
+ARRIVES = 1.0e-6
+"""Seconds from such a step's copies to the arrival of all of them where memory is not busy."""
 
 DELAY = 0.2
 """By how much of its time what threads compute beside tensor cores delays these: products of 4096

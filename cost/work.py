@@ -94,6 +94,8 @@ def at_once(plan: ScheduleOp, device: Device) -> int:
     """Blocks that an SM holds: by threads, registers and shared memory."""
     if plan.takes_turns:
         return plan.blocks_kept
+    if plan.at_once > 1:
+        return plan.at_once
     threads = plan.threads()
     registers = 64 if plan.mma.data == "none" else 72 + plan.accumulator_registers()
     if plan.mma.data == "wgmma":

@@ -94,3 +94,16 @@ def pointers_promised(kernel: KernelOp, width: int) -> bool:
 def power_of_two(least: int) -> int:
     """The smallest power of two that is at least ``least``."""
     return 1 << max(0, least - 1).bit_length()
+
+
+def fixed_symbols(kernel: KernelOp) -> dict[str, int]:
+    """The symbols of a region that a fact makes a number, as ``M == 16`` does."""
+    found: dict[str, int] = {}
+    for fact in kernel.assumptions.data:
+        names = fact.expr.symbols()
+        if fact.kind == "==" and len(names) == 1:
+            size = (Dim.sym(names[0]) - fact.expr, Dim.sym(names[0]) + fact.expr)
+            value = next((v for one in size if (v := one.constant()) is not None), None)
+            if value is not None:
+                found[names[0]] = value
+    return found

@@ -31,7 +31,7 @@ from polyc.cost.products import (
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.region import KernelOp
-from polyc.families.facts import PIECE
+from polyc.families.facts import PIECE, fixed_symbols
 from polyc.families.space import MOST_COLUMNS, Tiling, registers_left, space
 
 GRIDS = {
@@ -176,14 +176,7 @@ def ranked(
 
 def known_sizes(problem: Problem) -> Known:
     """The sizes of a region that are constants, or that the facts about symbols make such."""
-    fixed: dict[str, int] = {}
-    for fact in problem.kernel.assumptions.data:
-        names = fact.expr.symbols()
-        if fact.kind == "==" and len(names) == 1:
-            size = (Dim.sym(names[0]) - fact.expr, Dim.sym(names[0]) + fact.expr)
-            value = next((v for one in size if (v := one.constant()) is not None), None)
-            if value is not None:
-                fixed[names[0]] = value
+    fixed = fixed_symbols(problem.kernel)
     return tuple(
         size.evaluate(fixed) if fixed.keys() >= set(size.symbols()) else None
         for size in problem.sizes

@@ -25,6 +25,7 @@ GPU_PASSES: tuple[str, ...] = (
     "gpu-pipeline-planning",
     "gpu-cache-hints",
     "gpu-share-reads",
+    "gpu-prefetch-reads",
     "gpu-partial-lanes",
     "gpu-multi-version-buffers",
     "gpu-warp-specialize",

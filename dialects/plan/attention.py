@@ -7,9 +7,12 @@ is of the output: [WM, features of V], and a warp (wgmma: a warpgroup) has whole
 
 from __future__ import annotations
 
+from typing import cast
+
 from xdsl.dialects.builtin import StringAttr
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.plan.fields import Record
 from polyc.dialects.plan.schedule import Schedule
 
 PATTERN = "attention"
@@ -50,12 +53,20 @@ def threads(op: Schedule) -> int:
     return op.target.warp * (op.tile_sizes[0] // op.warp_tile_sizes[0])
 
 
+def tiles_ahead(op: Schedule) -> int:
+    """Tiles of queries that a CTA has room for: a second one, which comes while it works on the
+    first, where ``cache`` says that theirs are in turn."""
+    entries = cast("list[Record]", op.fields()["cache"])
+    return 2 if entries and entries[0].get("pingpong") else 1
+
+
 def tile_bytes(op: Schedule) -> int:
-    """Bytes of shared memory: Q once, rings of K and V, two mbarriers of 8 bytes a slot of TMA."""
+    """Bytes of shared memory: Q, rings of K and V, two mbarriers of 8 bytes a slot of TMA."""
     queries, keys, depth = op.tile_sizes
     width, stages = op.warp_tile_sizes[1], op.integer("stages")
-    elements = queries * depth + stages * keys * (depth + width)
-    barriers = 16 * (1 + 2 * stages) if op.loader.data == "tma" else 0
+    ahead = tiles_ahead(op)
+    elements = ahead * queries * depth + stages * keys * (depth + width)
+    barriers = 16 * (ahead + 2 * stages) if op.loader.data == "tma" else 0
     return elements * ELEMENT_BYTES + barriers
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import cast
 
@@ -16,6 +17,12 @@ SUM_BYTES = 4
 """Bytes of an accumulator's element."""
 
 MBARRIER_BYTES = 8
+
+RESERVED = 1024
+"""Bytes of shared memory that each CTA takes beside its own."""
+
+WARPGROUP = 128
+"""Threads of a warpgroup."""
 
 SHARED_ALIGN = 1024
 """A 128-byte swizzle pattern repeats every 1024 bytes; tiles start there."""
@@ -42,6 +49,14 @@ EXCHANGED = 1024
 KEPT_REGISTERS, KEPT_WIDE = 48, 64
 """Registers that a thread that walks over kept rows has at least: of one tensor of 16 bits, and of
 several, or wider ones."""
+
+
+def launch_registers(split: Sequence[int], consumers: int) -> int:
+    """Registers that a CTA takes whose producer and consumers have so many a thread: a thread gets
+    a multiple of 8 at launch, before the roles share them out."""
+    groups = 1 + consumers
+    each = -(-(split[0] + consumers * split[1]) // (8 * groups)) * 8
+    return WARPGROUP * groups * each
 
 
 class ScheduleResources(Schedule):
@@ -210,6 +225,18 @@ class ScheduleResources(Schedule):
         room = SHARED_ALIGN if self.brings == "tma" else 0
         parts = (self.ring_bytes(), self.staged_bytes(), self.combined_bytes(), self.turned_bytes())
         return self.kept_bytes() + sum(parts) + room
+
+    @property
+    def at_once(self) -> int:
+        """CTAs of a multiprocessor that an attention's register split and shared memory leave room
+        for; 1 without a split, and of other patterns, whose CTAs are bound to no number.
+        """
+        split = self.integers("registers")
+        if not split or not plan_attention.is_attention(self):
+            return 1
+        chip, taken = self.target, launch_registers(split, self.integer("consumers"))
+        room = (chip.shared_bytes + RESERVED) // (self.shared_bytes() + RESERVED)
+        return max(1, min(chip.registers // taken, room))
 
     def accumulator_registers(self) -> int:
         """32-bit registers of a thread that hold its accumulators."""

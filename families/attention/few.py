@@ -8,16 +8,19 @@ keys of each (``split_k``), as many as keep a chip's memory busy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+from math import inf, log, prod
 
 from xdsl.ir.affine import AffineConstantExpr
 
 from polyc.affine.expressions import canonical_expr
+from polyc.cost.walks import RATES, Rates, Walk, nanoseconds, reading, waiting
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan.attention import PATTERN, SHARED_KEYS
+from polyc.dialects.plan.resources import RESERVED, SUM_BYTES
 from polyc.families.attention.recognise import StreamingAttention
 from polyc.families.family import Fields
 from polyc.families.structure import MOST_PARTS
@@ -41,24 +44,24 @@ STEP_KEYS = 32
 
 STAGES = 3
 
-LADDER = {64: 1, 32: 2, 8: None}
-"""Parts where the number of tiles is open, and how many waves of CTAs they make at most."""
+PARTS = (1, 2, 4, 8, 16, 32, 64)
+"""CTAs that may share the keys of a tile, where sizes are known."""
 
-LOW, TALL = {32: 2, 8: None}, {16: None}
-"""The same of low and of high tiles where the number of queries is open too: fewer kernels."""
+OPEN_PARTS = PARTS[::2]
+"""The same where they are open: between two of these there is little to win."""
 
-FULL = 4
-"""CTAs of one wave that have a tile, from where on they are about as many as a chip has at once;
-of more tiles there are parts for several waves."""
+TILES, LENGTHS = tuple(1 << i for i in range(11)), (1024, 2048, 4096, 8192, 16384, 65536)
+"""Tiles, and keys of each, at which numbers of parts are compared where they are open."""
 
-RESERVED = 1024
-"""Bytes of shared memory that each CTA takes beside its own."""
+MOST, LOW, TALL = 4, 2, 1
+"""Kernels for open sizes, and those of low and of high tiles where the number of queries is open
+too."""
+
+WORTH = 0.0002
+"""The mean square of the share of the time lost, up to which there is no kernel more."""
 
 LEAST = 1024
 """Keys from where on this is worth it: fewer are read in the time that a kernel takes to begin."""
-
-
-Ladder = Mapping[int, int | None]
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,10 @@ class Few:
     name: str
     fields: Fields
     when: tuple[Assumption, ...]
+    tiles: Dim
+    """How many there are."""
+    walk: Walk
+    """What its CTAs do."""
 
 
 def heads_of(attention: StreamingAttention) -> int:
@@ -119,12 +126,14 @@ def _of_height(
         "algo_choice": {PATTERN: "streaming_softmax" if heads == 1 else SHARED_KEYS},
     }
     tiles = _tiles(attention, heads) * rows.ceildiv(high)
-    ladder = LADDER if most is None else TALL if high == TILE_ROWS else LOW
-    for parts, more in _parts(attention, tiles, keys, once, ladder):
+    kernels = MOST if most is None else TALL if high == TILE_ROWS else LOW
+    walk = Walk(keys, 2 * keys * (depth + width), 1, high * (width + 2) * SUM_BYTES, once)
+    for parts, more in _parts(attention, arch, tiles, walk, kernels):
         if parts == heads == 1 and high == TILE_ROWS:
             return  # Such tiles are there for any number of queries.
         own = f"{name}_parts{parts}" if parts > 1 else name
-        yield Few(own, {**fields, "split_k": parts}, (*facts, *more))
+        found = {**fields, "split_k": parts}
+        yield Few(own, found, (*facts, *more), tiles, replace(walk, parts=parts))
 
 
 def _tiles(attention: StreamingAttention, heads: int) -> Dim:
@@ -148,32 +157,78 @@ def _seen(attention: StreamingAttention) -> int | None:
 
 
 def _parts(
-    attention: StreamingAttention, tiles: Dim, keys: int, once: int, ladder: Ladder
-) -> Iterator[tuple[int, tuple[Assumption, ...]]]:
-    """How many parts the keys of a tile may have, and for which sizes; ``once`` are the CTAs that
-    a chip has at once, and ``ladder`` are the parts where the number of tiles is open."""
+    attention: StreamingAttention, arch: str, tiles: Dim, walk: Walk, most: int
+) -> list[tuple[int, tuple[Assumption, ...]]]:
+    """How many parts the keys of a tile may have, most first, and for which sizes.
+
+    Of known sizes that is the fastest by the model of time.  Of open ones ``most`` share the sizes:
+    those that lose the least over a grid, by squares.  Each runs where the one behind it is slower:
+    that one's CTAs then wait for their steps, longer than its own do and than memory takes with
+    more parts.
+    """
     length = attention.size(attention.n)
     count, known, seen = tiles.constant(), length.constant(), _seen(attention)
     most_keys = min((n for n in (known, seen) if n is not None), default=None)
-    waves: dict[int, tuple[Assumption, ...]] = {}
-    if count is None:
-        for parts, most in ladder.items():
-            waves[parts] = () if most is None else (Assumption(-tiles * parts + most * once, ">="),)
-    else:
-        wave = min(once // max(1, count), MOST_PARTS)
-        wave = wave if wave >= FULL else [*LADDER][-1]
-        waves = dict.fromkeys((wave, min(wave, LEAST // keys)), ())
-        if known is not None:
-            # Which is the fastest the model of time says.
-            waves = dict.fromkeys([*(1 << i for i in reversed(range(wave.bit_length()))), wave], ())
-    found: dict[int, tuple[Assumption, ...]] = {}
-    for parts, facts in waves.items():
-        if most_keys is not None:
-            # No part has more steps than with so many; of a window two, for any number of tiles.
-            steps = -(-most_keys // keys)
-            parts = min(parts, steps // 2 or 1) if count is None else parts
-            parts = -(-steps // max(1, -(-steps // parts)))
-        if parts > 0:
-            found[parts] = facts  # Of the same number the later ones ask for less.
-    for parts, facts in found.items():
-        yield parts, (*facts, Assumption(length - max(parts * keys, LEAST), ">="))
+    found = dict.fromkeys(_numbers(walk, count, most_keys))
+    plans = [replace(walk, parts=parts) for parts in found]
+    walked = list(LENGTHS) if most_keys is None else [most_keys]
+    points = list(product(TILES if count is None else [count], walked))
+    plans = _cover(plans, points, most if count is None or known is None else 1, RATES[arch])
+    keys = length if seen is None else Dim.const(seen)
+    offered: list[tuple[int, tuple[Assumption, ...]]] = []
+    for plan, behind in pairwise([*plans, None]):
+        assert plan is not None
+        facts = [Assumption(length - max(plan.parts * walk.keys, LEAST), ">=")]
+        if behind is not None:
+            other = waiting(tiles, keys, behind, RATES[arch])
+            mine = (way(tiles, keys, plan, RATES[arch]) for way in (waiting, reading))
+            facts = [*(Assumption(other - time, ">=") for time in mine), *facts]
+        offered.append((plan.parts, tuple(facts)))
+    return offered
+
+
+def _numbers(walk: Walk, count: int | None, most_keys: int | None) -> Iterator[int]:
+    """Numbers of parts: powers of two, and of a known number of tiles what fills a chip once.
+
+    No part of so many keys has less than two steps.
+    """
+    found = {*(OPEN_PARTS if count is None else PARTS)}
+    if count is not None:
+        found.add(max(1, min(walk.once // max(1, count), MOST_PARTS)))
+    for parts in sorted(found, reverse=True):
+        if most_keys is None:
+            yield parts
+            continue
+        steps = -(-most_keys // walk.keys)
+        parts = min(parts, max(1, steps // 2))
+        yield -(-steps // -(-steps // parts))
+
+
+def _cover(
+    plans: Sequence[Walk], points: Sequence[tuple[int, int]], most: int, rates: Rates
+) -> list[Walk]:
+    """Those of the plans that lose the least over all points, most parts first."""
+    times = {
+        plan: [
+            log(nanoseconds(tiles, keys, plan, rates)) if leaves(plan, keys) else inf
+            for tiles, keys in points
+        ]
+        for plan in plans
+    }
+    least = [min(of_point) for of_point in zip(*times.values(), strict=True)]
+
+    def loss(best: Sequence[float]) -> float:
+        return sum((mine - one) ** 2 for mine, one in zip(best, least, strict=True))
+
+    found: list[Walk] = []
+    best = [inf] * len(points)
+    while len(found) < min(most, len(plans)) and loss(best) > WORTH * len(points):
+        new = min(times, key=lambda plan: loss(list(map(min, times[plan], best))))
+        found.append(new)
+        best = list(map(min, times[new], best))
+    return sorted(found, key=lambda plan: -plan.parts)
+
+
+def leaves(plan: Walk, keys: int) -> bool:
+    """Whether each part of so many keys has two steps, or there is one."""
+    return plan.parts == 1 or keys >= 2 * plan.parts * plan.keys

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.ir import SSAValue
 
 from polyc.dialects import region
+from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import ELEMENT_BYTES, PATTERN, SHARED_KEYS, TWO_PASSES
 from polyc.dialects.plan.fields import Record, Value, record_of
+from polyc.dialects.plan.resources import RESERVED, SHARED_ALIGN, launch_registers
 from polyc.dialects.region.types import MemRefType, ValType
+from polyc.families.attention import ranking
 from polyc.families.attention.few import few_queries
 from polyc.families.attention.queries import ComputedQueries
 from polyc.families.attention.recognise import StreamingAttention, find_attention
+from polyc.families.attention.space import Tiling, space
 from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
 from polyc.families.structure import MOST_PARTS, check_group, check_reduction
@@ -186,6 +190,7 @@ _TMA = (
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 128]}, PLAIN),
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 112]}, BOUNDED),
     AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 80]}, BOUNDED),
+    AttentionVariant("tma", MAX_FEATURES, {**_WGMMA, "tile": [128, 64]}, UNMASKED, queries=AS_READ),
     AttentionVariant("tma", MAX_FEATURES, {**_WIDE, "tile": [128, 64]}, BOUNDED, queries=AS_READ),
     AttentionVariant("tma", 64, {**_THREE, "tile": [192, 96]}, ALONG, queries=POINTWISE),
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 128]}, ALONG),
@@ -237,6 +242,7 @@ def schedules(attention: StreamingAttention, arch: str) -> list[ScheduleOp]:
         )
     show(Note("finite-only", text, kernel) for text in attention.finite_only)
     found: dict[str, ScheduleOp] = {}
+    done: set[str] = set()
     for few in few_queries(attention, arch):
         when = left_open(kernel, few.when)
         if when is not None:
@@ -245,19 +251,85 @@ def schedules(attention: StreamingAttention, arch: str) -> list[ScheduleOp]:
             if lacking(attention, made) <= 0:
                 found[few.name] = made
     for variant in VARIANTS[arch]:
-        if variant.name in found or not variant.takes(attention):
+        if variant.name in done or not variant.takes(attention):
             continue
-        when = left_open(kernel, conditions(attention, variant.fields["loader"] == "tma"))
-        if when is None:
+        facts = conditions(attention, variant.fields["loader"] == "tma")
+        for name, fields, more in ranked(attention, arch, variant):
+            when = left_open(kernel, [*facts, *more])
+            if when is None:
+                continue
+            made = fitted(kernel.sym_name.data, name, fields, when)
+            if lacking(attention, made) <= 0:
+                found[name] = made
+                done.add(variant.name)
+        last = next(reversed(found.values()), None)
+        if last is None or last.of_few_queries or last.when.data:
             continue
-        fields = schedule_fields(attention, arch, variant)
-        made = fitted(kernel.sym_name.data, variant.name, fields, when)
-        if lacking(attention, made) > 0:
-            continue
-        found[variant.name] = made
-        if not when and pointers_promised(kernel, made.integer("vectorize")):
+        if pointers_promised(kernel, last.integer("vectorize")):
             break
     return list(found.values())
+
+
+def ranked(
+    attention: StreamingAttention, arch: str, variant: AttentionVariant
+) -> list[tuple[str, Fields, list[Assumption]]]:
+    """What a variant becomes, in order of dispatch: names, fields, and when each is the fastest.
+
+    One of wgmma shares the sizes with others of the space (``families/attention/space.py``), or
+    gives way to the fastest of them where sizes are known.
+    """
+    if variant.fields["mma"] != "wgmma":
+        return [(variant.name, schedule_fields(attention, arch, variant), [])]
+    every = all_of_space(attention, arch, variant)
+    plans = ranking.chosen(attention, arch, list(every))
+    return [
+        (*every[plan], ranking.conditions(attention, plans, number, arch))
+        for number, plan in enumerate(plans)
+    ]
+
+
+def all_of_space(
+    attention: StreamingAttention, arch: str, variant: AttentionVariant | None = None
+) -> dict[Tiling, tuple[str, Fields]]:
+    """All plans of wgmma that an attention may have, with their names and fields.
+
+    That of the ``variant`` is the first, or of the one that takes the attention.
+    """
+    if variant is None:
+        takes = (v for v in VARIANTS[arch] if v.fields["mma"] == "wgmma" and v.takes(attention))
+        variant = next(takes)
+    base = tiling_of(variant, attention)
+    found: dict[Tiling, tuple[str, Fields]] = {}
+    for plan in (base, *others(attention, arch, base)):
+        name, fields = (plan.name, plan.fields()) if found else (variant.name, variant.fields)
+        own = {**fields, **_order(attention, plan.persistent)}
+        found.setdefault(plan, (name, completed_fields(attention, arch, own)))
+    return found
+
+
+def tiling_of_plan(plan: ScheduleOp) -> Tiling:
+    """A schedule of wgmma as a plan of the space."""
+    rows, keys, _ = plan.tile_sizes
+    consumers, at_once = plan.integer("consumers"), plan.at_once
+    return Tiling(rows, keys, consumers, at_once, plan.flag("persistent"))
+
+
+def tiling_of(variant: AttentionVariant, attention: StreamingAttention) -> Tiling:
+    """A variant of wgmma as a plan of the space."""
+    rows, keys = cast("list[int]", variant.fields["tile"])
+    consumers = cast("int", variant.fields["consumers"])
+    return Tiling(rows, keys, consumers, persistent=goes_on(attention))
+
+
+def others(attention: StreamingAttention, arch: str, base: Tiling) -> Iterator[Tiling]:
+    """The plans of the space for which a thread has registers beside what scores are made of."""
+    if kind_of(attention) > BOUNDED or attention.stores_rows or made_how(attention) != AS_READ:
+        return
+    depth, width = attention.tile_features
+    for plan in space(depth, width, arch, base.persistent):
+        # Bounds on both sides take registers that the widest steps of such tiles do not leave.
+        if plan.keys <= base.keys or plan.consumers != base.consumers:
+            yield plan
 
 
 def lacking(attention: StreamingAttention, plan: ScheduleOp) -> int:
@@ -279,7 +351,9 @@ def conditions(attention: StreamingAttention, tma: bool) -> list[Assumption]:
 
 def schedule_fields(attention: StreamingAttention, arch: str, variant: AttentionVariant) -> Fields:
     """Every field of a variant's schedule for this attention."""
-    ordered = _order(attention) if variant.fields["mma"] == "wgmma" else {}
+    ordered: Fields = {}
+    if variant.fields["mma"] == "wgmma":
+        ordered = _order(attention, goes_on(attention))
     return completed_fields(attention, arch, {**variant.fields, **ordered})
 
 
@@ -321,7 +395,12 @@ def restated(attention: StreamingAttention, fields: Mapping[str, Value]) -> Fiel
             f"{m}.i.o": "warpgroup" if fields["mma"] == "wgmma" else "warp",
         },
         "cache": [
-            {"tensor": attention.q.name, "where": "smem", "at": f"{m}.o", "pingpong": False},
+            {
+                "tensor": attention.q.name,
+                "where": "smem",
+                "at": f"{m}.o",
+                "pingpong": queries_ahead(attention, fields),
+            },
             {"tensor": attention.k.name, "where": "smem", "at": f"{n}.o", "pingpong": True},
             {"tensor": attention.v.name, "where": "smem", "at": f"{n}.o", "pingpong": True},
         ],
@@ -336,16 +415,43 @@ def restated(attention: StreamingAttention, fields: Mapping[str, Value]) -> Fiel
     }
 
 
-def _order(attention: StreamingAttention) -> Fields:
-    """The order of the tiles of a kernel with a producer.
+def queries_ahead(attention: StreamingAttention, fields: Mapping[str, Value]) -> bool:
+    """Whether a CTA's next tile of queries comes while it works on one: where it goes on to others,
+    a producer brings them, and shared memory has room beside as many CTAs as there are without."""
+    by_producer = fields["mma"] == "wgmma" and not isinstance(attention.q, ComputedQueries)
+    if not fields.get("persistent") or not by_producer:
+        return False
+    queries, keys, depth = cast("list[int]", fields["tile"])
+    _, width = cast("list[int]", fields["warp_tile"])
+    chip, groups = ARCHS[cast("str", fields["arch"])], cast("int", fields.get("consumers", 1))
+    more = bytes_again(attention) * groups if attention.hides else 0
+    tiles = keys * (depth + width) * cast("int", fields["stages"])
+    least = (queries * depth + tiles) * ELEMENT_BYTES + more + 2 * SHARED_ALIGN
+    room = chip.shared_bytes + RESERVED
+    split = cast("list[int]", fields.get("registers", []))
+    taken = launch_registers(split, groups) if split else chip.registers
+    at_once = min(chip.registers // taken, room // least)
+    return at_once > 0 and least + queries * depth * ELEMENT_BYTES <= room // at_once
 
-    Where all queries see all keys, a CTA that takes one tile after another loads the next while it
+
+def goes_on(attention: StreamingAttention) -> bool:
+    """Whether a CTA of a kernel with a producer goes on to other tiles, by default.
+
+    Where all queries see all keys, one that takes one tile after another loads the next while it
     ends the last, if threads have registers for that beside the widest heads and outputs that a
-    query has one number of.  Otherwise each has one, and batch points alternate, as many as have
-    their keys in the L2 cache together.
+    query has one number of.
     """
     crowded = attention.stores_rows and max(attention.tile_features) > NARROWER
-    if not attention.hides and not crowded:
+    return not attention.hides and not crowded
+
+
+def _order(attention: StreamingAttention, persistent: bool) -> Fields:
+    """The order of the tiles of a kernel with a producer.
+
+    A CTA that has one tile stands beside those of other points of the batch: these alternate, as
+    many as have their keys in the L2 cache together.
+    """
+    if persistent:
         return {"persistent": True}
     features = attention.depth + attention.width
     return {"raster": "grouped", "group": max(1, SIDE_BY_SIDE // features)}
@@ -472,5 +578,27 @@ def _check_structure(attention: StreamingAttention, plan: ScheduleOp) -> None:
 _UNBUILT = f"region-to-gpu does not build yet for {PATTERN}"
 
 
-ATTENTION = Family(PATTERN, find_attention, schedules, check, restated, contracts=True)
+MEASURED = 8
+"""Plans of known sizes that are worth measuring, the fastest by the model."""
+
+
+def measured(attention: StreamingAttention, arch: str) -> list[ScheduleOp]:
+    """The first plans of the space for an attention of known sizes, of wgmma; none of open ones."""
+    kernel = attention.kernel
+    if not ranking.is_known(attention) or not any(
+        v.fields["mma"] == "wgmma" and v.takes(attention) for v in VARIANTS[arch]
+    ):
+        return []
+    facts = left_open(kernel, conditions(attention, tma=True))
+    if facts is None:
+        return []
+    every = all_of_space(attention, arch)
+    plans = ranking.ordered(attention, arch, list(every))[:MEASURED]
+    made = (fitted(kernel.sym_name.data, *every[plan], facts) for plan in plans)
+    return [plan for plan in made if lacking(attention, plan) <= 0]
+
+
+ATTENTION = Family(
+    PATTERN, find_attention, schedules, check, restated, contracts=True, others=measured
+)
 """Scores of queries and keys, a softmax over the keys, and the values weighted by it."""

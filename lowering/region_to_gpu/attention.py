@@ -19,9 +19,9 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
-from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType
+from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType, index_attr
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan.attention import PATTERN, TWO_PASSES
+from polyc.dialects.plan.attention import PATTERN, TWO_PASSES, tiles_ahead
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp
 from polyc.families.attention.queries import ComputedQueries, queries_read
@@ -127,7 +127,9 @@ class AttentionBuilder:
         else:
             self.allocate()
             tiles.each(self.parts, emit, self.own_keys)
-        return self.frame.finish(self.plan, bindings)
+        kernel = self.frame.finish(self.plan, bindings)
+        kernel.blocks_per_sm = index_attr(self.plan.at_once)
+        return kernel
 
     def allocate(self) -> None:
         attention, emit = self.attention, self.emit
@@ -135,14 +137,16 @@ class AttentionBuilder:
         queries, keys, depth = self.plan.tile_sizes
         width = self.plan.warp_tile_sizes[1]
 
-        def shared(rows: int, columns: int, operand: HeadOperand | ComputedQueries) -> SSAValue:
-            kind = SharedType.of([rows, columns], operand.element)
+        def shared(
+            rows: int, columns: int, operand: HeadOperand | ComputedQueries, slots: int = 1
+        ) -> SSAValue:
+            kind = SharedType.of([rows, columns], operand.element, ring=slots)
             return emit.value(SharedTileOp(kind), f"{operand.name}_tile")
 
         def fragment(sizes: Sequence[int], kind: Attribute, name: str) -> SSAValue:
             return emit.value(tile.FragmentOp(FragmentType.of(sizes, kind)), name)
 
-        self.q = shared(queries, depth, attention.q)
+        self.q = shared(queries, depth, attention.q, tiles_ahead(self.plan))
         self.k = shared(keys, depth, attention.k)
         self.v = shared(keys, width, attention.v)
         self.scores = fragment([queries, keys], f32, "scores")

@@ -35,7 +35,8 @@ class Tiles:
     Batch points go one by one, or by groups whose tiles alternate, the batch fastest, so that CTAs
     which run at once share their keys.  Where later queries see more keys, the tiles with most of
     them come first, so that the CTAs end together: by the hardware's own order where each has one
-    tile, by the loop over tiles in a persistent kernel.
+    tile.  In a persistent kernel every other round of the CTAs turns that order, so that after a
+    tile of many keys comes one of few.
     """
 
     attention: StreamingAttention
@@ -156,4 +157,5 @@ class Tiles:
         do(inner, Placed(QueryTile(parts.batch(inner, number), query), number))
         body.add_ops(inner.ops)
         grows = self.attention.score.visible.grows
-        emit.op(tile.TileLoopOp(sizes, steps, Region(body), "row", 1, reversed=grows))
+        loop = tile.TileLoopOp(sizes, steps, Region(body), "row", 1, grows, turning=grows)
+        emit.op(loop)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import affine, arith
+from xdsl.dialects import affine, arith, scf
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -25,7 +25,9 @@ class HintLoads(RewritePattern):
     ``evict_first``.  One whose place depends on none is everybody's: ``evict_last``.  Between the
     two, as for the operands of a matrix product, the raster decides, and nothing is said.  Nor is
     anything of a place that comes from a quotient or remainder of the block's number, which
-    blocks may share.  A hint that the author wrote is kept.  Exact: a hint changes no value.
+    blocks may share, or of one in which a coordinate only says where a walk along an axis begins,
+    as a tile of queries says which keys it sees: others walk there too.  A hint that the author
+    wrote is kept.  Exact: a hint changes no value.
     """
 
     @op_type_rewrite_pattern
@@ -40,6 +42,10 @@ class HintLoads(RewritePattern):
         if not whole or (used and used != whole):
             return
         if used and any(is_shared(value, whole) for value in sources):
+            return
+        walked = positions(op)
+        fixed = [place for place in op.indices if not depends_on([place]) & walked]
+        if used and depends_on(fixed) & whole != whole:
             return
         op.cache = StringAttr("evict_first" if used else "evict_last")
         rewriter.notify_op_modified(op)
@@ -66,6 +72,17 @@ def tile_coordinates(op: Operation) -> set[SSAValue]:
         if found:
             return found
     return set()
+
+
+def positions(op: Operation) -> set[SSAValue]:
+    """The positions and iterations of the loops around an op, but for the loop over tiles."""
+    found: set[SSAValue] = set()
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, tile.PipelineOp | scf.ForOp):
+            found.update(parent.body.block.args)
+        parent = parent.parent_op()
+    return found
 
 
 def depends_on(values: Iterable[SSAValue]) -> set[SSAValue]:

@@ -36,7 +36,8 @@ class SetMaxRegisters(RewritePattern):
         module = kernel.parent_op()
         assert isinstance(module, gpu.ModuleOp)
         groups = kernel.threads.value.data // 128
-        per_thread = ARCHS[module.arch.data].registers // kernel.threads.value.data // 8 * 8
+        threads = kernel.threads.value.data * kernel.blocks_per_sm.value.data
+        per_thread = ARCHS[module.arch.data].registers // threads // 8 * 8
         needed, given = producer + op.consumers.value.data * consumer, groups * per_thread
         if needed > given:
             raise PolycError(

@@ -226,15 +226,16 @@ def divides(held: SSAValue) -> bool:
     operand by rows, and copies by TMA that fill it for them."""
     kind = held.type
     assert isinstance(kind, SharedType)
-    return kind.ring.data == 1 and all(
+    ring = kind.ring.data > 1
+    return all(
         (
             (isinstance(user, tile.ContractOp) and user.lhs is held and user.lhs_k_major)
-            and user.lhs_slot is None
+            and (user.lhs_slot is not None) == ring
         )
         or (
             isinstance(user, tile.CopyOp)
             and user.target is held
-            and user.slot is None
+            and (user.slot is not None) == ring
             and user.signal is not None
             and user.multicast is None
             and user.view == tile.CopyView(axes=user.view.axes)
@@ -294,15 +295,21 @@ def repeated(held: SSAValue, count: int, number: SSAValue, rewriter: PatternRewr
 
 
 def parted(held: SSAValue, count: int, number: SSAValue, rewriter: PatternRewriter) -> None:
-    """Make a tile one of ``count`` slots of 64 rows; consumer ``number`` reads its own."""
+    """Make a tile one of ``count`` slots of 64 rows, of each slot that it had; consumer ``number``
+    reads its own."""
     kind = held.type
     assert isinstance(kind, SharedType)
-    own = SharedType.of((ROWS, *kind.sizes[1:]), kind.element_type, kind.swizzle_bytes, count)
+    slots = count * kind.ring.data
+    own = SharedType.of((ROWS, *kind.sizes[1:]), kind.element_type, kind.swizzle_bytes, slots)
     new = rewriter.replace_value_with_new_type(held, own)
     for user in [use.operation for use in new.uses]:
         if isinstance(user, tile.ContractOp):
-            side = tile.ContractSide(new, user.lhs_map.data, number)
-            rewriter.replace(user, user.like(lhs=side))
+            emit, slot = Emit(), number
+            if user.lhs_slot is not None:
+                place = AFFINE_ROW * count + affine_dim(1)
+                slot = emit.apply(place, [user.lhs_slot, number], hint="slot")
+            side = tile.ContractSide(new, user.lhs_map.data, slot)
+            rewriter.replace(user, [*emit.ops, user.like(lhs=side)])
             continue
         assert isinstance(user, tile.CopyOp)
         emit = Emit()
@@ -311,7 +318,10 @@ def parted(held: SSAValue, count: int, number: SSAValue, rewriter: PatternRewrit
         for i in range(count):
             indices = list(user.indices)
             indices[row] = emit.apply(AFFINE_ROW + i * ROWS, [indices[row]])
-            emit.op(user.like(slot=emit.index(i), indices=indices))
+            slot = emit.index(i)
+            if user.slot is not None:
+                slot = emit.apply(AFFINE_ROW * count + i, [user.slot], hint="slot")
+            emit.op(user.like(slot=slot, indices=indices))
         rewriter.replace(user, emit.ops, [])
 
 

@@ -60,8 +60,9 @@ class SpecializeWarps(RewritePattern):
     tile's copies while the consumers finish theirs.  The ring's iterations count on from tile to
     tile, and the last slot of a tile is released when its contracts are done.  Of a pipeline in a
     branch each role asks the condition.  A tile that TMA brings before the pipeline, beside it, and
-    that it reads, is the producer's work too, with a ring of one slot.  Where a copy is multicast
-    the ring spans the cluster.  With ``pingpong`` a consumer computes whole tiles, every one of so
+    that it reads, is the producer's work too, with a ring of one slot, or of as many as the tile
+    has where no copy and no contract names one.  Where a copy is multicast the ring spans the
+    cluster.  With ``pingpong`` a consumer computes whole tiles, every one of so
     many, and a shared tile through which it stores them has a slot for each.
 
     Where the pipeline's bound and the branches' conditions are the same for all tiles, the first

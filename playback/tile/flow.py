@@ -56,6 +56,8 @@ def _tile_loop(cta: Cta, op: tile.TileLoopOp) -> None:
     for ordinal, number in enumerate(range(first, math.prod(counts), stride)):
         if ordinal % shares != share:
             continue
+        if op.turning is not None and ordinal % 2 and number - first + stride <= math.prod(counts):
+            number += stride - 1 - 2 * first
         place = [int(i) for i in np.unravel_index(number, counts)]
         place[-2] = place[-2] * cluster + cta.block % cluster
         for axis, coordinate in enumerate(op.coordinates):

@@ -13,7 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentType, SharedType
+from polyc.dialects.gpu.types import FragmentType, RingType, SharedType
 from polyc.passes.support.gpu.guards import guards_of
 from polyc.passes.support.gpu.pipeline_parts import clone_iteration, copies_of, with_needs
 from polyc.passes.support.gpu.ring_flow import (
@@ -50,7 +50,8 @@ class Flow:
             peers = place.kernel.cluster_size
         early: dict[SSAValue, SSAValue] = {}
         if place.early:
-            ring = emit.value(tile.RingOp(1, consumers), "ring")
+            ahead = min(slots_of(copy.target) for copy in place.early)
+            ring = emit.value(tile.RingOp(ahead, consumers), "ring")
             early = {copy.target: ring for copy in place.early}
         filled = [{copy.target for copy in copies_of(op)} for op in place.ops]
         rings: dict[SSAValue, SSAValue] = {}
@@ -107,15 +108,32 @@ class Flow:
             users = {use.operation for held in tiles for use in held.uses} - set(copies)
             inside = [block.find_ancestor_op_in_block(user) for user in users]
             readers = [op for op in block.ops if op in inside]
-            for extra, spot in (
-                (tile.RingWaitOp, InsertPoint.before(readers[0])),
-                (tile.RingReleaseOp, InsertPoint.after(readers[-1])),
-            ):
-                emit = Emit()
-                emit.op(extra(ring, self.counts.visit(emit)))
-                rewriter.insert([located(new, self.place.op) for new in emit.ops], spot)
+            emit = Emit()
+            visit = self.counts.visit(emit)
+            emit.op(tile.RingWaitOp(ring, visit))
+            if (slot := self.early_slot(ring, visit, emit)) is not None:
+                for user in (use.operation for held in tiles for use in list(held.uses)):
+                    if isinstance(user, tile.ContractOp):
+                        side = tile.ContractSide(user.lhs, user.lhs_map.data, slot)
+                        rewriter.replace(user, user.like(lhs=side))
+            rewriter.insert(
+                [located(new, self.place.op) for new in emit.ops], InsertPoint.before(readers[0])
+            )
+            emit = Emit()
+            emit.op(tile.RingReleaseOp(ring, self.counts.visit(emit)))
+            rewriter.insert(
+                [located(new, self.place.op) for new in emit.ops], InsertPoint.after(readers[-1])
+            )
             for copy in copies:
                 rewriter.erase(copy)
+
+    def early_slot(self, ring: SSAValue, visit: SSAValue, emit: Emit) -> SSAValue | None:
+        """The slot of the tiles that are filled before the pipelines; None where they have one."""
+        assert isinstance(ring.type, RingType)
+        ahead = ring.type.depth.data
+        if ahead == 1 or self.place.tiles is None:
+            return None
+        return emit.apply(affine_dim(0) % ahead, [visit], hint="slot")
 
     def consumer(self, number: int, part: list[Operation], turns: Turns | None) -> Emit:
         """The consumers' loop, in the place of a pipeline; where they take turns, within one.
@@ -272,6 +290,12 @@ class Producer:
         for copy in self.place.early:
             copied = Emit()
             clone_into([copy], self.values, copied)
+            slot = self.flow.early_slot(self.flow.early[copy.target], visit, emit)
+            if slot is not None:
+                (whole,) = copied.ops
+                assert isinstance(whole, tile.CopyOp)
+                copied.ops = [whole.like(slot=slot)]
+                whole.erase()
             visits = dict.fromkeys(self.flow.early.values(), visit)
             signalled(copied.ops, self.flow.early, visits, emit)
         for number, (op, loading) in enumerate(zip(self.place.ops, self.loading, strict=True)):
@@ -306,6 +330,21 @@ class Producer:
                     acquired.add(ring)
                     emit.op(tile.RingAcquireOp(ring, numbers[ring]))
             signalled([new], self.flow.rings, numbers, emit)
+
+
+def slots_of(held: SSAValue) -> int:
+    """The slots of a tile that is filled before the pipelines, if nothing names one of them."""
+    kind = held.type
+    assert isinstance(kind, SharedType)
+    named = any(
+        use.operation.slot is not None
+        if isinstance(use.operation, tile.CopyOp)
+        else not isinstance(use.operation, tile.ContractOp)
+        or use.operation.lhs is not held
+        or use.operation.lhs_slot is not None
+        for use in held.uses
+    )
+    return 1 if named else kind.ring.data
 
 
 def signalled(

@@ -137,8 +137,9 @@ class LowerTileLoop(RewritePattern):
 
     CTA ``b`` of ``g`` takes tiles ``b``, ``b + g``, …; a cluster takes a tile together, ``c`` rows
     of tiles high, of which its CTA ``r`` has row ``r``: the last one may lie outside.  With
-    ``share`` ``w`` of ``s`` the loop starts at the CTA's ``w``-th tile and steps over ``s``.  What
-    goes on from tile to tile the loop carries, behind the ordinal.
+    ``turning`` it takes what CTA ``g - 1 - b`` would, in every other round in which all have a
+    tile.  With ``share`` ``w`` of ``s`` the loop starts at the CTA's ``w``-th tile and steps over
+    ``s``.  What goes on from tile to tile the loop carries, behind the ordinal.
     """
 
     @op_type_rewrite_pattern
@@ -181,6 +182,8 @@ class LowerTileLoop(RewritePattern):
         number, own, *carried = body.args
         number.name_hint, own.name_hint = "number", op.ordinal.name_hint
         inner = Emit()
+        if op.turning is not None:
+            number = self.turned(inner, number, own, block, grid, total)
         places = self.coordinates(op, inner, number, counts, of_matrix, rank, cluster)
         following = inner.apply(affine_dim(0) + step, [own])
         end = scf.YieldOp(following, *op.yielded)
@@ -196,6 +199,24 @@ class LowerTileLoop(RewritePattern):
         loop = scf.ForOp(first, total, stride, [ordinal, *op.iter_args], body)
         emit.op(loop)
         rewriter.replace(op, emit.ops, loop.results[1:])
+
+    @staticmethod
+    def turned(
+        emit: Emit,
+        number: SSAValue,
+        ordinal: SSAValue,
+        block: SSAValue,
+        grid: SSAValue,
+        total: SSAValue,
+    ) -> SSAValue:
+        """The tile of a CTA whose number in the raster's order is ``number``, where every other
+        round goes the other way round."""
+        first = emit.value(arith.SubiOp(number, block), "round")
+        whole = emit.compare("sle", emit.value(arith.AddiOp(first, grid)), total)
+        odd = emit.compare("eq", emit.apply(affine_dim(0) % 2, [ordinal]), emit.index(1))
+        back = affine_dim(0) + affine_dim(1) - affine_dim(2) - 1
+        other = emit.apply(back, [first, grid, block])
+        return chosen(emit, emit.both(odd, whole), other, number)
 
     @staticmethod
     def coordinates(

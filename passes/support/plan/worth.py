@@ -32,12 +32,15 @@ ASKED = 3
 SURE = 0.9
 """The share of the other's time that is worth a second kernel, and less for sure by the model."""
 
+SAME = 1.02
+"""The same of tiles for few queries beside others of these: some of them are worth it."""
+
 
 def worth(kernel: KernelOp, plans: Sequence[ScheduleOp]) -> list[ScheduleOp]:
     """The schedules without those whose sums go through memory where that is not the faster way.
 
     Of known sizes at most one of them stays, the fastest; of open ones those that are faster at
-    all sizes that the model is asked about.
+    all sizes that the model is asked about, or, for few queries, as fast where some are faster.
     """
     weighed = [plan.weighed for plan in plans]
     is_ranked = any(family.is_ranked(kernel, plans[0]) for family in (matmul, conv))
@@ -45,6 +48,7 @@ def worth(kernel: KernelOp, plans: Sequence[ScheduleOp]) -> list[ScheduleOp]:
         return list(plans)
     kept: list[ScheduleOp] = []
     shares: dict[ScheduleOp, float] = {}
+    few: list[ScheduleOp] = []
     for number, plan in enumerate(plans):
         if not plan.weighed:
             kept.append(plan)
@@ -52,9 +56,16 @@ def worth(kernel: KernelOp, plans: Sequence[ScheduleOp]) -> list[ScheduleOp]:
         before = [one for one in kept if kernel.symbol_names or not one.weighed]
         others = [one for one in plans[number + 1 :] if not one.weighed]
         share = _share(kernel, plan, before, others)
-        if share is not None and share < SURE:
+        if plan.of_few_queries and kernel.symbol_names and (share is None or share < SAME):
+            # Which of them is the fastest their own conditions say.
+            few.append(plan)
             kept.append(plan)
+        if share is not None and share < SURE:
             shares[plan] = share
+            if plan not in kept:
+                kept.append(plan)
+    if not any(plan in shares for plan in few):
+        kept = [plan for plan in kept if plan not in few]
     if not kernel.symbol_names and shares:
         fastest = min(shares, key=lambda plan: shares[plan])
         kept = [plan for plan in kept if plan is fastest or plan not in shares]

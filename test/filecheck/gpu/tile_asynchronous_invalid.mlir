@@ -407,6 +407,17 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
 
 // -----
 
+// CHECK: rounds that turn are of CTAs that take their tiles whole; drop share and pingpong
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%C: !gpu.global<[M, N], f16, align 16> = tensor 0, %M: index = symbol M) threads 384 {
+    gpu.tile_loop (%i, %j, %n) = [%M, %M] tile <64, 64> raster "row" 1 turning pingpong {
+    }
+    gpu.return
+  }
+}
+
+// -----
+
 // CHECK: a raster is one of row, column, grouped, shorter, hilbert, not "zigzag"
 gpu.module @m arch "sm_90a" symbols [M, N] {
   gpu.kernel @k(%C: !gpu.global<[M, N], f16, align 16> = tensor 0, %M: index = symbol M) threads 384 {

@@ -20,7 +20,7 @@ frontend.graph @heads(
 
 // SM90: gpu.kernel @heads_tma(%Q: !gpu.global<[B, M, 8 * H, 40], f16> = tensor 0, %K: !gpu.global<[B, N, 2 * H, 40], f16> = tensor 1, %V: !gpu.global<[B, N, 2 * H, 40], f16> = tensor 2, %O: !gpu.global<[B, 8 * H, M, 40], f16> = tensor 3
 // SM90: [[ZERO:%.*]] = arith.constant 0 : index
-// SM90: %Q_tile = gpu.shared_tile : !gpu.shared<[192, 64], f16>
+// SM90: %Q_tile = gpu.shared_tile : !gpu.shared<[192, 64], f16, ring 2>
 // SM90-NEXT: %K_tile = gpu.shared_tile : !gpu.shared<[128, 64], f16>
 // SM90-NEXT: %V_tile = gpu.shared_tile : !gpu.shared<[128, 64], f16>
 // SM90: %out = gpu.fragment : !gpu.fragment<[192, 64], f32>

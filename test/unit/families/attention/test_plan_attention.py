@@ -13,6 +13,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import Value
 from polyc.dialects.region import KernelOp
+from polyc.families.attention import ranking
 from polyc.families.attention.recognise import find_attention
 from polyc.families.attention.schedules import (
     ATTENTION,
@@ -50,7 +51,7 @@ def fields(program: Attention, **other: Value) -> dict[str, Value]:
 def test_the_last_variant_takes_every_size(arch: str, name: str) -> None:
     program = PROGRAMS[name]
     found = planned(program, arch)
-    assert 1 <= len(found) <= 4 and not found[-1].when.data
+    assert 1 <= len(found) <= 3 + ranking.MOST_KERNELS and not found[-1].when.data
     for plan in found:
         plan.verify()
         assert plan.arch.data == arch and plan.pattern == "attention"
@@ -126,7 +127,8 @@ def test_tensors_of_more_axes_than_a_tensor_map_has_are_not_loaded_by_tma(tmp_pa
     def program(axes: str) -> Attention:
         return Attention(f"[{axes}, M, 64]", f"[{axes}, N, 64]", f"[{axes}, N, 64]", [])
 
-    assert [p.variant.data for p in planned(program("A, B, H"), "sm_90a")] == ["tma", "cp_async"]
+    names = [p.variant.data for p in planned(program("A, B, H"), "sm_90a")]
+    assert [n for n in names if not n.startswith("tma_")] == ["tma", "cp_async"]
     assert [p.variant.data for p in planned(program("A, B, C, H"), "sm_90a")] == ["cp_async"]
     given = {k: v for k, v in WGMMA.items() if k != "arch"}
     with pytest.raises(PolycError) as caught:

@@ -52,6 +52,25 @@ def test_hint_loads_of_what_blocks_share_says_nothing(shared: str) -> None:
     unchanged(kernel(f"{HEAD}\n{shared}\n{row}\n{copy('place')}", ARGS), PASS)
 
 
+def walk(place: str, by: str = "%m, %n, %p") -> str:
+    """A loop over tiles, in each of which a pipeline copies from a place on."""
+    inside = copy("place").replace("    gpu.copy", "        gpu.copy")
+    return f"""{HEAD}
+    gpu.tile_loop (%m, %n, %o) = [%M, %N] tile <16, 64> raster "row" 1 {{
+      gpu.pipeline %p, %i = to %N step 16 stages 2 {{
+        %place = affine.apply affine_map<{place}> ({by})
+{inside}      }}
+    }}
+"""
+
+
+def test_hint_loads_of_a_walk_that_a_tile_only_begins_says_nothing() -> None:
+    """The keys that a tile of queries sees begin or end by it, and others see them too."""
+    unchanged(kernel(walk("(d0, d1, d2) -> (d0 + d1 - d2)"), ARGS), PASS)
+    found = only(run(kernel(walk("(d0, d1) -> (d0 + d1 * 16)", "%m, %n"), ARGS), PASS), tile.CopyOp)
+    assert found.cache is not None and found.cache.data == "evict_first"
+
+
 def test_hint_loads_keeps_the_authors() -> None:
     unchanged(kernel(HEAD + copy("row", ' cache "evict_last"'), ARGS), PASS)
     other = copy("row").replace("tma", "cp_async")

@@ -149,6 +149,18 @@ def test_reversed_rows_come_last_first() -> None:
     assert found == sorted(wanted)
 
 
+@pytest.mark.parametrize(("rows", "ctas"), [(4, 2), (5, 4), (1, 4)])
+def test_every_other_round_turns(rows: int, ctas: int) -> None:
+    """But for one in which not all CTAs have a tile."""
+    found = owners(text("row", 1, "turning"), 1, rows, 3, ctas)
+    wanted: list[tuple[int, int, tuple[int, int, int]]] = []
+    for i in range(3 * rows):
+        turn, place = divmod(i, ctas)
+        turned = turn % 2 and (turn + 1) * ctas <= 3 * rows
+        wanted.append((ctas - 1 - place if turned else place, turn, (0, i // 3, i % 3)))
+    assert found == sorted(wanted)
+
+
 @pytest.mark.parametrize("rows", [1, 4, 5])
 def test_a_cluster_takes_neighbouring_rows(rows: int) -> None:
     found = owners(text("grouped", 2, cluster=2), 1, rows, 3, 2)

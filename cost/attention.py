@@ -1,0 +1,200 @@
+"""How long an attention takes under a plan of wgmma, as a formula of its sizes (S11.1).
+
+    time = start + (tiles * ends + steps * what each takes) / CTAs at once + what the last one adds
+
+As that of products (``cost/products.py``) it is a polynomial of the sizes with floors, in ns: the
+compiler ranks plans by it, and the host finds the fastest of those that were built at a launch.
+What all plans of an attention have alike, such as the bytes of its tensors, is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Generic, cast
+
+from polyc.cost.products import Size, ceildiv, floordiv, longest
+
+
+@dataclass(frozen=True)
+class Sight(Generic[Size]):
+    """The sizes of an attention, and which keys its queries see.
+
+    ``end`` and ``first`` are bounds that go by a query's position, if there are any: of so many
+    queries from one on the first key that they see, and the one behind the last.
+    """
+
+    heads: Size
+    """Attentions, points of a batch."""
+    queries: Size
+    keys: Size
+    depth: int
+    """Features of a query's and a key's tile."""
+    width: int
+    """The same of a value's."""
+    end: Callable[[int, Size], Size] | None = None
+    first: Callable[[int, Size], Size] | None = None
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether all queries see all keys."""
+        return self.end is None and self.first is None
+
+    def seen(self, rows: int, query: Size) -> Size:
+        """Keys that a tile of so many queries sees; where sizes are open, the difference of the
+        bounds by position, as no polynomial is the least of two."""
+        end = self.keys if self.end is None else self.end(rows, query)
+        first = query * 0 if self.first is None else self.first(rows, query)
+        if isinstance(self.keys, int):
+            known, start = cast("int", end), cast("int", first)
+            return cast("Size", max(0, min(known, self.keys) - max(0, start)))
+        return end - first
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """What a plan does with an attention.
+
+    ``rows``, ``keys``  of a tile and of a step
+    ``consumers``       warpgroups that share a tile's rows
+    ``at_once``         CTAs of a multiprocessor
+    ``persistent``      whether a CTA goes on to other tiles
+    """
+
+    rows: int
+    keys: int
+    consumers: int
+    at_once: int = 1
+    persistent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What one multiprocessor does; times in ns, rates in bytes a ns.
+
+    ``cycle``    of wgmma, with all of the chip at work
+    ``weight``   of 1024 scores: exponents, and what goes with them
+    ``each``     what threads do in a step beside that
+    ``step``     of a warpgroup at least, and ``key`` for each of its keys: products, a softmax and
+                 products, which wait for each other
+    ``draw``     bytes of K and V that come from L2 in the time by which they delay a step
+    ``start``    of a kernel
+    ``end``      of a tile beyond its steps, which the other warpgroups share, and ``element`` 1024
+                 of its output
+    ``begin``    what a CTA of one tile takes more
+    ``last``     the share of a longest tile by which CTAs end apart
+    """
+
+    cycle: float = 0.744
+    weight: float = 39.5
+    each: float = 74
+    step: float = 217
+    key: float = 5.37
+    draw: float = 786
+    start: float = 2000
+    end: float = 39
+    element: float = 77.7
+    begin: float = 1858
+    last: float = 0.095
+
+
+H200_RATES = Rates()
+
+COLUMNS = 32
+"""Columns of keys and features that a cycle of wgmma takes for 64 rows of both products."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a plan takes in whole ns: once, for each tile and step of a CTA; the CTAs at once."""
+
+    once: int
+    tile: int
+    step: int
+    ctas: int
+
+
+@cache
+def terms(plan: Tiles, features: tuple[int, int], chip: int, rates: Rates) -> Terms:
+    """The factors of a plan's formula for heads of so many features of K and of V."""
+    r, (depth, width) = rates, features
+    groups = plan.consumers * plan.at_once
+    tensor = plan.keys * (depth + width) / COLUMNS * r.cycle
+    weigh = plan.keys / 16 * r.weight + r.each
+    chain = (r.step + r.key * plan.keys) / groups
+    drawn = plan.keys * (depth + width) * 2 / plan.consumers / r.draw
+    step = longest(tensor, weigh, chain) + drawn
+    end = r.end / groups + 64 * width / 1024 * r.element
+    if not plan.persistent:
+        end += r.begin / groups
+    return Terms(round(r.start), round(groups * end), round(groups * step), chip * plan.at_once)
+
+
+def steps_of(sight: Sight[Size], plan: Tiles) -> tuple[Size, Size, Size]:
+    """Tiles of a head, the steps of all of them, and those of the one that sees most.
+
+    Of bounds that go by position the first tile and the last say what all see, as what lies between
+    does.  Where tiles do not end with steps, half a step more is counted for each.
+    """
+    tiles = ceildiv(sight.queries, plan.rows)
+    if sight.everywhere:
+        each = ceildiv(sight.keys, plan.keys)
+        return tiles, tiles * each, each
+    low = sight.seen(plan.rows, tiles * 0)
+    high = sight.seen(plan.rows, (tiles - 1) * plan.rows)
+    more = 0 if plan.rows % plan.keys == 0 else plan.keys
+    steps = floordiv(tiles * (low + high + more), 2 * plan.keys)
+    return tiles, steps, ceildiv(high, plan.keys)
+
+
+def nanoseconds(sight: Sight[Size], plan: Tiles, chip: int, rates: Rates = H200_RATES) -> Size:
+    """The time of an attention under a plan, on so many multiprocessors.
+
+    Of known sizes also what no polynomial says: that a multiprocessor with fewer CTAs than it has
+    room for runs each faster, and that no kernel takes less than its longest tile.
+    """
+    tiles, steps, most = steps_of(sight, plan)
+    blocks = sight.heads * tiles
+    if isinstance(blocks, int) and blocks < chip * plan.at_once:
+        plan = replace(plan, at_once=max(1, -(-blocks // chip)))
+    of = terms(plan, (sight.depth, sight.width), chip, rates)
+    if sight.everywhere:
+        turns = ceildiv(blocks, of.ctas)
+        return turns * of.tile + turns * most * of.step + of.once
+    shared = floordiv(blocks * of.tile + sight.heads * steps * of.step, of.ctas)
+    last = most * round(of.step * rates.last) + round(of.tile * rates.last)
+    time = shared + last + of.once
+    if isinstance(time, int) and isinstance(most, int):
+        longest_one = most * of.step + of.tile + of.once
+        return cast("Size", max(time, longest_one))
+    return time
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What all CTAs of a kernel do, in the words of the simulator's counters."""
+
+    tiles: int
+    steps: int
+    tma_bytes: int
+    wgmma: int
+
+
+def counted(sight: Sight[int], plan: Tiles) -> Counts:
+    """The counts of known sizes, tile by tile.
+
+    Keys before the first that a tile sees come along where that is inside of a step; a CTA brings
+    its queries once, each step its keys and values, and a warpgroup multiplies 16 features or 16
+    keys at a time.
+    """
+    tiles = steps = some = 0
+    for query in range(0, sight.queries, plan.rows):
+        first = 0 if sight.first is None else sight.first(plan.rows, query)
+        seen = sight.seen(plan.rows, query)
+        own = -(-(seen + max(0, first) % plan.keys) // plan.keys) if seen else 0
+        tiles, steps, some = tiles + 1, steps + own, some + (own > 0)
+    features = sight.depth + sight.width
+    brought = some * plan.rows * sight.depth + steps * plan.keys * features
+    products = steps * plan.consumers * (sight.depth + plan.keys) // 16
+    return Counts(*(sight.heads * n for n in (tiles, steps, 2 * brought, products)))

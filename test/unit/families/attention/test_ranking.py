@@ -1,0 +1,128 @@
+"""Plans of wgmma that attentions get: the best of known sizes, and a few that share open ones."""
+
+from __future__ import annotations
+
+import random
+from math import exp, log
+
+import pytest
+
+from polyc.cost.attention import nanoseconds
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.region import KernelOp
+from polyc.families.attention import ranking
+from polyc.families.attention.recognise import StreamingAttention, find_attention
+from polyc.families.attention.schedules import (
+    ATTENTION,
+    MEASURED,
+    all_of_space,
+    conditions,
+    schedules,
+    tiling_of_plan,
+)
+from polyc.families.facts import left_open
+from polyc.families.family import fitted
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.passes.finish import finish
+from polyc.runtime import nvrtc
+from polyc.test.support.attention_programs import Attention, passed
+from polyc.test.support.gpu_text import only
+
+ARCH = "sm_90a"
+CHIP = ARCHS[ARCH].multiprocessors
+
+
+def attention(heads: str, length: str, size: int, options: str = "") -> StreamingAttention:
+    shape = f"[{heads}, {length}, {size}]"
+    return find_attention(Attention(shape, shape, shape, [], options=options).kernel())
+
+
+@pytest.mark.parametrize("options", ["", " causal"])
+def test_open_sizes_get_a_few_kernels_and_the_first_that_may_run_is_the_fastest(
+    options: str,
+) -> None:
+    """Of sizes with more tiles than a chip has room for."""
+    found = attention("H", "M", 64, options)
+    plans = [p for p in schedules(found, ARCH) if p.mma.data == "wgmma"]
+    assert 2 <= len(plans) <= ranking.MOST_KERNELS and plans[-1].variant.data == "tma"
+    sight, draw = ranking.sight_of(found), random.Random(0)
+    for _ in range(100):
+        length = 64 * round(exp(draw.uniform(0, log(128))))
+        sizes = {"H": draw.randint(1, 64) + 4 * CHIP * 256 // length, "M": length}
+        first = next(p for p in plans if all(fact.holds(sizes) for fact in p.when.data))
+        known = ranking.at_sizes(sight, sizes)
+        times = {p: nanoseconds(known, tiling_of_plan(p), CHIP) for p in plans}
+        assert times[first] <= 1.05 * min(times.values()), sizes
+
+
+@pytest.mark.parametrize(
+    ("heads", "length", "size", "options"),
+    [("1024", "512", 64, " causal"), ("512", "1024", 128, ""), ("4", "300", 96, "")],
+)
+def test_known_sizes_get_the_best_plan_of_the_space(
+    heads: str, length: str, size: int, options: str
+) -> None:
+    found = attention(heads, length, size, options)
+    first = next(p for p in schedules(found, ARCH) if not p.of_few_queries)
+    known = ranking.at_sizes(ranking.sight_of(found), {})
+    times = [nanoseconds(known, plan, CHIP) for plan in all_of_space(found, ARCH)]
+    assert nanoseconds(known, tiling_of_plan(first), CHIP) == min(times)
+
+
+def test_short_causal_tiles_are_low_and_long_ones_high() -> None:
+    """As measured on an H200."""
+    short, long = (
+        next(p for p in schedules(attention("64", n, 64, " causal"), ARCH) if not p.of_few_queries)
+        for n in ("512", "8192")
+    )
+    assert (short.tile_sizes[0], short.at_once) == (64, 3)
+    assert (long.tile_sizes[0], long.at_once) == (192, 1)
+
+
+def test_scores_that_read_masks_keep_their_tile() -> None:
+    shape = "[H, M, 64]"
+    found = find_attention(Attention(shape, shape, shape, [], masks=["[H, M, M], f32"]).kernel())
+    assert len(all_of_space(found, ARCH)) == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "options", "name"),
+    [
+        (64, " causal", "tma_64x64_by3"),
+        (64, "", "tma_64x32_by4"),
+        (128, " causal", "tma_64x64_by2"),
+    ],
+)
+def test_ctas_that_share_a_multiprocessor_compile_without_a_spill(
+    size: int, options: str, name: str
+) -> None:
+    shape = f"[H, M, {size}]"
+    module = passed(Attention(shape, shape, shape, [], options=options).region())
+    kernel = only(module, KernelOp)
+    found = find_attention(kernel)
+    fields = dict(all_of_space(found, ARCH).values())[name]
+    when = left_open(kernel, conditions(found, tma=True))
+    assert when is not None
+    block = kernel.parent_block()
+    assert block is not None
+    plan = fitted(kernel.sym_name.data, name, fields, when)
+    block.insert_op_after(plan, kernel)
+    module = passed(module, "region-to-gpu", arch=ARCH)
+    finish(module)
+    made = only(module, gpu.ModuleOp)
+    (built,) = made.kernels()
+    assert built.blocks_per_sm.value.data == plan.at_once
+    result = nvrtc.compile_cuda(cuda_source(made), ARCH)
+    assert not result.warnings()
+    (info,) = result.kernels.values()
+    assert (
+        info.spill_bytes == 0 and info.registers * built.threads.value.data * plan.at_once <= 65536
+    )
+
+
+def test_what_is_measured_are_plans_of_known_sizes() -> None:
+    found = ATTENTION.others(attention("64", "512", 64), ARCH)
+    assert 2 <= len(found) <= MEASURED
+    assert len({p.variant.data for p in found}) == len(found)
+    assert ATTENTION.others(attention("H", "512", 64), ARCH) == []
