@@ -26,6 +26,7 @@ from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.attention_forms import FORMS, Heads
 from polyc.test.support.gpu_text import only
 from polyc.test.support.model_programs import FOLDER, MODELS, conv, text_of
+from polyc.test.support.plans import leave_chosen
 from polyc.test.support.sketch import Sketch
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
@@ -129,6 +130,8 @@ def check_simulated(module: ModuleOp, sizes: dict[str, int], arch: str, seed: in
         for stage, names in STAGES.items():
             for name in names:
                 build(name, arch).apply(ctx, found)
+                if name == "plan-select":
+                    leave_chosen(found, sizes)
             if stage == "region":
                 played = play(found, graph.sym_name.data, inputs, sizes)
                 assert played is not None
