@@ -36,9 +36,9 @@ def leave_chosen(module: ModuleOp, sizes: Mapping[str, int]) -> None:
     plans = [op for op in module.ops if isinstance(op, ScheduleOp)]
     for plan in plans:
         if all(fact.holds(sizes) for fact in plan.when.data):
-            chosen.setdefault(plan.region, plan)
+            chosen.setdefault(plan.region.string_value(), plan)
     for plan in plans:
-        if chosen.get(plan.region, plan) is not plan:
+        if chosen.get(plan.region.string_value(), plan) is not plan:
             plan.detach()
             plan.erase()
 
