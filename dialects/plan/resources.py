@@ -40,9 +40,6 @@ LOOSE_COLUMNS = (32, 16, 8)
 """The same of rows that threads store: they go in whole numbers along rows of so many."""
 
 
-RESERVED = 1024
-"""Bytes of shared memory that each block takes beside its own."""
-
 EXCHANGED = 1024
 """Bytes of it that warps exchange what they have of reductions in, at most."""
 
