@@ -41,7 +41,7 @@ LOOSE_COLUMNS = (32, 16, 8)
 
 
 EXCHANGED = 1024
-"""Bytes of it that warps exchange what they have of reductions in, at most."""
+"""Bytes of shared memory that warps exchange what they have of reductions in, at most."""
 
 KEPT_REGISTERS, KEPT_WIDE = 48, 64
 """Registers that a thread that walks over kept rows has at least: of one tensor of 16 bits, and of
