@@ -198,7 +198,9 @@ def _of_tile(
     split = registers_of(groups, chip.registers)
     own = split[1] if split else 255
     deep = stages(room - staged(columns))
-    if held + TURNED <= own and deep >= LEAST_STAGES:
+    # Code is made for the registers that a thread begins with, whatever it has later.
+    begun = min(255, chip.registers // (128 * (1 + groups)) // 8 * 8)
+    if held + TURNED <= own and held + OWN_REGISTERS <= begun and deep >= LEAST_STAGES:
         yield tiling(deep, persistent=True)
     # Blocks of one tile, several on a multiprocessor: as many as registers have room for.
     threads, took = 128 * (1 + groups), -(-(held + OWN_REGISTERS) // 8) * 8

@@ -126,7 +126,7 @@ def problems() -> Iterator[tuple[str, str, int]]:
                 yield name, arch, number
 
 
-@pytest.mark.parametrize(("name", "arch", "number"), problems())
+@pytest.mark.parametrize(("name", "arch", "number"), list(problems()))
 def test_every_candidate_is_right(name: str, arch: str, number: int) -> None:
     if not driver.device().runs(arch):
         pytest.skip(f"this GPU does not run {arch}")

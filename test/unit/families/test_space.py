@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from polyc.bench.splits import regions
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.region import KernelOp
@@ -47,3 +49,14 @@ def test_there_is_none_without_wgmma_and_few_with_little_room() -> None:
     narrow = space("sm_90a", most=64)
     assert narrow and max(plan.columns for plan in narrow) == 128
     assert max(plan.columns for plan in space("sm_90a", products=2)) == 128
+
+
+@pytest.mark.parametrize("loose", [False, True])
+def test_blocks_that_go_on_begin_with_registers_for_their_sums(loose: bool) -> None:
+    """ptxas makes code for what a thread has at launch: three consumers of 192x224 would need 138
+    registers, and blocks of 512 threads have 128.
+    """
+    found = {(p.rows, p.columns) for p in space("sm_90a", loose=loose) if p.persistent}
+    assert (192, 192) in found and (192, 224) not in found
+    for rows, columns in found:
+        assert columns // 2 + 26 <= 65536 // (128 * (1 + rows // 64))
