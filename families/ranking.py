@@ -68,6 +68,10 @@ CROWDED_COLUMNS = 128
 CROWDED_REGISTERS = 72
 """Registers beside its sums that a thread of such an epilogue has at least, if its tile is wide."""
 
+LOOSE_COLUMNS = 192
+"""Columns of a tile at most of a block that goes on to other tiles, where an epilogue reads and
+rows begin at any element: the places of these stand beside its sums."""
+
 Axes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Sizes of a batch, of rows, columns and depth, at which plans are compared."""
 
@@ -103,6 +107,7 @@ class Form:
     ``depths``    of a step; where sizes are open the first
     ``within``    columns that tiles lie inside of, where there are such
     ``alone``     whether the blocks of a cluster share nothing that they read
+    ``reads``     whether an epilogue reads something of its own
     ``rates``     of the chip
     """
 
@@ -116,6 +121,7 @@ class Form:
     depths: tuple[int, ...] = (STEP,)
     within: int = 0
     alone: bool = False
+    reads: bool = False
     rates: Rates = H200_RATES
 
     def space(self, arch: str, every: bool = False) -> tuple[Tiling, ...]:
@@ -126,6 +132,8 @@ class Form:
             for depth in (self.depths if every else self.depths[:1])
             for plan in space(arch, self.products, most, self.loose, depth)
         )
+        if self.loose and self.reads:
+            found = tuple(p for p in found if not p.persistent or p.columns <= LOOSE_COLUMNS)
         picks = self.joined or self.alone or self.within
         return tuple(filter(self.takes, found)) if picks else found
 

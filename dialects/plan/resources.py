@@ -142,6 +142,12 @@ class ScheduleResources(Schedule):
                 return None
             n //= self.integer("split_k")
             widths = [w for w in (*STAGED_COLUMNS, *LOOSE_COLUMNS) if n % w == 0] or [n]
+            if self.mma.data == "mma.sync":
+                # Warps lie beside each other: all of their columns are stored at once, or none.
+                room = self.target.shared_bytes - SHARED_ALIGN - self.ring_bytes()
+                if widths[0] != n or m * OPERAND_BYTES * self.tiles_at_once * n > room:
+                    return None
+                return m, n
         elif by_tma and self.flag("persistent"):
             widths = [w for w in STAGED_COLUMNS if n % w == 0] or [n]
         else:

@@ -204,6 +204,11 @@ def _tails(gemm: Contraction, tile: Sequence[int]) -> list[str]:
     ]
 
 
+def _reads(gemm: Contraction) -> list[ReadOp]:
+    """What a product's region reads."""
+    return [op for op in gemm.kernel.body.block.ops if isinstance(op, ReadOp)]
+
+
 def is_crowded(gemm: Contraction, arch: str) -> bool:
     """Whether an epilogue reads two tensors or more that move with the rows, as residuals do.
 
@@ -211,8 +216,7 @@ def is_crowded(gemm: Contraction, arch: str) -> bool:
     is computed counts as one, two numbers that each row has one of as one where there are no more,
     and conditions beside these alone as none.
     """
-    reads = [op for op in gemm.kernel.body.block.ops if isinstance(op, ReadOp)]
-    epilogue = [op for op in reads if op not in gemm.reads]
+    epilogue = [op for op in _reads(gemm) if op not in gemm.reads]
     by_rows = [op for op in epilogue if val_type(op.result).axis(gemm.m) is not None]
     if ARCHS[arch].wgmma and not gemm.lhs.factor.is_computed and _are_of_rows(gemm, by_rows):
         return False
@@ -303,6 +307,7 @@ def _form(gemm: Contraction, arch: str, copied: bool) -> ranking.Form:
         products=len(gemm.parts),
         cut=(gemm.m in cut, gemm.n in cut),
         joined=bool(cut),
+        reads=any(op not in gemm.reads for op in _reads(gemm)),
     )
 
 

@@ -328,7 +328,7 @@ def test_a_transposition_goes_through_shared_memory_or_reads_apart() -> None:
         y = s.permute(s.input("x", 64, (1 << 20) // inner, inner), *order)
         return the_time(s.done(z=s.fn("relu", y))).threads
 
-    straight, turned, apart = moved(1024, 1, 0, 2), moved(1024, 0, 2, 1), moved(8, 0, 2, 1)
+    straight, turned, apart = moved(1024, 1, 0, 2), moved(1024, 0, 2, 1), moved(2, 0, 2, 1)
     assert 1.2 * straight < turned
     assert apart > 2 * turned
 

@@ -35,7 +35,7 @@ PLANS = (
     ("conv_silu", "sm_80", "cp_async4"),
     ("causal_attention", "sm_90a", "tma"),
     ("causal_attention", "sm_80", "cp_async"),
-    ("decode", "sm_90a", "few_parts32"),
+    ("decode", "sm_90a", "few_parts16"),
     ("softmax", "sm_90a", "warp"),
     ("softmax", "sm_90a", "chunks"),
     ("softmax", "sm_90a", "team64"),

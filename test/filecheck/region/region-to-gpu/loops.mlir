@@ -18,18 +18,16 @@ frontend.graph @chain(%X: !frontend.tensor<[B, M, N], f32>) -> (Y: !frontend.ten
 
 // -----
 
-// The rows of threads part a column's points; their parts are joined, and the block walks the rows.
-// CHECK:      gpu.tile_loop (%{{.*}}, %n0, %tile) = [%{{.*}}, %N] tile <1, 128>
-// CHECK:        %acc = gpu.fragment : !gpu.fragment<[8, 128], f32
-// CHECK:        scf.for %m0 = %{{.*}} to %M step %{{.*}} {
-// CHECK-NEXT:     gpu.map %acc {{.*}} outs(%acc
-// CHECK:            [[INSIDE:%.*]] = arith.cmpi slt, %{{.*}}, %M : index
-// CHECK:            arith.select [[INSIDE]]
-// CHECK:            arith.addf
-// CHECK:        gpu.reduce sum %acc by affine_map<(d0, d1) -> (0, d1)> into %[[SUM:[a-z0-9_]+]]
-// CHECK:        scf.for %m0_{{[0-9]}} = %{{.*}} to %M step %{{.*}} {
-// CHECK:          gpu.map %out{{.*}} ins(%[[SUM]]
-// CHECK:      gpu.launch @centred_scalar align [2, 2] grid [(N + 127) floordiv 128]
+// Columns that are read again are no loops: a block keeps a panel of them while their sums are made.
+// CHECK:      gpu.kernel @centred_panel({{.*}}) threads 256
+// CHECK:        gpu.copy %X[%m0, %n0] to %[[KEPT:[A-Za-z0-9_]+]] slot %chunk loader "cp_async"
+// CHECK:        scf.for %number = %block to %{{.*}} step %blocks {
+// CHECK:          gpu.copy %[[KEPT]] slot
+// CHECK:          gpu.reduce sum %{{.*}} accumulate
+// CHECK:          gpu.reduce sum %{{.*}} by affine_map<(d0, d1) -> (d1)>
+// CHECK:          gpu.copy %[[KEPT]] slot
+// CHECK:          gpu.map {{.*}} outs(%Y
+// CHECK:      gpu.launch @centred_panel when (N mod 8 == 0, -M >= -320) align [16, 16] grid
 frontend.graph @centred(%X: !frontend.tensor<[M, N], f16>) -> (Y: !frontend.tensor<[M, N], f16>) {
   %0 = frontend.reduce mean %X axes [0] : !frontend.tensor<[M, N], f16> -> !frontend.tensor<[N], f16>
   %1 = frontend.elementwise sub %X, %0 : (!frontend.tensor<[M, N], f16>, !frontend.tensor<[N], f16>) -> !frontend.tensor<[M, N], f16>

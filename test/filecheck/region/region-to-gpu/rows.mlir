@@ -35,10 +35,10 @@
 // LN:         scf.for %{{.*}} = %{{.*}} to %N step
 // LN:           gpu.map {{.*}} outs(%Y : {{.*}} -> ((s0 + d0), (d1 + s1))>)
 // LN:       gpu.launch @layer_norm_warp when (N mod 8 == 0, -N >= -1024) align [16, 16, 16, 16] grid [(M + 3) floordiv 4]
-// LN-NEXT:  gpu.launch @layer_norm_block_2048 when (N mod 8 == 0, -N >= -2048) align [16, 16, 16, 16] grid [M]
-// LN-NEXT:  gpu.launch @layer_norm_block_4096 when (N mod 8 == 0, -N >= -4096) align [16, 16, 16, 16] grid [M]
+// LN:       gpu.launch @layer_norm_block_2048 when (N mod 8 == 0, -N >= -2048) align [16, 16, 16, 16] grid [M]
+// LN:       gpu.launch @layer_norm_block_4096 when (N mod 8 == 0, -N >= -4096) align [16, 16, 16, 16] grid [M]
 // LN-NEXT:  gpu.launch @layer_norm_block_6144 when (N mod 8 == 0, -N >= -6144) align [16, 16, 16, 16] grid [M]
-// LN-NEXT:  gpu.launch @layer_norm_block when (N mod 8 == 0, -N >= -8192) align [16, 16, 16, 16] grid [M]
+// LN:       gpu.launch @layer_norm_block when (N mod 8 == 0, -N >= -8192) align [16, 16, 16, 16] grid [M]
 // LN:       gpu.launch @layer_norm_chunks when (N mod 8 == 0) align [16, 16, 16, 16] grid [M]
 // LN-NEXT:  gpu.launch @layer_norm_any align [2, 2, 2, 2] grid [M]
 
