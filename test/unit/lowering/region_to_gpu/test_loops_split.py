@@ -127,9 +127,6 @@ def test_a_thread_has_several_vectors_of_a_column() -> None:
 
 
 NOT_SPLIT: Mapping[str, Program] = {
-    "a softmax of columns": Program(
-        [(("R", "C"), f16)], lambda g: [g.add(frontend.SoftmaxOp(g.ins[0], [0]))], ()
-    ),
     "one reduction of another": Program([(("R", "C"), f16)], _nested, ()),
     "short columns": Program([((4000, "C"), f16)], lambda g: [g.reduce("sum", g.ins[0], 0)], ()),
     "many tiles": Program([(("R", 16384), f16)], lambda g: [g.reduce("sum", g.ins[0], 0)], ()),
@@ -196,7 +193,6 @@ def test_short_columns_and_many_of_them(
     ("name", "arch", "kind", "reason"),
     [
         ("one reduction of another", "sm_90a", "UnsupportedPlan", "do not part alike; use 1"),
-        ("a softmax of columns", "sm_90a", "UnsupportedPlan", "do not part alike; use 1"),
         ("short columns", "sm_80", "ResourceExceeded", "of as many blocks, sm_80 allows 1"),
     ],
 )
