@@ -414,8 +414,8 @@ def test_a_choice_that_is_not_built_is_refused(said: str, asked: str, there: str
 def test_a_norm_after_a_product_is_a_sequence(arch: str) -> None:
     module = threads(PRODUCT_AND_NORM, arch)
     for variant in module.dispatch().variants():
-        # The product's operands may be copied first, or its parts added.
-        assert 2 <= len(variant.launches()) <= 4
+        # The product's operands may be copied first, or its parts added, and teams share the rows.
+        assert 2 <= len(variant.launches()) <= 5
     source = graph_of(PRODUCT_AND_NORM)
     for sizes in ({"M": 20, "K": 24, "N": 72}, {"M": 9, "K": 5, "N": 33}):
         inputs = make_inputs(source, sizes)
