@@ -18,15 +18,14 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
-from math import exp, log
 from pathlib import Path
 from typing import Any
 
 from polyc.bench import race
 from polyc.bench.race import Contestant
+from polyc.bench.regret import faults_of, mean
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
 from polyc.families.conv import schedules
@@ -303,11 +302,6 @@ def line(case: Case, racers: Sequence[Contestant]) -> str:
     return found
 
 
-def mean(values: Sequence[float]) -> float:
-    """The geometric mean."""
-    return exp(sum(map(log, values)) / max(1, len(values)))
-
-
 def show(rows: Sequence[dict[str, Any]]) -> None:
     """Geometric means, by layout and images."""
     for layout, images in dict.fromkeys((row["layout"], row["images"]) for row in rows):
@@ -341,10 +335,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     plans = {case: space_of(case, args.tried, args.spread) if args.tried else [] for case in asked}
     listed: list[Job] = [(case, None) for case in asked]
     listed += [(case, plan) for case, many in plans.items() for _, plan in many]
-    with ProcessPoolExecutor() as pool:
-        faults = dict(zip(listed, pool.map(compiled, listed), strict=True))
-    for fault in filter(None, faults.values()):
-        print("LEFT OUT", fault, flush=True)
+    faults = faults_of(compiled, listed)
     print(f"{len(listed)} programs compiled after {time.perf_counter() - start:.1f} s", flush=True)
     torch = race.load_torch("bench/conv_networks.py")
     torch.manual_seed(0)

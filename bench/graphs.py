@@ -2,8 +2,8 @@
 
 ``bench/race.py`` says how it is timed: every contestant inside of a CUDA graph of several launches,
 which walk over as many copies of the inputs as exceed the L2 cache, weights too: in a model the
-weights of other layers lie between.  What
-PyTorch runs is ``bench/in_torch.py``.  Each result is compared with PyTorch's in f32.
+weights of other layers lie between.  What PyTorch runs is ``bench/in_torch.py``.  Each result is
+compared with PyTorch's in f32.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from dataclasses import asdict
 from functools import cache, partial
 from math import exp, log, prod
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from polyc.bench import heuristics, race, splits
 from polyc.cost.products import STEP, Stored, nanoseconds
@@ -230,6 +230,21 @@ def compiled(job: tuple[Any, ...]) -> str:
     return f"{name}: spills in {', '.join(spilled)}" if spilled else ""
 
 
+Made = TypeVar("Made")
+
+
+def faults_of(compiled: Callable[[Made], str], jobs: Sequence[Made]) -> dict[Made, str]:
+    """What is wrong with each of several programs, or nothing, compiled side by side.
+
+    Those that are left out for it are printed.
+    """
+    with ProcessPoolExecutor() as pool:
+        faults = dict(zip(jobs, pool.map(compiled, jobs), strict=True))
+    for fault in filter(None, faults.values()):
+        print("LEFT OUT", fault, flush=True)
+    return faults
+
+
 def timed(torch: Any, run: Any, copies: int, guess: float) -> float:
     """Microseconds a launch, of which one is thought to take ``guess``."""
     several = max(copies, min(race.GRAPH_LAUNCHES, round(SECONDS * 1e6 / guess)))
@@ -335,10 +350,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         listed += [(tiling, kind == "odd", sizes[0] > 1) for _, tiling in (*many, *more)]
     kernels = list(dict.fromkeys(listed))
     print(f"{len(kernels)} programs, ranked in {time.perf_counter() - start:.1f} s", flush=True)
-    with ProcessPoolExecutor() as pool:
-        faults = dict(zip(kernels, pool.map(compiled, kernels), strict=True))
-    for fault in filter(None, faults.values()):
-        print("LEFT OUT", fault, flush=True)
+    faults = faults_of(compiled, kernels)
     print(f"compiled after {time.perf_counter() - start:.1f} s", flush=True)
     torch = race.load_torch("bench/regret.py")
     torch.manual_seed(args.seed)

@@ -25,7 +25,7 @@ from typing import Any
 
 from polyc.bench import race
 from polyc.bench.reductions import CASES, known
-from polyc.bench.regret import mean, timed
+from polyc.bench.regret import faults_of, mean, timed
 from polyc.cost.time import modelled
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
@@ -258,12 +258,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     with ProcessPoolExecutor() as pool:
         orders = [(p, args.tried, args.seed + i) for i, p in enumerate(asked)]
         plans = list(pool.map(wanted, *zip(*orders, strict=True)))
-        jobs: list[tuple[Any, ...]] = [(op, None, None) for op in OPS]
-        jobs += asked
-        jobs += [(p, v) for p, many in zip(asked, plans, strict=True) for _, v in many]
-        faults = dict(zip(jobs, pool.map(compiled, jobs), strict=True))
-    for fault in filter(None, faults.values()):
-        print("LEFT OUT", fault, flush=True)
+    jobs: list[tuple[Any, ...]] = [(op, None, None) for op in OPS]
+    jobs += asked
+    jobs += [(p, v) for p, many in zip(asked, plans, strict=True) for _, v in many]
+    faults = faults_of(compiled, jobs)
     print(f"{len(jobs)} programs after {time.perf_counter() - start:.1f} s", flush=True)
     torch = race.load_torch("bench/regret_rows.py")
     torch.manual_seed(args.seed)

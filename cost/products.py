@@ -66,7 +66,6 @@ class Rates:
     combined: float = 221
     second: float = 822
     sums: float = 1477
-
     panels: float = 2
 
 

@@ -11,6 +11,7 @@ from polyc.cost.device import Device
 from polyc.cost.values import Values, innermost, read_labels, size_in_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.padded import panels
+from polyc.dialects.plan.resources import RESERVED
 from polyc.dialects.region import ReadOp
 from polyc.dialects.region.graph import kernels_beside, source
 from polyc.dialects.region.types import MemRefType
@@ -100,7 +101,7 @@ def at_once(plan: ScheduleOp, device: Device) -> int:
     registers = 64 if plan.mma.data == "none" else 72 + plan.accumulator_registers()
     if plan.mma.data == "wgmma":
         registers = 168
-    room = device.shared // max(1, plan.shared_bytes() + 1024)
+    room = device.shared // max(1, plan.shared_bytes() + RESERVED)
     return max(1, min(device.threads // threads, device.registers // (threads * registers), room))
 
 

@@ -18,6 +18,7 @@ from polyc.dialects.plan.resources import (
     CLUSTERED,
     LOOSE_COLUMNS,
     MBARRIER_BYTES,
+    RESERVED,
     SHARED_ALIGN,
     SHARED_COLUMNS,
     STAGED_COLUMNS,
@@ -207,7 +208,7 @@ def _of_tile(
     most = min(MOST_AT_ONCE, chip.registers // (threads * took), 2048 // threads)
     last, summed = 0, False
     for at_once in range(most, 0, -1):
-        left = (chip.shared_bytes + 1024) // at_once - 1024 - SHARED_ALIGN
+        left = (chip.shared_bytes + RESERVED) // at_once - RESERVED - SHARED_ALIGN
         deep = stages(left - (staged(columns) if loose else 0))
         if deep < LEAST_STAGES or deep == last:
             continue

@@ -39,7 +39,6 @@ STAGED_COLUMNS = (128, 64)
 LOOSE_COLUMNS = (32, 16, 8)
 """The same of rows that threads store: they go in whole numbers along rows of so many."""
 
-
 EXCHANGED = 1024
 """Bytes of shared memory that warps exchange what they have of reductions in, at most."""
 
@@ -137,6 +136,8 @@ class ScheduleResources(Schedule):
         if plan_attention.is_attention(self) or self.stores_sums:
             return None
         by_tma = self.mma.data == "wgmma" and self.brings == "tma"
+        room = self.target.shared_bytes - SHARED_ALIGN - self.ring_bytes()
+        row = m * OPERAND_BYTES * self.tiles_at_once
         if not self.stores_lines:
             if self.pattern != "matmul" or not self.target.wgmma:
                 return None
@@ -144,16 +145,11 @@ class ScheduleResources(Schedule):
             widths = [w for w in (*STAGED_COLUMNS, *LOOSE_COLUMNS) if n % w == 0] or [n]
             if self.mma.data == "mma.sync":
                 # Warps lie beside each other: all of their columns are stored at once, or none.
-                room = self.target.shared_bytes - SHARED_ALIGN - self.ring_bytes()
-                if widths[0] != n or m * OPERAND_BYTES * self.tiles_at_once * n > room:
-                    return None
-                return m, n
+                return (m, n) if widths[0] == n and row * n <= room else None
         elif by_tma and self.flag("persistent"):
             widths = [w for w in STAGED_COLUMNS if n % w == 0] or [n]
         else:
             return None
-        room = self.target.shared_bytes - SHARED_ALIGN - self.ring_bytes()
-        row = m * OPERAND_BYTES * self.tiles_at_once
         return m, next((w for w in widths if row * w <= room), widths[-1])
 
     @property

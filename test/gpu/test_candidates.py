@@ -19,6 +19,7 @@ from polyc.test.support.attention_programs import Attention
 from polyc.test.support.gpu_text import parsed
 from polyc.test.support.root import ROOT
 from polyc.test.support.sketch import Sketch
+from polyc.test.support.split_programs import gated
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
 from polyc.tools.steps import Steps
@@ -47,12 +48,6 @@ def product(element: object, turned: bool = False, batch: int | None = None) -> 
         s.input("w", *many, *(("N", "K") if turned else ("K", "N"))),
     )
     return s.done(y=s.gemm(x, w, turned=turned))
-
-
-def gated() -> ModuleOp:
-    s = Sketch("gated")
-    x = s.input("x", "M", "K")
-    return s.done(y=s.fn("mul", s.fn("silu", s.linear(x, "a", "N")), s.linear(x, "b", "N")))
 
 
 def joined() -> ModuleOp:
