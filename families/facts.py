@@ -41,6 +41,16 @@ def _says_more(known: Assumption, fact: Assumption) -> bool:
     return more is not None and more >= 0
 
 
+def where_fastest(times: Sequence[Dim]) -> list[tuple[Assumption, ...]]:
+    """Where each of several plans runs that are asked in this order: where none behind it is
+    faster, by the modelled times of all.
+    """
+    return [
+        tuple(Assumption(other - mine, ">=") for other in times[number:])
+        for number, mine in enumerate(times, 1)
+    ]
+
+
 DEPTH = STEP
 """Points of a summed axis that a step of tensor cores has at most; those of any step divide it."""
 

@@ -31,7 +31,7 @@ from polyc.cost.products import (
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.region import KernelOp
-from polyc.families.facts import PIECE, fixed_symbols
+from polyc.families.facts import PIECE, fixed_symbols, where_fastest
 from polyc.families.space import MOST_COLUMNS, Tiling, registers_left, space
 
 GRIDS = {
@@ -291,8 +291,4 @@ def conditions(
     problem: Problem, plans: Sequence[Tiling], arch: str, form: Form
 ) -> list[tuple[Assumption, ...]]:
     """Where each plan of several runs: where none behind it is faster."""
-    times = [seconds(problem, plan, arch, form) for plan in plans]
-    return [
-        tuple(Assumption(other - mine, ">=") for other in times[number:])
-        for number, mine in enumerate(times, 1)
-    ]
+    return where_fastest([seconds(problem, plan, arch, form) for plan in plans])

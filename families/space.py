@@ -23,6 +23,8 @@ from polyc.dialects.plan.resources import (
     SHARED_COLUMNS,
     STAGED_COLUMNS,
     SUM_BYTES,
+    register_split,
+    registers_at_launch,
 )
 from polyc.families.facts import DEPTH
 from polyc.families.family import Fields
@@ -144,17 +146,15 @@ def registers_of(groups: int, registers: int = ARCHS["sm_90a"].registers) -> lis
     of a multiprocessor."""
     if groups not in PRODUCER_REGISTERS:
         return []
-    launch = min(256, registers // (128 * (1 + groups)) // 8 * 8)
-    own = PRODUCER_REGISTERS[groups]
-    return [own, min(232, (launch * (1 + groups) - own) // groups // 8 * 8)]
+    return register_split(registers, groups, PRODUCER_REGISTERS[groups])
 
 
 def registers_left(plan: Tiling) -> int:
     """Registers of a consumer's thread beside its accumulators."""
     groups = plan.rows // GROUP_ROWS
     split = registers_of(groups) if plan.persistent else []
-    threads = 128 * (1 + groups) * plan.at_once
-    own = split[1] if split else min(255, ARCHS["sm_90a"].registers // threads // 8 * 8)
+    room = ARCHS["sm_90a"].registers // plan.at_once
+    own = split[1] if split else min(255, registers_at_launch(room, groups))
     return own - plan.products * plan.columns // 2
 
 
@@ -200,7 +200,7 @@ def _of_tile(
     own = split[1] if split else 255
     deep = stages(room - staged(columns))
     # Code is made for the registers that a thread begins with, whatever it has later.
-    begun = min(255, chip.registers // (128 * (1 + groups)) // 8 * 8)
+    begun = registers_at_launch(chip.registers, groups)
     if held + TURNED <= own and held + OWN_REGISTERS <= begun and deep >= LEAST_STAGES:
         yield tiling(deep, persistent=True)
     # Blocks of one tile, several on a multiprocessor: as many as registers have room for.

@@ -47,6 +47,19 @@ KEPT_REGISTERS, KEPT_WIDE = 48, 64
 several, or wider ones."""
 
 
+def registers_at_launch(registers: int, consumers: int) -> int:
+    """Registers of each thread of a CTA of a producer's warpgroup and its ``consumers``, which has
+    so many ``registers`` of a multiprocessor."""
+    return min(256, registers // (WARPGROUP * (1 + consumers)) // 8 * 8)
+
+
+def register_split(registers: int, consumers: int, producer: int) -> list[int]:
+    """Registers of a ``producer``'s thread of such a CTA and of a consumer's: what the one leaves
+    the others share."""
+    whole = registers_at_launch(registers, consumers) * (1 + consumers)
+    return [producer, min(232, (whole - producer) // consumers // 8 * 8)]
+
+
 def launch_registers(split: Sequence[int], consumers: int) -> int:
     """Registers that a CTA takes whose producer and consumers have so many a thread: a thread gets
     a multiple of 8 at launch, before the roles share them out."""

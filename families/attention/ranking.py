@@ -19,7 +19,7 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.region import KernelOp
 from polyc.families.attention.recognise import StreamingAttention
-from polyc.families.facts import fixed_symbols
+from polyc.families.facts import fixed_symbols, where_fastest
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 16384)
 """Queries and keys at which kernels are compared, as many of both."""
@@ -137,10 +137,8 @@ def _points(kernel: KernelOp, sight: Sight[Dim]) -> list[dict[str, int]]:
 
 
 def conditions(
-    attention: StreamingAttention, plans: Sequence[Tiles], number: int, arch: str
-) -> list[Assumption]:
-    """Where a plan of several runs: where none behind it is faster."""
+    attention: StreamingAttention, plans: Sequence[Tiles], arch: str
+) -> list[tuple[Assumption, ...]]:
+    """Where each plan of several runs: where none behind it is faster."""
     chip, sight = ARCHS[arch].multiprocessors, sight_of(attention)
-    mine = nanoseconds(sight, plans[number], chip)
-    others = (nanoseconds(sight, other, chip) for other in plans[number + 1 :])
-    return [Assumption(other - mine, ">=") for other in others]
+    return where_fastest([nanoseconds(sight, plan, chip) for plan in plans])

@@ -272,20 +272,18 @@ def schedules(attention: StreamingAttention, arch: str) -> list[ScheduleOp]:
 
 def ranked(
     attention: StreamingAttention, arch: str, variant: AttentionVariant
-) -> list[tuple[str, Fields, list[Assumption]]]:
+) -> list[tuple[str, Fields, tuple[Assumption, ...]]]:
     """What a variant becomes, in order of dispatch: names, fields, and when each is the fastest.
 
     One of wgmma shares the sizes with others of the space (``families/attention/space.py``), or
     gives way to the fastest of them where sizes are known.
     """
     if variant.fields["mma"] != "wgmma":
-        return [(variant.name, schedule_fields(attention, arch, variant), [])]
+        return [(variant.name, schedule_fields(attention, arch, variant), ())]
     every = all_of_space(attention, arch, variant)
     plans = ranking.chosen(attention, arch, list(every))
-    return [
-        (*every[plan], ranking.conditions(attention, plans, number, arch))
-        for number, plan in enumerate(plans)
-    ]
+    where = ranking.conditions(attention, plans, arch)
+    return [(*every[plan], facts) for plan, facts in zip(plans, where, strict=True)]
 
 
 def all_of_space(

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from polyc.cost.attention import Tiles
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.plan.attention import ELEMENT_BYTES
-from polyc.dialects.plan.resources import RESERVED, SHARED_ALIGN
+from polyc.dialects.plan.resources import RESERVED, SHARED_ALIGN, register_split
 from polyc.families.family import Fields
 
 GROUP_ROWS = 64
@@ -64,10 +64,8 @@ class Tiling(Tiles):
 
 def registers_of(consumers: int, at_once: int) -> list[int]:
     """Registers of a producer's and of a consumer's thread, where so many CTAs share them all."""
-    groups = 1 + consumers
-    launch = ARCHS["sm_90a"].registers // at_once // (128 * groups) // 8 * 8
     own = PRODUCER.get((consumers, at_once), 24)
-    return [own, min(232, (launch * groups - own) // consumers // 8 * 8)]
+    return register_split(ARCHS["sm_90a"].registers // at_once, consumers, own)
 
 
 def space(depth: int, width: int, arch: str, persistent: bool) -> Iterator[Tiling]:

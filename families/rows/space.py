@@ -62,6 +62,13 @@ def _resident(rows: Rows, vector: int) -> Iterator[RowsVariant]:
             yield RowsVariant(name, "resident", 1, columns, warps, vector, exact=True)
 
 
+def _shared_out(length: int, width: int, most: int) -> tuple[int, int]:
+    """Chunks of each part of a row that has ``most`` at most, and the parts: as few chunks as so
+    many parts leave, and as many parts as these need."""
+    chunks = -(-length // (width * -(-length // (width * most))))
+    return chunks, -(-length // (width * chunks))
+
+
 def _panels(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
     """Rows that lie side by side, in shared memory."""
     length = rows.length.constant()
@@ -77,9 +84,7 @@ def _panels(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
             chunks = room * 1024 // (high * wide * bytes_of)
             if not chunks:
                 continue
-            parts = -(-length // (wide * chunks))
-            chunks = -(-length // (wide * parts))
-            parts = -(-length // (wide * chunks))
+            chunks, parts = _shared_out(length, wide, chunks)
             kept = chunks * high * wide * bytes_of
             key = high, chunks, parts
             if key in seen or kept > ARCHS[arch].shared_bytes - KEPT // 10 or parts > MOST_PARTS:
@@ -92,7 +97,7 @@ def _panels(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
 def _kept(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
     """Rows in shared memory."""
     length, limits = rows.length.constant(), ARCHS[arch]
-    if not rows.kept or not rows.walks_again or vector < 2 or rows.turned:
+    if not rows.kept or not rows.walks_again or vector < 2:
         return
     assert length is not None
     bytes_of = sum(element_bytes(op.result.type.element_type) for op in rows.kept)
@@ -105,10 +110,7 @@ def _kept(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
             chunks = room * 1024 // (width * bytes_of)
             if not chunks:
                 continue
-            parts = -(-length // (width * chunks))
-            # As few chunks as that leaves, in as many parts as these need.
-            chunks = -(-length // (width * parts))
-            parts = -(-length // (width * chunks))
+            chunks, parts = _shared_out(length, width, chunks)
             for stages in STAGES:
                 kept = stages * chunks * width * bytes_of
                 key = (warps, chunks, parts, stages)
