@@ -69,7 +69,7 @@ def _runs(start: str, read: Read, own: str, folder: Path) -> Iterator[tuple[str,
 
 
 def measured(folder: Path = RESULTS) -> dict[str, Measured]:
-    """The latest run of each program of ``bench/models.py``."""
+    """The latest run of each program of ``bench/models.py``, at its own tokens and at others."""
     return dict(_runs("models", lambda row: (row["case"], row["sizes"], ""), "polyc", folder))
 
 
@@ -119,9 +119,14 @@ def planned(text: str) -> ModuleOp:
         return Compilation(ctx, parse_text(ctx, text, "bench.mlir"), ARCH).run("plan").module
 
 
+def program_of(case: str) -> str:
+    """The program of a case of ``bench/models.py``, behind which its tokens may stand."""
+    return case.partition(" ")[0]
+
+
 def modelled_times(name: str, run: Measured) -> list[Time]:
     """The kernels of a graph, at the sizes and on the chip of a run."""
-    text = run.text or str(MODELS[name].module(large=True))
+    text = run.text or str(MODELS[program_of(name)].module(large=True))
     return times_of(planned(text), run.sizes, run.device)
 
 

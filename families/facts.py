@@ -32,13 +32,19 @@ def same_size(kernel: KernelOp, one: Dim, other: Dim) -> bool:
 
 
 def _says_more(known: Assumption, fact: Assumption) -> bool:
-    """Whether one condition is another one, or a stricter bound of the same expression."""
+    """Whether one condition is another one, or a stricter bound of the same expression, which a
+    value of it is on either side.
+    """
     if known == fact:
         return True
-    if (known.kind, fact.kind) != (">=", ">="):
+    if known.kind == ">=" and fact.kind == "==":
         return False
-    more = (fact.expr - known.expr).constant()
-    return more is not None and more >= 0
+    apart = [(fact.expr - known.expr).constant()]
+    if known.kind == "==":
+        apart.append((fact.expr + known.expr).constant())
+    if fact.kind == "==":
+        return 0 in apart
+    return any(more is not None and more >= 0 for more in apart)
 
 
 def where_fastest(times: Sequence[Dim]) -> list[tuple[Assumption, ...]]:
