@@ -153,13 +153,7 @@ def modelled(
     """
     device = device or device_of(plan.arch.data)
     values = Values(kernel, sizes)
-    there = at_once(plan, device)
-    if plan.mma.data != "none":
-        work = contracted_work(values, plan, there)
-    elif plan.pattern == "rows":
-        work = rows_work(values, plan, there, device)
-    else:
-        work = loops_work(values, plan, there)
+    work = work_of(values, plan, device)
     compulsory_bytes, least = compulsory(values, device)
     work.memory = compulsory_bytes + work.again - work.unseen
     work.cache = max(work.cache, least - work.unseen)
@@ -170,6 +164,16 @@ def modelled(
     bandwidth = device.memory * COPYING
     copies = sum(device.launch + size / bandwidth for size in work.copied)
     return replace(time, launch=time.launch + copies)
+
+
+def work_of(values: Values, plan: ScheduleOp, device: Device) -> Work:
+    """What a launch of a region under a schedule does, as counted from the two."""
+    there = at_once(plan, device)
+    if plan.mma.data != "none":
+        return contracted_work(values, plan, there)
+    if plan.pattern == "rows":
+        return rows_work(values, plan, there, device)
+    return loops_work(values, plan, there)
 
 
 def launch_time(work: Work, device: Device, name: str, variant: str, mma: str) -> Time:

@@ -46,6 +46,14 @@ class OnDemand:
                 self._made |= zip(part, self._finished(part), strict=True)
             return self._made[number]
 
+    def holding(self, name: str) -> gpu.ModuleOp:
+        """The module at the hardware level that has the variant of a name, and what shares its
+        kernels.  Raises KeyError where there is none, and PolycError as ``variant``."""
+        for number, variant in enumerate(self._module.dispatch().variants()):
+            if variant.variant_name == name:
+                return module_around(self.variant(number)[0])
+        raise KeyError(name)
+
     def kernel(self, name: str) -> KernelOp:
         """A kernel by name, with its variants."""
         for number, variant in enumerate(self._module.dispatch().variants()):
@@ -71,6 +79,14 @@ class OnDemand:
         finish(ModuleOp([module]))
         kernels = {kernel.sym_name.data: kernel for kernel in module.kernels()}
         return [(variant, kernels) for variant in own.variants()]
+
+
+def module_around(variant: LaunchOp | SequenceOp) -> gpu.ModuleOp:
+    """The module whose dispatch has a variant."""
+    dispatch = variant.parent_op()
+    module = None if dispatch is None else dispatch.parent_op()
+    assert isinstance(module, gpu.ModuleOp)
+    return module
 
 
 def _kernels_of(variant: LaunchOp | SequenceOp) -> set[str]:

@@ -95,7 +95,7 @@ def main(args: argparse.Namespace) -> int:
         with steps.step("play back tiles" if graph is None else "FP32 reference"):
             expected = references(program, symbols, args)
     inputs = make_inputs(program, symbols, args.seed)
-    module = lower(job, graph, args.graph, steps)
+    module = lower(job, graph, symbols, args, steps)
     steps.say(
         f"@{module.sym_name.data} for {module.arch.data} at {sizes_text(symbols)}, "
         f"{args.schedule}, copies {args.completion}, seed {args.seed}"
@@ -201,18 +201,48 @@ def references(
     )
 
 
+def _running(
+    module: GpuModuleOp, symbols: Mapping[str, int], kernel: str | None
+) -> GpuModuleOp | None:
+    """The variant that runs at these sizes, or ``kernel``, at hardware level; None where nothing
+    does, of which the simulator says why."""
+    from polyc.dialects.gpu.launches import why_crowded
+    from polyc.passes.on_demand import OnDemand
+    from polyc.playback.gpu.simulate import MULTIPROCESSORS
+
+    later = OnDemand(module)
+    for number, variant in enumerate(module.dispatch().variants()):
+        asked = kernel is None or variant.variant_name == kernel
+        if asked and all(fact.holds(symbols) for fact in variant.facts.data):
+            made, _ = later.variant(number)
+            if why_crowded(made, symbols, MULTIPROCESSORS) is None:
+                return later.holding(variant.variant_name)
+    return None
+
+
 def lower(
-    job: Compilation, graph: SignatureOp | None, name: str | None, steps: Steps
+    job: Compilation,
+    graph: SignatureOp | None,
+    symbols: Mapping[str, int],
+    args: argparse.Namespace,
+    steps: Steps,
 ) -> GpuModuleOp:
-    """The ``gpu.module`` at hardware level, from a frontend graph or from tiles."""
+    """The ``gpu.module`` at hardware level, from a frontend graph or from tiles; of a graph the
+    kernels that run at these sizes."""
+    kernel: str | None = args.kernel
+    name: str | None = args.graph
     from polyc.passes.finish import finish, is_finished
     from polyc.playback.gpu.simulate import gpu_module_of
 
     if graph is not None:
         job.keep = ("plan",)
         with steps.step(f"lower to {check_arch(job.arch)}"):
-            job.run()
-        return gpu_module_of(job.module, graph.sym_name.data)
+            job.run("tiles")
+            module = gpu_module_of(job.module, graph.sym_name.data)
+            if (found := _running(module, symbols, kernel)) is not None:
+                return found
+            finish(job.module)
+        return module
     if not is_finished(gpu_module_of(job.module, name)):
         with steps.step("lower from tile level"):
             finish(job.module)
