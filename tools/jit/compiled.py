@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from polyc.runtime.nvrtc import KernelInfo
     from polyc.runtime.program import Program
 
-LAYERS = ("frontend", "tiny", "index", "region", "plan", "gpu")
+LAYERS = ("frontend", "tiny", "index", "region", "plan", "tiles", "gpu")
 """What ``ir`` names."""
 
 LONG = 60
@@ -73,6 +73,7 @@ class Compiled(Runnable):
         self._returns, self._keys = returns or ("one" if count == 1 else "tuple", ())
         self._made = _allocated(signature, out_idx)
         self._programs: dict[str, Program] = {}
+        self._hardware: dict[str, GpuModuleOp] = {}
         self._layers: dict[tuple[str, str], str] = {}
         self._lock = threading.RLock()
 
@@ -187,7 +188,7 @@ class Compiled(Runnable):
             return load(self._whole, arch, **self._options)
         with _as_file(self._plan) as path:
             job = self._job(arch, path)
-            return Program.compile(job.run().module, lazily=True)
+            return Program.compile(job.run("tiles").module, lazily=True)
 
     def _job(self, arch: str, plan: str | None) -> Any:
         from polyc.tools.kernels.by_hand import with_kernels
@@ -211,21 +212,21 @@ class Compiled(Runnable):
             found = play_op(self._op, inputs, symbols)
             if found is None:
                 # Tiles that have no playback are simulated, thread by thread.
-                found = play_op(self.program().module, inputs, symbols)
+                found = play_op(self._finished(), inputs, symbols)
         assert found is not None
         return found
 
     # What it shows
 
     def ir(self, layer: str) -> str:
-        """The text of a layer: ``frontend``, ``tiny``, ``index``, ``region``, ``plan``, ``gpu``.
+        """The text of a layer: ``frontend``, ``tiny``, ``index``, ``region``, ``plan``, ``tiles``, ``gpu``.
 
-        A tile program has ``tile``, as it is written, and ``gpu``, at the hardware level.
+        A tile program has ``tiles``, as it is written, and ``gpu``, at the hardware level.
         """
         from polyc.tools.printing import module_text
 
         tiles = isinstance(self._op, GpuModuleOp)
-        known = ("tile", "gpu") if tiles else LAYERS
+        known = ("tiles", "gpu") if tiles else LAYERS
         if layer not in known:
             raise PolycError(
                 "Usage", f"{self.name} has no layer {layer!r}; there are {', '.join(known)}"
@@ -233,7 +234,7 @@ class Compiled(Runnable):
         if layer == known[0]:
             return module_text(self._whole)
         if tiles:
-            return module_text(self.program().module)
+            return module_text(ModuleOp([self._finished().clone()]))
         key = self.target(), layer
         with self._lock:
             if key not in self._layers:
@@ -260,8 +261,18 @@ class Compiled(Runnable):
         from polyc.lowering.gpu_to_cuda import print_cuda
 
         out = StringIO()
-        print_cuda(ModuleOp([self.program().module.clone()]), out)
+        print_cuda(ModuleOp([self._finished().clone()]), out)
         return out.getvalue()
+
+    def _finished(self) -> GpuModuleOp:
+        """All variants at the hardware level."""
+        from polyc.passes.finish import finished
+
+        program = self.program()
+        with self._lock:
+            if program.arch not in self._hardware:
+                self._hardware[program.arch] = finished(program.module)
+            return self._hardware[program.arch]
 
     @property
     def ptx(self) -> str:

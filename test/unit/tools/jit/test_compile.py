@@ -51,7 +51,7 @@ def test_a_tile_program_and_its_file():
     shapes = [len(d) for d in found.signature.shapes]
     assert shapes == [2, 1] and found.arch is not None
     np.testing.assert_allclose(found(x.astype(_kind(found, 0))), x.sum(0))
-    assert "gpu.module" in found.ir("tile") and found.plan == []
+    assert "gpu.module" in found.ir("tiles") and found.plan == []
 
 
 def _kind(found: polyc.Compiled, i: int) -> Any:
@@ -71,7 +71,7 @@ def test_par_compile_makes_all_kernels():
         (TEXT, {"arch": "sm_1"}, "no architecture"),
         (TEXT, {"name": "other"}, "expected one program other, found none"),
         (TEXT, {"options": {"speed": 1}}, "options has speed; there are records"),
-        (TEXT, {"execution_backend": "tpu"}, "there are auto, cuda, cpu"),
+        (TEXT, {"execution_backend": "tpu"}, "UnknownBackend.*there are auto, cuda, cpu"),
         (TEXT, {"out_idx": 0}, "out_idx names tensor 0 of twice; its outputs are 1 \\(y\\)"),
         (twice, {"constants": {"to": 1}}, "has no constant to"),
         ("frontend.graph @f {", {}, "text:1:"),
@@ -80,3 +80,11 @@ def test_par_compile_makes_all_kernels():
 def test_what_is_refused(source: Any, options: dict[str, Any], message: str):
     with pytest.raises(PolycError, match=message):
         polyc.compile(source, **options)
+
+
+def test_machine_code_needs_the_toolkit(monkeypatch: pytest.MonkeyPatch):
+    for name in ("PATH", "CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    with pytest.raises(PolycError, match="NoDisassembler"):
+        _ = polyc.compile(TEXT, "sm_80").sass

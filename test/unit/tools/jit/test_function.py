@@ -12,6 +12,7 @@ import pytest
 import polyc
 import polyc.tile as T
 from polyc import PolycError, Tensor
+from polyc.tools.jit.function import Jit
 
 RANDOM = np.random.default_rng(1)
 
@@ -35,6 +36,10 @@ def layer(
     TRACED.append(act)
     made = x @ w.T + bias
     return polyc.gelu(made) if act == "gelu" else polyc.relu(made)
+
+
+def test_it_is_a_jit():
+    assert isinstance(layer, Jit)
 
 
 def test_once_for_all_sizes_and_anew_for_constants():
@@ -140,7 +145,7 @@ def test_a_function_over_tiles():
     out = np.empty_like(x)
     assert scaled(x, by=3.0, out=out) is out
     assert scaled.specialised(x, by=3.0) is not scaled.specialised(x, by=2.0)
-    assert "gpu.module @scaled" in polyc.compile(scaled, constants={"by": 1.0}).ir("tile")
+    assert "gpu.module @scaled" in polyc.compile(scaled, constants={"by": 1.0}).ir("tiles")
     with pytest.raises(PolycError, match="scaled is not given by"):
         scaled(x)
 
@@ -168,7 +173,7 @@ def test_a_function_over_both_is_refused():
         (lambda: layer(f16(2), f16(3, 8), f16(3)), "x has shape \\[2\\]"),
         (lambda: layer(f16(2, 8).astype("f4"), f16(3, 8), f16(3)), "x holds f32"),
         (lambda: polyc.jit(3), "decorates a Python function"),
-        (lambda: polyc.jit(lambda *x: x), "each tensor of a graph has a name"),
+        (lambda: polyc.jit(lambda *x: x), "BadSignature.*each tensor of a graph has a name"),
         (lambda: polyc.jit(lambda out: out), "names a parameter out"),
         (lambda: polyc.jit(lambda x: x, device="tpu"), 'device is "cpu" or "cuda"'),
         (lambda: polyc.jit(lambda x: x, arch="sm_70"), "no architecture 'sm_70'"),
