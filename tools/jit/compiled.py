@@ -219,7 +219,7 @@ class Compiled(Runnable):
     # What it shows
 
     def ir(self, layer: str) -> str:
-        """The text of a layer: ``frontend``, ``tiny``, ``index``, ``region``, ``plan``, ``tiles``, ``gpu``.
+        """The text of a layer: ``frontend``, ``tiny`` and so on, see ``LAYERS``.
 
         A tile program has ``tiles``, as it is written, and ``gpu``, at the hardware level.
         """

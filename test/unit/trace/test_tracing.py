@@ -66,5 +66,5 @@ def test_what_the_function_raises_is_its_own():
 
 
 def test_a_trace_within_a_trace():
-    with pytest.raises(PolycError, match="NestedTrace.*traced while another graph is"):
+    with pytest.raises(PolycError, match=r"NestedTrace.*traced while another graph is"):
         trace(lambda x: trace(lambda y: y, X), X)

@@ -13,6 +13,6 @@ def test_the_innermost_frame_that_is_of_no_package():
     assert frame is not None and frame.f_code.co_name.startswith("test_the_innermost")
     outer = frame_outside(__name__)
     assert outer is not None and outer.f_globals["__name__"] != __name__
-    place = place_of(location_of(frame))
-    assert place is not None and place.file == __file__ and place.line == frame.f_lineno
+    line, place = frame.f_lineno, place_of(location_of(frame))
+    assert place is not None and place.file == __file__ and place.line == line
     assert location_of(None) == UNKNOWN_LOC
