@@ -1,4 +1,11 @@
-"""polyc: a dialect toolkit from tensor programs to CUDA C for SM80 and SM90."""
+"""polyc: a dialect toolkit from tensor programs to CUDA C for SM80 and SM90.
+
+    @polyc.jit
+    def layer(x: polyc.Tensor["M", "K", "f16"], w: polyc.Tensor["N", "K", "f16"]):
+        return polyc.gelu(x @ w.T)
+
+Everything that is offered here is imported when it is first asked for.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +18,114 @@ if TYPE_CHECKING:
 
     from polyc.dialects.common.diagnostic import PolycError as PolycError
     from polyc.runtime.program import Program
+    from polyc.tools.jit.compile import compile as compile
+    from polyc.tools.jit.compile import jit as jit
+    from polyc.tools.jit.compile import par_compile as par_compile
+    from polyc.tools.jit.compiled import Compiled as Compiled
+    from polyc.tools.jit.function import Jit as Jit
+    from polyc.trace.annotations import Tensor as Tensor
+    from polyc.trace.builder import Builder as Builder
+    from polyc.trace.functions import abs as abs
+    from polyc.trace.functions import attention as attention
+    from polyc.trace.functions import cast as cast
+    from polyc.trace.functions import concat as concat
+    from polyc.trace.functions import conv2d as conv2d
+    from polyc.trace.functions import erf as erf
+    from polyc.trace.functions import exp as exp
+    from polyc.trace.functions import expand as expand
+    from polyc.trace.functions import full as full
+    from polyc.trace.functions import gelu as gelu
+    from polyc.trace.functions import layer_norm as layer_norm
+    from polyc.trace.functions import linear as linear
+    from polyc.trace.functions import log as log
+    from polyc.trace.functions import log_softmax as log_softmax
+    from polyc.trace.functions import logsumexp as logsumexp
+    from polyc.trace.functions import matmul as matmul
+    from polyc.trace.functions import max as max
+    from polyc.trace.functions import maximum as maximum
+    from polyc.trace.functions import mean as mean
+    from polyc.trace.functions import min as min
+    from polyc.trace.functions import minimum as minimum
+    from polyc.trace.functions import pad as pad
+    from polyc.trace.functions import permute as permute
+    from polyc.trace.functions import pow as pow
+    from polyc.trace.functions import reciprocal as reciprocal
+    from polyc.trace.functions import relu as relu
+    from polyc.trace.functions import reshape as reshape
+    from polyc.trace.functions import rms_norm as rms_norm
+    from polyc.trace.functions import rsqrt as rsqrt
+    from polyc.trace.functions import sigmoid as sigmoid
+    from polyc.trace.functions import silu as silu
+    from polyc.trace.functions import softmax as softmax
+    from polyc.trace.functions import split as split
+    from polyc.trace.functions import sqrt as sqrt
+    from polyc.trace.functions import stack as stack
+    from polyc.trace.functions import sum as sum
+    from polyc.trace.functions import tanh as tanh
+    from polyc.trace.functions import transpose as transpose
+    from polyc.trace.functions import var as var
+    from polyc.trace.functions import where as where
+    from polyc.trace.values import Value as Value
 
 __version__ = "0.1.0"
+
+_OFFERED = {
+    "PolycError": "dialects.common.diagnostic",
+    "jit": "tools.jit.compile",
+    "compile": "tools.jit.compile",
+    "par_compile": "tools.jit.compile",
+    "Compiled": "tools.jit.compiled",
+    "Jit": "tools.jit.function",
+    "Tensor": "trace.annotations",
+    "Builder": "trace.builder",
+    "Value": "trace.values",
+    **dict.fromkeys(
+        (
+            "abs",
+            "attention",
+            "cast",
+            "concat",
+            "conv2d",
+            "erf",
+            "exp",
+            "expand",
+            "full",
+            "gelu",
+            "layer_norm",
+            "linear",
+            "log",
+            "log_softmax",
+            "logsumexp",
+            "matmul",
+            "max",
+            "maximum",
+            "mean",
+            "min",
+            "minimum",
+            "pad",
+            "permute",
+            "pow",
+            "reciprocal",
+            "relu",
+            "reshape",
+            "rms_norm",
+            "rsqrt",
+            "sigmoid",
+            "silu",
+            "softmax",
+            "split",
+            "sqrt",
+            "stack",
+            "sum",
+            "tanh",
+            "transpose",
+            "var",
+            "where",
+        ),
+        "trace.functions",
+    ),
+}
+"""Where each name is that is imported when it is asked for."""
 
 
 def load(
@@ -31,9 +144,14 @@ def load(
 
 
 def __getattr__(name: str) -> object:
-    """``polyc.PolycError``, what every refusal is; imported when it is asked for."""
-    if name == "PolycError":
-        from polyc.dialects.common.diagnostic import PolycError
+    """A name of ``_OFFERED``, imported now."""
+    if (place := _OFFERED.get(name)) is not None:
+        from importlib import import_module
 
-        return PolycError
+        found = globals()[name] = getattr(import_module(f"polyc.{place}"), name)
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_OFFERED})

@@ -20,7 +20,7 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from polyc.dialects.common.diagnostic import Place, PolycError, one_line, place_of
 
-ROOMS = ("dialects", "lowering", "passes", "playback", "poly", "runtime", "tile", "tools")
+ROOMS = ("dialects", "lowering", "passes", "playback", "poly", "runtime", "tile", "tools", "trace")
 """The folders that are the package."""
 
 LIBRARIES = frozenset({"xdsl", "numpy", "ml_dtypes", "islpy", "cuda"}) | sys.stdlib_module_names

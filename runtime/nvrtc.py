@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -23,6 +20,7 @@ from typing import Any, Literal, cast
 
 from polyc.dialects.common.arch import arch_names
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.runtime.store import Store, cache_root
 
 Emit = Literal["cubin", "ptx"]
 
@@ -34,7 +32,7 @@ IR rounds one by one are not fused (S0.6).  NVRTC's own cache, which it keeps be
 answers with an image and an empty log.
 """
 
-_FORMAT = 2
+_FORMAT = 3
 """Changes when the layout of a cache entry does."""
 
 
@@ -205,14 +203,9 @@ def kernels_of(log: str) -> dict[str, KernelInfo]:
 
 
 def cache_dir() -> Path | None:
-    """Where images are kept, or None with ``POLYC_CACHE=0`` and where the user has no home."""
-    if os.environ.get("POLYC_CACHE") == "0":
-        return None
-    base = os.environ.get("XDG_CACHE_HOME")
-    try:
-        return (Path(base) if base else Path.home() / ".cache") / "polyc" / "nvrtc"
-    except RuntimeError:
-        return None
+    """Where images are kept, or None where nothing is (see ``polyc.runtime.store``)."""
+    root = cache_root()
+    return None if root is None else root / "nvrtc"
 
 
 def _entry(source: str, options: tuple[str, ...], emit: Emit) -> Path | None:
@@ -242,21 +235,15 @@ def compiler_version() -> tuple[str, ...]:
 def _load(entry: Path) -> CompileResult | None:
     """A cache entry, or None when it is not there, not readable or damaged anywhere.
 
-    An entry is the hash of what follows, a line of JSON with the log and the kernels, and the
-    image.
+    Its JSON has the log and the kernels, its bytes are the image.
     """
-    try:
-        digest, _, rest = entry.read_bytes().partition(b"\n")
-        if digest != _digest(rest):
-            return None
-        head, _, image = rest.partition(b"\n")
-        return _result(json.loads(head), image)
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    found = Store(entry.parent).load(entry.name)
+    if found is None:
         return None
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.sha256(data).hexdigest().encode()
+    try:
+        return _result(*found)
+    except (ValueError, LookupError, TypeError):
+        return None
 
 
 def _result(data: Any, image: bytes) -> CompileResult:
@@ -271,22 +258,8 @@ def _result(data: Any, image: bytes) -> CompileResult:
 
 
 def _store(entry: Path, result: CompileResult) -> None:
-    """Write an entry whole or not at all; a cache that cannot be written is no error."""
     data = {
         "log": result.log,
         "kernels": {name: asdict(info) for name, info in result.kernels.items()},
     }
-    rest = json.dumps(data).encode() + b"\n" + result.image
-    part: str | None = None
-    try:
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=entry.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(_digest(rest) + b"\n" + rest)
-        if entry.is_dir():
-            entry.rmdir()  # nothing of ours; one with files in it stays, and is no error
-        os.replace(part, entry)
-    except OSError:
-        if part is not None:
-            with suppress(OSError):
-                os.unlink(part)
+    Store(entry.parent).save(entry.name, data, result.image)

@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import MAX_SIZE, Shape
 from polyc.dialects.gpu.module import DispatchOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.gpu.types import GlobalType
@@ -27,6 +26,7 @@ from polyc.runtime import driver, nvrtc, streams, tensors, torch_tensors
 from polyc.runtime.arenas import Arenas
 from polyc.runtime.code import Code
 from polyc.runtime.nvrtc import CompileResult, KernelInfo
+from polyc.runtime.signature import HostSignature
 from polyc.runtime.streams import Turn
 from polyc.runtime.variants import Bound, Plan, Variant, values_text
 from polyc.runtime.views import TensorView
@@ -80,6 +80,16 @@ class Program:
         self.types: list[GlobalType] = list(dispatch.arg_types)
         self.num_inputs = count
         self._align = [_promised(attrs.data.get("align")) for attrs in dispatch.arg_attrs]
+        self.signature = HostSignature(
+            self.name,
+            self.names,
+            [kind.dims for kind in self.types],
+            [str(kind.element_type) for kind in self.types],
+            self._align,
+            count,
+            self.symbols,
+            self.facts,
+        )
         self._variants = [
             Variant(op, kernels, None if later is None else partial(later.variant, number))
             for number, op in enumerate(dispatch.variants())
@@ -191,16 +201,16 @@ class Program:
         if not told and (repeated := self._repeat(inputs, out, gpu_index, key)) is not None:
             return repeated
         at = streams.handle(stream) if told else streams.choose([*inputs, *(out or [])])
-        views = self._views(inputs, 0, self.num_inputs, "inputs", at)
+        views = self.signature.views(inputs, 0, self.num_inputs, "inputs", at)
         if out is None:
-            values = self._bind(views, sizes)
-            outputs = self._outputs(inputs, values, at if told else None)
+            values = self.signature.bind(views, sizes)
+            outputs = self.signature.outputs(inputs, values, at if told else None)
         else:
             outputs = list(out)
-        results = self._views(outputs, self.num_inputs, len(self.names), "outputs", at)
+        results = self.signature.views(outputs, self.num_inputs, len(self.names), "outputs", at)
         every = [*views, *results]
-        values = self._bind(every, sizes)
-        self._check_apart(views, results)
+        values = self.signature.bind(every, sizes)
+        self.signature.check_apart(views, results)
         home = self._home(
             every, None if gpu_index is None else tensors.whole(gpu_index, "gpu_index")
         )
@@ -317,8 +327,8 @@ class Program:
         the runs with what else uses them.  Workspaces are the bound variant's own.  Raises
         PolycError as ``run`` does, also for empty outputs, which need no launch.
         """
-        views = self._views(_listed(inputs, "inputs"), 0, self.num_inputs, "inputs", None)
-        results = self._views(
+        views = self.signature.views(_listed(inputs, "inputs"), 0, self.num_inputs, "inputs", None)
+        results = self.signature.views(
             _listed(out, "out"), self.num_inputs, len(self.names), "outputs", None
         )
         return self.bound(views, results, symbols, variant)
@@ -332,8 +342,8 @@ class Program:
     ) -> Bound:
         """``launch`` on views of tensors, inputs and outputs, which fit the signature."""
         every = [*views, *results]
-        values = self._bind(every, tensors.sizes(symbols or {}))
-        self._check_apart(views, results)
+        values = self.signature.bind(every, tensors.sizes(symbols or {}))
+        self.signature.check_apart(views, results)
         home = self._home(every, None)
         if home is None:
             raise PolycError("DeviceMismatch", "a launch is bound to tensors on one GPU")
@@ -355,78 +365,6 @@ class Program:
 
     def _named(self, views: Sequence[TensorView]) -> list[tuple[str, TensorView]]:
         return list(zip(self.names, views, strict=True))
-
-    def _views(
-        self, given: Sequence[object], start: int, stop: int, what: str, stream: int | None
-    ) -> list[TensorView]:
-        if len(given) != stop - start:
-            raise PolycError(
-                "BadArgument",
-                f"{self.name} takes {stop - start} {what} "
-                f"({', '.join(self.names[start:stop])}), {len(given)} are given",
-            )
-        views: list[TensorView] = []
-        for i, tensor in enumerate(given, start):
-            name, kind, output = self.names[i], self.types[i], i >= self.num_inputs
-            view = tensors.view(tensor, name, stream, output)
-            element, rank = str(kind.element_type), len(kind.dims)
-            tensors.check(view, name, element, rank, self._align[i], output)
-            views.append(view)
-        return views
-
-    def _bind(self, views: Sequence[TensorView], given: Mapping[str, int] | None) -> dict[str, int]:
-        """The symbols' values from the first tensors of the signature, checked."""
-        shapes: list[tuple[str, Shape, tuple[int, ...]]] = [
-            (name, kind.dims, view.shape)
-            for name, kind, view in zip(self.names, self.types, views, strict=False)
-        ]
-        values = tensors.bind_symbols(shapes, given, self.symbols)
-        for fact in self.facts:
-            if not fact.holds(values):
-                raise PolycError(
-                    "AssumptionBroken",
-                    f"{self.name} was compiled assuming {fact}, and {values_text(values)}",
-                )
-        sizes = [
-            *values.items(),
-            *((f"dimension {axis} of {n}", v) for n, _, s in shapes for axis, v in enumerate(s)),
-        ]
-        for what, value in sizes:
-            if value > MAX_SIZE:
-                raise PolycError(
-                    "BadArgument",
-                    f"{what} is {value}; kernels index with 32 bits, sizes up to {MAX_SIZE}",
-                )
-        return values
-
-    def _check_apart(self, inputs: Sequence[TensorView], outputs: Sequence[TensorView]) -> None:
-        """An output overlaps no other tensor: kernels read and write in any order."""
-        views = [*inputs, *outputs]
-        for i, out in enumerate(outputs, len(inputs)):
-            for j, other in enumerate(views[:i]):
-                if (
-                    out.size
-                    and other.size
-                    and out.pointer < other.pointer + other.bytes
-                    and other.pointer < out.pointer + out.bytes
-                ):
-                    raise PolycError(
-                        "Overlap",
-                        f"{self.names[i]} and {self.names[j]} share memory; give the output its "
-                        "own",
-                    )
-
-    def _outputs(
-        self, inputs: Sequence[object], values: Mapping[str, int], stream: int | None
-    ) -> list[object]:
-        """Uninitialised outputs of the library that the first input is of."""
-        example = inputs[0] if inputs else None
-        return [
-            tensors.empty_like_input(
-                example, [dim.evaluate(values) for dim in kind.dims], str(kind.element_type), stream
-            )
-            for kind in self.types[self.num_inputs :]
-        ]
 
     def _run_from_host(
         self,

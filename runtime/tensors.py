@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import operator
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -65,6 +67,16 @@ def view(tensor: object, name: str, stream: int | None = 0, output: bool = False
         f"{name} is a {type(tensor).__name__}; pass a NumPy array or a tensor with __dlpack__ or "
         "__cuda_array_interface__",
     )
+
+
+def as_numpy(tensor: TensorView) -> npt.NDArray[Any]:
+    """A dense tensor in host memory as an array of NumPy's, which shares its memory."""
+    kind = numpy_dtype(tensor.element)
+    if not tensor.size:
+        return np.empty(tensor.shape, kind)
+    memory = (ctypes.c_byte * tensor.bytes).from_address(tensor.pointer)
+    flat: npt.NDArray[Any] = np.frombuffer(cast("Any", memory), kind)
+    return flat.reshape(tensor.shape)
 
 
 def _of_numpy(array: npt.NDArray[Any], name: str) -> TensorView:
@@ -218,7 +230,7 @@ def bind_symbols(
 def empty_like_input(
     example: object, shape: Sequence[int], element: str, stream: int | None = None
 ) -> object:
-    """An uninitialised tensor of the library that ``example`` is of: NumPy or PyTorch.
+    """An uninitialised tensor of the library that ``example`` is of: NumPy, PyTorch or CuPy.
 
     ``stream`` is one that a GPU tensor is for, if not the current one.  Raises PolycError for
     another library; its caller passes the outputs then.
@@ -228,7 +240,13 @@ def empty_like_input(
         return torch_tensors.empty(shape, element, there.device, stream if there.is_cuda else None)
     if isinstance(example, np.ndarray):
         return np.empty(tuple(shape), numpy_dtype(element))
+    cupy: Any = sys.modules.get("cupy")
+    if cupy is not None and isinstance(example, cupy.ndarray) and element != "bf16":
+        there = cast("Any", example)
+        with there.device:
+            return cupy.empty(tuple(shape), numpy_dtype(element))
+    kind = type(example).__name__ + (" of bf16" if element == "bf16" else "")
     raise PolycError(
         "BadArgument",
-        f"outputs are allocated for NumPy and PyTorch, not for {type(example).__name__}; pass out=",
+        f"outputs are allocated for NumPy, PyTorch and CuPy, not for {kind}; pass out=",
     )

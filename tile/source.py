@@ -8,17 +8,17 @@ the variable that it is assigned to.
 from __future__ import annotations
 
 import dis
-import sys
 from bisect import bisect_right
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from types import CodeType, FrameType
 from typing import NoReturn, ParamSpec, TypeVar
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, LocationAttr, StringAttr
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.diagnostic import PolycError, from_text
+from polyc.dialects.common.python_source import frame_outside, location_of
 
 PACKAGE = __name__.rpartition(".")[0]
 
@@ -28,32 +28,12 @@ R = TypeVar("R")
 
 def user_frame() -> FrameType | None:
     """The innermost frame outside this package."""
-    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None:
-        name = str(frame.f_globals.get("__name__", ""))
-        if name != PACKAGE and not name.startswith(PACKAGE + "."):
-            return frame
-        frame = frame.f_back
-    return None
-
-
-@lru_cache(maxsize=256)
-def _positions(code: CodeType) -> tuple[tuple[int | None, int | None], ...]:
-    """Line and column of every instruction of ``code``."""
-    return tuple((line, column) for line, _, column, _ in code.co_positions())
+    return frame_outside(PACKAGE)
 
 
 def here() -> LocationAttr:
     """The file, line and column of the call that the user's function is in."""
-    frame = user_frame()
-    if frame is None:
-        return UNKNOWN_LOC
-    line, column = _positions(frame.f_code)[frame.f_lasti // 2]
-    return FileLineColLoc(
-        StringAttr(frame.f_code.co_filename),
-        IntAttr(line or frame.f_lineno),
-        IntAttr(0 if column is None else column + 1),
-    )
+    return location_of(user_frame())
 
 
 _PASSED_OVER = ("EXTENDED_ARG", "CACHE", "NOP", "COPY")

@@ -13,7 +13,7 @@ from polyc.tools.streams import OS_KINDS
 
 FOLDERS = (
     *("affine", "dialects", "poly", "rewriting", "families", "passes", "lowering"),
-    *("playback", "runtime", "tools", "tile", "tuning"),
+    *("playback", "runtime", "tools", "tile", "trace", "tuning"),
 )
 RAISERS = {"PolycError", "fail", "refuse", "Note"}
 WORD = re.compile(r"[A-Z][a-z]\w*")

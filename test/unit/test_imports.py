@@ -26,9 +26,10 @@ BELOW: Mapping[str, Sequence[str]] = {
     ),
     "playback": ("affine", "dialects", "rewriting"),
     "tile": ("affine", "dialects"),
+    "trace": ("affine", "dialects"),
     "tools": (
         *("affine", "dialects", "poly", "cost", "rewriting", "families", "passes", "lowering"),
-        *("runtime", "playback", "tile", "tuning"),
+        *("runtime", "playback", "tile", "trace", "tuning"),
     ),
     "tuning": (
         *("affine", "dialects", "poly", "cost", "rewriting", "families", "passes", "lowering"),

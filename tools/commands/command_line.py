@@ -5,6 +5,7 @@
     polyc analyze FILE --json
     polyc tune FILE --set M=512 --set N=768 --set K=320 --records plans.json
     polyc calibrate --out here.json
+    polyc cache list
 
 Each command is a module: ``compile``, ``run``, ….  An error is one sentence
 on stderr and exit code 1.
@@ -18,6 +19,7 @@ from typing import NoReturn
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.commands import analyze as analyze_command
+from polyc.tools.commands import cache as cache_command
 from polyc.tools.commands import calibrate as calibrate_command
 from polyc.tools.commands import compile as compile_command
 from polyc.tools.commands import run as run_command
@@ -42,7 +44,7 @@ def arguments() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for module in (
         *(compile_command, run_command, simulate_command, analyze_command),
-        *(tune_command, calibrate_command),
+        *(tune_command, calibrate_command, cache_command),
     ):
         command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
         module.add_arguments(command)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -93,8 +94,10 @@ def test_the_cache_answers_the_second_time(own_cache: Path) -> None:
     assert len(list(own_cache.iterdir())) == 4
 
 
-def forged(data: object, image: bytes = b"\x7fELF") -> bytes:
-    """An entry whose hash is right and whose JSON is not what the cache writes."""
+def forged(name: str, data: object, image: bytes = b"\x7fELF") -> bytes:
+    """An entry whose hash and name are right and whose JSON is not what the cache writes."""
+    if isinstance(data, dict):
+        data = {**cast("dict[str, object]", data), "entry": name}
     rest = (data if isinstance(data, bytes) else json.dumps(data).encode()) + b"\n" + image
     return hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
 
@@ -116,7 +119,7 @@ FORGED: list[object] = [
 def test_an_entry_of_other_data_is_compiled_anew(own_cache: Path, data: object) -> None:
     first = nvrtc.compile_cuda(SOURCE, "sm_80", "ptx")
     (entry,) = own_cache.iterdir()
-    entry.write_bytes(forged(data))
+    entry.write_bytes(forged(entry.name, data))
     result = nvrtc.compile_cuda(SOURCE, "sm_80", "ptx")
     assert not result.cached and result.image == first.image
     assert isinstance(result.warnings(), tuple)

@@ -1,0 +1,1 @@
+"""``polyc.jit`` and ``polyc.compile``: Python functions, texts and modules that are called."""

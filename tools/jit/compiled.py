@@ -1,0 +1,439 @@
+"""A compiled program: called on tensors, and open to be looked at, layer by layer."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.ir import Attribute, Operation
+
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+from polyc.runtime.signature import HostSignature
+from polyc.tools.jit.backends import Backend, Runnable, chosen, gpu_of
+from polyc.tools.play import Signature, play_op
+
+if TYPE_CHECKING:
+    from polyc.runtime.nvrtc import KernelInfo
+    from polyc.runtime.program import Program
+
+LAYERS = ("frontend", "tiny", "index", "region", "plan", "tiles", "gpu")
+"""What ``ir`` names."""
+
+LONG = 60
+"""Letters of a condition beyond which a report counts it only: those are of modelled times."""
+
+Returned = Literal["one", "tuple", "list", "dict"]
+
+
+class Compiled(Runnable):
+    """A graph or a tile program, ready to be called; nothing is lowered before that is needed.
+
+    ``arch`` None is that of the GPU that the tensors are on: code is made for each that is met, and
+    once for all sizes.  What it shows (``cuda``, ``ir`` …) is then of the first GPU, or of
+    ``sm_90a`` where there is none.  Any number of threads may call it.
+    """
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        arch: str | None = None,
+        *,
+        name: str | None = None,
+        plan: str | Path | Mapping[str, object] | Sequence[object] | None = None,
+        options: Mapping[str, Any] | None = None,
+        device: str | None = None,
+        execution_backend: str | None = None,
+        returns: tuple[Returned, Sequence[str]] | None = None,
+        out_idx: Sequence[int] | int | None = None,
+    ) -> None:
+        self.module = module
+        self._op, self._whole = _program_in(module, name)
+        signature = _signature_of(self._op)
+        self.name, self.signature = signature.name, signature
+        if arch is None and isinstance(self._op, GpuModuleOp):
+            arch = self._op.arch.data
+        self.arch = arch
+        self._plan, self._options = plan, dict(options or {})
+        if wrong := set(self._options) - {"records", "kernels", "sizes"}:
+            raise PolycError(
+                "Usage",
+                f"options has {', '.join(sorted(wrong))}; there are records, kernels and sizes",
+            )
+        self._backend: Backend = chosen(execution_backend, device)
+        count = len(signature.names) - signature.num_inputs
+        self._returns, self._keys = returns or ("one" if count == 1 else "tuple", ())
+        self._made = _allocated(signature, out_idx)
+        self._programs: dict[str, Program] = {}
+        self._hardware: dict[str, GpuModuleOp] = {}
+        self._layers: dict[tuple[str, str], str] = {}
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.signature.names[: self.signature.num_inputs])
+        return f"<polyc.Compiled {self.name}({names}) for {self.arch or 'the GPU of its tensors'}>"
+
+    # Calls
+
+    def __call__(
+        self,
+        *inputs: object,
+        out: object = None,
+        stream: object | None = None,
+        symbols: Mapping[str, int] | None = None,
+        gpu_index: int | None = None,
+    ) -> Any:
+        """Run on tensors of any library; the outputs as the function returned them.
+
+        ``out`` is the output or a list of them, to be written in place of new ones; ``symbols``
+        gives sizes that no shape shows.  With ``out_idx`` the outputs that it leaves out follow the
+        inputs.  Raises PolycError for what does not fit, in one sentence.
+        """
+        given, told = list(inputs), None
+        if self._made is not None:
+            given, told = self._placed(given, out)
+        elif out is not None:
+            told = self._listed(out)
+        found = self._backend.run(self, given, told, symbols, stream, gpu_index)
+        return self._returned(found)
+
+    def _placed(self, given: list[object], out: object) -> tuple[list[object], list[object] | None]:
+        """Inputs, and outputs where each is given, when ``out_idx`` says which are not."""
+        signature, made = self.signature, self._made
+        assert made is not None
+        count, total = signature.num_inputs, len(signature.names)
+        if out is not None:
+            raise PolycError("Usage", f"out and out_idx of {self.name} say the same; give one")
+        wanted = [i for i in range(count, total) if i not in made]
+        if len(given) != count + len(wanted):
+            names = [*signature.names[:count], *(signature.names[i] for i in wanted)]
+            raise PolycError(
+                "BadArgument",
+                f"{self.name} takes {len(names)} tensors ({', '.join(names)}) with out_idx = "
+                f"{list(made)}, {len(given)} are given",
+            )
+        inputs, rest = given[:count], dict(zip(wanted, given[count:], strict=True))
+        if not rest:
+            return inputs, None
+        outputs: list[object] = []
+        views = signature.views(inputs, 0, count, "inputs", None)
+        fresh = signature.outputs(inputs, signature.bind(views, None), None) if made else []
+        for i in range(count, total):
+            outputs.append(rest[i] if i in rest else fresh[i - count])
+        return inputs, outputs
+
+    def _listed(self, out: object) -> list[object]:
+        if self._returns == "dict" and isinstance(out, Mapping):
+            named = cast("Mapping[str, object]", out)
+            if set(named) != set(self._keys):
+                raise PolycError(
+                    "BadArgument",
+                    f"out of {self.name} has {', '.join(named)}; its outputs are "
+                    f"{', '.join(self._keys)}",
+                )
+            return [named[key] for key in self._keys]
+        if isinstance(out, tuple | list):
+            return list(cast("Sequence[object]", out))
+        return [out]
+
+    def _returned(self, found: list[object]) -> Any:
+        if self._made is not None:
+            count = self.signature.num_inputs
+            found = [found[i - count] for i in self._made]
+            return None if not found else found[0] if len(found) == 1 else tuple(found)
+        if self._returns == "one":
+            return found[0]
+        if self._returns == "dict":
+            return dict(zip(self._keys, found, strict=True))
+        return tuple(found) if self._returns == "tuple" else found
+
+    # What a backend asks
+
+    def target(self, gpu_index: int | None = None) -> str:
+        """The architecture that code is made for, on a GPU or where none is meant."""
+        if self.arch is not None:
+            return self.arch
+        from polyc.runtime import driver
+
+        if gpu_index is None and not driver.available():
+            return "sm_90a"
+        device = driver.device(gpu_index or 0)
+        return "sm_90a" if device.runs("sm_90a") else "sm_80"
+
+    def program(self, gpu_index: int | None = None) -> Program:
+        """The code for a GPU, lowered and compiled once for all sizes."""
+        arch = self.target(gpu_index)
+        if (known := self._programs.get(arch)) is not None:
+            return known
+        with self._lock:
+            if arch not in self._programs:
+                self._programs[arch] = self._lowered(arch)
+            return self._programs[arch]
+
+    def _lowered(self, arch: str) -> Program:
+        from polyc.runtime.program import Program
+        from polyc.tools.load import load
+
+        if self._plan is None or isinstance(self._op, GpuModuleOp):
+            if self._plan is not None:
+                raise PolycError("Usage", "plan is about a frontend.graph, not tiles", self._op)
+            return load(self._whole, arch, **self._options)
+        with _as_file(self._plan) as path:
+            job = self._job(arch, path)
+            return Program.compile(job.run("tiles").module, lazily=True)
+
+    def _job(self, arch: str, plan: str | None) -> Any:
+        from polyc.tools.kernels.by_hand import with_kernels
+        from polyc.tools.pipeline import Compilation, check_arch
+        from polyc.tools.registry import make_context
+
+        job = Compilation(make_context(), self._whole.clone(), check_arch(arch), plan=plan)
+        if (records := self._options.get("records")) is not None:
+            from polyc.tuning.applied import Recorded
+
+            job.records = Recorded.of_file(records)
+        if (kernels := self._options.get("kernels")) is not None:
+            with_kernels(job, str(kernels), self._options.get("sizes") or {})
+        return job
+
+    def play(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> Sequence[Any]:
+        """The outputs for NumPy arrays, by playback at the layer that the program is written in."""
+        import numpy as np
+
+        with np.errstate(all="ignore"):
+            found = play_op(self._op, inputs, symbols)
+            if found is None:
+                # Tiles that have no playback are simulated, thread by thread.
+                found = play_op(self._finished(), inputs, symbols)
+        assert found is not None
+        return found
+
+    # What it shows
+
+    def ir(self, layer: str) -> str:
+        """The text of a layer: ``frontend``, ``tiny`` and so on, see ``LAYERS``.
+
+        A tile program has ``tiles``, as it is written, and ``gpu``, at the hardware level.
+        """
+        from polyc.tools.printing import module_text
+
+        tiles = isinstance(self._op, GpuModuleOp)
+        known = ("tiles", "gpu") if tiles else LAYERS
+        if layer not in known:
+            raise PolycError(
+                "Usage", f"{self.name} has no layer {layer!r}; there are {', '.join(known)}"
+            )
+        if layer == known[0]:
+            return module_text(self._whole)
+        if tiles:
+            return module_text(ModuleOp([self._finished().clone()]))
+        key = self.target(), layer
+        with self._lock:
+            if key not in self._layers:
+                with _as_file(self._plan) as path:
+                    module = self._job(self.target(), path).run(until=layer).module
+                self._layers[key] = module_text(module)
+            return self._layers[key]
+
+    @property
+    def plan(self) -> list[dict[str, Any]]:
+        """The schedules that were chosen, as JSON data; a tile program has none."""
+        if isinstance(self._op, GpuModuleOp):
+            return []
+        from polyc.tools.pipeline import dump_text
+
+        with _as_file(self._plan) as path:
+            return json.loads(dump_text("plan", self._job(self.target(), path).run("plan").module))
+
+    @property
+    def cuda(self) -> str:
+        """The CUDA C of all kernels."""
+        from io import StringIO
+
+        from polyc.lowering.gpu_to_cuda import print_cuda
+
+        out = StringIO()
+        print_cuda(ModuleOp([self._finished().clone()]), out)
+        return out.getvalue()
+
+    def _finished(self) -> GpuModuleOp:
+        """All variants at the hardware level."""
+        from polyc.passes.finish import finished
+
+        program = self.program()
+        with self._lock:
+            if program.arch not in self._hardware:
+                self._hardware[program.arch] = finished(program.module)
+            return self._hardware[program.arch]
+
+    @property
+    def ptx(self) -> str:
+        """The PTX of all kernels."""
+        from polyc.runtime import nvrtc
+
+        image = nvrtc.compile_cuda(self.cuda, self.target(), "ptx", f"{self.name}.cu").image
+        return image.decode()
+
+    @property
+    def sass(self) -> str:
+        """The machine code of all kernels, by ``nvdisasm`` of the CUDA toolkit.
+
+        Raises PolycError ``NoDisassembler`` where that is not there.
+        """
+        tool = _disassembler()
+        parts: list[str] = []
+        for result in self.program().results:
+            with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+                file.write(result.image)
+                file.flush()
+                done = subprocess.run(
+                    [tool, "--print-code", file.name], capture_output=True, text=True
+                )
+            if done.returncode:
+                raise PolycError(
+                    "NoDisassembler", f"{tool} refuses the code: {done.stderr.strip()[:200]}"
+                )
+            parts.append(done.stdout)
+        return "\n".join(parts)
+
+    @property
+    def resources(self) -> Mapping[str, KernelInfo]:
+        """Registers, spills, stack and static shared memory of each kernel, by name."""
+        return self.program().kernels
+
+    @property
+    def report(self) -> str:
+        """What was made, in some lines: variants in order of dispatch, kernels, warnings."""
+        from polyc.dialects.gpu.module import DispatchOp
+
+        program = self.program()
+        dispatch: DispatchOp = program.module.dispatch()
+        lines = [f"{self.name} for {program.arch}"]
+        if self.signature.symbols:
+            lines[0] += f", sizes {', '.join(self.signature.symbols)} of any call"
+        for op in dispatch.variants():
+            facts = [text for fact in op.facts.data if len(text := str(fact)) <= LONG]
+            if left := len(op.facts.data) - len(facts):
+                facts.append(f"{left} on when it is the fastest")
+            lines.append(f"  variant {op.variant_name}: {', '.join(facts) or 'always'}")
+        for name, info in program.kernels.items():
+            lines.append(
+                f"  kernel {name}: {info.registers} registers, {info.spill_bytes} bytes spilled, "
+                f"{info.smem} bytes of static shared memory"
+            )
+        lines += [f"  warning: {line}" for line in program.warnings()]
+        return "\n".join(lines)
+
+    def warm(self, *inputs: object) -> Compiled:
+        """Compile all kernels now, for the GPU of ``inputs`` or the first one; returns itself."""
+        _ = self.program(gpu_of(inputs)).results
+        return self
+
+
+def _program_in(module: ModuleOp, name: str | None) -> tuple[Operation, ModuleOp]:
+    """The one program of a module, and a module that has no other."""
+    found = [
+        op
+        for op in module.body.block.ops
+        if Signature.of(op) is not None and name in (None, _name_of(op))
+    ]
+    if len(found) != 1:
+        names = ", ".join(map(_name_of, found)) or "none"
+        raise PolycError(
+            "NothingToRun",
+            f"expected one program{'' if name is None else ' ' + name}, found {names}; name one",
+            module,
+        )
+    if len(list(module.body.block.ops)) == 1:
+        return found[0], module
+    alone = found[0].clone()
+    return alone, ModuleOp([alone])
+
+
+def _name_of(op: Operation) -> str:
+    signature = Signature.of(op)
+    return "" if signature is None else signature.sym_name.data
+
+
+def _signature_of(op: Operation) -> HostSignature:
+    found = Signature.of(op)
+    assert found is not None
+    every = [*found.inputs, *found.outputs]
+    if isinstance(op, GpuModuleOp):
+        promised = [_aligned(attrs.data) for attrs in op.dispatch().arg_attrs]
+    else:
+        promised = [getattr(one, "align", None) or 0 for one in every]
+    return HostSignature(
+        found.sym_name.data,
+        [one.name for one in every],
+        [one.type.dims for one in every],
+        [str(one.type.element_type) for one in every],
+        promised,
+        len(found.inputs),
+        tuple(found.symbol_names),
+        tuple(found.facts),
+    )
+
+
+def _aligned(attrs: Mapping[str, Attribute]) -> int:
+    found = attrs.get("align")
+    return found.value.data if isinstance(found, IntegerAttr) else 0
+
+
+def _allocated(signature: HostSignature, out_idx: Sequence[int] | int | None) -> list[int] | None:
+    """The outputs that calls allocate, by their number among all tensors; None for all of them."""
+    if out_idx is None:
+        return None
+    count, total = signature.num_inputs, len(signature.names)
+    found: list[int] = []
+    for index in [out_idx] if isinstance(out_idx, int) else out_idx:
+        place = index + total if index < 0 else index
+        if not count <= place < total:
+            raise PolycError(
+                "Usage",
+                f"out_idx names tensor {index} of {signature.name}; its outputs are "
+                + ", ".join(f"{i} ({signature.names[i]})" for i in range(count, total)),
+            )
+        found.append(place)
+    return sorted(set(found))
+
+
+class _as_file:
+    """A plan as the path of a JSON file, which goes with the block where it was data."""
+
+    def __init__(self, plan: str | Path | Mapping[str, object] | Sequence[object] | None) -> None:
+        self._plan = plan
+        self._made: str | None = None
+
+    def __enter__(self) -> str | None:
+        if self._plan is None or isinstance(self._plan, str | Path):
+            return None if self._plan is None else str(self._plan)
+        handle, self._made = tempfile.mkstemp(suffix=".json")
+        with os.fdopen(handle, "w") as file:
+            json.dump(self._plan, file)
+        return self._made
+
+    def __exit__(self, *_: object) -> None:
+        if self._made is not None:
+            os.unlink(self._made)
+
+
+def _disassembler() -> str:
+    places = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
+    folders = [str(Path(place) / "bin") for place in (*places, "/usr/local/cuda") if place]
+    found = shutil.which("nvdisasm") or shutil.which("nvdisasm", path=os.pathsep.join(folders))
+    if found is None:
+        raise PolycError(
+            "NoDisassembler",
+            "sass is made by nvdisasm, which is neither on PATH nor under CUDA_HOME; install the "
+            "CUDA toolkit, or read ptx",
+        )
+    return found

@@ -1,0 +1,388 @@
+"""A ``frontend.graph`` that grows op by op, typed, folded and verified as it grows.
+
+What traces Python functions and what imports models builds through this: a method an op, with
+shapes inferred, and with locations that ``at`` tells.  Numbers that are known are folded
+(``folding.py``), movements that move nothing are left out, and a transpose that a product can read
+through becomes its flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, f32, i1
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from polyc.dialects import frontend
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Assumption, Dim, Shape, shape_text
+from polyc.dialects.common.signature import default_output_names
+from polyc.dialects.common.sizes import divided, product
+from polyc.dialects.frontend import GraphOp, TensorType, broadcast, tensor, tensor_of
+from polyc.trace.folding import folded, is_neutral, to_f32
+from polyc.trace.source import here
+
+
+class Builder:
+    """A graph under construction, with its inputs from the start.
+
+    ``inputs`` are names and types in the order of the signature, ``facts`` what is assumed of their
+    symbols.  ``at`` says where the user's program stands; the default is the calling Python line.
+    Every method raises VerifyException, as the dialect does, or PolycError.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Mapping[str, TensorType],
+        facts: Sequence[Assumption] = (),
+        at: Callable[[], LocationAttr] = here,
+    ) -> None:
+        self.name, self.facts, self.at = name, tuple(facts), at
+        self._kinds = list(inputs.values())
+        self._names = list(inputs)
+        # Around the block, so that ops find symbols and assumptions while they are built.
+        self.graph = GraphOp(
+            name, self._kinds, [], arg_names=self._names, assumptions=self.facts, location=at()
+        )
+        # An op is verified while another one ends the block.
+        self._end = frontend.OutputOp([])
+        self.graph.body.block.add_op(self._end)
+        self._constants: dict[tuple[str, Attribute], SSAValue] = {}
+
+    @property
+    def inputs(self) -> tuple[SSAValue, ...]:
+        """The values of the inputs."""
+        return tuple(self.graph.body.block.args)
+
+    @property
+    def inside(self) -> Operation:
+        """An op of the graph, around which sizes are compared under its assumptions."""
+        return self._end
+
+    def add(self, op: Operation) -> SSAValue:
+        """Append an op, verified; its first result."""
+        op.location = self.at()
+        self.graph.body.block.insert_op_before(op, self._end)
+        try:
+            op.verify(verify_nested_ops=False)
+        except BaseException:
+            op.detach()
+            op.erase()
+            raise
+        return op.results[0]
+
+    # Numbers and functions
+
+    def constant(self, value: float, element: Attribute = f32) -> SSAValue:
+        """A scalar of nominal type ``element``; its value is an f32."""
+        number = to_f32(float(value))
+        key = repr(number), element
+        if (known := self._constants.get(key)) is None:
+            known = self.add(frontend.ConstantOp(number, tensor((), element)))
+            self._constants[key] = known
+        return known
+
+    @staticmethod
+    def number(value: SSAValue) -> float | None:
+        """The number that a value is known to be."""
+        op = value.owner
+        return op.number if isinstance(op, frontend.ConstantOp) else None
+
+    def elementwise(self, fn: str, *args: SSAValue) -> SSAValue:
+        """A function of one or two tensors, broadcast right-aligned."""
+        numbers = [self.number(a) for a in args]
+        known = [n for n in numbers if n is not None]
+        fault = frontend.ElementwiseOp.fault(fn, len(args))
+        if fault is None and len(known) == len(args):
+            kinds = {tensor_of(a).element_type for a in args}
+            if len(kinds) == 1 and (value := folded(fn, known)) is not None:
+                return self.constant(value, kinds.pop())
+        elif fault is None and len(args) == 2 and known:
+            position = 0 if numbers[0] is not None else 1
+            other = args[1 - position]
+            same = tensor_of(other).element_type == tensor_of(args[position]).element_type
+            if same and is_neutral(fn, position, known[0]):
+                return other
+        return self.add(frontend.ElementwiseOp(fn, args))
+
+    def compare(self, fn: str, a: SSAValue, b: SSAValue) -> SSAValue:
+        """A relation of two tensors, a condition."""
+        return self.add(frontend.CompareOp(fn, a, b))
+
+    def select(self, condition: SSAValue, then: SSAValue, otherwise: SSAValue) -> SSAValue:
+        """``then`` where the condition holds, else ``otherwise``."""
+        return self.add(frontend.SelectOp(condition, then, otherwise))
+
+    def cast(self, x: SSAValue, element: Attribute) -> SSAValue:
+        """A conversion, which rounds also where the type stays: values are f32 until then."""
+        kind = tensor_of(x).element_type
+        if element == kind and element in (f32, i1):
+            return x
+        return self.add(frontend.CastOp(x, element))
+
+    # Products
+
+    def gemm(
+        self,
+        a: SSAValue,
+        b: SSAValue,
+        *,
+        transpose_a: bool = False,
+        transpose_b: bool = False,
+        element: Attribute | None = None,
+    ) -> SSAValue:
+        """The matrix product of the last two axes; those before broadcast."""
+        if self._is_transpose(a):
+            a, transpose_a = cast("Operation", a.owner).operands[0], not transpose_a
+        if self._is_transpose(b):
+            b, transpose_b = cast("Operation", b.owner).operands[0], not transpose_b
+        left, right = tensor_of(a), tensor_of(b)
+        kind = None
+        if left.rank >= 2 and right.rank >= 2:
+            batch = broadcast((left.dims[:-2], right.dims[:-2]), self.inside)
+            row = left.dims[-1 if transpose_a else -2]
+            column = right.dims[-2 if transpose_b else -1]
+            shape = (*(() if batch is None else batch), row, column)
+            kind = tensor(shape, element or left.element_type)
+        op = frontend.GemmOp(
+            a, b, transpose_a=transpose_a, transpose_b=transpose_b, result_type=kind
+        )
+        return self.add(op)
+
+    def conv2d(
+        self,
+        x: SSAValue,
+        w: SSAValue,
+        *,
+        layout: str = "nchw",
+        stride: Sequence[int] = (1, 1),
+        padding: Sequence[int] = (0, 0, 0, 0),
+        dilation: Sequence[int] = (1, 1),
+        groups: Dim | int = 1,
+    ) -> SSAValue:
+        """A convolution over two axes; padding is before and after H, before and after W."""
+        if (fault := frontend.Conv2dOp.fault(layout)) is not None:
+            raise PolycError("BadArgument", fault, self.at())
+        return self.add(
+            frontend.Conv2dOp(
+                x,
+                w,
+                layout=layout,
+                stride=stride,
+                padding=padding,
+                dilation=dilation,
+                groups=groups,
+            )
+        )
+
+    def attention(
+        self,
+        q: SSAValue,
+        k: SSAValue,
+        v: SSAValue,
+        masks: Sequence[SSAValue] = (),
+        *,
+        scale: float | None = None,
+        cap: float | None = None,
+        causal: bool = False,
+        window: tuple[Dim | int, Dim | int] | None = None,
+        offset: Dim | int | None = None,
+        lse: bool = False,
+    ) -> tuple[SSAValue, ...]:
+        """Attention; with ``lse`` also the log of the sum of the weights' exponentials."""
+        made = frontend.AttentionOp(
+            q,
+            k,
+            v,
+            masks,
+            scale=scale,
+            cap=cap,
+            causal=causal,
+            window=window,
+            offset=offset,
+            lse=lse,
+        )
+        self.add(made)
+        return tuple(made.results)
+
+    # Along axes
+
+    def axes(self, x: SSAValue, axes: int | Sequence[int] | None) -> list[int]:
+        """Axes in increasing order; negative ones count from the end, None is all of them."""
+        rank = tensor_of(x).rank
+        if axes is None:
+            return list(range(rank))
+        listed = [axes] if isinstance(axes, int) else list(axes)
+        return sorted(self.axis(x, axis) for axis in listed)
+
+    def axis(self, x: SSAValue, axis: int, room: int = 0) -> int:
+        """One axis, from 0 on; ``room`` more than there are may be named."""
+        rank = tensor_of(x).rank + room
+        if not -rank <= axis < rank:
+            raise PolycError(
+                "BadArgument",
+                f"axis {axis} is none of {shape_text(tensor_of(x).dims)}, which has {rank - room}",
+                self.at(),
+            )
+        return axis % rank
+
+    def reduce(
+        self, fn: str, x: SSAValue, axes: int | Sequence[int] | None, *, keepdims: bool = False
+    ) -> SSAValue:
+        """Sum, max, min or mean over axes; of a scalar, that is itself."""
+        found = self.axes(x, axes)
+        if not found:
+            return x
+        return self.add(frontend.ReduceOp(fn, x, found, keepdims=keepdims))
+
+    def softmax(self, x: SSAValue, axes: int | Sequence[int], *, log: bool = False) -> SSAValue:
+        """Softmax along axes together, or its logarithm."""
+        made = frontend.LogSoftmaxOp if log else frontend.SoftmaxOp
+        return self.add(made(x, self.axes(x, axes)))
+
+    def layer_norm(
+        self,
+        x: SSAValue,
+        axes: int | Sequence[int],
+        eps: float,
+        weight: SSAValue | None = None,
+        bias: SSAValue | None = None,
+    ) -> SSAValue:
+        """``(x - mean) / sqrt(var + eps) * weight + bias`` along axes together."""
+        return self.add(frontend.LayerNormOp(x, self.axes(x, axes), eps, weight=weight, bias=bias))
+
+    def rms_norm(
+        self, x: SSAValue, axes: int | Sequence[int], eps: float, weight: SSAValue | None = None
+    ) -> SSAValue:
+        """``x / sqrt(mean(x * x) + eps) * weight`` along axes together."""
+        return self.add(frontend.RmsNormOp(x, self.axes(x, axes), eps, weight=weight))
+
+    # Movements
+
+    def reshape(self, x: SSAValue, dims: Sequence[Dim]) -> SSAValue:
+        """The elements in their order under another shape; one size of -1 is what is left."""
+        own = tensor_of(x).dims
+        wanted = list(dims)
+        open_ = [i for i, d in enumerate(wanted) if d.constant() == -1]
+        if len(open_) > 1:
+            raise PolycError(
+                "BadArgument",
+                f"a reshape to {shape_text(wanted)} leaves {len(open_)} sizes open; one may be -1",
+                self.at(),
+            )
+        if open_:
+            rest = product(d for i, d in enumerate(wanted) if i != open_[0])
+            left = divided(product(own), rest, self.inside)
+            if left is None:
+                raise PolycError(
+                    "BadArgument",
+                    f"{shape_text(own)} has {product(own)} elements, which {rest} does not divide "
+                    "for all sizes; say the size that is -1",
+                    self.at(),
+                )
+            wanted[open_[0]] = left
+        if tuple(wanted) == own:
+            return x
+        return self.add(frontend.ReshapeOp(x, wanted))
+
+    def permute(self, x: SSAValue, order: Sequence[int]) -> SSAValue:
+        """Axes in another order: result axis ``i`` is axis ``order[i]``."""
+        listed = [self.axis(x, axis) for axis in order]
+        if listed == list(range(tensor_of(x).rank)):
+            return x
+        source = x.owner
+        if isinstance(source, frontend.PermuteOp) and sorted(listed) == list(range(len(listed))):
+            return self.permute(source.operand, [source.perm[axis] for axis in listed])
+        return self.add(frontend.PermuteOp(x, listed))
+
+    def expand(self, x: SSAValue, dims: Sequence[Dim]) -> SSAValue:
+        """The broadcast to a shape, right-aligned."""
+        kind = tensor_of(x)
+        if tuple(dims) == kind.dims:
+            return x
+        first = len(dims) - kind.rank
+        if first < 0:
+            raise PolycError(
+                "BroadcastMismatch",
+                f"{shape_text(kind.dims)} has more axes than {shape_text(dims)}",
+                self.at(),
+            )
+        axes = list(range(first, len(dims)))
+        return self.add(frontend.ExpandOp(x, axes, tensor(dims, kind.element_type)))
+
+    def pad(self, x: SSAValue, low: Sequence[Dim], high: Sequence[Dim], value: float) -> SSAValue:
+        """Room before and after each axis, filled with a number."""
+        if all(d.constant() == 0 for d in (*low, *high)):
+            return x
+        return self.add(frontend.PadOp(x, low, high, to_f32(value)))
+
+    def slice(
+        self, x: SSAValue, low: Sequence[Dim], high: Sequence[Dim], steps: Sequence[int]
+    ) -> SSAValue:
+        """A part of each axis."""
+        whole = all(d.constant() == 0 for d in low) and all(s == 1 for s in steps)
+        if whole and tuple(high) == tensor_of(x).dims:
+            return x
+        return self.add(frontend.SliceOp(x, low, high, steps))
+
+    def concat(self, parts: Sequence[SSAValue], axis: int) -> SSAValue:
+        """Tensors one after another along an axis."""
+        if not parts:
+            raise PolycError("BadArgument", "a concat has no tensor; give at least one", self.at())
+        if len(parts) == 1:
+            return parts[0]
+        return self.add(frontend.ConcatOp(parts, self.axis(parts[0], axis)))
+
+    # The end
+
+    def finish(self, outputs: Mapping[str, SSAValue] | Sequence[SSAValue]) -> ModuleOp:
+        """The module with the graph, ops that nothing reads left out.
+
+        The builder cannot be used after it.  Raises VerifyException.
+        """
+        values = list(outputs.values() if isinstance(outputs, Mapping) else outputs)
+        if isinstance(outputs, Mapping):
+            names = list(outputs)
+        elif len(values) == 1 and "out" not in self._names:
+            names = ["out"]
+        else:
+            names = list(default_output_names(len(values), self._names))
+        block = self.graph.body.block
+        self._end.detach()
+        for op in reversed(list(block.ops)):
+            if not any(r.uses for r in op.results) and not set(op.results) & set(values):
+                op.detach()
+                op.erase()
+        end = frontend.OutputOp(values)
+        end.location = self.graph.location
+        block.add_op(end)
+        made = GraphOp(
+            self.name,
+            self._kinds,
+            [v.type for v in values],
+            self.graph.detach_region(self.graph.body),
+            arg_names=self._names,
+            res_names=names,
+            assumptions=self.facts,
+            location=self.graph.location,
+        )
+        module = ModuleOp([made])
+        module.location = made.location
+        made.verify()
+        return module
+
+    @staticmethod
+    def _is_transpose(x: SSAValue) -> bool:
+        """Whether a value is another one with its last two axes exchanged."""
+        op = x.owner
+        if not isinstance(op, frontend.PermuteOp) or len(op.perm) < 2:
+            return False
+        rank = len(op.perm)
+        return op.perm == (*range(rank - 2), rank - 1, rank - 2)
+
+
+def shape_of(value: SSAValue) -> Shape:
+    """The sizes of a value."""
+    return tensor_of(value).dims

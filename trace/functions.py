@@ -1,0 +1,388 @@
+"""Functions over traced values: ``polyc.softmax``, ``polyc.attention``, ``polyc.where``, ….
+
+Each is an op of the ``frontend`` dialect, or a composition of a few.  What an op means on NaN,
+infinities and empty axes is in docs/semantics.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import f32
+
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.sizes import divided
+from polyc.trace.annotations import ELEMENTS, element_name
+from polyc.trace.sizes import SizeLike, dim_of, size_of
+from polyc.trace.source import public, refuse
+from polyc.trace.values import Axes, Value, current, operand, same_type, value_of
+
+Number = float | int
+
+
+def _unary(fn: str, doc: str) -> Callable[[Value], Value]:
+    def function(x: Value) -> Value:
+        one = value_of(x)
+        return Value(one.builder, one.builder.elementwise(fn, one.ssa))
+
+    function.__name__ = function.__qualname__ = fn
+    function.__doc__ = doc
+    return public(function)
+
+
+abs = _unary("abs", "The absolute value.")
+erf = _unary("erf", "The error function.")
+exp = _unary("exp", "e to the x.")
+log = _unary("log", "The natural logarithm; NaN below 0, -inf at 0.")
+reciprocal = _unary("reciprocal", "1 / x.")
+relu = _unary("relu", "The larger of x and 0; NaN at NaN.")
+rsqrt = _unary("rsqrt", "1 / sqrt(x).")
+sigmoid = _unary("sigmoid", "1 / (1 + exp(-x)).")
+silu = _unary("silu", "x * sigmoid(x).")
+sqrt = _unary("sqrt", "The square root; NaN below 0.")
+tanh = _unary("tanh", "The hyperbolic tangent.")
+
+
+@public
+def gelu(x: Value, approximate: str = "none") -> Value:
+    """``x * Phi(x)``, or its approximation by a hyperbolic tangent with ``approximate="tanh"``."""
+    if approximate not in ("none", "tanh"):
+        refuse("BadArgument", f'approximate is "none" or "tanh", not {approximate!r}')
+    one = value_of(x)
+    fn = "gelu" if approximate == "none" else "gelu_tanh"
+    return Value(one.builder, one.builder.elementwise(fn, one.ssa))
+
+
+def _pair(fn: str, x: object, y: object) -> Value:
+    if not isinstance(x, Value) and not isinstance(y, Value):
+        refuse("BadArgument", f"{fn} is of values of the graph, not of {x!r} and {y!r}")
+    like = value_of(x) if isinstance(x, Value) else value_of(y)
+    a, b = operand(x, like), operand(y, like)
+    same_type(fn, a, b)
+    return Value(like.builder, like.builder.elementwise(fn, a.ssa, b.ssa))
+
+
+@public
+def maximum(x: Value | Number, y: Value | Number) -> Value:
+    """The larger of two, element by element; NaN where one is NaN."""
+    return _pair("max", x, y)
+
+
+@public
+def minimum(x: Value | Number, y: Value | Number) -> Value:
+    """The smaller of two, element by element; NaN where one is NaN."""
+    return _pair("min", x, y)
+
+
+@public
+def pow(x: Value | Number, y: Value | Number) -> Value:
+    """x to the y, as C's ``powf``."""
+    return _pair("pow", x, y)
+
+
+@public
+def where(condition: Value, x: Value | Number, y: Value | Number) -> Value:
+    """``x`` where the condition holds, else ``y``; what is not taken is as if it was not there."""
+    if not isinstance(x, Value) and not isinstance(y, Value):
+        chosen = value_of(condition)
+        like = Value(chosen.builder, chosen.builder.constant(0.0, f32))
+    else:
+        like = value_of(x) if isinstance(x, Value) else value_of(y)
+    when = value_of(condition)
+    if when.dtype != "i1":
+        refuse("TypeMismatch", f"a condition is i1, not {when!r}; compare it, as in x != 0")
+    a, b = operand(x, like), operand(y, like)
+    same_type("where", a, b)
+    return Value(when.builder, when.builder.select(when.ssa, a.ssa, b.ssa))
+
+
+@public
+def cast(x: Value, dtype: object) -> Value:
+    """Another element type; rounds to a narrower one."""
+    return value_of(x).cast(dtype)
+
+
+@public
+def full(shape: Sequence[SizeLike | str], value: Number, dtype: object = "f32") -> Value:
+    """A tensor of one number."""
+    build = current()
+    one = build.constant(float(value), ELEMENTS[element_name(dtype)])
+    return Value(build, build.expand(one, [dim_of(size) for size in shape]))
+
+
+# Products
+
+
+@public
+def matmul(a: Value, b: Value, dtype: object = None) -> Value:
+    """``a @ b``; ``dtype`` is ``"f32"`` where the sums are not to be rounded."""
+    element = None if dtype is None else ELEMENTS[element_name(dtype)]
+    return Value._product(a, b, element)  # pyright: ignore[reportPrivateUsage]
+
+
+@public
+def linear(x: Value, weight: Value, bias: Value | None = None) -> Value:
+    """``x @ weight.T + bias`` with a weight [out, in], as PyTorch's ``Linear`` stores it."""
+    made = matmul(x, value_of(weight).transpose())
+    return made if bias is None else made + bias
+
+
+def _two(given: int | Sequence[int], what: str) -> list[int]:
+    found = [given, given] if isinstance(given, int) else list(given)
+    if len(found) != 2:
+        refuse("BadArgument", f"{what} of a conv2d is one number or two, for H and W, not {given}")
+    return found
+
+
+@public
+def conv2d(
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    *,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: SizeLike = 1,
+    layout: str = "nchw",
+) -> Value:
+    """A convolution over two axes: [N, C, H, W] and [F, C / groups, R, S], or in ``nhwc``.
+
+    ``padding`` is one number, two (H and W), or four (before and after H, before and after W);
+    ``bias`` is [F].
+    """
+    image, filters = value_of(x), value_of(weight)
+    same_type("conv2d", image, filters)
+    rooms = [padding] if isinstance(padding, int) else list(padding)
+    if len(rooms) not in (1, 2, 4):
+        refuse("BadArgument", f"padding of a conv2d is one, two or four numbers, not {padding}")
+    four = {1: rooms * 4, 2: [p for p in rooms for _ in range(2)], 4: rooms}[len(rooms)]
+    build = image.builder
+    made = build.conv2d(
+        image.ssa,
+        filters.ssa,
+        layout=layout,
+        stride=_two(stride, "stride"),
+        padding=four,
+        dilation=_two(dilation, "dilation"),
+        groups=dim_of(groups),
+    )
+    found = Value(build, made)
+    if bias is None:
+        return found
+    added = value_of(bias)
+    if added.ndim != 1:
+        refuse("RankMismatch", f"the bias of a conv2d is [F], a number a filter, not {added!r}")
+    return found + (added.reshape(-1, 1, 1) if layout == "nchw" else added)
+
+
+@public
+def attention(
+    q: Value,
+    k: Value,
+    v: Value,
+    mask: Value | Sequence[Value] | None = None,
+    *,
+    scale: float | None = None,
+    cap: float | None = None,
+    causal: bool = False,
+    window: tuple[SizeLike, SizeLike] | None = None,
+    offset: SizeLike | None = None,
+    lse: bool = False,
+) -> Any:
+    """``softmax(scale * q @ k.T, masked) @ v``: [..., Hq, M, D], [..., H, N, D], [..., H, N, E].
+
+    Masks broadcast to the scores: conditions say which keys are allowed, numbers are added.
+    ``scale`` is 1 / sqrt(D) unless given, ``cap`` bounds the scores as Gemma does, ``causal`` hides
+    the keys after a query, ``window`` those further before and after than it says, ``offset`` is
+    the position of query 0 among the keys.  With ``lse`` a pair: also the log of the sum of the
+    scores' exponentials, [..., Hq, M] of f32.
+    """
+    one, two, three = value_of(q), value_of(k), value_of(v)
+    same_type("attention", one, two, three)
+    masks = [] if mask is None else [mask] if isinstance(mask, Value) else list(mask)
+    made = one.builder.attention(
+        one.ssa,
+        two.ssa,
+        three.ssa,
+        [value_of(m).ssa for m in masks],
+        scale=scale,
+        cap=cap,
+        causal=causal,
+        window=None if window is None else (dim_of(window[0]), dim_of(window[1])),
+        offset=None if offset is None else dim_of(offset),
+        lse=lse,
+    )
+    found = tuple(Value(one.builder, ssa) for ssa in made)
+    return found if lse else found[0]
+
+
+# Along axes
+
+
+@public
+def sum(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
+    """The sum over axes, all without ``axis``; 0 over nothing."""
+    return value_of(x).sum(axis, keepdims)
+
+
+@public
+def max(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
+    """The largest over axes; NaN where one is NaN, -inf over nothing."""
+    return value_of(x).max(axis, keepdims)
+
+
+@public
+def min(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
+    """The smallest over axes; NaN where one is NaN, inf over nothing."""
+    return value_of(x).min(axis, keepdims)
+
+
+@public
+def mean(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
+    """The mean over axes; NaN over nothing."""
+    return value_of(x).mean(axis, keepdims)
+
+
+@public
+def var(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
+    """The mean of the squared differences to the mean, over axes."""
+    away = value_of(x) - x.mean(axis, True)
+    return (away * away).mean(axis, keepdims)
+
+
+@public
+def softmax(x: Value, axis: int | Sequence[int] = -1) -> Value:
+    """``exp(x - m) / sum(exp(x - m))`` with the maximum ``m``, along axes together."""
+    one = value_of(x)
+    return Value(one.builder, one.builder.softmax(one.ssa, axis))
+
+
+@public
+def log_softmax(x: Value, axis: int | Sequence[int] = -1) -> Value:
+    """The logarithm of ``softmax``."""
+    one = value_of(x)
+    return Value(one.builder, one.builder.softmax(one.ssa, axis, log=True))
+
+
+@public
+def logsumexp(x: Value, axis: Axes = -1, keepdims: bool = False) -> Value:
+    """``log(sum(exp(x)))`` over axes, below the maximum; -inf where every x is."""
+    one = value_of(x)
+    top = one.max(axis, True)
+    # A row of -inf has no difference to its maximum.
+    below = where(top == -math.inf, full((), 0.0, one.dtype), top)
+    found = log(exp(one - below).sum(axis, True)) + below
+    return found if keepdims else found.squeeze(one.builder.axes(one.ssa, axis))
+
+
+@public
+def layer_norm(
+    x: Value,
+    weight: Value | None = None,
+    bias: Value | None = None,
+    *,
+    axis: int | Sequence[int] = -1,
+    eps: float = 1e-5,
+) -> Value:
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` along axes together."""
+    one = value_of(x)
+    made = one.builder.layer_norm(
+        one.ssa,
+        axis,
+        eps,
+        None if weight is None else value_of(weight).ssa,
+        None if bias is None else value_of(bias).ssa,
+    )
+    return Value(one.builder, made)
+
+
+@public
+def rms_norm(
+    x: Value, weight: Value | None = None, *, axis: int | Sequence[int] = -1, eps: float = 1e-5
+) -> Value:
+    """``x / sqrt(mean(x * x) + eps) * weight`` along axes together."""
+    one = value_of(x)
+    scale = None if weight is None else value_of(weight).ssa
+    return Value(one.builder, one.builder.rms_norm(one.ssa, axis, eps, scale))
+
+
+# Movements
+
+
+@public
+def reshape(x: Value, *shape: Any) -> Value:
+    """The elements in their order under another shape; one size may be -1."""
+    return value_of(x).reshape(*shape)
+
+
+@public
+def permute(x: Value, *order: Any) -> Value:
+    """Axes in another order: result axis ``i`` is axis ``order[i]``."""
+    return value_of(x).permute(*order)
+
+
+@public
+def transpose(x: Value, a: int = -2, b: int = -1) -> Value:
+    """Two axes exchanged, the last two unless named."""
+    return value_of(x).transpose(a, b)
+
+
+@public
+def expand(x: Value, *shape: Any) -> Value:
+    """The broadcast to a shape, right-aligned; -1 keeps a size."""
+    return value_of(x).expand(*shape)
+
+
+@public
+def pad(x: Value, widths: Sequence[Any], value: Number = 0.0) -> Value:
+    """Room around a tensor: a pair (before, after) an axis, filled with ``value``."""
+    one = value_of(x)
+    if len(widths) != one.ndim:
+        refuse("RankMismatch", f"pad has {len(widths)} pairs for {one!r}; give one an axis")
+    pairs: list[tuple[Dim, Dim]] = []
+    for width in widths:
+        try:
+            before, after = width
+        except (TypeError, ValueError):
+            refuse("BadArgument", f"{width!r} is no pair: how much before and how much after")
+        pairs.append((dim_of(before), dim_of(after)))
+    low, high = [a for a, _ in pairs], [b for _, b in pairs]
+    return Value(one.builder, one.builder.pad(one.ssa, low, high, float(value)))
+
+
+@public
+def concat(parts: Sequence[Value], axis: int = 0) -> Value:
+    """Tensors one after another along an axis."""
+    listed = [value_of(part) for part in parts]
+    if not listed:
+        refuse("BadArgument", "a concat has no tensor; give at least one")
+    same_type("concat", *listed)
+    build = listed[0].builder
+    return Value(build, build.concat([one.ssa for one in listed], axis))
+
+
+@public
+def stack(parts: Sequence[Value], axis: int = 0) -> Value:
+    """Tensors of one shape along a new axis."""
+    return concat([value_of(part).unsqueeze(axis) for part in parts], axis)
+
+
+@public
+def split(x: Value, parts: int, axis: int = -1) -> tuple[Value, ...]:
+    """Equal parts of an axis, whose size ``parts`` divides."""
+    one = value_of(x)
+    at = one.builder.axis(one.ssa, axis)
+    size = one.kind.dims[at]
+    found = divided(size, Dim.const(parts), one.builder.inside) if parts > 0 else None
+    if found is None:
+        refuse(
+            "ShapeMismatch",
+            f"axis {at} of {one!r} does not come in {parts} equal parts for all sizes; assume that "
+            f"{size} mod {parts} == 0, or slice it",
+        )
+    width = size_of(found)
+    before = (slice(None),) * at
+    return tuple(one[(*before, slice(i * width, (i + 1) * width))] for i in range(parts))
