@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import gcd, prod
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from polyc.affine.expressions import Floor, alike, linear_of
@@ -29,6 +30,10 @@ VECTOR_BYTES = 16
 
 APART = 4
 """How much more loads take whose lanes are a vector apart: a warp touches four lines."""
+
+
+_BESIDE = (StringAttr("warpgroup"), StringAttr("warp.y"))
+"""What the rows of a tile are parted among, as a schedule binds them."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +143,9 @@ def _tile(values: Values, plan: ScheduleOp) -> dict[str, int]:
             rows = max(1, rows // tile[label])
         elif rest == "o":
             tile[label] = rows
-            wide = label == last if plan.pattern == "matmul" else label != "pixels"
+            wide = label == last
+            if plan.pattern == "conv":
+                wide = bound.get(f"{label}.i.o") not in _BESIDE
             if wide and plan.pattern != "attention":
                 tile[label] = columns
     return tile

@@ -3,7 +3,8 @@
 A region computes ``C[n, p, q, f] = epilogue(sum over r, s, c of X[n, stride·p + dilation·r - pad,
 stride·q + dilation·s - pad, c] * W[f, r, s, c])``, with zeros outside of X, or is refused with the
 reason.  Taken pixel by pixel it is a product of matrices (an implicit GEMM): rows are pixels of the
-output, columns filters, and the sum runs over the taps and the channels.
+output, columns filters, and the sum runs over the taps and the channels.  Where the output lies as
+``C[n, f, p, q]``, rows are filters, and columns pixels of an image.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ from polyc.rewriting.region.products import (
     unsupported,
 )
 
+PIXELS = "pixels"
+"""The name of the axis that rows and columns of the output are together, and its images where its
+filters lie inside of them."""
 WAY_OUT = "an implicit GEMM takes an image [N, H, W, C] and a filter [F, R, S, C]"
 LEAST_TILE = 16
 """Filters and channels of a group are multiples of it: a step of tensor cores has 16 channels."""
@@ -48,8 +52,8 @@ MAX_PADDING = 127
 class Convolution:
     """A convolution as an implicit GEMM in a region.
 
-    ``pixel_axes`` are image, row and column of the output, ``filters`` its last axis, ``channels``
-    the summed axis beside the taps.
+    ``pixel_axes`` are image, row and column of the output, ``filters`` its last axis, or where it
+    is ``turned`` that before rows and columns, ``channels`` the summed axis beside the taps.
     """
 
     kernel: KernelOp
@@ -62,6 +66,7 @@ class Convolution:
     channels: str
     epilogue: tuple[str, ...]
     groups: Groups
+    turned: bool = False
 
     def size(self, axis: str) -> Dim:
         """The number of points of an axis."""
@@ -82,13 +87,33 @@ class Convolution:
     @property
     def output_dims(self) -> Shape:
         """The output's sizes: images, rows, columns, filters."""
-        return self.kernel.outs.data[0].shape
+        shape = self.kernel.outs.data[0].shape
+        if self.turned:
+            return (shape[0], *shape[2:], shape[1])
+        return shape
 
     @property
     def pixels(self) -> Dim:
-        """Pixels of all images of the output, the rows of the implicit GEMM."""
+        """Pixels along one side of the implicit GEMM: those of all images, or where the output is
+        ``turned`` those of one.
+        """
         images, rows, columns, _ = self.output_dims
-        return images * rows * columns
+        return rows * columns if self.turned else images * rows * columns
+
+    @property
+    def tile_axes(self) -> tuple[str, str]:
+        """The axes along which the rows and the columns of a tile lie."""
+        return (self.filters, PIXELS) if self.turned else (PIXELS, self.filters)
+
+    @property
+    def batch(self) -> tuple[str, ...]:
+        """The axes of which a tile has one point: the images of a ``turned`` output."""
+        return self.pixel_axes[:1] if self.turned else ()
+
+    @property
+    def line(self) -> Dim:
+        """The number of neighbours in a row of the implicit GEMM's output."""
+        return self.pixels if self.turned else self.size(self.filters)
 
     @property
     def reads_by_pixels(self) -> bool:
@@ -99,8 +124,11 @@ class Convolution:
 
     @property
     def matrix_dims(self) -> Shape:
-        """The output's sizes as a matrix: pixels, filters."""
-        return (self.pixels, self.output_dims[-1])
+        """The output's sizes as a matrix, pixels and filters; images, filters and pixels where it
+        is ``turned``.
+        """
+        images, *_, filters = self.output_dims
+        return (images, filters, self.pixels) if self.turned else (self.pixels, filters)
 
     @property
     def filter_dims(self) -> Shape:
@@ -112,9 +140,9 @@ def find_convolution(kernel: KernelOp) -> Convolution:
     """The convolution of a region.
 
     The region holds one sum of products of an image, read in windows of two axes, and a filter,
-    read as it lies.  Strides, padding and dilation are constants; the image's guard is its bounds,
-    and what is outside is 0.  Raises PolycError ``UnsupportedProgram`` with the reason and the way
-    out.
+    read as it lies; its output has filters innermost, or rows and columns.  Strides, padding and
+    dilation are constants; the image's guard is its bounds, and what is outside is 0.  Raises
+    PolycError ``UnsupportedProgram`` with the reason and the way out.
     """
     groups = groups_of(kernel)
     product = find_product(kernel, accesses=groups.accesses)
@@ -138,21 +166,25 @@ def find_convolution(kernel: KernelOp) -> Convolution:
     elif not groups.filters and not ends_cleanly(kernel, image.read, 3, size, Dim.const(0)):
         why = f"it reads {size} channels of {image.name}, with others behind them"
         raise _refused(product, why, image.read)
-    _check_filter(product, filter, plain, (rows, columns, channels))
+    images, *inside = labels_of(kernel)
+    turned = product.names[rows.axis] != inside[0]
+    filters = inside[0 if turned else 2]
+    pixels = inside[1:] if turned else inside[:2]
+    _check_filter(product, filter, plain, (rows, columns, channels), filters)
     geometry = _geometry(product, image, rows, columns)
     _check_guards(product, image)
-    out = labels_of(kernel)
     found = Convolution(
         kernel,
         product.reduce,
         image,
         filter,
         geometry,
-        (out[0], out[1], out[2]),
-        out[3],
+        (images, pixels[0], pixels[1]),
+        filters,
         product.names[channels],
         epilogue_steps(kernel, product.reduce, transposed=True),
         groups,
+        turned,
     )
     if not groups.fits(LEAST_TILE, LEAST_TILE):
         why = f"groups of {groups.filters} filters and {groups.channels} channels are no tiles"
@@ -170,16 +202,37 @@ def labels_of(kernel: KernelOp) -> tuple[str, ...]:
 
 
 def reads_pixels(conv: Convolution, read: ReadOp) -> bool:
-    """Whether an epilogue's read moves with the pixels of the output."""
-    return any(_uses(read, e, conv.pixel_axes) for e in read.map.data.results)
+    """Whether an epilogue's read moves with the pixels of the output, its images apart where these
+    are no axis of a tile.
+    """
+    axes = conv.pixel_axes[len(conv.batch) :]
+    return any(_uses(read, e, axes) for e in read.map.data.results)
+
+
+def merged_pixels(conv: Convolution, read: ReadOp) -> int:
+    """The first of the dimensions of an epilogue's read that are one axis of pixels, as the rows
+    and columns of a tensor of the output's images are; those of its images are too where the
+    output's are.  -1 where there are none.
+    """
+    axes = conv.pixel_axes[len(conv.batch) :]
+    labels, results = read.result.type.labels, read.map.data.results
+    walked = [labels[e.position] if isinstance(e, AffineDimExpr) else None for e in results]
+    shape = cast("MemRefType", read.tensor.type).shape
+    sizes, many = conv.output_dims[3 - len(axes) : 3], len(axes)
+    for first in range(len(walked) - many + 1 if conv.turned else 1):
+        if walked[first : first + many] == list(axes) and shape[first : first + many] == sizes:
+            return first
+    return -1
 
 
 def _why_not_by_pixels(conv: Convolution, op: Operation) -> str | None:
-    """Why an op does not run by pixels, where image, row and column are one axis; None if it does.
+    """Why an op does not run by pixels, where row and column are one axis, and image too unless the
+    output is turned; None if it does.
 
-    A read moves with all three of them, which are then the first axes of its tensor, or with none.
+    A read moves with all of them, beside each other in its tensor, where image too is one of them
+    as its first axes, or with none.
     """
-    axes = conv.pixel_axes
+    axes = conv.pixel_axes[len(conv.batch) :]
     if isinstance(op, InsideOp):
         rows = op.set.data.constraints
         if any(_uses(op, side, axes) for row in rows for side in (row.lhs, row.rhs)):
@@ -191,12 +244,10 @@ def _why_not_by_pixels(conv: Convolution, op: Operation) -> str | None:
     guarded = any(_uses(op, side, axes) for row in guard for side in (row.lhs, row.rhs))
     if not guarded and not reads_pixels(conv, op):
         return None
-    first, rest = op.map.data.results[:3], op.map.data.results[3:]
-    labels = op.result.type.labels
-    walked = [labels[e.position] if isinstance(e, AffineDimExpr) else None for e in first]
-    shape = cast("MemRefType", op.tensor.type).shape
-    same = walked == list(axes) and shape[:3] == conv.output_dims[:3]
-    if same and not guarded and not any(_uses(op, e, axes) for e in rest):
+    first = merged_pixels(conv, op)
+    results = op.map.data.results
+    rest = results if first < 0 else (*results[:first], *results[first + len(axes) :])
+    if first >= 0 and not guarded and not any(_uses(op, e, axes) for e in rest):
         return None
     return f"its epilogue reads {op.tensor.name_hint} at {op.map.data}, not pixel by pixel"
 
@@ -227,7 +278,7 @@ def _image_axes(product: Product, image: Factor, read: Operand) -> tuple[Window,
     pixels = [None if axis is None else names[axis] for axis in (batch, rows.axis, columns.axis)]
     if batch is None and _is_one_image(product, image):
         pixels[0] = out[0]
-    if len(out) != 4 or pixels != list(out[:3]):
+    if len(out) != 4 or pixels not in (list(out[:3]), [out[0], *out[2:]]):
         where = ", ".join(out)
         raise _refused(
             product, f"{how}, and its output is [{where}]: pixels are not its rows", image.read
@@ -246,21 +297,28 @@ def _is_one_image(product: Product, image: Factor) -> bool:
 
 
 def _check_filter(
-    product: Product, filter: Factor, read: Operand, axes: tuple[Window, Window, int]
+    product: Product,
+    filter: Factor,
+    read: Operand,
+    axes: tuple[Window, Window, int],
+    filters: str,
 ) -> None:
     """Refuse a filter that is not [F, R, S, C]: each coordinate one axis, in that order, whole."""
     if filter.read.guard is not None:
         why = f"it reads its filter {filter.name} under a guard, so that it is not read whole"
         raise _refused(product, why, filter.read)
     rows, columns, channels = axes
-    wanted = (product.names.index(labels_of(product.kernel)[3]), rows.tap, columns.tap, channels)
+    wanted = (product.names.index(filters), rows.tap, columns.tap, channels)
     shape = cast("MemRefType", filter.read.tensor.type).shape
-    if read.axes == wanted:
-        sizes = [Dim.const(1) if a is None else _size(product, a) for a in wanted]
+    # Where an axis of one point stands says nothing, as those of one tap.
+    own = [a for a, size in zip(read.axes, shape, strict=True) if size != Dim.const(1)]
+    as_wanted = own == [a for a in wanted if a is not None and _size(product, a) != Dim.const(1)]
+    if as_wanted:
+        sizes = [Dim.const(1) if a is None else _size(product, a) for a in read.axes]
         if not all(map(partial(same_size, product.kernel), shape, sizes)):
             whole = f"{shape_text(sizes)} of its filter {filter.name}, which is {shape_text(shape)}"
             raise _refused(product, f"it reads {whole}", filter.read)
-    if not read.plain or read.axes != wanted:
+    if not read.plain or not as_wanted:
         found = ", ".join("?" if a is None else product.names[a] for a in read.axes)
         why = (
             f"its filter {filter.name} is read as [{found}], not as [filter, row, column, channel]"

@@ -21,7 +21,7 @@ from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
-from polyc.families.conv.recognise import Convolution, find_convolution
+from polyc.families.conv.recognise import PIXELS, Convolution, find_convolution
 from polyc.families.facts import (
     DEPTH,
     ends_cleanly,
@@ -34,13 +34,12 @@ from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choic
 from polyc.families.space import COLUMN_STEP, Tiling, space
 from polyc.families.structure import check_reduction, check_split, check_structure
 
-PIXELS = "pixels"
-"""The name of the axis that images, rows and columns of the output are together."""
-
 
 @dataclass(frozen=True)
 class ConvVariant:
-    """A kernel for channels that are multiples of ``channels``, and filters of ``filters``."""
+    """A kernel for channels that are multiples of ``channels``, and lines of the output, filters or
+    pixels, of ``filters``.
+    """
 
     name: str
     fields: Mapping[str, Value]
@@ -114,6 +113,9 @@ What consumers of the space have beside it leaves that."""
 PIXEL_GRID = (64, 512, 2048, 8192, 32768, 131072)
 """Pixels at which kernels for open sizes are compared."""
 
+PIXELS_OF_ONE = (49, 196, 784, 3136, 12544)
+"""The same of one image."""
+
 CHANNEL_GRID = (64, 128, 320, 512, 1280)
 """Channels and filters at which they are."""
 
@@ -148,21 +150,21 @@ def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
 
 
 def stored_width(conv: Convolution) -> int:
-    """Elements of the output that are stored at once: fewer than a vector where the filters are
-    known to be no multiple of that.
+    """Elements of the output that are stored at once: fewer than a vector where its lines are known
+    to be no multiple of that.
     """
-    filters = conv.size(conv.filters).constant()
-    return VECTOR if filters is None else gcd(filters, VECTOR)
+    line = conv.line.constant()
+    return VECTOR if line is None else gcd(line, VECTOR)
 
 
 def _has_lines(conv: Convolution) -> bool:
     """Whether rows of the output are always whole vectors."""
-    fact = Assumption(conv.size(conv.filters).mod(VECTOR), "==")
+    fact = Assumption(conv.line.mod(VECTOR), "==")
     return holds_always(fact, conv.kernel.assumptions, conv.kernel.symbol_names)
 
 
 def stored_by(width: int, variant: ConvVariant) -> ConvVariant:
-    """A variant whose threads store so many elements at once, of any filters: not TMA."""
+    """A variant whose threads store so many elements at once, of any lines: not TMA."""
     return replace(variant, fields={**variant.fields, "vectorize": width}, filters=1)
 
 
@@ -181,7 +183,12 @@ def has_space(conv: Convolution) -> bool:
 
 def problem_of(conv: Convolution) -> ranking.Problem:
     """What of a convolution plans are ranked for."""
-    sizes = (Dim.const(1), conv.pixels, conv.size(conv.filters), conv.size(conv.channels))
+    filters, channels = conv.size(conv.filters), conv.size(conv.channels)
+    if conv.turned:
+        sizes = (conv.output_dims[0], filters, conv.pixels, channels)
+        grid = (ranking.BATCHES, CHANNEL_GRID, PIXELS_OF_ONE, CHANNEL_GRID)
+        return ranking.Problem(conv.kernel, sizes, grid)
+    sizes = (Dim.const(1), conv.pixels, filters, channels)
     return ranking.Problem(conv.kernel, sizes, ((1,), PIXEL_GRID, CHANNEL_GRID, CHANNEL_GRID))
 
 
@@ -287,12 +294,17 @@ def conditions(conv: Convolution, variant: ConvVariant) -> tuple[Assumption, ...
     if variant.channels > 1:
         facts.append(Assumption(conv.size(conv.channels).mod(variant.channels), "=="))
     if variant.filters > 1:
-        facts.append(Assumption(conv.size(conv.filters).mod(variant.filters), "=="))
+        facts.append(Assumption(conv.line.mod(variant.filters), "=="))
     if variant.pixels:
-        facts.append(Assumption(conv.pixels - variant.pixels, ">="))
+        facts.append(Assumption(_all_pixels(conv) - variant.pixels, ">="))
     if variant.fields["loader"] == "tma":
         facts += filled(conv)
     return left_open(conv.kernel, facts)
+
+
+def _all_pixels(conv: Convolution) -> Dim:
+    images, rows, columns, _ = conv.output_dims
+    return images * rows * columns
 
 
 def schedule_fields(conv: Convolution, arch: str, variant: ConvVariant) -> Fields:
@@ -307,7 +319,7 @@ def restated(conv: Convolution, fields: Mapping[str, Value]) -> Fields:
     """The fields that follow from the convolution and a schedule's other ``fields``."""
     grouped = fields["mma"] == "wgmma"
     out, acc = conv.kernel.res_names.data[0].data, cast("str", conv.reduce.label)
-    f, c = conv.filters, conv.channels
+    (rows, columns), c = conv.tile_axes, conv.channels
     sides = (conv.image.name, conv.filter.name)
     cache: list[Record] = [
         {"tensor": side, "where": "smem", "at": f"{c}.i", "pingpong": True} for side in sides
@@ -320,10 +332,11 @@ def restated(conv: Convolution, fields: Mapping[str, Value]) -> Fields:
     return {
         "vectorize_axis": f"{c}.i",
         "bind": {
-            f"{PIXELS}.o": "block.x",
-            f"{f}.o": "block.x",
-            f"{PIXELS}.i.o": "warpgroup" if grouped else "warp.y",
-            **({} if grouped else {f"{f}.i.o": "warp.x"}),
+            **dict.fromkeys(conv.batch, "block.x"),
+            f"{rows}.o": "block.x",
+            f"{columns}.o": "block.x",
+            f"{rows}.i.o": "warpgroup" if grouped else "warp.y",
+            **({} if grouped else {f"{columns}.i.o": "warp.x"}),
         },
         "cache": cache,
         "predicate_tail": _tails(conv, cast("list[int]", fields["tile"])),
@@ -362,11 +375,11 @@ def _tile(conv: Convolution, fields: Mapping[str, Value]) -> Fields:
 
 def _tails(conv: Convolution, tile: Sequence[int]) -> list[str]:
     """The axes whose size need not be a multiple of their tile."""
-    sizes = (conv.pixels, conv.size(conv.filters), conv.size(conv.channels))
     known, symbols = conv.kernel.assumptions, conv.kernel.symbol_names
     return [
         axis
-        for axis, size, step in zip((PIXELS, conv.filters, conv.channels), sizes, tile, strict=True)
+        for axis, step in zip((*conv.tile_axes, conv.channels), tile, strict=True)
+        for size in [conv.pixels if axis == PIXELS else conv.size(axis)]
         if not holds_always(Assumption(size.mod(step), "=="), known, symbols)
     ]
 
@@ -407,9 +420,9 @@ def fault(conv: Convolution, plan: ScheduleOp) -> str | None:
     if (why := _behind(conv, depth)) is not None:
         return f"goes along {conv.channels} in steps of {depth}, and {why}"
     if plan.loader.data == "tma":
-        why = why_no_descriptor(conv, plan.tile_sizes[0])
+        why = why_no_descriptor(conv, plan.tile_sizes[conv.turned])
         return None if why is None else f"loads by tma, and {why}"
-    return _unsplit(plan)
+    return _unsplit(conv, plan)
 
 
 def _behind(conv: Convolution, depth: int) -> str | None:
@@ -430,15 +443,15 @@ def _behind(conv: Convolution, depth: int) -> str | None:
     )
 
 
-def _unsplit(plan: ScheduleOp) -> str | None:
+def _unsplit(conv: Convolution, plan: ScheduleOp) -> str | None:
     """Why the threads do not share the gathering of a tile of pixels evenly, or None."""
-    rows, _, depth = plan.tile_sizes
+    depth, pixels = plan.tile_sizes[2], plan.tile_sizes[conv.turned]
     wide = MAX_VECTOR_BYTES // OPERAND_BYTES
     width = plan.integer("vectorize") if plan.loader.data == "cp_async" else wide
-    if depth % width or rows * (depth // width) % plan.threads():
+    if depth % width or pixels * (depth // width) % plan.threads():
         return (
-            f"gathers {rows}x{depth} elements by {width} with {plan.threads()} threads, which does "
-            "not come out even; change the tile or the warp_tile"
+            f"gathers {pixels}x{depth} elements by {width} with {plan.threads()} threads, which "
+            "does not come out even; change the tile or the warp_tile"
         )
     return None
 

@@ -116,6 +116,9 @@ class Products:
     queries: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """Of such a first product the factor that no key has a part in, where something computes it."""
 
+    as_given: frozenset[SSAValue] = frozenset()
+    """Values around convolutions that lie as the graph has their axes."""
+
     parted: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """Products that weigh by a softmax of another one, and why the two are no attention."""
 
@@ -280,6 +283,49 @@ class Products:
             other.levels[value] = Level.ROWS if value in self.rows else Level.ALONE
         return other
 
+    def given(self, value: SSAValue) -> Products:
+        """The same with a value around convolutions that lies as the graph has its axes."""
+        other = copy(self)
+        other.levels, other.given_up = dict(self.levels), dict(self.given_up)
+        other.parted = dict(self.parted)
+        other.as_given = self.as_given | {value}
+        return other
+
+    def turned(self) -> Iterator[SSAValue]:
+        """What lies around convolutions: what they read windows of, and what they end with."""
+        for value, level in self.levels.items():
+            if level is not Level.AS_IT_IS and self._pixels_first(value) is not None:
+                yield from map(self.source, factors(value))
+                yield self._epilogue(value)[0]
+
+    def turned_ends(self) -> list[SSAValue]:
+        """What lies pixels first around convolutions, and is not only theirs: what others make of
+        it, or it of others, may want the order of the graph.
+        """
+        found: dict[SSAValue, None] = {}
+        for value, level in self.levels.items():
+            if level is Level.AS_IT_IS or self._pixels_first(value) is None:
+                continue
+            end = self._epilogue(value)[0]
+            if self._is_turned(value) and not all(map(self._is_window, self.users.get(end, ()))):
+                found[end] = None
+            for factor in factors(value):
+                source, order = self._order_read(factor)
+                made = any(source is self._epilogue(other)[0] for other in self.levels)
+                if order is None or made or not cost.is_computed(source):
+                    continue
+                if source not in self.as_given and order != tuple(range(len(order))):
+                    found[source] = None
+        return list(found)
+
+    def _is_window(self, op: Operation) -> bool:
+        """Whether an op moves a value, and the convolutions that read windows of it alone do."""
+        if not op.results or not (isinstance(op, MovementOp) or index.is_widening(op.results[0])):
+            return False
+        if isinstance(op, tiny.WindowOp):
+            return True
+        return all(map(self._is_window, self.users.get(op.results[0], ())))
+
     def _moved_ends(self) -> dict[SSAValue, tuple[SSAValue, SSAValue | None]]:
         """Where an attention's end is only moved: what is stored in its place, and a view of that.
 
@@ -406,6 +452,7 @@ class Products:
                     found.setdefault(source, order)
             if own is not None:
                 found.setdefault(self._epilogue(value)[0], own)
+        found = {value: order for value, order in found.items() if value not in self.as_given}
         for read in turned.values():
             found |= read
         return {v: order for v, order in found.items() if order != tuple(range(len(order)))}
@@ -505,7 +552,9 @@ class Products:
     def _is_turned(self, value: SSAValue) -> bool:
         """Whether a product is stored with its axes in another order than it has."""
         own = self._pixels_first(value)
-        return own is not None and own != tuple(range(len(own)))
+        if own is None or own == tuple(range(len(own))):
+            return False
+        return self._epilogue(value)[0] not in self.as_given
 
     def _order_read(self, factor: SSAValue) -> tuple[SSAValue, tuple[int, ...] | None]:
         """What a factor is read from, and in which order of its axes if that is all that moves it.
@@ -578,11 +627,30 @@ class Products:
         wide = isinstance(tiny.tensor_of(source).element_type, Float32Type)
         for moved in way[1:]:
             widened = isinstance(tiny.tensor_of(moved).element_type, Float32Type) and not wide
-            if not widened and (
-                repeats or not isinstance(moved.owner, tiny.ExpandOp | tiny.WindowOp)
+            if _skips(moved) or (
+                not widened
+                and (repeats or not isinstance(moved.owner, tiny.ExpandOp | tiny.WindowOp))
             ):
-                return moved
+                return source if self._lies_so(moved, source) else moved
         return source
+
+    def _lies_so(self, moved: SSAValue, source: SSAValue) -> bool:
+        """Whether elements follow each other in a value that ``moved`` moves as in that: axes of
+        one point alone change places, as those of a filter of one tap.
+        """
+        dims = tiny.tensor_of(source).dims
+        moves: list[Operation] = []
+        while moved is not source:
+            moves.append(cast(Operation, moved.owner))
+            moved = cost.unmasked(self.same.get(o := moves[-1].operands[0], o))
+        order = tuple(range(len(dims)))
+        for op in reversed(moves):
+            if isinstance(op, tiny.PermuteOp):
+                order = tuple(order[axis] for axis in op.perm)
+            elif not isinstance(op, tiny.CastOp):
+                return False
+        wide = [axis for axis in order if dims[axis].constant() != 1]
+        return wide == sorted(wide)
 
     def _last(self, value: SSAValue) -> Level:
         """The level after which a product is given up.
@@ -889,6 +957,14 @@ def _is_short(space: Sequence[Dim], axes: set[int]) -> bool:
 def _is_inner(value: SSAValue, axis: int) -> bool:
     """Whether the points of an axis are neighbours, where the axes lie in their order."""
     return all(size.constant() == 1 for size in tiny.tensor_of(value).dims[axis + 1 :])
+
+
+def _skips(value: SSAValue) -> bool:
+    """Whether a value is every so many-th pixel of another one: windows of one tap, with a step."""
+    op = value.owner
+    if not isinstance(op, tiny.WindowOp) or any(size.constant() != 1 for size in op.size):
+        return False
+    return any(step != 1 for step in op.stride)
 
 
 def _repeats(value: SSAValue) -> bool:

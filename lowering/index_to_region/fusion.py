@@ -83,6 +83,8 @@ class Kernel:
     roots: list[Root] = field(default_factory=list[Root])
     reads: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
     """The values that it reads from memory."""
+    lies: dict[SSAValue, tuple[int, ...]] = field(default_factory=dict[SSAValue, "tuple[int, ...]"])
+    """In which order of its axes memory has what it reads, of what another kernel makes."""
     reduces: set[str] = field(default_factory=set[str])
     """The axes that its values are reduced over."""
 
@@ -234,6 +236,8 @@ class Composer:
             self._read_from_memory(leaf)
         ends = [kernel for kernel in ends if kernel.roots and kernel not in self.between]
         kernels = reached([*reversed(self.between), *ends], self._before)
+        for kernel in kernels:
+            kernel.lies = {v: self.stored[v].order for v in kernel.reads if v in self.stored}
         return Kernels(kernels, self.stored, self.views, self.placed)
 
     def _before(self, kernel: Kernel) -> list[Kernel]:

@@ -50,12 +50,15 @@ AGAIN = "computed once: fused, it would be computed again where it is used"
 
 KEPT = "a product on tensor cores ends with it"
 
-KernelKey = tuple[tuple[Key, ...], frozenset[SSAValue]]
+KernelKey = tuple[tuple[Key, ...], frozenset[tuple[SSAValue, tuple[int, ...]]]]
 
 
 def key_of(kernel: Kernel) -> KernelKey:
-    """What makes a kernel of a graph the same one in two partitions."""
-    return tuple((root.value, root.point) for root in kernel.roots), frozenset(kernel.reads)
+    """What makes a kernel of a graph the same one in two partitions: what it stores, and what it
+    reads, in which order of axes.
+    """
+    reads = frozenset((value, kernel.lies.get(value, ())) for value in kernel.reads)
+    return tuple((root.value, root.point) for root in kernel.roots), reads
 
 
 @dataclass

@@ -3,13 +3,15 @@
 Rows of the product are the pixels of all images of the output: the output is seen as the matrix
 [pixels, filters].  Step by step the pipeline goes through the taps of the filter, and in each
 through the channels: the left tile is what the tap reads for the tile's pixels (im2col), the right
-one the tap of the filter, which is seen as [filters, taps, channels].
+one the tap of the filter, which is seen as [filters, taps, channels].  Where the output lies as
+[images, filters, rows, columns], it is a matrix [filters, pixels] for each image: what multiplies
+is the same, with its sides exchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
@@ -22,8 +24,7 @@ from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region.types import MemRefType
-from polyc.families.conv.recognise import Convolution, reads_pixels
-from polyc.families.conv.schedules import PIXELS
+from polyc.families.conv.recognise import PIXELS, Convolution, merged_pixels, reads_pixels
 from polyc.lowering.region_to_gpu.contracted import (
     Contracted,
     ContractedLowering,
@@ -37,6 +38,7 @@ from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
 from polyc.lowering.region_to_gpu.partial_sums import PART
 from polyc.lowering.region_to_gpu.point import Held, MakePoint, Point
+from polyc.lowering.region_to_gpu.row_maps import Span
 from polyc.passes.support.gpu.free_layouts import WARP
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import affine_dim, ceil_div
@@ -63,7 +65,8 @@ class ConvLowering(ContractedLowering):
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
         conv = self.conv
-        return [Grid.of(plan, [], (PIXELS, conv.pixels), (conv.filters, conv.size(conv.filters)))]
+        ends = [(a, conv.pixels if a == PIXELS else conv.size(a)) for a in conv.tile_axes]
+        return [Grid.of(plan, [(a, conv.output_dims[0]) for a in conv.batch], *ends)]
 
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Windows:
         return Windows(self.conv, plan, grids, adds)
@@ -96,10 +99,15 @@ class PixelPoint(Point):
         if not reads_pixels(self.conv, op):
             return super().source(op)
         assert isinstance(op.tensor, BlockArgument)
-        rest = cast("MemRefType", op.tensor.type).shape[3:]
-        places = (self.place(e, op.result.type.labels, op) for e in op.map.data.results[3:])
-        view = self.frame.view(op.tensor.index, (self.conv.pixels, *rest))
-        return view, (self.axes[PIXELS], *places)
+        first, many = merged_pixels(self.conv, op), 3 - len(self.conv.batch)
+        shape, results = cast("MemRefType", op.tensor.type).shape, op.map.data.results
+        dims = (*shape[:first], self.conv.pixels, *shape[first + many :])
+
+        def places(ends: Sequence[AffineExpr]) -> list[AffineExpr]:
+            return [self.place(e, op.result.type.labels, op) for e in ends]
+
+        before, after = places(results[:first]), places(results[first + many :])
+        return self.frame.view(op.tensor.index, dims), (*before, self.axes[PIXELS], *after)
 
 
 class Windows(Contracted):
@@ -117,6 +125,11 @@ class Windows(Contracted):
             grids,
             reduces=[conv.reduce],
             operands=[
+                Operand(filter.name, filter.read, (M, K)),
+                Operand(image.name, image.read, (N, K)),
+            ]
+            if conv.turned
+            else [
                 Operand(image.name, image.read, (M, K)),
                 Operand(filter.name, filter.read, (N, K)),
             ],
@@ -129,15 +142,23 @@ class Windows(Contracted):
         """The pixels and the filters; and how many steps there are."""
         frame, emit, conv = self.frame, self.emit, self.conv
         images, *self.output = (frame.size(size) for size in conv.output_dims[:3])
-        lines = emit.value(arith.MuliOp(images, self.output[0]))
-        self.height = emit.value(arith.MuliOp(lines, self.output[1]), PIXELS)
+        lines = self.output[0]
+        if not conv.turned:
+            lines = emit.value(arith.MuliOp(images, lines))
+        pixels = emit.value(arith.MuliOp(lines, self.output[1]), PIXELS)
         depth = self.plan.tile_sizes[K]
         channels = frame.size(conv.size(conv.channels))
         self.blocks = emit.apply(ceil_div(affine_dim(0), depth), [channels], hint="blocks")
         self.count = emit.apply(affine_dim(0) * conv.taps, [self.blocks], hint="steps")
-        self.width = frame.size(conv.size(conv.filters))
+        filters = frame.size(conv.size(conv.filters))
+        self.height, self.width = (filters, pixels) if conv.turned else (pixels, filters)
+        outer = [images] if conv.turned else []
         parts = [axis for axis in grid.axes if axis.label == PART]
-        return [*(frame.size(axis.size) for axis in parts), self.height, self.width]
+        return [*(frame.size(axis.size) for axis in parts), *outer, self.height, self.width]
+
+    def span(self, at: Coordinates, accs: Sequence[SSAValue]) -> Span:
+        found = super().span(at, accs)
+        return replace(found, merged=self.conv.pixel_axes[1:]) if self.conv.turned else found
 
     def targets(self) -> list[Target]:
         view = self.frame.view(len(self.kernel.arg_names), self.conv.matrix_dims)
@@ -148,7 +169,7 @@ class Windows(Contracted):
         return partial(PixelPoint, self.conv)
 
     def steps(self, at: Coordinates) -> tuple[SSAValue, int]:
-        self.pixel = self.first_pixel(at[PIXELS])
+        self.pixel = self.first_pixel(at)
         self.group = self.first_channel(at[self.conv.filters])
         if self.split is None:
             return self.count, 1
@@ -171,22 +192,27 @@ class Windows(Contracted):
         filter = conv.filter.read
         assert isinstance(filter.tensor, BlockArgument)
         windows = tile.CopyView(im2col=conv.geometry, tap=[row, column])
-        self.take(conv.image, [*self.pixel, first], shared[0], windows, travel)
+        rows, columns = shared
+        pixels, taken = (columns, rows) if conv.turned else (rows, columns)
+        self.take(conv.image, [*self.pixel, first], pixels, windows, travel)
         filters = self.frame.view(filter.tensor.index, conv.filter_dims)
         weights = tile.CopyOp(
             tile.CopyEnd(filters, [at[conv.filters], tap, channel]),
-            tile.CopyEnd(shared[1]),
+            tile.CopyEnd(taken),
             tile.CopyView(axes=(0, 2)),
             travel,
         )
         self.emit.op(located(weights, filter))
-        return shared[0]
+        return rows
 
-    def first_pixel(self, number: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
-        """Image, row and column of a pixel of the output by its number among all."""
+    def first_pixel(self, at: Coordinates) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """Image, row and column of a tile's first pixel by its number, among all or in its image."""
         height, width = self.output
-        line, column = self.divided(number, width)
-        image, row = self.divided(line, height)
+        line, column = self.divided(at[PIXELS], width)
+        if self.conv.turned:
+            image, row = at[self.conv.pixel_axes[0]], line
+        else:
+            image, row = self.divided(line, height)
         for value, axis in zip((image, row, column), self.conv.pixel_axes, strict=True):
             value.name_hint = f"{axis}0"
         return image, row, column

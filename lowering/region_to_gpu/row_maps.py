@@ -54,6 +54,7 @@ class Span:
     ``origin``  the tile's first coordinates, which these are relative to
     ``length``  the points of ``axis``, where columns of the tile may lie beyond them
     ``vector``  so many neighbouring columns are inside or beyond together
+    ``merged``  the axes of the region that ``axis`` is together, where it is none itself
     ``upright`` whether the tile's rows lie along ``axis``, and its columns along the last of
                 ``places``, in which these are given: rows that lie side by side in memory
     """
@@ -66,6 +67,7 @@ class Span:
     length: SSAValue | None
     vector: int
     upright: bool = False
+    merged: Sequence[str] = ()
 
     @property
     def along(self) -> AffineExpr:
@@ -110,7 +112,10 @@ class RowMaps:
 
     def has_row(self, value: SSAValue) -> bool:
         """Whether a value lies along the columns; a tensor does not."""
-        return isinstance(value.type, ValType) and self.span.axis in value.type.labels
+        if not isinstance(value.type, ValType):
+            return False
+        along = self.span.merged or (self.span.axis,)
+        return any(label in value.type.labels for label in along)
 
     # What maps run over ---------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ Shape = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Conv:
-    """``Y = conv(X, G)``, NHWC, and what comes after it.
+    """``Y = conv(X, G)``, NHWC, and what comes after it; where it is ``turned``, of Y in NCHW.
 
     ``more`` are tensors ``(shape, function)`` that the result is combined with, one by one; X is
     taken for the shape ``("X",)``.
@@ -39,10 +39,17 @@ class Conv:
     out: str = "f16"
     element: str = "f16"
     assuming: str = ""
+    turned: bool = False
 
     @property
     def y(self) -> Shape:
         """The output's sizes."""
+        images, *pixels, filters = self.made
+        return (images, filters, *pixels) if self.turned else (images, *pixels, filters)
+
+    @property
+    def made(self) -> Shape:
+        """The sizes of what the convolution gives."""
         images, height, width, _ = (Dim.of(size) for size in self.x)
         rows, columns = self.geometry.output_dims(height, width)
         return (str(images), str(rows), str(columns), self.filters)
@@ -59,10 +66,13 @@ class Conv:
             if shape != ("X",)
         ]
         padding = [p for pair in zip(g.pads, g.pads_after, strict=True) for p in pair]
+        made, first = tensor(self.made, self.out), "%c" if self.turned else "%p0"
         lines = [
-            f"%p0 = frontend.conv2d nhwc %X, %G stride {list(g.steps)} padding {padding} "
-            f"dilation {list(g.dilations)} groups 1 {{acc = f32}} : ({x}, {w}) -> {y}"
+            f"{first} = frontend.conv2d nhwc %X, %G stride {list(g.steps)} padding {padding} "
+            f"dilation {list(g.dilations)} groups 1 {{acc = f32}} : ({x}, {w}) -> {made}"
         ]
+        if self.turned:
+            lines.append(f"%p0 = frontend.permute %c perm [0, 3, 1, 2] : {made} -> {y}")
         for i, (shape, fn) in enumerate(self.more):
             other, kind = ("%X", x) if shape == ("X",) else (f"%x{i}", tensor(shape, self.element))
             lines.append(
