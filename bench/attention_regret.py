@@ -200,7 +200,7 @@ def program(kind: Kind, name: str | None) -> Program:
         assert block is not None
         block.insert_op_after(planned(kind)[name].clone(), kernel)
     with redirect_stderr(StringIO()):
-        for one in (*names, *STAGES["gpu"]):
+        for one in (*names, *STAGES["tiles"], *STAGES["gpu"]):
             build(one, ARCH).apply(ctx, module)
     return Program.compile(module)
 

@@ -173,7 +173,7 @@ def planned(case: Case, tiling: Tiling) -> Program:
     block = kernel.parent_block()
     assert block is not None
     block.insert_op_after(fitted(kernel.sym_name.data, tiling.name, fields, when), kernel)
-    for name in ("region-expand-together", *STAGES["gpu"]):
+    for name in ("region-expand-together", *STAGES["tiles"], *STAGES["gpu"]):
         build(name, ARCH).apply(ctx, module)
     return Program.compile(module)
 

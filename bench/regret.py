@@ -186,10 +186,12 @@ def chosen(*sizes: object) -> Program:
     """What the compiler makes of a product: of known sizes, or of open ones."""
     ctx = make_context()
     module = parse_text(ctx, splits.text_of(sizes), "product.mlir")
-    for stage in STAGES:
-        for name in STAGES[stage]:
+    for stage, names in STAGES.items():
+        for name in names:
             build(name, ARCH).apply(ctx, module)
-    return Program.compile(module)
+        if stage == "tiles":
+            break
+    return Program.compile(module, lazily=True)
 
 
 @cache

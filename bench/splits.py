@@ -99,7 +99,7 @@ def built(shape: Sequence[object], plan: ScheduleOp) -> ModuleOp:
     block = kernel.parent_block()
     assert block is not None and not schedules_of(kernel)
     block.insert_op_after(plan.clone(), kernel)
-    for name in ("region-expand-together", *STAGES["gpu"]):
+    for name in ("region-expand-together", *STAGES["tiles"], *STAGES["gpu"]):
         build(name, arch).apply(ctx, module)
     return module
 

@@ -71,7 +71,8 @@ STAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "region-merge-axes",
         ),
         "plan": ("plan-select", "region-expand-together", "region-invert-divisors"),
-        "gpu": ("region-to-gpu", *GPU_PASSES),
+        "tiles": ("region-to-gpu",),
+        "gpu": GPU_PASSES,
     }
 )
 """The passes of the pipeline, by the layer that they end in."""

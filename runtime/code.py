@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import nvrtc
@@ -13,12 +13,13 @@ from polyc.runtime.nvrtc import CompileResult
 class Code:
     """``sources`` for ``arch``, which hold the kernels of these names.
 
-    ``lazily`` leaves each to be compiled by the first who asks for it, which takes a source a
-    kernel, in their order: most kernels of a program of open sizes never run.  Otherwise all are
-    compiled side by side, and begin while ``sources`` makes the next ones.
+    Sources that are there are all compiled, side by side, and compiling begins while ``sources``
+    makes the next ones.  A function that gives the source of a kernel by its name is called, and
+    its source compiled, by the first who asks for that: most kernels of a program of open sizes
+    never run.
 
-    Any number of threads may use it.  Raises PolycError as ``nvrtc.compile_cuda`` does, and
-    ``CompilerFailed`` where the compiler says nothing of a kernel.
+    Any number of threads may use it.  Raises PolycError as ``nvrtc.compile_cuda`` and that function
+    do, and ``CompilerFailed`` where the compiler says nothing of a kernel.
     """
 
     def __init__(
@@ -26,22 +27,20 @@ class Code:
         arch: str,
         name: str,
         kernels: Sequence[str],
-        sources: Iterable[str],
-        lazily: bool = False,
+        sources: Iterable[str] | Callable[[str], str],
     ) -> None:
         self._arch, self._name = arch, f"{name}.cu"
-        self._lock = threading.Lock()
-        self.sources: list[str] = []
+        self._lock = threading.RLock()
         self._results: list[CompileResult | None]
-        if lazily:
-            self.sources = list(sources)
-            if len(self.sources) != len(kernels):
-                raise ValueError(f"{len(self.sources)} sources are not one of each {len(kernels)}")
+        if callable(sources):
+            self._kernels, self._source_of = list(kernels), sources
+            self._sources: list[str | None] = [None] * len(kernels)
             self._results = [None] * len(kernels)
             self._unit = {kernel: unit for unit, kernel in enumerate(kernels)}
             return
         # What is printed is kept, and goes on to the compiler.
-        kept = (self.sources.append(source) or source for source in sources)
+        self._sources = []
+        kept = (self._sources.append(source) or source for source in sources)
         found = nvrtc.compile_each(kept, arch, self._name)
         self._results = list(found)
         self._unit = {kernel: i for i, result in enumerate(found) for kernel in result.kernels}
@@ -59,12 +58,24 @@ class Code:
         """The number of the source that holds a kernel."""
         return self._unit[kernel]
 
+    def source(self, unit: int) -> str:
+        """One source."""
+        with self._lock:
+            if (found := self._sources[unit]) is None:
+                found = self._sources[unit] = self._source_of(self._kernels[unit])
+            return found
+
+    @property
+    def sources(self) -> list[str]:
+        """All of them."""
+        return [self.source(unit) for unit in range(len(self._sources))]
+
     def result(self, unit: int) -> CompileResult:
         """One source, compiled."""
         with self._lock:
             found = self._results[unit]
             if found is None:
-                found = nvrtc.compile_cuda(self.sources[unit], self._arch, "cubin", self._name)
+                found = nvrtc.compile_cuda(self.source(unit), self._arch, "cubin", self._name)
                 self._keep(unit, found)
             return found
 
@@ -73,7 +84,7 @@ class Code:
         """All of them, those side by side that nobody asked for."""
         with self._lock:
             left = [unit for unit, found in enumerate(self._results) if found is None]
-            sources = [self.sources[unit] for unit in left]
+            sources = (self.source(unit) for unit in left)
             made = nvrtc.compile_each(sources, self._arch, self._name) if left else []
             for unit, found in zip(left, made, strict=True):
                 self._keep(unit, found)

@@ -11,8 +11,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import lcm
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation
@@ -29,6 +30,9 @@ from polyc.runtime.nvrtc import CompileResult, KernelInfo
 from polyc.runtime.streams import Turn
 from polyc.runtime.variants import Bound, Plan, Variant, values_text
 from polyc.runtime.views import TensorView
+
+if TYPE_CHECKING:
+    from polyc.passes.on_demand import OnDemand
 
 CALLS_KEPT = 256
 """Plans and signatures of calls that a program keeps, the oldest going first."""
@@ -52,29 +56,34 @@ class _Call:
 class Program:
     """One graph compiled for one architecture.
 
-    Make one with ``Program.compile``.  ``sources`` are CUDA C that is compiled side by side, or,
-    ``lazily``, one of each kernel, compiled when that first runs; ``results`` are the cubins of all
-    with the compiler's log.
+    Make one with ``Program.compile``.  ``sources`` are the CUDA C of ``module`` at the hardware
+    level, compiled side by side; without them ``module`` is at tile level, and each variant is
+    lowered and compiled when it first runs.  ``results`` are the cubins of all with the compiler's
+    log.
 
     Any number of threads may use it at once.  What it holds on GPUs, code and workspaces, goes
     with it or at ``close``; a CUDA graph that was captured from its calls needs both.
     """
 
-    def __init__(self, module: GpuModuleOp, sources: Iterable[str], lazily: bool = False) -> None:
+    def __init__(self, module: GpuModuleOp, sources: Iterable[str] | None = None) -> None:
         self.module = module
         self.arch = module.arch.data
         self.name = module.sym_name.data
         self.symbols = module.symbol_names
         self.facts = module.assumptions.data
         kernels = {k.sym_name.data: k for k in module.kernels()}
-        self._code = Code(self.arch, self.name, list(kernels), sources, lazily)
+        later = None if sources is not None else _later(module)
+        self._code = Code(self.arch, self.name, list(kernels), sources or partial(_source, later))
         dispatch: DispatchOp = module.dispatch()
         count = dispatch.num_inputs.value.data
         self.names = [n.data for n in dispatch.arg_names]
         self.types: list[GlobalType] = list(dispatch.arg_types)
         self.num_inputs = count
         self._align = [_promised(attrs.data.get("align")) for attrs in dispatch.arg_attrs]
-        self._variants = [Variant(op, kernels) for op in dispatch.variants()]
+        self._variants = [
+            Variant(op, kernels, None if later is None else partial(later.variant, number))
+            for number, op in enumerate(dispatch.variants())
+        ]
         self._modules: dict[tuple[int, int], driver.Module] = {}
         self._plans: dict[object, Plan] = {}
         self._calls: dict[object, _Call] = {}
@@ -89,14 +98,17 @@ class Program:
         """Compile a ``gpu.module``, or the one in a builtin module.
 
         A module at tile level is lowered first, in a copy.  ``name`` picks one of several.
-        ``lazily`` leaves each kernel's CUDA C to the call that first runs it.  Needs no GPU.
-        Raises PolycError.
+        ``lazily`` leaves the passes of tiles and the compiler to the call that first runs a
+        variant.  Needs no GPU.  Raises PolycError.
         """
         from polyc.lowering.gpu_to_cuda import cuda_units
         from polyc.passes.finish import finished
 
-        found = finished(gpu_module(module, name))
-        return cls(found, cuda_units(found), lazily)
+        found = gpu_module(module, name)
+        if lazily:
+            return cls(found)
+        found = finished(found)
+        return cls(found, cuda_units(found))
 
     @property
     def sources(self) -> list[str]:
@@ -117,6 +129,13 @@ class Program:
     def kernels(self) -> Mapping[str, KernelInfo]:
         """Registers, spills and static shared memory of each kernel."""
         return {name: info for r in self.results for name, info in r.kernels.items()}
+
+    def compiled_at(self, symbols: Mapping[str, int]) -> list[CompileResult]:
+        """The kernels of the variant that ``chosen`` names, or of all where it names none."""
+        for found in self._variants:
+            if all(fact.holds(symbols) for fact in found.facts):
+                return [self._code.result(self._code.unit(name)) for name in found.kernels]
+        return self.results
 
     def warnings(self) -> tuple[str, ...]:
         """Lines of the compiler's logs that speak of lost performance or are warnings."""
@@ -511,10 +530,25 @@ class Program:
                 f"{self.name} is compiled for {self.arch}, and GPU {device.index} "
                 f"({device.name}) is sm_{major}{minor}; compile for an architecture that it runs",
             )
+        source = self._code.source(unit)
         try:
-            return nvrtc.compile_cuda(self.sources[unit], f"sm_{major}{minor}").image
+            return nvrtc.compile_cuda(source, f"sm_{major}{minor}").image
         except PolycError:
-            return nvrtc.compile_cuda(self.sources[unit], self.arch, "ptx").image
+            return nvrtc.compile_cuda(source, self.arch, "ptx").image
+
+
+def _later(module: GpuModuleOp) -> OnDemand:
+    from polyc.passes.on_demand import OnDemand
+
+    return OnDemand(module)
+
+
+def _source(later: OnDemand | None, kernel: str) -> str:
+    """The CUDA C of a kernel that is lowered when it is asked for."""
+    from polyc.lowering.gpu_to_cuda import cuda_unit
+
+    assert later is not None
+    return cuda_unit(later.kernel(kernel))
 
 
 def gpu_module(module: Operation, name: str | None = None) -> GpuModuleOp:

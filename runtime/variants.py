@@ -10,8 +10,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_int32, c_uint64
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Attribute
 
@@ -24,6 +25,9 @@ from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType, elemen
 from polyc.runtime import driver, tensor_maps
 from polyc.runtime.arenas import Arenas
 from polyc.runtime.views import TensorView, row_major
+
+if TYPE_CHECKING:
+    from polyc.passes.on_demand import Made
 
 MAX_BLOCKS = 2**31 - 1
 """Blocks of a grid's x axis."""
@@ -110,18 +114,34 @@ class Step:
 
 
 class Variant:
-    """One variant of the dispatch; ``align`` is in bytes, a tensor of the signature each."""
+    """One variant of the dispatch; ``align`` is in bytes, a tensor of the signature each.
 
-    def __init__(self, op: LaunchOp | SequenceOp, kernels: Mapping[str, KernelOp]) -> None:
+    ``op`` and ``kernels`` may be at tile level, which say when it runs; ``made`` then gives both
+    at the hardware level, and is called by the first who wants to run it.
+    """
+
+    def __init__(
+        self,
+        op: LaunchOp | SequenceOp,
+        kernels: Mapping[str, KernelOp],
+        made: Callable[[], Made] | None = None,
+    ) -> None:
         self.name = op.variant_name
         self.facts = op.facts.data
         self.align = op.alignments
-        self.steps = [Step(launch, kernels[launch.kernel_name]) for launch in op.launches()]
+        self.kernels = list(dict.fromkeys(launch.kernel_name for launch in op.launches()))
         self.workspaces = [Workspace(w) for w in op.workspaces()]
-        kinds = [kind for step in self.steps for _, kind in step.arguments]
+        self._made = made or (lambda: (op, kernels))
+        kinds = [arg.type for name in self.kernels for arg in kernels[name].body.block.args]
         self._sizes = list(
             dict.fromkeys(d for k in kinds if isinstance(k, GlobalType) for d in k.dims)
         )
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """Its launches in their order."""
+        op, kernels = self._made()
+        return [Step(launch, kernels[launch.kernel_name]) for launch in op.launches()]
 
     def refuses(self, symbols: Mapping[str, int], views: Sequence[TensorView]) -> str | None:
         """Why it cannot take these tensors, or None when it can."""

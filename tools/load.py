@@ -84,4 +84,4 @@ def load(
         from polyc.tools.kernels.by_hand import with_kernels
 
         with_kernels(job, str(kernels), sizes or {})
-    return Program.compile(job.run().module, name, lazily=True)
+    return Program.compile(job.run("tiles").module, name, lazily=True)

@@ -258,18 +258,17 @@ class DispatchOp(Dispatch):
                 taken.add(name)
 
 
-def followers(launch: LaunchOp) -> list[LaunchOp]:
-    """The launches that may come after one: the next of its sequence, or else the first one of
-    any variant, when the program is called again."""
+def is_overlapped_next(launch: LaunchOp, arch: str) -> bool:
+    """Whether the launch that comes after one may overlap its end: the next of its sequence, or
+    else one of any call, which does where it has no need of the whole chip."""
     sequence = launch.sequence
     if sequence is not None:
         launches = sequence.launches()
         place = next(i for i, other in enumerate(launches) if other is launch)
         if place + 1 < len(launches):
-            return [launches[place + 1]]
-    dispatch = (sequence or launch).parent_op()
-    assert isinstance(dispatch, DispatchOp), "variants stand in a dispatch"
-    return [variant.launches()[0] for variant in dispatch.variants()]
+            return launches[place + 1].overlapped is not None
+    marked = launch.overlapped is not None or launch.cooperative is not None
+    return marked and ARCHS[arch].overlapped
 
 
 MODULE_OPS: list[type[Operation]] = [

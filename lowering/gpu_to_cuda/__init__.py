@@ -20,7 +20,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.kernel import KernelOp, ReturnOp
-from polyc.dialects.gpu.module import ModuleOp, followers
+from polyc.dialects.gpu.module import ModuleOp, is_overlapped_next
 from polyc.dialects.gpu.types import GlobalType, TensorMapType
 from polyc.lowering.gpu_to_cuda import (
     arithmetic,
@@ -107,7 +107,7 @@ def _overlaps(kernel: KernelOp) -> tuple[bool, bool]:
     own = [x for x in module.dispatch().launches() if x.kernel_name == kernel.sym_name.data]
     return (
         any(x.overlapped is not None for x in own),
-        any(y.overlapped is not None for x in own for y in followers(x)),
+        any(is_overlapped_next(x, module.arch.data) for x in own),
     )
 
 
@@ -233,9 +233,14 @@ def cuda_units(gpu_module: ModuleOp) -> Iterator[str]:
 
     Raises PolycError as ``cuda_source``.
     """
-    head = f"// {gpu_module.sym_name.data} for {gpu_module.arch.data}\n"
-    for kernel in gpu_module.kernels():
-        yield f"{head}\n{_text([kernel])}"
+    return map(cuda_unit, gpu_module.kernels())
+
+
+def cuda_unit(kernel: KernelOp) -> str:
+    """The CUDA C of one kernel of a ``gpu.module``.  Raises PolycError as ``cuda_source``."""
+    module = kernel.parent_op()
+    assert isinstance(module, ModuleOp)
+    return f"// {module.sym_name.data} for {module.arch.data}\n\n{_text([kernel])}"
 
 
 def print_cuda(module: BuiltinModuleOp, output: IO[str]) -> None:

@@ -1,14 +1,15 @@
 """``polyc run``: play a program back at every layer, run its kernel, compare.
 
 A ``gpu.module``, written in tiles or below, is run by ``run_tiles``.  Without a GPU the kernels
-of both architectures are compiled all the same, so that a machine without one finds what NVRTC
-would refuse; a program that no kernel computes is played back at every layer above.
+that run at these sizes are compiled all the same, for both architectures, so that a machine without
+one finds what NVRTC would refuse; a program that no kernel computes is played back at every layer
+above.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -102,7 +103,7 @@ def main(args: argparse.Namespace) -> int:
             use_measured(job, args.records)
             use_kernels(job, args.kernels, symbols)
             try:
-                job.run()
+                job.run("tiles" if check is None else "gpu")
                 if check is not None:
                     check.finish()
             except PolycError as error:
@@ -111,7 +112,7 @@ def main(args: argparse.Namespace) -> int:
                 refused, step.note = error, "no kernel"
         if refused is not None:
             break
-        programs.append(_compile(job, steps))
+        programs.append(_compile(job, symbols, steps))
     for layer in LAYERS:
         with steps.step(f"play back {layer}") as step:
             errors = [e.check(kept[layer], f"the {layer} layer") for e in expected]
@@ -156,17 +157,20 @@ def _agrees(errors: Sequence[float]) -> str:
     return f"agrees, largest error {errors[0]:.1e}"
 
 
-def _compile(job: Compilation, steps: Steps) -> Program:
+def _compile(job: Compilation, symbols: Mapping[str, int], steps: Steps) -> Program:
+    """The program, with the kernels that run at these sizes."""
     from polyc.runtime.program import Program
 
     with steps.step(f"compile {job.arch}") as step:
-        program = Program.compile(job.module)
-        kernels = program.kernels
+        program = Program.compile(job.module, lazily=True)
+        results = program.compiled_at(symbols)
+        kernels = {name: info for r in results for name, info in r.kernels.items()}
         spilled = [name for name, info in kernels.items() if info.spill_bytes]
-        plural = "" if len(kernels) == 1 else "s"
-        size = sum(len(result.image) for result in program.results)
-        step.note = f"{len(kernels)} kernel{plural}, {size // 1024} KiB"
-        if all(result.cached for result in program.results):
+        there = len(program.module.kernels())
+        plural = "" if there == 1 else "s"
+        size = sum(len(result.image) for result in results)
+        step.note = f"{len(kernels)} of {there} kernel{plural}, {size // 1024} KiB"
+        if all(result.cached for result in results):
             step.note += ", from the cache"
         if spilled:
             step.note += f", spills in {', '.join(spilled)}"

@@ -59,7 +59,7 @@ def lowered(job: Compilation, region: KernelOp, plan: ScheduleOp) -> ModuleOp:
         module = taken_apart(region, plan)
     else:
         module = ModuleOp([copied(region), copied(plan)])
-    names = (*STAGES["plan"][STAGES["plan"].index(SELECT) + 1 :], *STAGES["gpu"])
+    names = (*STAGES["plan"][STAGES["plan"].index(SELECT) + 1 :], *STAGES["tiles"], *STAGES["gpu"])
     with unsaid():
         for name in names:
             run_pass(job.ctx, build(name, job.arch), module, name == names[-1])

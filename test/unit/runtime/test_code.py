@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -46,7 +47,7 @@ def test_all_are_compiled_at_once(compiled: list[str]) -> None:
 
 
 def test_each_is_compiled_when_it_is_asked_for_and_once(compiled: list[str]) -> None:
-    code = Code("sm_90a", "g", NAMES, map(source, NAMES), lazily=True)
+    code = Code("sm_90a", "g", NAMES, source)
     assert not compiled
     for _ in range(2):
         assert list(code.result(code.unit("second")).kernels) == ["second"]
@@ -56,15 +57,15 @@ def test_each_is_compiled_when_it_is_asked_for_and_once(compiled: list[str]) -> 
     assert len(code.results) == len(compiled)
 
 
-@pytest.mark.parametrize("lazily", [False, True])
-def test_a_kernel_that_the_compiler_does_not_speak_of_is_refused(lazily: bool) -> None:
+OTHER = {"first": source("first"), "second": source("other")}
+
+
+@pytest.mark.parametrize("sources", [OTHER.values(), OTHER.__getitem__])
+def test_a_kernel_that_the_compiler_does_not_speak_of_is_refused(
+    sources: Iterable[str] | Callable[[str], str],
+) -> None:
     with pytest.raises(PolycError, match="ptxas says nothing of second"):
-        _ = Code("sm_90a", "g", NAMES[:2], [source("first"), source("other")], lazily).results
-
-
-def test_one_source_of_each_kernel_is_compiled_lazily() -> None:
-    with pytest.raises(ValueError, match="1 sources are not one of each 3"):
-        Code("sm_90a", "g", NAMES, [source("first")], lazily=True)
+        _ = Code("sm_90a", "g", NAMES[:2], sources).results
 
 
 def test_what_is_loaded_compiles_nothing_before_it_runs(compiled: list[str]) -> None:

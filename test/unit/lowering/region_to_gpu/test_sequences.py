@@ -148,8 +148,8 @@ def test_products_of_a_model_split_where_each_should(name: str) -> None:
     """A narrow product among wide ones shares its steps at 4096 tokens; the wide ones do not."""
     module = parse_text(make_context(), str(MODELS[name].module(large=True)), "model.mlir")
     plans: dict[str, list[ScheduleOp]] = {}
-    for stage in ("tiny", "index", "region", "plan", "gpu"):
-        if stage == "gpu":
+    for stage in ("tiny", "index", "region", "plan", "tiles"):
+        if stage == "tiles":
             for p in find(module, ScheduleOp):
                 plans.setdefault(p.region.string_value(), []).append(p.clone())
         for step in STAGES[stage]:

@@ -50,7 +50,7 @@ def depthwise(
 
 def lowered(module: ModuleOp, until: str, arch: str = "sm_90a") -> ModuleOp:
     found = parse_text(make_context(), str(module), "graph.mlir")
-    for stage in ("tiny", "index", "region", "plan", "gpu"):
+    for stage in ("tiny", "index", "region", "plan", "tiles", "gpu"):
         for name in STAGES[stage]:
             build(name, arch).apply(make_context(), found)
         if stage == until:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 
+from polyc.dialects.common.dim import ShapeAttr
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.module import ModuleOp, followers
+from polyc.dialects.gpu.module import ModuleOp, is_overlapped_next
 from polyc.passes.gpu.overlap_launches import OverlapLaunches
 from polyc.rewriting.driver import rewrite
 from polyc.test.support.gpu_text import find, kernel, only, parsed
@@ -34,7 +36,19 @@ def test_a_module_without_a_dispatch_is_left_alone() -> None:
     assert not only(module, ModuleOp).has_dispatch()
 
 
-def test_what_follows_a_launch() -> None:
-    first, second, alone = find(parsed(kernel("", dispatch=DISPATCH)), LaunchOp)
-    assert followers(first) == [second]
-    assert followers(second) == followers(alone) == [first, alone]
+def overlapped_next(module: BuiltinModuleOp, arch: str) -> list[bool]:
+    return [is_overlapped_next(launch, arch) for launch in find(module, LaunchOp)]
+
+
+def test_what_follows_a_launch_overlaps_it_where_it_says_so() -> None:
+    module = parsed(kernel("", arch="sm_90a", dispatch=DISPATCH))
+    assert overlapped_next(module, "sm_90a") == [False] * 3
+    rewrite(module, [OverlapLaunches()])
+    assert overlapped_next(module, "sm_90a") == [True] * 3
+    _, second, _ = find(module, LaunchOp)
+    second.overlapped = None
+    # The first is followed by the second; that one by what is called next.
+    assert overlapped_next(module, "sm_90a") == [False, False, True]
+    second.cooperative = ShapeAttr.of([1])
+    assert overlapped_next(module, "sm_90a") == [False, True, True]
+    assert overlapped_next(module, "sm_80") == [False] * 3

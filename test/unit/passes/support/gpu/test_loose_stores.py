@@ -13,7 +13,7 @@ from polyc.passes.pipeline import STAGES
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.test.support.gpu_text import find, run
 
-PASSES = STAGES["gpu"][STAGES["gpu"].index("gpu-bind-target") :]
+PASSES = STAGES["gpu"]
 LOWERED = ("gpu-bind-target", "gpu-assumptions", "gpu-layout-inference", "gpu-lower-tile-ops")
 
 
