@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from polyc.tools.jit.compile import par_compile as par_compile
     from polyc.tools.jit.compiled import Compiled as Compiled
     from polyc.tools.jit.function import Jit as Jit
-    from polyc.trace.annotations import Tensor as Tensor
     from polyc.trace.builder import Builder as Builder
     from polyc.trace.functions import abs as abs
     from polyc.trace.functions import attention as attention
@@ -65,6 +64,7 @@ if TYPE_CHECKING:
     from polyc.trace.functions import transpose as transpose
     from polyc.trace.functions import var as var
     from polyc.trace.functions import where as where
+    from polyc.trace.values import Tensor as Tensor
     from polyc.trace.values import Value as Value
 
 __version__ = "0.1.0"
@@ -76,7 +76,7 @@ _OFFERED = {
     "par_compile": "tools.jit.compile",
     "Compiled": "tools.jit.compiled",
     "Jit": "tools.jit.function",
-    "Tensor": "trace.annotations",
+    "Tensor": "trace.values",
     "Builder": "trace.builder",
     "Value": "trace.values",
     **dict.fromkeys(

@@ -74,7 +74,7 @@ class Compiled(Runnable):
         self._made = _allocated(signature, out_idx)
         self._programs: dict[str, Program] = {}
         self._hardware: dict[str, GpuModuleOp] = {}
-        self._layers: dict[tuple[str, str], str] = {}
+        self._layers: dict[tuple[str, str], ModuleOp] = {}
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -225,6 +225,10 @@ class Compiled(Runnable):
         """
         from polyc.tools.printing import module_text
 
+        return module_text(self.compiled_module(layer))
+
+    def compiled_module(self, layer: str) -> ModuleOp:
+        """The module of a layer, which is not to be changed: see ``ir``."""
         tiles = isinstance(self._op, GpuModuleOp)
         known = ("tiles", "gpu") if tiles else LAYERS
         if layer not in known:
@@ -232,15 +236,14 @@ class Compiled(Runnable):
                 "Usage", f"{self.name} has no layer {layer!r}; there are {', '.join(known)}"
             )
         if layer == known[0]:
-            return module_text(self._whole)
+            return self._whole
         if tiles:
-            return module_text(ModuleOp([self._finished().clone()]))
+            return ModuleOp([self._finished().clone()])
         key = self.target(), layer
         with self._lock:
             if key not in self._layers:
                 with _as_file(self._plan) as path:
-                    module = self._job(self.target(), path).run(until=layer).module
-                self._layers[key] = module_text(module)
+                    self._layers[key] = self._job(self.target(), path).run(until=layer).module
             return self._layers[key]
 
     @property

@@ -17,7 +17,8 @@ def test_sizes_and_types():
     assert str(Tensor["M"]) == "[M] of any type"
     assert str(Tensor["f32"]) == "[] of f32"
     assert Tensor["M", np.float16] == Tensor["M", "float16"] == Tensor["M", "f16"]
-    assert Tensor["M", np.dtype("float32")].element == "f32"
+    kind: Any = Tensor["M", np.dtype("float32")]
+    assert kind.element == "f32"
 
 
 @pytest.mark.parametrize(
