@@ -68,7 +68,7 @@ class Compiled(Runnable):
                 "Usage",
                 f"options has {', '.join(sorted(wrong))}; there are records, kernels and sizes",
             )
-        self._backend: Backend = chosen(execution_backend, device)
+        self.backend: Backend = chosen(execution_backend, device)
         count = len(signature.names) - signature.num_inputs
         self._returns, self._keys = returns or ("one" if count == 1 else "tuple", ())
         self._made = _allocated(signature, out_idx)
@@ -102,7 +102,7 @@ class Compiled(Runnable):
             given, told = self._placed(given, out)
         elif out is not None:
             told = self._listed(out)
-        found = self._backend.run(self, given, told, symbols, stream, gpu_index)
+        found = self.backend.run(self, given, told, symbols, stream, gpu_index)
         return self._returned(found)
 
     def _placed(self, given: list[object], out: object) -> tuple[list[object], list[object] | None]:
