@@ -73,6 +73,7 @@ class Compiled(Runnable):
         self._returns, self._keys = returns or ("one" if count == 1 else "tuple", ())
         self._made = _allocated(signature, out_idx)
         self._programs: dict[str, Program] = {}
+        self._by_gpu: dict[int | None, Program] = {}
         self._hardware: dict[str, GpuModuleOp] = {}
         self._layers: dict[tuple[str, str], ModuleOp] = {}
         self._lock = threading.RLock()
@@ -170,12 +171,14 @@ class Compiled(Runnable):
 
     def program(self, gpu_index: int | None = None) -> Program:
         """The code for a GPU, lowered and compiled once for all sizes."""
-        arch = self.target(gpu_index)
-        if (known := self._programs.get(arch)) is not None:
+        if (known := self._by_gpu.get(gpu_index)) is not None:
             return known
+        arch = self.target(gpu_index)
         with self._lock:
             if arch not in self._programs:
                 self._programs[arch] = self._lowered(arch)
+            if gpu_index is not None or self.arch is not None:
+                self._by_gpu[gpu_index] = self._programs[arch]
             return self._programs[arch]
 
     def _lowered(self, arch: str) -> Program:
