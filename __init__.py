@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
     from polyc.dialects.common.diagnostic import PolycError as PolycError
     from polyc.runtime.program import Program
+    from polyc.tools.jit.autotune import autotune as autotune
     from polyc.tools.jit.compile import compile as compile
     from polyc.tools.jit.compile import jit as jit
     from polyc.tools.jit.compile import par_compile as par_compile
     from polyc.tools.jit.compiled import Compiled as Compiled
     from polyc.tools.jit.function import Jit as Jit
-    from polyc.trace.annotations import Tensor as Tensor
+    from polyc.tools.jit.torch_op import torch_op as torch_op
     from polyc.trace.builder import Builder as Builder
     from polyc.trace.functions import abs as abs
     from polyc.trace.functions import attention as attention
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from polyc.trace.functions import transpose as transpose
     from polyc.trace.functions import var as var
     from polyc.trace.functions import where as where
+    from polyc.trace.values import Tensor as Tensor
     from polyc.trace.values import Value as Value
 
 __version__ = "0.1.0"
@@ -74,9 +76,11 @@ _OFFERED = {
     "jit": "tools.jit.compile",
     "compile": "tools.jit.compile",
     "par_compile": "tools.jit.compile",
+    "autotune": "tools.jit.autotune",
+    "torch_op": "tools.jit.torch_op",
     "Compiled": "tools.jit.compiled",
     "Jit": "tools.jit.function",
-    "Tensor": "trace.annotations",
+    "Tensor": "trace.values",
     "Builder": "trace.builder",
     "Value": "trace.values",
     **dict.fromkeys(

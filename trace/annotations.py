@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialects.builtin import bf16, f16, f32, i1
 from xdsl.ir import Attribute
@@ -64,15 +64,9 @@ class TensorAnnotation:
         return f"{shape_text(self.dims)} of {self.element or 'any type'}"
 
 
-class _TensorMeta(type):
-    """``Tensor[…]`` is an annotation."""
-
-    def __getitem__(cls, items: Any) -> Any:
-        return _annotation(items)
-
-
 @public
-def _annotation(items: object) -> TensorAnnotation:
+def annotation(items: object) -> TensorAnnotation:
+    """What ``Tensor[items]`` says.  Refuses what is no size and no type."""
     listed = list(cast("tuple[object, ...]", items)) if isinstance(items, tuple) else [items]
     element = None
     if listed and _is_element(listed[-1]):
@@ -86,13 +80,3 @@ def _annotation(items: object) -> TensorAnnotation:
             refuse("BadArgument", f"a tensor has a size of {value}; sizes are 0 or more")
         dims.append(dim)
     return TensorAnnotation(tuple(dims), element)
-
-
-class Tensor(metaclass=_TensorMeta):
-    """``polyc.Tensor["M", "K", "f16"]``: a matrix of f16 whose sizes every call may choose.
-
-    A size is a symbol's name, an expression of symbols as IR writes it (``"2 * K"``) or a number.
-    One name is one size wherever it stands in a signature.  The element type is ``f16``, ``bf16``,
-    ``f32`` or ``i1``, or a type of NumPy or PyTorch that is one of them; without one the tensors of
-    a call say it.
-    """

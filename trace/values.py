@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from polyc.dialects.common.dim import Dim, shape_text
 from polyc.dialects.frontend import TensorType, tensor_of
-from polyc.trace.annotations import ELEMENTS, element_name
+from polyc.trace.annotations import ELEMENTS, annotation, element_name
 from polyc.trace.builder import Builder
 from polyc.trace.sizes import Size, SizeLike, dim_of, size_of
 from polyc.trace.source import public, refuse
@@ -401,6 +401,21 @@ class Value:
     def _reduced(self, fn: Literal["sum", "max", "min", "mean"], axis: Axes, keep: bool) -> Value:
         made = self.builder.reduce(fn, value_of(self).ssa, axis, keepdims=keep)
         return Value(self.builder, made)
+
+
+class Tensor(Value):
+    """``polyc.Tensor["M", "K", "f16"]``: a matrix of f16 whose sizes every call may choose.
+
+    A size is a symbol's name, an expression of symbols as IR writes it (``"2 * K"``) or a number.
+    One name is one size wherever it stands in a signature.  The element type is ``f16``, ``bf16``,
+    ``f32`` or ``i1``, or a type of NumPy or PyTorch that is one of them; without one the tensors of
+    a call say it.  In the function the parameter is a ``Value``.
+    """
+
+    __slots__ = ()
+
+    def __class_getitem__(cls, items: Any) -> Any:
+        return annotation(items)
 
 
 def listed(given: Sequence[Any]) -> list[Any]:

@@ -10,13 +10,14 @@ import numpy as np
 from polyc.dialects.frontend import GraphOp
 from polyc.playback import frontend
 from polyc.tools.printing import module_text
-from polyc.trace.annotations import Tensor, TensorAnnotation
+from polyc.trace.annotations import TensorAnnotation
 from polyc.trace.tracing import Traced, read_assumptions, traced
+from polyc.trace.values import Tensor
 
 ELEMENTS = {"float16": "f16", "float32": "f32", "bool": "i1"}
 
 
-def trace(function: Callable[..., Any], *kinds: TensorAnnotation, assume: str = "") -> Traced:
+def trace(function: Callable[..., Any], *kinds: Any, assume: str = "") -> Traced:
     """The graph of a function of these tensors, which are called a, b, c, …."""
     named = {chr(ord("a") + i): kind for i, kind in enumerate(kinds)}
 
@@ -26,7 +27,7 @@ def trace(function: Callable[..., Any], *kinds: TensorAnnotation, assume: str = 
     return traced(function, named, arguments, name="f", facts=read_assumptions(assume))
 
 
-def text(function: Callable[..., Any], *kinds: TensorAnnotation, assume: str = "") -> str:
+def text(function: Callable[..., Any], *kinds: Any, assume: str = "") -> str:
     """The text of the ops that a function records."""
     return module_text(trace(function, *kinds, assume=assume).module)
 

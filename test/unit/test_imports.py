@@ -223,3 +223,28 @@ def test_polyc_opt_starts_light():
         env={"PYTHONPATH": str(ROOT / ".typecheck")},
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_polyc_itself_imports_nothing():
+    """`import polyc` and its store of files: no xDSL, no NumPy, none of the rooms."""
+    code = (
+        "import sys, polyc, polyc.runtime.store\n"
+        "heavy = ('xdsl', 'numpy', 'islpy', 'cuda', 'polyc.dialects', 'polyc.tools')\n"
+        "print([m for m in heavy if m in sys.modules], 'softmax' in dir(polyc))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(ROOT / ".typecheck")},
+    )
+    assert done.stdout.strip() == "[] True"
+
+
+def test_what_polyc_offers_is_there():
+    import polyc
+
+    offered = [name for name in dir(polyc) if not name.startswith("_")]
+    assert {"jit", "compile", "Tensor", "attention", "autotune", "torch_op"} <= set(offered)
+    assert [name for name in offered if getattr(polyc, name, None) is None] == []

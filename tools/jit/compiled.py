@@ -68,13 +68,14 @@ class Compiled(Runnable):
                 "Usage",
                 f"options has {', '.join(sorted(wrong))}; there are records, kernels and sizes",
             )
-        self._backend: Backend = chosen(execution_backend, device)
+        self.backend: Backend = chosen(execution_backend, device)
         count = len(signature.names) - signature.num_inputs
         self._returns, self._keys = returns or ("one" if count == 1 else "tuple", ())
         self._made = _allocated(signature, out_idx)
         self._programs: dict[str, Program] = {}
+        self._by_gpu: dict[int | None, Program] = {}
         self._hardware: dict[str, GpuModuleOp] = {}
-        self._layers: dict[tuple[str, str], str] = {}
+        self._layers: dict[tuple[str, str], ModuleOp] = {}
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -102,7 +103,7 @@ class Compiled(Runnable):
             given, told = self._placed(given, out)
         elif out is not None:
             told = self._listed(out)
-        found = self._backend.run(self, given, told, symbols, stream, gpu_index)
+        found = self.backend.run(self, given, told, symbols, stream, gpu_index)
         return self._returned(found)
 
     def _placed(self, given: list[object], out: object) -> tuple[list[object], list[object] | None]:
@@ -170,12 +171,14 @@ class Compiled(Runnable):
 
     def program(self, gpu_index: int | None = None) -> Program:
         """The code for a GPU, lowered and compiled once for all sizes."""
-        arch = self.target(gpu_index)
-        if (known := self._programs.get(arch)) is not None:
+        if (known := self._by_gpu.get(gpu_index)) is not None:
             return known
+        arch = self.target(gpu_index)
         with self._lock:
             if arch not in self._programs:
                 self._programs[arch] = self._lowered(arch)
+            if gpu_index is not None or self.arch is not None:
+                self._by_gpu[gpu_index] = self._programs[arch]
             return self._programs[arch]
 
     def _lowered(self, arch: str) -> Program:
@@ -225,6 +228,10 @@ class Compiled(Runnable):
         """
         from polyc.tools.printing import module_text
 
+        return module_text(self.compiled_module(layer))
+
+    def compiled_module(self, layer: str) -> ModuleOp:
+        """The module of a layer, which is not to be changed: see ``ir``."""
         tiles = isinstance(self._op, GpuModuleOp)
         known = ("tiles", "gpu") if tiles else LAYERS
         if layer not in known:
@@ -232,15 +239,14 @@ class Compiled(Runnable):
                 "Usage", f"{self.name} has no layer {layer!r}; there are {', '.join(known)}"
             )
         if layer == known[0]:
-            return module_text(self._whole)
+            return self._whole
         if tiles:
-            return module_text(ModuleOp([self._finished().clone()]))
+            return ModuleOp([self._finished().clone()])
         key = self.target(), layer
         with self._lock:
             if key not in self._layers:
                 with _as_file(self._plan) as path:
-                    module = self._job(self.target(), path).run(until=layer).module
-                self._layers[key] = module_text(module)
+                    self._layers[key] = self._job(self.target(), path).run(until=layer).module
             return self._layers[key]
 
     @property

@@ -15,9 +15,9 @@ from polyc.dialects.common.dim import Dim
 from polyc.tile.tiles import TensorSpec
 from polyc.tools.jit.backends import chosen
 from polyc.tools.jit.compiled import Compiled
-from polyc.trace.annotations import Tensor, TensorAnnotation
+from polyc.trace.annotations import TensorAnnotation
 from polyc.trace.tracing import place_of_function, read_assumptions, traced
-from polyc.trace.values import Value
+from polyc.trace.values import Tensor, Value
 
 if TYPE_CHECKING:
     from polyc.runtime.nvrtc import KernelInfo

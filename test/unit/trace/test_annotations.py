@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 
 from polyc import PolycError, Tensor
+from polyc.trace.annotations import element_name
 
 
 def test_sizes_and_types():
     assert str(Tensor["M", 2, "2 * K", "f16"]) == "[M, 2, 2 * K] of f16"
-    assert str(Tensor["M"]) == "[M] of any type"
+    assert str(Tensor["M"]) == "[M] of any type" and element_name("half") == "f16"
     assert str(Tensor["f32"]) == "[] of f32"
     assert Tensor["M", np.float16] == Tensor["M", "float16"] == Tensor["M", "f16"]
-    assert Tensor["M", np.dtype("float32")].element == "f32"
+    kind: Any = Tensor["M", np.dtype("float32")]
+    assert kind.element == "f32"
 
 
 @pytest.mark.parametrize(

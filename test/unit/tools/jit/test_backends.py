@@ -4,6 +4,7 @@
 # pyright: reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportUndefinedVariable=false, reportArgumentType=false, reportCallIssue=false
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 
 import polyc
 from polyc import PolycError, Tensor
+from polyc.test.support.fake_cuda import FakeCuda
+from polyc.test.support.gpu_producers import FakeTorch
 from polyc.tools.jit.backends import Backend, CpuBackend, Runnable, gpu_of, register
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -131,3 +134,42 @@ def test_which_gpu():
             return self.where
 
     assert gpu_of([X, On(2, 1)]) == 1 and gpu_of([X, On(1, 0)]) is None
+
+
+def test_calls_on_gpus_by_their_current_streams(cuda: FakeCuda, torch: FakeTorch):
+    """One function on two GPUs and in two threads; each call launches once, where it belongs."""
+
+    @polyc.jit
+    def doubled(x: Tensor["M", "K", "f32"]):
+        return x + x
+
+    with torch.on(7):
+        first = doubled(torch.zeros(2, 8))
+    second = doubled(torch.zeros(3, 8, index=1))
+    assert (first.shape, first.device.index) == ((2, 8), 0)
+    assert (second.shape, second.device.index) == ((3, 8), 1)
+    made = doubled.compiled()
+    assert made.target(0) == "sm_90a" and made.program(0) is made.program(1)
+    out = torch.zeros(2, 8)
+
+    def call() -> None:
+        assert doubled(torch.zeros(2, 8), out=out) is out
+
+    threads = [threading.Thread(target=call) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    launches = [(launch.stream, launch.values[-1] != 0) for launch in cuda.launches]
+    assert [stream for stream, _ in launches] == [7, 0, 0, 0]
+    before = len(cuda.launches)
+    assert doubled(torch.zeros(0, 8)).shape == (0, 8)
+    assert len(cuda.launches) == before, "nothing is launched for no elements"
+    with pytest.raises(PolycError, match="out and x share memory"):
+        doubled(out, out=out)
+    with pytest.raises(PolycError, match="DeviceMismatch"):
+        doubled(torch.zeros(2, 8), out=torch.zeros(2, 8, index=1))
+    with pytest.raises(PolycError, match="host memory"):
+        polyc.compile(both, device="cpu")(
+            torch.zeros(2, 3), torch.zeros(2, 3), out=[torch.zeros(2, 3), torch.zeros(2)]
+        )

@@ -1,0 +1,22 @@
+"""The scripts of examples/python run, and say what they are meant to."""
+
+from __future__ import annotations
+
+import runpy
+
+import pytest
+
+from polyc.test.support.root import ROOT
+
+SAYS = {
+    "model": ["block: 1 tokens", "block: 5 tokens", "attention: (2, 4, 3, 32)", "ShapeMismatch"],
+    "kernel": ["118.0 177.0", "kernel scaled: True, 0 bytes spilled"],
+    "compiler": ["frontend: ", "tiny: ", "region: "],
+}
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_a_script_runs(name: str, capsys: pytest.CaptureFixture[str]):
+    runpy.run_path(str(ROOT / "examples" / "python" / f"{name}.py"), run_name="__main__")
+    shown = capsys.readouterr().out
+    assert [text for text in SAYS[name] if text not in shown] == [], shown
