@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.region import KernelOp
@@ -26,8 +27,10 @@ from polyc.test.support.conv_programs import Conv, of, under
 from polyc.test.support.gemm_programs import assert_tiles_agree, inputs_of, regions, tiles
 from polyc.test.support.gpu_text import only
 from polyc.test.support.im2col_programs import convolution
+from polyc.test.support.sketch import Sketch
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
+from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context
 
 TURNED = replace(of(), turned=True)
@@ -143,3 +146,12 @@ def test_pixels_of_any_number_are_stored_by_threads(width: int, vectorize: int) 
     result = simulate(finished(tiles(module, "sm_90a")), inputs, {}, schedule="random", seed=1)
     result.check()
     np.testing.assert_array_equal(result.outputs[0], np.asarray(wanted[0]))
+
+
+def test_one_tap_that_no_axis_walks_is_one() -> None:
+    """A filter of one point along rows and columns, wherever those axes stand in it."""
+    s = Sketch("skipping")
+    x, w = s.input("x", "N", "H", "W", 64), s.input("w", 128, 64, 1, 1)
+    made = frontend.Conv2dOp(x, s.permute(w, 0, 2, 3, 1), layout="nhwc", stride=(2, 2))
+    found = find_convolution(only(regions(module_text(s.done(y=s.add(made)))), KernelOp))
+    assert (found.geometry.taps, found.geometry.steps) == ((1, 1), (2, 2))
