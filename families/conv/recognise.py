@@ -334,10 +334,10 @@ def _geometry(product: Product, image: Factor, rows: Window, columns: Window) ->
     sizes = cast("MemRefType", image.read.tensor.type).shape
     for window in (rows, columns):
         name, offset = product.names[window.axis], linear_of(window.offset)
-        assert window.tap is not None, "the filter is read along the taps"
-        count = _size(product, window.tap).constant()
+        along = Dim.const(1) if window.tap is None else _size(product, window.tap)
+        count = along.constant()
         if count is None or offset.terms:
-            why = f"its filter has {_size(product, window.tap)} taps along {name}"
+            why = f"its filter has {along} taps along {name}"
             if offset.terms:
                 why = f"it reads {image.name} at {image.read.map.data}, from a symbolic place on"
             raise _refused(product, f"{why}; taps and padding are numbers", image.read)

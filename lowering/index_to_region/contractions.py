@@ -276,20 +276,43 @@ class Products:
 
     def apart(self, pair: tuple[SSAValue, SSAValue]) -> Products:
         """The same with two products around a softmax that do not stay together."""
-        other = copy(self)
-        other.levels, other.given_up = dict(self.levels), dict(self.given_up)
-        other.parted = dict(self.parted)
+        other = self._copied()
         for value in pair:
             other.levels[value] = Level.ROWS if value in self.rows else Level.ALONE
         return other
 
     def given(self, value: SSAValue) -> Products:
         """The same with a value around convolutions that lies as the graph has its axes."""
+        other = self._copied()
+        other.as_given = self.as_given | {value}
+        return other
+
+    def plain(self, value: SSAValue) -> Products:
+        """The same with a product that reads copies in its own order."""
+        other = self._copied()
+        other.levels[value] = Level.PLAIN
+        return other
+
+    def _copied(self) -> Products:
         other = copy(self)
         other.levels, other.given_up = dict(self.levels), dict(self.given_up)
         other.parted = dict(self.parted)
-        other.as_given = self.as_given | {value}
         return other
+
+    def read_across(self) -> list[SSAValue]:
+        """Products of windows of one tap that read an input of the graph where it lies, whose
+        pixels are not outside.
+        """
+        found: list[SSAValue] = []
+        for value, level in self.levels.items():
+            if level not in (Level.AS_IT_IS, Level.ALONE) or self._pixels_first(value) is None:
+                continue
+            for factor in factors(value):
+                source, order = self._order_read(factor)
+                across = order is not None and not self._lies_so(self._plain(factor), source)
+                if across and not cost.is_computed(source) and value not in found:
+                    found.append(value)
+        return found
 
     def turned(self) -> Iterator[SSAValue]:
         """What lies around convolutions: what they read windows of, and what they end with."""

@@ -364,24 +364,26 @@ class Settling:
     def ordered(
         self, products: Products, kernels: tuple[Kernels, int], stored: Mapping[SSAValue, str]
     ) -> tuple[Kernels, int]:
-        """The same kernels, or others with values around convolutions in the order of the graph,
-        with as many cuts: what takes the least time.  ``stored`` is what is stored beside.
+        """The same kernels with the number of cuts, or others: with values around convolutions in
+        the order of the graph, and inputs that products read across copied, what takes the least
+        time.  ``stored`` is what is stored beside.
         """
         said: dict[SSAValue, str] = {}
-        for value in products.turned_ends()[:MOST_ORDERS]:
-            given = products.given(value)
-            settled, _ = self._settled(given)
+        tried = [(value, True) for value in products.turned_ends()]
+        tried += [(value, False) for value in products.read_across()]
+        for value, given in tried[:MOST_ORDERS]:
+            one = products.given(value) if given else products.plain(value)
+            settled, _ = self._settled(one)
             other = self.composing.limited(settled.also(stored))
             before, after = self._apart(kernels[0], other[0])
             if after < before:
-                products, kernels = given, other
-                said[value] = GIVEN.format(after * 1e6, before * 1e6)
-        orders = products.settled().orders
-        for value in products.turned():
-            if value in orders:
-                axes = ", ".join(map(str, orders[value]))
-                said[value] = PIXELS_FIRST.format(axes)
+                products, kernels = one, other
+                if given:
+                    said[value] = GIVEN.format(after * 1e6, before * 1e6)
         found = kernels[0].stored
+        for value in products.turned():
+            if value in found and (order := found[value].order) != tuple(range(len(order))):
+                said[value] = PIXELS_FIRST.format(", ".join(map(str, order)))
         for value, why in said.items():
             if value in found:
                 one = found[value]

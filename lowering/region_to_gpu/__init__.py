@@ -23,6 +23,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import AssumptionsAttr, unknown_symbol
 from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.kernel import KernelOp as BuiltOp
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
 from polyc.dialects.gpu.types import (
     BindAttr,
@@ -247,16 +248,21 @@ class LowerGraph(RewritePattern):
         places = Places.of(op)
         labels = Labels(places.workspaces)
         scheduled = [Scheduled.of(kernel, labels) for kernel in kernels]
+        variants = sequences(op, scheduled, places)
+        # One that runs in no variant has no conditions either, under which its code would be made.
+        steps = [step for variant in variants for step in variant.walk()]
+        run = {step.kernel_name for step in steps if isinstance(step, LaunchOp)}
         built: list[Operation] = []
         for one in scheduled:
-            built += one.kernels(places.bindings(one.kernel))
+            made = one.kernels(places.bindings(one.kernel))
+            built += [k for k in made if isinstance(k, BuiltOp) and k.sym_name.data in run]
         tensors = [*op.ins, *op.outs]
         dispatch = gpu.DispatchOp(
             [n.data for n in (*op.arg_names, *op.res_names)],
             [global_type(t) for t in tensors],
             [*op.arg_attrs, *op.res_attrs],
             len(op.ins),
-            [located(s, op) for s in sequences(op, scheduled, places)],
+            [located(variant, op) for variant in variants],
         )
         name = op.sym_name.data
         parts = [*built, dispatch]

@@ -206,7 +206,7 @@ class Windows(Contracted):
         return rows
 
     def first_pixel(self, at: Coordinates) -> tuple[SSAValue, SSAValue, SSAValue]:
-        """Image, row and column of a tile's first pixel by its number, among all or in its image."""
+        """Image, row and column of a tile's first pixel by its number among all, or in an image."""
         height, width = self.output
         line, column = self.divided(at[PIXELS], width)
         if self.conv.turned:

@@ -95,6 +95,56 @@ def test_a_bottleneck_of_a_network(build: Build, element: str, arch: str) -> Non
 
 
 @pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_filters_first(build: Build, name: str, arch: str) -> None:
+    """Stored as [N, F, P, Q], with a bias and a residual: lines of whole vectors, and others."""
+    made = Conv(GEOMETRIES[name], turned=True)
+    program = build(replace(made, more=((("F", 1, 1), "add"), (made.y, "add"))).text, arch)
+    for sizes in SIZES:
+        x, w = tensors(made, sizes)
+        exact = convolution(x, w, made.geometry).transpose(0, 3, 1, 2)
+        rng = np.random.default_rng(1)
+        bias, residual = (
+            rng.integers(-2, 3, shape).astype(np.float16)
+            for shape in ((sizes["F"], 1, 1), exact.shape)
+        )
+        wanted = (exact + bias + residual).astype(np.float16)
+        ran = 0
+        for variant in (None, *program.variants):
+            try:
+                (found,) = program.run([x, w, bias, residual], variant=variant)
+            except PolycError as error:
+                assert error.kind == "NoVariant" and variant is not None
+                continue
+            np.testing.assert_array_equal(np.asarray(found), wanted)
+            ran += 1
+        assert ran >= 2
+
+
+SPACE_TURNED = [
+    {"N": 1, "H": 30, "W": 32, "C": 128, "F": 264},
+    {"N": 3, "H": 16, "W": 12, "C": 72, "F": 104},
+]
+"""Lines of pixels that TMA stores."""
+
+
+@pytest.mark.parametrize("sizes", SPACE_TURNED)
+def test_plans_of_the_space_store_filters_first(sizes: dict[str, int]) -> None:
+    """Tiles that go beyond an image, clusters and parts through memory."""
+    if not driver.device().runs("sm_90a"):
+        pytest.skip("this GPU has no wgmma")
+    conv = replace(of(), x=tuple(sizes[n] for n in "NHWC"), filters=sizes["F"], turned=True)
+    inputs = tensors(conv, sizes)
+    wanted = convolution(inputs[0], inputs[1], conv.geometry).transpose(0, 3, 1, 2)
+    plans = list(ranking.Form(alone=True).space("sm_90a"))
+    random.Random(5).shuffle(plans)
+    for plan in plans[:12]:
+        program = Program.compile(under(regions(conv.text), plan))
+        (found,) = program.run(inputs)
+        np.testing.assert_array_equal(np.asarray(found), wanted.astype(np.float16))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
 def test_the_padding_is_zeros_beside_nan(build: Build, arch: str) -> None:
     """A NaN reaches the pixels whose windows hold it, of its own image, and no others."""
     conv = replace(of(), out="f32")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.region import KernelOp
 from polyc.families.conv.recognise import Convolution, find_convolution
 from polyc.families.conv.schedules import CONV, problem_of, schedules
@@ -23,8 +26,11 @@ from polyc.runtime import nvrtc
 from polyc.test.support.conv_programs import Conv, of, under
 from polyc.test.support.gemm_programs import assert_tiles_agree, inputs_of, regions, tiles
 from polyc.test.support.gpu_text import only
+from polyc.test.support.im2col_programs import convolution
+from polyc.test.support.sketch import Sketch
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
+from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context
 
 TURNED = replace(of(), turned=True)
@@ -74,6 +80,34 @@ def test_every_variant_agrees_with_the_region(conv: Conv, arch: str) -> None:
         assert assert_tiles_agree(conv.text, arch, dict(zip("NHWCF", sizes, strict=True)))
 
 
+def drawn(seed: int) -> tuple[Conv, dict[str, int]]:
+    """A filter with any strides, dilation, and padding before and after, and sizes for it."""
+    draw = random.Random(seed)
+
+    def pair(low: int, high: int) -> list[int]:
+        return [draw.randint(low, high) for _ in range(2)]
+
+    geometry = Im2colAttr.of(pair(1, 3), pair(1, 3), pair(0, 2), pair(1, 2), pair(0, 2))
+    spans = [(t - 1) * d + 1 for t, d in zip(geometry.taps, geometry.dilations, strict=True)]
+    step = draw.choice((1, 2, 8))
+    sizes = {"N": draw.randint(1, 3)}
+    sizes |= {name: draw.randint(span, 11) for name, span in zip("HW", spans, strict=True)}
+    sizes |= {name: step * draw.randint(1, 40 // step) for name in "CF"}
+    return Conv(geometry, turned=True), sizes
+
+
+@pytest.mark.parametrize("seed", range(3, 6))
+def test_any_geometry_agrees_with_a_direct_evaluation(seed: int) -> None:
+    conv, sizes = drawn(seed)
+    assert assert_tiles_agree(conv.text, ("sm_80", "sm_90a")[seed % 2], sizes)
+    module = regions(conv.text)
+    x, w = inputs_of(module, sizes)
+    found = play(module, "g", [x, w], sizes)
+    assert found is not None
+    wanted = convolution(x, w, conv.geometry).transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(np.asarray(found[0]), wanted.astype(np.float16))
+
+
 PLANS = {
     "goes on": (Tiling(128, 96, 4, persistent=True), (2, 24, 8, 24, 136)),
     "one tile": (Tiling(64, 64, 4), (2, 8, 8, 72, 40)),
@@ -112,3 +146,12 @@ def test_pixels_of_any_number_are_stored_by_threads(width: int, vectorize: int) 
     result = simulate(finished(tiles(module, "sm_90a")), inputs, {}, schedule="random", seed=1)
     result.check()
     np.testing.assert_array_equal(result.outputs[0], np.asarray(wanted[0]))
+
+
+def test_one_tap_that_no_axis_walks_is_one() -> None:
+    """A filter of one point along rows and columns, wherever those axes stand in it."""
+    s = Sketch("skipping")
+    x, w = s.input("x", "N", "H", "W", 64), s.input("w", 128, 64, 1, 1)
+    made = frontend.Conv2dOp(x, s.permute(w, 0, 2, 3, 1), layout="nhwc", stride=(2, 2))
+    found = find_convolution(only(regions(module_text(s.done(y=s.add(made)))), KernelOp))
+    assert (found.geometry.taps, found.geometry.steps) == ((1, 1), (2, 2))

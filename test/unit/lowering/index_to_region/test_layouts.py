@@ -144,6 +144,16 @@ def test_what_a_step_skips_is_not_copied() -> None:
     assert "w" in [a.name_hint for a in product.body.block.args]
 
 
+@pytest.mark.parametrize(("size", "copied"), [(14, True), (16, False)])
+def test_an_input_is_copied_where_a_product_takes_its_lines_slowly(size: int, copied: bool) -> None:
+    """Lines of 14 by 14 pixels are no multiple of 16 bytes, which TMA takes."""
+    s = Images("lines")
+    y = s.convolved(s.image(1024, size, images=32), "w0", 256, 1)
+    made = kernels(s.done(y=s.convolved(y, "w1", 256, 3)))
+    names = [[a.name_hint for a in k.body.block.args] for k in made]
+    assert (["x"] in names) == copied
+
+
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_values_are_what_the_graph_means(graph: Callable[[], ModuleOp]) -> None:
     module = graph()
