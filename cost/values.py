@@ -126,10 +126,12 @@ class Values:
 
     def own(self, value: SSAValue) -> frozenset[str]:
         """The axes that a value differs along, whatever it was broadcast to."""
-        order = [op for op in self.behind([value], into=True) if op.results[0] not in self._own]
-        for op in reversed(order):
-            self._fill(op)
-        return self._own[self.real(value)]
+        value = self.real(value)
+        if value not in self._own:
+            order = [op for op in self.behind([value], into=True) if op.results[0] not in self._own]
+            for op in reversed(order):
+                self._fill(op)
+        return self._own[value]
 
     def _fill(self, op: Operation) -> None:
         """The own axes of an op and, first, of all that it needs."""

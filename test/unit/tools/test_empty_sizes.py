@@ -12,13 +12,15 @@ import pytest
 
 import polyc.tile as T
 from polyc.dialects.common.arch import ARCHS
-from polyc.passes.finish import finish
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.passes.finish import finish, finished
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.rewriting.driver import verify
 from polyc.runtime.nvrtc import compile_cuda
 from polyc.test.support.empty_programs import PROGRAMS, sizes_of, text
+from polyc.test.support.on_demand import Variants
 from polyc.tools import polyc
 from polyc.tools.check import Expected, small_sizes
 from polyc.tools.opt import PolycOptMain
@@ -47,23 +49,24 @@ def arch_of(case: object) -> str:
 
 
 @cache
-def lowered(source: str, arch: str) -> Compilation:
-    """A program at each layer."""
+def lowered(source: str, arch: str) -> tuple[Compilation, Variants]:
+    """A program at each layer down to tiles, and its variants, which sizes bring to threads."""
     ctx = make_context()
     module = parse_text(ctx, source, "empty.mlir")
     verify(module)
-    return Compilation(ctx, module, arch, keep=LAYERS).run()
+    job = Compilation(ctx, module, arch, keep=LAYERS).run("tiles")
+    return job, Variants(gpu_module_of(job.module, "g"))
 
 
 def played(source: str, arch: str, zero: set[str]) -> list[Any]:
     """What the kernels write where the symbols ``zero`` are 0; the layers above agree with it."""
-    job = lowered(source, arch)
+    job, variants = lowered(source, arch)
     (graph,) = graphs(job.kept["frontend"])
     sizes = {s: 0 if s in zero else SIZES[s] for s in graph.symbol_names}
     expected = Expected.of(graph, sizes)
     for layer, module in job.kept.items():
         expected.check(module, f"the {layer} layer")
-    result = simulate(gpu_module_of(job.module, "g"), expected.inputs, sizes)
+    result = simulate(variants.at(sizes), expected.inputs, sizes)
     result.check()
     expected.compare("the kernel", result.outputs)
     return list(result.outputs)
@@ -80,7 +83,8 @@ def test_a_size_of_0_is_a_symbol_that_is_0(name: str, size: str) -> None:
     number = text(name, {size: "0"})
     found = played(number, arch, set())
     if size == sizes_of(name)[-1]:  # what is printed where one or another is 0 differs little
-        assert compile_cuda(lowered(number, arch).cuda(), arch).image
+        whole = finished(gpu_module_of(lowered(number, arch)[0].module, "g"))
+        assert compile_cuda(cuda_source(whole), arch).image
     if name != "reshape_view":  # of symbols a view of memory that no kernel takes, see below
         assert same(found, played(text(name, {}), arch, {size}))
 

@@ -35,6 +35,7 @@ from polyc.test.support.attention_programs import (
     passed,
 )
 from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed, run
+from polyc.test.support.split_programs import leave_only
 from polyc.tools.play import play
 
 H128, H192, H256 = (
@@ -98,12 +99,9 @@ def region(name: str) -> str:
 @cache
 def tiles(name: str) -> ModuleOp:
     """The tma variant alone, at the tile level; not to be changed."""
-    module = passed(region(name), "plan-select", "region-to-gpu", arch="sm_90a")
-    for op in [*find(module, KernelOp), *only(module, gpu.DispatchOp).launches()]:
-        kernel = op.sym_name.data if isinstance(op, KernelOp) else op.kernel_name
-        if kernel != "attention_tma":
-            op.detach()
-    return module
+    module = passed(region(name), "plan-select", arch="sm_90a")
+    leave_only(module, "tma")
+    return passed(module, "region-to-gpu", arch="sm_90a")
 
 
 @cache
@@ -195,7 +193,9 @@ frontend.graph @attention(%q: {outer["M"]}, %k: {outer["N"]}, %v: {outer["N"]})
     shapes = ((2, 70, 4, 64), (2, 90, 2, 64), (2, 90, 2, 64))
     inputs = [rng.standard_normal(shape).astype(np.float16) for shape in shapes]
     right = meant(parsed(text), inputs, sizes)
-    module = passed(text, *TO_REGION, "plan-select", "region-to-gpu", arch="sm_90a")
+    module = passed(text, *TO_REGION, "plan-select", arch="sm_90a")
+    leave_only(module, "tma")
+    passed(module, "region-to-gpu", arch="sm_90a")
     finish(module)
     result = simulate(only(module, gpu.ModuleOp), inputs, sizes, "attention_tma")
     assert not result.findings
@@ -240,8 +240,7 @@ def edited(text: str, edits: Sequence[tuple[str, str]]) -> str:
 
 @pytest.mark.parametrize("edits", PLANS.values(), ids=PLANS)
 def test_a_plan_of_the_users_own(edits: Sequence[tuple[str, str]]) -> None:
-    text = edited(printed(passed(region("full"), "plan-select", arch="sm_90a")), edits)
-    module = passed(text, "region-to-gpu", arch="sm_90a")
+    module = passed(edited(planned("full"), edits), "region-to-gpu", arch="sm_90a")
     finish(module)
     sizes = {"H": 2, "M": 70, "N": 450}
     inputs = PROGRAMS["full"].inputs(sizes)
@@ -270,16 +269,22 @@ LOOPS: Mapping[str, tuple[str, Sequence[tuple[str, str]], Mapping[str, int]]] = 
 
 
 @cache
+def planned(name: str) -> str:
+    """The region with the tma variant's schedule alone."""
+    module = passed(region(name), "plan-select", arch="sm_90a")
+    leave_only(module, "tma")
+    return printed(module)
+
+
+@cache
 def looped(name: str) -> gpu.ModuleOp:
     program, edits, _ = LOOPS[name]
-    text = edited(printed(passed(region(program), "plan-select", arch="sm_90a")), edits)
-    module = passed(text, "region-to-gpu", arch="sm_90a")
+    module = passed(edited(planned(program), edits), "region-to-gpu", arch="sm_90a")
     finish(module)
     return only(module, gpu.ModuleOp)
 
 
-@pytest.mark.parametrize("ctas", [1, 2])
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize(("name", "ctas"), [(name, 1 + i % 2) for i, name in enumerate(LOOPS)])
 def test_ctas_of_several_tiles_give_what_the_region_does(name: str, ctas: int) -> None:
     program, _, sizes = LOOPS[name]
     inputs = ALL[program].inputs(sizes)
@@ -300,8 +305,7 @@ def test_a_loop_over_tiles_compiles_without_a_spill(name: str) -> None:
 
 def test_tiles_with_most_keys_come_first() -> None:
     """In a group of heads the last queries first, heads fastest; a group ends beyond the batch."""
-    text = printed(passed(region("causal 128"), "plan-select", arch="sm_90a"))
-    module = passed(edited(text, PERSISTENT), "region-to-gpu", arch="sm_90a")
+    module = passed(edited(planned("causal 128"), PERSISTENT), "region-to-gpu", arch="sm_90a")
     (loop,) = find(module, tile.TileLoopOp)
     assert loop.tile.data == (1, 128, 1) and loop.reversed is not None
     assert loop.raster.data == "row" and constant_of(loop.sizes[2]) == 4
