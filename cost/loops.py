@@ -12,6 +12,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
 
 from polyc.cost.values import Values, operations, read_labels, result_labels, size_in_bytes
 from polyc.cost.work import Work, load_cost
@@ -45,6 +46,10 @@ class _Space:
     ) -> None:
         self.values, self.work = values, work
         self.turned = plan.cached
+        self.outputs = 1.0
+        """Neighbouring outputs of a thread, whose windows share what they read."""
+        if plan.slides_windows:
+            self.outputs = prod(plan.tile_sizes[:2]) / plan.threads() / plan.integer("vectorize")
         self.roots = [values.kernel.yield_op.values[i] for i in outputs]
         self.kinds = [values.kernel.outs.data[i] for i in outputs]
         self.labels = val_type(self.roots[0]).labels
@@ -168,7 +173,7 @@ class _Space:
                 price, over = load_cost(op, column, lies)
                 if values.kernel.name_of(op.tensor) in self.turned and price > TURNED:
                     price, over = TURNED, 1.0
-                cost += price
+                cost += price * self.shared(op, scope)
                 unique = prod(
                     min(self.whole[axis], values.extents[a])
                     for a in read_labels(op)
@@ -179,6 +184,24 @@ class _Space:
             else:
                 cost += operations(op)
         work.operations += self.blocks * times * max(points, work.threads) * cost
+
+
+    def shared(self, read: ReadOp, scope: Mapping[str, int | None]) -> float:
+        """The part of a read at one point of a window that falls to it, where neighbours share it:
+        what does not go along the rows of a tile is read once for them, and windows overlap."""
+        row = next((a for a, axis in scope.items() if axis == 0), None)
+        slid = [a for a in scope if a not in self.labels]
+        if self.outputs == 1.0 or not slid:
+            return 1.0
+        labels = read.result.type.labels
+        if row not in labels:
+            return 1.0 / self.outputs
+        taps = 1
+        for expr in read.map.data.results:
+            used = {labels[e.position] for e in expr.dfs() if isinstance(e, AffineDimExpr)}
+            if row in used:
+                taps = max([taps, *(self.values.extents[a] for a in used if a in slid)])
+        return (self.outputs + taps - 1) / (self.outputs * taps)
 
 
 TURNED = 10.0

@@ -105,6 +105,11 @@ class ScheduleResources(Schedule):
         return self.stores_sums or self.of_few_queries
 
     @property
+    def slides_windows(self) -> bool:
+        """Whether a thread of loops has neighbours, whose windows share what they read."""
+        return record_of(self.algo_choice).get("loops") == "windows"
+
+    @property
     def of_few_queries(self) -> bool:
         """Whether it is a schedule of attention for few queries and many keys."""
         return plan_attention.of_few_queries(self)

@@ -45,6 +45,8 @@ from polyc.families.loops.recognise import (
     steps_of,
     type_of,
 )
+from polyc.families.loops.windows import WindowTile, find_window, ranked, tile_from
+from polyc.families.loops.windows import facts as window_facts
 from polyc.families.structure import MOST_PARTS, check_raster
 from polyc.rewriting.notes import Note
 
@@ -174,6 +176,10 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     vector = 1 if empty else vector_of(loops)
     while vector > 1:
         facts = [Assumption(row.mod(vector), "==") for row in rows]
+        slid = list(_windows(loops, arch, vector, facts))
+        found += slid
+        if slid and not slid[-1].when.data and pointers_promised(kernel, slid[-1].widest):
+            return found
         if loops.reductions and alone:
             threads = ARCHS[arch].multiprocessors * WARPS * ARCHS[arch].warp
             points = prod(loops.spaces[0].sizes, start=Dim.const(1))
@@ -195,6 +201,28 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     found += [plan for plan in parted if plan.integer("vectorize") == 1]
     found.append(_schedule(loops, arch, not alone, "scalar", 1, ()))
     return found
+
+
+def _windows(
+    loops: Loops, arch: str, vector: int, facts: Sequence[Assumption]
+) -> Iterator[ScheduleOp]:
+    """Schedules whose threads have neighbouring outputs, the best by the model of time first; those
+    of fewer outputs are for where there are fewer."""
+    window = find_window(loops)
+    if window is None or vector == 1:
+        return
+    before: int | None = None
+    for tile in ranked(window, vector, arch):
+        if before is not None and tile.outputs > before:
+            continue
+        before = tile.outputs
+        when = left_open(loops.kernel, [*facts, *window_facts(window, tile, arch)])
+        if when is None:
+            continue
+        name = f"window_{tile.outputs}"
+        yield _schedule(loops, arch, False, name, vector, when, window=tile)
+        if not when:
+            return
 
 
 def _few(loops: Loops, arch: str, vector: int, facts: Sequence[Assumption]) -> ScheduleOp | None:
@@ -269,7 +297,11 @@ def _schedule(
     when: Sequence[Assumption],
     way: Way | None = None,
     tile: tuple[int, int] | None = None,
+    window: WindowTile | None = None,
 ) -> ScheduleOp:
+    algorithm = "serial" if way is None else "partial_sums"
+    if window is not None:
+        tile, algorithm = (window.rows, window.columns), "windows"
     if tile is None:
         tile = tile_of(loops, arch, parts, vector) if way is None else (way.rows, way.columns)
     chosen: Fields = {
@@ -279,10 +311,12 @@ def _schedule(
         "loader": "register",
         "tile": [*tile, 1],
         "stages": 1,
-        "warp_tile": warp_tile_of(tile, min(WARPS, prod(tile) // ARCHS[arch].warp)),
+        "warp_tile": warp_tile_of(tile, min(WARPS, prod(tile) // ARCHS[arch].warp))
+        if window is None
+        else window.warp_tile,
         "vectorize": vector,
         "split_k": 1 if way is None else way.parts,
-        "algo_choice": {"loops": "serial" if way is None else "partial_sums"},
+        "algo_choice": {"loops": algorithm},
         "cache": _cached(loops, turned_names(loops)),
     }
     name = loops.kernel.sym_name.data
@@ -385,6 +419,25 @@ def _check_parts(loops: Loops, plan: ScheduleOp) -> None:
         refuse_choice(plan, "split_k", "a persistent kernel does not have", "1")
 
 
+def _check_windows(loops: Loops, plan: ScheduleOp) -> None:
+    """Refuse windows where none slide along a tile's rows, or a tile that threads do not part."""
+    if find_window(loops) is None:
+        why = "slides windows where no reduction of known size slides along the rows of a tile"
+        refuse_choice(plan, "algo_choice", why, '{"loops": "serial"}')
+    if plan.integer("split_k") > 1:
+        refuse_choice(plan, "split_k", "sliding windows do not have", "1")
+    rows, columns, _ = plan.tile_sizes
+    tile = tile_from((rows, columns), plan.threads(), plan.integer("vectorize"))
+    if tile is None or tile.warp_tile != list(plan.warp_tile_sizes):
+        wanted = "vectors of neighbouring rows" if tile is None else shape_text(tile.warp_tile)
+        raise bad_plan(
+            plan,
+            f"gives each of {plan.threads() // plan.target.warp} warps "
+            f"{shape_text(plan.warp_tile_sizes)} elements of a tile of {rows}x{columns}, where "
+            f"windows slide by {wanted} a warp",
+        )
+
+
 def _check_structure(loops: Loops, plan: ScheduleOp) -> None:
     """Refuse what loops do not have; PolycError ``UnsupportedPlan``."""
     rows, columns, _ = plan.tile_sizes
@@ -399,6 +452,9 @@ def _check_structure(loops: Loops, plan: ScheduleOp) -> None:
     if max(plan.integers("cluster")) > 1:
         refuse_choice(plan, "cluster", "loops do not have", "[1, 1]")
     check_raster(plan)
+    if plan.slides_windows:
+        _check_windows(loops, plan)
+        return
     threads = plan.threads() // plan.target.warp
     if (wanted := warp_tile_of((rows, columns), threads)) != list(plan.warp_tile_sizes):
         raise bad_plan(

@@ -47,6 +47,7 @@ from polyc.families.loops.recognise import (
     turned_reads,
     type_of,
 )
+from polyc.families.loops.windows import Window, WindowTile, find_window, held_value, tile_from
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.frame import Space as Workspace
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid, blocks_of
@@ -206,6 +207,28 @@ class LoopPoint(Point):
         return super().source(op)
 
 
+class WindowPoint(LoopPoint):
+    """A point of what a tile reads: its rows go along one coordinate of what is ``slid``."""
+
+    def __init__(
+        self,
+        frame: Frame,
+        block: Block,
+        axes: Mapping[str, AffineExpr],
+        origin: Sequence[SSAValue],
+        held: Mapping[SSAValue, Held],
+        turned: Mapping[Operation, SSAValue],
+        slid: Mapping[Operation, int],
+    ) -> None:
+        super().__init__(frame, block, axes, origin, held, turned)
+        self.slid = slid
+
+    def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
+        tensor, place = super().source(op)
+        along = self.slid.get(op)
+        return tensor, tuple(e + ROW if i == along else e for i, e in enumerate(place))
+
+
 class LoopBuilder(Builder):
     """Builds the kernel of one schedule, or of one that stores parts the second, which ``adds``."""
 
@@ -232,6 +255,15 @@ class LoopBuilder(Builder):
             0 in parted(r, self.along_of(r), self.tile).values() for r in self.reductions
         )
         layout, _ = row_layout(*self.tile, vector, size, threads, along=below)
+        self.slides: tuple[Window, WindowTile] | None = None
+        """The windows that slide along the tile's rows, and their tile."""
+        self.shared: dict[SSAValue, Held] = {}
+        """What the points of a tile read, where they share it."""
+        if plan.slides_windows:
+            window = find_window(Loops(kernel, kernel))
+            windows = tile_from(self.tile, threads, vector)
+            assert window is not None and windows is not None  # checked with the plan
+            self.slides, layout = (window, windows), windows.layout
         self.spread = Spread.of(layout)
         self.rank: SSAValue | None = None
         """Which block of its cluster this one is, where a cluster has a tile."""
@@ -426,7 +458,8 @@ class LoopBuilder(Builder):
         for label, place in scope.places.items():
             if label in used:
                 axes[label] = _expr(place, origin)
-        point = LoopPoint(self.frame, Block(arg_types=[f32]), axes, origin, held, self.turned)
+        known = {**held, **self.shared}
+        point = LoopPoint(self.frame, Block(arg_types=[f32]), axes, origin, known, self.turned)
         point.block.args[0].name_hint = space.name_hint
         for value in held:
             point.known(value)
@@ -458,7 +491,8 @@ class LoopBuilder(Builder):
         neutral = emit.value(arith.ConstantOp(FloatAttr(reduce.init.value.data, f32)))
         emit.op(tile.FillOp(neutral, acc))
         # Axes that threads part go innermost: what is computed a step of the others is shared.
-        order = sorted(reduce.labels, key=lambda label: label in apart)
+        inner = {*apart, *([] if self.slides is None else [self.slides[0].label])}
+        order = sorted(reduce.labels, key=lambda label: label in inner)
         if self.part is None:
             self.loop(scope, reduce, order, apart, acc, fold)
         elif self.adds:
@@ -517,6 +551,9 @@ class LoopBuilder(Builder):
         if not labels:
             self.step(scope, reduce, apart, acc, fold)
             return
+        if self.slides is not None and list(labels) == [self.slides[0].label]:
+            self.slide(scope, *self.slides, acc)
+            return
         label, *rest = labels
         along = apart.get(label)
         size = self.frame.size(size_of(reduce, label))
@@ -532,6 +569,56 @@ class LoopBuilder(Builder):
 
         hint = label if along is None else f"{label}0"
         scope.emit.loop(size, body, step=step if rank is None else step * self.parts, hint=hint)
+
+    def slide(self, scope: Scope, window: Window, tile_of: WindowTile, acc: SSAValue) -> None:
+        """The points of a window one after another, with what it reads in registers ahead."""
+        (row, column), emit = (window.space.row, window.space.column), scope.emit
+        assert row is not None and column is not None
+        first = scope.inside(emit, window.label, AxisPlace(None, emit.index(0)))
+        for one in window.sliding:
+            sizes, layout = tile_of.window(one, window.taps)
+            value = held_value(one.read)
+            kind = FragmentType.of(sizes, type_of(value).element_type, layout)
+            held = emit.value(tile.FragmentOp(kind), one.read.tensor.name_hint)
+            places = {**first.places, row: AxisPlace(None, first.places[row].start)}
+            self.hold(Scope(emit, places), value, held, (ROW, COLUMN), {one.read: one.result})
+            self.shared[value] = Held(held, (ROW, COLUMN))
+        slid = {held_value(one.read): one for one in window.sliding}
+        whole = dict(self.shared)
+        for tap in range(window.taps):
+            here = scope.inside(emit, window.label, AxisPlace(None, emit.index(tap)))
+            for read in window.still:
+                value, along = held_value(read), column in read.result.type.labels
+                layout = self.spread.image(_projection((False, along))).layout()
+                sizes = [1, self.tile[1] if along else 1]
+                kind = FragmentType.of(sizes, type_of(value).element_type, layout)
+                held = emit.value(tile.FragmentOp(kind), read.tensor.name_hint)
+                place = _projection((False, along)).results
+                self.hold(here, value, held, place, {})
+                self.shared[value] = Held(held, place)
+            for value, one in slid.items():
+                at = ROW * one.step + tap * one.dilation
+                self.shared[value] = Held(whole[value].fragment, (at, COLUMN))
+            self.step(here, window.reduce, {}, acc)
+        self.shared.clear()
+
+    def hold(
+        self,
+        scope: Scope,
+        value: SSAValue,
+        held: SSAValue,
+        place: tuple[AffineExpr, ...],
+        slid: Mapping[Operation, int],
+    ) -> None:
+        """Bring a value at the places of a scope into a fragment, by a map over it."""
+        origin: list[SSAValue] = []
+        used = axes_in([value])
+        axes = {a: _expr(scope.places[a], origin) for a in used}
+        kind = cast("FragmentType", held.type).element_type
+        point = WindowPoint(self.frame, Block(arg_types=[kind]), axes, origin, {}, {}, slid)
+        owner = value.owner
+        assert isinstance(owner, Operation)
+        scope.emit.op(point.write(held, [Wanted(value, held, (ROW, COLUMN))], owner))
 
     def turns_of(
         self,
