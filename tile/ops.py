@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.im2col import Im2colAttr
+from polyc.dialects.gpu.tile.compute import CONTRACT_UNITS
 from polyc.dialects.gpu.types import FragmentType, SharedType
 from polyc.tile.functions import affine_map
 from polyc.tile.indices import Index, IndexLike, Size, leaf, ssa_index
@@ -201,10 +203,10 @@ def gemm(
     thread of ``mma.sync`` loads the next step's operands while this step's multiply.
     ``attributes`` are words to passes.
 
-    ``a`` may be a fragment of f16 or bf16.  ``mma`` is ``wgmma`` on SM90 where the tile has whole
-    64 rows, else ``mma.sync``; ``warp_tile``, what a warpgroup or warp computes, is 64 rows of the
-    whole width for ``wgmma``, and the most square split of the tile among the threads' warps for
-    ``mma.sync``.
+    ``a`` may be a fragment of f16 or bf16.  ``mma`` is ``fma`` where operands are f32, ``wgmma`` on
+    SM90 where the tile has whole 64 rows, else ``mma.sync``; ``warp_tile``, what a warpgroup or
+    warp computes, is 64 rows of the whole width for ``wgmma``, and the most square split of the
+    tile among the threads' warps for ``mma.sync`` and ``fma``.
     """
     kernel_trace()
     left, right = _End(a), _End(b)
@@ -224,7 +226,7 @@ def gemm(
             f"[{m}, {k}] times [{depth}, {n}] does not add to {list(acc.shape)}"
             + ("" if transpose_a or transpose_b else "; transpose_b says that b is [n, k]"),
         )
-    kind = mma if mma is not None else _mma_kind(m, n)
+    kind = mma if mma is not None else _mma_kind(m, n, right)
     part = list(warp_tile) if warp_tile is not None else _warp_tile(kind, m, n)
     made = insert(
         tile.ContractOp(
@@ -242,7 +244,9 @@ def gemm(
     return _token(made.token)
 
 
-def _mma_kind(m: int, n: int) -> str:
+def _mma_kind(m: int, n: int, right: _End) -> str:
+    if cast("SharedType", right.value.type).element_type == f32:
+        return "fma"
     fits = m % 64 == 0 and n % 8 == 0 and n <= 256
     return "wgmma" if kernel_trace().arch == "sm_90a" and fits else "mma.sync"
 
@@ -251,10 +255,11 @@ def _warp_tile(kind: str, m: int, n: int) -> list[int]:
     if kind == "wgmma":
         return [64, n]
     warps = threads_here() // 32
+    of_m, of_n, _ = CONTRACT_UNITS.get(kind, (16, 16, 16))
     best: tuple[float, list[int]] | None = None
     for rows in range(1, warps + 1):
         columns = warps // rows
-        if rows * columns != warps or m % (rows * 16) or n % (columns * 16):
+        if rows * columns != warps or m % (rows * of_m) or n % (columns * of_n):
             continue
         wm, wn = m // rows, n // columns
         ratio = max(wm / wn, wn / wm)
@@ -263,7 +268,7 @@ def _warp_tile(kind: str, m: int, n: int) -> list[int]:
     if best is None:
         refuse(
             "WrongShape",
-            f"a tile of {m}x{n} does not split among {warps} warps in parts of 16x16; say "
+            f"a tile of {m}x{n} does not split among {warps} warps in parts of {of_m}x{of_n}; say "
             "warp_tile, or take another tile or number of threads",
         )
     return best[1]

@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import affine, arith, memref, scf
+from xdsl.dialects import math as math_ops
 from xdsl.dialects.builtin import (
     BFloat16Type,
     FloatAttr,
@@ -235,6 +236,9 @@ class Machine:
                 op.results[0].type, BFloat16Type
             ):
                 return operands[0].astype(dtype(element_of(op.results[0].type)))
+            case math_ops.FmaOp():
+                x, y, z = (value.astype(np.float64) for value in operands)
+                return (x * y + z).astype(np.float32)
             case hw.PackOp():
                 return np.stack(operands)
             case hw.UnpackOp():

@@ -49,8 +49,11 @@ from polyc.dialects.gpu.types import (
     index_attr,
 )
 
-MMA_KINDS = ("wgmma", "mma.sync")
-"""The tensor-core instructions that a contract can become."""
+MMA_KINDS = ("wgmma", "mma.sync", "fma")
+"""What a contract can become: two instructions of tensor cores, and threads' own multiply-adds."""
+
+CONTRACT_UNITS = {"wgmma": (64, 8, 16), "mma.sync": (16, 16, 16), "fma": (32, 16, 4)}
+"""The (m, n, k) of which each takes multiples: of a warp_tile, and of the tile's k."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,9 @@ class ContractOp(IRDLOperation):
 
     ``lhs`` and ``rhs`` map ``(m, n, k)`` to the tiles' own axes, so that either operand may
     be stored transposed.  ``mma`` names the instruction, ``warp_tile`` the part of the tile
-    that one warp (``mma.sync``) or one warpgroup (``wgmma``) computes.  A ``wgmma`` contract is
+    that one warp (``mma.sync``, ``fma``) or one warpgroup (``wgmma``) computes.  ``fma`` is no
+    tensor core: threads multiply f32 exactly as they are, add along k in ascending order, and
+    round each sum once; both of its operands are shared tiles.  A ``wgmma`` contract is
     asynchronous: the accumulator is ready after a ``gpu.await``, which may name the contract by its
     ``token``.  ``stage`` is the contract's in its pipeline (``gpu-pipeline-planning``).
     """
@@ -212,10 +217,7 @@ class ContractOp(IRDLOperation):
             raise VerifyException(
                 f"[{m}, {k}] times [{rhs_k}, {n}] does not add to {list(acc.sizes)}"
             )
-        if lhs.element_type != rhs.element_type or str(lhs.element_type) not in ("f16", "bf16"):
-            raise VerifyException(
-                f"operands are both f16 or both bf16, not {lhs.element_type} and {rhs.element_type}"
-            )
+        self.verify_elements(lhs, rhs)
         if str(acc.element_type) != "f32":
             raise VerifyException(f"the accumulator is f32, not {acc.element_type}")
         if len(self.warp_tile.data) != 2 or min(self.warp_tile.data) < 1:
@@ -223,11 +225,23 @@ class ContractOp(IRDLOperation):
                 f"a warp_tile is [rows, columns], not {list(self.warp_tile.data)}"
             )
         wm, wn = self.warp_sizes
-        unit = (64, 8) if self.mma.data == "wgmma" else (16, 16)
-        if m % wm or n % wn or wm % unit[0] or wn % unit[1] or k % 16:
+        of_m, of_n, of_k = CONTRACT_UNITS[self.mma.data]
+        if m % wm or n % wn or wm % of_m or wn % of_n or k % of_k:
             raise VerifyException(
-                f"a tile of {m}x{n}x{k} does not split into {self.mma.data} work of {wm}x{wn}x16"
+                f"a tile of {m}x{n}x{k} does not split into {self.mma.data} work of "
+                f"{wm}x{wn}x{of_k}"
             )
+
+    def verify_elements(self, lhs: SharedType | FragmentType, rhs: SharedType) -> None:
+        """The operands' types, and where they are, are those that the instruction takes."""
+        elements = f"{lhs.element_type} and {rhs.element_type}"
+        if self.mma.data == "fma":
+            if elements != "f32 and f32":
+                raise VerifyException(f"operands of fma are both f32, not {elements}")
+            if isinstance(lhs, FragmentType):
+                raise VerifyException("fma reads both operands from shared tiles, not a fragment")
+        elif lhs.element_type != rhs.element_type or str(lhs.element_type) not in ("f16", "bf16"):
+            raise VerifyException(f"operands are both f16 or both bf16, not {elements}")
 
 
 LHS_MK = AffineMap.from_callable(lambda m, n, k: (m, k))

@@ -1,4 +1,4 @@
-"""Where tensor-core instructions keep their accumulators (PTX ISA, matrix fragments).
+"""Where contracts keep their accumulators: tensor cores (PTX ISA, matrix fragments), and threads.
 
 A layout maps ``(thread, register)`` to ``(row, column)`` of the CTA's tile.
 """
@@ -13,11 +13,19 @@ from polyc.dialects.gpu.types import FragmentLayoutAttr
 T = AffineExpr.dimension(0)
 R = AffineExpr.dimension(1)
 
+FMA_LANES = (8, 4)
+"""How the lanes of a warp that multiplies by itself lie over its part of the tile."""
+
+FMA_VECTOR = 4
+"""Elements of f32 that a thread loads at once from shared memory: 16 bytes."""
+
 
 def accumulator(op: tile.ContractOp) -> FragmentLayoutAttr:
     """Where a contract's instruction keeps its accumulator; ValueError for a tile that it cannot
     part among its warps."""
     m, n, _ = op.sizes
+    if op.mma.data == "fma":
+        return fma_accumulator(m, n, op.warp_sizes, op.lhs_k_major, op.rhs_k_major)
     rule = wgmma_accumulator if op.mma.data == "wgmma" else mma_sync_accumulator
     return rule(m, n, op.warp_sizes)
 
@@ -44,5 +52,31 @@ def mma_sync_accumulator(m: int, n: int, warp_tile: tuple[int, int]) -> Fragment
     warp, lane = T // 32, T % 32
     row = warp // across * wm + R // (4 * blocks) * 16 + lane // 4 + (R // 2 % 2) * 8
     column = (warp % across) * wn + (R // 4 % blocks) * 8 + (T % 4) * 2 + R % 2
+    threads = 32 * (m // wm) * across
+    return FragmentLayoutAttr.of(threads, wm * wn // 32, AffineMap(2, 0, (row, column)))
+
+
+def fma_accumulator(
+    m: int, n: int, warp_tile: tuple[int, int], lhs_k_major: bool, rhs_k_major: bool
+) -> FragmentLayoutAttr:
+    """Warps in row-major order over the tile, each with 8x4 lanes that have rows and columns each.
+
+    Lines of an operand that is stored along k go to the lanes one by one, so that neighbours read
+    neighbouring lines, which a swizzle puts in different banks; lines that lie in memory behind
+    each other go by four, which a lane reads at once.
+    """
+    wm, wn = warp_tile
+    high, wide = FMA_LANES
+    across, columns = n // wn, wn // wide
+
+    def line(lane: AffineExpr, lanes: int, number: AffineExpr, k_major: bool) -> AffineExpr:
+        if k_major:
+            return number * lanes + lane
+        by = FMA_VECTOR
+        return number // by * (by * lanes) + lane * by + number % by
+
+    warp, lane = T // 32, T % 32
+    row = warp // across * wm + line(lane // wide, high, R // columns, lhs_k_major)
+    column = warp % across * wn + line(T % wide, wide, R % columns, rhs_k_major)
     threads = 32 * (m // wm) * across
     return FragmentLayoutAttr.of(threads, wm * wn // 32, AffineMap(2, 0, (row, column)))

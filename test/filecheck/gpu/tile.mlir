@@ -50,6 +50,11 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
     // CHECK-NEXT: gpu.contract %a affine_map<(d0, d1, d2) -> (d2, d0)>, %a slot %M affine_map<(d0, d1, d2) -> (d2, d1)> into
     // CHECK-SAME: mma "mma.sync" warp_tile <32, 16>
     gpu.contract %a affine_map<(m, n, k) -> (k, m)>, %a slot %M affine_map<(m, n, k) -> (k, n)> into %square mma "mma.sync" warp_tile <32, 16> : !gpu.shared<[128, 64], f16, swizzle 128, ring 4>, !gpu.shared<[128, 64], f16, swizzle 128, ring 4>, !gpu.fragment<[64, 64], f32>
+    // CHECK-NEXT: %full_a = gpu.shared_tile
+    %full_a = gpu.shared_tile : !gpu.shared<[64, 64], f32>
+    // CHECK-NEXT: gpu.contract %full_a affine_map<(d0, d1, d2) -> (d0, d2)>, %full_a affine_map<(d0, d1, d2) -> (d2, d1)> into
+    // CHECK-SAME: mma "fma" warp_tile <32, 16>
+    gpu.contract %full_a affine_map<(m, n, k) -> (m, k)>, %full_a affine_map<(m, n, k) -> (k, n)> into %square mma "fma" warp_tile <32, 16> : !gpu.shared<[64, 64], f32>, !gpu.shared<[64, 64], f32>, !gpu.fragment<[64, 64], f32>
     // CHECK-NEXT: gpu.await pending 1
     gpu.await pending 1
     // CHECK-NEXT: gpu.roles consumers 2 registers [40, 232] single_thread producer {

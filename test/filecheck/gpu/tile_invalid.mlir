@@ -107,7 +107,7 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
 
 // -----
 
-// CHECK: mma is wgmma or mma.sync, not "dp4a"
+// CHECK: mma is wgmma or mma.sync or fma, not "dp4a"
 gpu.module @m arch "sm_90a" symbols [M, K, N] {
   gpu.kernel @k() threads 128 {
     %a = gpu.shared_tile : !gpu.shared<[16, 16], f16>
@@ -179,6 +179,45 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
     %b = gpu.shared_tile : !gpu.shared<[16, 16], f16>
     %c = gpu.fragment : !gpu.fragment<[16, 16], f32>
     gpu.contract %a affine_map<(m, n, k) -> (k, m)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "mma.sync" warp_tile <16, 16> : !gpu.shared<[16, 32], f16>, !gpu.shared<[16, 16], f16>, !gpu.fragment<[16, 16], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: operands of fma are both f32, not f16 and f16
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 32 {
+    %a = gpu.shared_tile : !gpu.shared<[32, 16], f16>
+    %b = gpu.shared_tile : !gpu.shared<[16, 16], f16>
+    %c = gpu.fragment : !gpu.fragment<[32, 16], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "fma" warp_tile <32, 16> : !gpu.shared<[32, 16], f16>, !gpu.shared<[16, 16], f16>, !gpu.fragment<[32, 16], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: fma reads both operands from shared tiles, not a fragment
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 32 {
+    %a = gpu.fragment : !gpu.fragment<[32, 16], f32>
+    %b = gpu.shared_tile : !gpu.shared<[16, 16], f32>
+    %c = gpu.fragment : !gpu.fragment<[32, 16], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "fma" warp_tile <32, 16> : !gpu.fragment<[32, 16], f32>, !gpu.shared<[16, 16], f32>, !gpu.fragment<[32, 16], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a tile of 32x16x16 does not split into fma work of 16x16x4
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 64 {
+    %a = gpu.shared_tile : !gpu.shared<[32, 16], f32>
+    %b = gpu.shared_tile : !gpu.shared<[16, 16], f32>
+    %c = gpu.fragment : !gpu.fragment<[32, 16], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "fma" warp_tile <16, 16> : !gpu.shared<[32, 16], f32>, !gpu.shared<[16, 16], f32>, !gpu.fragment<[32, 16], f32>
     gpu.return
   }
 }

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import ModuleOp, UnrealizedConversionCastOp, f16
+from xdsl.dialects.builtin import ModuleOp, UnrealizedConversionCastOp, f16, f32
 from xdsl.ir import Operation
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.dialects.gpu.types import SharedType, TensorMapType
+from polyc.dialects.gpu.types import SharedType, TensorMapType, vector_of
 from polyc.passes.gpu.layout_inference import widest_swizzle
 from polyc.passes.support.gpu.layouts import mma_sync_accumulator, wgmma_accumulator
 from polyc.test.support.gpu_text import assert_refused, find, kernel, only, printed, refusal, run
@@ -335,13 +335,17 @@ def check_contract(
 ) -> ModuleOp:
     """Run a contract on both operands' tiles; C is their product."""
     m, n, k = sizes
-    lhs = SharedType.of([k, m] if flags[0] == "t" else [m, k], f16, swizzle, 2)
-    rhs = SharedType.of([n, k] if flags[1] == "t" else [k, n], f16, swizzle, 2)
+    element = f32 if mma == "fma" else f16
+    lhs = SharedType.of([k, m] if flags[0] == "t" else [m, k], element, swizzle, 2)
+    rhs = SharedType.of([n, k] if flags[1] == "t" else [k, n], element, swizzle, 2)
     text, _, _ = contract_text(lhs, rhs, mma, warp_tile, flags)
     module = lowered(text, "gpu-layout-inference")
     out = np.full((m, n), np.nan, np.float32)
     simulator = Simulator(only(module, KernelOp), [out], {})
-    a, b = small(lhs.sizes, 1), small(rhs.sizes, 2)
+    a, b = (
+        small(kind.sizes, seed).astype(np.float32 if mma == "fma" else np.float16)
+        for seed, kind in enumerate((lhs, rhs), 1)
+    )
     for op, values in zip(find(module, hw.SharedTileOp), (a, b), strict=True):
         kind = op.tile.type
         assert isinstance(kind, SharedType) and op.offset is not None
@@ -386,6 +390,20 @@ def test_lower_wgmma_contract(sizes: tuple[int, int, int], flags: str) -> None:
     _, n, k = sizes
     module = check_contract(sizes, "wgmma", (64, n), flags)
     assert len(find(module, hw.WgmmaOp)) == k // 16 and not find(module, hw.MmaSyncOp)
+
+
+@FLAGS
+@pytest.mark.parametrize(
+    ("sizes", "warp_tile"), [((32, 32, 8), (32, 16)), ((64, 64, 16), (64, 32))]
+)
+def test_lower_fma_contract(
+    sizes: tuple[int, int, int], warp_tile: tuple[int, int], flags: str
+) -> None:
+    """Threads load 16 bytes at once, whichever axis is contiguous, and multiply by themselves."""
+    module = check_contract(sizes, "fma", warp_tile, flags)
+    assert not find(module, hw.MmaSyncOp) and not find(module, hw.LdmatrixOp)
+    kinds = {op.result.type for op in find(module, hw.LoadSharedOp)}
+    assert kinds == {vector_of(f32, 4)}
 
 
 @FLAGS
