@@ -167,9 +167,10 @@ def _compile(source: str, options: tuple[str, ...], emit: Emit, name: str) -> Co
 
 def _read(program: object, function: str) -> bytes:
     size = int(_call(function + "Size", program))
-    data = b" " * size
+    # NVRTC writes into it: one byte alone would be the one object that Python has for all b" ".
+    data = b" " * max(size, 2)
     _call(function, program, data)
-    return data
+    return data[:size]
 
 
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")

@@ -19,4 +19,4 @@ SAYS = {
 def test_a_script_runs(name: str, capsys: pytest.CaptureFixture[str]):
     runpy.run_path(str(ROOT / "examples" / "python" / f"{name}.py"), run_name="__main__")
     shown = capsys.readouterr().out
-    assert [text for text in SAYS[name] if text not in shown] == [], shown
+    assert [text for text in SAYS[name] if text not in shown] == [], repr(shown)

@@ -131,7 +131,7 @@ def _seconds(every: Sequence[Compiled], args: Sequence[Any], index: int) -> list
 
 def autotune(
     configs: Sequence[Config], key: Sequence[str] = (), *, timer: Timer | None = None
-) -> Callable[[Jit], Autotuned]:
+) -> Callable[[Any], Autotuned]:
     """Decorate what ``polyc.jit`` made: ``@polyc.autotune([{"width": 32}, …], key=["M"])``.
 
     ``configs`` are values of constants of compile time, ``key`` the sizes at which the choice is
@@ -139,11 +139,9 @@ def autotune(
     the GPU.  Raises PolycError.
     """
 
-    def decorate(function: Jit) -> Autotuned:
+    def decorate(function: Any) -> Autotuned:
         if not isinstance(function, Jit):
-            raise PolycError(
-                "Usage", "autotune stands above @polyc.jit, and decorates what it made"
-            )
+            raise PolycError("Usage", "autotune stands above @polyc.jit, and decorates its result")
         return Autotuned(function, configs, key, timer)
 
     return decorate

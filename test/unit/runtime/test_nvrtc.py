@@ -227,3 +227,10 @@ def test_importing_the_runtime_loads_no_library(root: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(root / ".typecheck")}
     done = subprocess.run([sys.executable, "-c", code], check=False, env=environment)
     assert done.returncode == 0
+
+
+def test_an_empty_log_is_not_written_over_pythons_own_blank(own_cache: Path) -> None:
+    """PTX has an empty log, one byte of 0; b" " stays what it is."""
+    nvrtc.compile_cuda(SOURCE, "sm_80", "ptx")
+    assert bytes([32])[0] == 32 and b"a b"[1:2] == bytes([32, 32])[:1]
+    assert list(b"x y"[1:2]) == [32]
