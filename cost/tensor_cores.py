@@ -82,7 +82,7 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         if attention:
             visible = min(visible, values.visible(reduce, _steps(values, reduce, tile, columns)))
         work.flops += 2 * values.multiply_adds(reduce) * padded
-        brought |= _operand_bytes(values, reduce, tile, attention)
+        brought |= _operand_bytes(values, reduce, tile, attention, plan.operand_bytes)
     work.flops *= visible
     work.cache = visible * sum(one.moved for one in brought.values())
     # Keys that no tile of queries sees are not read.
@@ -96,7 +96,7 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         moved = (copy_bytes(values, tensor) for tensor in brought)
         work.copied = [size for size in moved if size]
     if plan.brings != "tma":
-        vectors = work.cache / (OPERAND_BYTES * max(1, plan.widest))
+        vectors = work.cache / (plan.operand_bytes * max(1, plan.widest))
         work.operations += COPY * vectors
     for op in values.reached:
         if op in free:
@@ -360,9 +360,10 @@ def _lies_along(values: Values, read: ReadOp, axes: Collection[str]) -> bool:
 
 
 def _operand_bytes(
-    values: Values, reduce: ReduceOp, tile: Mapping[str, int], attention: bool
+    values: Values, reduce: ReduceOp, tile: Mapping[str, int], attention: bool, size: int
 ) -> dict[SSAValue, Brought]:
-    """What the tiles of all blocks bring of a product's factors from L2, by their tensors.
+    """What the tiles of all blocks bring of a product's factors from L2, by their tensors; an
+    element is ``size`` bytes.
 
     Products that share an operand share its tiles.
     """
@@ -383,7 +384,7 @@ def _operand_bytes(
             if label not in own and not (label == "pixels" and pixels):
                 again *= -(-_extent(values, label, tile) // step)
         tensor = reads[0].tensor if reads else factor
-        moved = again * values.points(own) * OPERAND_BYTES
+        moved = again * values.points(own) * size
         keyed = attention and not own.isdisjoint(_keys(values))
         found[tensor] = Brought(tensor_bytes(values, tensor) if keyed else 0.0, moved)
     return found

@@ -53,6 +53,10 @@ STEP_RATE = 28.5e9
 ARRIVES = 1.0e-6
 """Seconds from such a step's copies to the arrival of all of them where memory is not busy."""
 
+ISSUED = 0.85
+"""The part of a thread's instructions that are multiply-adds where threads multiply tiles of f32;
+the others load what they multiply.  Assumed."""
+
 DELAY = 0.2
 """By how much of its time what threads compute beside tensor cores delays these: products of 4096
 by 4096 by 4096 with a weight times its scales take 213 us for 192, with numbers along k 236."""
@@ -191,6 +195,8 @@ def launch_time(work: Work, device: Device, name: str, variant: str, mma: str) -
     rate = min(device.tensor_flops, device.tensor_peak * waves)
     if mma == "mma.sync":
         rate *= device.mma_sync
+    elif mma == "fma":
+        rate = 2 * device.operations * waves * ISSUED
     tensor = work.flops / rate
     together = min(work.at_once, ceil(work.blocks / chip))
     busy_warps = together * work.threads / 32
@@ -199,6 +205,8 @@ def launch_time(work: Work, device: Device, name: str, variant: str, mma: str) -
     threads = work.operations / issued
     beside = work.beside / issued
     tensor = max(tensor, beside) + DELAY * min(tensor, beside)
+    if mma == "fma":
+        threads, tensor = threads + tensor, 0.0
     drawn = min(1.0, busy * (RING if work.ring else SHARE))
     turns = ceil(work.blocks / (chip * work.at_once))
     # What is brought more than once comes from L2 the second time.

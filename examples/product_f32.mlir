@@ -1,4 +1,4 @@
-// The product of two matrices of f32: tensor cores take f16 and bf16, so threads compute it alone.
+// The product of two matrices of f32: tensor cores take f16 and bf16, so threads multiply tiles of it.
 frontend.graph @product_f32(%A: !frontend.tensor<[M, K], f32>, %B: !frontend.tensor<[K, N], f32>)
     -> (C: !frontend.tensor<[M, N], f32>) {
   %0 = frontend.gemm %A, %B {acc = f32}

@@ -12,9 +12,11 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.dialects.gpu.tile.schedule import RASTERS
 from polyc.dialects.plan import attention as plan_attention
 from polyc.dialects.plan.fields import ALGORITHMS, record_of
-from polyc.dialects.plan.resources import OPERAND_BYTES, ScheduleResources
+from polyc.dialects.plan.resources import ScheduleResources
 
-MMAS = ("wgmma", "mma.sync", "none")
+MMAS = ("wgmma", "mma.sync", "fma", "none")
+FMA_UNIT = (32, 16, 4)
+"""Rows, columns and depth of which the warps of ``fma`` take multiples."""
 LOADERS = ("tma", "cp_async", "register", "padded")
 CP_ASYNC_BYTES = (4, 8, 16)
 MAX_VECTOR_BYTES = 16
@@ -35,6 +37,8 @@ def check_schedule(op: ScheduleResources) -> None:
             check_wgmma(op)
         case "mma.sync":
             check_mma_sync(op)
+        case "fma":
+            check_fma(op)
         case _:
             check_no_mma(op)
     check_loader(op)
@@ -222,6 +226,41 @@ def check_mma_sync(op: ScheduleResources) -> None:
         )
 
 
+def check_fma(op: ScheduleResources) -> None:
+    """Threads that multiply f32 by themselves out of a ring of shared memory."""
+    m, n, k = op.tile_sizes
+    wm, wn = op.warp_tile_sizes
+    of_m, of_n, of_k = FMA_UNIT
+    if op.pattern != "matmul":
+        raise VerifyException(
+            f"fma multiplies matrices of f32, and the plan is for {op.pattern or 'nothing'}"
+        )
+    if wm % of_m or wn % of_n:
+        raise VerifyException(
+            f"warp_tile {wm}x{wn} is not a multiple of {of_m}x{of_n}: 8x4 lanes of fma take four "
+            "lines of both operands each"
+        )
+    if k % (2 * of_k):
+        raise VerifyException(f"BK is {k}; fma takes a multiple of {2 * of_k}")
+    if m % wm or n % wn:
+        raise VerifyException(f"warp_tile {wm}x{wn} does not divide the tile {m}x{n}")
+    if op.integer("fragment_buffers") != 1:
+        raise VerifyException("fragment_buffers belongs to mma.sync; with fma it is 1")
+    if op.loader.data not in ("cp_async", "register"):
+        raise VerifyException(
+            f"fma is fed by cp_async or register, not by {op.loader.data}, which copies 16 bits"
+        )
+    check_one_role(op)
+    if op.threads() > op.target.threads:
+        raise VerifyException(
+            f"ResourceExceeded: tile {m}x{n} in warp tiles of {wm}x{wn} takes "
+            f"{op.threads()} threads, {op.target.name} allows {op.target.threads}"
+        )
+    # Four steps of each line of an operand that is stored along k, beside the accumulators.
+    operands = (wm // 8 + wn // 4) * of_k
+    check_registers(op, op.accumulator_registers() + operands, f"warp_tile {wm}x{wn}")
+
+
 def check_one_role(op: ScheduleResources) -> None:
     if op.integer("consumers") != 1 or op.flag("pingpong") or op.integers("registers"):
         raise VerifyException(
@@ -273,7 +312,7 @@ def check_registers(op: ScheduleResources, needed: int, what: str) -> None:
 
 def check_loader(op: ScheduleResources) -> None:
     width = op.integer("vectorize")
-    size = width * OPERAND_BYTES
+    size = width * op.operand_bytes
     if width < 1 or width & (width - 1) or size > MAX_VECTOR_BYTES:
         raise VerifyException(
             f"vectorize is {width} elements, {size} bytes; a vector access is a power of two "

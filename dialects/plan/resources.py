@@ -140,7 +140,7 @@ class ScheduleResources(Schedule):
         m, n, k = self.tile_sizes
         stages = self.integer("stages")
         barriers = 16 * stages if self.brings == "tma" else 0
-        return stages * (m * k + self.products * k * n) * OPERAND_BYTES + barriers
+        return stages * (m * k + self.products * k * n) * self.operand_bytes + barriers
 
     @property
     def staged_tile(self) -> tuple[int, int] | None:
@@ -151,7 +151,7 @@ class ScheduleResources(Schedule):
         as the ring leaves.  None where threads store from registers.
         """
         m, n, _ = self.tile_sizes
-        if plan_attention.is_attention(self) or self.stores_sums:
+        if plan_attention.is_attention(self) or self.stores_sums or self.mma.data == "fma":
             return None
         by_tma = self.mma.data == "wgmma" and self.brings == "tma"
         room = self.target.shared_bytes - SHARED_ALIGN - self.ring_bytes()

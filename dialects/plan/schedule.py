@@ -138,6 +138,11 @@ class Schedule(IRDLOperation):
         return "tma" if self.mma.data == "wgmma" else "cp_async"
 
     @property
+    def operand_bytes(self) -> int:
+        """Bytes of an element of a product's operands: tensor cores take 16 bits, threads f32."""
+        return 4 if self.mma.data == "fma" else 2
+
+    @property
     def widest(self) -> int:
         """Elements that its addresses are multiples of at most, as wide accesses of them are.
 
@@ -152,7 +157,7 @@ class Schedule(IRDLOperation):
         What copies operands, and a convolution, may have others: ``vectorize`` says it.
         """
         always = self.loader.data == "tma" and self.pattern != "conv"
-        return always or self.integer("vectorize") * 2 == 16
+        return always or self.integer("vectorize") * self.operand_bytes == 16
 
     @property
     def cached(self) -> list[str]:

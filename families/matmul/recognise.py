@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from polyc.dialects.common.dim import Assumption, Dim
@@ -139,6 +140,11 @@ class Contraction:
         }
 
     @property
+    def is_exact(self) -> bool:
+        """Whether its operands are f32, which threads multiply by themselves."""
+        return self.lhs.factor.element == f32
+
+    @property
     def names(self) -> str:
         """What a plan calls its products."""
         return ", ".join(str(part.reduce.label) for part in self.parts)
@@ -183,17 +189,27 @@ def find_contraction(kernel: KernelOp) -> Contraction:
 
     The region holds one sum of products, or two that share the operand of their rows, whose
     factors are reads of f16 or bf16 tensors, moved and cast only; of one product alone, one factor
-    may be computed of what is read.  Its rows may be reduced after it, where they are short.  Axes
-    that no tensor tells apart are one axis by now (``region-merge-axes``).  Raises PolycError
-    ``UnsupportedProgram`` with the reason and the way out.
+    may be computed of what is read, or both are reads of f32.  Its rows may be reduced after it,
+    where they are short and its operands are of 16 bits.  Axes that no tensor tells apart are one
+    axis by now (``region-merge-axes``).  Raises PolycError ``UnsupportedProgram`` with the reason
+    and the way out.
     """
     follow = find_following(kernel)
-    products = find_products(kernel, 1 if follow else MOST_PRODUCTS, follow=follow, computed=True)
+    products = find_products(
+        kernel,
+        1 if follow else MOST_PRODUCTS,
+        follow=follow,
+        computed=True,
+        exact=not follow,
+    )
     reduces = [product.reduce for product in products]
     steps = epilogue_steps(kernel, *reduces, transposed=True, follow=follow)
     if follow:
         check_axes(kernel, reduces[0].result)
     column = follow[0].labels[0] if follow else None
+    if len(products) > 1 and any(product.lhs.element == f32 for product in products):
+        why = "it has two products, and those of f32 are one a kernel"
+        raise unsupported(kernel, why, WAY_OUT, reduces[1])
     first, *others = (_contracted(kernel, product, steps, column) for product in products)
     if follow:
         check_rows(kernel, follow, first.n, first.size(first.n))

@@ -37,6 +37,7 @@ from polyc.families.matmul.split import facts as split_facts
 from polyc.families.matmul.split import named, splits, tiles_of
 from polyc.families.matmul.variants import (
     COPIED,
+    EXACT,
     PAIRS,
     ROWS_OF_REGISTERS,
     VARIANTS,
@@ -263,7 +264,7 @@ def _is_plain(gemm: Contraction, arch: str) -> bool:
     """Whether TMA brings the operands of one product, or of some that share that of their rows, as
     they are or from copies, and nothing is reduced behind it.
     """
-    if gemm.follow or gemm.lhs.factor.is_computed or not ARCHS[arch].wgmma:
+    if gemm.follow or gemm.is_exact or gemm.lhs.factor.is_computed or not ARCHS[arch].wgmma:
         return False
     return any(_may_run(gemm, arch, copied) for copied in (False, True))
 
@@ -359,6 +360,8 @@ def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     Those that split k come first: they are for outputs of so few tiles that others leave most of
     the chip idle.
     """
+    if gemm.is_exact:
+        return list(EXACT)
     others = PAIRS if gemm.beside else VARIANTS
     if found := ranked_variants(gemm, arch):
         return [*found, *(v for v in others[arch] if v.fields["mma"] != "wgmma")]
@@ -418,6 +421,10 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     if way == "partial_sums" and parts == 1:
         there = '"tiled", or a split_k of 2 or more'
         refuse_choice(plan, f"way of matmul ({way})", "adds sums of parts, and there is 1", there)
+    if gemm.is_exact != (plan.mma.data == "fma"):
+        there = '"fma"' if gemm.is_exact else '"mma.sync" or "wgmma"'
+        why = f"{plan.mma.data} does not multiply operands of {gemm.lhs.factor.element}"
+        refuse_choice(plan, "mma", why, there)
     check_split(plan)
     check_structure(plan, bool(gemm.follow))
     known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))

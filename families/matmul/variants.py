@@ -142,6 +142,29 @@ VARIANTS: Mapping[str, tuple[MatmulVariant, ...]] = {
 }
 """The variants of each architecture, fastest first; the last one takes every shape."""
 
+_FMA: Fields = {
+    "mma": "fma",
+    "loader": "cp_async",
+    "tile": [128, 128, 16],
+    "warp_tile": [64, 32],
+    "stages": 4,
+    "raster": "grouped",
+    "group": 8,
+    "vectorize": 4,
+}
+"""256 threads of 8x8 sums: 16 loads of 16 bytes from shared memory for 256 multiply-adds each."""
+_FMA_SMALL: Fields = {**_FMA, "tile": [64, 64, 16], "warp_tile": [32, 32]}
+"""For outputs of so few tiles that larger ones leave most of the chip idle."""
+
+EXACT: tuple[MatmulVariant, ...] = (
+    MatmulVariant("fma_small", 4, _FMA_SMALL, larger=(128, 128)),
+    MatmulVariant("fma", 4, _FMA),
+    MatmulVariant("fma_any_small", 1, {**_FMA_SMALL, "vectorize": 1}, larger=(128, 128)),
+    MatmulVariant("fma_any", 1, {**_FMA, "vectorize": 1}),
+)
+"""The variants of products of f32, which are computed exactly: tensor cores do not take them.
+cp.async brings single elements where rows begin anywhere."""
+
 _MMA_SYNC_ONLY = tuple(v for v in VARIANTS["sm_90a"] if v.fields["mma"] == "mma.sync")
 """The variants of sm_90a for rows and addresses that TMA does not take as they are."""
 

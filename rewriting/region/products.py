@@ -118,14 +118,15 @@ def find_products(
     accesses: Mapping[ReadOp, AffineMap] | None = None,
     follow: Collection[Operation] = (),
     computed: bool = False,
+    exact: bool = False,
 ) -> list[Product]:
     """The sums of products of a region, at most so many, in the order of the text.
 
     The region has ``outputs`` outputs, any number where that is None, and holds no reductions, but
     for those that ``follow``, than sums of products whose two factors are reads of f16 or bf16
     tensors, moved and cast only; a read may be guarded.  With ``computed`` a factor may be what
-    elementwise ops make of one such read.  Raises PolycError ``UnsupportedProgram`` with the reason
-    and the way out.
+    elementwise ops make of one such read; with ``exact`` both factors may be reads of f32.
+    Raises PolycError ``UnsupportedProgram`` with the reason and the way out.
     """
     _check_tensors(kernel)
     ops = [op for op in kernel.body.block.ops if op not in follow]
@@ -136,7 +137,9 @@ def find_products(
     if not 1 <= len(reductions) <= most:
         at = reductions[most] if reductions else kernel
         raise unsupported(kernel, f"it has {len(reductions)} reductions", WAY_OUT, at)
-    return [_product(kernel, reduce, outputs, accesses or {}, computed) for reduce in reductions]
+    return [
+        _product(kernel, reduce, outputs, accesses or {}, computed, exact) for reduce in reductions
+    ]
 
 
 def following(kernel: KernelOp) -> list[ReduceOp | ReduceTogetherOp]:
@@ -159,6 +162,7 @@ def _product(
     outputs: int | None,
     accesses: Mapping[ReadOp, AffineMap],
     computed: bool,
+    exact: bool,
 ) -> Product:
     product = reduce.operand.owner
     if reduce.fn.data != "sum" or not isinstance(product, BinaryOp) or product.fn.data != "mul":
@@ -181,7 +185,7 @@ def _product(
             "cast the factors to f32",
             product,
         )
-    left, right = (_factor(kernel, value, computed) for value in (product.lhs, product.rhs))
+    left, right = (_factor(kernel, value, computed, exact) for value in (product.lhs, product.rhs))
     if left.element != right.element:
         raise unsupported(
             kernel,
@@ -290,7 +294,7 @@ def _check_tensors(kernel: KernelOp) -> None:
             )
 
 
-def _factor(kernel: KernelOp, value: SSAValue, computed: bool) -> Factor:
+def _factor(kernel: KernelOp, value: SSAValue, computed: bool, exact: bool) -> Factor:
     """Follow a factor to its read; axis names are the same all along (S6.2)."""
     whole, owner = value, value.owner
     rounded: set[Attribute] = set()
@@ -303,7 +307,7 @@ def _factor(kernel: KernelOp, value: SSAValue, computed: bool) -> Factor:
         if (concat := concat_of(value, kernel.symbol_names)) is not None:
             reads = [piece.read for piece in concat.pieces]
             name = "_".join(kernel.name_of(read.tensor) for read in reads)
-            return _read_factor(kernel, Factor(name, reads[0], value, concat), rounded)
+            return _read_factor(kernel, Factor(name, reads[0], value, concat), rounded, exact)
         if computed and isinstance(owner, POINTWISE):
             return _computed_factor(kernel, whole)
         what = getattr(owner, "name", "a block argument")
@@ -313,13 +317,17 @@ def _factor(kernel: KernelOp, value: SSAValue, computed: bool) -> Factor:
             "make that value an output of a graph of its own",
             owner if isinstance(owner, Operation) else None,
         )
-    return _read_factor(kernel, Factor(kernel.name_of(owner.tensor), owner, owner.result), rounded)
+    found = Factor(kernel.name_of(owner.tensor), owner, owner.result)
+    return _read_factor(kernel, found, rounded, exact)
 
 
-def _read_factor(kernel: KernelOp, found: Factor, rounded: Collection[Attribute]) -> Factor:
+def _read_factor(
+    kernel: KernelOp, found: Factor, rounded: Collection[Attribute], exact: bool
+) -> Factor:
     """A factor as it is read, which is ``rounded`` to other types after that."""
     name = found.name
-    if not isinstance(found.element, Float16Type | BFloat16Type):
+    taken = isinstance(found.element, Float16Type | BFloat16Type)
+    if not taken and not (exact and found.element == f32):
         raise unsupported(
             kernel,
             f"{name} holds {found.element}, and tensor cores take f16 or bf16",

@@ -40,6 +40,9 @@ FRAGMENT_ROWS = 16
 MATRICES_BYTES = 512
 """What one ldmatrix of four 8x8 matrices reads: 16 x 16 elements of an operand."""
 
+VECTORS_BYTES = 512
+"""What the lanes of a warp read at once of an operand of f32: 16 bytes each."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -143,9 +146,9 @@ def estimate(
     parts = len(gemm.parts)
     lines = points(gemm, plan, gemm.lhs, sizes) * (tiles[gemm.n] // blocks.across)
     lines += sum(points(gemm, plan, p.rhs, sizes) for p in gemm.parts) * tiles[gemm.m] // sharing
-    operands = batch * lines * OPERAND_BYTES
+    operands = batch * lines * plan.operand_bytes
     copies = Copied.of(gemm, plan, symbols)
-    stage = (tile[gemm.m] + parts * tile[gemm.n]) * tile[gemm.k] * OPERAND_BYTES
+    stage = (tile[gemm.m] + parts * tile[gemm.n]) * tile[gemm.k] * plan.operand_bytes
     warps = plan.threads() // plan.target.warp
     consumers = plan.integer("consumers") // plan.tiles_at_once
     # A consumer's warps wait for its turn at a tile, and tell the next one's; the last one's begin.
@@ -159,6 +162,7 @@ def estimate(
     # With two buffers each CTA waits once before its loop, and loads once more than it multiplies.
     ahead = ctas if plan.integer("fragment_buffers") == 2 else 0
     loads = steps * (tile[gemm.k] // MMA[2]) + (ahead if steps else 0)
+    exact = plan.mma.data == "fma"
     # Each product loads its own fragments of the rows they share.
     depths, matrices = tile[gemm.k] // MMA[2], parts * (high // 16 + -(-wide // 16))
     return Estimate(
@@ -169,7 +173,13 @@ def estimate(
         + batch * _epilogue_bytes(gemm, sizes, tile, tiles, wide)
         + batch * _computing_bytes(gemm, sizes, tile, tiles),
         global_write_bytes=batch * rows * _row_bytes(gemm, columns) + copies.write_bytes,
-        shared_read_bytes=(sent if grouped else loads * warps * matrices * MATRICES_BYTES)
+        shared_read_bytes=(
+            sent
+            if grouped
+            else steps * warps * (high // 8 + wide // 4) * (tile[gemm.k] // 4) * VECTORS_BYTES
+            if exact
+            else loads * warps * matrices * MATRICES_BYTES
+        )
         + (_taken_bytes(gemm, tile) * steps if grouped else 0)
         + _taken_out_bytes(plan, outputs, staged)
         + ctas * followed.shared_read_bytes,
@@ -185,7 +195,9 @@ def estimate(
         cp_async_bytes=operands if plan.brings == "cp_async" else 0,
         tma_loads=steps * boxes if tma else 0,
         tma_bytes=steps * stage if tma else 0,
-        mma=0 if grouped else parts * steps * warps * depths * (high // MMA[0]) * (wide // MMA[1]),
+        mma=0
+        if grouped or exact
+        else parts * steps * warps * depths * (high // MMA[0]) * (wide // MMA[1]),
         wgmma=parts * steps * consumers * (high // WGMMA[0]) * (tile[gemm.k] // WGMMA[1])
         if grouped
         else 0,

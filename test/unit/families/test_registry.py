@@ -23,7 +23,7 @@ EXAMPLES = {
     "conv": "conv_silu",
     "attention": "causal_attention",
     "rows": "softmax",
-    "loops": "product_f32",
+    "loops": "product_mixed",
 }
 """For each family a graph of one region that it is the first to take."""
 

@@ -5,13 +5,14 @@
 // refused it: the first family that would take one.
 
 // PLAN: plan.schedule @gemm variant "scalar" {
-// CHECK: remark[NoTensorCores]: region @gemm holds a contraction and runs as loops without tensor cores, K steps an element of its output: A holds f32, and tensor cores take f16 or bf16; store it as f16 or bf16
+// CHECK: remark[NoTensorCores]: region @gemm holds a contraction and runs as loops without tensor cores, K steps an element of its output: A holds f32 and B f16; store both in one type
 region.kernel @gemm iters [m: M, n: N]
-    ins(%A: !region.memref<[M, K], f32, align 16>, %B: !region.memref<[K, N], f32, align 16>)
+    ins(%A: !region.memref<[M, K], f32, align 16>, %B: !region.memref<[K, N], f16, align 16>)
     outs(C: !region.memref<[M, N], f32, align 16> gmem) {
   %a = region.read %A affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[M, K], f32, align 16> -> !region.val<[m: M, k: K], f32>
   %ae = region.broadcast_in_dim %a dims [0, 1] : !region.val<[m: M, k: K], f32> -> !region.val<[m: M, k: K, n: N], f32>
-  %b = region.read %B affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[K, N], f32, align 16> -> !region.val<[k: K, n: N], f32>
+  %bh = region.read %B affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[K, N], f16, align 16> -> !region.val<[k: K, n: N], f16>
+  %b = region.cast %bh : !region.val<[k: K, n: N], f16> -> !region.val<[k: K, n: N], f32>
   %be = region.broadcast_in_dim %b dims [1, 2] : !region.val<[k: K, n: N], f32> -> !region.val<[m: M, k: K, n: N], f32>
   %t = region.binary mul %ae, %be : !region.val<[m: M, k: K, n: N], f32>
   %acc = region.reduce sum %t over [k] init 0.0 acc f32 name "acc" : !region.val<[m: M, k: K, n: N], f32> -> !region.val<[m: M, n: N], f32>
