@@ -1,4 +1,4 @@
-"""One variant of a program at the hardware level, where a test runs one and the others cost time."""
+"""One variant of a program at the hardware level: where a test runs one, the others cost time."""
 
 from __future__ import annotations
 

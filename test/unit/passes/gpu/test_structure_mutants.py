@@ -7,6 +7,7 @@ last parts of a loop.  Each of these is left out, or shifted by one, in turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import numpy as np
 import pytest
@@ -86,8 +87,14 @@ def mutations(module: ModuleOp) -> Iterator[Mutation]:
                 pass
 
 
-def structured() -> ModuleOp:
+@cache
+def _structured() -> ModuleOp:
     return run(chained(tiles=True), *STRUCTURE)
+
+
+def structured() -> ModuleOp:
+    """The kernel with its structure, to be changed."""
+    return _structured().clone()
 
 
 NAMES = [name for name, _ in mutations(structured())]
