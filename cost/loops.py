@@ -185,7 +185,6 @@ class _Space:
                 cost += operations(op)
         work.operations += self.blocks * times * max(points, work.threads) * cost
 
-
     def shared(self, read: ReadOp, scope: Mapping[str, int | None]) -> float:
         """The part of a read at one point of a window that falls to it, where neighbours share it:
         what does not go along the rows of a tile is read once for them, and windows overlap."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from polyc.bench.conv_networks import Case
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
 from polyc.playback.reference import make_inputs
@@ -16,6 +17,8 @@ from polyc.test.fuzz.random_programs import drawn
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gpu_text import only
 from polyc.test.support.loop_programs import PROGRAMS
+from polyc.tools.parsing import parse_text
+from polyc.tools.registry import make_context
 
 Build = Callable[[str, str], Program]
 ARCHS = ("sm_80", "sm_90a")
@@ -61,3 +64,13 @@ def test_a_random_program(build: Build, number: int, arch: str) -> None:
     """What any program of the language computes on the GPU is what its graph says."""
     program = drawn(random.Random(f"gpu {number}"))
     assert compare(build(str(program.module), arch), program.module, program.sizes) >= 2
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(("taps", "stride", "groups"), [(3, 1, 120), (5, 2, 120), (7, 1, 120)])
+def test_windows_that_slide(build: Build, taps: int, stride: int, groups: int, arch: str) -> None:
+    case = Case(32, 120, 28, 120, taps, stride, groups)
+    module = parse_text(make_context(), case.text(), "conv.mlir")
+    program = build(case.text(), arch)
+    assert any("window" in name for name in program.kernels)
+    compare(program, module, {})
