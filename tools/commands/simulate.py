@@ -9,6 +9,7 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from polyc.dialects.common.arch import ARCHS
@@ -95,7 +96,7 @@ def main(args: argparse.Namespace) -> int:
         with steps.step("play back tiles" if graph is None else "FP32 reference"):
             expected = references(program, symbols, args)
     inputs = make_inputs(program, symbols, args.seed)
-    module = lower(job, graph, symbols, args, steps)
+    module = lower(job, graph, args.graph, steps, symbols, args.kernel)
     steps.say(
         f"@{module.sym_name.data} for {module.arch.data} at {sizes_text(symbols)}, "
         f"{args.schedule}, copies {args.completion}, seed {args.seed}"
@@ -223,14 +224,13 @@ def _running(
 def lower(
     job: Compilation,
     graph: SignatureOp | None,
-    symbols: Mapping[str, int],
-    args: argparse.Namespace,
+    name: str | None,
     steps: Steps,
+    symbols: Mapping[str, int] = MappingProxyType({}),
+    kernel: str | None = None,
 ) -> GpuModuleOp:
     """The ``gpu.module`` at hardware level, from a frontend graph or from tiles; of a graph the
-    kernels that run at these sizes."""
-    kernel: str | None = args.kernel
-    name: str | None = args.graph
+    variant that runs at these sizes, or ``kernel``."""
     from polyc.passes.finish import finish, is_finished
     from polyc.playback.gpu.simulate import gpu_module_of
 
