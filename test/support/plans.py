@@ -30,6 +30,29 @@ def one_of_each(module: ModuleOp) -> None:
             plan.erase()
 
 
+def leave_widest(module: ModuleOp) -> None:
+    """Leave of each kind of schedule the one whose threads have most of a tile: where registers
+    suffice for that they do for the others, which hold less of the same.
+    """
+    kept: dict[tuple[object, ...], ScheduleOp] = {}
+    plans = [op for op in module.ops if isinstance(op, ScheduleOp)]
+
+    def held(plan: ScheduleOp) -> tuple[float, int]:
+        rows, columns, _ = plan.tile_sizes
+        return rows * columns / plan.threads(), rows * columns
+
+    for plan in plans:
+        split = plan.fields()["split_k"] != 1
+        ways = (plan.loader, plan.mma, plan.vectorize, plan.algo_choice)
+        kind = (plan.region, *ways, split, plan.stores_sums, plan.of_few_queries)
+        if kind not in kept or held(plan) > held(kept[kind]):
+            kept[kind] = plan
+    for plan in plans:
+        if plan not in kept.values():
+            plan.detach()
+            plan.erase()
+
+
 def leave_chosen(module: ModuleOp, sizes: Mapping[str, int]) -> None:
     """Leave of each region the schedule that runs at these sizes, of aligned tensors."""
     chosen: dict[str, ScheduleOp] = {}

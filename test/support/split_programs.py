@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +80,10 @@ def run(
     plan: str | None = None,
     arch: str = "sm_90a",
     variant: str | None = None,
+    leave: Callable[[ModuleOp], None] | None = None,
 ) -> ModuleOp:
     """A program after the stage ``last``, with a user's plan, whose region has no other then; or
-    with one of the compiler's, of this ``variant``.
+    with one of the compiler's, of this ``variant``, or with those that ``leave`` leaves.
     """
     ctx = make_context()
     found = parse_text(ctx, str(module), "split.mlir")
@@ -93,6 +94,8 @@ def run(
                 variant = str(json.loads(Path(plan).read_text("utf-8"))["variant"])
             if name == "plan-select" and variant is not None:
                 leave_only(found, variant)
+            if name == "plan-select" and leave is not None:
+                leave(found)
         if stage == last:
             break
     return found

@@ -20,6 +20,7 @@ from polyc.passes.pipeline import build
 from polyc.runtime import nvrtc
 from polyc.test.support.follow_programs import PROGRAMS, gate, heads
 from polyc.test.support.gpu_text import find, only
+from polyc.test.support.plans import leave_widest
 from polyc.test.support.sketch import Sketch
 from polyc.test.support.split_programs import run, split, written
 from polyc.tools.parsing import parse_text
@@ -223,7 +224,7 @@ def test_rows_in_parts_are_not_built() -> None:
     ],
 )
 def test_nothing_spills(name: str, n: int, arch: str) -> None:
-    module = run(PROGRAMS[name](n), "gpu", arch=arch)
+    module = run(PROGRAMS[name](n), "gpu", arch=arch, leave=leave_widest)
     result = nvrtc.compile_cuda(cuda_source(only(module, GpuModule)), arch)
     assert not result.warnings()
     found = result.kernels
